@@ -1,0 +1,34 @@
+# Every target sets .venv up by itself, from the hashed lock file.
+PYTHON ?= python3
+BIN := .venv/bin
+LOCK := requirements/dev.txt
+READY := .venv/ready
+
+.PHONY: help demo test lint bench lock clean
+help: ## Show what can be made
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+$(READY): $(LOCK) pyproject.toml
+	$(PYTHON) -m venv --clear .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r $(LOCK)
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-index --no-deps --no-build-isolation --editable .
+	touch $@
+
+demo: $(READY) ## See a labelled pod become a half-GPU pod, over TLS, in one command
+	$(BIN)/fraction-injector demo
+
+test: $(READY) ## Run every test
+	$(BIN)/pytest
+
+lint: $(READY) ## Check style, types and layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+lock: $(READY) ## Compile the lock files anew from pyproject.toml
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -o requirements/runtime.txt pyproject.toml
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -c requirements/runtime.txt --group dev -o requirements/dev.txt pyproject.toml
+
+clean: ## Remove what make made
+	rm -rf .venv dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,1 @@
+"""The companion: the ledger follows the cluster, and the webhook asks it."""

@@ -1,0 +1,91 @@
+"""The question to the ledger and its three possible answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ledger.constraints import Constraints
+from ledger.fraction import Fraction
+
+Mode = Literal["per-gpu", "pooled"]
+
+
+@dataclass(frozen=True, slots=True)
+class Assumption:
+    """What to take for granted of nodes that do not exist yet (clusters that scale from zero)."""
+
+    gpus_per_node: int
+    gpu_mib: int
+    """MiB of one GPU."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """A limit on what one namespace or one ClearML queue may hold, running and pending together."""
+
+    scope: Literal["namespace", "queue"]
+    name: str
+    slices: int | None = None
+    max_pods: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What one pod wants of the ledger."""
+
+    fraction: Fraction
+    mode: Mode = "per-gpu"
+    namespace: str = "default"
+    queue: str | None = None
+    """The ClearML queue as the pod's label names it."""
+    constraints: Constraints = field(default_factory=Constraints)
+    cpu_milli: int = 0
+    """Effective CPU request, milli-CPU."""
+    memory_bytes: int = 0
+    """Effective memory request, bytes."""
+    assume: Assumption | None = None
+    quotas: tuple[Quota, ...] = ()
+    reservation: str | None = None
+    """Name under which to reserve; None (a dry run) leaves the ledger as it was."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where a pod's slices go. Empty `indices` in pooled mode: the kubelet chooses the GPUs."""
+
+    indices: tuple[int, ...]
+    gpu_mib: int
+    """MiB of one GPU of the chosen kind."""
+    memory_values: tuple[str, ...]
+    """Values of the node label nvidia.com/gpu.memory whose share comes to the same MiB, sorted by number.
+
+    Empty when the placement is assumed, or when whole GPUs are asked and memory does not bind.
+    """
+    node: str | None = None
+    """The node to prefer; None when no node has room now."""
+    reservation: str | None = None
+    degraded: bool = False
+    """Made without the controller, from a last snapshot or an assumption."""
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """No known node could ever hold the pod (labels, taints, GPU count), and nothing is assumed."""
+
+    why: str
+    """Half a sentence for the user, such as "no node has 4 GPUs"."""
+
+
+@dataclass(frozen=True, slots=True)
+class OverQuota:
+    """The pod would pass a quota."""
+
+    quota: Quota
+    used: int
+    asked: int
+    limit: int
+    unit: Literal["slices", "pods"]
+
+
+Answer = Placement | Misfit | OverQuota

@@ -1,0 +1,52 @@
+"""What a pod demands of a node, in the fields and words of the Kubernetes API."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Requirement(msgspec.Struct, frozen=True, gc=False):
+    """One `matchExpressions` or `matchFields` entry."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] | None = None
+
+
+class NodeSelectorTerm(msgspec.Struct, frozen=True, rename="camel", gc=False):
+    """Requirements that must all hold; a term with none of either kind matches nothing."""
+
+    match_expressions: tuple[Requirement, ...] | None = None
+    match_fields: tuple[Requirement, ...] | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the term has neither an expression nor a field."""
+        return not self.match_expressions and not self.match_fields
+
+
+class Toleration(msgspec.Struct, frozen=True, gc=False):
+    """A pod's toleration; an absent operator means Equal, an absent effect every effect."""
+
+    key: str | None = None
+    operator: str | None = None
+    value: str | None = None
+    effect: str | None = None
+
+
+class Taint(msgspec.Struct, frozen=True, gc=False):
+    """A node's taint."""
+
+    key: str
+    effect: str
+    value: str | None = None
+
+
+class Constraints(msgspec.Struct, frozen=True):
+    """Everything about the node that a pod fixes before it is placed."""
+
+    node_selector: dict[str, str] = {}
+    required_terms: tuple[NodeSelectorTerm, ...] | None = None
+    """Terms of the required node affinity, one of which must match; None when there is none."""
+    tolerations: tuple[Toleration, ...] = ()
+    node_name: str | None = None

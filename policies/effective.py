@@ -1,0 +1,114 @@
+"""What a policy directory comes down to for one pod: every value settled, nothing left to look up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ledger.ask import Assumption, Mode, Quota
+from ledger.fraction import Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class EnvVar:
+    """An environment variable of a GPU container; the value may hold placeholders (design: closed list)."""
+
+    name: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class InitContainer:
+    """The container that puts the limiter's library into the library volume before anything else runs."""
+
+    image: str
+    command: tuple[str, ...]
+    env: tuple[EnvVar, ...]
+    run_as_user: int
+    image_pull_policy: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryVolume:
+    """An emptyDir that the init container fills and GPU containers mount read-only."""
+
+    mount_path: str
+    size_limit: str
+
+
+@dataclass(frozen=True, slots=True)
+class CacheVolume:
+    """A writable emptyDir for each GPU container: the limiter's accounting file may not be shared."""
+
+    mount_path: str
+    size_limit: str
+
+
+@dataclass(frozen=True, slots=True)
+class ImageChoice:
+    """An image that limits itself, and the MiB it limits to."""
+
+    mib: int
+    image: str
+
+
+@dataclass(frozen=True, slots=True)
+class Limiter:
+    """What makes a fraction of GPU memory hard, for one mode. Whole GPUs get none of it."""
+
+    name: str
+    env: tuple[EnvVar, ...] = ()
+    preload: str | None = None
+    """Path of the library that goes first in LD_PRELOAD."""
+    init_container: InitContainer | None = None
+    library: LibraryVolume | None = None
+    cache: CacheVolume | None = None
+    host_pid: bool = False
+    image_pattern: str | None = None
+    """Regular expression whose one group is the GB that an image limits to; it must fit the share."""
+    images: tuple[ImageChoice, ...] = ()
+    """Images to choose from, the largest that fits the share; empty keeps the pod's own image."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaRule:
+    """A quota with what becomes of it while the controller cannot be asked."""
+
+    quota: Quota
+    when_degraded: Literal["deny", "admit"]
+
+
+@dataclass(frozen=True, slots=True)
+class EffectivePolicy:
+    """The policy of one namespace and queue."""
+
+    name: str
+    digest: str
+    """Short hex digest of the whole policy set it came from."""
+    slices_per_gpu: int
+    fractions: Mapping[str, Fraction]
+    """Label text, exactly as it must be written, to what it means."""
+    mode: Mode
+    resource: str
+    """per-gpu: a name with `{index}`, as "nvidia.com/gpu-{index}"; pooled: the name, as "nvidia.com/gpu"."""
+    limiter: Limiter
+    env: tuple[EnvVar, ...]
+    """The policy's own variables for GPU containers, after the limiter's."""
+    reserve_mib: int
+    assume: Assumption | None
+    container_names: tuple[str, ...]
+    """Shell patterns of the container to choose when several could be meant, such as "clearml-id-*"."""
+    hide_gpus_from_others: bool
+    refuse_privileged: Literal["gpu-containers", "any-container"]
+    runtime_class_name: str | None
+    tolerations: tuple[Mapping[str, Any], ...]
+    """Added when the pod has none equal; JSON as the Kubernetes API takes it."""
+    quotas: tuple[QuotaRule, ...]
+    queue: str | None = None
+    """The queue entry that applied, if any."""
+
+    @property
+    def marker(self) -> str:
+        """Value of the annotation clearml-injector/injected."""
+        return f"{self.name}@{self.digest}"

@@ -1,0 +1,1 @@
+"""What every process of ours shares: structured logging, the metrics registry, settings."""

@@ -1,0 +1,1 @@
+"""AdmissionReview in, JSON Patch or one-line denial out."""
