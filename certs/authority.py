@@ -1,0 +1,88 @@
+"""The product's own certificate authority."""
+
+from datetime import UTC, datetime, timedelta
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from certs.pair import KeyPair, to_pem
+
+AUTHORITY_LIFETIME = timedelta(days=365)
+BACKDATE = timedelta(hours=1)
+"""How far notBefore lies in the past, so that a peer whose clock is behind accepts at once."""
+
+_NO_USAGE = dict.fromkeys(
+    (
+        "digital_signature",
+        "content_commitment",
+        "key_encipherment",
+        "data_encipherment",
+        "key_agreement",
+        "key_cert_sign",
+        "crl_sign",
+        "encipher_only",
+        "decipher_only",
+    ),
+    False,
+)
+
+
+def make_authority(now: datetime) -> KeyPair:
+    """A new self-signed CA with a new EC P-256 key, valid one year from `now` (aware).
+
+    Its subject carries the key's identifier: two CAs of one installation, which share a caBundle
+    during a rotation, never share a name.
+    """
+    key = ec.generate_private_key(ec.SECP256R1())
+    key_id = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+    name = common_name(f"fraction-injector CA {key_id.digest.hex()[:16]}")
+    start = whole_second(now)
+    certificate = (
+        start_certificate(name, key.public_key(), start - BACKDATE, start + AUTHORITY_LIFETIME)
+        .issuer_name(name)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(key_usage("key_cert_sign", "crl_sign"), critical=True)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(key_id), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    return KeyPair(to_pem([certificate]), key_to_pem(key))
+
+
+def start_certificate(
+    subject: x509.Name, public_key: ec.EllipticCurvePublicKey, not_before: datetime, not_after: datetime
+) -> x509.CertificateBuilder:
+    """What a CA and a leaf have in common: subject, key, random serial, dates, key identifier."""
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .public_key(public_key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(not_before)
+        .not_valid_after(not_after)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(public_key), critical=False)
+    )
+
+
+def common_name(text: str) -> x509.Name:
+    """A name of one common name; X.509 allows it 64 characters."""
+    return x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, text[:64])])
+
+
+def key_usage(*allowed: str) -> x509.KeyUsage:
+    """A key usage extension that allows exactly the named usages."""
+    return x509.KeyUsage(**{**_NO_USAGE, **dict.fromkeys(allowed, True)})
+
+
+def key_to_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    """The private key as unencrypted PKCS #8 PEM."""
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+
+
+def whole_second(now: datetime) -> datetime:
+    """`now` in UTC without its fraction: X.509 dates have no finer unit. Raises ValueError if naive."""
+    if now.tzinfo is None:
+        raise ValueError(f"now {now.isoformat()} has no time zone; pass an aware datetime")
+    return now.astimezone(UTC).replace(microsecond=0)

@@ -1,0 +1,151 @@
+"""The newest valid pair of a mounted TLS Secret."""
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from watchfiles import awatch
+
+from certs.pair import CertificateError, KeyPair
+from certs.validation import LeafFacts, TlsFiles, validate_files
+
+_KUBELET_GENERATION = "..data"
+"""The symlink that the kubelet swaps when a Secret changes; the files beside it point through it."""
+_POLL_SECONDS = 30.0
+_DEBOUNCE_MS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class MountRules:
+    """What a mounted pair must fulfil."""
+
+    names: Sequence[str]
+    """DNS names and IP addresses that the leaf must be good for."""
+    require_injected: bool = False
+    """Self-managed mode: serve a leaf only when `injected-ca` lists its issuer, that is, when the
+    controller has read this CA back from the caBundle. A Secret edited by hand is not served."""
+
+
+class MountedPair:
+    """Keeps what is served at the newest valid pair of a directory; a bad or torn one changes nothing."""
+
+    def __init__(
+        self,
+        directory: Path,
+        rules: MountRules,
+        clock: Callable[[], datetime],
+        accept: Callable[[TlsFiles], None],
+        reject: Callable[[CertificateError], None],
+    ) -> None:
+        """`clock` gives the aware wall-clock time.
+
+        `accept` gets each new valid content and may raise CertificateError itself; `reject` gets the
+        reason why a new content is not served, once per content.
+        """
+        self._directory = directory
+        self._rules = rules
+        self._clock = clock
+        self._accept = accept
+        self._reject = reject
+        self._accepted_digest = b""
+        self._rejected_digest = b""
+        self.leaf: LeafFacts | None = None
+        """The leaf that was accepted last, None before the first."""
+
+    def refresh(self) -> None:
+        """Read the directory once and hand on what is new.
+
+        A rejected content is tried again at each call: it may only have waited for its notBefore.
+        """
+        try:
+            files = read_tls_files(self._directory)
+        except CertificateError as error:
+            self._report(str(error).encode(), error)
+            return
+        digest = _digest(files)
+        if digest == self._accepted_digest:
+            return
+        try:
+            self._take(files)
+            self._accepted_digest, self._rejected_digest = digest, b""
+        except CertificateError as error:
+            self._report(digest, error)
+
+    async def run(self) -> None:
+        """Refresh whenever the directory changes, and every 30 s, until cancelled.
+
+        The directory is watched, not the files: the kubelet changes a symlink beside them. The poll
+        covers what a watch cannot see: a directory made anew, or a node out of inotify instances.
+        """
+        while True:
+            self.refresh()
+            try:
+                await self._follow()
+            except OSError:
+                await asyncio.sleep(_POLL_SECONDS)
+
+    async def _follow(self) -> None:
+        changes = awatch(
+            self._directory,
+            watch_filter=None,
+            debounce=_DEBOUNCE_MS,
+            rust_timeout=int(_POLL_SECONDS * 1000),
+            yield_on_timeout=True,
+            recursive=False,
+        )
+        async for _ in changes:
+            self.refresh()
+
+    def _take(self, files: TlsFiles) -> None:
+        leaf = validate_files(files, self._rules.names, self._clock())
+        if self._rules.require_injected and leaf.issuer_sha256 not in files.injected_ca:
+            raise CertificateError(
+                f"{files.source}/injected-ca: does not list {leaf.issuer_sha256}, the issuer of tls.crt; "
+                "wait until the controller has read this CA back from the caBundle"
+            )
+        self._accept(files)
+        self.leaf = leaf
+
+    def _report(self, digest: bytes, error: CertificateError) -> None:
+        if digest != self._rejected_digest:
+            self._rejected_digest = digest
+            self._reject(error)
+
+
+def read_tls_files(directory: Path) -> TlsFiles:
+    """The content of a mounted TLS Secret; raises CertificateError when a file cannot be read.
+
+    In a kubelet mount all files are read from one generation, so that a swap in between cannot mix two.
+    `injected-ca` may be missing: only the self-managed mode has it.
+    """
+    generation = directory / _KUBELET_GENERATION
+    folder = generation.resolve() if generation.is_symlink() else directory
+    injected = _read(folder, "injected-ca", directory) if (folder / "injected-ca").exists() else b""
+    return TlsFiles(
+        pair=KeyPair(_read(folder, "tls.crt", directory), _read(folder, "tls.key", directory)),
+        ca_pem=_read(folder, "ca.crt", directory),
+        injected_ca=frozenset(injected.decode("ascii", "replace").split()),
+        source=str(directory),
+    )
+
+
+def _read(folder: Path, name: str, directory: Path) -> bytes:
+    try:
+        return (folder / name).read_bytes()
+    except OSError as error:
+        raise CertificateError(
+            f"{directory}/{name}: {error.strerror}; mount a Secret that holds it"
+        ) from error
+
+
+def _digest(files: TlsFiles) -> bytes:
+    parts = (
+        files.pair.certificate_pem,
+        files.pair.key_pem,
+        files.ca_pem,
+        *map(str.encode, sorted(files.injected_ca)),
+    )
+    return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).digest()
