@@ -66,13 +66,13 @@ class MountedPair:
             self._report(str(error).encode(), error)
             return
         digest = _digest(files)
-        if digest == self._accepted_digest:
-            return
         try:
-            self._take(files)
-            self._accepted_digest, self._rejected_digest = digest, b""
+            if digest != self._accepted_digest:
+                self._take(files)
         except CertificateError as error:
             self._report(digest, error)
+        else:
+            self._accepted_digest, self._rejected_digest = digest, b""
 
     async def run(self) -> None:
         """Refresh whenever the directory changes, and every 30 s, until cancelled.

@@ -1,0 +1,140 @@
+"""CA and leaf: what openssl and X.509 readers see."""
+
+import shutil
+import subprocess
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID
+from hypothesis import given
+from hypothesis import strategies as st
+
+from certs import LOCAL_NAMES, CertificateError, KeyPair, make_authority, make_leaf, service_names
+from tests.certs.files import certificate_of
+
+NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+
+
+def extension(pair: KeyPair, kind):
+    return certificate_of(pair).extensions.get_extension_for_class(kind)
+
+
+def test_a_ca_is_valid_for_a_year_and_back_dated_by_an_hour():
+    ca = certificate_of(make_authority(NOW + timedelta(microseconds=999_999)))
+    assert ca.not_valid_before_utc == NOW - HOUR
+    assert ca.not_valid_after_utc == NOW + timedelta(days=365)
+
+
+def test_a_ca_may_sign_certificates_and_nothing_below_its_leaves():
+    ca = make_authority(NOW)
+    basic = extension(ca, x509.BasicConstraints)
+    assert (basic.critical, basic.value.ca, basic.value.path_length) == (True, True, 0)
+    usage = extension(ca, x509.KeyUsage)
+    assert usage.critical
+    assert (usage.value.key_cert_sign, usage.value.crl_sign) == (True, True)
+    assert not usage.value.digital_signature
+    assert isinstance(certificate_of(ca).public_key().curve, ec.SECP256R1)
+
+
+def test_two_cas_share_neither_serial_nor_key_nor_name():
+    first, second = certificate_of(make_authority(NOW)), certificate_of(make_authority(NOW))
+    assert first.serial_number != second.serial_number
+    assert first.public_key() != second.public_key()
+    assert first.subject != second.subject
+
+
+def test_a_leaf_serves_and_calls_under_all_four_service_names():
+    leaf = make_leaf(make_authority(NOW), service_names("injector", "gpu"), NOW)
+    names = extension(leaf, x509.SubjectAlternativeName).value
+    assert names.get_values_for_type(x509.DNSName) == [
+        "injector",
+        "injector.gpu",
+        "injector.gpu.svc",
+        "injector.gpu.svc.cluster.local",
+    ]
+    usages = set(extension(leaf, x509.ExtendedKeyUsage).value)
+    assert usages == {ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH}
+    assert extension(leaf, x509.BasicConstraints).value.ca is False
+    assert extension(leaf, x509.KeyUsage).value.digital_signature
+
+
+def test_a_leaf_lasts_thirty_days_and_is_back_dated_by_an_hour():
+    leaf = certificate_of(make_leaf(make_authority(NOW - timedelta(days=1)), ["a"], NOW))
+    assert leaf.not_valid_before_utc == NOW - HOUR
+    assert leaf.not_valid_after_utc == NOW + timedelta(days=30)
+
+
+def test_addresses_become_ip_names():
+    leaf = make_leaf(make_authority(NOW), LOCAL_NAMES, NOW)
+    names = extension(leaf, x509.SubjectAlternativeName).value
+    assert names.get_values_for_type(x509.DNSName) == ["localhost"]
+    assert names.get_values_for_type(x509.IPAddress) == [ip_address("127.0.0.1"), ip_address("::1")]
+
+
+@given(st.timedeltas(min_value=timedelta(hours=-1), max_value=timedelta(days=365, seconds=-1)))
+def test_a_leaf_never_outlives_its_ca(age):
+    authority = make_authority(NOW)
+    ca, leaf = certificate_of(authority), certificate_of(make_leaf(authority, ["a"], NOW + age))
+    assert ca.not_valid_before_utc <= leaf.not_valid_before_utc
+    assert leaf.not_valid_before_utc <= NOW + age < leaf.not_valid_after_utc <= ca.not_valid_after_utc
+
+
+@pytest.mark.parametrize("age", [timedelta(days=365), timedelta(hours=-1, seconds=-1)])
+def test_a_ca_outside_its_dates_signs_nothing(age):
+    with pytest.raises(CertificateError, match=r"CA certificate: is valid from 2026-11-20T11:00:00Z to "):
+        make_leaf(make_authority(NOW), ["a"], NOW + age)
+
+
+def test_a_leaf_without_names_is_refused():
+    with pytest.raises(ValueError, match="names is empty"):
+        make_leaf(make_authority(NOW), [], NOW)
+
+
+def test_a_time_without_zone_is_refused():
+    with pytest.raises(ValueError, match="no time zone"):
+        make_authority(NOW.replace(tzinfo=None))
+
+
+def test_the_key_never_shows_in_a_repr():
+    assert "PRIVATE" not in repr(make_authority(NOW))
+
+
+def test_a_service_name_of_sixty_three_letters_fits():
+    names = service_names("s" * 63, "n" * 63)
+    leaf = make_leaf(make_authority(NOW), names, NOW)
+    assert (
+        tuple(extension(leaf, x509.SubjectAlternativeName).value.get_values_for_type(x509.DNSName)) == names
+    )
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl binary here")
+@pytest.mark.parametrize(
+    "check",
+    [
+        ["-purpose", "sslserver", "-verify_hostname", "injector.gpu.svc"],
+        ["-purpose", "sslserver", "-verify_hostname", "injector.gpu.svc.cluster.local"],
+        ["-purpose", "sslserver", "-verify_hostname", "localhost"],
+        ["-purpose", "sslserver", "-verify_ip", "127.0.0.1"],
+        ["-purpose", "sslserver", "-verify_ip", "::1"],
+        ["-purpose", "sslclient"],
+    ],
+    ids=" ".join,
+)
+def test_openssl_accepts_chain_and_names_by_the_strict_rules(tmp_path, check):
+    authority = make_authority(NOW)
+    leaf = make_leaf(authority, (*service_names("injector", "gpu"), *LOCAL_NAMES), NOW)
+    (tmp_path / "other.pem").write_bytes(make_authority(NOW).certificate_pem)
+    (tmp_path / "ca.pem").write_bytes((tmp_path / "other.pem").read_bytes() + authority.certificate_pem)
+    (tmp_path / "leaf.pem").write_bytes(leaf.certificate_pem)
+    verify = ["openssl", "verify", "-x509_strict", "-attime", str(int(NOW.timestamp())), *check]
+    accepted = _run([*verify, "-CAfile", "ca.pem", "leaf.pem"], tmp_path)
+    assert (accepted.returncode, accepted.stdout) == (0, "leaf.pem: OK\n")
+    assert _run([*verify, "-CAfile", "other.pem", "leaf.pem"], tmp_path).returncode != 0
+
+
+def _run(command, folder):
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)

@@ -1,0 +1,275 @@
+"""Pairs that change under real handshakes."""
+
+import asyncio
+import shutil
+import ssl
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from certs import LOCAL_NAMES, CertificateError, KeyPair, LiveTlsContext, make_authority, make_leaf
+from tests.certs.files import der_of
+from tests.certs.handshakes import listening, presenting, recording_names, shake_hands, trusting
+
+NOW = datetime.now(UTC)
+AUTHORITY = make_authority(NOW)
+CA = AUTHORITY.certificate_pem
+
+
+def new_leaf(authority: KeyPair = AUTHORITY) -> KeyPair:
+    return make_leaf(authority, LOCAL_NAMES, NOW)
+
+
+def mismatched() -> KeyPair:
+    return KeyPair(new_leaf().certificate_pem, new_leaf().key_pem)
+
+
+def live_with(pair: KeyPair) -> LiveTlsContext:
+    live = LiveTlsContext()
+    live.swap(pair)
+    return live
+
+
+def test_each_new_handshake_gets_the_newest_pair():
+    async def scenario():
+        first, second = new_leaf(), new_leaf()
+        live = live_with(first)
+        async with listening(live.listener) as port:
+            assert (await shake_hands(port, trusting(CA))).leaf_der == der_of(first)
+            live.swap(second)
+            assert (await shake_hands(port, trusting(CA))).leaf_der == der_of(second)
+
+    asyncio.run(scenario())
+
+
+def test_a_client_that_dials_an_address_sends_no_name_and_gets_the_newest_pair():
+    async def scenario():
+        first, second = new_leaf(), new_leaf()
+        live = live_with(first)
+        names = recording_names(live.listener)
+        async with listening(live.listener) as port:
+            await shake_hands(port, trusting(CA), "127.0.0.1")
+            live.swap(second)
+            assert (await shake_hands(port, trusting(CA), "127.0.0.1")).leaf_der == der_of(second)
+            await shake_hands(port, trusting(CA), "localhost")
+        assert names == [None, None, "localhost"]
+
+    asyncio.run(scenario())
+
+
+def test_an_open_connection_outlives_a_swap():
+    async def scenario():
+        live = live_with(new_leaf())
+        async with listening(live.listener) as port:
+            reader, writer = await asyncio.open_connection(
+                "127.0.0.1", port, ssl=trusting(CA), server_hostname="localhost"
+            )
+            live.swap(new_leaf())
+            writer.write(b"?")
+            assert await reader.read() == b"?"
+            writer.close()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (mismatched(), "tls.crt and tls.key: OpenSSL refuses the pair (KEY_VALUES_MISMATCH)"),
+        (KeyPair(b"", b""), "tls.crt and tls.key: OpenSSL refuses the pair ("),
+        (
+            KeyPair(new_leaf().certificate_pem, new_leaf().key_pem[:50]),
+            "tls.crt and tls.key: OpenSSL refuses",
+        ),
+    ],
+    ids=["mismatched", "empty", "torn"],
+)
+def test_a_bad_pair_keeps_the_one_before(bad, message):
+    async def scenario():
+        good = new_leaf()
+        live = live_with(good)
+        with pytest.raises(CertificateError) as refused:
+            live.swap(bad)
+        assert str(refused.value).startswith(message)
+        async with listening(live.listener) as port:
+            assert (await shake_hands(port, trusting(CA))).leaf_der == der_of(good)
+
+    asyncio.run(scenario())
+
+
+def test_handshakes_are_refused_before_the_first_pair():
+    async def scenario():
+        live = LiveTlsContext()
+        assert not live.serving
+        async with listening(live.listener) as port:
+            with pytest.raises(OSError):
+                await shake_hands(port, trusting(CA))
+            live.swap(new_leaf())
+            assert live.serving
+            await shake_hands(port, trusting(CA))
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_both_versions_of_today_are_spoken(version):
+    async def scenario():
+        client = trusting(CA)
+        client.minimum_version = client.maximum_version = version
+        async with listening(live_with(new_leaf()).listener) as port:
+            await shake_hands(port, client)
+
+    asyncio.run(scenario())
+
+
+def test_nothing_older_is_offered():
+    assert live_with(new_leaf()).listener.minimum_version == ssl.TLSVersion.TLSv1_2
+
+
+def test_no_session_carries_a_client_past_a_swap():
+    async def scenario():
+        first, second = new_leaf(), new_leaf()
+        live = live_with(first)
+        client = trusting(CA)
+        async with listening(live.listener) as port:
+            before = await shake_hands(port, client)
+            live.swap(second)
+            after = await shake_hands(port, client, session=before.session)
+        assert (after.resumed, after.leaf_der) == (False, der_of(second))
+
+    asyncio.run(scenario())
+
+
+def test_without_these_options_a_session_would_carry_a_client_past_a_swap():
+    """The control: the same two handshakes against contexts as Python makes them do resume."""
+
+    async def scenario():
+        live = live_with(new_leaf())
+        live.listener.options &= ~ssl.OP_NO_TICKET
+        live.listener.num_tickets = 2
+        client = trusting(CA)
+        async with listening(live.listener) as port:
+            before = await shake_hands(port, client)
+            live.swap(new_leaf())
+            assert (await shake_hands(port, client, session=before.session)).resumed
+
+    asyncio.run(scenario())
+
+
+def test_only_clients_of_the_client_ca_get_in_and_a_swap_changes_which(tmp_path):
+    async def scenario():
+        old, new = make_authority(NOW), make_authority(NOW)
+        by_old = presenting(CA, new_leaf(old), tmp_path / "old")
+        by_new = presenting(CA, new_leaf(new), tmp_path / "new")
+        live = LiveTlsContext(verify_clients=True)
+        live.swap(new_leaf(), old.certificate_pem)
+        async with listening(live.listener) as port:
+            let_in = await shake_hands(port, by_old)
+            for stranger in (by_new, trusting(CA)):
+                with pytest.raises(OSError):
+                    await shake_hands(port, stranger)
+            live.swap(new_leaf(), old.certificate_pem + new.certificate_pem)
+            await shake_hands(port, by_old)
+            await shake_hands(port, by_new)
+            live.swap(new_leaf(), new.certificate_pem)
+            await shake_hands(port, by_new)
+            with pytest.raises(OSError):
+                await shake_hands(port, by_old, session=let_in.session)
+
+    asyncio.run(scenario())
+
+
+def test_verified_clients_speak_tls_1_3_whose_sessions_can_be_switched_off(tmp_path):
+    async def scenario():
+        live = LiveTlsContext(verify_clients=True)
+        live.swap(new_leaf(), CA)
+        client = presenting(CA, new_leaf(), tmp_path / "client")
+        client.maximum_version = ssl.TLSVersion.TLSv1_2
+        async with listening(live.listener) as port:
+            with pytest.raises(OSError):
+                await shake_hands(port, client)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(("verify_clients", "client_ca"), [(True, None), (False, CA)])
+def test_client_cas_come_exactly_when_clients_are_verified(verify_clients, client_ca):
+    with pytest.raises(ValueError, match="pass both or neither"):
+        LiveTlsContext(verify_clients=verify_clients).swap(new_leaf(), client_ca)
+
+
+@pytest.mark.parametrize("bad", [b"", b"not PEM", "ungültig".encode()])
+def test_unreadable_client_cas_keep_what_was_served(bad):
+    live = LiveTlsContext(verify_clients=True)
+    with pytest.raises(CertificateError, match="client CA: holds no certificate"):
+        live.swap(new_leaf(), bad)
+    assert not live.serving
+
+
+def test_fifty_swaps_under_load_fail_no_handshake_though_one_in_five_pairs_is_broken():
+    async def scenario():
+        live = live_with(new_leaf())
+        done: asyncio.Queue[None] = asyncio.Queue()
+        async with listening(live.listener) as port, asyncio.TaskGroup() as clients:
+            dialling = [clients.create_task(keep_dialling(port, done)) for _ in range(4)]
+            refused = await swap_fifty_times(live, done)
+            for client in dialling:
+                client.cancel()
+        assert refused == 10
+
+    asyncio.run(scenario())
+
+
+async def keep_dialling(port: int, done: asyncio.Queue[None]) -> None:
+    """Handshakes one after the other; a failed one ends the test."""
+    client = trusting(CA)
+    while True:
+        _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=client, server_hostname="localhost")
+        done.put_nowait(None)
+        writer.close()
+        await writer.wait_closed()
+
+
+async def swap_fifty_times(live: LiveTlsContext, done: asyncio.Queue[None]) -> int:
+    """Swaps refused; each one runs beside the handshakes, and some more are done before the next."""
+    refused = 0
+    for number in range(50):
+        try:
+            await asyncio.to_thread(live.swap, mismatched() if number % 5 == 4 else new_leaf())
+        except CertificateError:
+            refused += 1
+        for _ in range(done.qsize() + 5):
+            await done.get()
+    return refused
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl binary here")
+def test_openssl_s_client_without_a_server_name_accepts_the_pair(tmp_path):
+    async def scenario():
+        (tmp_path / "ca.pem").write_bytes(CA)
+        async with listening(live_with(new_leaf()).listener) as port:
+            client = await asyncio.create_subprocess_exec(
+                *("openssl", "s_client", "-connect", f"127.0.0.1:{port}", "-noservername", "-brief"),
+                *("-CAfile", tmp_path / "ca.pem", "-x509_strict", "-verify_ip", "127.0.0.1"),
+                "-verify_return_error",
+                stdin=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.PIPE,
+            )
+            _, said = await client.communicate()
+        assert client.returncode == 0
+        assert b"Verification: OK" in said
+
+    asyncio.run(scenario())
+
+
+def test_a_pair_from_tomorrow_is_the_clients_to_refuse():
+    """The context serves what it is given: dates are the validation's concern, with the caller's clock."""
+
+    async def scenario():
+        tomorrow = NOW + timedelta(days=1)
+        live = live_with(make_leaf(make_authority(tomorrow), LOCAL_NAMES, tomorrow))
+        async with listening(live.listener) as port:
+            with pytest.raises(ssl.SSLCertVerificationError):
+                await shake_hands(port, trusting(CA))
+
+    asyncio.run(scenario())

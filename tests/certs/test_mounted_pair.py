@@ -1,0 +1,229 @@
+"""A mounted TLS Secret: what is served when the kubelet, or a hand, changes it."""
+
+import asyncio
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from certs import (
+    CertificateError,
+    KeyPair,
+    LiveTlsContext,
+    MountedPair,
+    MountRules,
+    make_authority,
+    make_leaf,
+    read_tls_files,
+)
+from certs.pair import fingerprint
+from tests.certs.files import certificate_of, der_of, mount_like_kubelet, write_pair
+from tests.certs.handshakes import listening, shake_hands, trusting
+
+NOW = datetime.now(UTC)
+AUTHORITY = make_authority(NOW)
+NAMES = ("localhost",)
+
+
+def leaf(when: datetime = NOW) -> KeyPair:
+    return make_leaf(AUTHORITY, NAMES, when)
+
+
+def secret(pair: KeyPair, injected: str | None = None) -> dict[str, bytes]:
+    content = {
+        "tls.crt": pair.certificate_pem,
+        "tls.key": pair.key_pem,
+        "ca.crt": AUTHORITY.certificate_pem,
+    }
+    return content if injected is None else {**content, "injected-ca": injected.encode()}
+
+
+class Mount:
+    """A mounted pair whose owner writes down what it was told."""
+
+    def __init__(self, directory, *, require_injected=False, now=NOW):
+        self.now = now
+        self.accepted, self.rejected = asyncio.Queue(), []
+        self.pair = MountedPair(
+            directory,
+            MountRules(NAMES, require_injected=require_injected),
+            clock=lambda: self.now,
+            accept=lambda files: self.accepted.put_nowait(files.pair),
+            reject=lambda error: self.rejected.append(str(error)),
+        )
+
+    def refresh(self) -> list[KeyPair]:
+        """Refresh once; what was accepted."""
+        self.pair.refresh()
+        return [self.accepted.get_nowait() for _ in range(self.accepted.qsize())]
+
+
+@asynccontextmanager
+async def running(pair: MountedPair):
+    task = asyncio.create_task(pair.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+def test_the_content_decides_not_the_event(tmp_path):
+    mount, first = Mount(tmp_path / "tls"), leaf()
+    mount_like_kubelet(tmp_path / "tls", "1", secret(first))
+    assert mount.refresh() == [first]
+    assert mount.refresh() == []
+    mount_like_kubelet(tmp_path / "tls", "2", secret(first))
+    assert mount.refresh() == []
+    assert mount.pair.leaf.sha256 == fingerprint(certificate_of(first))
+
+
+def test_a_torn_write_keeps_the_old_pair_until_the_rest_arrives(tmp_path):
+    mount, first, second = Mount(tmp_path), leaf(), leaf()
+    (tmp_path / "ca.crt").write_bytes(AUTHORITY.certificate_pem)
+    write_pair(tmp_path, first)
+    assert mount.refresh() == [first]
+    (tmp_path / "tls.crt").write_bytes(second.certificate_pem)
+    assert mount.refresh() == []
+    (tmp_path / "tls.key").write_bytes(second.key_pem)
+    assert mount.refresh() == [second]
+    assert len(mount.rejected) == 1
+    assert mount.rejected[0].startswith(f"{tmp_path}/tls.key: is not the key of {tmp_path}/tls.crt (serial ")
+
+
+def test_a_bad_content_is_told_once(tmp_path):
+    mount = Mount(tmp_path / "tls")
+    mount_like_kubelet(tmp_path / "tls", "1", secret(KeyPair(leaf().certificate_pem, leaf().key_pem)))
+    for _ in range(3):
+        assert mount.refresh() == []
+    assert len(mount.rejected) == 1
+    mount_like_kubelet(tmp_path / "tls", "2", secret(KeyPair(b"", b"")))
+    assert mount.refresh() == []
+    assert len(mount.rejected) == 2
+
+
+def test_going_back_to_the_pair_in_use_ends_the_trouble(tmp_path):
+    mount, good = Mount(tmp_path / "tls"), leaf()
+    bad = KeyPair(good.certificate_pem, leaf().key_pem)
+    accepted = []
+    for generation, pair in enumerate([good, bad, good, bad]):
+        mount_like_kubelet(tmp_path / "tls", str(generation), secret(pair))
+        accepted += mount.refresh()
+    assert accepted == [good]
+    assert len(mount.rejected) == 2
+
+
+def test_a_pair_whose_time_is_to_come_is_served_when_it_has_come(tmp_path):
+    mount, early = Mount(tmp_path / "tls", now=NOW - timedelta(hours=2)), leaf()
+    mount_like_kubelet(tmp_path / "tls", "1", secret(early))
+    assert mount.refresh() == []
+    mount.now = NOW
+    assert mount.refresh() == [early]
+
+
+def test_an_empty_mount_is_told_and_waited_for(tmp_path):
+    mount = Mount(tmp_path)
+    assert mount.refresh() == []
+    assert mount.pair.leaf is None
+    assert mount.rejected == [f"{tmp_path}/tls.crt: No such file or directory; mount a Secret that holds it"]
+
+
+@pytest.mark.parametrize("injected", [None, "", "0" * 64])
+def test_self_managed_a_leaf_waits_until_its_ca_is_in_the_ca_bundle(tmp_path, injected):
+    mount, pair = Mount(tmp_path / "tls", require_injected=True), leaf()
+    mount_like_kubelet(tmp_path / "tls", "1", secret(pair, injected))
+    assert mount.refresh() == []
+    issuer = fingerprint(certificate_of(AUTHORITY))
+    assert mount.rejected[0].startswith(f"{tmp_path}/tls/injected-ca: does not list {issuer}, the issuer of")
+    mount_like_kubelet(tmp_path / "tls", "2", secret(pair, f"{'0' * 64}\n{issuer}\n"))
+    assert mount.refresh() == [pair]
+
+
+def test_what_the_owner_refuses_counts_as_rejected(tmp_path):
+    def refuse(files):
+        raise CertificateError("no")
+
+    rejected = []
+    mount_like_kubelet(tmp_path / "tls", "1", secret(leaf()))
+    pair = MountedPair(tmp_path / "tls", MountRules(NAMES), lambda: NOW, refuse, rejected.append)
+    pair.refresh()
+    assert [str(error) for error in rejected] == ["no"]
+    assert pair.leaf is None
+
+
+def test_all_files_are_read_from_one_generation(tmp_path):
+    """`tls.key` beside `..data` is stale: a reader of the outer names would get a mixed pair."""
+    old, new = leaf(), leaf()
+    mount_like_kubelet(tmp_path / "tls", "1", secret(old))
+    mount_like_kubelet(tmp_path / "tls", "2", secret(new, "a b"))
+    (tmp_path / "tls" / "tls.key").unlink()
+    (tmp_path / "tls" / "tls.key").write_bytes(old.key_pem)
+    files = read_tls_files(tmp_path / "tls")
+    assert files.pair == new
+    assert files.injected_ca == {"a", "b"}
+    assert files.source == str(tmp_path / "tls")
+
+
+def test_a_running_watch_follows_the_kubelet(tmp_path):
+    async def scenario():
+        mount_like_kubelet(tmp_path / "tls", "1", secret(leaf()))
+        mount = Mount(tmp_path / "tls")
+        async with asyncio.timeout(25), running(mount.pair):
+            await mount.accepted.get()
+            for generation in ("2", "3"):
+                pair = leaf()
+                mount_like_kubelet(tmp_path / "tls", generation, secret(pair))
+                assert await mount.accepted.get() == pair
+        assert mount.rejected == []
+
+    asyncio.run(scenario())
+
+
+def test_a_running_watch_survives_a_directory_that_comes_late_or_goes(tmp_path, monkeypatch):
+    monkeypatch.setattr("certs.watcher._POLL_SECONDS", 0.05)
+
+    async def scenario():
+        mount, directory = Mount(tmp_path / "tls"), tmp_path / "tls"
+        async with asyncio.timeout(25), running(mount.pair):
+            first, second = leaf(), leaf()
+            mount_like_kubelet(directory, "1", secret(first))
+            assert await mount.accepted.get() == first
+            directory.rename(tmp_path / "gone")
+            mount_like_kubelet(directory, "1", secret(second))
+            assert await mount.accepted.get() == second
+
+    asyncio.run(scenario())
+
+
+def test_a_running_watch_ends_at_once_when_cancelled(tmp_path):
+    async def scenario():
+        mount_like_kubelet(tmp_path / "tls", "1", secret(leaf()))
+        mount = Mount(tmp_path / "tls")
+        async with asyncio.timeout(10), running(mount.pair):
+            await mount.accepted.get()
+        assert len(asyncio.all_tasks()) == 1
+
+    asyncio.run(scenario())
+
+
+def test_mounted_generations_reach_the_handshakes(tmp_path):
+    async def scenario():
+        live = LiveTlsContext()
+        seen: asyncio.Queue[KeyPair] = asyncio.Queue()
+
+        def serve(files):
+            live.swap(files.pair)
+            seen.put_nowait(files.pair)
+
+        mount_like_kubelet(tmp_path / "tls", "0", secret(leaf()))
+        pair = MountedPair(tmp_path / "tls", MountRules(NAMES), lambda: NOW, serve, lambda error: None)
+        async with asyncio.timeout(25), running(pair), listening(live.listener) as port:
+            await seen.get()
+            newest = leaf()
+            mount_like_kubelet(tmp_path / "tls", "1", secret(newest))
+            await seen.get()
+            client = trusting(AUTHORITY.certificate_pem)
+            assert (await shake_hands(port, client)).leaf_der == der_of(newest)
+
+    asyncio.run(scenario())
