@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -68,7 +69,16 @@ class Limiter:
     image_pattern: str | None = None
     """Regular expression whose one group is the GB that an image limits to; it must fit the share."""
     images: tuple[ImageChoice, ...] = ()
-    """Images to choose from, the largest that fits the share; empty keeps the pod's own image."""
+    """Images to choose from, largest first. Empty keeps the pod's own image."""
+
+    def limit_of(self, image: str) -> int | None:
+        """MiB that an image limits itself to (the GB of its tag are GiB), None for any other image."""
+        match = re.fullmatch(self.image_pattern, image) if self.image_pattern else None
+        return int(match[1]) * 1024 if match else None
+
+    def largest_image(self, share_mib: int) -> ImageChoice | None:
+        """The first of `images` that limits to no more than the share."""
+        return next((choice for choice in self.images if choice.mib <= share_mib), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +117,8 @@ class EffectivePolicy:
     quotas: tuple[QuotaRule, ...]
     queue: str | None = None
     """The queue entry that applied, if any."""
+    left_out: tuple[str, ...] = ()
+    """Texts of the contract that are no whole number of slices of this policy."""
 
     @property
     def marker(self) -> str:

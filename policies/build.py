@@ -1,0 +1,177 @@
+"""From the parts of a directory to a policy set: checks across files, and every combination settled."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from policies.effective import EffectivePolicy
+from policies.model import Limiter, Policy, QueueEntry
+from policies.policy_set import DEFAULT, PolicySet, Settled
+from policies.problems import PolicyError, Problem, did_you_mean
+from policies.queue_names import sanitised
+from policies.quotas import limits
+from policies.relaxation import relaxations
+from policies.settle import (
+    effective_limiter,
+    effective_policy,
+    fraction_problems,
+    fraction_table,
+    limiter_name_problems,
+    limiter_problems,
+    policy_problems,
+)
+from policies.sources import Parts
+
+DIGEST_LENGTH = 12
+
+
+def build(parts: Parts) -> PolicySet:
+    """Check what parts say of each other, and settle every combination.
+
+    Raises:
+        PolicyError: with every problem.
+    """
+    problems = list(_problems(parts))
+    if problems:
+        raise PolicyError(problems)
+    digest = _digest(parts)
+    settled: dict[tuple[str | None, str], Settled] = {
+        (None, name): _settle(parts, digest, policy, None) for name, (policy, _) in parts.policies.items()
+    }
+    for queue in parts.queues:
+        for name in _policies_under(parts, queue):
+            settled[queue, name] = _settle(parts, digest, parts.policies[name][0], queue)
+    if problems := list(_relaxed(parts, settled)):
+        raise PolicyError(problems)
+    return PolicySet(
+        digest,
+        parts,
+        settled,
+        {namespace: name for name, (policy, _) in parts.policies.items() for namespace in policy.namespaces},
+        {sanitised(queue): queue for queue in parts.queues},
+        {entry.id: queue for queue, (entry, _) in parts.queues.items() if entry.id},
+    )
+
+
+def _problems(parts: Parts) -> Iterator[Problem]:
+    if DEFAULT not in parts.policies:
+        rule = "no policy is named default: add a file with kind: Policy and name: default"
+        yield Problem("", 0, "", rule)
+    for policy, source in parts.policies.values():
+        yield from policy_problems(policy, source, parts)
+    for limiter, source in parts.limiters.values():
+        yield from limiter_problems(limiter, source)
+    yield from _namespace_problems(parts)
+    yield from _queue_name_problems(parts)
+    for queue in parts.queues:
+        yield from _entry_problems(parts, queue)
+
+
+def _namespace_problems(parts: Parts) -> Iterator[Problem]:
+    first: dict[str, str] = {}
+    for name, (policy, source) in parts.policies.items():
+        for number, namespace in enumerate(policy.namespaces):
+            if namespace in first:
+                rule = f'"{namespace}" belongs to policy {first[namespace]} already: keep it in one'
+                yield source.problem(rule, "namespaces", number)
+            first.setdefault(namespace, name)
+
+
+def _queue_name_problems(parts: Parts) -> Iterator[Problem]:
+    labels: dict[str, str] = {}
+    ids: dict[str, str] = {}
+    for queue, (entry, source) in parts.queues.items():
+        if (label := sanitised(queue)) in labels:
+            rule = f'becomes the label "{label}", like queue "{labels[label]}": pods of both look the same'
+            yield source.problem(rule)
+        if entry.id and entry.id in ids:
+            yield source.problem(f'"{entry.id}" is the id of queue "{ids[entry.id]}" already', "id")
+        labels.setdefault(label, queue)
+        ids.setdefault(entry.id or "", queue)
+
+
+def _entry_problems(parts: Parts, queue: str) -> Iterator[Problem]:
+    entry, source = parts.queues[queue]
+    if entry.policy is not None and entry.policy not in parts.policies:
+        rule = f'policy "{entry.policy}" is not defined{did_you_mean(entry.policy, parts.policies)}'
+        yield source.problem(rule, "policy")
+        return
+    policies = [parts.policies[name][0] for name in _policies_under(parts, queue) if name in parts.policies]
+    for size in sorted({policy.slices_per_gpu for policy in policies}):
+        yield from fraction_problems(entry.fractions, size, source)
+    for mode in sorted({policy.resources.mode for policy in policies}):
+        if entry.limiter is not None:
+            yield from limiter_name_problems(entry.limiter, mode, source, parts)
+
+
+def _policies_under(parts: Parts, queue: str) -> list[str]:
+    """Policies that pods of a queue can come to follow."""
+    entry = parts.queues[queue][0]
+    if entry.policy is not None:
+        return [entry.policy]
+    by_namespace = {namespace: name for name, (p, _) in parts.policies.items() for namespace in p.namespaces}
+    if entry.namespaces is None:
+        return sorted({DEFAULT, *by_namespace.values()})
+    return sorted({by_namespace.get(namespace, DEFAULT) for namespace in entry.namespaces})
+
+
+def _settle(parts: Parts, digest: str, policy: Policy, queue: str | None) -> Settled:
+    effective = effective_policy(policy, _limiter(parts, policy.limiter), digest)
+    entry = parts.queues[queue][0] if queue else None
+    if entry is not None:
+        effective = _under_entry(parts, effective, entry)
+    effective = replace(effective, queue=queue)
+    return Settled(effective, policy, limits(policy, queue, entry))
+
+
+def _under_entry(parts: Parts, effective: EffectivePolicy, entry: QueueEntry) -> EffectivePolicy:
+    if entry.limiter is not None:
+        limiter = effective_limiter(_limiter(parts, entry.limiter), effective.mode)
+        effective = replace(effective, limiter=limiter)
+    if entry.fractions is not None:
+        table, left_out = fraction_table(entry.fractions, effective.slices_per_gpu)
+        effective = replace(effective, fractions=table, left_out=left_out)
+    return effective
+
+
+def _limiter(parts: Parts, name: str) -> Limiter:
+    return parts.limiters[name][0]
+
+
+def _relaxed(parts: Parts, settled: Mapping[tuple[str | None, str], Settled]) -> Iterator[Problem]:
+    """Entries for every namespace that relax what pods would have without them: pods label themselves."""
+    bases = {DEFAULT, *(name for name, (policy, _) in parts.policies.items() if policy.namespaces)}
+    for queue, (entry, source) in parts.queues.items():
+        if entry.namespaces is not None:
+            continue
+        for base in sorted(bases):
+            over = settled[queue, entry.policy or base]
+            for key, what in _differences(over, settled[None, base]):
+                rule = f"relaxes policy {base} ({what}) for every pod that wears this queue's label"
+                yield source.problem(f"{rule}: name the namespaces in which it applies", *_key(entry, key))
+
+
+def _differences(over: Settled, base: Settled) -> Iterator[tuple[str, str]]:
+    return relaxations(over.effective, over.limits, base.effective, base.limits)
+
+
+def _key(entry: QueueEntry, key: str) -> tuple[str, ...]:
+    """The entry's key that makes the difference: its own, or the policy it names."""
+    return (key,) if getattr(entry, key, None) is not None else ("policy",)
+
+
+def _digest(parts: Parts) -> str:
+    """Digest over the canonical content: models with their defaults, by kind and name."""
+    content = {
+        kind: {name: part.model_dump(mode="json", by_alias=True) for name, (part, _) in table.items()}
+        for kind, table in (
+            ("policies", parts.policies),
+            ("limiters", parts.limiters),
+            ("queues", parts.queues),
+        )
+    }
+    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()[:DIGEST_LENGTH]

@@ -1,0 +1,91 @@
+"""A policy directory, or its files, in; a checked policy set out, or everything that is wrong with it."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+
+from policies.build import build
+from policies.policy_set import PolicySet
+from policies.problems import PolicyError, Problem
+from policies.sources import read_parts
+from policies.strict_yaml import MAX_BYTES
+
+ENDINGS = (".yaml", ".yml")
+MAX_FILES = 200
+ATTEMPTS = 5
+
+
+def parse_policies(files: Mapping[str, bytes]) -> PolicySet:
+    """Read a whole policy set from file contents by name; reads nothing else.
+
+    Raises:
+        PolicyError: with every problem found.
+    """
+    if not files:
+        rule = "holds no policy file: add one ending in .yaml or .yml with kind: Policy and name: default"
+        raise PolicyError([Problem(".", 0, "", rule)])
+    return build(read_parts(files))
+
+
+def load_policies(directory: Path) -> PolicySet:
+    """Read a policy directory: top level only, `.yaml` and `.yml`, no names beginning with a dot.
+
+    Raises:
+        PolicyError: with every problem found, unreadable files and folders included.
+    """
+    return parse_policies(read_directory(directory))
+
+
+def read_directory(directory: Path) -> dict[str, bytes]:
+    """Read the files of a policy directory as one consistent whole.
+
+    A ConfigMap's folder is swapped by a symlink, `..data`, while we read: files are taken from the folder
+    that it pointed to, or from its successor if that went away meanwhile.
+
+    Raises:
+        PolicyError: a file or the folder cannot be read.
+    """
+    for attempt in range(ATTEMPTS):
+        folder = os.path.realpath(directory / "..data" if (directory / "..data").exists() else directory)
+        try:
+            return _read_all(Path(folder))
+        except PolicyError:
+            if attempt == ATTEMPTS - 1 or os.path.isdir(folder):  # noqa: PTH112  one spelling with realpath
+                raise
+    raise AssertionError
+
+
+def _read_all(folder: Path) -> dict[str, bytes]:
+    try:
+        names = sorted(name for name in os.listdir(folder) if _is_policy_file(name))  # noqa: PTH208  names only
+    except OSError as error:
+        rule = f"{folder} cannot be read: {error.strerror}"
+        raise PolicyError([Problem(".", 0, "", rule)]) from None
+    if len(names) > MAX_FILES:
+        raise PolicyError([Problem(".", 0, "", f"holds {len(names)} files; at most {MAX_FILES} are read")])
+    files: dict[str, bytes] = {}
+    problems = []
+    for name in names:
+        try:
+            files[name] = _read_file(folder / name)
+        except OSError as error:
+            problems.append(Problem(name, 0, "", f"cannot be read: {error.strerror}"))
+    if problems:
+        raise PolicyError(problems)
+    return files
+
+
+def _is_policy_file(name: str) -> bool:
+    return name.endswith(ENDINGS) and not name.startswith(".")
+
+
+def _read_file(file: Path) -> bytes:
+    """Read a regular file, at most one byte more than the size cap (the cap's own error is the parser's)."""
+    descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as stream:
+        if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+            raise OSError(0, "is not a regular file")
+        return stream.read(MAX_BYTES + 1)

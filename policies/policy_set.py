@@ -1,0 +1,75 @@
+"""A checked set of policies: for a namespace and a queue, what a pod gets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from policies.effective import EffectivePolicy
+from policies.model import Policy
+from policies.queue_names import sanitised
+from policies.quotas import Limits, rules
+from policies.sources import Parts
+
+DEFAULT = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """One policy, or one policy under one queue entry, with every value settled but the quotas."""
+
+    effective: EffectivePolicy
+    policy: Policy
+    limits: Limits
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySet:
+    """All policies, limiters and queues of a directory. Immutable; every lookup is a few dict reads."""
+
+    digest: str
+    """Short hex digest of what the set says, presets included; file names and comments do not count."""
+    parts: Parts
+    settled: Mapping[tuple[str | None, str], Settled]
+    """By queue entry (None without) and policy."""
+    by_namespace: Mapping[str, str]
+    queue_by_label: Mapping[str, str]
+    queue_by_id: Mapping[str, str]
+
+    def resolve(self, namespace: str, queue_name: str | None, queue_id: str | None) -> EffectivePolicy:
+        """Settle the policy of a pod; never raises.
+
+        The policy that the queue's entry names if the entry applies in the namespace, else the one whose
+        `namespaces` hold the pod's, else `default`; the entry's other values on top.
+
+        Args:
+            namespace: the pod's.
+            queue_name: value of its label clearml-agent-queue-name, or the queue's name as written.
+            queue_id: value of its label clearml-agent-queue.
+        """
+        entry = self.entry_of(namespace, queue_name, queue_id)
+        settled = self.settled[entry, self.policy_of(namespace, entry)]
+        queue = entry or queue_name
+        if not settled.limits:
+            return settled.effective
+        return replace(
+            settled.effective,
+            quotas=rules(settled.policy, settled.limits, namespace, sanitised(queue) if queue else None),
+        )
+
+    def entry_of(self, namespace: str, queue_name: str | None, queue_id: str | None) -> str | None:
+        """Name of the queue entry that applies, found by id first."""
+        found = (
+            self.queue_by_id.get(queue_id) if queue_id else None,
+            self.queue_by_label.get(sanitised(queue_name)) if queue_name else None,
+        )
+        return next((name for name in found if name and self._applies(name, namespace)), None)
+
+    def policy_of(self, namespace: str, entry: str | None) -> str:
+        """Name of the policy that pods of a namespace follow under a queue entry."""
+        named = self.parts.queues[entry][0].policy if entry else None
+        return named or self.by_namespace.get(namespace, DEFAULT)
+
+    def _applies(self, entry: str, namespace: str) -> bool:
+        namespaces = self.parts.queues[entry][0].namespaces
+        return namespaces is None or namespace in namespaces

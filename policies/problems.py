@@ -1,0 +1,70 @@
+"""What is wrong with the files of an admin: where, which value, which rule, what to do."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Path = tuple[str | int, ...]
+"""Keys and list positions that lead to a value in a YAML document."""
+
+LONGEST_VALUE = 60
+_BARE_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Problem:
+    """One mistake (or, where it is advice, one thing worth knowing) in one place."""
+
+    file: str
+    line: int
+    """Counted from 1; 0 when the problem is the file's, or the folder's, as a whole."""
+    path: str
+    """Dotted path of the value, such as `fractions."0.5"`; empty for the document as a whole."""
+    rule: str
+    """What is wrong with which value, and what to write instead."""
+
+    def __str__(self) -> str:
+        """Text form `default.yaml:12: fractions."0.5": ...`, as compilers print it."""
+        place = f"{self.file}:{self.line}" if self.line else self.file
+        return ": ".join(part for part in (place, self.path, self.rule) if part)
+
+
+class PolicyError(Exception):
+    """A set of files cannot be used.
+
+    Args:
+        problems: all that was found, not only the first; sorted by file and line.
+    """
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems: Sequence[Problem] = tuple(sorted(problems))
+        super().__init__("\n".join(map(str, self.problems)))
+
+
+def dotted(path: Path) -> str:
+    """Write a path as `quotas.queues."a.b".slices` or `tolerations[0].key`."""
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            key = part if _BARE_KEY.fullmatch(part) else f'"{part}"'
+            text += f".{key}" if text else key
+    return text
+
+
+def quoted(value: Any) -> str:
+    """Show a value in a message, in one line and cut to a readable length."""
+    text = str(value) if not isinstance(value, bool) else str(value).lower()
+    text = " ".join(text.split()) if not text.isprintable() else text
+    return f'"{text[:LONGEST_VALUE]}{"..." if len(text) > LONGEST_VALUE else ""}"'
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Suggest the nearest known word as ` (did you mean "..."?)`, or nothing."""
+    near = difflib.get_close_matches(word, sorted(known), n=1)
+    return f' (did you mean "{near[0]}"?)' if near else ""

@@ -1,0 +1,50 @@
+"""Which quotas a pod counts against, by its namespace and queue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Literal
+
+from ledger.ask import Quota
+from policies.effective import QuotaRule
+from policies.model import Policy, QueueEntry, QuotaAmounts
+from policies.queue_names import sanitised
+
+Scope = Literal["namespace", "queue"]
+Limits = Mapping[tuple[Scope, str], QuotaAmounts]
+
+
+def limits(policy: Policy, queue: str | None = None, entry: QueueEntry | None = None) -> Limits:
+    """Every limit of a policy, as a queue's entry changes them; queues by their label."""
+    table: dict[tuple[Scope, str], QuotaAmounts] = {}
+    table.update({("namespace", name): amounts for name, amounts in policy.quotas.namespaces.items()})
+    table.update({("queue", sanitised(name)): amounts for name, amounts in policy.quotas.queues.items()})
+    if queue is not None and entry is not None:
+        own = _of_entry(policy, entry, table.get(("queue", sanitised(queue))))
+        table.update({("queue", sanitised(queue)): own} if own else {})
+    return table
+
+
+def rules(policy: Policy, table: Limits, namespace: str, queue: str | None) -> tuple[QuotaRule, ...]:
+    """The quotas of one pod; `queue` as its label writes it."""
+    return tuple(_rules(policy, table, namespace, queue))
+
+
+def _rules(policy: Policy, table: Limits, namespace: str, queue: str | None) -> Iterator[QuotaRule]:
+    keys: list[tuple[Scope, str]] = [("namespace", namespace)]
+    if queue is not None:
+        keys.append(("queue", queue))
+    for scope, name in keys:
+        amounts = table.get((scope, name))
+        if amounts and (amounts.slices or amounts.max_pods):
+            quota = Quota(scope, name, amounts.slices, amounts.max_pods)
+            yield QuotaRule(quota, policy.quotas.when_degraded)
+
+
+def _of_entry(policy: Policy, entry: QueueEntry, inherited: QuotaAmounts | None) -> QuotaAmounts | None:
+    """An entry's own limits instead of the policy's; the chart's maxPods counts where neither says one."""
+    amounts = entry.quota or inherited or QuotaAmounts()
+    max_pods = entry.queue_settings.max_pods if policy.quotas.queue_max_pods else None
+    if amounts.max_pods is None and max_pods is not None:
+        amounts = amounts.model_copy(update={"max_pods": max_pods})
+    return amounts if amounts.slices or amounts.max_pods else entry.quota

@@ -1,0 +1,38 @@
+"""What a queue's entry loosens against the policy that a pod would have without it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.effective import EffectivePolicy
+from policies.quotas import Limits
+
+
+def relaxations(
+    over: EffectivePolicy, over_limits: Limits, base: EffectivePolicy, base_limits: Limits
+) -> Iterator[tuple[str, str]]:
+    """Yield each loosened value as the entry's key for it and half a sentence."""
+    if over.limiter != base.limiter and base.limiter.name != "none":
+        yield "limiter", f"limiter {over.limiter.name} instead of {base.limiter.name}"
+    if more := [text for text in over.fractions if text not in base.fractions]:
+        yield "fractions", f'fraction "{more[0]}"'
+    yield from (("quota", what) for what in _looser_limits(over_limits, base_limits))
+    if over.reserve_mib < base.reserve_mib:
+        yield "policy", f"memory.reserveMiB {over.reserve_mib} instead of {base.reserve_mib}"
+    if over.refuse_privileged != base.refuse_privileged and base.refuse_privileged == "any-container":
+        yield "policy", f"privileged {over.refuse_privileged}"
+    if base.hide_gpus_from_others and not over.hide_gpus_from_others:
+        yield "policy", "hideGpusFromOthers false"
+
+
+def _looser_limits(over: Limits, base: Limits) -> Iterator[str]:
+    for (scope, name), amounts in base.items():
+        now = over.get((scope, name))
+        pairs = (
+            ("slices", amounts.slices, now.slices if now else None),
+            ("maxPods", amounts.max_pods, now.max_pods if now else None),
+        )
+        for unit, limit, new in pairs:
+            if limit is not None and (new is None or new > limit):
+                amount = "no limit" if new is None else str(new)
+                yield f"quota of {scope} {name}: {amount} instead of {limit} {unit}"

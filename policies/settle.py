@@ -1,0 +1,179 @@
+"""Checks that look at more than one key, and the step from what a file says to what a pod gets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from ledger.ask import Assumption, Mode
+from ledger.fraction import ALLOWED_SLICES_PER_GPU, Fraction
+from policies import placeholders
+from policies.effective import CacheVolume, EffectivePolicy, EnvVar, ImageChoice, InitContainer, LibraryVolume
+from policies.effective import Limiter as EffectiveLimiter
+from policies.fields import extended_resource
+from policies.model import Limiter, Policy, Toleration
+from policies.problems import Problem, did_you_mean, quoted
+from policies.sources import Parts, Source
+
+CONTRACT = ("0.125", "0.250", "0.375", "0.500", "0.625", "0.750", "0.875")
+"""The label texts of ClearML's documentation."""
+DEFAULT_NAMES: Mapping[Mode, str] = {"per-gpu": "nvidia.com/gpu-{index}", "pooled": "nvidia.com/gpu"}
+
+
+def policy_problems(policy: Policy, source: Source, parts: Parts) -> Iterator[Problem]:
+    """Rules between the keys of one policy."""
+    if policy.slices_per_gpu not in ALLOWED_SLICES_PER_GPU:
+        yield source.problem(f"{policy.slices_per_gpu} is not one of 2, 4, 8, 16", "slicesPerGpu")
+    else:
+        yield from fraction_problems(policy.fractions, policy.slices_per_gpu, source)
+    yield from _resource_problems(policy, source)
+    yield from limiter_name_problems(policy.limiter, policy.resources.mode, source, parts)
+    if policy.resources.mode == "pooled":
+        yield from _index_problems(policy.env, source, "env")
+    for number, toleration in enumerate(policy.tolerations):
+        yield from _toleration_problems(toleration, source, number)
+
+
+def fraction_problems(
+    fractions: Mapping[str, int] | None, slices_per_gpu: int, source: Source
+) -> Iterator[Problem]:
+    """A text that is no fraction, or whose slices are not its exact value."""
+    for text, slices in (fractions or {}).items():
+        try:
+            exact = Fraction.from_text(text, slices_per_gpu).slices
+        except ValueError as error:
+            yield source.problem(str(error), "fractions", text)
+        else:
+            if slices != exact:
+                rule = f'{slices} is not what the text says: "{text}" of {slices_per_gpu} slices is {exact}'
+                yield source.problem(rule, "fractions", text)
+
+
+def limiter_name_problems(name: str, mode: Mode, source: Source, parts: Parts) -> Iterator[Problem]:
+    """A limiter that nobody defines, or that cannot work in a mode."""
+    if name not in parts.limiters:
+        known = ", ".join(sorted(parts.limiters))
+        rule = (
+            f'"{name}" is not defined{did_you_mean(name, parts.limiters)}: known are {known}; or add a file'
+        )
+        yield source.problem(f"{rule} with kind: Limiter and name: {name}", "limiter")
+    elif mode == "pooled":
+        limiter = parts.limiters[name][0]
+        for variable, value in (limiter.env | limiter.modes.pooled.env).items():
+            if "index" in placeholders.used(value):
+                rule = f'"{name}" uses {{index}} in {variable}, but mode pooled knows no index'
+                yield source.problem(rule, "limiter")
+
+
+def limiter_problems(limiter: Limiter, source: Source) -> Iterator[Problem]:
+    """Rules between the keys of one limiter."""
+    init, library, cache = limiter.init_container, limiter.library, limiter.cache
+    if (init is None) != (library is None):
+        present = "initContainer" if init else "library"
+        yield source.problem("initContainer and library need each other: the one fills the other", present)
+    if init and init.env.get("NVIDIA_VISIBLE_DEVICES") != "void":
+        rule = "must hold NVIDIA_VISIBLE_DEVICES: void, or the container may be given every GPU"
+        yield source.problem(rule, "initContainer", "env")
+    if library and cache and _overlap(library.mount_path, cache.mount_path):
+        rule = f"{quoted(cache.mount_path)} and library.mountPath {quoted(library.mount_path)} overlap"
+        yield source.problem(rule, "cache", "mountPath")
+
+
+def effective_limiter(limiter: Limiter, mode: Mode) -> EffectiveLimiter:
+    """What a limiter comes to in one mode."""
+    part = limiter.modes.per_gpu if mode == "per-gpu" else limiter.modes.pooled
+    library, cache, image = limiter.library, limiter.cache, limiter.image
+    choices = sorted(image.choices.items(), key=lambda item: (-item[1], item[0])) if image else []
+    return EffectiveLimiter(
+        name=limiter.name,
+        env=_env(limiter.env | part.env),
+        preload=limiter.ld_preload,
+        init_container=_init_container(limiter),
+        library=LibraryVolume(library.mount_path, library.size_limit) if library else None,
+        cache=CacheVolume(cache.mount_path, cache.size_limit) if cache else None,
+        host_pid=limiter.host_pid,
+        image_pattern=image.pattern if image else None,
+        images=tuple(ImageChoice(mib, reference) for reference, mib in choices),
+    )
+
+
+def effective_policy(policy: Policy, limiter: Limiter, digest: str) -> EffectivePolicy:
+    """What a checked policy comes to, without quotas: those depend on namespace and queue."""
+    mode, assume = policy.resources.mode, policy.assume
+    fractions, left_out = fraction_table(policy.fractions, policy.slices_per_gpu)
+    return EffectivePolicy(
+        name=policy.name,
+        digest=digest,
+        slices_per_gpu=policy.slices_per_gpu,
+        fractions=fractions,
+        mode=mode,
+        resource=policy.resources.name or DEFAULT_NAMES[mode],
+        limiter=effective_limiter(limiter, mode),
+        env=_env(policy.env),
+        reserve_mib=policy.memory.reserve_mib,
+        assume=Assumption(assume.gpus_per_node, assume.gpu_memory_mib) if assume else None,
+        container_names=tuple(policy.container.names),
+        hide_gpus_from_others=policy.hide_gpus_from_others,
+        refuse_privileged=policy.privileged,
+        runtime_class_name=policy.runtime_class_name,
+        tolerations=tuple(t.model_dump(by_alias=True, exclude_none=True) for t in policy.tolerations),
+        quotas=(),
+        left_out=left_out,
+    )
+
+
+def fraction_table(
+    fractions: Mapping[str, int] | None, slices_per_gpu: int
+) -> tuple[dict[str, Fraction], tuple[str, ...]]:
+    """The table of a checked policy, and the texts of the contract that its slices cannot express."""
+    if fractions is not None:
+        return {text: Fraction(slices, slices_per_gpu) for text, slices in fractions.items()}, ()
+    table = {}
+    for text in CONTRACT:
+        try:
+            table[text] = Fraction.from_text(text, slices_per_gpu)
+        except ValueError:
+            continue
+    return table, tuple(text for text in CONTRACT if text not in table)
+
+
+def _env(variables: Mapping[str, str]) -> tuple[EnvVar, ...]:
+    return tuple(EnvVar(name, value) for name, value in variables.items())
+
+
+def _init_container(limiter: Limiter) -> InitContainer | None:
+    part = limiter.init_container
+    if part is None:
+        return None
+    return InitContainer(
+        part.image, tuple(part.command), _env(part.env), part.run_as_user, part.image_pull_policy
+    )
+
+
+def _resource_problems(policy: Policy, source: Source) -> Iterator[Problem]:
+    mode = policy.resources.mode
+    name = policy.resources.name or DEFAULT_NAMES[mode]
+    if mode == "per-gpu" and name.count("{index}") != 1:
+        yield source.problem(f"{quoted(name)} must hold {{index}} once in mode per-gpu", "resources", "name")
+        return
+    try:
+        extended_resource(name.replace("{index}", "0") if mode == "per-gpu" else name)
+    except ValueError as error:
+        hint = "; {index} belongs to mode per-gpu" if mode == "pooled" and "{" in name else ""
+        yield source.problem(f"{quoted(name)} {error}{hint}", "resources", "name")
+
+
+def _index_problems(env: Mapping[str, str], source: Source, key: str) -> Iterator[Problem]:
+    for name, value in env.items():
+        if "index" in placeholders.used(value):
+            yield source.problem("{index} is not known in mode pooled", key, name)
+
+
+def _toleration_problems(toleration: Toleration, source: Source, number: int) -> Iterator[Problem]:
+    if toleration.key is None and toleration.operator != "Exists":
+        yield source.problem("without a key the operator must be Exists", "tolerations", number)
+    if toleration.operator == "Exists" and toleration.value:
+        yield source.problem("operator Exists takes no value", "tolerations", number, "value")
+
+
+def _overlap(one: str, other: str) -> bool:
+    return one == other or one.startswith(f"{other}/") or other.startswith(f"{one}/")

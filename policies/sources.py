@@ -1,0 +1,120 @@
+"""The parts of a policy set, each with the place it was read from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path as FilePath
+from typing import TypeVar
+
+from policies.model import Limiter, Policy, QueueEntry, Queues
+from policies.problems import Path, PolicyError, Problem, dotted
+from policies.strict_yaml import Document, read_documents
+from policies.validation import validate
+
+_Part = TypeVar("_Part", Policy, Limiter, QueueEntry)
+
+PRESETS_FOLDER = FilePath(__file__).parent / "limiters"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a part of the model stands."""
+
+    document: Document
+    path: Path = ()
+
+    def line(self, *path: str | int) -> str | None:
+        """`file:line` of a key below, or None when the file does not say it."""
+        line = self.document.lines.get((*self.path, *path))
+        return None if line is None else f"{self.document.file}:{line}"
+
+    def problem(self, rule: str, *path: str | int) -> Problem:
+        """Say that the value at a key below breaks a rule."""
+        full = (*self.path, *path)
+        return self.document.problem(full, rule, shown=dotted(full))
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Everything that a set of files says, by name."""
+
+    policies: Mapping[str, tuple[Policy, Source]]
+    limiters: Mapping[str, tuple[Limiter, Source]]
+    queues: Mapping[str, tuple[QueueEntry, Source]]
+    """By the name that the file writes."""
+
+
+@cache
+def presets() -> Mapping[str, tuple[Limiter, Source]]:
+    """Limiters that ship with the product, by name."""
+    files = sorted(PRESETS_FOLDER.glob("*.yaml"))
+    documents = [d for file in files for d in read_documents(f"limiters/{file.name}", file.read_bytes())]
+    return _collect(documents, {}).limiters
+
+
+def read_parts(files: Mapping[str, bytes]) -> Parts:
+    """Read and validate files, given as name to content.
+
+    Raises:
+        PolicyError: with every problem of every file.
+    """
+    documents: list[Document] = []
+    problems: list[Problem] = []
+    for name, content in sorted(files.items()):
+        try:
+            documents += (found := read_documents(name, content))
+        except PolicyError as error:
+            problems += error.problems
+        else:
+            problems += (
+                [] if found else [Problem(name, 0, "", "is empty; delete it, or was it half written?")]
+            )
+    try:
+        parts = _collect(documents, presets())
+    except PolicyError as error:
+        raise PolicyError([*problems, *error.problems]) from None
+    if problems:
+        raise PolicyError(problems)
+    return parts
+
+
+def _collect(documents: list[Document], limiters: Mapping[str, tuple[Limiter, Source]]) -> Parts:
+    """Sort documents by kind and name; of two of one kind and name, both are named in the problem."""
+    collector = _Collector()
+    for document in documents:
+        collector.add(document)
+    if collector.problems:
+        raise PolicyError(collector.problems)
+    return Parts(collector.policies, {**limiters, **collector.limiters}, collector.queues)
+
+
+class _Collector:
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+        self.policies: dict[str, tuple[Policy, Source]] = {}
+        self.limiters: dict[str, tuple[Limiter, Source]] = {}
+        self.queues: dict[str, tuple[QueueEntry, Source]] = {}
+
+    def add(self, document: Document) -> None:
+        try:
+            part = validate(document)
+        except PolicyError as error:
+            self.problems += error.problems
+            return
+        if isinstance(part, Queues):
+            for name, entry in part.queues.items():
+                self._put(self.queues, name, entry, Source(document, ("queues", name)))
+        elif isinstance(part, Policy):
+            self._put(self.policies, part.name, part, Source(document))
+        else:
+            self._put(self.limiters, part.name, part, Source(document))
+
+    def _put(self, known: dict[str, tuple[_Part, Source]], name: str, part: _Part, source: Source) -> None:
+        if name in known:
+            first = known[name][1]
+            place = first.line("name") or first.line()
+            self.problems.append(source.problem(f'"{name}" is taken by {place}: names are unique'))
+        else:
+            known[name] = (part, source)
