@@ -1,0 +1,1 @@
+"""Every test; the folders mirror the packages."""

@@ -1,0 +1,1 @@
+"""A real Kubernetes control plane, and what only it can prove."""

@@ -1,0 +1,117 @@
+"""The control plane as fixtures: one for the session, a namespace and nodes of its own for each test."""
+
+import itertools
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.control_plane import binaries
+from tests.control_plane.cluster import Cluster, Output
+from tests.control_plane.gpu_nodes import GpuNode, schedulable
+from tests.control_plane.process import eventually, tail
+
+HERE = Path(__file__).parent
+CLUSTER = pytest.StashKey[Cluster]()
+NUMBERS = itertools.count(1)
+
+Kubectl = Callable[..., Output]
+Nodes = Callable[..., list[str]]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.control_plane)
+            # The first build takes minutes, and every wait of the fixtures has its own end.
+            item.add_marker(pytest.mark.timeout(300, func_only=True))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):
+    report = yield
+    cluster = item.config.stash.get(CLUSTER, None)
+    if report.failed and cluster is not None:
+        report.sections += [(f"end of {log.name}", tail(log)) for log in cluster.logs()]
+    return report
+
+
+@pytest.fixture(scope="session", autouse=True)
+def go() -> None:
+    """Skip every test of this folder where nothing can be built, but fail in CI."""
+    reason = binaries.go_missing()
+    if reason and os.environ.get("CI"):
+        pytest.fail(f"CI must run these tests: {reason}")
+    if reason:
+        pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def built(go, pytestconfig: pytest.Config) -> Path:
+    """Folder of the binaries, built if need be, with a line on the terminal for each."""
+    terminal = pytestconfig.pluginmanager.get_plugin("terminalreporter")
+    capture = pytestconfig.pluginmanager.get_plugin("capturemanager")
+
+    def say(line: str) -> None:
+        with capture.global_and_fixture_disabled():
+            terminal.ensure_newline()
+            terminal.write_line(line)
+
+    return binaries.build(say)
+
+
+@pytest.fixture(scope="session")
+def control_plane(
+    built: Path, tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
+) -> Iterator[Cluster]:
+    """The control plane of the whole session."""
+    with Cluster(built, tmp_path_factory.mktemp("control-plane")) as cluster:
+        pytestconfig.stash[CLUSTER] = cluster
+        yield cluster
+
+
+@pytest.fixture
+def namespace(control_plane: Cluster) -> Iterator[str]:
+    """An empty namespace of the test's own; its pods are gone when the test ends, the rest soon after."""
+    name = f"test-{next(NUMBERS)}"
+    control_plane.create_namespace(name)
+    yield name
+    control_plane.api.delete("Namespace", name)
+    control_plane.api.delete_all("Pod", name)
+
+
+@pytest.fixture
+def nodes(control_plane: Cluster, namespace: str) -> Iterator[Nodes]:
+    """Add nodes: `nodes(GpuNode(gpus=2), GpuNode(memory_mib=40960))` returns their names, in this order.
+
+    They are named after the test's namespace unless `names` says otherwise, and leave with the test.
+    """
+    added: list[str] = []
+
+    def add(*wanted: GpuNode, names: tuple[str, ...] = ()) -> list[str]:
+        names = names or tuple(f"{namespace}-gpu-{len(added) + i}" for i in range(len(wanted)))
+        for name, node in zip(names, wanted, strict=True):
+            control_plane.api.create(node.manifest(name))
+            added.append(name)
+        for name in names:
+            eventually(lambda name=name: _schedulable(control_plane, name), f"{name} takes pods")
+        return list(names)
+
+    yield add
+    for name in added:
+        control_plane.api.delete("Node", name)
+
+
+def _schedulable(cluster: Cluster, name: str) -> bool:
+    return schedulable(cluster.api.get("Node", name))
+
+
+@pytest.fixture
+def kubectl(control_plane: Cluster, namespace: str) -> Kubectl:
+    """Run kubectl in the test's namespace: `kubectl("get", "pods").stdout`, also `stderr` and `code`."""
+
+    def run(*arguments: str, stdin: str = "") -> Output:
+        return control_plane.kubectl(f"--namespace={namespace}", *arguments, stdin=stdin)
+
+    return run

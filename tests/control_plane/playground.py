@@ -1,0 +1,72 @@
+"""`make cluster`: the tests' control plane for a person, with eight fake GPU nodes, until Ctrl-C."""
+
+import signal
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+
+from tests.control_plane import binaries
+from tests.control_plane.cluster import Cluster
+from tests.control_plane.gpu_nodes import GpuNode
+
+NODES = (
+    *[GpuNode(gpus=8, memory_mib=81559, product="NVIDIA-H100-80GB-HBM3")] * 2,
+    *[GpuNode(gpus=4, memory_mib=81920, product="NVIDIA-A100-SXM4-80GB")] * 2,
+    *[GpuNode(gpus=4, memory_mib=40960, product="NVIDIA-A100-SXM4-40GB")] * 2,
+    GpuNode(gpus=2, memory_mib=46068, product="NVIDIA-L40S"),
+    GpuNode(gpus=1, memory_mib=23028, product="NVIDIA-A10"),
+)
+
+WELCOME = """
+The cluster is up: eight nodes of fake GPUs, and pods that run until they are deleted. In another terminal:
+
+  export KUBECONFIG={kubeconfig}
+  alias kubectl={kubectl}
+  kubectl get nodes -L nvidia.com/gpu.count,nvidia.com/gpu.memory,nvidia.com/gpu.product
+
+Logs: {logs}
+Ctrl-C takes it all down."""
+
+
+def main() -> None:
+    """Build what is missing, run the cluster until SIGINT or SIGTERM, and leave nothing behind."""
+    if reason := binaries.go_missing():
+        raise SystemExit(reason)
+    # SIGINT too: a shell starts background jobs with it ignored.
+    _on_signals(_interrupt)
+    try:
+        _run(binaries.build(say))
+    except KeyboardInterrupt:
+        say("taken down")
+
+
+def say(line: str) -> None:
+    """Print at once, also into a pipe."""
+    print(line, flush=True)  # noqa: T201 - a command's output
+
+
+def _run(built: Path) -> None:
+    temporary = tempfile.TemporaryDirectory(prefix="gpu-fraction-")
+    with temporary as folder, Cluster(built, Path(folder)) as cluster:
+        for number, node in enumerate(NODES):
+            cluster.api.create(node.manifest(f"gpu-{number}"))
+        say(WELCOME.format(kubeconfig=cluster.kubeconfig, kubectl=built / "kubectl", logs=folder))
+        try:
+            signal.pause()
+        finally:
+            # A second, impatient Ctrl-C must not cut the taking down short.
+            _on_signals(signal.SIG_IGN)
+
+
+def _on_signals(handler: Callable[[int, FrameType | None], None] | signal.Handlers) -> None:
+    signal.signal(signal.SIGINT, handler)
+    signal.signal(signal.SIGTERM, handler)
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    main()
