@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from policies.chart_queues import queue_problems, template_queue
 from policies.effective import EffectivePolicy
 from policies.model import Limiter, Policy, QueueEntry
 from policies.policy_set import DEFAULT, PolicySet, Settled
@@ -22,6 +23,7 @@ from policies.settle import (
     limiter_name_problems,
     limiter_problems,
     policy_problems,
+    resource_prefix,
 )
 from policies.sources import Parts
 
@@ -44,7 +46,7 @@ def build(parts: Parts) -> PolicySet:
     for queue in parts.queues:
         for name in _policies_under(parts, queue):
             settled[queue, name] = _settle(parts, digest, parts.policies[name][0], queue)
-    if problems := list(_relaxed(parts, settled)):
+    if problems := [*_relaxed(parts, settled), *_template_problems(parts, settled)]:
         raise PolicyError(problems)
     return PolicySet(
         digest,
@@ -64,10 +66,24 @@ def _problems(parts: Parts) -> Iterator[Problem]:
         yield from policy_problems(policy, source, parts)
     for limiter, source in parts.limiters.values():
         yield from limiter_problems(limiter, source)
+    yield from _prefix_problems(parts)
     yield from _namespace_problems(parts)
     yield from _queue_name_problems(parts)
     for queue in parts.queues:
         yield from _entry_problems(parts, queue)
+
+
+def _prefix_problems(parts: Parts) -> Iterator[Problem]:
+    """The ledger counts the GPUs of one name pattern; another one would be given out twice."""
+    first: tuple[str, str] | None = None
+    for name, (policy, source) in sorted(parts.policies.items()):
+        if policy.resources.mode != "per-gpu":
+            continue
+        prefix = resource_prefix(policy)
+        first = first or (name, prefix)
+        if prefix != first[1]:
+            rule = f'"{prefix}{{index}}" is not the "{first[1]}{{index}}" of policy {first[0]}: use one name'
+            yield source.problem(rule, "resources", "name")
 
 
 def _namespace_problems(parts: Parts) -> Iterator[Problem]:
@@ -152,6 +168,15 @@ def _relaxed(parts: Parts, settled: Mapping[tuple[str | None, str], Settled]) ->
             for key, what in _differences(over, settled[None, base]):
                 rule = f"relaxes policy {base} ({what}) for every pod that wears this queue's label"
                 yield source.problem(f"{rule}: name the namespaces in which it applies", *_key(entry, key))
+
+
+def _template_problems(parts: Parts, settled: Mapping[tuple[str | None, str], Settled]) -> Iterator[Problem]:
+    """Templates pasted from the ClearML agent chart whose pods would all be denied."""
+    for (queue, _), under in settled.items():
+        if queue is not None:
+            source = parts.queues[queue][1]
+            values = source.document.data["queues"][queue] or {}
+            yield from queue_problems(template_queue(queue, source, values), under.effective)
 
 
 def _differences(over: Settled, base: Settled) -> Iterator[tuple[str, str]]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from ledger.resource_names import ResourceNames
 from policies.effective import EffectivePolicy
 from policies.model import Policy
 from policies.queue_names import sanitised
 from policies.quotas import Limits, rules
+from policies.settle import resource_prefix
 from policies.sources import Parts
 
 DEFAULT = "default"
@@ -55,6 +57,18 @@ class PolicySet:
         return replace(
             settled.effective,
             quotas=rules(settled.policy, settled.limits, namespace, sanitised(queue) if queue else None),
+        )
+
+    @property
+    def resource_names(self) -> ResourceNames:
+        """The extended resources that this set puts into pods, for the ledger to count."""
+        defaults = ResourceNames()
+        policies = [policy for policy, _ in self.parts.policies.values()]
+        prefixes = {resource_prefix(policy) for policy in policies if policy.resources.mode == "per-gpu"}
+        pooled = {policy.resources.name for policy in policies if policy.resources.mode == "pooled"}
+        return ResourceNames(
+            per_gpu_prefix=min(prefixes, default=defaults.per_gpu_prefix),
+            pooled=tuple(sorted({*defaults.pooled, *(name for name in pooled if name)})),
         )
 
     def entry_of(self, namespace: str, queue_name: str | None, queue_id: str | None) -> str | None:

@@ -37,11 +37,11 @@ class PolicyError(Exception):
     """A set of files cannot be used.
 
     Args:
-        problems: all that was found, not only the first; sorted by file and line.
+        problems: all that was found, not only the first; kept once each, sorted by file and line.
     """
 
     def __init__(self, problems: Iterable[Problem]) -> None:
-        self.problems: Sequence[Problem] = tuple(sorted(problems))
+        self.problems: Sequence[Problem] = tuple(sorted(set(problems)))
         super().__init__("\n".join(map(str, self.problems)))
 
 

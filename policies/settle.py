@@ -152,14 +152,19 @@ def _init_container(limiter: Limiter) -> InitContainer | None:
 def _resource_problems(policy: Policy, source: Source) -> Iterator[Problem]:
     mode = policy.resources.mode
     name = policy.resources.name or DEFAULT_NAMES[mode]
-    if mode == "per-gpu" and name.count("{index}") != 1:
-        yield source.problem(f"{quoted(name)} must hold {{index}} once in mode per-gpu", "resources", "name")
+    if mode == "per-gpu" and (name.count("{index}") != 1 or not name.endswith("{index}")):
+        yield source.problem(f"{quoted(name)} must end in {{index}} in mode per-gpu", "resources", "name")
         return
     try:
         extended_resource(name.replace("{index}", "0") if mode == "per-gpu" else name)
     except ValueError as error:
         hint = "; {index} belongs to mode per-gpu" if mode == "pooled" and "{" in name else ""
         yield source.problem(f"{quoted(name)} {error}{hint}", "resources", "name")
+
+
+def resource_prefix(policy: Policy) -> str:
+    """What comes before the index in a per-GPU policy's resource name."""
+    return (policy.resources.name or DEFAULT_NAMES["per-gpu"]).removesuffix("{index}")
 
 
 def _index_problems(env: Mapping[str, str], source: Source, key: str) -> Iterator[Problem]:

@@ -51,7 +51,8 @@ def _rule(kind: type[BaseModel], path: Path, details: ErrorDetails) -> str:
     if what == "extra_forbidden":
         return f"unknown key{did_you_mean(str(path[-1]), _known_keys(kind, path[:-1]))}"
     if isinstance(value, Decimal):
-        return f'{value} must be quoted, "{value}", or be a whole number'
+        wanted = "be a whole number" if what == "int_type" else f'be quoted: "{value}"'
+        return f"{value} must {wanted}"
     if what == "string_type" and isinstance(value, (int, bool)):
         return f"{quoted(value).strip(chr(34))} must be quoted: {quoted(value)}"
     if isinstance(value, (dict, list)) or value is None:

@@ -1,0 +1,231 @@
+"""Queue values of the ClearML agent chart: what each queue's pods ask for, and what is wrong with it.
+
+The shape, one pod template per queue: `agentk8sglue.queues.<name>.templateOverrides.labels/resources` and
+`.queueSettings.maxPods`. The same template may stand in a Queues file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction as Rational
+from typing import Any
+
+from ledger.fraction import Fraction
+from ledger.quantity import parse_quantity
+from policies.effective import EffectivePolicy
+from policies.problems import Problem, did_you_mean, quoted
+from policies.queue_names import sanitised
+from policies.sources import Source
+from policies.strict_yaml import Document, read_documents
+
+FRACTION_LABEL = "clearml-injector/fraction"
+ROOT = "agentk8sglue"
+WHOLE_GPU_NAMES = frozenset({"nvidia.com/gpu", "nvidia.com/gpu.shared"})
+CLEARML_FRACTION_PREFIX = "clear.ml/fraction-"
+
+_OF_A_QUEUE = ("templateOverrides", "queueSettings")
+_OF_A_TEMPLATE = ("labels", "resources")
+
+
+@dataclass(frozen=True, slots=True)
+class ChartQueue:
+    """One queue as the values write it. Its parts are checked to be mappings; nothing else is."""
+
+    name: str
+    source: Source
+    labels: Mapping[str, Any]
+    limits: Mapping[str, Any]
+    requests: Mapping[str, Any]
+    max_pods: int | None
+
+    @property
+    def label(self) -> Any:
+        """What the fraction label says; None when it is not there."""
+        return self.labels.get(FRACTION_LABEL)
+
+    def fraction(self, policy: EffectivePolicy) -> Fraction | None:
+        """What the label means under a policy, if it is in the table."""
+        return policy.fractions.get(self.label) if isinstance(self.label, str) else None
+
+    @property
+    def replaced(self) -> Mapping[str, Any]:
+        """Limits that the webhook takes out."""
+        return {name: amount for name, amount in self.limits.items() if is_replaced(name)}
+
+
+def is_replaced(resource: str) -> bool:
+    """Whether the resource is a user's way to ask for a GPU, which ours takes the place of."""
+    return resource in WHOLE_GPU_NAMES or resource.startswith(CLEARML_FRACTION_PREFIX)
+
+
+def read_chart_queues(file: str, content: bytes) -> tuple[list[ChartQueue], list[Problem]]:
+    """Read a values file of the ClearML agent chart.
+
+    Raises:
+        PolicyError: it is no YAML that can be read.
+    """
+    queues: list[ChartQueue] = []
+    problems: list[Problem] = []
+    documents = read_documents(file, content)
+    for document in documents:
+        queues += _queues(document, problems)
+    if not queues and not problems:
+        rule = f"has no {ROOT}.queues: is it a values file of the ClearML agent chart?"
+        problems.append(Problem(file, 0, "", rule))
+    return queues, [*problems, *_name_problems(queues)]
+
+
+def queue_problems(queue: ChartQueue, policy: EffectivePolicy) -> Iterator[Problem]:
+    """What the webhook would deny of every pod of a queue, under the policy that the pods follow."""
+    label = queue.label
+    at = ("templateOverrides", "labels", FRACTION_LABEL)
+    fraction = queue.fraction(policy)
+    if label is None:
+        yield from _unlabelled(queue)
+    elif not isinstance(label, str):
+        yield queue.source.problem(f'{quoted(label)[1:-1]} must be quoted: "{label}"', *at)
+    elif fraction is None:
+        yield queue.source.problem(_not_allowed(label, policy), *at)
+    else:
+        for field, amounts in (("limits", queue.limits), ("requests", queue.requests)):
+            for resource, amount in amounts.items():
+                if rule := _disagreement(resource, amount, fraction, label, policy):
+                    yield queue.source.problem(rule, "templateOverrides", "resources", field, resource)
+
+
+def template_queue(name: str, source: Source, entry: Mapping[str, Any]) -> ChartQueue:
+    """Read a queue's values; what is no mapping counts as absent."""
+    template, settings = _mapping(entry, "templateOverrides"), _mapping(entry, "queueSettings")
+    resources = _mapping(template, "resources")
+    max_pods = settings.get("maxPods")
+    return ChartQueue(
+        name,
+        source,
+        _mapping(template, "labels"),
+        _mapping(resources, "limits"),
+        _mapping(resources, "requests"),
+        max_pods if isinstance(max_pods, int) and not isinstance(max_pods, bool) and max_pods > 0 else None,
+    )
+
+
+def _queues(document: Document, problems: list[Problem]) -> Iterator[ChartQueue]:
+    root = document.data if isinstance(document.data, dict) else {}
+    agent = root.get(ROOT)
+    problems += _misplaced(Source(document), root, {ROOT})
+    if not isinstance(agent, dict):
+        return
+    problems += _misplaced(Source(document, (ROOT,)), agent, {"queues"})
+    queues = agent.get("queues")
+    at = Source(document, (ROOT, "queues"))
+    if not isinstance(queues, dict):
+        problems += [at.problem("must be a mapping of queue name to its values")] if "queues" in agent else []
+        return
+    for name, entry in queues.items():
+        source = Source(document, (*at.path, name))
+        if entry is not None and not isinstance(entry, dict):
+            problems.append(source.problem("must be a mapping with templateOverrides and queueSettings"))
+            continue
+        problems += _shape_problems(source, entry or {})
+        yield template_queue(name, source, entry or {})
+
+
+def _misplaced(source: Source, values: Mapping[str, Any], known: set[str]) -> Iterator[Problem]:
+    """Queues, or the mapping of queues, that stand one level too high."""
+    for key, value in values.items():
+        if key in known or not isinstance(value, dict):
+            continue
+        if key == "queues" and any(map(_is_queue, value.values())):
+            yield source.problem(f"queues belongs under {ROOT}: the chart does not read it here", key)
+        elif _is_queue(value):
+            yield source.problem(
+                f"queue {quoted(key)} stands one level too high: move it under {ROOT}.queues", key
+            )
+
+
+def _is_queue(value: Any) -> bool:
+    return isinstance(value, dict) and any(key in value for key in _OF_A_QUEUE)
+
+
+def _shape_problems(source: Source, entry: Mapping[str, Any]) -> Iterator[Problem]:
+    for key in entry:
+        if key in _OF_A_TEMPLATE:
+            yield source.problem(f"{key} stands one level too high: move it under templateOverrides", key)
+        elif key not in _OF_A_QUEUE and (hint := did_you_mean(key, _OF_A_QUEUE)):
+            yield source.problem(f"unknown key{hint}", key)
+    template = _mapping(entry, "templateOverrides")
+    for key in template:
+        if key not in _OF_A_TEMPLATE and (hint := did_you_mean(key, _OF_A_TEMPLATE)):
+            yield source.problem(f"unknown key{hint}", "templateOverrides", key)
+    yield from _max_pods_problems(source, entry)
+
+
+def _max_pods_problems(source: Source, entry: Mapping[str, Any]) -> Iterator[Problem]:
+    max_pods = _mapping(entry, "queueSettings").get("maxPods")
+    if max_pods is not None and (not isinstance(max_pods, int) or isinstance(max_pods, bool) or max_pods < 1):
+        rule = f"{quoted(max_pods)} must be a whole number from 1 up"
+        yield source.problem(rule, "queueSettings", "maxPods")
+
+
+def _name_problems(queues: list[ChartQueue]) -> Iterator[Problem]:
+    labels: dict[str, str] = {}
+    for queue in queues:
+        label = sanitised(queue.name)
+        if label in labels:
+            rule = f'becomes the label "{label}", like queue "{labels[label]}": pods of both look the same'
+            yield queue.source.problem(rule)
+        labels.setdefault(label, queue.name)
+
+
+def _unlabelled(queue: ChartQueue) -> Iterator[Problem]:
+    for resource in queue.limits:
+        if resource.startswith(CLEARML_FRACTION_PREFIX):
+            rule = f"needs the label {FRACTION_LABEL} beside it: Kubernetes refuses the resource as it is"
+            yield queue.source.problem(rule, "templateOverrides", "resources", "limits", resource)
+    near = [key for key in queue.labels if key.lower().replace("_", "-").endswith("injector/fraction")]
+    for key in near:
+        rule = f"is not the label that is read: write {FRACTION_LABEL}"
+        yield queue.source.problem(rule, "templateOverrides", "labels", key)
+
+
+def _not_allowed(label: str, policy: EffectivePolicy) -> str:
+    texts = ", ".join(policy.fractions)
+    try:
+        amount = Fraction.from_text(label, policy.slices_per_gpu)
+    except ValueError:
+        amount = None
+    meant = [text for text, fraction in policy.fractions.items() if fraction == amount]
+    hint = f' (did you mean "{meant[0]}"?)' if meant else did_you_mean(label, policy.fractions)
+    return f"{quoted(label)} is not allowed by policy {policy.name}: use {texts}{hint}"
+
+
+def _disagreement(
+    resource: str, amount: Any, fraction: Fraction, label: str, policy: EffectivePolicy
+) -> str | None:
+    prefix = policy.resource.removesuffix("{index}")
+    if policy.mode == "per-gpu" and resource.startswith(prefix):
+        return f'{resource} and the label "{label}" exclude each other: the index is chosen at admission'
+    if not is_replaced(resource):
+        return None
+    value = _exact(amount)
+    if resource in WHOLE_GPU_NAMES:
+        if value in {0, 1, fraction.gpus, fraction.slices}:
+            return None
+        choices = " or ".join(map(str, sorted({1, fraction.gpus, fraction.slices})))
+        return f'{resource}: {amount} does not fit label "{label}": leave it out, or use {choices}'
+    if value == Rational(fraction.slices, fraction.slices_per_gpu):
+        return None
+    return f'{resource}: {quoted(amount)} disagrees with label "{label}": the two must be equal'
+
+
+def _exact(amount: Any) -> Rational | None:
+    """Exact value of a quantity; YAML's own decimals are meant as Helm hands them on, as text."""
+    try:
+        return Rational(parse_quantity(amount if isinstance(amount, int) else str(amount)))
+    except ValueError:
+        return None
+
+
+def _mapping(values: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    found = values.get(key)
+    return found if isinstance(found, dict) else {}
