@@ -1,0 +1,112 @@
+"""What is taken of one node: by holders, and by promises that are not bound to it yet."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ledger.facts import NodeFact
+
+
+class Claim(Protocol):
+    """Whatever takes GPU slices, CPU and memory: a pod, or a reservation until its pod shows up."""
+
+    @property
+    def namespace(self) -> str: ...  # noqa: D102 - the words are those of PodFact
+    @property
+    def name(self) -> str: ...  # noqa: D102
+    @property
+    def node(self) -> str | None: ...  # noqa: D102
+    @property
+    def promised_node(self) -> str | None: ...  # noqa: D102
+    @property
+    def gpus(self) -> tuple[tuple[int, int], ...]: ...  # noqa: D102
+    @property
+    def pooled(self) -> int: ...  # noqa: D102
+    @property
+    def slices(self) -> int: ...  # noqa: D102
+    @property
+    def cpu_milli(self) -> int: ...  # noqa: D102
+    @property
+    def memory_bytes(self) -> int: ...  # noqa: D102
+    @property
+    def queues(self) -> tuple[str, ...]: ...  # noqa: D102
+    @property
+    def memory_values(self) -> tuple[str, ...] | None: ...  # noqa: D102
+
+
+class NodeAccount:
+    """The books of one node. It may be kept for a node that is not known (any more) but has pods."""
+
+    __slots__ = (
+        "claims",
+        "cpu_taken",
+        "fact",
+        "held",
+        "held_pooled",
+        "memory_taken",
+        "name",
+        "taken",
+        "taken_pooled",
+    )
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.fact: NodeFact | None = None
+        self.claims: dict[str, Claim] = {}
+        self.held: dict[int, int] = {}
+        """Slices of bound pods by index."""
+        self.taken: dict[int, int] = {}
+        """Slices of bound pods and of promises by index."""
+        self.held_pooled = 0
+        self.taken_pooled = 0
+        self.cpu_taken = 0
+        self.memory_taken = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is known of the node any more."""
+        return self.fact is None and not self.claims
+
+    def take(self, key: str, claim: Claim) -> None:
+        """Enter a claim; the inverse of `give_back`."""
+        self.claims[key] = claim
+        self._book(claim, 1)
+
+    def give_back(self, key: str) -> None:
+        """Strike a claim out; the inverse of `take`."""
+        self._book(self.claims.pop(key), -1)
+
+    def free(self, index: int, capacity: int) -> int:
+        """Slices of a GPU that a new pod may have; negative when capacity was lost."""
+        return capacity - self.taken.get(index, 0)
+
+    def placeable(self) -> dict[int, int]:
+        """Free slices of each GPU that is not cordoned, never negative."""
+        if self.fact is None:
+            return {}
+        taken, cordoned = self.taken, self.fact.cordoned
+        return {
+            index: max(0, capacity - taken.get(index, 0))
+            for index, capacity in self.fact.gpus
+            if index not in cordoned
+        }
+
+    def _book(self, claim: Claim, sign: int) -> None:
+        for index, slices in claim.gpus:
+            _book(self.taken, index, sign * slices)
+            if claim.node is not None:
+                _book(self.held, index, sign * slices)
+        self.taken_pooled += sign * claim.pooled
+        if claim.node is not None:
+            self.held_pooled += sign * claim.pooled
+        self.cpu_taken += sign * claim.cpu_milli
+        self.memory_taken += sign * claim.memory_bytes
+
+
+def _book(books: dict[int, int], index: int, slices: int) -> None:
+    """Add slices, forgetting an index that comes to nothing: books that agree are then equal."""
+    total = books.get(index, 0) + slices
+    if total:
+        books[index] = total
+    else:
+        books.pop(index, None)

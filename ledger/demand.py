@@ -1,0 +1,85 @@
+"""What pods ask for, learnt from those that arrived, and what it makes free slices worth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ledger.fraction import Fraction
+
+UNIT = 10**9
+"""One slice in the fixed-point numbers of scores: integers, so that a score is the same everywhere."""
+
+_MANY_GPUS = (2, 4, 8)
+"""Numbers of whole GPUs for which idle GPUs of one node are worth keeping together."""
+_MOST_GPUS = 64
+"""GPUs of the largest node whose idle GPUs are told apart."""
+_PRIOR_CPU_PER_GPU = 8000
+"""Milli-CPU per GPU asked, until pods have told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Worth:
+    """What free slices are worth to the pods to come (the tables of TabHinge), fixed for a while.
+
+    A slice is worth the share of arriving pods that could use it where it is; `fragments` of a node are its
+    free slices less that.
+    """
+
+    slices_per_gpu: int
+    gpu: tuple[int, ...]
+    """Worth of a GPU with v free slices, in UNITs of a slice."""
+    idle: tuple[int, ...]
+    """Worth of i idle GPUs on one node beyond that of each, in UNITs of a slice."""
+    cpu: int
+    """Slices that one milli-CPU serves, in UNITs: the inverse of the mean CPU asked per slice."""
+
+
+class Demand:
+    """Counts of what arrived, for GPUs of one number of slices. Starts from one pod of every size."""
+
+    def __init__(self, slices_per_gpu: int) -> None:
+        self._slices_per_gpu = slices_per_gpu
+        self._sizes = dict.fromkeys(range(1, slices_per_gpu + 1), 1)
+        self._sizes |= {count * slices_per_gpu: 1 for count in _MANY_GPUS}
+        self._arrived = len(self._sizes)
+        self._slices = sum(self._sizes)
+        self._cpu_milli = self._slices * _PRIOR_CPU_PER_GPU // slices_per_gpu
+        self._renew_at = 0
+        self._worth = self._renewed()
+
+    @property
+    def worth(self) -> Worth:
+        """What free slices are worth by now."""
+        return self._worth
+
+    def learn(self, fraction: Fraction, cpu_milli: int) -> None:
+        """Count one arrived pod. The worth follows after every few percent more."""
+        size = fraction.slices
+        self._sizes[size] = self._sizes.get(size, 0) + 1
+        self._arrived += 1
+        self._slices += size
+        self._cpu_milli += cpu_milli
+        if self._arrived >= self._renew_at:
+            self._worth = self._renewed()
+
+    def _renewed(self) -> Worth:
+        self._renew_at = self._arrived + max(16, self._arrived // 32)
+        per_gpu = self._slices_per_gpu
+        gpu = [0] * (per_gpu + 1)
+        usable = 0
+        for free in range(1, per_gpu + 1):
+            usable += self._sizes.get(free, 0)
+            gpu[free] = free * usable * UNIT // self._arrived
+        return Worth(per_gpu, tuple(gpu), self._idle(), self._slices * UNIT // max(1, self._cpu_milli))
+
+    def _idle(self) -> tuple[int, ...]:
+        per_gpu = self._slices_per_gpu
+        together = {size // per_gpu: count for size, count in self._sizes.items() if size > per_gpu}
+        return tuple(
+            sum(count for gpus, count in together.items() if gpus <= idle)
+            * per_gpu
+            * idle
+            * UNIT
+            // self._arrived
+            for idle in range(_MOST_GPUS + 1)
+        )

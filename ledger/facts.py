@@ -1,0 +1,70 @@
+"""What the ledger knows of nodes and pods: small frozen facts, made from API objects by ledger/decoding.py."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ledger.constraints import Taint
+
+UNLIMITED = 1 << 60
+"""CPU or memory of a node that does not state it: never what a placement fails for."""
+
+
+class NodeFact(msgspec.Struct, frozen=True, kw_only=True):
+    """One node with GPUs, or without."""
+
+    name: str
+    labels: dict[str, str] = {}
+    taints: tuple[Taint, ...] = ()
+    """Taints that someone set on purpose; those of `node.kubernetes.io/` are in `usable`."""
+    usable: bool = True
+    """Ready, schedulable and without a taint of the node life cycle."""
+    gpus: tuple[tuple[int, int], ...] = ()
+    """(index, allocatable slices) of each GPU with a resource name of its own, by index."""
+    slices_per_gpu: int = 0
+    """Slices that each of `gpus` is divided into; 0 where there is none."""
+    pooled: int = 0
+    """Slices of all GPUs together, where they share one resource name."""
+    pooled_gpus: int = 0
+    """GPUs behind `pooled`; 0 where no label tells."""
+    gpu_mib: int | None = None
+    """MiB of one GPU by the label nvidia.com/gpu.memory; None where the label is missing or no number."""
+    cpu_milli: int = UNLIMITED
+    memory_bytes: int = UNLIMITED
+    cordoned: frozenset[int] = frozenset()
+    """Indices that the node's annotation clearml-injector/cordon takes out of placement."""
+
+
+class PodFact(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One pod. A terminating one holds what it has until it is gone."""
+
+    namespace: str
+    name: str
+    node: str | None = None
+    """Node that it is bound to."""
+    is_over: bool = False
+    """Phase Succeeded or Failed: it holds nothing any more."""
+    gpus: tuple[tuple[int, int], ...] = ()
+    """(index, slices) effectively requested, by index."""
+    pooled: int = 0
+    """Slices of the pooled names effectively requested."""
+    cpu_milli: int = 0
+    memory_bytes: int = 0
+    queues: tuple[str, ...] = ()
+    """ClearML queue as the pod's labels name it: by name, by id."""
+    reservation: str | None = None
+    """The reservation that its annotation claims to be."""
+    promised_node: str | None = None
+    """Node that an unbound pod prefers by name, as long as the scheduler has not yet failed to place it."""
+    memory_values: tuple[str, ...] | None = None
+    """Values of nvidia.com/gpu.memory that an unbound pod requires; None when it requires none."""
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`, unique among the pods of a cluster at one time."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def slices(self) -> int:
+        """All slices requested."""
+        return sum(slices for _, slices in self.gpus) + self.pooled

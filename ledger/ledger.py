@@ -1,0 +1,226 @@
+"""The ledger: a fold over facts about nodes and pods, the reservations on top, and placement in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from ledger import waiting
+from ledger.accounts import Claim, NodeAccount
+from ledger.ask import Answer, Ask, Misfit, Placement
+from ledger.backlog import Backlog
+from ledger.demand import Demand, Worth
+from ledger.facts import NodeFact, PodFact
+from ledger.fitness import misfit, obstacle
+from ledger.memory_values import MemoryValues
+from ledger.placement import best
+from ledger.reservations import LIFETIME_SECONDS, Reservation, Reservations
+from ledger.scoring import choose_indices
+from ledger.usage import Usage
+from ledger.view import LedgerView, NodeView, node_view, waiting_view
+
+RESERVATIONS_PER_NAMESPACE = 256
+
+
+class Ledger:
+    """Who holds which slices of which GPU. One writer; nothing in it waits, and time is passed in.
+
+    Made from a list it equals the one kept by events. Facts may come twice, late or in any order; what was
+    lost is mended by `replace`. With a clock that stands still, as in a webhook without a cluster,
+    reservations never end and count like holders.
+    """
+
+    def __init__(self, reservations_per_namespace: int = RESERVATIONS_PER_NAMESPACE) -> None:
+        self._pods: dict[str, PodFact] = {}
+        self._accounts: dict[str, NodeAccount] = {}
+        self._reservations = Reservations(reservations_per_namespace)
+        self._backlog = Backlog()
+        self._usage = Usage()
+        self._values = MemoryValues()
+        self._demand: dict[int, Demand] = {}
+
+    def set_node(self, fact: NodeFact) -> None:
+        """Take in a node that was added or changed; the inverse of `remove_node`."""
+        account = self._account(fact.name)
+        if account.fact == fact:
+            return
+        if account.fact is not None:
+            self._values.remove(account.fact)
+        account.fact = fact
+        self._values.add(fact)
+
+    def remove_node(self, name: str) -> None:
+        """Take in that a node is gone; its pods are kept until they are gone themselves."""
+        account = self._accounts.get(name)
+        if account is None or account.fact is None:
+            return
+        self._values.remove(account.fact)
+        account.fact = None
+        self._drop_if_empty(account)
+
+    def set_pod(self, fact: PodFact) -> None:
+        """Take in a pod that was added or changed; the inverse of `remove_pod`."""
+        known = self._pods.get(fact.key)
+        if known == fact:
+            return
+        self.remove_pod(fact.key)
+        if fact.is_over:
+            return
+        self._pods[fact.key] = fact
+        self._enter(fact.key, fact)
+        reservation = self._reservations.get(fact.reservation)
+        if reservation is not None and reservation.became(fact):
+            self._end(reservation)
+
+    def remove_pod(self, key: str) -> None:
+        """Take in that the pod `namespace/name` is gone."""
+        known = self._pods.pop(key, None)
+        if known is not None:
+            self._strike(key, known)
+
+    def replace(self, nodes: Iterable[NodeFact], pods: Iterable[PodFact]) -> None:
+        """Take in a full list: what is not in it is gone. Reservations stay until their time is over."""
+        listed_nodes = {node.name: node for node in nodes}
+        listed_pods = {pod.key: pod for pod in pods}
+        for key in self._pods.keys() - listed_pods.keys():
+            self.remove_pod(key)
+        for name in self._accounts.keys() - listed_nodes.keys():
+            self.remove_node(name)
+        for node in listed_nodes.values():
+            self.set_node(node)
+        for pod in listed_pods.values():
+            self.set_pod(pod)
+
+    def expire(self, now: float) -> None:
+        """End the reservations whose time is over. `now` is any clock's seconds that never run back."""
+        while (reservation := self._reservations.first_expired(now)) is not None:
+            self._end(reservation)
+
+    def place(self, ask: Ask, now: float) -> Answer:
+        """Decide where a pod goes and, if it names a reservation, keep the place for it.
+
+        The same reservation asked for again is decided anew. A namespace with too many reservations is
+        placed without one.
+        """
+        self.expire(now)
+        former = self._reservations.get(ask.reservation)
+        if former is not None:
+            self._end(former)
+        over = self._usage.passed_by(ask.fraction.slices, ask.quotas)
+        if over is not None:
+            return over
+        placement = self._placement(ask)
+        if ask.reservation is None or isinstance(placement, Misfit):
+            return placement
+        self._demand[ask.fraction.slices_per_gpu].learn(ask.fraction, ask.cpu_milli)
+        return self._reserve(ask, placement, now)
+
+    def view(self) -> LedgerView:
+        """All nodes with GPUs, and who waits."""
+        nodes = (node_view(account) for _, account in sorted(self._accounts.items()))
+        claims = sorted(self._backlog.claims.items())
+        return LedgerView(
+            tuple(node for node in nodes if node is not None),
+            tuple(waiting_view(claim) for _, claim in claims),
+        )
+
+    def node(self, name: str) -> NodeView | None:
+        """One node with GPUs; None if there is none of that name."""
+        account = self._accounts.get(name)
+        return node_view(account) if account is not None else None
+
+    def _placement(self, ask: Ask) -> Placement | Misfit:
+        eligible = list(self._eligible(ask))
+        if not eligible:
+            return self._assumed(ask)
+        worth = self._worth(ask)
+        chosen = best(eligible, ask, worth)
+        if chosen is not None and chosen.fact is not None:
+            indices = () if ask.mode == "pooled" else choose_indices(chosen.placeable(), ask.fraction, worth)
+            return self._placed(ask, indices, chosen.fact.gpu_mib or 0, chosen.name)
+        found = waiting.kinds((account.fact for account in eligible if account.fact is not None), ask)
+        wait = waiting.least_backlog(found, ask, self._backlog, self._values)
+        return self._placed(ask, wait.indices, wait.gpu_mib, None)
+
+    def _eligible(self, ask: Ask) -> Iterator[NodeAccount]:
+        for account in self._accounts.values():
+            if account.fact is not None and obstacle(account.fact, ask) is None:
+                yield account
+
+    def _assumed(self, ask: Ask) -> Placement | Misfit:
+        assume = ask.assume
+        if assume is None or assume.gpus_per_node < ask.fraction.gpus:
+            return misfit(
+                (account.fact for account in self._accounts.values() if account.fact is not None), ask
+            )
+        self._worth(ask)
+        wait = waiting.assumed(assume, ask, self._backlog)
+        return Placement(wait.indices, wait.gpu_mib, (), degraded=True)
+
+    def _placed(self, ask: Ask, indices: tuple[int, ...], gpu_mib: int, node: str | None) -> Placement:
+        values = self._values.of_share(ask.fraction, ask.fraction.share_mib(gpu_mib))
+        return Placement(indices, gpu_mib, values, node)
+
+    def _worth(self, ask: Ask) -> Worth:
+        slices_per_gpu = ask.fraction.slices_per_gpu
+        if slices_per_gpu not in self._demand:
+            self._demand[slices_per_gpu] = Demand(slices_per_gpu)
+        return self._demand[slices_per_gpu].worth
+
+    def _reserve(self, ask: Ask, placement: Placement, now: float) -> Placement:
+        if ask.reservation is None or not self._reservations.has_room(ask.namespace):
+            return placement
+        queues = [ask.queue, *(quota.name for quota in ask.quotas if quota.scope == "queue")]
+        reservation = Reservation(
+            name=ask.reservation,
+            namespace=ask.namespace,
+            promised_node=placement.node,
+            gpus=tuple((index, ask.fraction.slices_on_each) for index in placement.indices),
+            pooled=0 if placement.indices else ask.fraction.slices,
+            cpu_milli=ask.cpu_milli,
+            memory_bytes=ask.memory_bytes,
+            queues=tuple({queue: None for queue in queues if queue}),
+            memory_values=placement.memory_values or None,
+            expires_at=now + LIFETIME_SECONDS,
+        )
+        self._reservations.add(reservation)
+        self._enter(reservation.key, reservation)
+        return Placement(
+            placement.indices,
+            placement.gpu_mib,
+            placement.memory_values,
+            placement.node,
+            reservation.name,
+            placement.degraded,
+        )
+
+    def _end(self, reservation: Reservation) -> None:
+        self._reservations.remove(reservation)
+        self._strike(reservation.key, reservation)
+
+    def _enter(self, key: str, claim: Claim) -> None:
+        """Book a claim where it belongs; the inverse of `_strike`."""
+        self._usage.add(claim)
+        node = claim.node or claim.promised_node
+        if node is not None:
+            self._account(node).take(key, claim)
+        elif claim.slices:
+            self._backlog.add(key, claim)
+
+    def _strike(self, key: str, claim: Claim) -> None:
+        self._usage.remove(claim)
+        node = claim.node or claim.promised_node
+        if node is not None:
+            account = self._accounts[node]
+            account.give_back(key)
+            self._drop_if_empty(account)
+        elif claim.slices:
+            self._backlog.remove(key)
+
+    def _account(self, name: str) -> NodeAccount:
+        if name not in self._accounts:
+            self._accounts[name] = NodeAccount(name)
+        return self._accounts[name]
+
+    def _drop_if_empty(self, account: NodeAccount) -> None:
+        if account.is_empty:
+            del self._accounts[account.name]

@@ -1,0 +1,37 @@
+"""The values that the node label nvidia.com/gpu.memory has in the cluster, and what shares of them come to."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from ledger.facts import NodeFact
+from ledger.fraction import Fraction
+
+MEMORY_LABEL = "nvidia.com/gpu.memory"
+"""GPU feature discovery's label: MiB of one GPU."""
+
+
+class MemoryValues:
+    """How many nodes carry each value."""
+
+    def __init__(self) -> None:
+        self._nodes: Counter[tuple[int, str]] = Counter()
+
+    def add(self, node: NodeFact) -> None:
+        """Count a node's value; the inverse of `remove`."""
+        if node.gpu_mib is not None:
+            self._nodes[node.gpu_mib, node.labels[MEMORY_LABEL]] += 1
+
+    def remove(self, node: NodeFact) -> None:
+        """Forget a node's value; the inverse of `add`."""
+        if node.gpu_mib is not None:
+            value = node.gpu_mib, node.labels[MEMORY_LABEL]
+            self._nodes[value] -= 1
+            if not self._nodes[value]:
+                del self._nodes[value]
+
+    def of_share(self, fraction: Fraction, share_mib: int) -> tuple[str, ...]:
+        """The values of which the fraction comes to so many MiB, by number; none for whole GPUs."""
+        if fraction.is_whole:
+            return ()
+        return tuple(text for mib, text in sorted(self._nodes) if fraction.share_mib(mib) == share_mib)

@@ -1,0 +1,85 @@
+"""Placements promised at admission, until their pods show up or their time is over."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import msgspec
+
+from ledger.facts import PodFact
+
+LIFETIME_SECONDS = 30.0
+
+
+class Reservation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A claim in the words of PodFact, before there is a pod."""
+
+    name: str
+    """As the webhook named it; the pod carries it in the annotation clearml-injector/reservation."""
+    namespace: str
+    promised_node: str | None
+    """None when no node had room: the slices are backlog then."""
+    gpus: tuple[tuple[int, int], ...]
+    pooled: int
+    cpu_milli: int
+    memory_bytes: int
+    queues: tuple[str, ...]
+    memory_values: tuple[str, ...] | None
+    expires_at: float
+    node: None = None
+
+    @property
+    def key(self) -> str:
+        """Unlike any pod's key, which holds one slash."""
+        return f"reservation/{self.namespace}/{self.name}"
+
+    @property
+    def slices(self) -> int:
+        """All slices promised."""
+        return sum(slices for _, slices in self.gpus) + self.pooled
+
+    def became(self, pod: PodFact) -> bool:
+        """Whether the pod is what was promised: annotations can be copied, so everything has to agree."""
+        return (pod.reservation, pod.namespace, pod.gpus, pod.pooled) == (
+            self.name,
+            self.namespace,
+            self.gpus,
+            self.pooled,
+        )
+
+
+class Reservations:
+    """All reservations, in the order of their ends."""
+
+    def __init__(self, most_per_namespace: int) -> None:
+        self._most_per_namespace = most_per_namespace
+        self._by_name: dict[str, Reservation] = {}
+        self._per_namespace: Counter[str] = Counter()
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def get(self, name: str | None) -> Reservation | None:
+        """The reservation of that name, if there is one."""
+        return self._by_name.get(name) if name is not None else None
+
+    def has_room(self, namespace: str) -> bool:
+        """Whether the namespace may have one more; what nobody ever uses must not pile up."""
+        return self._per_namespace[namespace] < self._most_per_namespace
+
+    def add(self, reservation: Reservation) -> None:
+        """Enter a reservation that ends no earlier than all others; the inverse of `remove`."""
+        self._by_name[reservation.name] = reservation
+        self._per_namespace[reservation.namespace] += 1
+
+    def remove(self, reservation: Reservation) -> None:
+        """Strike a reservation out; the inverse of `add`."""
+        del self._by_name[reservation.name]
+        self._per_namespace[reservation.namespace] -= 1
+        if not self._per_namespace[reservation.namespace]:
+            del self._per_namespace[reservation.namespace]
+
+    def first_expired(self, now: float) -> Reservation | None:
+        """A reservation whose time is over, None when there is none."""
+        first = next(iter(self._by_name.values()), None)
+        return first if first is not None and first.expires_at <= now else None

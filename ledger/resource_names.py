@@ -1,0 +1,37 @@
+"""Which extended resources mean GPUs: one name per GPU index, or one name for all of a node's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+_LARGEST_INDEX = 255
+
+
+@dataclass(frozen=True)
+class ResourceNames:
+    """The names that the ledger counts. Every other resource but CPU and memory is nothing to it."""
+
+    per_gpu_prefix: str = "nvidia.com/gpu-"
+    """What comes before the index, as "nvidia.com/gpu-" of "nvidia.com/gpu-3"."""
+    pooled: tuple[str, ...] = ("nvidia.com/gpu", "nvidia.com/gpu.shared")
+
+    def index(self, resource: str) -> int | None:
+        """The GPU index that a resource name means, None if it is no per-GPU name."""
+        if not resource.startswith(self.per_gpu_prefix):
+            return None
+        return _index(resource.removeprefix(self.per_gpu_prefix))
+
+    def counts(self, resource: str) -> bool:
+        """Whether the ledger counts the resource."""
+        return resource in self._pooled or self.index(resource) is not None
+
+    @cached_property
+    def _pooled(self) -> frozenset[str]:
+        return frozenset(self.pooled)
+
+
+@lru_cache(maxsize=512)
+def _index(digits: str) -> int | None:
+    is_canonical = digits.isascii() and digits.isdigit() and (digits == "0" or digits[0] != "0")
+    return int(digits) if is_canonical and len(digits) < 4 and int(digits) <= _LARGEST_INDEX else None

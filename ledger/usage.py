@@ -1,0 +1,59 @@
+"""What namespaces and ClearML queues have taken, running, pending and promised together: for quotas."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from ledger.accounts import Claim
+from ledger.ask import OverQuota, Quota
+
+_Scope = Literal["namespace", "queue"]
+
+
+class Usage:
+    """Slices and pods by namespace and by queue."""
+
+    def __init__(self) -> None:
+        self._slices: dict[tuple[_Scope, str], int] = {}
+        self._pods: dict[tuple[_Scope, str], int] = {}
+
+    def add(self, claim: Claim) -> None:
+        """Count a claim; the inverse of `remove`."""
+        for scope in _scopes(claim):
+            self._slices[scope] = self._slices.get(scope, 0) + claim.slices
+            self._pods[scope] = self._pods.get(scope, 0) + 1
+
+    def remove(self, claim: Claim) -> None:
+        """Forget a claim; the inverse of `add`."""
+        for scope in _scopes(claim):
+            self._slices[scope] -= claim.slices
+            self._pods[scope] -= 1
+            if not self._pods[scope]:
+                del self._slices[scope], self._pods[scope]
+
+    def slices(self, scope: _Scope, name: str) -> int:
+        """Slices taken by a namespace or queue."""
+        return self._slices.get((scope, name), 0)
+
+    def pods(self, scope: _Scope, name: str) -> int:
+        """Pods with slices in a namespace or queue, reservations among them."""
+        return self._pods.get((scope, name), 0)
+
+    def passed_by(self, slices: int, quotas: tuple[Quota, ...]) -> OverQuota | None:
+        """The first quota that one more pod of so many slices would pass."""
+        for quota in quotas:
+            used = self.slices(quota.scope, quota.name)
+            if quota.slices is not None and used + slices > quota.slices:
+                return OverQuota(quota, used, slices, quota.slices, "slices")
+            pods = self.pods(quota.scope, quota.name)
+            if quota.max_pods is not None and pods >= quota.max_pods:
+                return OverQuota(quota, pods, 1, quota.max_pods, "pods")
+        return None
+
+
+def _scopes(claim: Claim) -> Iterator[tuple[_Scope, str]]:
+    if claim.slices:
+        yield "namespace", claim.namespace
+        for queue in claim.queues:
+            yield "queue", queue

@@ -1,0 +1,119 @@
+"""The ledger as people and the GpuLedger resource see it: nodes, their GPUs, who holds what, who waits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from ledger.accounts import Claim, NodeAccount
+from ledger.facts import PodFact
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Slices of one GPU, or of a node's pool, in one hand."""
+
+    namespace: str
+    name: str
+    """The pod's name, or the reservation's until there is a pod."""
+    kind: Literal["holder", "promised", "reservation"]
+    """A bound pod, a pod expected on this node, a reservation whose pod has not shown up."""
+    slices: int
+
+
+@dataclass(frozen=True, slots=True)
+class GpuView:
+    """One GPU, or the pool of a node whose GPUs share one resource name."""
+
+    index: int | None
+    """None for the pool."""
+    capacity: int
+    """Slices that can be allocated."""
+    shares: tuple[Share, ...]
+    cordoned: bool = False
+
+    @property
+    def used(self) -> int:
+        """Slices in someone's hands, promised ones included."""
+        return sum(share.slices for share in self.shares)
+
+    @property
+    def free(self) -> int:
+        """Slices for new pods; negative when more is in people's hands than there is."""
+        return self.capacity - self.used
+
+    @property
+    def over(self) -> int:
+        """Slices that bound pods hold beyond capacity, after a GPU was lost."""
+        return max(0, sum(share.slices for share in self.shares if share.kind == "holder") - self.capacity)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """One node with GPUs."""
+
+    name: str
+    usable: bool
+    slices_per_gpu: int
+    gpu_mib: int | None
+    product: str | None
+    gpus: tuple[GpuView, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Slices that carry an index but have no node."""
+
+    namespace: str
+    name: str
+    kind: Literal["pod", "reservation"]
+    indices: tuple[int, ...]
+    """Empty in pooled mode."""
+    slices: int
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerView:
+    """All of it, nodes by name, waiting ones by namespace and name."""
+
+    nodes: tuple[NodeView, ...]
+    backlog: tuple[Waiting, ...]
+
+
+def node_view(account: NodeAccount) -> NodeView | None:
+    """View one node; None where it is unknown or has no GPUs."""
+    fact = account.fact
+    if fact is None or not (fact.gpus or fact.pooled):
+        return None
+    capacities = dict(fact.gpus)
+    indices = sorted(capacities.keys() | account.taken.keys())
+    gpus = [
+        GpuView(index, capacities.get(index, 0), _shares(account, index), index in fact.cordoned)
+        for index in indices
+    ]
+    if fact.pooled or account.taken_pooled:
+        gpus.append(GpuView(None, fact.pooled, _shares(account, None)))
+    slices_per_gpu = fact.slices_per_gpu or fact.pooled // max(1, fact.pooled_gpus)
+    product = fact.labels.get("nvidia.com/gpu.product")
+    return NodeView(fact.name, fact.usable, slices_per_gpu, fact.gpu_mib, product, tuple(gpus))
+
+
+def waiting_view(claim: Claim) -> Waiting:
+    """View one waiting pod or reservation."""
+    kind: Literal["pod", "reservation"] = "pod" if isinstance(claim, PodFact) else "reservation"
+    return Waiting(claim.namespace, claim.name, kind, tuple(index for index, _ in claim.gpus), claim.slices)
+
+
+def _shares(account: NodeAccount, index: int | None) -> tuple[Share, ...]:
+    shares = []
+    for claim in account.claims.values():
+        slices = claim.pooled if index is None else dict(claim.gpus).get(index, 0)
+        if slices:
+            shares.append(Share(claim.namespace, claim.name, _kind(claim), slices))
+    return tuple(sorted(shares, key=lambda share: (share.namespace, share.name)))
+
+
+def _kind(claim: Claim) -> Literal["holder", "promised", "reservation"]:
+    if claim.node is not None:
+        return "holder"
+    return "promised" if isinstance(claim, PodFact) else "reservation"
