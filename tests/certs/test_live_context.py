@@ -6,6 +6,7 @@ import ssl
 from datetime import UTC, datetime, timedelta
 
 import pytest
+import uvloop
 
 from certs import LOCAL_NAMES, CertificateError, KeyPair, LiveTlsContext, make_authority, make_leaf
 from tests.certs.files import der_of
@@ -206,7 +207,8 @@ def test_unreadable_client_cas_keep_what_was_served(bad):
     assert not live.serving
 
 
-def test_fifty_swaps_under_load_fail_no_handshake_though_one_in_five_pairs_is_broken():
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+def test_fifty_swaps_under_load_fail_no_handshake_though_one_in_five_pairs_is_broken(loop):
     async def scenario():
         live = live_with(new_leaf())
         done: asyncio.Queue[None] = asyncio.Queue()
@@ -217,7 +219,8 @@ def test_fifty_swaps_under_load_fail_no_handshake_though_one_in_five_pairs_is_br
                 client.cancel()
         assert refused == 10
 
-    asyncio.run(scenario())
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(scenario())
 
 
 async def keep_dialling(port: int, done: asyncio.Queue[None]) -> None:
