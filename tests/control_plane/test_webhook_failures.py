@@ -1,0 +1,120 @@
+"""A webhook that cannot be reached or believed stops labelled pods, and nothing else."""
+
+import json
+import threading
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tests.control_plane.admission_server import AdmissionServer, allow
+from tests.control_plane.api import ApiError
+from tests.control_plane.process import eventually, free_ports
+from tests.control_plane.registration import (
+    LABEL,
+    OWN_NAMESPACE,
+    configuration,
+    labelled_pod,
+    refuses,
+    registered,
+)
+
+
+@contextmanager
+def down():
+    yield configuration("down", f"https://127.0.0.1:{free_ports(1)[0]}/mutate", b"")
+
+
+@contextmanager
+def slow():
+    over = threading.Event()
+    with AdmissionServer(lambda body: over.wait(60) and allow(body)) as server:
+        try:
+            yield configuration("slow", server.url, server.ca_pem, timeoutSeconds=1)
+        finally:
+            over.set()
+
+
+@contextmanager
+def wrong_ca():
+    with AdmissionServer(allow) as server, AdmissionServer(allow) as other:
+        yield configuration("wrong-ca", server.url, other.ca_pem)
+
+
+@contextmanager
+def expired_leaf():
+    with AdmissionServer(allow, not_after=datetime.now(UTC) - timedelta(hours=1)) as server:
+        yield configuration("expired-leaf", server.url, server.ca_pem)
+
+
+@contextmanager
+def garbage():
+    with AdmissionServer(lambda _: b"<html>not a review</html>") as server:
+        yield configuration("garbage", server.url, server.ca_pem)
+
+
+FAILURES = {
+    down: "connect: connection refused",
+    slow: "context deadline exceeded",
+    wrong_ca: "tls: failed to verify certificate: x509: certificate signed by unknown authority",
+    expired_leaf: "tls: failed to verify certificate: x509: certificate has expired or is not yet valid",
+    garbage: "couldn't get version/kind; json parse error",
+}
+
+
+@pytest.fixture(params=FAILURES, ids=lambda failure: failure.__name__)
+def failure(request, control_plane, namespace):
+    """Register a webhook that fails; give the name of its entry and what the API server says of it."""
+    with request.param() as config, registered(control_plane.api, config, namespace, refuses):
+        yield config["webhooks"][0]["name"], FAILURES[request.param]
+
+
+@pytest.fixture(scope="session")
+def own_namespace(control_plane):
+    """The namespace that the product lives in."""
+    control_plane.create_namespace(OWN_NAMESPACE)
+    return OWN_NAMESPACE
+
+
+def test_a_labelled_pod_is_refused_with_the_cause(failure, control_plane, namespace):
+    entry, cause = failure
+    with pytest.raises(ApiError) as refused:
+        control_plane.api.create(labelled_pod("labelled"), namespace)
+    assert refused.value.code == 500
+    assert str(refused.value).startswith(f'Internal error occurred: failed calling webhook "{entry}": ')
+    assert cause in str(refused.value)
+
+
+def test_kubectl_shows_the_user_the_cause(failure, kubectl):
+    entry, cause = failure
+    answer = kubectl("apply", "--filename=-", stdin=json.dumps(labelled_pod("labelled")))
+    assert (answer.code, answer.stdout) == (1, "")
+    assert f'failed calling webhook "{entry}"' in answer.stderr
+    assert cause in answer.stderr
+
+
+def test_unlabelled_pods_and_the_webhooks_own_namespace_are_unaffected(
+    failure, control_plane, namespace, own_namespace
+):
+    unlabelled = labelled_pod("unlabelled")
+    del unlabelled["metadata"]["labels"]
+    assert control_plane.api.create(unlabelled, namespace)["metadata"]["name"] == "unlabelled"
+    for excluded in (own_namespace, "kube-system"):
+        made = control_plane.api.create(labelled_pod("labelled"), excluded, dry_run=True)
+        assert made["metadata"]["labels"] == {LABEL: "0.125"}
+
+
+def test_a_labelled_pod_of_a_deployment_waits_until_the_webhook_is_back(control_plane, namespace):
+    template = labelled_pod("")
+    template["metadata"]["labels"]["app"] = "task"
+    spec = {"selector": {"matchLabels": {"app": "task"}}, "template": template}
+    deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "task"}, "spec": spec}
+    with down() as config, registered(control_plane.api, config, namespace, refuses):
+        control_plane.api.create(deployment, namespace)
+        eventually(lambda: failed_creates(control_plane.api, namespace), "the ReplicaSet reports the failure")
+        assert control_plane.api.list("Pod", namespace) == []
+    eventually(lambda: control_plane.api.list("Pod", namespace), "the pod is created after all", 60)
+
+
+def failed_creates(api, namespace):
+    return [event for event in api.list("Event", namespace) if event["reason"] == "FailedCreate"]
