@@ -1,5 +1,34 @@
-"""Entry of the fraction-injector command."""
+"""Entry of the fraction-injector command: every subcommand mounted in one place."""
+
+from __future__ import annotations
+
+import typer
+
+from cli.demo import demo
+from cli.explain import explain
+from cli.policy import policy_app
+from cli.queues import queues_app
+from cli.webhook import webhook
+
+app = typer.Typer(
+    name="fraction-injector",
+    help="Fractional GPUs for Kubernetes pods: a label in, a half-GPU pod out.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+)
+app.command()(demo)
+app.command()(webhook)
+app.command()(explain)
+app.add_typer(policy_app, name="policy")
+app.add_typer(queues_app, name="queues")
 
 
 def main() -> None:
     """Run the command line."""
+    app()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,5 @@
+"""fraction-injector demo."""
+
+
+def demo() -> None:
+    """Show it."""

@@ -1,0 +1,95 @@
+"""fraction-injector explain: what would become of pods, without a cluster."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from cli.explaining import Explainer, Explanation
+from cli.manifests import ManifestError, read_objects
+from cli.options import DEFAULT_POLICIES, InventoryOption, PoliciesOption, fail, read_ledger, read_policies
+from webhook.envelope import UnreadableReviewError
+
+SOME_DENIED = 1
+
+
+class Output(StrEnum):
+    """How explanations are printed."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+def explain(
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE...", help="Pods, Jobs, Deployments or AdmissionReviews; - is standard input."
+        ),
+    ],
+    *,
+    policies: PoliciesOption = DEFAULT_POLICIES,
+    inventory: InventoryOption = None,
+    output: Annotated[Output, typer.Option(help="For people, or as JSON.")] = Output.TEXT,
+) -> None:
+    """Say what would become of pods: the decision, why, and the pod as it would be stored.
+
+    Every object is decided by the webhook's own code as if it were the only one. Exit status: 0 all are
+    allowed, 1 some are denied, 2 something cannot be read.
+    """
+    policy_set = read_policies(policies)
+    explainer = Explainer(policy_set, read_ledger(policy_set, inventory))
+    explanations = [explanation for file in files for explanation in _explain_file(explainer, file)]
+    if output is Output.JSON:
+        documents = [explanation.as_json() for explanation in explanations]
+        typer.echo(json.dumps(documents[0] if len(documents) == 1 else documents, indent=2))
+    else:
+        for explanation in explanations:
+            _print(explanation)
+    if not all(explanation.allowed for explanation in explanations):
+        raise typer.Exit(SOME_DENIED)
+
+
+def _explain_file(explainer: Explainer, file: Path) -> list[Explanation]:
+    explanations = []
+    try:
+        for found in read_objects(file):
+            explanation = explainer.explain(found)
+            if explanation is None:
+                fail(f"{file}: kind {found['kind']} makes no pod: give Pods, Jobs, Deployments or reviews")
+            explanations.append(explanation)
+    except (ManifestError, UnreadableReviewError) as error:
+        fail(str(error) if isinstance(error, ManifestError) else f"{file}: {error}")
+    return explanations
+
+
+def _print(explanation: Explanation) -> None:
+    console = Console(highlight=False, soft_wrap=True)
+    facts = explanation.as_json()
+    if not explanation.allowed:
+        console.print(f"[bold]{explanation.name}[/bold]: [red]denied[/red] ({facts['code']})")
+        console.print(f"  {facts['message']}", markup=False)
+        return
+    console.print(f"[bold]{explanation.name}[/bold]: [green]allowed[/green] ({facts['code']})")
+    if facts["slices"] is None:
+        return
+    console.print(f"  policy {facts['policy']}, limiter {facts['limiter']}", markup=False)
+    memory = f", {facts['memoryMiB']} MiB" if facts["memoryMiB"] is not None else ""
+    console.print(
+        f"  container {facts['container']}: {facts['slices']} slices of GPU {_index(facts['index'])}{memory}",
+        markup=False,
+    )
+    for operation in explanation.patch:
+        value = f" {json.dumps(operation['value'])}" if "value" in operation else ""
+        console.print(f"  {operation['op']:7} {operation['path']}{value}", markup=False)
+
+
+def _index(index: int | list[int] | None) -> str:
+    if index is None:
+        return "any (pooled)"
+    return str(index) if isinstance(index, int) else ", ".join(map(str, index))

@@ -1,0 +1,172 @@
+"""What would become of an object, decided by the very review that the webhook answers with."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import jsonpatch
+import msgspec
+
+from ledger.ledger import Ledger
+from policies.policy_set import PolicySet
+from webhook.envelope import Request
+from webhook.placer import LedgerPlacer
+from webhook.review import Outcome, Reviewer
+
+WORKLOADS = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job")
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """One decision with everything that led to it."""
+
+    name: str
+    outcome: Outcome
+    patch: list[dict[str, Any]]
+    pod: dict[str, Any]
+    """The object as it would be stored."""
+
+    @property
+    def allowed(self) -> bool:
+        """Whether the object would be let in."""
+        return self.outcome.denial is None
+
+    def as_json(self) -> dict[str, Any]:
+        """Give the object that `explain --output json` prints."""
+        injection, policy = self.outcome.injection, self.outcome.policy
+        indices = list(injection.placement.indices) if injection is not None else []
+        is_whole = injection is not None and injection.memory_mib is None
+        return {
+            "allowed": self.allowed,
+            "code": self.outcome.reason.value,
+            "message": self.outcome.denial.message if self.outcome.denial is not None else "",
+            "slices": injection.slices if injection is not None else None,
+            "index": indices if is_whole else next(iter(indices), None),
+            "memoryMiB": injection.memory_mib if injection is not None else None,
+            "container": injection.container if injection is not None else None,
+            "policy": policy.name if policy is not None else None,
+            "queue": policy.queue if policy is not None else None,
+            "limiter": policy.limiter.name if policy is not None else None,
+            "patch": self.patch,
+            "pod": self.pod,
+        }
+
+
+class Explainer:
+    """Explains objects one by one, each as if it were the only one: the ledger stays as it was."""
+
+    def __init__(self, policies: PolicySet, ledger: Ledger) -> None:
+        self._outcomes: list[tuple[Request, Outcome]] = []
+        self._ledger = ledger
+        self._reviewer = Reviewer(lambda: policies, LedgerPlacer(ledger), self._observe)
+
+    def explain(self, found: dict[str, Any]) -> Explanation | None:
+        """Explain a Pod, a workload's pod, or what an AdmissionReview asks; None for any other kind.
+
+        A Job goes through its own review first, then its pod does, as the Job controller would make it.
+        """
+        if found["kind"] == "AdmissionReview":
+            return self._review(found)
+        if found["kind"] == "Pod":
+            return self._review(review_of(found))
+        if found["kind"] not in WORKLOADS:
+            return None
+        if found["kind"] == "Job":
+            job = self._review(review_of(found))
+            if not job.allowed:
+                return job
+            found = job.pod
+        return self._review(review_of(pod_of_template(found)))
+
+    def _observe(self, request: Request, outcome: Outcome, _seconds: float) -> None:
+        self._outcomes.append((request, outcome))
+
+    def _review(self, review: dict[str, Any]) -> Explanation:
+        """Ask the reviewer.
+
+        Raises:
+            UnreadableReviewError: the review has no request to answer.
+        """
+        reply = msgspec.json.decode(asyncio.run(self._reviewer.review(msgspec.json.encode(review))))
+        request, outcome = self._outcomes.pop()
+        self._ledger.release(request.uid)
+        patch = patch_of(reply)
+        pod = review["request"].get("object")
+        return Explanation(request.name, outcome, patch, jsonpatch.apply_patch(pod, patch) if patch else pod)
+
+
+def patch_of(reply: dict[str, Any]) -> list[dict[str, Any]]:
+    """Decode the JSON Patch of a review's answer; empty where there is none."""
+    encoded = reply["response"].get("patch")
+    return list(msgspec.json.decode(base64.b64decode(encoded))) if encoded else []
+
+
+def review_of(found: dict[str, Any], *, dry_run: bool = True) -> dict[str, Any]:
+    """Wrap a Pod or a Job in the review that the API server would send for its creation."""
+    found = with_defaults(found)
+    metadata = found.get("metadata") or {}
+    group, _, version = found.get("apiVersion", "v1").rpartition("/")
+    plural = {"Pod": "pods", "Job": "jobs"}[found["kind"]]
+    return {
+        "apiVersion": "admission.k8s.io/v1",
+        "kind": "AdmissionReview",
+        "request": {
+            "uid": "00000000-0000-0000-0000-000000000000",
+            "kind": {"group": group, "version": version, "kind": found["kind"]},
+            "resource": {"group": group, "version": version, "resource": plural},
+            "name": metadata.get("name") or metadata.get("generateName") or "",
+            "namespace": metadata.get("namespace") or "default",
+            "operation": "CREATE",
+            "dryRun": dry_run,
+            "object": found,
+        },
+    }
+
+
+def pod_of_template(workload: dict[str, Any]) -> dict[str, Any]:
+    """Make the pod that a workload's controller would: its template, with a generated name."""
+    template = (workload.get("spec") or {}).get("template") or {}
+    owner = workload.get("metadata") or {}
+    metadata = {**(template.get("metadata") or {}), "generateName": f"{owner.get('name', 'pod')}-"}
+    if owner.get("namespace"):
+        metadata["namespace"] = owner["namespace"]
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template.get("spec")}
+
+
+def with_defaults(found: dict[str, Any]) -> dict[str, Any]:
+    """Fill what the API server fills before admission, as far as a decision sees it.
+
+    Requests come from limits, and amounts become text; the given object stays as it was.
+    """
+    found = copy.deepcopy(found)
+    for container in _containers(found):
+        resources = container.get("resources")
+        if not isinstance(resources, dict):
+            continue
+        for field in ("limits", "requests"):
+            if isinstance(resources.get(field), dict):
+                resources[field] = {name: _text(amount) for name, amount in resources[field].items()}
+        if isinstance(resources.get("limits"), dict) and found["kind"] == "Pod":
+            resources["requests"] = {**resources["limits"], **(resources.get("requests") or {})}
+    return found
+
+
+def _containers(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    spec = found.get("spec")
+    if isinstance(spec, dict) and found["kind"] != "Pod":
+        spec = (spec.get("template") or {}).get("spec")
+    if not isinstance(spec, dict):
+        return
+    for field in ("initContainers", "containers"):
+        every = spec.get(field)
+        yield from (each for each in every or () if isinstance(each, dict)) if isinstance(every, list) else ()
+
+
+def _text(amount: Any) -> Any:
+    """Write a number of a manifest as the API server does; anything else is for the review to judge."""
+    return str(amount) if isinstance(amount, (int, float)) and not isinstance(amount, bool) else amount

@@ -1,0 +1,99 @@
+"""Kubernetes objects from files: YAML, JSON, and Lists of either, as kubectl reads and prints them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ledger.decoding import node_from_object, pod_from_object
+from ledger.facts import NodeFact, PodFact
+from ledger.resource_names import ResourceNames
+
+STANDARD_INPUT = Path("-")
+
+
+class ManifestError(ValueError):
+    """A file that cannot be used; the text names the file, the document and the rule."""
+
+
+class _Loader(yaml.CSafeLoader):
+    """YAML as Kubernetes means it: a date stays text."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def read_objects(file: Path) -> list[dict[str, Any]]:
+    """Read every object of a file, Lists taken apart.
+
+    Raises:
+        ManifestError: the file cannot be read, is neither YAML nor JSON, or holds something else.
+    """
+    try:
+        text = sys.stdin.read() if file == STANDARD_INPUT else file.read_text(encoding="utf-8")
+        documents = list(yaml.load_all(text, Loader=_Loader))
+    except OSError as error:
+        raise ManifestError(f"{file}: {error.strerror}: name a file that can be read") from None
+    except UnicodeDecodeError:
+        raise ManifestError(f"{file}: is not UTF-8 text") from None
+    except (yaml.YAMLError, RecursionError) as error:
+        raise ManifestError(f"{file}: is neither YAML nor JSON: {_first_line(error)}") from None
+    objects = [found for document in documents for found in _objects(document, file)]
+    if not objects:
+        raise ManifestError(f"{file}: holds no object: give it a Kubernetes object with apiVersion and kind")
+    return objects
+
+
+def read_inventory(file: Path, names: ResourceNames) -> tuple[list[NodeFact], list[PodFact]]:
+    """Read the Nodes, and Pods if there are any, that `kubectl get -o yaml` printed to a file.
+
+    Raises:
+        ManifestError: see `read_objects`; also when the file holds no Node, or something else beside.
+    """
+    nodes: list[NodeFact] = []
+    pods: list[PodFact] = []
+    for found in read_objects(file):
+        kind = found["kind"]
+        if kind not in ("Node", "Pod"):
+            raise ManifestError(
+                f"{file}: kind {kind} is no Node: an inventory is `kubectl get nodes -o yaml`"
+            )
+        try:
+            if kind == "Node":
+                nodes.append(node_from_object(found, names))
+            else:
+                pods.append(pod_from_object(found, names))
+        except ValueError as error:
+            raise ManifestError(f"{file}: {kind} {_name(found)}: {error}") from None
+    if not nodes:
+        raise ManifestError(f"{file}: holds no Node: an inventory is what `kubectl get nodes -o yaml` prints")
+    return nodes, pods
+
+
+def _name(found: dict[str, Any]) -> str:
+    metadata = found.get("metadata")
+    return str(metadata.get("name")) if isinstance(metadata, dict) else "without metadata"
+
+
+def _objects(document: Any, file: Path) -> Iterator[dict[str, Any]]:
+    if document is None:
+        return
+    if not isinstance(document, dict) or not isinstance(document.get("kind"), str):
+        raise ManifestError(f"{file}: a document is no Kubernetes object: it needs apiVersion and kind")
+    items = document.get("items")
+    if document["kind"].endswith("List") and isinstance(items, list):
+        for item in items:
+            yield from _objects(item, file)
+    else:
+        yield document
+
+
+def _first_line(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]

@@ -1,0 +1,76 @@
+"""Options that several subcommands share, and how their mistakes are told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+
+import policies as policies_package
+from cli.manifests import ManifestError, read_inventory
+from ledger.ledger import Ledger
+from ledger.resource_names import ResourceNames
+from policies.loader import load_policies
+from policies.policy_set import PolicySet
+from policies.problems import PolicyError
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+DEFAULT_POLICIES = Path(policies_package.__file__).resolve().parent
+DEMO_INVENTORY = CHECKOUT / "examples" / "demo" / "inventory.yaml"
+
+UNUSABLE = 2
+"""Exit status for input that cannot be read."""
+
+PoliciesOption = Annotated[
+    Path,
+    typer.Option(
+        "--policies",
+        metavar="DIR",
+        show_default="the built-in default policy",
+        help="Directory of policy files.",
+    ),
+]
+InventoryOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--inventory",
+        metavar="FILE",
+        show_default="the demo's four nodes",
+        help="Nodes, and pods if you like, as `kubectl get nodes -o yaml` prints them.",
+    ),
+]
+
+
+def fail(message: str) -> NoReturn:
+    """End the command with a message for unusable input."""
+    typer.echo(f"fraction-injector: {message}", err=True)
+    raise typer.Exit(UNUSABLE)
+
+
+def read_policies(directory: Path) -> PolicySet:
+    """Read a policy directory, or end the command with every problem in it."""
+    try:
+        return load_policies(directory)
+    except PolicyError as error:
+        fail(f"{directory} is no valid policy directory\n{error}")
+
+
+def read_ledger(policies: PolicySet, file: Path | None) -> Ledger:
+    """Make a ledger of the given inventory or of the demo's, or end the command with what is wrong."""
+    if file is None:
+        typer.echo(f"inventory: {DEMO_INVENTORY.name} of the demo (--inventory FILE takes yours)", err=True)
+    try:
+        nodes, pods = read_inventory(file or DEMO_INVENTORY, resource_names(policies))
+    except ManifestError as error:
+        fail(str(error))
+    ledger = Ledger()
+    ledger.replace(nodes, pods)
+    return ledger
+
+
+def resource_names(policies: PolicySet) -> ResourceNames:
+    """Give the per-GPU resource name that the policies of a set agree on."""
+    policy = policies.resolve("default", None, None)
+    prefix, found, _ = policy.resource.partition("{index}")
+    return ResourceNames(per_gpu_prefix=prefix) if found else ResourceNames()

@@ -1,0 +1,81 @@
+"""fraction-injector webhook: the admission webhook itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli.options import DEFAULT_POLICIES, InventoryOption, PoliciesOption, fail, read_ledger, read_policies
+from policies.problems import PolicyError
+from service.log import configure_logging
+from service.serving import run
+from webhook.server import WebhookOptions, WebhookProcess
+
+LOOPBACK = "127.0.0.1"
+
+
+def webhook(  # noqa: PLR0913 each is an option of the command
+    *,
+    policies: PoliciesOption = DEFAULT_POLICIES,
+    inventory: InventoryOption = None,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = LOOPBACK,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="TLS port; 0 takes a free one.")] = 8443,
+    health_port: Annotated[
+        int | None,
+        typer.Option(
+            min=0, max=65535, help="Plain port for /livez, /readyz and /metrics.", show_default="none"
+        ),
+    ] = None,
+    self_signed: Annotated[
+        bool, typer.Option("--self-signed", help="Make a certificate for localhost and 127.0.0.1 at start.")
+    ] = False,
+    ca_file: Annotated[
+        Path, typer.Option(metavar="FILE", help="With --self-signed: where to write the CA for clients.")
+    ] = Path("ca.pem"),
+    tls_dir: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            show_default=False,
+            help="Certificate to serve instead: tls.crt, tls.key and ca.crt, read again when they change.",
+        ),
+    ] = None,
+    tls_name: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", show_default="localhost", help="Name that the certificate must be good for."
+        ),
+    ] = None,
+    stop_delay: Annotated[
+        float, typer.Option(min=0, help="Seconds to serve on after SIGTERM, unready, before draining.")
+    ] = 10,
+) -> None:
+    """Answer admission reviews over TLS.
+
+    Standalone, the ledger lives in this process: it is made from --inventory once, and what is placed stays
+    placed. Stops on SIGTERM or Ctrl-C.
+
+    Try: fraction-injector webhook --self-signed --port 8443, then
+    curl --cacert ca.pem -H 'content-type: application/json' --data @review.json https://localhost:8443/mutate
+    """
+    if self_signed == (tls_dir is not None):
+        fail("the webhook needs one certificate: pass either --self-signed or --tls-dir DIR")
+    configure_logging()
+    ledger = read_ledger(read_policies(policies), inventory)
+    options = WebhookOptions(
+        policies=policies,
+        host=host,
+        port=port,
+        health_port=health_port,
+        ca_file=ca_file if self_signed else None,
+        tls_directory=tls_dir,
+        tls_names=tuple(tls_name or ["localhost"]),
+        stop_delay_seconds=stop_delay,
+    )
+    try:
+        process = WebhookProcess(options, ledger)
+    except (OSError, PolicyError) as error:
+        fail(str(error))
+    run(process.run())

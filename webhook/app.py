@@ -1,0 +1,128 @@
+"""The webhook's HTTP surface: /mutate before all of FastAPI's stack, everything else behind it."""
+
+from __future__ import annotations
+
+import asyncio
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI
+from starlette.types import Receive, Scope, Send
+
+from webhook.envelope import UnreadableReviewError
+from webhook.metrics import WebhookMetrics
+from webhook.review import Reviewer
+
+LARGEST_BODY = 7 * 1024 * 1024
+"""Bytes. The API server takes objects of 3 MiB and sends the old one beside the new one."""
+RECEIVE_SECONDS = 10
+
+_JSON_HEADERS = [(b"content-type", b"application/json")]
+
+
+class _RefusedError(Exception):
+    """A request that is no review: status and one line for whoever sent it."""
+
+    def __init__(self, status: int, text: str, *, close: bool = False) -> None:
+        super().__init__(text)
+        self.status = status
+        self.text = text
+        self.close = close
+        """Whether the rest of the body stays unread, so that the connection cannot be used again."""
+
+
+class WebhookApp(FastAPI):
+    """An ASGI app that answers POST /mutate itself.
+
+    | situation | status |
+    |---|---|
+    | a readable review, whatever is in it | 200, a review with its uid |
+    | another method | 405 |
+    | another media type | 415 |
+    | a body over 7 MiB | 413 |
+    | a body that does not arrive within 10 s | 408 |
+    | a body that is no AdmissionReview | 400 |
+    """
+
+    def __init__(self, reviewer: Reviewer, metrics: WebhookMetrics, **options: Any) -> None:
+        super().__init__(title="GPU Fraction Injector", docs_url=None, redoc_url=None, **options)
+        self._reviewer = reviewer
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer /mutate here, before any middleware; it has its own error handling and body cap."""
+        if scope["type"] != "http" or scope["path"] != "/mutate":
+            await super().__call__(scope, receive, send)
+            return
+        try:
+            body = await _read(scope, receive)
+            if body is None:
+                return
+            await _send(send, 200, _JSON_HEADERS, await self._reviewer.review(body))
+        except (_RefusedError, UnreadableReviewError) as error:
+            self._metrics.unreadable.inc()
+            await _refuse(send, error)
+
+
+async def _read(scope: Scope, receive: Receive) -> bytes | None:
+    """Read the body; None if the client went away.
+
+    Raises:
+        _RefusedError: it cannot be a review.
+    """
+    _check_head(scope)
+    try:
+        async with asyncio.timeout(RECEIVE_SECONDS):
+            return await _read_body(receive)
+    except TimeoutError:
+        raise _RefusedError(408, f"no whole body within {RECEIVE_SECONDS} s", close=True) from None
+
+
+def _check_head(scope: Scope) -> None:
+    if scope["method"] != "POST":
+        raise _RefusedError(405, "only POST is answered here", close=True)
+    headers = dict(scope["headers"])
+    media_type = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+    if media_type != b"application/json":
+        raise _RefusedError(415, "only application/json is read here", close=True)
+    length = headers.get(b"content-length", b"0")
+    if length.isdigit() and int(length[:20]) > LARGEST_BODY:
+        raise _RefusedError(413, f"the body is over {LARGEST_BODY} bytes", close=True)
+
+
+async def _read_body(receive: Receive) -> bytes | None:
+    message = await receive()
+    if message["type"] == "http.disconnect":
+        return None
+    if not message.get("more_body"):
+        return bytes(message.get("body", b""))
+    parts = [message.get("body", b"")]
+    size = len(parts[0])
+    while message.get("more_body"):
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return None
+        part = message.get("body", b"")
+        parts.append(part)
+        size += len(part)
+        if size > LARGEST_BODY:
+            raise _RefusedError(413, f"the body is over {LARGEST_BODY} bytes", close=True)
+    return b"".join(parts)
+
+
+async def _refuse(send: Send, error: _RefusedError | UnreadableReviewError) -> None:
+    headers = [(b"content-type", b"text/plain; charset=utf-8")]
+    status = 400
+    if isinstance(error, _RefusedError):
+        status = error.status
+        if error.close:
+            headers.append((b"connection", b"close"))
+        if status == HTTPStatus.METHOD_NOT_ALLOWED:
+            headers.append((b"allow", b"POST"))
+    await _send(send, status, headers, str(error).encode("utf-8", "replace") + b"\n")
+
+
+async def _send(send: Send, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
+    length = (b"content-length", b"%d" % len(body))
+    await send({"type": "http.response.start", "status": status, "headers": [*headers, length]})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,201 @@
+"""AdmissionReview in and out: what was asked, about which object, and the reply as bytes."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from webhook.injection.patch import Operation
+from webhook.pod import LABEL, Job, ObjectMeta, Pod
+from webhook.reasons import Denial, Reason
+
+
+class UnreadableReviewError(ValueError):
+    """The body is no AdmissionReview that could be answered; says why in one line."""
+
+
+class _Kind(msgspec.Struct, gc=False):
+    group: str = ""
+    version: str = ""
+    kind: str = ""
+
+
+class _Resource(msgspec.Struct, gc=False):
+    group: str = ""
+    version: str = ""
+    resource: str = ""
+
+
+class _Header(msgspec.Struct, rename="camel", gc=False):
+    """Everything of a request but its object."""
+
+    uid: str
+    kind: _Kind = msgspec.field(default_factory=_Kind)
+    resource: _Resource = msgspec.field(default_factory=_Resource)
+    operation: str = ""
+    sub_resource: str | None = None
+    name: str | None = None
+    namespace: str | None = None
+    dry_run: bool | None = None
+
+
+class _PodRequest(_Header):
+    object: Pod | None = None
+
+
+class _PodReview(msgspec.Struct, rename="camel", gc=False):
+    request: _PodRequest
+    api_version: str = "admission.k8s.io/v1"
+    kind: str = "AdmissionReview"
+
+
+class _JobRequest(_Header):
+    object: Job | None = None
+
+
+class _JobReview(msgspec.Struct, gc=False):
+    request: _JobRequest
+
+
+class _RawRequest(_Header):
+    object: msgspec.Raw = msgspec.Raw()
+
+
+class _RawReview(msgspec.Struct, rename="camel", gc=False):
+    request: _RawRequest
+    api_version: str = "admission.k8s.io/v1"
+    kind: str = "AdmissionReview"
+
+
+_pod_review = msgspec.json.Decoder(_PodReview)
+_job_review = msgspec.json.Decoder(_JobReview)
+_raw_review = msgspec.json.Decoder(_RawReview)
+_anything = msgspec.json.Decoder()
+_encoder = msgspec.json.Encoder()
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One question of the API server."""
+
+    uid: str
+    api_version: str
+    operation: str
+    resource: str
+    """Group and plural name, as "pods" or "batch/jobs"."""
+    sub_resource: str
+    namespace: str
+    name: str
+    dry_run: bool
+    object: Pod | Job | Denial | None
+    """The object; a Denial where it carries the label but cannot be read; None where it does neither."""
+    body: bytes
+
+    def whole_object(self) -> dict[str, Any]:
+        """Decode the object with all its fields."""
+        return dict(_anything.decode(self.body)["request"]["object"])
+
+
+def decode(body: bytes) -> Request:
+    """Read a review in two stages: all typed at once, else the envelope first and the object as it can be.
+
+    Raises:
+        UnreadableReviewError: the body is not JSON, or has no object `request` with a uid.
+    """
+    try:
+        review = _pod_review.decode(body)
+        found: Pod | Job | Denial | None = review.request.object
+        if review.request.resource.resource == "jobs":
+            found = _job_review.decode(body).request.object
+        return _request(review.request, review.api_version, found, body)
+    except (msgspec.ValidationError, RecursionError):
+        return _decode_in_parts(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise UnreadableReviewError(f"the body is not JSON: {error}") from error
+
+
+def allow(
+    request: Request, reason: Reason, operations: list[Operation] | None = None, note: str | None = None
+) -> bytes:
+    """Answer yes, with a JSON Patch if there is something to change."""
+    response: dict[str, Any] = {
+        "uid": request.uid,
+        "allowed": True,
+        "auditAnnotations": _audit("allowed", reason, note),
+    }
+    if operations:
+        response["patchType"] = "JSONPatch"
+        response["patch"] = base64.b64encode(_encoder.encode(operations)).decode("ascii")
+    return _reply(request, response)
+
+
+def deny(request: Request, denial: Denial) -> bytes:
+    """Answer no, in one line; the API server shows it to whoever made the object."""
+    status = {"code": 403, "reason": "Forbidden", "status": "Failure", "message": denial.message}
+    response = {
+        "uid": request.uid,
+        "allowed": False,
+        "status": status,
+        "auditAnnotations": _audit("denied", denial.reason, None),
+    }
+    return _reply(request, response)
+
+
+def _audit(decision: str, reason: Reason, note: str | None) -> dict[str, str]:
+    annotations = {"decision": decision, "reason": reason.value}
+    return annotations if note is None else {**annotations, "note": note}
+
+
+def _reply(request: Request, response: dict[str, Any]) -> bytes:
+    return _encoder.encode(
+        {"apiVersion": request.api_version, "kind": "AdmissionReview", "response": response}
+    )
+
+
+def _request(header: _Header, api_version: str, found: Pod | Job | Denial | None, body: bytes) -> Request:
+    resource = header.resource
+    return Request(
+        uid=header.uid,
+        api_version=api_version,
+        operation=header.operation,
+        resource=f"{resource.group}/{resource.resource}" if resource.group else resource.resource,
+        sub_resource=header.sub_resource or "",
+        namespace=header.namespace or "default",
+        name=header.name or "",
+        dry_run=bool(header.dry_run),
+        object=found,
+        body=body,
+    )
+
+
+def _decode_in_parts(body: bytes) -> Request:
+    try:
+        review = _raw_review.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise UnreadableReviewError(f"no readable AdmissionReview: {error}") from error
+    return _request(review.request, review.api_version, _partly_read(review.request), body)
+
+
+def _partly_read(request: _RawRequest) -> Denial | Pod | None:
+    """Tell a labelled object that cannot be read from one that has nothing to do with us."""
+    try:
+        whole = _anything.decode(request.object)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        whole = None
+    metadata = whole.get("metadata") if isinstance(whole, dict) else None
+    labels = metadata.get("labels") if isinstance(metadata, dict) else None
+    if not isinstance(labels, dict) or LABEL not in labels:
+        return Pod(ObjectMeta()) if isinstance(whole, dict) else None
+    return Denial.of(Reason.UNREADABLE, _what_is_wrong(request))
+
+
+def _what_is_wrong(request: _RawRequest) -> str:
+    kind: type[Pod | Job] = Job if request.resource.resource == "jobs" else Pod
+    try:
+        msgspec.json.decode(request.object, type=kind)
+    except msgspec.ValidationError as error:
+        return f"the labelled object cannot be read: {error}".replace("$.", "")
+    return "the labelled object cannot be read"

@@ -1,0 +1,1 @@
+"""What becomes of a labelled pod: pure functions from pod, policy and placement to patch or denial."""

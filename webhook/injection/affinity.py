@@ -1,0 +1,96 @@
+"""Node affinity: the pod may only land where its MiB is right, and should land where there is room."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ledger.constraints import NodeSelectorTerm
+from ledger.memory_values import MEMORY_LABEL
+from webhook.injection.patch import Operation, add, append
+from webhook.pod import PodSpec
+from webhook.reasons import Denial, Reason
+
+_NODE_AFFINITY = "/spec/affinity/nodeAffinity"
+_REQUIRED_NAME = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED_NAME = "preferredDuringSchedulingIgnoredDuringExecution"
+_REQUIRED = f"{_NODE_AFFINITY}/{_REQUIRED_NAME}"
+_PREFERRED = f"{_NODE_AFFINITY}/{_PREFERRED_NAME}"
+
+
+def required_terms(spec: PodSpec) -> tuple[NodeSelectorTerm, ...] | None:
+    """Terms of the pod's required node affinity; None when it has none."""
+    affinity = spec.affinity.node_affinity if spec.affinity is not None else None
+    if affinity is None or affinity.required is None:
+        return None
+    return tuple(affinity.required.node_selector_terms or ())
+
+
+def refuse_empty_affinity(spec: PodSpec) -> Denial | None:
+    """Refuse a required affinity whose terms are all empty: it matches no node, and must stay so."""
+    terms = required_terms(spec)
+    if terms is None or not all(term.is_empty for term in terms):
+        return None
+    return Denial.of(
+        Reason.AFFINITY,
+        "the required node affinity has only empty terms, which match no node: give a term an expression",
+    )
+
+
+def demanded_memories(spec: PodSpec) -> Iterator[tuple[str, ...]]:
+    """Values of each `nvidia.com/gpu.memory In` of the required affinity, the user's and ours alike."""
+    for term in required_terms(spec) or ():
+        for requirement in term.match_expressions or ():
+            if requirement.key == MEMORY_LABEL and requirement.operator == "In":
+                yield requirement.values or ()
+
+
+def bind_node(spec: PodSpec, memory_values: tuple[str, ...], node: str | None) -> list[Operation]:
+    """Require a GPU memory among `memory_values` in every term that is not empty, and prefer `node`."""
+    expression = {"key": MEMORY_LABEL, "operator": "In", "values": list(memory_values)}
+    if spec.affinity is None or spec.affinity.node_affinity is None:
+        return _whole_affinity(spec, expression if memory_values else None, node)
+    operations: list[Operation] = []
+    if memory_values:
+        operations.extend(_require(required_terms(spec), expression, memory_values))
+    if node is not None:
+        operations.extend(append(_PREFERRED, spec.affinity.node_affinity.preferred, [_preference(node)]))
+    return operations
+
+
+def _whole_affinity(spec: PodSpec, expression: dict[str, Any] | None, node: str | None) -> list[Operation]:
+    node_affinity: dict[str, Any] = {}
+    if expression is not None:
+        node_affinity[_REQUIRED_NAME] = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+    if node is not None:
+        node_affinity[_PREFERRED_NAME] = [_preference(node)]
+    if not node_affinity:
+        return []
+    if spec.affinity is None:
+        return [add("/spec/affinity", {"nodeAffinity": node_affinity})]
+    return [add(_NODE_AFFINITY, node_affinity)]
+
+
+def _require(
+    terms: tuple[NodeSelectorTerm, ...] | None, expression: dict[str, Any], values: tuple[str, ...]
+) -> Iterator[Operation]:
+    if terms is None:
+        yield add(_REQUIRED, {"nodeSelectorTerms": [{"matchExpressions": [expression]}]})
+        return
+    for position, term in enumerate(terms):
+        if term.is_empty or _demands(term, values):
+            continue
+        path = f"{_REQUIRED}/nodeSelectorTerms/{position}/matchExpressions"
+        yield from append(path, list(term.match_expressions or ()), [expression])
+
+
+def _demands(term: NodeSelectorTerm, values: tuple[str, ...]) -> bool:
+    return any(
+        (requirement.key, requirement.operator, requirement.values) == (MEMORY_LABEL, "In", values)
+        for requirement in term.match_expressions or ()
+    )
+
+
+def _preference(node: str) -> dict[str, Any]:
+    by_name = {"key": "metadata.name", "operator": "In", "values": [node]}
+    return {"weight": 100, "preference": {"matchFields": [by_name]}}

@@ -1,0 +1,97 @@
+"""A pod that comes a second time keeps its index only if all it says of itself agrees."""
+
+from __future__ import annotations
+
+from ledger.ask import Placement
+from ledger.fraction import Fraction
+from policies.effective import EffectivePolicy
+from webhook.injection.affinity import demanded_memories
+from webhook.injection.annotations import (
+    GPU_CONTAINER,
+    GPU_INDEX,
+    INJECTED,
+    MEMORY_MIB,
+    RESERVATION,
+    SLICES,
+    index_text,
+)
+from webhook.injection.containers import Containers
+from webhook.injection.modes import Mode
+from webhook.pod import Pod, Slot
+
+LONGEST_INDEX = 4
+LONGEST_MIB = 9
+"""Digits; more than any GPU index or memory has."""
+
+
+def kept_placement(
+    pod: Pod, policy: EffectivePolicy, fraction: Fraction, containers: Containers, mode: Mode
+) -> Placement | None:
+    """Give the placement that the pod already carries; None if it carries none that holds.
+
+    The marker alone is worth nothing: resource names and amounts, slices, index, container and the memory
+    that the node affinity binds must all agree with each other and with the policy (design: step "again").
+    """
+    said = (pod.metadata.annotations if pod.metadata else None) or {}
+    indices = _indices(said.get(GPU_INDEX), fraction, policy)
+    if (
+        indices is None
+        or said.get(INJECTED, "").partition("@")[0] != policy.name
+        or said.get(SLICES) != str(fraction.slices)
+        or said.get(GPU_CONTAINER) != containers.chosen.container.name
+        or not all(_asks_exactly(slot, mode, fraction, indices) for slot in containers.gpu)
+    ):
+        return None
+    memory = _memory(pod, policy, fraction, said.get(MEMORY_MIB))
+    if memory is None:
+        return None
+    gpu_mib, values = memory
+    return Placement(indices, gpu_mib, values, reservation=said.get(RESERVATION))
+
+
+def memory_mib(fraction: Fraction, gpu_mib: int, policy: EffectivePolicy) -> int | None:
+    """MiB of the share on one GPU after the policy's reserve; None for whole GPUs, which have no limit."""
+    return None if fraction.is_whole else fraction.share_mib(gpu_mib) - policy.reserve_mib
+
+
+def _indices(text: str | None, fraction: Fraction, policy: EffectivePolicy) -> tuple[int, ...] | None:
+    if policy.mode == "pooled":
+        return () if text is None else None
+    parts = (text or "").split(",")
+    if len(parts) != fraction.gpus or not all(
+        part.isascii() and part.isdigit() and len(part) <= LONGEST_INDEX for part in parts
+    ):
+        return None
+    indices = tuple(sorted({int(part) for part in parts}))
+    return indices if len(indices) == fraction.gpus and index_text(indices) == text else None
+
+
+def _asks_exactly(slot: Slot, mode: Mode, fraction: Fraction, indices: tuple[int, ...]) -> bool:
+    resources = slot.container.resources
+    limits = (resources.limits if resources is not None else None) or {}
+    wanted = mode.amounts(fraction, indices)
+    extra = [name for name in limits if mode.is_index(name) and name not in wanted]
+    return not extra and all(str(limits.get(name)) == amount for name, amount in wanted.items())
+
+
+def _memory(
+    pod: Pod, policy: EffectivePolicy, fraction: Fraction, said: str | None
+) -> tuple[int, tuple[str, ...]] | None:
+    """MiB of one GPU and the node label's values that the pod is bound to, if they give what it says."""
+    if fraction.is_whole:
+        return (0, ()) if said is None else None
+    if said is None:
+        return None
+    for values in demanded_memories(pod.spec) if pod.spec is not None else ():
+        if values and all(_share_text(value, fraction, policy) == said for value in values):
+            return int(values[0]), values
+    assumed = policy.assume
+    if assumed is not None and said == str(memory_mib(fraction, assumed.gpu_mib, policy)):
+        return assumed.gpu_mib, ()
+    return None
+
+
+def _share_text(label_value: str, fraction: Fraction, policy: EffectivePolicy) -> str | None:
+    if not (label_value.isascii() and label_value.isdigit() and len(label_value) <= LONGEST_MIB):
+        return None
+    return str(memory_mib(fraction, int(label_value), policy))

@@ -1,0 +1,30 @@
+"""Annotations that say on the pod what was decided; each is ours alone, whatever a user wrote there."""
+
+from __future__ import annotations
+
+from webhook.injection.patch import Operation, merge, pointer, remove
+from webhook.pod import ObjectMeta
+
+PREFIX = "clearml-injector/"
+INJECTED = PREFIX + "injected"
+SLICES = PREFIX + "slices"
+GPU_INDEX = PREFIX + "gpu-index"
+GPU_CONTAINER = PREFIX + "gpu-container"
+MEMORY_MIB = PREFIX + "memory-mib"
+RESERVATION = PREFIX + "reservation"
+OUTPUTS = (INJECTED, SLICES, GPU_INDEX, GPU_CONTAINER, MEMORY_MIB, RESERVATION)
+
+
+def index_text(indices: tuple[int, ...]) -> str:
+    """Write indices as the annotation does: "3", or "0,1" for whole GPUs."""
+    return ",".join(map(str, indices))
+
+
+def write_annotations(metadata: ObjectMeta, values: dict[str, str]) -> list[Operation]:
+    """Set our annotations, and take away those of ours that do not hold for this pod."""
+    existing = metadata.annotations
+    path = "/metadata/annotations"
+    removals = [
+        remove(path + pointer(name)) for name in OUTPUTS if name not in values and name in (existing or ())
+    ]
+    return [*removals, *merge(path, dict(existing) if existing is not None else None, dict(values))]

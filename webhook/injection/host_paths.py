@@ -1,0 +1,44 @@
+"""Places on a node through which a pod could reach GPUs that it was not given."""
+
+from __future__ import annotations
+
+import posixpath
+
+PROTECTED = (
+    "/dev",
+    "/etc/cdi",
+    "/run/cdi",
+    "/run/nvidia",
+    "/run/containerd",
+    "/run/crio",
+    "/run/docker.sock",
+    "/run/k3s/containerd",
+    "/usr/local/vgpu",
+    "/var/lib/kubelet/device-plugins",
+    "/var/snap/microk8s/common/run",
+)
+"""Device files, CDI specifications, driver and limiter files, container runtime sockets and the kubelet's
+device-plugin sockets. /var/run stands for /run, which it is a link to."""
+
+
+def protected_place(path: str) -> str | None:
+    """Give the protected place that `path` is, contains or lies below; None if there is none.
+
+    The path is normalised first: `//dev` and `/./dev` are /dev, and `/` contains everything.
+    """
+    normal = normalised(path)
+    for place in PROTECTED:
+        if is_at_or_below(normal, place) or is_at_or_below(place, normal):
+            return place
+    return None
+
+
+def normalised(path: str) -> str:
+    """Write an absolute path in one way: no double or trailing slash, no dots, /run for /var/run."""
+    normal = posixpath.normpath("/" + path.lstrip("/"))
+    return normal.removeprefix("/var") if is_at_or_below(normal, "/var/run") else normal
+
+
+def is_at_or_below(path: str, place: str) -> bool:
+    """Whether the normalised `path` is `place` or something inside it."""
+    return path == place or path.startswith(place.rstrip("/") + "/")

@@ -1,0 +1,31 @@
+"""Jobs: `clear.ml/fraction-*` leaves the pod template, or the API server's own validation refuses the Job."""
+
+from __future__ import annotations
+
+from policies.effective import EffectivePolicy
+from webhook.injection.gpu_resources import check_clearml_fractions, take_out_clearml_fractions
+from webhook.injection.label import read_label
+from webhook.injection.patch import Operation
+from webhook.pod import Job, label_of, slots
+from webhook.reasons import Denial
+
+
+def prepare_job(job: Job, policy: EffectivePolicy) -> list[Operation] | Denial:
+    """Take `clear.ml/fraction-*` out of a labelled Job's template; its pods are injected one by one later.
+
+    A label that no pod could be admitted with denies the Job here, where its author sees it.
+    """
+    template = job.spec.template if job.spec is not None else None
+    if template is None or template.spec is None:
+        return []
+    text = label_of(template.metadata) or label_of(job.metadata) or ""
+    fraction = read_label(text, policy)
+    if isinstance(fraction, Denial):
+        return fraction
+    operations: list[Operation] = []
+    for slot in slots(template.spec, "/spec/template/spec"):
+        denial = check_clearml_fractions(slot, fraction, text)
+        if denial is not None:
+            return denial
+        operations += take_out_clearml_fractions(slot)
+    return operations

@@ -1,0 +1,137 @@
+"""The limiter's volumes, mounts and init container (design: steps "volumes" and "init container")."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from policies.effective import InitContainer, LibraryVolume, Limiter
+from webhook.injection.env import VISIBLE_DEVICES
+from webhook.injection.host_paths import is_at_or_below, normalised
+from webhook.injection.names import free_name
+from webhook.injection.patch import Operation, add, append
+from webhook.injection.written import Written
+from webhook.pod import Container, PodSpec, Slot, slots
+from webhook.reasons import Denial, Reason
+
+LIBRARY_VOLUME = "gpu-limiter-library"
+CACHE_VOLUME = "gpu-limiter-cache"
+INIT_CONTAINER = "gpu-limiter"
+
+_SECURITY_CONTEXT = {
+    "allowPrivilegeEscalation": False,
+    "readOnlyRootFilesystem": True,
+    "runAsNonRoot": True,
+    "capabilities": {"drop": ["ALL"]},
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+"""Meets Pod Security "restricted" by itself: a warning of kubectl's fails a ClearML task."""
+
+
+class Volumes:
+    """The limiter's volumes in one pod: found as an earlier review wrote them, or new under free names."""
+
+    def __init__(self, spec: PodSpec, limiter: Limiter, written: Written) -> None:
+        self._spec = spec
+        self._limiter = limiter
+        self._written = written
+        self._taken = {volume.name for volume in spec.volumes or ()}
+        self._taken.update(slot.container.name for slot in slots(spec))
+        self._added: list[dict[str, Any]] = []
+        self._library_name: str | None = None
+
+    def mount(self, slot: Slot) -> list[Operation]:
+        """Mount the library, read-only, and a cache of its own into one GPU container."""
+        mounts = []
+        library, cache = self._limiter.library, self._limiter.cache
+        if library is not None:
+            wanted = {"mountPath": library.mount_path, "readOnly": True}
+            name = self._written.volume_at(slot.container.name, wanted, library.size_limit)
+            if name is None:
+                mounts.append({"name": self._library(library), **wanted})
+            else:
+                self._library_name = name
+        if cache is not None:
+            wanted = {"mountPath": cache.mount_path}
+            if self._written.volume_at(slot.container.name, wanted, cache.size_limit) is None:
+                name = self._new(f"{CACHE_VOLUME}-{slot.container.name}", cache.size_limit)
+                mounts.append({"name": name, **wanted})
+        return append(slot.path + "/volumeMounts", slot.container.volume_mounts, mounts)
+
+    def add(self) -> list[Operation]:
+        """Add the volumes that are new to the pod."""
+        return append("/spec/volumes", self._spec.volumes, self._added)
+
+    def add_init_container(self, model: Container) -> list[Operation]:
+        """Put our init container first, with the cpu and memory of `model`, unless it is there."""
+        init, library = self._limiter.init_container, self._limiter.library
+        if init is None or library is None:
+            return []
+        wanted = _init_container(init, library, self._library(library))
+        if self._written.has_init_container(wanted):
+            return []
+        named = {"name": free_name(INIT_CONTAINER, self._taken), **wanted, **_cpu_and_memory(model)}
+        if not self._spec.init_containers:
+            return [add("/spec/initContainers", [named])]
+        return [add("/spec/initContainers/0", named)]
+
+    def _library(self, library: LibraryVolume) -> str:
+        if self._library_name is None:
+            self._library_name = self._new(LIBRARY_VOLUME, library.size_limit)
+        return self._library_name
+
+    def _new(self, wanted: str, size_limit: str) -> str:
+        name = free_name(wanted, self._taken)
+        self._added.append({"name": name, "emptyDir": {"sizeLimit": size_limit}})
+        return name
+
+
+def refuse_mounts(gpu_containers: Iterable[Slot], limiter: Limiter, written: Written) -> Denial | None:
+    """Refuse a user's mount at or below a path where the limiter's volumes go."""
+    places = {
+        volume.mount_path: volume.size_limit
+        for volume in (limiter.library, limiter.cache)
+        if volume is not None
+    }
+    for slot in gpu_containers:
+        for mount in slot.container.volume_mounts or ():
+            for place, size_limit in places.items():
+                if not is_at_or_below(normalised(mount.mount_path), normalised(place)):
+                    continue
+                if written.volume_at(slot.container.name, {"mountPath": place}, size_limit) != mount.name:
+                    return _mount_taken(slot.container, mount.mount_path)
+    return None
+
+
+def _mount_taken(container: Container, path: str) -> Denial:
+    return Denial.of(
+        Reason.MOUNT_PATH,
+        f'container "{container.name}" mounts {path}, where the GPU memory limiter goes: use another path',
+    )
+
+
+def _init_container(init: InitContainer, library: LibraryVolume, volume: str) -> dict[str, Any]:
+    variables = {VISIBLE_DEVICES: "void"} | {variable.name: variable.value for variable in init.env}
+    container: dict[str, Any] = {
+        "image": init.image,
+        "command": list(init.command),
+        "env": [{"name": name, "value": value} for name, value in variables.items()],
+        "volumeMounts": [{"name": volume, "mountPath": library.mount_path}],
+        "securityContext": {**_SECURITY_CONTEXT, "runAsUser": init.run_as_user},
+    }
+    if init.image_pull_policy is not None:
+        container["imagePullPolicy"] = init.image_pull_policy
+    return container
+
+
+def _cpu_and_memory(model: Container) -> dict[str, Any]:
+    """Copy cpu and memory, nothing if there are none: anything else changes the pod's QoS class (seen)."""
+    if model.resources is None:
+        return {}
+    copied = {
+        field: {name: amount for name, amount in amounts.items() if name in ("cpu", "memory")}
+        for field, amounts in (("limits", model.resources.limits), ("requests", model.resources.requests))
+        if amounts
+    }
+    copied = {field: amounts for field, amounts in copied.items() if amounts}
+    return {"resources": copied} if copied else {}

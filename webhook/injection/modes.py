@@ -1,0 +1,64 @@
+"""How a share is expressed on the pod: the resource names and amounts of each mode."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Protocol
+
+from ledger.fraction import Fraction
+from policies.effective import EffectivePolicy
+
+
+class Mode(Protocol):
+    """A way to ask the scheduler and the kubelet for slices."""
+
+    def amounts(self, fraction: Fraction, indices: tuple[int, ...]) -> dict[str, str]:
+        """Resource names and quantities for limits and requests of a GPU container."""
+
+    def is_index(self, resource: str) -> bool:
+        """Whether the resource names one particular GPU, which only the placement may choose."""
+
+
+class PerGpu:
+    """One resource name per GPU: k of nvidia.com/gpu-3 is exactly k slices of GPU 3."""
+
+    def __init__(self, template: str) -> None:
+        self._template = template
+        before, _, after = template.partition("{index}")
+        self._pattern = re.compile(f"{re.escape(before)}[0-9]+{re.escape(after)}", re.ASCII)
+
+    def amounts(self, fraction: Fraction, indices: tuple[int, ...]) -> dict[str, str]:
+        """Slices of each chosen index."""
+        each = str(fraction.slices_on_each)
+        return {self._template.replace("{index}", str(index)): each for index in indices}
+
+    def is_index(self, resource: str) -> bool:
+        """Whether the name follows the policy's template."""
+        return self._pattern.fullmatch(resource) is not None
+
+
+class Pooled:
+    """One resource name for all GPUs of a node; the kubelet picks the devices."""
+
+    def __init__(self, resource: str) -> None:
+        self._resource = resource
+        self._per_gpu = PerGpu("nvidia.com/gpu-{index}")
+
+    def amounts(self, fraction: Fraction, indices: tuple[int, ...]) -> dict[str, str]:  # noqa: ARG002 the kubelet chooses the indices
+        """Slices of the node's pool."""
+        return {self._resource: str(fraction.slices)}
+
+    def is_index(self, resource: str) -> bool:
+        """Whether the name is a per-GPU one, which has no place under a pooled policy."""
+        return self._per_gpu.is_index(resource)
+
+
+@lru_cache(maxsize=64)
+def _mode(name: str, resource: str) -> Mode:
+    return PerGpu(resource) if name == "per-gpu" else Pooled(resource)
+
+
+def mode_of(policy: EffectivePolicy) -> Mode:
+    """The mode that a policy asks for."""
+    return _mode(policy.mode, policy.resource)

@@ -1,0 +1,128 @@
+"""First half of a decision: everything that can be said of a labelled pod before a GPU is chosen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ledger.ask import Ask, Placement
+from ledger.constraints import Constraints, Toleration
+from ledger.fraction import Fraction
+from ledger.requests import EffectiveRequest, effective_request
+from policies.effective import EffectivePolicy, Limiter
+from webhook.injection.affinity import refuse_empty_affinity, required_terms
+from webhook.injection.again import kept_placement
+from webhook.injection.annotations import INJECTED
+from webhook.injection.containers import Containers, choose_containers
+from webhook.injection.env import refuse_preload_from
+from webhook.injection.gpu_resources import check_amounts
+from webhook.injection.label import read_label
+from webhook.injection.limiter import refuse_mounts
+from webhook.injection.modes import Mode, mode_of
+from webhook.injection.refusals import refuse_index, refuse_pod, refuse_privileged
+from webhook.injection.written import Written
+from webhook.pod import LABEL, QUEUE_NAME_LABEL, ObjectMeta, Pod, PodSpec, label_of
+from webhook.reasons import Denial, Reason
+
+NO_LIMITER = Limiter("none")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A labelled pod that may have its share, once a GPU is chosen."""
+
+    namespace: str
+    metadata: ObjectMeta
+    spec: PodSpec
+    policy: EffectivePolicy
+    mode: Mode
+    fraction: Fraction
+    limiter: Limiter
+    """The policy's; one that does nothing for whole GPUs, which have no neighbour to protect."""
+    containers: Containers
+    kept: Placement | None
+    """The placement that the pod already carries from an earlier review."""
+    written: Written
+
+
+def make_plan(pod: Pod, namespace: str, policy: EffectivePolicy, written: Written) -> Plan | Denial:
+    """Check a labelled pod against the policy (design: the admission table, in its order).
+
+    `written` is the whole object where the pod says that it was injected before.
+    """
+    metadata, spec = pod.metadata, pod.spec
+    text = label_of(metadata)
+    if metadata is None or text is None or spec is None or not spec.containers:
+        return Denial.of(Reason.UNREADABLE, f"a pod labelled {LABEL} needs spec.containers")
+    fraction = read_label(text, policy)
+    if isinstance(fraction, Denial):
+        return fraction
+    mode = mode_of(policy)
+    limiter = NO_LIMITER if fraction.is_whole else policy.limiter
+    refused = refuse_pod(metadata, spec, limiter) or refuse_empty_affinity(spec)
+    if refused is not None:
+        return refused
+    containers = choose_containers(metadata, spec, policy, mode)
+    if isinstance(containers, Denial):
+        return containers
+    kept = None
+    if INJECTED in (metadata.annotations or ()):
+        kept = kept_placement(pod, policy, fraction, containers, mode)
+    plan = Plan(namespace, metadata, spec, policy, mode, fraction, limiter, containers, kept, written)
+    return _refuse_containers(plan, text) or plan
+
+
+def ask_of(plan: Plan, reservation: str | None) -> Ask | Denial:
+    """Put the plan's question to the ledger; `reservation` None leaves no trace (a dry run)."""
+    spec, policy = plan.spec, plan.policy
+    try:
+        request = _request(spec)
+    except ValueError as error:
+        return Denial.of(Reason.UNREADABLE, f"resource requests of the pod: {error}")
+    return Ask(
+        fraction=plan.fraction,
+        mode=policy.mode,
+        namespace=plan.namespace,
+        queue=(plan.metadata.labels or {}).get(QUEUE_NAME_LABEL),
+        constraints=Constraints(
+            node_selector=spec.node_selector or {},
+            required_terms=required_terms(spec),
+            tolerations=(*(spec.tolerations or ()), *_policy_tolerations(policy)),
+            node_name=spec.node_name,
+        ),
+        cpu_milli=request.cpu_milli,
+        memory_bytes=request.memory_bytes,
+        assume=policy.assume,
+        quotas=tuple(rule.quota for rule in policy.quotas),
+        reservation=reservation,
+    )
+
+
+def _request(spec: PodSpec) -> EffectiveRequest:
+    return effective_request(
+        spec.containers or (),
+        spec.init_containers or (),
+        overhead=spec.overhead,
+        pod_level=spec.resources.requests if spec.resources is not None else None,
+    )
+
+
+def _refuse_containers(plan: Plan, text: str) -> Denial | None:
+    containers = plan.containers
+    refused = refuse_privileged(containers, plan.policy)
+    if refused is None and plan.kept is None:
+        refused = refuse_index(containers, plan.mode)
+    for slot in containers.gpu:
+        refused = refused or check_amounts(slot, plan.fraction, text) or refuse_preload_from(slot.container)
+    return refused or refuse_mounts(containers.gpu, plan.limiter, plan.written)
+
+
+def _policy_tolerations(policy: EffectivePolicy) -> tuple[Toleration, ...]:
+    return tuple(
+        Toleration(
+            toleration.get("key"),
+            toleration.get("operator"),
+            toleration.get("value"),
+            toleration.get("effect"),
+        )
+        for toleration in policy.tolerations
+    )

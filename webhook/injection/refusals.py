@@ -1,0 +1,155 @@
+"""What no labelled pod may bring: other GPU systems, and ways around the share (design: step "refused")."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.effective import EffectivePolicy, Limiter
+from webhook.injection.containers import Containers
+from webhook.injection.host_paths import is_at_or_below, normalised, protected_place
+from webhook.injection.modes import Mode
+from webhook.pod import LABEL, ObjectMeta, PodSpec, Slot, slots
+from webhook.reasons import Denial, Reason
+
+OTHER_SYSTEM_PREFIXES = (
+    "nvidia.com/mig-",
+    "nvidia.com/gpumem",
+    "nvidia.com/gpucores",
+    "nvidia.com/priority",
+    "amd.com/gpu",
+    "gpu.intel.com/",
+    "habana.ai/",
+    "huawei.com/Ascend",
+    "cambricon.com/",
+    "hygon.com/dcu",
+    "iluvatar.ai/",
+    "metax-tech.com/",
+    "mthreads.com/",
+    "enflame.com/",
+    "kunlunxin.com/",
+    "aws.amazon.com/neuron",
+    "google.com/tpu",
+)
+"""MIG and HAMi resources, and the GPUs of other vendors."""
+
+OTHER_SYSTEM_ANNOTATIONS = ("gpu-fraction", "gpu-memory")
+"""KAI's way to ask for a share."""
+
+CDI_ANNOTATION_PREFIXES = ("cdi.k8s.io/", "nvidia.cdi.k8s.io/")
+
+DEVICE_LIST_MOUNT = "/run/nvidia-container-devices"
+"""With the volume-mounts strategy, the container toolkit reads device ids from mounts below this path."""
+
+
+def refuse_pod(metadata: ObjectMeta, spec: PodSpec, limiter: Limiter) -> Denial | None:
+    """Refuse what would break the share wherever it stands in the pod."""
+    return (
+        _refuse_annotations(metadata)
+        or _refuse_resources(spec)
+        or _refuse_claims(spec)
+        or _refuse_host_pid(spec, limiter)
+        or _refuse_host_paths(spec)
+        or _refuse_device_lists(spec)
+    )
+
+
+def refuse_privileged(containers: Containers, policy: EffectivePolicy) -> Denial | None:
+    """Refuse privileged GPU containers, or any privileged container where the policy says so."""
+    checked: tuple[Slot, ...] = containers.gpu
+    if policy.refuse_privileged == "any-container":
+        checked += containers.others
+    for slot in checked:
+        context = slot.container.security_context
+        if context is not None and context.privileged:
+            return Denial.of(
+                Reason.PRIVILEGED,
+                f'container "{slot.container.name}" is privileged and would see every GPU of the node:'
+                f" drop securityContext.privileged or the label {LABEL}",
+            )
+    return None
+
+
+def refuse_index(containers: Containers, mode: Mode) -> Denial | None:
+    """Refuse resource names that pick a particular GPU: the index is chosen here."""
+    for slot in (*containers.gpu, *containers.others):
+        for resource in _resources(slot):
+            if mode.is_index(resource):
+                return Denial.of(
+                    Reason.GPU_INDEX_SET,
+                    f'container "{slot.container.name}" asks for {resource}: leave it out,'
+                    f" the GPU of a pod labelled {LABEL} is chosen for it",
+                )
+    return None
+
+
+def _resources(slot: Slot) -> Iterator[str]:
+    resources = slot.container.resources
+    if resources is not None:
+        yield from resources.limits or ()
+        yield from resources.requests or ()
+
+
+def _refuse_annotations(metadata: ObjectMeta) -> Denial | None:
+    for name in metadata.annotations or ():
+        if name in OTHER_SYSTEM_ANNOTATIONS:
+            return _other_system(f"annotation {name}")
+        if name.startswith(CDI_ANNOTATION_PREFIXES):
+            return Denial.of(
+                Reason.CDI_ANNOTATION,
+                f"annotation {name} injects devices past the share: remove it or the label {LABEL}",
+            )
+    return None
+
+
+def _refuse_resources(spec: PodSpec) -> Denial | None:
+    for slot in slots(spec):
+        for resource in _resources(slot):
+            if resource.startswith(OTHER_SYSTEM_PREFIXES):
+                return _other_system(resource)
+    return None
+
+
+def _refuse_claims(spec: PodSpec) -> Denial | None:
+    return _other_system("resourceClaims") if spec.resource_claims else None
+
+
+def _other_system(what: str) -> Denial:
+    return Denial.of(
+        Reason.OTHER_GPU_SYSTEM,
+        f"{what} cannot stand beside {LABEL}: one pod, one way to share a GPU; remove one of the two",
+    )
+
+
+def _refuse_host_pid(spec: PodSpec, limiter: Limiter) -> Denial | None:
+    if not spec.host_pid or limiter.host_pid:
+        return None
+    return Denial.of(
+        Reason.HOST_PID,
+        f"hostPID lets a pod reach its neighbours' processes on the GPU: remove it or the label {LABEL}",
+    )
+
+
+def _refuse_host_paths(spec: PodSpec) -> Denial | None:
+    for volume in spec.volumes or ():
+        if volume.host_path is None:
+            continue
+        place = protected_place(volume.host_path.path)
+        if place is not None:
+            return Denial.of(
+                Reason.HOST_PATH,
+                f'volume "{volume.name}": hostPath {volume.host_path.path} reaches {place},'
+                " and with it past the share: remove the volume",
+            )
+    return None
+
+
+def _refuse_device_lists(spec: PodSpec) -> Denial | None:
+    for slot in slots(spec):
+        for mount in slot.container.volume_mounts or ():
+            if is_at_or_below(normalised(mount.mount_path), DEVICE_LIST_MOUNT):
+                return Denial.of(
+                    Reason.MOUNT_PATH,
+                    f'container "{slot.container.name}" mounts {mount.mount_path}, which selects GPUs'
+                    " past the share: remove the mount",
+                )
+    return None

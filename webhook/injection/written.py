@@ -1,0 +1,63 @@
+"""What an earlier review may have written into this pod, read back by its content and never by a claim."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ledger.quantity import parse_quantity
+
+
+class Written:
+    """The whole object of a pod that says it was injected; empty for every other pod.
+
+    Only content counts: whatever is not exactly as we would write it is written again. Fields that others
+    filled on our own objects (a LimitRange's resources, API defaults) are not compared.
+    """
+
+    def __init__(self, pod: Mapping[str, Any] | None = None) -> None:
+        self._spec: Mapping[str, Any] = (pod or {}).get("spec") or {}
+
+    def volume_at(self, container: str, mount: Mapping[str, Any], size_limit: str) -> str | None:
+        """Name of our volume that `container` mounts as `mount` says (all but the name), else None."""
+        for existing in self._container(container).get("volumeMounts") or ():
+            if covers(existing, mount) and self._is_empty_dir(existing.get("name"), size_limit):
+                return str(existing["name"])
+        return None
+
+    def has_init_container(self, wanted: Mapping[str, Any]) -> bool:
+        """Whether an init container does all that `wanted` says, under whatever name."""
+        return any(covers(existing, wanted) for existing in self._spec.get("initContainers") or ())
+
+    def _container(self, name: str) -> Mapping[str, Any]:
+        every = [*(self._spec.get("initContainers") or ()), *(self._spec.get("containers") or ())]
+        return next((container for container in every if container.get("name") == name), {})
+
+    def _is_empty_dir(self, name: str | None, size_limit: str) -> bool:
+        for volume in self._spec.get("volumes") or ():
+            if volume.get("name") == name:
+                return _same_quantity((volume.get("emptyDir") or {}).get("sizeLimit"), size_limit)
+        return False
+
+
+def covers(existing: Any, wanted: Any) -> bool:
+    """Whether `existing` says everything that `wanted` says; more is allowed, other values are not.
+
+    Lists of objects may hold further objects, lists of anything else must be equal.
+    """
+    if isinstance(wanted, Mapping):
+        return isinstance(existing, Mapping) and all(
+            covers(existing.get(key), value) for key, value in wanted.items()
+        )
+    if isinstance(wanted, list) and wanted and isinstance(wanted[0], Mapping):
+        return isinstance(existing, list) and all(
+            any(covers(candidate, value) for candidate in existing) for value in wanted
+        )
+    return bool(existing == wanted)
+
+
+def _same_quantity(existing: Any, wanted: str) -> bool:
+    try:
+        return parse_quantity(existing) == parse_quantity(wanted)
+    except (TypeError, ValueError):
+        return False

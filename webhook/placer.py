@@ -1,0 +1,36 @@
+"""Where placements come from: the ledger in this process, or the controller."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ledger.ask import Answer, Ask
+from ledger.ledger import Ledger
+
+
+class Placer(Protocol):
+    """Answers asks, one pod at a time."""
+
+    async def place(self, ask: Ask) -> Answer:
+        """Choose GPUs for a pod and reserve them, unless the ask names no reservation."""
+
+    async def release(self, reservation: str) -> None:
+        """Give back what was reserved for a pod that was denied after all."""
+
+
+class LedgerPlacer:
+    """A ledger in this process, without a cluster to watch: what it places stays placed.
+
+    Time stands still for its reservations: nobody tells it when a pod ends.
+    """
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+
+    async def place(self, ask: Ask) -> Answer:
+        """Ask the ledger."""
+        return self.ledger.place(ask, now=0.0)
+
+    async def release(self, reservation: str) -> None:
+        """Forget the reservation."""
+        self.ledger.release(reservation)

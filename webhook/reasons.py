@@ -1,0 +1,57 @@
+"""Every reason a review can end with: a closed list, in logs, metrics and audit annotations alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+MESSAGE_LIMIT = 200
+"""Characters of a denial: it is shown inside one line of the user's console."""
+
+
+class Reason(StrEnum):
+    """Reason codes. A code never changes its meaning; docs/reasons.md explains each to a user."""
+
+    INJECTED = "injected"
+    UNCHANGED = "unchanged"
+    NOT_LABELLED = "not-labelled"
+    NOT_HANDLED = "not-handled"
+
+    LABEL = "label-not-allowed"
+    CONTAINER_UNKNOWN = "container-unknown"
+    CONTAINER_AMBIGUOUS = "container-ambiguous"
+    SEVERAL_GPU_CONTAINERS = "several-gpu-containers"
+    GPU_AMOUNT = "gpu-amount"
+    GPU_INDEX_SET = "gpu-index-set"
+    OTHER_GPU_SYSTEM = "other-gpu-system"
+    ENV_VALUE_FROM = "env-value-from"
+    MOUNT_PATH = "mount-path"
+    AFFINITY = "affinity-matches-nothing"
+    PRIVILEGED = "privileged"
+    HOST_PID = "host-pid"
+    HOST_PATH = "host-path"
+    CDI_ANNOTATION = "cdi-annotation"
+    NO_NODE = "no-matching-node"
+    MEMORY = "memory-too-small"
+    IMAGE = "image-does-not-fit"
+    OVER_QUOTA = "over-quota"
+    UNREADABLE = "unreadable-object"
+    INTERNAL = "internal-error"
+
+
+ADMITTED = frozenset({Reason.INJECTED, Reason.UNCHANGED, Reason.NOT_LABELLED, Reason.NOT_HANDLED})
+"""Reasons under which an object is let through."""
+
+
+@dataclass(frozen=True, slots=True)
+class Denial:
+    """Why a pod is refused: a code for machines, one line of at most 200 characters for its user."""
+
+    reason: Reason
+    message: str
+
+    @classmethod
+    def of(cls, reason: Reason, message: str) -> Denial:
+        """Make a denial whose message is one printable line, whatever user text it quotes."""
+        line = "".join(c if c.isprintable() else "?" for c in message)
+        return cls(reason, line if len(line) <= MESSAGE_LIMIT else line[: MESSAGE_LIMIT - 3] + "...")

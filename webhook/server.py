@@ -1,0 +1,113 @@
+"""The webhook process: policies, ledger, certificate and servers put together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ledger.ledger import Ledger
+from policies.watch import LivePolicies, Reload
+from service.health import health_app, health_router
+from service.log import get_logger
+from service.metrics import new_registry
+from service.serving import Listener, bind, serve
+from webhook.app import WebhookApp
+from webhook.certificate import MountedSource, SelfSignedSource, Source
+from webhook.decision_log import DecisionLog
+from webhook.metrics import WebhookMetrics
+from webhook.placer import LedgerPlacer
+from webhook.review import Reviewer
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookOptions:
+    """How a webhook process runs."""
+
+    policies: Path
+    host: str
+    port: int
+    health_port: int | None
+    """Port of the plain listener for health and metrics; None for none."""
+    ca_file: Path | None
+    """Self-signed: where to write the CA."""
+    tls_directory: Path | None
+    """Mounted certificate, where not self-signed."""
+    tls_names: tuple[str, ...]
+    """Names that a mounted certificate must be good for."""
+    stop_delay_seconds: float
+
+
+class WebhookProcess:
+    """One webhook, from start to drain."""
+
+    def __init__(self, options: WebhookOptions, ledger: Ledger) -> None:
+        """Prepare everything that can fail.
+
+        Raises:
+            policies.PolicyError: the policy directory is not valid.
+            OSError: a file cannot be written or an address not be had.
+        """
+        self._options = options
+        self._registry = new_registry()
+        self._metrics = WebhookMetrics(self._registry)
+        self._log = get_logger("webhook")
+        self._stopping = False
+        self._policies = LivePolicies(options.policies, self._reloaded)
+        self._metrics.reload_successful.set(1)
+        self._certificate = self._source()
+        placer = LedgerPlacer(ledger)
+        reviewer = Reviewer(lambda: self._policies.current, placer, DecisionLog(self._metrics))
+        router = health_router(self._registry, self._readiness, self._detail)
+        app = WebhookApp(reviewer, self._metrics)
+        app.include_router(router)
+        self._listeners = [
+            Listener(app, bind(options.host, options.port), self._certificate.context.listener)
+        ]
+        if options.health_port is not None:
+            self._listeners.append(Listener(health_app(router), bind(options.host, options.health_port)))
+
+    async def run(self) -> None:
+        """Serve until SIGTERM or SIGINT."""
+        await serve(
+            self._listeners,
+            background=[*self._certificate.background(), self._policies.watch()],
+            on_started=self._started,
+            on_stopping=self._unready,
+            stop_delay_seconds=self._options.stop_delay_seconds,
+        )
+        self._log.info("stopped")
+
+    def _source(self) -> Source:
+        options = self._options
+        if options.ca_file is not None:
+            return SelfSignedSource(options.ca_file)
+        if options.tls_directory is None:
+            raise ValueError("a webhook needs a certificate: self-signed, or a directory that holds one")
+        return MountedSource(options.tls_directory, options.tls_names, self._metrics)
+
+    def _readiness(self) -> Mapping[str, str | None]:
+        return {
+            "certificate": self._certificate.missing(),
+            "serving": "the process is stopping" if self._stopping else None,
+        }
+
+    def _detail(self) -> str:
+        last = self._policies.last
+        state = "in force" if last.error is None else f"the last good set; the directory holds: {last.error}"
+        return f"policies {last.digest}: {state}"
+
+    def _reloaded(self, reload: Reload) -> None:
+        self._metrics.reload_successful.set(reload.error is None)
+        if reload.error is None:
+            self._log.info("policies are in force", digest=reload.digest)
+        else:
+            self._log.error("policies are broken", kept=reload.digest, error=str(reload.error))
+
+    def _started(self) -> None:
+        ports = [listener.socket.getsockname()[1] for listener in self._listeners]
+        self._log.info("serving", host=self._options.host, port=ports[0], health_port=ports[1:] or None)
+
+    def _unready(self) -> None:
+        self._stopping = True
+        self._log.info("stopping", seconds=self._options.stop_delay_seconds)
