@@ -175,7 +175,7 @@ def _template_problems(parts: Parts, settled: Mapping[tuple[str | None, str], Se
     for (queue, _), under in settled.items():
         if queue is not None:
             source = parts.queues[queue][1]
-            values = source.document.data["queues"][queue] or {}
+            values = source.document.data["queues"][queue]
             yield from queue_problems(template_queue(queue, source, values), under.effective)
 
 

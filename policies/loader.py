@@ -9,7 +9,7 @@ from pathlib import Path
 
 from policies.build import build
 from policies.policy_set import PolicySet
-from policies.problems import PolicyError, Problem
+from policies.problems import PolicyError, Problem, UnreadableError
 from policies.sources import read_parts
 from policies.strict_yaml import MAX_BYTES
 
@@ -46,24 +46,32 @@ def read_directory(directory: Path) -> dict[str, bytes]:
     that it pointed to, or from its successor if that went away meanwhile.
 
     Raises:
-        PolicyError: a file or the folder cannot be read.
+        UnreadableError: a file or the folder cannot be read.
     """
-    for attempt in range(ATTEMPTS):
-        folder = os.path.realpath(directory / "..data" if (directory / "..data").exists() else directory)
+    for _ in range(ATTEMPTS):
+        folder = _snapshot(directory)
         try:
-            return _read_all(Path(folder))
-        except PolicyError:
-            if attempt == ATTEMPTS - 1 or os.path.isdir(folder):  # noqa: PTH112  one spelling with realpath
+            files = _read_all(folder)
+        except UnreadableError:
+            if _snapshot(directory) == folder:
                 raise
-    raise AssertionError
+        else:
+            # Only now: the kubelet deletes the old folder's files one by one, after the swap.
+            if _snapshot(directory) == folder:
+                return files
+    raise UnreadableError([Problem(".", 0, "", "changes faster than it can be read")])
+
+
+def _snapshot(directory: Path) -> Path:
+    data = directory / "..data"
+    return Path(os.path.realpath(data if data.exists() else directory))
 
 
 def _read_all(folder: Path) -> dict[str, bytes]:
     try:
         names = sorted(name for name in os.listdir(folder) if _is_policy_file(name))  # noqa: PTH208  names only
     except OSError as error:
-        rule = f"{folder} cannot be read: {error.strerror}"
-        raise PolicyError([Problem(".", 0, "", rule)]) from None
+        raise UnreadableError([Problem(".", 0, "", f"cannot be read: {error.strerror}")]) from None
     if len(names) > MAX_FILES:
         raise PolicyError([Problem(".", 0, "", f"holds {len(names)} files; at most {MAX_FILES} are read")])
     files: dict[str, bytes] = {}
@@ -74,7 +82,7 @@ def _read_all(folder: Path) -> dict[str, bytes]:
         except OSError as error:
             problems.append(Problem(name, 0, "", f"cannot be read: {error.strerror}"))
     if problems:
-        raise PolicyError(problems)
+        raise UnreadableError(problems)
     return files
 
 

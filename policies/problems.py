@@ -45,6 +45,10 @@ class PolicyError(Exception):
         super().__init__("\n".join(map(str, self.problems)))
 
 
+class UnreadableError(PolicyError):
+    """Files or folders could not be read at all; nothing is said of what they hold."""
+
+
 def dotted(path: Path) -> str:
     """Write a path as `quotas.queues."a.b".slices` or `tolerations[0].key`."""
     text = ""

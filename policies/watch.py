@@ -13,6 +13,10 @@ from policies.loader import load_policies
 from policies.policy_set import PolicySet
 from policies.problems import PolicyError
 
+DEBOUNCE_MS = 400
+RESYNC_MS = 10_000
+"""Read anew this often anyway: a change before the watch began, or one that a network disk hid, is found."""
+
 
 @dataclass(frozen=True, slots=True)
 class Reload:
@@ -79,6 +83,18 @@ class LivePolicies:
 
         The directory is watched, not its files: the kubelet swaps the symlink `..data` and touches nothing
         else. Reading happens in a thread, so that admission goes on meanwhile.
+
+        Raises:
+            OSError: the directory cannot be watched.
         """
-        async for _ in awatch(self.directory, watch_filter=None, stop_event=stop, recursive=False):
+        changes = awatch(
+            self.directory,
+            watch_filter=None,
+            recursive=False,
+            stop_event=stop,
+            debounce=DEBOUNCE_MS,
+            rust_timeout=RESYNC_MS,
+            yield_on_timeout=True,
+        )
+        async for _ in changes:
             await asyncio.to_thread(self.reload)

@@ -1,0 +1,52 @@
+"""`fraction-injector gpu-operator-values`: values for NVIDIA's GPU operator that match a policy."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from cli.gpu_operator_values import LARGEST_NODE, CannotWorkError, Platform, Request, render
+from cli.options import DEFAULT_POLICIES, PoliciesOption, fail
+from cli.policy import load_or_exit
+
+
+class Mode(StrEnum):
+    """How GPUs are advertised."""
+
+    PER_GPU = "per-gpu"
+    POOLED = "pooled"
+
+
+class Switch(StrEnum):
+    """A setting that is on or off."""
+
+    ON = "on"
+    OFF = "off"
+
+
+def gpu_operator_values(
+    gpus: Annotated[int, typer.Option(min=1, max=LARGEST_NODE, help="GPUs of one node (the largest).")],
+    mode: Annotated[
+        Mode | None, typer.Option(show_default="the policy's", help="Must be the mode of policy default.")
+    ] = None,
+    platform: Annotated[
+        Platform | None, typer.Option(show_default="any other", help="A distribution with paths of its own.")
+    ] = None,
+    cdi: Annotated[
+        Switch | None,
+        typer.Option(show_default="off for per-gpu, on for pooled", help="Container Device Interface."),
+    ] = None,
+    policies: PoliciesOption = DEFAULT_POLICIES,
+) -> None:
+    """Print GPU-operator values under which nodes advertise what policy default asks for.
+
+    On OpenShift, a ConfigMap and a patch for the ClusterPolicy. Exit code 2: what was asked cannot work.
+    """
+    policy = load_or_exit(policies).resolve("default", None, None)
+    wanted = Request(gpus, platform, None if cdi is None else cdi is Switch.ON)
+    try:
+        typer.echo(render(policy, wanted, None if mode is None else mode.value), nl=False)
+    except CannotWorkError as error:
+        fail(str(error))

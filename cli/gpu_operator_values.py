@@ -1,0 +1,254 @@
+"""GPU-operator values as text, because every line carries the reason why it is there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from policies.effective import EffectivePolicy
+
+LARGEST_NODE = 64
+CONFIG_MAP = "fraction-injector-device-plugin"
+CONFIG_KEY = "slices"
+OPENSHIFT_NAMESPACE = "nvidia-gpu-operator"
+VENDOR = "nvidia.com/"
+
+
+class Platform(StrEnum):
+    """Kubernetes distributions that keep containerd elsewhere, or install the operator otherwise."""
+
+    K3S = "k3s"
+    MICROK8S = "microk8s"
+    OPENSHIFT = "openshift"
+
+
+class CannotWorkError(ValueError):
+    """What was asked for cannot work; the text says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the admin asked for."""
+
+    gpus: int
+    platform: Platform | None
+    cdi: bool | None
+    """None: what the mode needs."""
+
+
+Variables = list[tuple[str, str, str]]
+"""Name, value and reason."""
+
+_CONTAINERD: dict[Platform, Variables] = {
+    Platform.K3S: [
+        ("CONTAINERD_SOCKET", "/run/k3s/containerd/containerd.sock", "where k3s keeps containerd's socket"),
+    ],
+    Platform.MICROK8S: [
+        (
+            "CONTAINERD_CONFIG",
+            "/var/snap/microk8s/current/args/containerd-template.toml",
+            "MicroK8s makes containerd's configuration from this template",
+        ),
+        (
+            "CONTAINERD_SOCKET",
+            "/var/snap/microk8s/common/run/containerd.sock",
+            "where MicroK8s keeps containerd's socket",
+        ),
+        ("CONTAINERD_RUNTIME_CLASS", "nvidia", "name of the runtime class"),
+        ("CONTAINERD_SET_AS_DEFAULT", "true", "pods without a runtime class get their GPU too"),
+    ],
+}
+_TOOLKIT_WITHOUT_CDI: Variables = [
+    (
+        "ACCEPT_NVIDIA_VISIBLE_DEVICES_ENVVAR_WHEN_UNPRIVILEGED",
+        "false",
+        "images that say NVIDIA_VISIBLE_DEVICES=all get no GPU by it",
+    ),
+    (
+        "ACCEPT_NVIDIA_VISIBLE_DEVICES_AS_VOLUME_MOUNTS",
+        "true",
+        "GPUs are handed over as mounts, which a pod cannot forge by a variable",
+    ),
+    (
+        "NVIDIA_CONTAINER_TOOLKIT_OPT_IN_FEATURES",
+        "disable-cuda-compat-lib-hook",
+        "no compat libcuda in front of the driver's, past a preloaded limiter",
+    ),
+]
+_PLUGIN: Variables = [
+    ("PASS_DEVICE_SPECS", "true", "the kubelet's CPU manager keeps the device nodes on update"),
+    ("FAIL_ON_INIT_ERROR", "true", "a node without a working driver shows as a failed pod, not as no GPUs"),
+    ("NVIDIA_VISIBLE_DEVICES", "all", "the plugin itself sees every GPU"),
+    ("NVIDIA_DRIVER_CAPABILITIES", "all", "and all of the driver's libraries"),
+]
+_PLUGIN_WITHOUT_CDI: Variables = [
+    ("DEVICE_LIST_STRATEGY", "volume-mounts", "goes with the toolkit's ACCEPT_..._AS_VOLUME_MOUNTS"),
+    ("DEVICE_ID_STRATEGY", "uuid", "a GPU keeps its identity when the driver counts anew"),
+]
+
+
+def render(policy: EffectivePolicy, wanted: Request, mode: str | None) -> str:
+    """Write the values, or for OpenShift the manifests, under which nodes fit the policy.
+
+    Raises:
+        CannotWorkError: the combination cannot work.
+    """
+    cdi = (policy.mode == "pooled") if wanted.cdi is None else wanted.cdi
+    _refuse(policy, mode, cdi=cdi)
+    head = _head(policy, wanted, cdi=cdi)
+    body = _openshift(policy, wanted.gpus, cdi=cdi) if wanted.platform is Platform.OPENSHIFT else None
+    return "\n".join([*head, *(body or _values(policy, wanted, cdi=cdi))]) + "\n"
+
+
+def _refuse(policy: EffectivePolicy, mode: str | None, *, cdi: bool) -> None:
+    if mode is not None and mode != policy.mode:
+        raise CannotWorkError(
+            f"--mode {mode}: policy {policy.name} says resources.mode {policy.mode}, and pods would ask for"
+            " names that no node has; change the policy or leave --mode out"
+        )
+    if policy.mode == "per-gpu" and cdi:
+        raise CannotWorkError(
+            "--cdi on: the device plugin that knows per-GPU names hands GPUs over as volume mounts, which the"
+            " toolkit does not read while CDI is on; use --cdi off, or a policy with resources.mode pooled"
+        )
+    if policy.limiter.name == "nvidia-driver" and not cdi:
+        raise CannotWorkError(
+            f"limiter nvidia-driver of policy {policy.name} works with CDI only, which is off here;"
+            " use resources.mode pooled with --cdi on, or another limiter"
+        )
+    _refuse_name(policy)
+
+
+def _refuse_name(policy: EffectivePolicy) -> None:
+    if policy.mode == "pooled" and policy.resource not in {"nvidia.com/gpu", "nvidia.com/gpu.shared"}:
+        raise CannotWorkError(
+            f"resources.name {policy.resource}: time slicing advertises nvidia.com/gpu, or, when it renames,"
+            " nvidia.com/gpu.shared; use one of the two"
+        )
+    if not policy.resource.startswith(VENDOR):
+        raise CannotWorkError(
+            f"resources.name {policy.resource}: NVIDIA's device plugin names begin with {VENDOR}"
+        )
+
+
+def _head(policy: EffectivePolicy, wanted: Request, *, cdi: bool) -> list[str]:
+    platform = f", platform {wanted.platform}" if wanted.platform else ""
+    switch = "on" if cdi else "off"
+    lines = [
+        f"# GPU-operator values for policy {policy.name}: mode {policy.mode}, CDI {switch}{platform},",
+        f"# nodes of {wanted.gpus} GPUs, {policy.slices_per_gpu} slices each.",
+        "# Time slicing shares compute evenly between busy pods; a fraction is a share of memory.",
+    ]
+    if policy.mode == "pooled":
+        lines.append("# The kubelet chooses the GPUs: slices of one pod may land on several.")
+    else:
+        lines.append("# Nodes of another size need a key of their own below, and a label that names it.")
+    return lines
+
+
+def _values(policy: EffectivePolicy, wanted: Request, *, cdi: bool) -> Iterator[str]:
+    yield from _cdi(cdi=cdi)
+    toolkit = _toolkit(wanted.platform, cdi=cdi)
+    if toolkit:
+        yield from ["toolkit:", "  env:", *_env(toolkit, "    ")]
+    yield "devicePlugin:"
+    yield from _fork(policy, "  ")
+    yield from ["  env:", *_env(_plugin(cdi=cdi), "    ")]
+    yield "  config:"
+    yield f"    name: {CONFIG_MAP}"
+    yield "    create: true"
+    yield "    # For every node that does not name another key in its label nvidia.com/device-plugin.config."
+    yield f"    default: {CONFIG_KEY}"
+    yield "    data:"
+    yield f"      {CONFIG_KEY}: |-"
+    yield from _plugin_config(policy, wanted.gpus, "        ")
+    yield from _dcgm(policy, wanted.gpus, "")
+
+
+def _openshift(policy: EffectivePolicy, gpus: int, *, cdi: bool) -> Iterator[str]:
+    yield "# OpenShift's operator has no Helm values: apply the ConfigMap, then patch the ClusterPolicy with"
+    yield "#   oc patch clusterpolicy gpu-cluster-policy --type merge --patch-file <the second document>"
+    yield from ["apiVersion: v1", "kind: ConfigMap", "metadata:", f"  name: {CONFIG_MAP}"]
+    yield f"  namespace: {OPENSHIFT_NAMESPACE}"
+    yield from ["data:", f"  {CONFIG_KEY}: |-"]
+    yield from _plugin_config(policy, gpus, "    ")
+    yield from ["---", "spec:"]
+    yield from (f"  {line}" for line in _cdi(cdi=cdi))
+    if toolkit := _toolkit(None, cdi=cdi):
+        yield from ["  toolkit:", "    env:", *_env(toolkit, "      ")]
+    yield from ["  devicePlugin:", "    enabled: true"]
+    yield from _fork(policy, "    ")
+    yield from ["    env:", *_env(_plugin(cdi=cdi), "      ")]
+    yield from ["    config:", f"      name: {CONFIG_MAP}", f"      default: {CONFIG_KEY}"]
+    yield from _dcgm(policy, gpus, "  ")
+
+
+def _cdi(*, cdi: bool) -> list[str]:
+    if cdi:
+        return ["cdi:", "  enabled: true  # the operator's default from 25.10 on"]
+    return ["cdi:", "  enabled: false  # on by default from operator 25.10 on; volume mounts need it off"]
+
+
+def _toolkit(platform: Platform | None, *, cdi: bool) -> Variables:
+    own = [] if cdi else _TOOLKIT_WITHOUT_CDI
+    return [*own, *(_CONTAINERD.get(platform, []) if platform else [])]
+
+
+def _plugin(*, cdi: bool) -> Variables:
+    return _PLUGIN if cdi else [*_PLUGIN, *_PLUGIN_WITHOUT_CDI]
+
+
+def _fork(policy: EffectivePolicy, indent: str) -> list[str]:
+    if policy.mode == "pooled":
+        return []
+    return [
+        f"{indent}# NVIDIA's own device plugin ignores `rename` and `devices` below: per-GPU names need one",
+        f"{indent}# that knows them, such as ClearML's (from a private registry: name your pull secret).",
+        f"{indent}repository: docker.io/clearml",
+        f"{indent}image: k8s-device-plugin",
+        f"{indent}version: v0.17.2-gpu-card-selection",
+        f"{indent}imagePullSecrets: [clearml-dockerhub-access]",
+    ]
+
+
+def _env(variables: Variables, indent: str) -> Iterator[str]:
+    for name, value, reason in variables:
+        yield f"{indent}# {reason[0].upper()}{reason[1:]}."
+        yield f"{indent}- name: {name}"
+        yield f'{indent}  value: "{value}"'
+
+
+def _plugin_config(policy: EffectivePolicy, gpus: int, indent: str) -> Iterator[str]:
+    rename = str(policy.resource.endswith(".shared")).lower()
+    yield from (
+        f"{indent}{line}"
+        for line in (
+            "version: v1",
+            "flags:",
+            "  migStrategy: none",
+            "sharing:",
+            "  timeSlicing:",
+            f"    # The policy says {policy.resource}.",
+            f"    renameByDefault: {rename}",
+            "    # A fraction is several slices: a request for more than one must not fail.",
+            "    failRequestsGreaterThanOne: false",
+            "    resources:",
+        )
+    )
+    for index in range(gpus) if policy.mode == "per-gpu" else (None,):
+        yield f"{indent}    - name: nvidia.com/gpu"
+        if index is not None:
+            yield f"{indent}      rename: {policy.resource.replace('{index}', str(index))}"
+            yield f'{indent}      devices: ["{index}"]'
+        yield f"{indent}      replicas: {policy.slices_per_gpu}  # slicesPerGpu of the policy"
+
+
+def _dcgm(policy: EffectivePolicy, gpus: int, indent: str) -> Iterator[str]:
+    variables: Variables = [("KUBERNETES_VIRTUAL_GPUS", "true", "a series for each pod that shares a GPU")]
+    if policy.mode == "per-gpu":
+        names = ",".join(policy.resource.replace("{index}", str(index)) for index in range(gpus))
+        variables.append(("NVIDIA_RESOURCE_NAMES", names, "the exporter finds pods by these names only"))
+    yield f"{indent}dcgmExporter:"
+    yield f"{indent}  env:"
+    yield from _env(variables, f"{indent}    ")

@@ -1,0 +1,93 @@
+"""`fraction-injector policy check|show|schema`: policies, before pods meet them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from cli.options import DEFAULT_POLICIES, PoliciesOption
+from policies.advice import advice
+from policies.loader import load_policies
+from policies.policy_set import PolicySet
+from policies.problems import PolicyError, UnreadableError
+from policies.provenance import Value, trace
+from policies.reference import json_schema, markdown
+
+policy_app = typer.Typer(help="Check and explain policy directories.", no_args_is_help=True)
+
+
+def load_or_exit(directory: Path) -> PolicySet:
+    """Load a policy directory, or print what is wrong: exit 1 for mistakes, 2 when it cannot be read."""
+    try:
+        return load_policies(directory)
+    except PolicyError as error:
+        for problem in error.problems:
+            typer.echo(f"{directory}/{problem}", err=True)
+        raise typer.Exit(2 if isinstance(error, UnreadableError) else 1) from None
+
+
+@policy_app.command()
+def check(
+    directory: Annotated[Path, typer.Argument(help="Policy directory, such as the folder of a ConfigMap.")],
+) -> None:
+    """Check a policy directory: every mistake with file, line, rule and what to write instead.
+
+    Exit code 0: usable; 1: mistakes; 2: it could not be read.
+    """
+    policy_set = load_or_exit(directory)
+    for note in advice(policy_set):
+        typer.echo(f"note: {directory}/{note}")
+    parts = policy_set.parts
+    own = sum(source.document.file in _files(policy_set) for _, source in parts.limiters.values())
+    counts = f"policies: {len(parts.policies)}, limiters of your own: {own}, queues: {len(parts.queues)}"
+    typer.echo(f"{directory} is fine ({counts}), digest {policy_set.digest}")
+
+
+@policy_app.command()
+def show(
+    policies: PoliciesOption = DEFAULT_POLICIES,
+    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Namespace of the pod.")] = "default",
+    queue: Annotated[str | None, typer.Option(help="ClearML queue, as written or as its label.")] = None,
+    queue_id: Annotated[str | None, typer.Option(help="Id of the ClearML queue.")] = None,
+) -> None:
+    """Show the policy that pods of a namespace and queue follow, and where each value comes from."""
+    policy_set = load_or_exit(policies)
+    effective = policy_set.resolve(namespace, queue, queue_id)
+    typer.echo(f"# {effective.marker}{f', queue {effective.queue}' if effective.queue else ''}")
+    for value in trace(policy_set, namespace, queue, queue_id):
+        typer.echo(_line(value))
+    limiter, source = policy_set.parts.limiters[effective.limiter.name]
+    typer.echo(f"# limiter {limiter.name} is from {source.line('name')} and needs:")
+    for need in limiter.needs:
+        typer.echo(f"#   {need}")
+    if effective.left_out:
+        typer.echo(f"# no whole number of slices, hence denied: {', '.join(effective.left_out)}")
+
+
+@policy_app.command()
+def schema(
+    *,
+    tables: Annotated[
+        bool, typer.Option("--tables", help="Markdown tables instead, as in the docs.")
+    ] = False,
+) -> None:
+    """Print the JSON Schema of policy files, for editors that complete and check them."""
+    typer.echo(markdown() if tables else json.dumps(json_schema(), indent=2), nl=not tables)
+
+
+def _files(policy_set: PolicySet) -> set[str]:
+    """Files of the directory itself, the presets' left out."""
+    parts = policy_set.parts
+    sources = [s for table in (parts.policies, parts.limiters, parts.queues) for _, s in table.values()]
+    return {source.document.file for source in sources if "/" not in source.document.file}
+
+
+def _line(value: Value) -> str:
+    return f"{'.'.join(value.path)}: {_text(value.value)}  # {value.origin}"
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
