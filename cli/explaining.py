@@ -106,7 +106,10 @@ def patch_of(reply: dict[str, Any]) -> list[dict[str, Any]]:
     return list(msgspec.json.decode(base64.b64decode(encoded))) if encoded else []
 
 
-def review_of(found: dict[str, Any], *, dry_run: bool = True) -> dict[str, Any]:
+NO_UID = "00000000-0000-0000-0000-000000000000"
+
+
+def review_of(found: dict[str, Any], *, uid: str = NO_UID, dry_run: bool = True) -> dict[str, Any]:
     """Wrap a Pod or a Job in the review that the API server would send for its creation."""
     found = with_defaults(found)
     metadata = found.get("metadata") or {}
@@ -116,7 +119,7 @@ def review_of(found: dict[str, Any], *, dry_run: bool = True) -> dict[str, Any]:
         "apiVersion": "admission.k8s.io/v1",
         "kind": "AdmissionReview",
         "request": {
-            "uid": "00000000-0000-0000-0000-000000000000",
+            "uid": uid,
             "kind": {"group": group, "version": version, "kind": found["kind"]},
             "resource": {"group": group, "version": version, "resource": plural},
             "name": metadata.get("name") or metadata.get("generateName") or "",

@@ -1,0 +1,76 @@
+"""The demo's table of pods: what each asked for and what it got."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+from rich.table import Table
+
+from webhook.injection.annotations import GPU_CONTAINER, MEMORY_MIB
+from webhook.pod import LABEL
+
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+class Row(Protocol):
+    """What the table shows of an answered pod."""
+
+    @property
+    def pod(self) -> dict[str, Any]:
+        """The pod as it would be stored."""
+
+    @property
+    def patch(self) -> list[dict[str, Any]]:
+        """The patch that made it so."""
+
+    @property
+    def denial(self) -> str | None:
+        """Why it was denied, if it was."""
+
+
+def table(rows: Iterable[Row]) -> Table:
+    """Draw one row per pod."""
+    drawn = Table(title="\nWhat became of each pod", title_style="bold", title_justify="left")
+    for heading in ("pod", "label", "decision", "container", "GPU resource"):
+        drawn.add_column(heading, no_wrap=heading != "container", overflow="ellipsis")
+    drawn.add_column("MiB", justify="right")
+    drawn.add_column("node preferred", no_wrap=True)
+    for row in rows:
+        drawn.add_row(*_cells(row))
+    return drawn
+
+
+def _cells(row: Row) -> list[str]:
+    metadata = row.pod["metadata"]
+    annotations = metadata.get("annotations") or {}
+    label = (metadata.get("labels") or {}).get(LABEL, "-")
+    cells = [metadata["name"], label]
+    if row.denial is not None:
+        return [*cells, "[red]denied[/]"]
+    if not row.patch:
+        return [*cells, "untouched"]
+    container = annotations.get(GPU_CONTAINER, "")
+    return [
+        *cells,
+        "[green]injected[/]",
+        container,
+        _gpu_resources(row.pod, container),
+        annotations.get(MEMORY_MIB, "-"),
+        preferred_node(row.pod) or "-",
+    ]
+
+
+def _gpu_resources(pod: dict[str, Any], name: str) -> str:
+    chosen = next(each for each in pod["spec"]["containers"] if each["name"] == name)
+    limits = chosen["resources"]["limits"]
+    return ", ".join(f"{resource}: {amount}" for resource, amount in limits.items() if "gpu" in resource)
+
+
+def preferred_node(pod: dict[str, Any]) -> str | None:
+    """Name of the node that the pod's affinity prefers."""
+    preferences = pod["spec"].get("affinity", {}).get("nodeAffinity", {}).get(PREFERRED, [])
+    for preference in preferences:
+        for field in preference["preference"].get("matchFields", []):
+            return str(field["values"][0])
+    return None
