@@ -38,12 +38,12 @@ class NodeAccount:
     """The books of one node. It may be kept for a node that is not known (any more) but has pods."""
 
     __slots__ = (
+        "_fact",
         "claims",
-        "cpu_taken",
-        "fact",
+        "cpu_free",
         "held",
         "held_pooled",
-        "memory_taken",
+        "memory_free",
         "name",
         "taken",
         "taken_pooled",
@@ -51,7 +51,7 @@ class NodeAccount:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.fact: NodeFact | None = None
+        self._fact: NodeFact | None = None
         self.claims: dict[str, Claim] = {}
         self.held: dict[int, int] = {}
         """Slices of bound pods by index."""
@@ -59,8 +59,23 @@ class NodeAccount:
         """Slices of bound pods and of promises by index."""
         self.held_pooled = 0
         self.taken_pooled = 0
-        self.cpu_taken = 0
-        self.memory_taken = 0
+        self.cpu_free = 0
+        """Milli-CPU that pods and promises leave; below zero while the node is unknown."""
+        self.memory_free = 0
+        """Bytes of memory, likewise."""
+
+    @property
+    def fact(self) -> NodeFact | None:
+        """What is known of the node itself."""
+        return self._fact
+
+    @fact.setter
+    def fact(self, fact: NodeFact | None) -> None:
+        for known, sign in ((self._fact, -1), (fact, 1)):
+            if known is not None:
+                self.cpu_free += sign * known.cpu_milli
+                self.memory_free += sign * known.memory_bytes
+        self._fact = fact
 
     @property
     def is_empty(self) -> bool:
@@ -76,20 +91,20 @@ class NodeAccount:
         """Strike a claim out; the inverse of `take`."""
         self._book(self.claims.pop(key), -1)
 
-    def free(self, index: int, capacity: int) -> int:
-        """Slices of a GPU that a new pod may have; negative when capacity was lost."""
-        return capacity - self.taken.get(index, 0)
-
     def placeable(self) -> dict[int, int]:
         """Free slices of each GPU that is not cordoned, never negative."""
-        if self.fact is None:
+        if self._fact is None:
             return {}
-        taken, cordoned = self.taken, self.fact.cordoned
+        taken, cordoned = self.taken, self._fact.cordoned
         return {
             index: max(0, capacity - taken.get(index, 0))
-            for index, capacity in self.fact.gpus
+            for index, capacity in self._fact.gpus
             if index not in cordoned
         }
+
+    def placeable_pool(self) -> int:
+        """Free slices of the pool, never negative."""
+        return max(0, self._fact.pooled - self.taken_pooled) if self._fact is not None else 0
 
     def _book(self, claim: Claim, sign: int) -> None:
         for index, slices in claim.gpus:
@@ -99,8 +114,8 @@ class NodeAccount:
         self.taken_pooled += sign * claim.pooled
         if claim.node is not None:
             self.held_pooled += sign * claim.pooled
-        self.cpu_taken += sign * claim.cpu_milli
-        self.memory_taken += sign * claim.memory_bytes
+        self.cpu_free -= sign * claim.cpu_milli
+        self.memory_free -= sign * claim.memory_bytes
 
 
 def _book(books: dict[int, int], index: int, slices: int) -> None:

@@ -6,6 +6,7 @@ it must not hide all the others.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -23,6 +24,10 @@ COUNT_LABEL = "nvidia.com/gpu.count"
 REPLICAS_LABEL = "nvidia.com/gpu.replicas"
 CORDON_ANNOTATION = "clearml-injector/cordon"
 RESERVATION_ANNOTATION = "clearml-injector/reservation"
+PLACED_WEIGHT = 100
+"""Weight of the preferred node affinity, by metadata.name, that stands for a placement."""
+_POSITIVE = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
+_INDICES = re.compile(r"(?<![^, ])[0-9]{1,3}(?![^, ])", re.ASCII)
 _LIFE_CYCLE_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 
 Fact = TypeVar("Fact", NodeFact, PodFact)
@@ -307,8 +312,8 @@ def _pooled_gpus(pooled: int, labels: Mapping[str, str]) -> int:
 
 
 def _number(text: str | None) -> int | None:
-    """Digits of a label's value; labels are free text, so anything else counts as absent."""
-    return int(text) if text and len(text) <= 9 and text.isascii() and text.isdigit() and int(text) else None
+    """A positive number in a label's value; labels are free text, so anything else counts as absent."""
+    return int(text) if text is not None and _POSITIVE.fullmatch(text) else None
 
 
 def _repels(taint: Taint) -> bool:
@@ -323,8 +328,7 @@ def _is_ready(status: _NodeStatus) -> bool:
 
 
 def _cordoned(text: str) -> frozenset[int]:
-    parts = (part.strip() for part in text.split(","))
-    return frozenset(int(part) for part in parts if part.isascii() and part.isdigit() and len(part) < 4)
+    return frozenset(int(index) for index in _INDICES.findall(text))
 
 
 def _pod_fact(pod: _Pod, names: ResourceNames) -> PodFact:
@@ -381,7 +385,12 @@ def _promised_node(affinity: _NodeAffinity | None, status: _PodStatus | None) ->
         return None
     for preferred in affinity.preferred:
         fields = preferred.preference.match_fields
-        if preferred.weight == 100 and fields and fields[0].key == "metadata.name" and fields[0].values:
+        if (
+            preferred.weight == PLACED_WEIGHT
+            and fields
+            and fields[0].key == "metadata.name"
+            and fields[0].values
+        ):
             return fields[0].values[0]
     return None
 

@@ -5,9 +5,13 @@ The rules are those of Kubernetes' NodeAffinity and TaintToleration scheduler pl
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from ledger.constraints import Constraints, NodeSelectorTerm, Requirement, Taint, Toleration
+
+_INTEGER = re.compile(r"[+-]?[0-9]{1,63}", re.ASCII)
+"""A label's value has 63 characters at most."""
 
 
 def labels_match(constraints: Constraints, name: str, labels: Mapping[str, str]) -> bool:
@@ -66,10 +70,7 @@ def _compared(value: str | None, values: Sequence[str]) -> int:
 
 def _integer(text: str | None) -> int | None:
     """A signed 64-bit decimal as Go's ParseInt reads it."""
-    if text is None or len(text) > 20 or not text.isascii():
-        return None
-    digits = text[1:] if text[:1] in ("+", "-") else text
-    if not digits.isdigit():
+    if text is None or _INTEGER.fullmatch(text) is None:
         return None
     number = int(text)
     return number if -(2**63) <= number < 2**63 else None

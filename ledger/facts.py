@@ -1,4 +1,4 @@
-"""What the ledger knows of nodes and pods: small frozen facts, made from API objects by ledger/decoding.py."""
+"""What the ledger knows of nodes and pods: small frozen facts, made by ledger/decoding.py."""
 
 from __future__ import annotations
 

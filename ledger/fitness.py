@@ -57,18 +57,12 @@ def gpu_obstacle(node: NodeFact, ask: Ask) -> Obstacle | None:
 def misfit(nodes: Iterable[NodeFact], ask: Ask) -> Misfit:
     """Say why none of the nodes could ever hold the pod, by the obstacle of those that came nearest."""
     nearest = max((found for node in nodes if (found := obstacle(node, ask)) is not None), default=None)
-    match nearest:
-        case Obstacle.SLICES:
-            return Misfit(f"no node divides its GPUs into {ask.fraction.slices_per_gpu} slices")
-        case Obstacle.COUNT:
-            return Misfit(f"no node has {ask.fraction.gpus} GPUs")
-        case Obstacle.MEMORY:
-            return Misfit("no node tells its GPUs' memory by the label nvidia.com/gpu.memory")
-        case Obstacle.LABELS:
-            return Misfit("no node with such GPUs matches its node selector or affinity")
-        case Obstacle.TAINTS:
-            return Misfit("every node with such GPUs has a taint that it does not tolerate")
-        case Obstacle.OTHER_NODE:
-            return Misfit(f'there is no node "{ask.constraints.node_name}"')
-        case _:
-            return Misfit("no node has GPUs under the policy's resource name")
+    why = {
+        Obstacle.OTHER_NODE: f'there is no node "{ask.constraints.node_name}"',
+        Obstacle.SLICES: f"no node divides its GPUs into {ask.fraction.slices_per_gpu} slices",
+        Obstacle.COUNT: f"no node has {ask.fraction.gpus} GPUs",
+        Obstacle.MEMORY: "no node tells its GPUs' memory by the label nvidia.com/gpu.memory",
+        Obstacle.LABELS: "no node with such GPUs matches its node selector or affinity",
+        Obstacle.TAINTS: "every node with such GPUs has a taint that it does not tolerate",
+    }
+    return Misfit(why.get(nearest or Obstacle.NO_GPUS, "no node has GPUs under the policy's resource name"))

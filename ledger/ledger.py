@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from ledger import waiting
-from ledger.accounts import Claim, NodeAccount
+from ledger.accounts import Claim
 from ledger.ask import Answer, Ask, Misfit, Placement
 from ledger.backlog import Backlog
-from ledger.demand import Demand, Worth
+from ledger.demand import Demand
 from ledger.facts import NodeFact, PodFact
-from ledger.fitness import misfit, obstacle
+from ledger.fitness import misfit
+from ledger.fleet import Fleet
 from ledger.memory_values import MemoryValues
 from ledger.placement import best
 from ledger.reservations import LIFETIME_SECONDS, Reservation, Reservations
 from ledger.scoring import choose_indices
+from ledger.selection import Selector
 from ledger.usage import Usage
 from ledger.view import LedgerView, NodeView, node_view, waiting_view
 
@@ -31,7 +33,8 @@ class Ledger:
 
     def __init__(self, reservations_per_namespace: int = RESERVATIONS_PER_NAMESPACE) -> None:
         self._pods: dict[str, PodFact] = {}
-        self._accounts: dict[str, NodeAccount] = {}
+        self._fleet = Fleet()
+        self._selector = Selector(self._fleet)
         self._reservations = Reservations(reservations_per_namespace)
         self._backlog = Backlog()
         self._usage = Usage()
@@ -40,22 +43,20 @@ class Ledger:
 
     def set_node(self, fact: NodeFact) -> None:
         """Take in a node that was added or changed; the inverse of `remove_node`."""
-        account = self._account(fact.name)
-        if account.fact == fact:
+        known = self._known(fact.name)
+        if known == fact:
             return
-        if account.fact is not None:
-            self._values.remove(account.fact)
-        account.fact = fact
+        if known is not None:
+            self._values.remove(known)
+        self._fleet.set_fact(fact.name, fact)
         self._values.add(fact)
 
     def remove_node(self, name: str) -> None:
         """Take in that a node is gone; its pods are kept until they are gone themselves."""
-        account = self._accounts.get(name)
-        if account is None or account.fact is None:
-            return
-        self._values.remove(account.fact)
-        account.fact = None
-        self._drop_if_empty(account)
+        known = self._known(name)
+        if known is not None:
+            self._values.remove(known)
+            self._fleet.set_fact(name, None)
 
     def set_pod(self, fact: PodFact) -> None:
         """Take in a pod that was added or changed; the inverse of `remove_pod`."""
@@ -83,7 +84,7 @@ class Ledger:
         listed_pods = {pod.key: pod for pod in pods}
         for key in self._pods.keys() - listed_pods.keys():
             self.remove_pod(key)
-        for name in self._accounts.keys() - listed_nodes.keys():
+        for name in self._fleet.accounts.keys() - listed_nodes.keys():
             self.remove_node(name)
         for node in listed_nodes.values():
             self.set_node(node)
@@ -111,12 +112,18 @@ class Ledger:
         placement = self._placement(ask)
         if ask.reservation is None or isinstance(placement, Misfit):
             return placement
-        self._demand[ask.fraction.slices_per_gpu].learn(ask.fraction, ask.cpu_milli)
+        self._demand_of(ask).learn(ask.fraction, ask.cpu_milli)
         return self._reserve(ask, placement, now)
+
+    def release(self, reservation: str) -> None:
+        """Give back what was reserved under a name, if it still is."""
+        former = self._reservations.get(reservation)
+        if former is not None:
+            self._end(former)
 
     def view(self) -> LedgerView:
         """All nodes with GPUs, and who waits."""
-        nodes = (node_view(account) for _, account in sorted(self._accounts.items()))
+        nodes = (node_view(account) for _, account in sorted(self._fleet.accounts.items()))
         claims = sorted(self._backlog.claims.items())
         return LedgerView(
             tuple(node for node in nodes if node is not None),
@@ -125,34 +132,29 @@ class Ledger:
 
     def node(self, name: str) -> NodeView | None:
         """One node with GPUs; None if there is none of that name."""
-        account = self._accounts.get(name)
+        account = self._fleet.accounts.get(name)
         return node_view(account) if account is not None else None
 
     def _placement(self, ask: Ask) -> Placement | Misfit:
-        eligible = list(self._eligible(ask))
-        if not eligible:
+        selection = self._selector.select(ask)
+        if selection.is_empty:
             return self._assumed(ask)
-        worth = self._worth(ask)
-        chosen = best(eligible, ask, worth)
-        if chosen is not None and chosen.fact is not None:
-            indices = () if ask.mode == "pooled" else choose_indices(chosen.placeable(), ask.fraction, worth)
-            return self._placed(ask, indices, chosen.fact.gpu_mib or 0, chosen.name)
-        found = waiting.kinds((account.fact for account in eligible if account.fact is not None), ask)
-        wait = waiting.least_backlog(found, ask, self._backlog, self._values)
+        worth = self._demand_of(ask).worth
+        found = best(selection, ask, worth)
+        if found is not None and (node := found[1].fact) is not None:
+            indices = (
+                () if ask.mode == "pooled" else choose_indices(found[1].placeable(), ask.fraction, worth)
+            )
+            return self._placed(ask, indices, node.gpu_mib or 0, node.name)
+        wait = waiting.least_backlog(selection.kinds, ask, self._backlog, self._values)
         return self._placed(ask, wait.indices, wait.gpu_mib, None)
-
-    def _eligible(self, ask: Ask) -> Iterator[NodeAccount]:
-        for account in self._accounts.values():
-            if account.fact is not None and obstacle(account.fact, ask) is None:
-                yield account
 
     def _assumed(self, ask: Ask) -> Placement | Misfit:
         assume = ask.assume
         if assume is None or assume.gpus_per_node < ask.fraction.gpus:
             return misfit(
-                (account.fact for account in self._accounts.values() if account.fact is not None), ask
+                (account.fact for account in self._fleet.accounts.values() if account.fact is not None), ask
             )
-        self._worth(ask)
         wait = waiting.assumed(assume, ask, self._backlog)
         return Placement(wait.indices, wait.gpu_mib, (), degraded=True)
 
@@ -160,11 +162,11 @@ class Ledger:
         values = self._values.of_share(ask.fraction, ask.fraction.share_mib(gpu_mib))
         return Placement(indices, gpu_mib, values, node)
 
-    def _worth(self, ask: Ask) -> Worth:
+    def _demand_of(self, ask: Ask) -> Demand:
         slices_per_gpu = ask.fraction.slices_per_gpu
         if slices_per_gpu not in self._demand:
             self._demand[slices_per_gpu] = Demand(slices_per_gpu)
-        return self._demand[slices_per_gpu].worth
+        return self._demand[slices_per_gpu]
 
     def _reserve(self, ask: Ask, placement: Placement, now: float) -> Placement:
         if ask.reservation is None or not self._reservations.has_room(ask.namespace):
@@ -202,7 +204,7 @@ class Ledger:
         self._usage.add(claim)
         node = claim.node or claim.promised_node
         if node is not None:
-            self._account(node).take(key, claim)
+            self._fleet.take(node, key, claim)
         elif claim.slices:
             self._backlog.add(key, claim)
 
@@ -210,17 +212,10 @@ class Ledger:
         self._usage.remove(claim)
         node = claim.node or claim.promised_node
         if node is not None:
-            account = self._accounts[node]
-            account.give_back(key)
-            self._drop_if_empty(account)
+            self._fleet.give_back(node, key)
         elif claim.slices:
             self._backlog.remove(key)
 
-    def _account(self, name: str) -> NodeAccount:
-        if name not in self._accounts:
-            self._accounts[name] = NodeAccount(name)
-        return self._accounts[name]
-
-    def _drop_if_empty(self, account: NodeAccount) -> None:
-        if account.is_empty:
-            del self._accounts[account.name]
+    def _known(self, name: str) -> NodeFact | None:
+        account = self._fleet.accounts.get(name)
+        return account.fact if account is not None else None

@@ -1,4 +1,4 @@
-"""The values that the node label nvidia.com/gpu.memory has in the cluster, and what shares of them come to."""
+"""The values of the node label nvidia.com/gpu.memory in the cluster, and what shares of them come to."""
 
 from __future__ import annotations
 

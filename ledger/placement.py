@@ -7,34 +7,44 @@ from collections.abc import Iterable
 from ledger.accounts import NodeAccount
 from ledger.ask import Ask
 from ledger.demand import Worth
-from ledger.scoring import base_score, cpu_score
+from ledger.groups import Found, Search
+from ledger.scoring import cpu_score, gpu_score, pool_score
+from ledger.selection import Selection
+
+
+def best(selection: Selection, ask: Ask, worth: Worth) -> Found | None:
+    """The best node of a selection and its score; None if none has room. Of equals always the same one."""
+    if selection.few is not None:
+        return _best_of(selection.few, ask, worth)
+    search = Search(ask, worth, selection.accepts)
+    found: Found | None = None
+    for node_class in selection.classes:
+        groups = node_class.pooled if ask.mode == "pooled" else node_class.per_gpu
+        found = groups.best(search, found)
+    return found
 
 
 def score(account: NodeAccount, ask: Ask, worth: Worth) -> int | None:
-    """How good a node is for a pod now (ledger/scoring.py); None if it has no room."""
-    fact = account.fact
-    if fact is None or not fact.usable:
+    """How good one node is for a pod now (ledger/scoring.py); None if it has no room."""
+    if account.fact is None or not account.fact.usable:
         return None
-    cpu_free = fact.cpu_milli - account.cpu_taken
-    if cpu_free < ask.cpu_milli or fact.memory_bytes - account.memory_taken < ask.memory_bytes:
+    if account.cpu_free < ask.cpu_milli or account.memory_free < ask.memory_bytes:
         return None
     if ask.mode == "pooled":
-        free = max(0, fact.pooled - account.taken_pooled)
-        base = -free if free >= ask.fraction.slices else None
+        free: tuple[int, ...] = (account.placeable_pool(),)
+        base = pool_score(free, ask.fraction, worth)
     else:
-        slices = tuple(account.placeable().values())
-        free = sum(slices)
-        base = base_score(slices, ask.fraction, worth)
+        free = tuple(account.placeable().values())
+        base = gpu_score(free, ask.fraction, worth)
     if base is None:
         return None
-    return base + cpu_score(free, cpu_free, ask.fraction.slices, ask.cpu_milli, worth)
+    return base + cpu_score(sum(free), account.cpu_free, ask.fraction.slices, ask.cpu_milli, worth)
 
 
-def best(accounts: Iterable[NodeAccount], ask: Ask, worth: Worth) -> NodeAccount | None:
-    """The node with the best score, the first by name of equals; None if none has room."""
-    found = [
-        (-value, account.name, account)
-        for account in accounts
-        if (value := score(account, ask, worth)) is not None
-    ]
-    return min(found)[2] if found else None
+def _best_of(accounts: Iterable[NodeAccount], ask: Ask, worth: Worth) -> Found | None:
+    found: Found | None = None
+    for account in accounts:
+        value = score(account, ask, worth)
+        if value is not None and (found is None or value > found[0]):
+            found = value, account
+    return found

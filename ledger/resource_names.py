@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-_LARGEST_INDEX = 255
+_CANONICAL = re.compile(r"0|[1-9][0-9]{0,2}", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -33,5 +34,4 @@ class ResourceNames:
 
 @lru_cache(maxsize=512)
 def _index(digits: str) -> int | None:
-    is_canonical = digits.isascii() and digits.isdigit() and (digits == "0" or digits[0] != "0")
-    return int(digits) if is_canonical and len(digits) < 4 and int(digits) <= _LARGEST_INDEX else None
+    return int(digits) if _CANONICAL.fullmatch(digits) else None

@@ -11,36 +11,24 @@ from ledger.demand import UNIT, Worth
 from ledger.fraction import Fraction
 
 
-def fragments(free: Sequence[int], worth: Worth) -> int:
-    """Free slices of one node's GPUs that the pods to come are not expected to use."""
-    gpu, idle = worth.gpu, free.count(worth.slices_per_gpu)
-    return sum(free) * UNIT - sum(gpu[slices] for slices in free) - worth.idle[min(idle, len(worth.idle) - 1)]
+def gpu_score(free: Sequence[int], fraction: Fraction, worth: Worth) -> int | None:
+    """The part of the score that GPUs alone decide, from the free slices of each; None if they have no room.
+
+    What the node's free slices are worth may not fall by more than the slices taken; of nodes that lose
+    equally, one with less free is better.
+    """
+    lost = _lost_on_idle(free, fraction, worth) if fraction.is_whole else _lost_on_one(free, fraction, worth)
+    return None if lost is None else fraction.slices * UNIT - lost - sum(free) * UNIT // 100
+
+
+def pool_score(free: Sequence[int], fraction: Fraction, _worth: Worth) -> int | None:
+    """The same for a pool: nothing is known of its GPUs, so the one with the least room is best."""
+    return -free[0] if free[0] >= fraction.slices else None
 
 
 def stranded(free: int, cpu_free: int, worth: Worth) -> int:
     """Free slices of a node that lack the CPU they would need."""
     return max(0, free * UNIT - cpu_free * worth.cpu)
-
-
-def after(free: Sequence[int], fraction: Fraction, worth: Worth) -> list[int] | None:
-    """Free slices once the fraction is placed on the best GPU, or GPUs, of these; None if they have no room."""
-    slices = fraction.slices_on_each
-    left = list(free)
-    for _ in range(fraction.gpus):
-        fitting = [v for v in left if v >= slices]
-        if not fitting:
-            return None
-        best = max(fitting, key=lambda v: worth.gpu[v - slices] - worth.gpu[v])
-        left[left.index(best)] = best - slices
-    return left
-
-
-def base_score(free: Sequence[int], fraction: Fraction, worth: Worth) -> int | None:
-    """The part of the score that GPUs alone decide; None if they have no room."""
-    left = after(free, fraction, worth)
-    if left is None:
-        return None
-    return fragments(free, worth) - fragments(left, worth) - sum(free) * UNIT // 100
 
 
 def cpu_score(free: int, cpu_free: int, slices: int, cpu_milli: int, worth: Worth) -> int:
@@ -49,8 +37,30 @@ def cpu_score(free: int, cpu_free: int, slices: int, cpu_milli: int, worth: Wort
 
 
 def choose_indices(free: Mapping[int, int], fraction: Fraction, worth: Worth) -> tuple[int, ...]:
-    """The GPUs of one node to take, by index; the lowest of equally good ones. The node must have room."""
+    """The GPUs of one node to take: those that lose the least worth, then the lowest. There must be room."""
     slices, gpu = fraction.slices_on_each, worth.gpu
-    fitting = [index for index, v in sorted(free.items()) if v >= slices]
-    fitting.sort(key=lambda index: gpu[free[index]] - gpu[free[index] - slices])
-    return tuple(sorted(fitting[: fraction.gpus]))
+    fitting = sorted((gpu[v] - gpu[v - slices], v, index) for index, v in free.items() if v >= slices)
+    return tuple(sorted(index for _, _, index in fitting[: fraction.gpus]))
+
+
+def _lost_on_idle(free: Sequence[int], fraction: Fraction, worth: Worth) -> int | None:
+    idle, gpus = free.count(worth.slices_per_gpu), fraction.gpus
+    if idle < gpus:
+        return None
+    return gpus * worth.gpu[-1] + _together(idle, worth) - _together(idle - gpus, worth)
+
+
+def _lost_on_one(free: Sequence[int], fraction: Fraction, worth: Worth) -> int | None:
+    slices, gpu = fraction.slices, worth.gpu
+    fitting = [(gpu[v] - gpu[v - slices], v) for v in free if v >= slices]
+    if not fitting:
+        return None
+    lost, on = min(fitting)
+    if on < worth.slices_per_gpu:
+        return lost
+    idle = free.count(on)
+    return lost + _together(idle, worth) - _together(idle - 1, worth)
+
+
+def _together(idle: int, worth: Worth) -> int:
+    return worth.idle[min(idle, len(worth.idle) - 1)]

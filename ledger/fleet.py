@@ -1,0 +1,179 @@
+"""All node accounts, kept in classes of nodes that no pod so far could tell apart by what they state.
+
+A class is one shape of GPUs, one set of taints, and one value for each label key that pods have asked for.
+Keys that almost every node has a value of its own for, such as the host name, make no classes: nodes are
+then asked one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ledger.accounts import Claim, NodeAccount
+from ledger.constraints import Taint
+from ledger.facts import NodeFact
+from ledger.groups import Group, Groups
+from ledger.scoring import gpu_score, pool_score
+
+MOST_VALUES_OF_A_CLASS_KEY = 64
+_Shape = tuple[tuple[int, ...], int, int, int, int | None]
+_ClassKey = tuple[_Shape, tuple[Taint, ...], tuple[str | None, ...]]
+_Seat = tuple[Groups, Group, int]
+
+
+class NodeClass:
+    """Nodes that are alike to every pod so far."""
+
+    def __init__(self, key: _ClassKey, sample: NodeFact) -> None:
+        self.key = key
+        self.order = repr(key)
+        """Sorts classes the same way whatever order their nodes came in."""
+        self.sample = sample
+        """Some node of the class: it speaks for all in shape, taints and the labels that pods asked for."""
+        self.per_gpu = Groups(gpu_score)
+        self.pooled = Groups(pool_score)
+        self.members: dict[str, NodeAccount] = {}
+
+
+class _Seats:
+    """Where one account sits, to be able to take it away from there after it has changed."""
+
+    __slots__ = ("fact", "groups", "node_class")
+
+    def __init__(self, fact: NodeFact, node_class: NodeClass) -> None:
+        self.fact = fact
+        self.node_class = node_class
+        self.groups: list[_Seat] = []
+
+
+class Fleet:
+    """The accounts by name, and the classes and groups they are in.
+
+    Changes only mark accounts; `settle` seats them, once for all changes since the last decision.
+    """
+
+    def __init__(self) -> None:
+        self.accounts: dict[str, NodeAccount] = {}
+        self.classes: dict[_ClassKey, NodeClass] = {}
+        self.generation = 0
+        """Changes with everything that decides which nodes a pod may use at all."""
+        self.own_keys: frozenset[str] = frozenset()
+        """Label keys that pods asked for and that have too many values to make classes of."""
+        self._class_keys: tuple[str, ...] = ()
+        self._classify_anew_at = 2 * MOST_VALUES_OF_A_CLASS_KEY
+        self._seats: dict[str, _Seats] = {}
+        self._changed: dict[str, None] = {}
+
+    def facts(self) -> Iterator[NodeFact]:
+        """All known nodes."""
+        return (account.fact for account in self.accounts.values() if account.fact is not None)
+
+    def set_fact(self, name: str, fact: NodeFact | None) -> None:
+        """Take in what a node states now, None when it is gone."""
+        account = self._account(name)
+        account.fact = fact
+        self.generation += 1
+        self._mark(account)
+
+    def take(self, name: str, key: str, claim: Claim) -> None:
+        """Enter a claim on a node; the inverse of `give_back`."""
+        account = self._account(name)
+        account.take(key, claim)
+        self._mark(account)
+
+    def give_back(self, name: str, key: str) -> None:
+        """Strike a claim on a node out; the inverse of `take`."""
+        account = self.accounts[name]
+        account.give_back(key)
+        self._mark(account)
+
+    def settle(self) -> None:
+        """Seat every account that has changed."""
+        if not self._changed:
+            return
+        for name in self._changed:
+            self._seat(name)
+        self._changed.clear()
+        if len(self.classes) > self._classify_anew_at:
+            self._classify(self._class_keys)
+
+    def tell_apart_by(self, keys: frozenset[str]) -> None:
+        """Make classes by these label keys too, as far as nodes have them at all."""
+        new = keys.difference(self._class_keys, self.own_keys)
+        present = [key for key in sorted(new) if any(key in fact.labels for fact in self.facts())]
+        if present:
+            self._classify((*self._class_keys, *present))
+
+    def _classify(self, keys: tuple[str, ...]) -> None:
+        own = {key for key in keys if self._values(key) > MOST_VALUES_OF_A_CLASS_KEY}
+        self.own_keys |= own
+        self._class_keys = tuple(key for key in keys if key not in own)
+        self.classes.clear()
+        self._seats.clear()
+        for name in self.accounts:
+            self._seat(name)
+        self._classify_anew_at = 2 * max(MOST_VALUES_OF_A_CLASS_KEY, len(self.classes))
+        self.generation += 1
+
+    def _values(self, key: str) -> int:
+        return len({fact.labels.get(key) for fact in self.facts()})
+
+    def _account(self, name: str) -> NodeAccount:
+        if name not in self.accounts:
+            self.accounts[name] = NodeAccount(name)
+        return self.accounts[name]
+
+    def _mark(self, account: NodeAccount) -> None:
+        self._changed[account.name] = None
+        if account.is_empty:
+            del self.accounts[account.name]
+
+    def _seat(self, name: str) -> None:
+        account = self.accounts.get(name)
+        fact = account.fact if account is not None else None
+        seats = self._seats.get(name)
+        if seats is not None:
+            for groups, group, cpu_free in seats.groups:
+                groups.remove(name, group, cpu_free)
+            seats.groups.clear()
+            if seats.fact is not fact:
+                self._leave_class(name, seats.node_class)
+                seats = None
+        if account is None or fact is None:
+            return
+        if seats is None:
+            seats = self._seats[name] = _Seats(fact, self._join_class(account, fact))
+        if fact.usable:
+            self._join_groups(account, fact, seats)
+
+    def _join_groups(self, account: NodeAccount, fact: NodeFact, seats: _Seats) -> None:
+        if fact.gpus:
+            groups, state = seats.node_class.per_gpu, tuple(sorted(account.placeable().values()))
+            seats.groups.append((groups, groups.add(account, state), account.cpu_free))
+        if fact.pooled:
+            groups = seats.node_class.pooled
+            seats.groups.append((groups, groups.add(account, (account.placeable_pool(),)), account.cpu_free))
+
+    def _join_class(self, account: NodeAccount, fact: NodeFact) -> NodeClass:
+        """Enter a node into its class; the inverse of `_leave_class`."""
+        key = (_shape(fact), fact.taints, tuple(fact.labels.get(key) for key in self._class_keys))
+        if key not in self.classes:
+            self.classes[key] = NodeClass(key, fact)
+        self.classes[key].members[account.name] = account
+        return self.classes[key]
+
+    def _leave_class(self, name: str, node_class: NodeClass) -> None:
+        del node_class.members[name], self._seats[name]
+        if not node_class.members:
+            del self.classes[node_class.key]
+
+
+def _shape(fact: NodeFact) -> _Shape:
+    indices = tuple(index for index, _ in fact.gpus)
+    return (
+        indices,
+        fact.slices_per_gpu,
+        bool(fact.pooled) * (fact.pooled // max(1, fact.pooled_gpus)),
+        fact.pooled_gpus,
+        fact.gpu_mib,
+    )

@@ -1,0 +1,155 @@
+"""Which nodes a pod could use some day, by classes, remembered for pods that ask the same again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+
+from ledger.accounts import NodeAccount
+from ledger.ask import Ask
+from ledger.constraints import Constraints, NodeSelectorTerm, Requirement
+from ledger.eligibility import labels_match, tolerates
+from ledger.facts import NodeFact
+from ledger.fitness import gpu_obstacle, obstacle
+from ledger.fleet import Fleet, NodeClass
+from ledger.waiting import Kinds, kinds
+
+_MOST_REMEMBERED = 1024
+_FEW = 64
+"""Nodes that are asked one by one rather than looked for in groups."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The nodes that could hold a pod some day: whole classes, or what of them `accepts` lets pass."""
+
+    ask: Ask
+    """One of the pods that ask this, for its constraints and fraction."""
+    classes: tuple[NodeClass, ...]
+    accepts: Callable[[NodeAccount], bool] | None = None
+    few: tuple[NodeAccount, ...] | None = None
+    """Set instead of classes where the pod names its nodes."""
+
+    @cached_property
+    def is_empty(self) -> bool:
+        """Whether no node could ever hold the pod."""
+        return next(self.nodes(), None) is None
+
+    @cached_property
+    def kinds(self) -> Kinds:
+        """What there is to wait for."""
+        return kinds(self.nodes(), self.ask)
+
+    def nodes(self) -> Iterator[NodeFact]:
+        """The nodes themselves."""
+        accounts = self.few if self.few is not None else (a for c in self.classes for a in c.members.values())
+        for account in accounts:
+            if account.fact is not None and (self.accepts is None or self.accepts(account)):
+                yield account.fact
+
+
+class Selector:
+    """Selections, forgotten when nodes change in what they state."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+        self._generation = -1
+        self._known: dict[Hashable, Selection] = {}
+
+    def select(self, ask: Ask) -> Selection:
+        """The nodes that could hold the pod some day."""
+        self._fleet.settle()
+        if self._generation != self._fleet.generation or len(self._known) >= _MOST_REMEMBERED:
+            self._known.clear()
+            self._generation = self._fleet.generation
+        key = _key(ask)
+        selection = self._known.get(key)
+        if selection is None:
+            selection = self._select(ask)
+            self._generation = self._fleet.generation
+            self._known[key] = selection
+        return selection
+
+    def _select(self, ask: Ask) -> Selection:
+        named = _named_nodes(ask.constraints)
+        if named is not None:
+            accounts = [self._fleet.accounts.get(name) for name in sorted(named)]
+            return Selection(ask, (), few=tuple(a for a in accounts if a is not None and _can_hold(a, ask)))
+        keys = _label_keys(ask.constraints)
+        self._fleet.tell_apart_by(keys)
+        own = self._fleet.own_keys & keys
+        classes = tuple(sorted(self._classes(ask, own), key=lambda node_class: node_class.order))
+        if not own and not _asks_names(ask.constraints):
+            return Selection(ask, classes)
+        accepted = (a for c in classes for a in c.members.values() if _can_hold(a, ask))
+        some = tuple(islice(accepted, _FEW + 1))
+        if len(some) <= _FEW:
+            return Selection(ask, (), few=some)
+        return Selection(ask, classes, accepts=lambda account: _can_hold(account, ask))
+
+    def _classes(self, ask: Ask, own: frozenset[str]) -> Iterator[NodeClass]:
+        constraints = _of_classes(ask.constraints, own)
+        for node_class in self._fleet.classes.values():
+            node = node_class.sample
+            if (
+                gpu_obstacle(node, ask) is None
+                and tolerates(constraints.tolerations, node.taints)
+                and labels_match(constraints, node.name, node.labels)
+            ):
+                yield node_class
+
+
+def _can_hold(account: NodeAccount, ask: Ask) -> bool:
+    return account.fact is not None and obstacle(account.fact, ask) is None
+
+
+def _key(ask: Ask) -> Hashable:
+    asked = ask.constraints
+    selector = tuple(sorted(asked.node_selector.items()))
+    return ask.mode, ask.fraction, selector, asked.required_terms, asked.tolerations, asked.node_name
+
+
+def _named_nodes(constraints: Constraints) -> set[str] | None:
+    """The only nodes that a pod may be on, as far as it names them itself."""
+    if constraints.node_name is not None:
+        return {constraints.node_name}
+    if constraints.required_terms is None:
+        return None
+    named: set[str] = set()
+    for term in constraints.required_terms:
+        values = [field.values or () for field in term.match_fields or () if field.operator == "In"]
+        if not values:
+            return None
+        named.update(values[0])
+    return named
+
+
+def _requirements(constraints: Constraints) -> Iterator[Requirement]:
+    for term in constraints.required_terms or ():
+        yield from term.match_expressions or ()
+
+
+def _label_keys(constraints: Constraints) -> frozenset[str]:
+    return frozenset(constraints.node_selector) | {asked.key for asked in _requirements(constraints)}
+
+
+def _asks_names(constraints: Constraints) -> bool:
+    return any(term.match_fields for term in constraints.required_terms or ())
+
+
+def _of_classes(constraints: Constraints, own: frozenset[str]) -> Constraints:
+    """The constraints without what only single nodes can answer: their names and their own labels."""
+    terms = constraints.required_terms
+    kept = None
+    if terms is not None:
+        kept = tuple(NodeSelectorTerm(_shared(term, own), None) for term in terms if not term.is_empty)
+        if any(term.is_empty for term in kept):
+            kept = None
+    selector = {key: value for key, value in constraints.node_selector.items() if key not in own}
+    return Constraints(selector, kept, constraints.tolerations)
+
+
+def _shared(term: NodeSelectorTerm, own: frozenset[str]) -> tuple[Requirement, ...]:
+    return tuple(asked for asked in term.match_expressions or () if asked.key not in own)
