@@ -35,8 +35,11 @@ def configure_logging() -> None:
 
 
 def get_logger(name: str) -> structlog.typing.FilteringBoundLogger:
-    """Give a logger whose lines carry `logger: name`."""
-    logger: structlog.typing.FilteringBoundLogger = structlog.get_logger(logger=name)
+    """Give a logger whose lines carry `logger: name`; ask after `configure_logging`.
+
+    It is bound here and now: structlog's lazy proxy would assemble itself anew for every line.
+    """
+    logger: structlog.typing.FilteringBoundLogger = structlog.get_logger().bind(logger=name)
     return logger
 
 
