@@ -65,11 +65,11 @@ def demo(
     Starts the webhook over a small inventory of four nodes, sends it the pods of examples/demo over HTTPS,
     applies the patches that come back, and draws who holds which slices. Needs no cluster and no GPU.
     """
-    console = Console(highlight=False)
+    console = Console(highlight=False, soft_wrap=True)
     with tempfile.TemporaryDirectory() as folder, _webhook(Path(folder) / "ca.pem", port) as (process, url):
         ca_file = Path(folder) / "ca.pem"
         console.rule("[bold]GPU Fraction Injector")
-        console.print(f"\nThe webhook answers on [bold]{url}[/bold], with a CA of its own.")
+        console.print(f"\nThe webhook answers on [bold]{url}[/bold], with a CA of its own.\n")
         answers = _send_all(url, ca_file)
         _show(console, answers)
         if serve:
@@ -125,9 +125,9 @@ def _show(console: Console, answers: list[Answered]) -> None:
         console.print(f"[bold green]untouched[/]  {answer.name}: it carries no label, so nothing was changed")
     console.print(
         "\n[bold]Next[/]\n"
-        "  fraction-injector explain examples/demo/pods.yaml   every change to every pod, line by line\n"
-        "  fraction-injector demo --serve                      keep the webhook up and send your own\n"
-        "  fraction-injector webhook --help                    run it with your nodes and policies\n"
+        "  every change to every pod:  .venv/bin/fraction-injector explain examples/demo/pods.yaml\n"
+        "  send reviews of your own:   .venv/bin/fraction-injector demo --serve\n"
+        "  your nodes, your policies:  .venv/bin/fraction-injector webhook --help\n"
     )
 
 
@@ -148,9 +148,7 @@ def _stay(
     review_file.write_text(json.dumps(review_of(read_objects(DEMO_PODS)[0])))
     console.print("The webhook stays up until Ctrl-C. From another terminal:\n")
     console.print(
-        f"  curl --cacert {ca_file} -H 'content-type: application/json' \\\n"
-        f"    --data @{review_file} {url}\n",
-        soft_wrap=True,
+        f"  curl --cacert {ca_file} -H 'content-type: application/json' \\\n    --data @{review_file} {url}\n"
     )
     with contextlib.suppress(KeyboardInterrupt):
         process.communicate()

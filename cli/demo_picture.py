@@ -9,7 +9,7 @@ from rich.console import Group
 from rich.text import Text
 
 from ledger.ledger import Ledger
-from ledger.view import GpuView, LedgerView, NodeView
+from ledger.view import GpuView, LedgerView
 
 COLOURS = ("green", "yellow", "blue", "magenta", "cyan", "red", "bright_green", "bright_blue")
 EMPTY = " · "
@@ -22,11 +22,11 @@ def picture(ledger: Ledger) -> Group:
     lines = [Text("\nWho holds which slices of which GPU", style="bold")]
     for node in view.nodes:
         lines.append(Text(f"  {node.name}  ({node.product}, {node.gpu_mib} MiB each)", style="dim"))
-        lines.extend(_gpu(node, gpu, styles) for gpu in node.gpus)
-    legend = Text("  ")
+        lines.extend(_gpu(gpu, styles) for gpu in node.gpus)
+    lines.append(Text())
     for name, (letter, colour) in styles.items():
-        legend.append(f" {letter} ", style=f"black on {colour}").append(f" {name}   ")
-    return Group(*lines, Text(), legend, Text())
+        lines.append(Text("    ").append(f" {letter} ", style=f"black on {colour}").append(f" {name}"))
+    return Group(*lines, Text())
 
 
 def _styles(view: LedgerView) -> dict[str, tuple[str, str]]:
@@ -34,10 +34,10 @@ def _styles(view: LedgerView) -> dict[str, tuple[str, str]]:
     return dict(zip(names, zip(cycle(ascii_uppercase), cycle(COLOURS), strict=False), strict=False))
 
 
-def _gpu(node: NodeView, gpu: GpuView, styles: dict[str, tuple[str, str]]) -> Text:
+def _gpu(gpu: GpuView, styles: dict[str, tuple[str, str]]) -> Text:
     line = Text(f"    GPU {gpu.index}  ▕")
     for share in gpu.shares:
         letter, colour = styles[share.name]
         line.append(f" {letter} " * share.slices, style=f"black on {colour}")
     line.append(EMPTY * max(0, gpu.free), style="dim")
-    return line.append(f"▏ {gpu.used}/{gpu.capacity} of {node.slices_per_gpu}")
+    return line.append(f"▏ {gpu.used} of {gpu.capacity}")

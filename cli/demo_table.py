@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Protocol
 
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from webhook.injection.annotations import GPU_CONTAINER, MEMORY_MIB
 from webhook.pod import LABEL
+
+LONGEST_NAME = 16
 
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
@@ -30,22 +33,35 @@ class Row(Protocol):
 
 
 def table(rows: Iterable[Row]) -> Table:
-    """Draw one row per pod."""
-    drawn = Table(title="\nWhat became of each pod", title_style="bold", title_justify="left")
+    """Draw one row per pod, within 80 columns."""
+    drawn = Table(
+        title="What became of each pod",
+        title_style="bold",
+        title_justify="left",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+        show_edge=False,
+    )
     for heading in ("pod", "label", "decision", "container", "GPU resource"):
-        drawn.add_column(heading, no_wrap=heading != "container", overflow="ellipsis")
-    drawn.add_column("MiB", justify="right")
-    drawn.add_column("node preferred", no_wrap=True)
+        drawn.add_column(heading, no_wrap=True)
+    drawn.add_column("MiB", justify="right", no_wrap=True, min_width=5)
+    drawn.add_column("node\npreferred", no_wrap=True)
     for row in rows:
         drawn.add_row(*_cells(row))
     return drawn
+
+
+def shortened(name: str) -> str:
+    """Cut a name to what a column holds; a ClearML task's has 43 characters."""
+    return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
 
 
 def _cells(row: Row) -> list[str]:
     metadata = row.pod["metadata"]
     annotations = metadata.get("annotations") or {}
     label = (metadata.get("labels") or {}).get(LABEL, "-")
-    cells = [metadata["name"], label]
+    cells = [shortened(metadata["name"]), label]
     if row.denial is not None:
         return [*cells, "[red]denied[/]"]
     if not row.patch:
@@ -54,7 +70,7 @@ def _cells(row: Row) -> list[str]:
     return [
         *cells,
         "[green]injected[/]",
-        container,
+        "the same" if container == metadata["name"] else shortened(container),
         _gpu_resources(row.pod, container),
         annotations.get(MEMORY_MIB, "-"),
         preferred_node(row.pod) or "-",
