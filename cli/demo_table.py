@@ -40,7 +40,7 @@ def table(rows: Iterable[Row]) -> Table:
         title_justify="left",
         box=SIMPLE_HEAD,
         pad_edge=False,
-        padding=(0, 1, 0, 0),
+        padding=0,
         show_edge=False,
     )
     for heading in ("pod", "label", "decision", "container", "GPU resource"):
