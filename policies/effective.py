@@ -74,7 +74,8 @@ class Limiter:
     def limit_of(self, image: str) -> int | None:
         """MiB that an image limits itself to (the GB of its tag are GiB), None for any other image."""
         match = re.fullmatch(self.image_pattern, image) if self.image_pattern else None
-        return int(match[1]) * 1024 if match else None
+        gib = (match[1] or "") if match else ""
+        return int(gib) * 1024 if re.fullmatch(r"[0-9]{1,6}", gib) else None
 
     def largest_image(self, share_mib: int) -> ImageChoice | None:
         """The first of `images` that limits to no more than the share."""

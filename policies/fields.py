@@ -50,9 +50,8 @@ def _pinned_image(text: str) -> str:
     if not re.fullmatch(r"[a-z0-9][A-Za-z0-9._:/-]*", name) or (at and not digest.startswith("sha256:")):
         raise ValueError("must be an image reference such as projecthami/hamicore:v2.10.0")
     if not digest and tag in {"", "latest"}:
-        raise ValueError(
-            f"must be pinned: give the image a tag other than latest, {quoted(text + ':v1.2.3')}"
-        )
+        pinned = f"{name.removesuffix(':latest')}:v1.2.3"
+        raise ValueError(f"must be pinned to a tag other than latest, such as {quoted(pinned)}")
     return text
 
 

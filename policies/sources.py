@@ -69,7 +69,7 @@ def read_parts(files: Mapping[str, bytes]) -> Parts:
             problems += error.problems
         else:
             problems += (
-                [] if found else [Problem(name, 0, "", "is empty; delete it, or was it half written?")]
+                [] if found else [Problem(name, 0, "", "is empty: delete it or write it anew")]
             )
     try:
         parts = _collect(documents, presets())

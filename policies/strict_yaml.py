@@ -56,7 +56,7 @@ def read_documents(file: str, content: bytes) -> list[Document]:
     try:
         return list(_documents(file, yaml.parse(text, Loader=yaml.CSafeLoader)))
     except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        line = min(error.problem_mark.line + 1 if error.problem_mark else 1, len(text.splitlines()))
         rule = f"is not YAML: {error.problem}{_tab_hint(text, line)}"
         raise PolicyError([Problem(file, line, "", rule)]) from None
     except yaml.YAMLError as error:
@@ -76,8 +76,8 @@ def _decode(file: str, content: bytes) -> str:
 
 
 def _tab_hint(text: str, line: int) -> str:
-    lines = text.split("\n")
-    indent = lines[line - 1][: len(lines[line - 1]) - len(lines[line - 1].lstrip())]
+    content = text.splitlines()[line - 1]
+    indent = content.removesuffix(content.lstrip())
     return "; YAML is indented by blanks, here is a tab" if "\t" in indent else ""
 
 
@@ -163,7 +163,7 @@ class _Builder:
             return text
         if text in _WORDS:
             return _WORDS[text]
-        if len(text) > MAX_DIGITS and _DECIMAL.fullmatch(text):
+        if len(text.lstrip("+-")) > MAX_DIGITS and _DECIMAL.fullmatch(text):
             raise self._error(
                 event, f"a number may have {MAX_DIGITS} digits; quote {quoted(text)} if it is text"
             )

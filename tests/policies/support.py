@@ -1,0 +1,25 @@
+"""What several tests of policies need."""
+
+from policies.loader import parse_policies
+from policies.problems import PolicyError
+
+DEFAULT = b"kind: Policy\nname: default\n"
+
+
+def policy_set(**files):
+    """A set of the default policy and of files given as text, `name=text` meaning name.yaml."""
+    return parse_policies(_files(files))
+
+
+def problems(**files):
+    """The problems of such a set, as text."""
+    try:
+        parse_policies(_files(files))
+    except PolicyError as error:
+        return [str(problem) for problem in error.problems]
+    return []
+
+
+def _files(files):
+    contents = {f"{name}.yaml": text.encode() for name, text in files.items()}
+    return {"default.yaml": DEFAULT} | contents

@@ -1,0 +1,132 @@
+"""The YAML reader: plain data with line numbers, or the one problem that says where."""
+
+import contextlib
+import json
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from policies.problems import PolicyError
+from policies.strict_yaml import MAX_BYTES, MAX_DEPTH, read_documents
+
+TEXTS = st.text(st.characters(exclude_categories=["C"]), max_size=20)
+
+
+def read(text):
+    content = text if isinstance(text, bytes) else text.encode()
+    return [document.data for document in read_documents("a.yaml", content)]
+
+
+def problem_of(text):
+    with pytest.raises(PolicyError) as caught:
+        read(text)
+    assert len(caught.value.problems) == 1
+    return str(caught.value)
+
+
+def test_plain_values_keep_their_type_and_numbers_their_digits():
+    text = "a: 1\nb: 0.500\nc: 'x'\nd: true\ne: ~\nf: [1, {g: -2}]\nh: yes\ni: 010\nj: 1_000\nk: 0x10\nl: .5"
+    assert read(text) == [
+        {
+            "a": 1,
+            "b": Decimal("0.500"),
+            "c": "x",
+            "d": True,
+            "e": None,
+            "f": [1, {"g": -2}],
+            "h": "yes",
+            "i": "010",
+            "j": "1_000",
+            "k": "0x10",
+            "l": Decimal("0.5"),
+        }
+    ]
+    assert str(read("b: 0.500")[0]["b"]) == "0.500"
+
+
+def test_quoted_numbers_are_text():
+    assert read("a: \"1\"\nb: '0.5'\nc: |\n  7") == [{"a": "1", "b": "0.5", "c": "7"}]
+
+
+def test_every_key_and_item_knows_its_line():
+    (document,) = read_documents("a.yaml", b"# first\na:\n  b: 1\n  c:\n  - x\n  - y: 2\n")
+    assert [document.line_of(p) for p in [("a",), ("a", "b"), ("a", "c", 0), ("a", "c", 1, "y")]] == [
+        2,
+        3,
+        5,
+        6,
+    ]
+    assert document.line_of(("a", "c", 1, "absent")) == 6
+
+
+def test_a_file_may_hold_several_documents_and_empty_ones_do_not_count():
+    assert read("---\na: 1\n---\n---\nb: 2\n") == [{"a": 1}, {"b": 2}]
+    assert read("# only a comment\n") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a: 1\nb: 2\na: 3", 'a.yaml:3: key "a" stands twice (first on line 1): keep one'),
+        ("a: &x 1", "a.yaml:1: anchors and aliases are not read (x): write the value out"),
+        ("a: *x", "a.yaml:1: anchors and aliases are not read (x): write the value out"),
+        ("a: !!python/object:os.system x", "tags are not read (tag:yaml.org,2002:python/object:os.system)"),
+        ("a: !!str 1", "tags are not read (tag:yaml.org,2002:str)"),
+        ("a: ! 1", "tags are not read (!)"),
+        ("0.500: 4", 'a.yaml:1: a key must be text: quote it, "0.500"'),
+        ("true: 4", 'a key must be text: quote it, "true"'),
+        ("? [a]\n: 1", "a key must be text, not a list or a mapping"),
+        (
+            "a:\n\tb: 1",
+            "a.yaml:2: is not YAML: found character that cannot start any token; YAML is indented by",
+        ),
+        ("a: [1, 2", "is not YAML"),
+        ("a: b: c", "is not YAML"),
+        (b"a: \xff", "a.yaml:1: is not UTF-8 text"),
+        ("a: \x00", "is not YAML"),
+        ("a: 1234567890123456789", "a number may have 18 digits"),
+        ("a: 1e999999999999999999", "a number may have 18 digits"),
+    ],
+)
+def test_what_is_refused_names_its_line(text, expected):
+    assert expected in problem_of(text)
+
+
+def test_an_alias_bomb_is_refused_at_its_first_anchor():
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 30)]
+    assert problem_of("\n".join(lines)) == (
+        "a.yaml:1: anchors and aliases are not read (a0): write the value out"
+    )
+
+
+def test_deep_nesting_is_refused_without_recursion():
+    assert problem_of("a: " + "[" * 100_000) == f"a.yaml:1: is nested more than {MAX_DEPTH} deep"
+
+
+def test_a_file_of_ten_megabytes_is_refused_unread():
+    assert problem_of(b"a: b\n" * 2_000_000) == (
+        f"a.yaml: is larger than {MAX_BYTES} bytes; a ConfigMap holds no more than that"
+    )
+
+
+@given(st.binary(max_size=300) | st.text(max_size=300).map(str.encode))
+def test_any_bytes_are_read_or_refused_in_words(content):
+    with contextlib.suppress(PolicyError):
+        assert all(document.data is not None for document in read_documents("a.yaml", content))
+
+
+@given(
+    st.recursive(
+        st.integers(-(10**17), 10**17) | st.booleans() | TEXTS,
+        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
+        max_leaves=20,
+    )
+)
+def test_json_reads_as_itself(value):
+    read_back = [
+        document.data for document in read_documents("a.yaml", json.dumps(value, ensure_ascii=False).encode())
+    ]
+    assert read_back == [value]
