@@ -51,10 +51,10 @@ def validate_files(files: TlsFiles, names: Iterable[str], now: datetime) -> Leaf
     """
     file = f"{files.source}/tls.crt"
     leaf, *intermediates = load_certificates(files.pair.certificate_pem, file)
-    _check_key(leaf, files)
+    check_key(leaf, files)
     _check_dates(leaf, now, file)
     _check_usage(leaf, file)
-    _check_names(leaf, names, file)
+    check_names(leaf, names, file)
     authorities = load_certificates(files.ca_pem, f"{files.source}/ca.crt")
     anchor = find_anchor(leaf, intermediates, authorities, now)
     if anchor is None:
@@ -87,7 +87,12 @@ def find_anchor(
 
 
 def _issued(issuer: x509.Certificate, subject: x509.Certificate, now: datetime) -> bool:
-    if not _is_authority(issuer) or not issuer.not_valid_before_utc <= now <= issuer.not_valid_after_utc:
+    return issuer.not_valid_before_utc <= now <= issuer.not_valid_after_utc and signed_by(subject, issuer)
+
+
+def signed_by(subject: x509.Certificate, issuer: x509.Certificate) -> bool:
+    """Whether `issuer`, a CA, made `subject`; dates are not looked at."""
+    if not is_authority(issuer):
         return False
     try:
         subject.verify_directly_issued_by(issuer)
@@ -96,14 +101,16 @@ def _issued(issuer: x509.Certificate, subject: x509.Certificate, now: datetime) 
     return True
 
 
-def _is_authority(certificate: x509.Certificate) -> bool:
+def is_authority(certificate: x509.Certificate) -> bool:
+    """Whether its basic constraints allow it to issue certificates."""
     try:
         return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
     except x509.ExtensionNotFound:
         return False
 
 
-def _check_key(leaf: x509.Certificate, files: TlsFiles) -> None:
+def check_key(leaf: x509.Certificate, files: TlsFiles) -> None:
+    """Raise CertificateError unless `tls.key` is the key of `leaf`, the first certificate of `tls.crt`."""
     key = load_key(files.pair.key_pem, f"{files.source}/tls.key")
     form = (Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     if key.public_key().public_bytes(*form) != leaf.public_key().public_bytes(*form):
@@ -135,7 +142,8 @@ def _check_usage(leaf: x509.Certificate, file: str) -> None:
         raise CertificateError(f"{file}: extendedKeyUsage lacks serverAuth; issue it for server use")
 
 
-def _check_names(leaf: x509.Certificate, names: Iterable[str], file: str) -> None:
+def check_names(leaf: x509.Certificate, names: Iterable[str], file: str) -> None:
+    """Raise CertificateError unless the subject alternative names of `leaf` cover all `names`."""
     try:
         alternatives = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:

@@ -1,0 +1,196 @@
+"""What the certificate rotation sees: two Secrets, the caBundle, and what each endpoint serves.
+
+Reading is forgiving: what cannot be used (torn, half written, edited by hand) counts as absent, and
+the rotation makes it anew.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from certs.pair import CertificateError, KeyPair, fingerprint, load_certificates, load_key, to_pem
+from certs.validation import LeafFacts, TlsFiles, check_key, check_names, is_authority, signed_by
+
+INJECTED_AT = "clearml-injector/injected-at"
+"""Annotation of the `-tls` Secret: when the newest CA of `injected-ca` was read back from the caBundle."""
+SEEN_AT = "clearml-injector/seen-at"
+"""Annotation of the `-ca` Secret: when every endpoint was first seen serving a leaf of the current CA."""
+
+_PEM_BLOCK = re.compile(rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class SecretContent:
+    """A Secret as the API holds it, values decoded from base64."""
+
+    data: Mapping[str, bytes] = field(repr=False)
+    annotations: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What the executor reads. Read `tls` first and `authorities` last: see certs.rotation."""
+
+    tls: SecretContent | None
+    """The `-tls` Secret, mounted by the webhook; None when there is none."""
+    bundle_pem: bytes | None
+    """caBundle of the webhook configuration's entry; None when there is no such configuration."""
+    authorities: SecretContent | None
+    """The `-ca` Secret, the controller's own; None when there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Authority:
+    """A CA certificate; two are equal when their SHA-256 is."""
+
+    sha256: str
+    not_before: datetime = field(compare=False)
+    not_after: datetime = field(compare=False)
+    pem: bytes = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredAuthorities:
+    """The `-ca` Secret."""
+
+    current: Authority | None = None
+    """Signs leaves; `ca.crt` and `ca.key`."""
+    coming: Authority | None = None
+    """Stored, not yet trusted by everybody; `next.crt` and `next.key`."""
+    previous: tuple[Authority, ...] = ()
+    """Signed leaves earlier and is still trusted; `previous.crt`, and any CA whose key is lost."""
+    seen_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTls:
+    """The `-tls` Secret."""
+
+    leaf: LeafFacts | None = None
+    """None when the pair is unusable or no known CA made it; its dates are not looked at."""
+    trusted: tuple[Authority, ...] = ()
+    """`ca.crt`."""
+    injected: frozenset[str] = frozenset()
+    """`injected-ca`."""
+    injected_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """Everything the next action depends on, besides the time."""
+
+    tls: StoredTls
+    bundle: tuple[Authority, ...] | None
+    """None when there is no webhook configuration."""
+    authorities: StoredAuthorities
+    served: Mapping[str, str | None]
+    """By endpoint: SHA-256 of the CA that made its leaf; None when it cannot be dialled or nobody
+    knows the CA."""
+
+
+def observe(stored: Stored, served: Mapping[str, bytes | None], names: Sequence[str]) -> Observation:
+    """Make sense of what was read.
+
+    `served` holds, for each endpoint that the Service may send requests to, the leaf it answers with
+    (PEM), or None when it does not answer. `names` are those a leaf must be good for.
+    """
+    authorities = read_authorities(stored.authorities)
+    tls_data = stored.tls.data if stored.tls else {}
+    bundle = None if stored.bundle_pem is None else readable_authorities(stored.bundle_pem)
+    trusted = readable_authorities(tls_data.get("ca.crt", b""))
+    own = (authorities.current, authorities.coming, *authorities.previous)
+    known = distinct((*(bundle or ()), *trusted, *(ca for ca in own if ca)))
+    tls = StoredTls(
+        leaf=_read_leaf(tls_data, known, names),
+        trusted=trusted,
+        injected=frozenset(tls_data.get("injected-ca", b"").decode("ascii", "replace").split()),
+        injected_at=_read_time(stored.tls, INJECTED_AT),
+    )
+    makers = {endpoint: _maker(leaf, known) for endpoint, leaf in served.items()}
+    return Observation(tls, bundle, authorities, makers)
+
+
+def readable_authorities(pem: bytes) -> tuple[Authority, ...]:
+    """The CAs of a PEM text, each once; blocks that are torn or no CA are passed over."""
+    return distinct(ca for block in _PEM_BLOCK.findall(pem) if (ca := _read_authority(block)))
+
+
+def distinct(authorities: Iterable[Authority]) -> tuple[Authority, ...]:
+    """Each CA once, in order of first appearance."""
+    return tuple(dict.fromkeys(authorities))
+
+
+def _read_authority(pem: bytes) -> Authority | None:
+    try:
+        certificate = load_certificates(pem, "CA")[0]
+    except CertificateError:
+        return None
+    if not is_authority(certificate):
+        return None
+    return Authority(
+        fingerprint(certificate),
+        certificate.not_valid_before_utc,
+        certificate.not_valid_after_utc,
+        to_pem([certificate]),
+    )
+
+
+def read_authorities(content: SecretContent | None) -> StoredAuthorities:
+    """What the `-ca` Secret is good for."""
+    data = content.data if content else {}
+    current, coming = _signing(data, "ca"), _signing(data, "next")
+    stored = distinct(
+        ca
+        for name in ("previous.crt", "ca.crt", "next.crt")
+        for ca in readable_authorities(data.get(name, b""))
+        if ca not in (current, coming)
+    )
+    return StoredAuthorities(current, coming, stored, _read_time(content, SEEN_AT))
+
+
+def _signing(data: Mapping[str, bytes], name: str) -> Authority | None:
+    """The CA of that name, if its key is there to sign with."""
+    pair = KeyPair(data.get(f"{name}.crt", b""), data.get(f"{name}.key", b""))
+    try:
+        check_key(load_certificates(pair.certificate_pem, name)[0], TlsFiles(pair, b""))
+        usable = isinstance(load_key(pair.key_pem, name), ec.EllipticCurvePrivateKey)
+    except CertificateError:
+        return None
+    return _read_authority(pair.certificate_pem) if usable else None
+
+
+def _read_leaf(
+    data: Mapping[str, bytes], known: Sequence[Authority], names: Sequence[str]
+) -> LeafFacts | None:
+    pair = KeyPair(data.get("tls.crt", b""), data.get("tls.key", b""))
+    try:
+        leaf = load_certificates(pair.certificate_pem, "tls.crt")[0]
+        check_key(leaf, TlsFiles(pair, b""))
+        check_names(leaf, names, "tls.crt")
+    except CertificateError:
+        return None
+    maker = _maker(pair.certificate_pem, known)
+    if maker is None:
+        return None
+    return LeafFacts(fingerprint(leaf), maker, leaf.not_valid_before_utc, leaf.not_valid_after_utc)
+
+
+def _maker(leaf_pem: bytes | None, known: Sequence[Authority]) -> str | None:
+    if leaf_pem is None:
+        return None
+    leaf = x509.load_pem_x509_certificate(leaf_pem)
+    makers = (ca for ca in known if signed_by(leaf, x509.load_pem_x509_certificate(ca.pem)))
+    maker = next(makers, None)
+    return maker.sha256 if maker else None
+
+
+def _read_time(content: SecretContent | None, annotation: str) -> datetime | None:
+    try:
+        moment = datetime.fromisoformat((content.annotations if content else {}).get(annotation, ""))
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else None

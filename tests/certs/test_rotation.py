@@ -1,0 +1,329 @@
+"""The way of a CA, step by step, through a small cluster."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+from certs import KeyPair, Phase, SecretContent, Wait, make_authority, make_leaf, phase, service_names
+from certs.authority import start_certificate
+from certs.observation import INJECTED_AT, SEEN_AT
+from certs.pair import to_pem
+from certs.rotation import IssueLeaf, PromoteAuthority
+from tests.certs.cluster import DAY, NAMES, START, Cluster, Endpoint, certificates, digests, issuers, leader
+
+FIRST_INSTALL = [
+    "StoreNewAuthority",
+    "StoreTrust",
+    "WriteBundle",
+    "StoreTrust",
+    "PromoteAuthority",
+    "IssueLeaf",
+]
+INJECTION = ["StoreNewAuthority", "StoreTrust", "WriteBundle", "StoreTrust"]
+RETIREMENT = ["DropPrevious", "StoreTrust", "WriteBundle"]
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    """Installed, in steady state, with two webhook processes."""
+    cluster = Cluster(endpoints={"a": Endpoint(), "b": Endpoint()})
+    assert cluster.walk() == FIRST_INSTALL
+    cluster.refresh_endpoints()
+    return cluster
+
+
+def edit(secret, **changes) -> None:
+    """A hand edits a Secret: None takes the key away."""
+    data = {**secret.value.data, **{key.replace("_", "."): value for key, value in changes.items()}}
+    kept = {key: value for key, value in data.items() if value is not None}
+    secret.replace(SecretContent(kept, secret.value.annotations), secret.version)
+
+
+def serves_only_the_current_ca(cluster: Cluster) -> bool:
+    current = certificates(cluster.authorities.value.data["ca.crt"])
+    return all(issuers(leaf, current) for leaf in cluster.served().values())
+
+
+def test_a_first_install_serves_at_once():
+    cluster = Cluster(endpoints={"a": Endpoint()})
+    assert phase(cluster.observation()) == Phase.STORED
+    assert cluster.walk() == FIRST_INSTALL
+    cluster.refresh_endpoints()
+    assert len(cluster.served()) == 1
+    assert phase(cluster.observation()) == Phase.STEADY
+    assert cluster.step() == Wait(
+        START - timedelta(hours=1) + (30 * DAY + timedelta(hours=1)) * 2 / 3, "certificates are fresh"
+    )
+
+
+def test_without_a_webhook_configuration_the_ca_waits():
+    cluster = Cluster()
+    cluster.bundle.value = None
+    assert cluster.walk() == ["StoreNewAuthority", "StoreTrust"]
+    assert cluster.step() == Wait(START + timedelta(seconds=10), "the webhook configuration is missing")
+    cluster.bundle.value = b""
+    assert cluster.walk() == FIRST_INSTALL[2:]
+
+
+def test_a_leaf_is_renewed_when_two_thirds_of_its_life_are_over(cluster):
+    before = cluster.tls.value.data["tls.crt"]
+    cluster.now += 20 * DAY - timedelta(hours=1)
+    assert cluster.walk() == []
+    cluster.now += timedelta(hours=1)
+    assert cluster.walk() == ["IssueLeaf"]
+    assert cluster.tls.value.data["tls.crt"] != before
+    assert cluster.walk() == []
+
+
+def test_a_ca_goes_through_all_phases(cluster):
+    old = digests(cluster.bundle.value)
+    cluster.now += 244 * DAY
+    phases = [phase(cluster.observation())]
+    assert cluster.step().__class__.__name__ == "IssueLeaf"
+    for name in INJECTION:
+        assert cluster.step().__class__.__name__ == name
+        phases.append(phase(cluster.observation()))
+    settled = cluster.now + timedelta(seconds=60)
+    assert cluster.step() == Wait(settled, "API servers learn the new caBundle")
+    assert digests(cluster.bundle.value) > old
+    cluster.now = settled
+    assert cluster.step().__class__.__name__ == "PromoteAuthority"
+    phases.append(phase(cluster.observation()))
+    assert cluster.step().__class__.__name__ == "IssueLeaf"
+    phases.append(phase(cluster.observation()))
+    assert cluster.step().why == "not every endpoint serves a leaf of the current CA yet"
+    cluster.refresh_endpoints()
+    assert cluster.walk() == ["MarkSeen"]
+    phases.append(phase(cluster.observation()))
+    assert cluster.step() == Wait(settled + DAY, "the old CA is kept for stragglers")
+    cluster.now += DAY
+    assert cluster.walk() == RETIREMENT
+    assert not digests(cluster.bundle.value) & old
+    assert [*phases, phase(cluster.observation())] == [
+        Phase.STEADY,
+        Phase.STORED,
+        Phase.STORED,
+        Phase.INJECTED,
+        Phase.SETTLING,
+        Phase.ISSUING,
+        Phase.SPREADING,
+        Phase.RETIRING,
+        Phase.STEADY,
+    ]
+
+
+def test_the_old_key_is_gone_after_the_promotion(cluster):
+    old_key = cluster.authorities.value.data["ca.key"]
+    cluster.now += 244 * DAY
+    cluster.walk()
+    assert cluster.authorities.value.data["ca.key"] == old_key
+    cluster.now += timedelta(minutes=1)
+    cluster.walk()
+    assert old_key not in cluster.authorities.value.data.values()
+
+
+@pytest.mark.parametrize("straggler", ["behind", "unreachable"])
+def test_one_straggler_keeps_the_old_ca(cluster, straggler):
+    cluster.now += 244 * DAY
+    cluster.walk()
+    cluster.now += timedelta(minutes=1)
+    cluster.walk()
+    cluster.endpoints["a"].refresh(cluster.tls.value, cluster.now)
+    if straggler == "unreachable":
+        cluster.endpoints["b"].refresh(cluster.tls.value, cluster.now)
+        cluster.endpoints["b"].reachable = False
+    cluster.now += 3 * DAY
+    assert cluster.walk() == []
+    assert len(certificates(cluster.bundle.value)) == 2
+    assert phase(cluster.observation()) == Phase.SPREADING
+
+
+def test_trouble_with_a_new_ca_does_not_let_the_leaf_run_out(cluster):
+    cluster.now += 244 * DAY
+    assert [type(cluster.step()).__name__ for _ in range(3)] == [
+        "IssueLeaf",
+        "StoreNewAuthority",
+        "StoreTrust",
+    ]
+    cluster.now += 21 * DAY
+    assert [type(cluster.step()).__name__ for _ in range(2)] == ["IssueLeaf", "WriteBundle"]
+
+
+def test_deleting_the_ca_secret_forces_a_rotation_that_keeps_the_old_ca_trusted(cluster):
+    old = digests(cluster.bundle.value)
+    cluster.authorities.replace(None, cluster.authorities.version)
+    assert cluster.walk() == INJECTION
+    assert digests(cluster.bundle.value) > old
+    cluster.now += timedelta(minutes=1)
+    assert cluster.walk() == ["PromoteAuthority", "IssueLeaf"]
+    cluster.refresh_endpoints()
+    assert serves_only_the_current_ca(cluster)
+    assert cluster.walk() == ["MarkSeen"]
+    cluster.now += DAY
+    assert cluster.walk() == RETIREMENT
+    assert len(certificates(cluster.bundle.value)) == 1
+
+
+def test_a_deleted_tls_secret_comes_back_without_a_new_ca(cluster):
+    bundle = cluster.bundle.value
+    cluster.tls.replace(None, cluster.tls.version)
+    assert cluster.walk() == ["StoreTrust", "StoreTrust", "IssueLeaf"]
+    assert cluster.bundle.value == bundle
+
+
+def test_an_emptied_ca_bundle_is_written_again_and_nothing_else_changes(cluster):
+    bundle, tls = cluster.bundle.value, cluster.tls.value
+    cluster.bundle.replace(b"", cluster.bundle.version)
+    assert cluster.walk() == ["WriteBundle"]
+    assert (cluster.bundle.value, cluster.tls.value) == (bundle, tls)
+
+
+def test_a_stranger_in_the_ca_bundle_is_taken_out(cluster):
+    bundle = cluster.bundle.value
+    cluster.bundle.replace(bundle + make_authority(START).certificate_pem, cluster.bundle.version)
+    assert cluster.walk() == ["WriteBundle"]
+    assert cluster.bundle.value == bundle
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"tls_key": None},
+        {"tls_crt": b"-----BEGIN CERTIFICATE-----\nhalf"},
+        {"tls_key": make_authority(START).key_pem},
+        {"tls_crt": None, "tls_key": None},
+    ],
+    ids=["no key", "torn", "other key", "no pair"],
+)
+def test_a_half_written_pair_is_made_anew(cluster, changes):
+    edit(cluster.tls, **changes)
+    assert cluster.walk() == ["IssueLeaf"]
+
+
+def test_a_pair_of_another_ca_is_neither_served_nor_kept(cluster):
+    leaf = make_leaf(make_authority(START), NAMES, START)
+    edit(cluster.tls, tls_crt=leaf.certificate_pem, tls_key=leaf.key_pem)
+    cluster.refresh_endpoints()
+    assert serves_only_the_current_ca(cluster)
+    assert cluster.walk() == ["IssueLeaf"]
+
+
+def test_a_pair_for_other_names_is_replaced(cluster):
+    data = cluster.authorities.value.data
+    leaf = make_leaf(KeyPair(data["ca.crt"], data["ca.key"]), service_names("other", "gpu"), START)
+    edit(cluster.tls, tls_crt=leaf.certificate_pem, tls_key=leaf.key_pem)
+    assert cluster.walk() == ["IssueLeaf"]
+
+
+def test_a_leaf_that_outlives_its_ca_is_replaced(cluster):
+    data = cluster.authorities.value.data
+    longer = outliving(KeyPair(data["ca.crt"], data["ca.key"]))
+    leaf = make_leaf(longer, NAMES, START + 340 * DAY)
+    edit(cluster.tls, tls_crt=leaf.certificate_pem, tls_key=leaf.key_pem)
+    cluster.now += 340 * DAY
+    assert cluster.observation().tls.leaf.not_after == START + 370 * DAY
+    assert cluster.step() == IssueLeaf()
+    assert cluster.observation().tls.leaf.not_after == START + 365 * DAY
+
+
+def outliving(authority: KeyPair) -> KeyPair:
+    """The same name and key with a hundred days more."""
+    ca, key = certificates(authority.certificate_pem)[0], load_pem_private_key(authority.key_pem, None)
+    longer = start_certificate(
+        ca.subject, key.public_key(), ca.not_valid_before_utc, ca.not_valid_after_utc + 100 * DAY
+    )
+    return KeyPair(to_pem([longer.issuer_name(ca.subject).sign(key, SHA256())]), authority.key_pem)
+
+
+@pytest.mark.parametrize("key", [None, b"", b"-----BEGIN PRIVATE KEY-----\nhalf"])
+def test_a_lost_ca_key_leads_to_a_new_ca(cluster, key):
+    edit(cluster.authorities, ca_key=key)
+    assert cluster.walk() == INJECTION
+    assert len(certificates(cluster.bundle.value)) == 2
+
+
+def test_a_next_ca_that_lost_its_key_leaves_no_trace(cluster):
+    cluster.now += 244 * DAY
+    cluster.walk()
+    edit(cluster.authorities, next_key=None)
+    assert cluster.walk() == INJECTION
+    cluster.now += timedelta(minutes=1)
+    cluster.walk()
+    cluster.refresh_endpoints()
+    cluster.walk()
+    cluster.now += DAY
+    cluster.walk()
+    assert len(certificates(cluster.bundle.value)) == 1
+    assert sorted(cluster.authorities.value.data) == ["ca.crt", "ca.key"]
+
+
+@pytest.mark.parametrize(
+    ("annotation", "secret"), [(INJECTED_AT, "tls"), (SEEN_AT, "authorities")], ids=["injected", "seen"]
+)
+@pytest.mark.parametrize("text", ["", "yesterday", "2026-11-20T12:00:00", "2099-01-01T00:00:00Z"])
+def test_a_time_that_cannot_be_is_taken_anew(cluster, annotation, secret, text):
+    cluster.authorities.replace(None, cluster.authorities.version)
+    cluster.walk()
+    cluster.now += timedelta(minutes=1)
+    cluster.walk()
+    cluster.refresh_endpoints()
+    cluster.walk()
+    stored = getattr(cluster, secret)
+    stored.value = replace(stored.value, annotations={**stored.value.annotations, annotation: text})
+    assert len(cluster.walk()) == 1
+    assert stored.value.annotations[annotation] == "2026-11-20T12:01:00Z"
+
+
+def test_what_others_keep_in_the_secrets_stays(cluster):
+    stored = cluster.tls
+    stored.value = SecretContent(
+        {**stored.value.data, "note": b"x"}, {**stored.value.annotations, "helm": "y"}
+    )
+    cluster.now += 21 * DAY
+    assert cluster.walk() == ["IssueLeaf"]
+    assert cluster.tls.value.data["note"] == b"x"
+    assert cluster.tls.value.annotations["helm"] == "y"
+
+
+def test_a_leader_that_comes_back_late_cannot_store_a_leaf_of_a_dropped_ca(cluster):
+    """It decided to issue, slept, and meanwhile its CA was replaced by hand and left the caBundle."""
+    cluster.authorities.replace(None, cluster.authorities.version)
+    cluster.walk()
+    cluster.now += timedelta(minutes=1)
+    assert cluster.step() == PromoteAuthority()
+    late = leader(cluster)
+    for _ in range(5):
+        assert next(late) is None
+    foreign = make_authority(cluster.now)
+    edit(cluster.authorities, ca_crt=foreign.certificate_pem, ca_key=foreign.key_pem)
+    while cluster.bundle.version == 2:
+        cluster.step()
+    assert next(late) == IssueLeaf()
+    cluster.refresh_endpoints()
+    bundle = certificates(cluster.bundle.value)
+    assert all(issuers(leaf, bundle) for leaf in cluster.served().values())
+
+
+def test_an_unreachable_endpoint_keeps_its_ca_though_the_ca_secret_forgot_it(cluster):
+    old = digests(cluster.bundle.value)
+    foreign = make_authority(START)
+    edit(cluster.authorities, ca_crt=foreign.certificate_pem, ca_key=foreign.key_pem)
+    cluster.endpoints["b"].reachable = False
+    cluster.walk()
+    cluster.now += timedelta(minutes=1)
+    assert cluster.walk() == ["IssueLeaf"]
+    cluster.endpoints["a"].refresh(cluster.tls.value, cluster.now)
+    assert cluster.walk() == []
+    assert digests(cluster.bundle.value) > old
+    cluster.tls.replace(None, cluster.tls.version)
+    cluster.walk()
+    assert digests(cluster.bundle.value) > old
+    cluster.endpoints["b"].reachable = True
+    cluster.now += timedelta(minutes=1)
+    cluster.walk()
+    cluster.refresh_endpoints()
+    assert cluster.walk() == ["StoreTrust", "WriteBundle"]
+    assert not digests(cluster.bundle.value) & old
