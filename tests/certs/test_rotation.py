@@ -152,6 +152,11 @@ def test_trouble_with_a_new_ca_does_not_let_the_leaf_run_out(cluster):
     assert [type(cluster.step()).__name__ for _ in range(2)] == ["IssueLeaf", "WriteBundle"]
 
 
+def test_in_the_last_minutes_of_a_ca_its_leaf_is_not_renewed_over_and_over(cluster):
+    cluster.now += 365 * DAY - timedelta(minutes=10)
+    assert cluster.walk() == ["IssueLeaf", *INJECTION]
+
+
 def test_deleting_the_ca_secret_forces_a_rotation_that_keeps_the_old_ca_trusted(cluster):
     old = digests(cluster.bundle.value)
     cluster.authorities.replace(None, cluster.authorities.version)
