@@ -6,6 +6,7 @@ import typer
 
 from cli.demo import demo
 from cli.explain import explain
+from cli.gpu_operator import gpu_operator_values
 from cli.policy import policy_app
 from cli.queues import queues_app
 from cli.webhook import webhook
@@ -21,6 +22,7 @@ app = typer.Typer(
 app.command()(demo)
 app.command()(webhook)
 app.command()(explain)
+app.command("gpu-operator-values")(gpu_operator_values)
 app.add_typer(policy_app, name="policy")
 app.add_typer(queues_app, name="queues")
 

@@ -45,8 +45,9 @@ def check(
     nodes = None if inventory is None else _nodes(inventory, policy_set)
     for queue in queues:
         policy = policy_set.resolve(namespace, queue.name, None)
-        problems += queue_problems(queue, policy)
-        for line in _report(queue, policy, nodes):
+        mistakes = list(queue_problems(queue, policy))
+        problems += mistakes
+        for line in _report(queue, policy, nodes, is_wrong=bool(mistakes)):
             typer.echo(line)
     for problem in sorted(set(problems)):
         typer.echo(f"{values.parent / str(problem)}", err=True)
@@ -66,21 +67,26 @@ def _read(values: Path) -> tuple[list[ChartQueue], list[Problem]]:
 def _nodes(inventory: Path, policy_set: PolicySet) -> list[NodeFact]:
     try:
         objects = read_objects(inventory)
-        nodes = [found for found in objects if found["kind"] == "Node"]
-        return [node_from_object(node, policy_set.resource_names) for node in nodes]
+        names = policy_set.resource_names
+        nodes = [node_from_object(found, names) for found in objects if found["kind"] == "Node"]
     except ManifestError as error:
         fail(str(error))
     except ValueError as error:
         fail(f"{inventory}: {error}")
+    return nodes or fail(
+        f"{inventory}: holds no Node: an inventory is what `kubectl get nodes -o yaml` prints"
+    )
 
 
-def _report(queue: ChartQueue, policy: EffectivePolicy, nodes: Sequence[NodeFact] | None) -> list[str]:
+def _report(
+    queue: ChartQueue, policy: EffectivePolicy, nodes: Sequence[NodeFact] | None, *, is_wrong: bool
+) -> list[str]:
     head = f"queue {queue.name} ({queue.source.line()})"
     fraction = queue.fraction(policy)
-    if queue.label is None:
-        return [f"{head}: no fraction label, its pods are left alone"]
+    if is_wrong:
+        return [f"{head}: its pods will be denied, see below"]
     if fraction is None:
-        return [f"{head}: label {queue.label} is not allowed, its pods will be denied"]
+        return [f"{head}: no fraction label, its pods are left alone"]
     under = f"policy {policy.name}" + (f", queue entry {policy.queue}" if policy.queue else "")
     limiter = "no limiter, as for all whole GPUs" if fraction.is_whole else f"limiter {policy.limiter.name}"
     lines = [f'{head}: label "{queue.label}" is {_amount(fraction, policy)}', f"  {under}, {limiter}"]

@@ -43,7 +43,16 @@ def _unused(policy_set: PolicySet) -> Iterator[Problem]:
 
 
 def _quotas(policy_set: PolicySet) -> Iterator[Problem]:
-    for policy, source in policy_set.parts.policies.values():
+    for name, (policy, source) in policy_set.parts.policies.items():
+        for namespace in policy.quotas.namespaces:
+            if (followed := policy_set.policy_of(namespace, None)) != name:
+                rule = f"pods of {namespace} follow policy {followed} unless a queue's label says else"
+                yield source.problem(
+                    f"{rule}: put the quota, or the namespace, into one policy",
+                    "quotas",
+                    "namespaces",
+                    namespace,
+                )
         if policy.quotas.queues and not policy.quotas.namespaces:
             rule = "pods write their queue's label themselves: a quota of their namespace binds them for sure"
             yield source.problem(rule, "quotas", "queues")

@@ -171,12 +171,15 @@ def _relaxed(parts: Parts, settled: Mapping[tuple[str | None, str], Settled]) ->
 
 
 def _template_problems(parts: Parts, settled: Mapping[tuple[str | None, str], Settled]) -> Iterator[Problem]:
-    """Templates pasted from the ClearML agent chart whose pods would all be denied."""
-    for (queue, _), under in settled.items():
-        if queue is not None:
-            source = parts.queues[queue][1]
-            values = source.document.data["queues"][queue]
-            yield from queue_problems(template_queue(queue, source, values), under.effective)
+    """Templates pasted from the ClearML agent chart whose pods would be denied wherever they may run."""
+    for name, (_, source) in parts.queues.items():
+        queue = template_queue(name, source, source.document.data["queues"][name])
+        found = [
+            list(queue_problems(queue, settled[name, policy].effective))
+            for policy in _policies_under(parts, name)
+        ]
+        if all(found):
+            yield from found[0]
 
 
 def _differences(over: Settled, base: Settled) -> Iterator[tuple[str, str]]:

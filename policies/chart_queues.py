@@ -195,7 +195,7 @@ def _not_allowed(label: str, policy: EffectivePolicy) -> str:
     except ValueError:
         amount = None
     meant = [text for text, fraction in policy.fractions.items() if fraction == amount]
-    hint = f' (did you mean "{meant[0]}"?)' if meant else did_you_mean(label, policy.fractions)
+    hint = f' (did you mean "{meant[0]}"?)' if meant else ""
     return f"{quoted(label)} is not allowed by policy {policy.name}: use {texts}{hint}"
 
 

@@ -30,11 +30,14 @@ def trace(
     policy, source = policy_set.parts.policies[policy_set.policy_of(namespace, entry)]
     content = policy.model_dump(mode="json", by_alias=True)
     overridden = _of_entry(policy_set, entry)
+    effective = policy_set.resolve(namespace, queue_name, queue_id)
+    content["fractions"] = {text: fraction.slices for text, fraction in effective.fractions.items()}
+    content["resources"]["name"] = effective.resource
     for key in ("kind", "quotas"):
         del content[key]
     for key, value in content.items():
         yield from [overridden[key]] if key in overridden else _leaves(source, (key,), value)
-    for rule in policy_set.resolve(namespace, queue_name, queue_id).quotas:
+    for rule in effective.quotas:
         amounts = {"slices": rule.quota.slices, "maxPods": rule.quota.max_pods}
         for unit, amount in amounts.items():
             if amount is not None:

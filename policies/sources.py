@@ -68,9 +68,7 @@ def read_parts(files: Mapping[str, bytes]) -> Parts:
         except PolicyError as error:
             problems += error.problems
         else:
-            problems += (
-                [] if found else [Problem(name, 0, "", "is empty: delete it or write it anew")]
-            )
+            problems += [] if found else [Problem(name, 0, "", "is empty: delete it or write it anew")]
     try:
         parts = _collect(documents, presets())
     except PolicyError as error:

@@ -1,0 +1,138 @@
+"""`gpu-operator-values`: values under which nodes advertise what the policy asks for, or why not."""
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from cli.main import app
+
+
+def write(folder, **files):
+    for name, text in files.items():
+        (folder / f"{name}.yaml").write_text(text)
+    return folder
+
+
+def operator_values(*arguments):
+    result = CliRunner().invoke(app, ["gpu-operator-values", *map(str, arguments)])
+    return result.exit_code, result.stdout or result.stderr
+
+
+def env(part):
+    return {variable["name"]: variable["value"] for variable in part["env"]}
+
+
+def test_per_gpu_values_rename_each_gpu_and_turn_cdi_off():
+    code, out = operator_values("--gpus", "3")
+    values = yaml.safe_load(out)
+    assert code == 0
+    assert values["cdi"] == {"enabled": False}
+    assert env(values["toolkit"])["ACCEPT_NVIDIA_VISIBLE_DEVICES_AS_VOLUME_MOUNTS"] == "true"
+    assert env(values["devicePlugin"])["DEVICE_LIST_STRATEGY"] == "volume-mounts"
+    config = values["devicePlugin"]["config"]
+    plugin = yaml.safe_load(config["data"][config["default"]])
+    assert plugin["sharing"]["timeSlicing"] == {
+        "renameByDefault": False,
+        "failRequestsGreaterThanOne": False,
+        "resources": [
+            {"name": "nvidia.com/gpu", "rename": f"nvidia.com/gpu-{i}", "devices": [str(i)], "replicas": 8}
+            for i in range(3)
+        ],
+    }
+    assert env(values["dcgmExporter"]) == {
+        "KUBERNETES_VIRTUAL_GPUS": "true",
+        "NVIDIA_RESOURCE_NAMES": "nvidia.com/gpu-0,nvidia.com/gpu-1,nvidia.com/gpu-2",
+    }
+
+
+def pooled(tmp_path, more=""):
+    text = f"kind: Policy\nname: default\nslicesPerGpu: 4\nresources: {{mode: pooled{more}}}\n"
+    return write(tmp_path, default=text)
+
+
+@pytest.mark.parametrize(("more", "renames"), [("", False), (", name: nvidia.com/gpu.shared", True)])
+def test_pooled_values_replicate_all_gpus_under_one_name(tmp_path, more, renames):
+    _, out = operator_values("--gpus", "2", "--mode", "pooled", "--policies", pooled(tmp_path, more))
+    values = yaml.safe_load(out)
+    assert values["cdi"] == {"enabled": True}
+    assert "toolkit" not in values
+    assert "DEVICE_LIST_STRATEGY" not in env(values["devicePlugin"])
+    plugin = yaml.safe_load(values["devicePlugin"]["config"]["data"]["slices"])
+    assert plugin["sharing"]["timeSlicing"] == {
+        "renameByDefault": renames,
+        "failRequestsGreaterThanOne": False,
+        "resources": [{"name": "nvidia.com/gpu", "replicas": 4}],
+    }
+
+
+@pytest.mark.parametrize(
+    ("platform", "expected"),
+    [
+        ("k3s", {"CONTAINERD_SOCKET": "/run/k3s/containerd/containerd.sock"}),
+        (
+            "microk8s",
+            {
+                "CONTAINERD_CONFIG": "/var/snap/microk8s/current/args/containerd-template.toml",
+                "CONTAINERD_SOCKET": "/var/snap/microk8s/common/run/containerd.sock",
+                "CONTAINERD_RUNTIME_CLASS": "nvidia",
+                "CONTAINERD_SET_AS_DEFAULT": "true",
+            },
+        ),
+    ],
+)
+def test_platforms_bring_their_containerd_paths(tmp_path, platform, expected):
+    _, out = operator_values("--gpus", "1", "--platform", platform, "--policies", pooled(tmp_path))
+    assert env(yaml.safe_load(out)["toolkit"]) == expected
+
+
+def test_openshift_gets_a_config_map_and_a_patch_that_names_it():
+    _, out = operator_values("--gpus", "1", "--platform", "openshift")
+    config_map, patch = yaml.safe_load_all(out)
+    assert (config_map["kind"], config_map["metadata"]["namespace"]) == ("ConfigMap", "nvidia-gpu-operator")
+    config = patch["spec"]["devicePlugin"]["config"]
+    assert config["name"] == config_map["metadata"]["name"]
+    assert yaml.safe_load(config_map["data"][config["default"]])["version"] == "v1"
+
+
+def test_every_variable_says_what_it_is_for():
+    _, out = operator_values("--gpus", "1")
+    lines = out.splitlines()
+    variables = [
+        number for number, line in enumerate(lines) if "- name: " in line and "nvidia.com" not in line
+    ]
+    assert len(variables) == 11
+    assert [lines[number] for number in variables if not lines[number - 1].strip().startswith("# ")] == []
+
+
+@pytest.mark.parametrize(
+    ("policy", "arguments", "why"),
+    [
+        (
+            "",
+            ["--cdi", "on"],
+            ("hands GPUs over as volume mounts, which the toolkit does not read while CDI is on"),
+        ),
+        ("", ["--mode", "pooled"], "policy default says resources.mode per-gpu"),
+        ("limiter: nvidia-driver", [], "limiter nvidia-driver of policy default works with CDI only"),
+        (
+            "limiter: nvidia-driver\nresources: {mode: pooled}",
+            ["--cdi", "off"],
+            "limiter nvidia-driver of policy default works with CDI only",
+        ),
+        (
+            "resources: {mode: pooled, name: nvidia.com/slice}",
+            [],
+            ("time slicing advertises nvidia.com/gpu, or"),
+        ),
+        (
+            "resources: {name: 'example.com/gpu-{index}'}",
+            [],
+            ("NVIDIA's device plugin names begin with nvidia.com/"),
+        ),
+    ],
+)
+def test_what_cannot_work_is_refused_with_the_reason(tmp_path, policy, arguments, why):
+    folder = write(tmp_path, default=f"kind: Policy\nname: default\n{policy}\n")
+    code, message = operator_values("--gpus", "1", *arguments, "--policies", folder)
+    assert code == 2
+    assert why in message

@@ -1,0 +1,107 @@
+"""`policy check|show|schema`, as an admin runs them."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from cli.main import app
+from policies.reference import json_schema, markdown
+from tests.policies.console import ROOT
+
+
+def invoke(*arguments):
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    return result.exit_code, result.stdout, result.stderr
+
+
+def write(folder, **files):
+    for name, text in files.items():
+        (folder / f"{name}.yaml").write_text(text)
+    return folder
+
+
+def test_a_good_directory_passes_with_its_digest(tmp_path):
+    code, out, err = invoke("policy", "check", write(tmp_path, default="kind: Policy\nname: default\n"))
+    assert (code, err) == (0, "")
+    assert out.startswith(f"{tmp_path} is fine (policies: 1, limiters of your own: 0, queues: 0), digest ")
+
+
+def test_mistakes_are_printed_as_editors_read_them(tmp_path):
+    folder = write(tmp_path, default="kind: Policy\nname: default\nlimiter: nun\nslicesPerGPU: 8\n")
+    code, out, err = invoke("policy", "check", folder)
+    assert (code, out) == (1, "")
+    assert err == f'{folder}/default.yaml:4: slicesPerGPU: unknown key (did you mean "slicesPerGpu"?)\n'
+
+
+def test_a_missing_directory_is_exit_code_two(tmp_path):
+    code, _, err = invoke("policy", "check", tmp_path / "absent")
+    assert code == 2
+    assert err == f"{tmp_path}/absent/.: cannot be read: No such file or directory\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "note"),
+    [
+        ("limiter: clearml-image", "sets hostPID: Pod Security baseline and restricted refuse such pods"),
+        ("limiter: none", "limits nothing: a neighbour's allocation decides"),
+        ("quotas: {queues: {q: {slices: 1}}}", "a quota of their namespace binds them for sure"),
+        (
+            "quotas: {namespaces: {n: {slices: 1}}}",
+            ("pods of n follow policy default unless a queue's label says else"),
+        ),
+        ("slicesPerGpu: 4", "4 differs from policy default (8) on the same nvidia.com/gpu-{index}"),
+        ("", "no namespaces and no queue lead to this policy: no pod will follow it"),
+    ],
+)
+def test_what_is_worth_knowing_is_noted_and_no_failure(tmp_path, text, note):
+    other = f"kind: Policy\nname: other\n{text}\n"
+    code, out, _ = invoke(
+        "policy", "check", write(tmp_path, default="kind: Policy\nname: default\n", other=other)
+    )
+    assert code == 0
+    assert note in out
+    assert out.startswith(f"note: {tmp_path}/other.yaml:")
+
+
+def test_show_names_the_source_of_every_value(tmp_path):
+    write(
+        tmp_path,
+        default="kind: Policy\nname: default\nslicesPerGpu: 4\nlimiter: own\n",
+        own="kind: Limiter\nname: own\nneeds: [patience]\n",
+        queues="kind: Queues\nqueues:\n  q:\n    namespaces: [n]\n    limiter: none\n",
+    )
+    code, out, _ = invoke("policy", "show", "--policies", tmp_path, "--namespace", "n", "--queue", "q")
+    lines = out.splitlines()
+    assert code == 0
+    assert lines[0].endswith(", queue q")
+    assert "slicesPerGpu: 4  # default.yaml:3" in lines
+    assert 'fractions: {"0.250": 1, "0.500": 2, "0.750": 3}  # built-in default' in lines
+    assert "limiter: none  # queues.yaml:5, queue q" in lines
+    assert "# limiter none is from limiters/none.yaml:3 and needs:" in lines
+    assert lines[-1] == "# no whole number of slices, hence denied: 0.125, 0.375, 0.625, 0.875"
+    elsewhere = invoke("policy", "show", "--policies", tmp_path, "--queue", "q")[1].splitlines()
+    assert "limiter: own  # default.yaml:4" in elsewhere
+    assert "#   patience" in elsewhere
+
+
+def test_the_schema_covers_every_kind_and_knows_no_other_key():
+    code, out, _ = invoke("policy", "schema")
+    schema = json.loads(out)
+    assert code == 0
+    assert schema == json.loads(json.dumps(json_schema()))
+    assert sorted(schema["discriminator"]["mapping"]) == ["Limiter", "Policy", "Queues"]
+    assert schema["$defs"]["Policy"]["additionalProperties"] is False
+    assert schema["$defs"]["Policy"]["properties"]["slicesPerGpu"]["enum"] == [2, 4, 8, 16]
+
+
+def test_every_key_is_described():
+    rows = [line for line in markdown().splitlines() if line.startswith("| `")]
+    assert len(rows) > 70
+    assert [row for row in rows if row.endswith("|  |")] == []
+
+
+def test_the_built_in_policy_serves_when_no_directory_is_given(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert invoke("policy", "show")[1].splitlines()[0].startswith("# default@")
+    assert (ROOT / "policies" / "default.yaml").exists()

@@ -1,0 +1,115 @@
+"""`queues check`: what each queue's pods get, in words that agree with what the webhook then decides."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from cli.main import app
+from policies.chart_queues import queue_problems, read_chart_queues
+from policies.loader import load_policies
+from tests.policies.console import ROOT
+
+INVENTORY = ROOT / "examples" / "demo" / "inventory.yaml"
+VALUES = """\
+agentk8sglue:
+  queues:
+    half:
+      templateOverrides:
+        labels: {clearml-injector/fraction: "0.500"}
+        resources: {limits: {nvidia.com/gpu: 1, clear.ml/fraction-1: "0.5"}}
+      queueSettings: {maxPods: 40}
+    cpu: {}
+"""
+
+
+def invoke(*arguments):
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_a_queue_is_reported_with_slices_replaced_limits_and_what_fits(tmp_path):
+    values = tmp_path / "values.yaml"
+    values.write_text(VALUES)
+    code, out, err = invoke("queues", "check", values, "--inventory", INVENTORY)
+    assert (code, err) == (0, "")
+    assert out.splitlines() == [
+        'queue half (values.yaml:3): label "0.500" is 4 of 8 slices, nvidia.com/gpu-<i>: 4',
+        "  policy default, limiter hami-core",
+        "  limits that will be replaced: nvidia.com/gpu: 1, clear.ml/fraction-1: 0.5",
+        (
+            "  maxPods 40 x 4 = 160 slices of 120 in the inventory; 30 such pods fit into it"
+            " when it is empty;"
+            " the rest will wait"
+        ),
+        "queue cpu (values.yaml:8): no fraction label, its pods are left alone",
+    ]
+
+
+def test_mistakes_go_to_standard_error_with_the_files_path(tmp_path):
+    values = tmp_path / "values.yaml"
+    values.write_text(VALUES.replace('"0.500"', '"0.5"'))
+    code, out, err = invoke("queues", "check", values)
+    assert code == 1
+    assert out.splitlines()[0] == "queue half (values.yaml:3): its pods will be denied, see below"
+    assert err.startswith(f"{values}:5: agentk8sglue.queues.half.templateOverrides.labels.")
+
+
+@pytest.mark.parametrize(
+    ("content", "inventory", "code", "expected"),
+    [
+        (None, None, 2, "cannot be read: No such file or directory"),
+        ("a:\n\tb", None, 1, "values.yaml:2: is not YAML"),
+        (VALUES, "missing.yaml", 2, "missing.yaml"),
+        (VALUES, "policies/default.yaml", 2, "holds no Node"),
+    ],
+)
+def test_unusable_input_is_told(tmp_path, content, inventory, code, expected):
+    values = tmp_path / "values.yaml"
+    if content is not None:
+        values.write_text(content)
+    exit_code, _, err = invoke(
+        "queues", "check", values, *(["--inventory", ROOT / inventory] if inventory else [])
+    )
+    assert exit_code == code
+    assert expected in err
+
+
+LIMITS = [
+    {},
+    {"nvidia.com/gpu": 1},
+    {"nvidia.com/gpu": 2},
+    {"nvidia.com/gpu": "4"},
+    {"nvidia.com/gpu": 16},
+    {"nvidia.com/gpu.shared": 8},
+    {"clear.ml/fraction-1": "0.5"},
+    {"clear.ml/fraction-1": "500m"},
+    {"nvidia.com/gpu": 1, "clear.ml/fraction-1": "0.25"},
+    {"nvidia.com/gpu-0": 4},
+    {"nvidia.com/gpu": "half"},
+]
+
+
+@pytest.mark.parametrize("label", ["0.125", "0.250", "0.500", "0.5", "1.000", "2"])
+@pytest.mark.parametrize("limits", LIMITS, ids=json.dumps)
+def test_the_check_agrees_with_what_the_webhook_decides(tmp_path, label, limits):
+    directory = tmp_path / "policies"
+    directory.mkdir()
+    table = '{"0.125": 1, "0.250": 2, "0.500": 4, "1.000": 8, "2": 16}'
+    (directory / "default.yaml").write_text(f"kind: Policy\nname: default\nfractions: {table}\n")
+    template = {"labels": {"clearml-injector/fraction": label}, "resources": {"limits": limits}}
+    values = {"agentk8sglue": {"queues": {"q": {"templateOverrides": template}}}}
+    (queue,), found = read_chart_queues("values.yaml", json.dumps(values).encode())
+    policy = load_policies(directory).resolve("default", None, None)
+    mistakes = [*found, *queue_problems(queue, policy)]
+
+    pod = tmp_path / "pod.json"
+    container = {"name": "clearml-id-1", "image": "a/b:1", "resources": template["resources"]}
+    metadata = {"name": "clearml-id-1", "labels": template["labels"]}
+    spec = {"containers": [container]}
+    pod.write_text(json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}))
+    code, out, _ = invoke(
+        "explain", "--policies", directory, "--inventory", INVENTORY, "--output", "json", pod
+    )
+    assert json.loads(out)["allowed"] is (not mistakes), out
+    assert code == bool(mistakes)
