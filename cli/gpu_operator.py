@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from cli.gpu_operator_values import LARGEST_NODE, CannotWorkError, Platform, Request, render
-from cli.options import DEFAULT_POLICIES, PoliciesOption, fail
-from cli.policy import load_or_exit
+from cli.options import DEFAULT_POLICIES, PoliciesOption, fail, read_policies
 
 
 class Mode(StrEnum):
@@ -44,7 +43,7 @@ def gpu_operator_values(
 
     On OpenShift, a ConfigMap and a patch for the ClusterPolicy. Exit code 2: what was asked cannot work.
     """
-    policy = load_or_exit(policies).resolve("default", None, None)
+    policy = read_policies(policies).resolve("default", None, None)
     wanted = Request(gpus, platform, None if cdi is None else cdi is Switch.ON)
     try:
         typer.echo(render(policy, wanted, None if mode is None else mode.value), nl=False)

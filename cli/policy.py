@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cli.options import DEFAULT_POLICIES, PoliciesOption
+from cli.options import DEFAULT_POLICIES, UNUSABLE, PoliciesOption, read_policies
 from policies.advice import advice
 from policies.loader import load_policies
 from policies.policy_set import PolicySet
@@ -19,16 +19,6 @@ from policies.reference import json_schema, markdown
 policy_app = typer.Typer(help="Check and explain policy directories.", no_args_is_help=True)
 
 
-def load_or_exit(directory: Path) -> PolicySet:
-    """Load a policy directory, or print what is wrong: exit 1 for mistakes, 2 when it cannot be read."""
-    try:
-        return load_policies(directory)
-    except PolicyError as error:
-        for problem in error.problems:
-            typer.echo(f"{directory}/{problem}", err=True)
-        raise typer.Exit(2 if isinstance(error, UnreadableError) else 1) from None
-
-
 @policy_app.command()
 def check(
     directory: Annotated[Path, typer.Argument(help="Policy directory, such as the folder of a ConfigMap.")],
@@ -37,7 +27,12 @@ def check(
 
     Exit code 0: usable; 1: mistakes; 2: it could not be read.
     """
-    policy_set = load_or_exit(directory)
+    try:
+        policy_set = load_policies(directory)
+    except PolicyError as error:
+        for problem in error.problems:
+            typer.echo(f"{directory}/{problem}", err=True)
+        raise typer.Exit(UNUSABLE if isinstance(error, UnreadableError) else 1) from None
     for note in advice(policy_set):
         typer.echo(f"note: {directory}/{note}")
     parts = policy_set.parts
@@ -54,7 +49,7 @@ def show(
     queue_id: Annotated[str | None, typer.Option(help="Id of the ClearML queue.")] = None,
 ) -> None:
     """Show the policy that pods of a namespace and queue follow, and where each value comes from."""
-    policy_set = load_or_exit(policies)
+    policy_set = read_policies(policies)
     effective = policy_set.resolve(namespace, queue, queue_id)
     typer.echo(f"# {effective.marker}{f', queue {effective.queue}' if effective.queue else ''}")
     for value in trace(policy_set, namespace, queue, queue_id):

@@ -8,10 +8,8 @@ from typing import Annotated
 
 import typer
 
-from cli.manifests import ManifestError, read_objects
-from cli.options import DEFAULT_POLICIES, PoliciesOption, fail
-from cli.policy import load_or_exit
-from ledger.decoding import node_from_object
+from cli.manifests import ManifestError, read_inventory
+from cli.options import DEFAULT_POLICIES, UNUSABLE, PoliciesOption, fail, read_policies
 from ledger.facts import NodeFact
 from ledger.fraction import Fraction
 from policies.chart_queues import ChartQueue, queue_problems, read_chart_queues
@@ -40,7 +38,7 @@ def check(
 
     Exit code 0: fine; 1: mistakes; 2: a file could not be read.
     """
-    policy_set = load_or_exit(policies)
+    policy_set = read_policies(policies)
     queues, problems = _read(values)
     nodes = None if inventory is None else _nodes(inventory, policy_set)
     for queue in queues:
@@ -59,23 +57,16 @@ def _read(values: Path) -> tuple[list[ChartQueue], list[Problem]]:
         return read_chart_queues(values.name, values.read_bytes())
     except OSError as error:
         typer.echo(f"{values}: cannot be read: {error.strerror}", err=True)
-        raise typer.Exit(2) from None
+        raise typer.Exit(UNUSABLE) from None
     except PolicyError as error:
         return [], list(error.problems)
 
 
 def _nodes(inventory: Path, policy_set: PolicySet) -> list[NodeFact]:
     try:
-        objects = read_objects(inventory)
-        names = policy_set.resource_names
-        nodes = [node_from_object(found, names) for found in objects if found["kind"] == "Node"]
+        return read_inventory(inventory, policy_set.resource_names)[0]
     except ManifestError as error:
         fail(str(error))
-    except ValueError as error:
-        fail(f"{inventory}: {error}")
-    return nodes or fail(
-        f"{inventory}: holds no Node: an inventory is what `kubectl get nodes -o yaml` prints"
-    )
 
 
 def _report(

@@ -61,7 +61,7 @@ def test_mistakes_go_to_standard_error_with_the_files_path(tmp_path):
         (None, None, 2, "cannot be read: No such file or directory"),
         ("a:\n\tb", None, 1, "values.yaml:2: is not YAML"),
         (VALUES, "missing.yaml", 2, "missing.yaml"),
-        (VALUES, "policies/default.yaml", 2, "holds no Node"),
+        (VALUES, "policies/default.yaml", 2, "is no Node"),
     ],
 )
 def test_unusable_input_is_told(tmp_path, content, inventory, code, expected):
