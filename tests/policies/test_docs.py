@@ -1,0 +1,47 @@
+"""docs/policies.md: its tutorial is run as written, and its reference is the model's."""
+
+import re
+
+from policies.reference import markdown
+from tests.policies.console import ROOT, pattern, printed, run, shown_commands
+
+GUIDE = ROOT / "docs" / "policies.md"
+STEP = re.compile(r"<!-- file: (?P<file>\S+) -->\n```yaml\n(?P<text>.*?)```|```console\n.*?```", re.DOTALL)
+
+
+def test_the_tutorial_leads_to_two_queues_as_it_is_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page = tmp_path / "step.md"
+    ran = []
+    for step in STEP.finditer(GUIDE.read_text()):
+        if step["file"]:
+            (tmp_path / step["file"]).parent.mkdir(exist_ok=True)
+            (tmp_path / step["file"]).write_text(step["text"])
+            continue
+        page.write_text(step[0])
+        for command, lines, code in shown_commands(page):
+            exit_code, output = run(command)
+            assert exit_code == code, output
+            assert pattern(lines).fullmatch(printed(output)), "\n".join([command, *output])
+            ran.append(command.split()[1:3])
+    assert ran == [
+        ["policy", "check"],
+        ["policy", "check"],
+        ["policy", "check"],
+        ["queues", "check"],
+        ["explain", "--policies"],
+        ["policy", "show"],
+    ]
+
+
+def test_the_reference_is_what_the_model_says():
+    begin, end = "<!-- reference: begin -->\n", "<!-- reference: end -->"
+    reference = GUIDE.read_text().partition(begin)[2].partition(end)[0]
+    assert reference == markdown(), "put the output of `policy schema --tables` between the reference's marks"
+
+
+def test_every_section_is_linked_and_every_link_leads_to_a_section():
+    text = GUIDE.read_text()
+    headings = re.findall(r"^#{2,3} (.+)$", text, re.MULTILINE)
+    anchors = {re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    assert set(re.findall(r"\]\(#([^)]+)\)", text)) <= anchors
