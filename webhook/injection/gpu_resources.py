@@ -25,31 +25,32 @@ def replaces(resource: str) -> bool:
 def asks_for_gpu(container: Container, mode: Mode) -> bool:
     """Whether the container asks for a GPU, in the user's words or, after a first review, in ours."""
     return any(
-        (replaces(resource) or mode.is_index(resource)) and not _is_zero(amount)
+        (replaces(resource) or mode.is_index(resource) or mode.is_pool(resource)) and not _is_zero(amount)
         for amounts in _both(container)
         for resource, amount in amounts.items()
     )
 
 
-def check_amounts(slot: Slot, fraction: Fraction, text: str) -> Denial | None:
+def check_amounts(slot: Slot, mode: Mode, fraction: Fraction, text: str) -> Denial | None:
     """Check that what a GPU container asks for can be meant by the label `text` (design: step "limits")."""
+    denial = check_clearml_fractions(slot, fraction, text)
     for amounts in _both(slot.container):
         for resource, amount in amounts.items():
-            denial = _check(resource, amount, fraction, text)
-            if denial is not None:
-                return denial
-    return None
+            if resource in WHOLE_GPU_NAMES or mode.is_pool(resource):
+                expected = f"leave it out or use {_choices(fraction)}"
+                denial = denial or _check(resource, amount, _counts(fraction), text, expected)
+    return denial
 
 
 def check_clearml_fractions(slot: Slot, fraction: Fraction, text: str) -> Denial | None:
     """Check only `clear.ml/fraction-*`, which must equal the label `text`."""
+    share = {Rational(fraction.slices, fraction.slices_per_gpu)}
+    denial = None
     for amounts in _both(slot.container):
         for resource, amount in amounts.items():
             if resource.startswith(CLEARML_FRACTION_PREFIX):
-                denial = _check(resource, amount, fraction, text)
-                if denial is not None:
-                    return denial
-    return None
+                denial = denial or _check(resource, amount, share, text, "the two must agree")
+    return denial
 
 
 def replace_amounts(slot: Slot, amounts: dict[str, str]) -> list[Operation]:
@@ -88,17 +89,9 @@ def _is_zero(amount: str | int) -> bool:
     return amount in ("0", 0)
 
 
-def _check(resource: str, amount: str | int, fraction: Fraction, text: str) -> Denial | None:
-    if resource in WHOLE_GPU_NAMES:
-        allowed = {Rational(n) for n in (0, fraction.gpus, fraction.slices)}
-        if fraction.is_whole:
-            allowed.add(Rational(1))
-        expected = f"leave it out or use {_choices(fraction)}"
-    elif resource.startswith(CLEARML_FRACTION_PREFIX):
-        allowed = {Rational(fraction.slices, fraction.slices_per_gpu)}
-        expected = "the two must agree"
-    else:
-        return None
+def _check(
+    resource: str, amount: str | int, allowed: set[Rational], text: str, expected: str
+) -> Denial | None:
     try:
         agrees = Rational(parse_quantity(amount)) in allowed
     except ValueError:
@@ -106,6 +99,11 @@ def _check(resource: str, amount: str | int, fraction: Fraction, text: str) -> D
     if agrees:
         return None
     return Denial.of(Reason.GPU_AMOUNT, f'{resource}: {amount} does not fit {LABEL} "{text}": {expected}')
+
+
+def _counts(fraction: Fraction) -> set[Rational]:
+    """GPUs or slices that a whole number may mean beside the label; zero asks for nothing."""
+    return {Rational(number) for number in (0, 1, fraction.gpus, fraction.slices)}
 
 
 def _choices(fraction: Fraction) -> str:

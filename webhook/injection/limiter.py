@@ -36,7 +36,10 @@ class Volumes:
         self._limiter = limiter
         self._written = written
         self._taken = {volume.name for volume in spec.volumes or ()}
-        self._taken.update(slot.container.name for slot in slots(spec))
+        for slot in slots(spec):
+            self._taken.add(slot.container.name)
+            # A mount without a volume is waiting for ours, to write into it.
+            self._taken.update(mount.name for mount in slot.container.volume_mounts or ())
         self._added: list[dict[str, Any]] = []
         self._library_name: str | None = None
 
@@ -45,17 +48,15 @@ class Volumes:
         mounts = []
         library, cache = self._limiter.library, self._limiter.cache
         if library is not None:
-            wanted = {"mountPath": library.mount_path, "readOnly": True}
-            name = self._written.volume_at(slot.container.name, wanted, library.size_limit)
+            name = _library_in(slot.container, self._limiter, self._written)
             if name is None:
-                mounts.append({"name": self._library(library), **wanted})
+                mounts.append({"name": self._library(library), **_library_mount(library)})
             else:
                 self._library_name = name
         if cache is not None:
-            wanted = {"mountPath": cache.mount_path}
-            if self._written.volume_at(slot.container.name, wanted, cache.size_limit) is None:
+            if _cache_in(slot.container, self._limiter, self._written) is None:
                 name = self._new(f"{CACHE_VOLUME}-{slot.container.name}", cache.size_limit)
-                mounts.append({"name": name, **wanted})
+                mounts.append({"name": name, "mountPath": cache.mount_path})
         return append(slot.path + "/volumeMounts", slot.container.volume_mounts, mounts)
 
     def add(self) -> list[Operation]:
@@ -88,19 +89,41 @@ class Volumes:
 
 def refuse_mounts(gpu_containers: Iterable[Slot], limiter: Limiter, written: Written) -> Denial | None:
     """Refuse a user's mount at or below a path where the limiter's volumes go."""
-    places = {
-        volume.mount_path: volume.size_limit
-        for volume in (limiter.library, limiter.cache)
-        if volume is not None
-    }
     for slot in gpu_containers:
-        for mount in slot.container.volume_mounts or ():
-            for place, size_limit in places.items():
-                if not is_at_or_below(normalised(mount.mount_path), normalised(place)):
-                    continue
-                if written.volume_at(slot.container.name, {"mountPath": place}, size_limit) != mount.name:
+        for volume, find in ((limiter.library, _library_in), (limiter.cache, _cache_in)):
+            if volume is None:
+                continue
+            ours = find(slot.container, limiter, written)
+            place = normalised(volume.mount_path)
+            for mount in slot.container.volume_mounts or ():
+                if mount.name != ours and is_at_or_below(normalised(mount.mount_path), place):
                     return _mount_taken(slot.container, mount.mount_path)
     return None
+
+
+def _library_mount(library: LibraryVolume) -> dict[str, Any]:
+    return {"mountPath": library.mount_path, "readOnly": True}
+
+
+def _library_in(container: Container, limiter: Limiter, written: Written) -> str | None:
+    """Name of the library volume in a container; None if it has none, or one that others write into."""
+    init, library = limiter.init_container, limiter.library
+    if init is None or library is None:
+        return None
+    name = written.volume_at(container.name, _library_mount(library), library.size_limit)
+    if name is None:
+        return None
+    ours = _init_container(init, library, name)
+    # Another webhook may fetch it from a mirror; then ours is missing and is put before it.
+    del ours["image"]
+    return name if written.only_writer(name, ours) else None
+
+
+def _cache_in(container: Container, limiter: Limiter, written: Written) -> str | None:
+    cache = limiter.cache
+    if cache is None:
+        return None
+    return written.volume_at(container.name, {"mountPath": cache.mount_path}, cache.size_limit)
 
 
 def _mount_taken(container: Container, path: str) -> Denial:

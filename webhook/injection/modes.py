@@ -19,6 +19,9 @@ class Mode(Protocol):
     def is_index(self, resource: str) -> bool:
         """Whether the resource names one particular GPU, which only the placement may choose."""
 
+    def is_pool(self, resource: str) -> bool:
+        """Whether the resource is the policy's name for slices of any GPU."""
+
 
 class PerGpu:
     """One resource name per GPU: k of nvidia.com/gpu-3 is exactly k slices of GPU 3."""
@@ -37,6 +40,10 @@ class PerGpu:
         """Whether the name follows the policy's template."""
         return self._pattern.fullmatch(resource) is not None
 
+    def is_pool(self, resource: str) -> bool:  # noqa: ARG002 there is none
+        """Every name says which GPU."""
+        return False
+
 
 class Pooled:
     """One resource name for all GPUs of a node; the kubelet picks the devices."""
@@ -52,6 +59,10 @@ class Pooled:
     def is_index(self, resource: str) -> bool:
         """Whether the name is a per-GPU one, which has no place under a pooled policy."""
         return self._per_gpu.is_index(resource)
+
+    def is_pool(self, resource: str) -> bool:
+        """Whether it is the policy's resource."""
+        return resource == self._resource
 
 
 @lru_cache(maxsize=64)

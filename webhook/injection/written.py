@@ -7,6 +7,9 @@ from typing import Any
 
 from ledger.quantity import parse_quantity
 
+TOKENS = "/var/run/secrets/"
+"""Where the API server and cloud identity webhooks mount tokens into every container."""
+
 
 class Written:
     """The whole object of a pod that says it was injected; empty for every other pod.
@@ -21,13 +24,23 @@ class Written:
     def volume_at(self, container: str, mount: Mapping[str, Any], size_limit: str) -> str | None:
         """Name of our volume that `container` mounts as `mount` says (all but the name), else None."""
         for existing in self._container(container).get("volumeMounts") or ():
-            if covers(existing, mount) and self._is_empty_dir(existing.get("name"), size_limit):
+            if _is_mount(existing, mount) and self._is_empty_dir(existing.get("name"), size_limit):
                 return str(existing["name"])
         return None
 
     def has_init_container(self, wanted: Mapping[str, Any]) -> bool:
-        """Whether an init container does all that `wanted` says, under whatever name."""
-        return any(covers(existing, wanted) for existing in self._spec.get("initContainers") or ())
+        """Whether an init container does what `wanted` says and nothing else, under whatever name."""
+        return any(_does(existing, wanted) for existing in self._spec.get("initContainers") or ())
+
+    def only_writer(self, volume: str, wanted: Mapping[str, Any]) -> bool:
+        """Whether nobody can write into a volume but init containers that do what `wanted` says."""
+        init_containers = self._spec.get("initContainers") or ()
+        return all(
+            container in init_containers and _does(container, wanted)
+            for container in (*init_containers, *(self._spec.get("containers") or ()))
+            for mount in container.get("volumeMounts") or ()
+            if mount.get("name") == volume and not mount.get("readOnly")
+        )
 
     def _container(self, name: str) -> Mapping[str, Any]:
         every = [*(self._spec.get("initContainers") or ()), *(self._spec.get("containers") or ())]
@@ -54,6 +67,23 @@ def covers(existing: Any, wanted: Any) -> bool:
             any(covers(candidate, value) for candidate in existing) for value in wanted
         )
     return bool(existing == wanted)
+
+
+def _is_mount(existing: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    return covers(existing, wanted) and not any(existing.get(key) for key in ("subPath", "subPathExpr"))
+
+
+def _does(existing: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Whether an init container does what `wanted` says; others may only have given it a token to read."""
+    return (
+        covers(existing, wanted)
+        and not any(existing.get(key) for key in ("args", "restartPolicy"))
+        and all(
+            str(mount.get("mountPath")).startswith(TOKENS)
+            or any(_is_mount(mount, each) for each in wanted["volumeMounts"])
+            for mount in existing["volumeMounts"]
+        )
+    )
 
 
 def _same_quantity(existing: Any, wanted: str) -> bool:

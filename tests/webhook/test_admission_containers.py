@@ -1,0 +1,124 @@
+"""Steps "container" and "others": the GPU's container is chosen by name and by what it asks for."""
+
+import pytest
+
+from tests.webhook.support import container, decide, pod, policies
+
+GPU = {"nvidia.com/gpu": "1"}
+ANNOTATION = {"clearml-injector/container": "main"}
+
+
+def test_the_annotation_names_the_container():
+    found = pod(containers=[container("a"), container("main")], metadata={"annotations": ANNOTATION})
+    assert decide(found).annotations["clearml-injector/gpu-container"] == "main"
+
+
+def test_the_annotation_goes_before_a_container_named_like_the_pod():
+    found = pod(containers=[container("task"), container("main")])
+    found["metadata"]["annotations"] = ANNOTATION
+    assert decide(found).annotations["clearml-injector/gpu-container"] == "main"
+
+
+@pytest.mark.parametrize("wanted", ["mian", "", "init"])
+def test_the_annotation_must_name_a_regular_container(wanted):
+    found = pod(containers=[container("a"), container("b")], initContainers=[container("init")])
+    found["metadata"]["annotations"] = {"clearml-injector/container": wanted}
+    decided = decide(found)
+    assert decided.code == "container-unknown"
+    assert decided.message == (
+        f'annotation clearml-injector/container: "{wanted}" is no container of this pod: use a, b'
+    )
+
+
+def test_the_annotation_does_not_let_another_container_ask_for_a_gpu():
+    found = pod(containers=[container("a", limits=GPU), container("main")])
+    found["metadata"]["annotations"] = ANNOTATION
+    decided = decide(found)
+    assert decided.code == "several-gpu-containers"
+    assert decided.message == (
+        'containers "main" and "a" both ask for a GPU: only one container of a labelled pod may'
+    )
+
+
+@pytest.mark.parametrize("resource", ["nvidia.com/gpu", "nvidia.com/gpu.shared", "clear.ml/fraction-1"])
+def test_the_one_that_asks_for_a_gpu_is_chosen(resource):
+    amount = "500m" if resource.startswith("clear.ml") else "1"
+    found = pod(containers=[container("task"), container("b", limits={resource: amount})])
+    assert decide(found).annotations["clearml-injector/gpu-container"] == "b"
+
+
+def test_zero_gpus_is_not_asking_for_one():
+    found = pod(containers=[container("a", limits={"nvidia.com/gpu": "0"}), container("b", limits=GPU)])
+    assert decide(found).annotations["clearml-injector/gpu-container"] == "b"
+
+
+def test_the_only_container_is_chosen():
+    assert decide(pod()).annotations["clearml-injector/gpu-container"] == "train"
+
+
+@pytest.mark.parametrize("name", ["task", "clearml-id-7", "clearml-id-"])
+def test_the_one_named_like_the_pod_or_the_task_is_chosen(name):
+    found = pod(containers=[container("istio-proxy"), container(name)])
+    assert decide(found).annotations["clearml-injector/gpu-container"] == name
+
+
+def test_the_policy_names_what_to_look_for():
+    found = pod(containers=[container("proxy"), container("notebook")])
+    decided = decide(found, policies("container: {names: [note*]}"))
+    assert decided.annotations["clearml-injector/gpu-container"] == "notebook"
+
+
+@pytest.mark.parametrize("names", [("a", "b"), ("clearml-id-1", "clearml-id-2"), ("task", "clearml-id-2")])
+def test_where_none_or_several_could_be_meant_the_denial_names_the_annotation(names):
+    decided = decide(pod(containers=[container(name) for name in names]))
+    assert decided.code == "container-ambiguous"
+    assert decided.message == (
+        "no single container can be chosen for the GPU: name it in the annotation clearml-injector/container"
+        f" ({', '.join(names)})"
+    )
+
+
+def test_a_name_is_no_pattern():
+    found = pod(containers=[container("a"), container("b")], metadata={"name": "*"})
+    assert decide(found).code == "container-ambiguous"
+
+
+def test_generated_names_match_no_container():
+    found = pod(containers=[container("a"), container("b")])
+    found["metadata"] = {"generateName": "a", "labels": found["metadata"]["labels"]}
+    assert decide(found).code == "container-ambiguous"
+
+
+def test_two_regular_containers_that_ask_are_denied():
+    decided = decide(pod(containers=[container("a", limits=GPU), container("task", limits=GPU)]))
+    assert decided.code == "several-gpu-containers"
+
+
+def test_a_native_sidecar_that_asks_is_denied():
+    sidecar = container("side", limits=GPU, restartPolicy="Always")
+    decided = decide(pod(initContainers=[sidecar]))
+    assert decided.code == "several-gpu-containers"
+    assert decided.message.startswith('containers "train" and "side" both ask')
+
+
+def test_init_containers_that_ask_get_the_same_slices_limiter_and_a_cache_of_their_own():
+    decided = decide(pod(initContainers=[container("warm", limits=GPU), container("fetch")]))
+    index = decided.annotations["clearml-injector/gpu-index"]
+    memory = decided.annotations["clearml-injector/memory-mib"]
+    for name in ("train", "warm"):
+        assert decided.container(name)["resources"] == {
+            "limits": {f"nvidia.com/gpu-{index}": "4"},
+            "requests": {f"nvidia.com/gpu-{index}": "4"},
+        }
+        assert decided.env(name) == [
+            ("CUDA_DEVICE_MEMORY_SHARED_CACHE", f"/usr/local/vgpu-cache/{name}.cache"),
+            ("LIBCUDA_LOG_LEVEL", "1"),
+            ("CUDA_DEVICE_MEMORY_LIMIT_0", f"{memory}m"),
+            ("LD_PRELOAD", "/usr/local/vgpu/libvgpu.so"),
+        ]
+        assert decided.container(name)["volumeMounts"] == [
+            {"name": "gpu-limiter-library", "mountPath": "/usr/local/vgpu", "readOnly": True},
+            {"name": f"gpu-limiter-cache-{name}", "mountPath": "/usr/local/vgpu-cache"},
+        ]
+    assert decided.env("fetch") == [("NVIDIA_VISIBLE_DEVICES", "void")]
+    assert [each["name"] for each in decided.spec["initContainers"]] == ["gpu-limiter", "warm", "fetch"]
