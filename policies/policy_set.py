@@ -51,13 +51,11 @@ class PolicySet:
         """
         entry = self.entry_of(namespace, queue_name, queue_id)
         settled = self.settled[entry, self.policy_of(namespace, entry)]
-        queue = entry or queue_name
         if not settled.limits:
             return settled.effective
-        return replace(
-            settled.effective,
-            quotas=rules(settled.policy, settled.limits, namespace, sanitised(queue) if queue else None),
-        )
+        queue = entry or queue_name
+        quotas = rules(settled.policy, settled.limits, namespace, self._names_of(queue) if queue else ())
+        return replace(settled.effective, quotas=quotas) if quotas else settled.effective
 
     @property
     def resource_names(self) -> ResourceNames:
@@ -83,6 +81,12 @@ class PolicySet:
         """Name of the policy that pods of a namespace follow under a queue entry."""
         named = self.parts.queues[entry][0].policy if entry else None
         return named or self.by_namespace.get(namespace, DEFAULT)
+
+    def _names_of(self, queue: str) -> tuple[str, ...]:
+        """Every name by which pods of a queue can be labelled and are counted."""
+        entry = self.parts.queues.get(queue)
+        identity = entry[0].id if entry else None
+        return (sanitised(queue), identity) if identity else (sanitised(queue),)
 
     def _applies(self, entry: str, namespace: str) -> bool:
         namespaces = self.parts.queues[entry][0].namespaces

@@ -25,17 +25,21 @@ def limits(policy: Policy, queue: str | None = None, entry: QueueEntry | None = 
     return table
 
 
-def rules(policy: Policy, table: Limits, namespace: str, queue: str | None) -> tuple[QuotaRule, ...]:
-    """The quotas of one pod; `queue` as its label writes it."""
-    return tuple(_rules(policy, table, namespace, queue))
+def rules(
+    policy: Policy, table: Limits, namespace: str, queue_names: tuple[str, ...]
+) -> tuple[QuotaRule, ...]:
+    """The quotas of one pod: its namespace's, and its queue's under every name of the queue, label first."""
+    return tuple(_rules(policy, table, namespace, queue_names))
 
 
-def _rules(policy: Policy, table: Limits, namespace: str, queue: str | None) -> Iterator[QuotaRule]:
-    keys: list[tuple[Scope, str]] = [("namespace", namespace)]
-    if queue is not None:
-        keys.append(("queue", queue))
-    for scope, name in keys:
-        amounts = table.get((scope, name))
+def _rules(
+    policy: Policy, table: Limits, namespace: str, queue_names: tuple[str, ...]
+) -> Iterator[QuotaRule]:
+    named: list[tuple[Scope, str, QuotaAmounts | None]] = [
+        ("namespace", namespace, table.get(("namespace", namespace)))
+    ]
+    named += [("queue", name, table.get(("queue", queue_names[0]))) for name in queue_names]
+    for scope, name, amounts in named:
         if amounts and (amounts.slices or amounts.max_pods):
             quota = Quota(scope, name, amounts.slices, amounts.max_pods)
             yield QuotaRule(quota, policy.quotas.when_degraded)

@@ -128,6 +128,12 @@ def test_quotas_are_those_of_the_pods_namespace_and_queue():
     assert quotas("own") == (namespace, QuotaRule(Quota("queue", "own", slices=99, max_pods=2), "admit"))
 
 
+def test_a_queue_with_an_id_is_held_to_its_quota_under_name_and_id():
+    queues = "kind: Queues\nqueues: {My_Q: {id: 1f2e, quota: {slices: 4}}}\n"
+    rules = policy_set(q=queues).resolve("x", None, "1f2e").quotas
+    assert [rule.quota for rule in rules] == [Quota("queue", "my-q", 4), Quota("queue", "1f2e", 4)]
+
+
 def test_the_charts_max_pods_count_only_when_the_policy_says_so():
     policies = policy_set(a=QUOTAS.replace("queueMaxPods: true", "queueMaxPods: false"), q=QUOTA_QUEUES)
     assert policies.resolve("team-a", "big_q", None).quotas[1].quota == Quota("queue", "big-q", slices=8)
