@@ -9,6 +9,7 @@ import pytest
 
 from policies.problems import PolicyError
 from policies.watch import LivePolicies, Reload
+from tests.policies.kubelet import Mount
 
 POLICY = "kind: Policy\nname: default\nmemory: {{reserveMiB: {n}}}\nenv: {{A: '{n}'}}\n"
 OTHER = "kind: Policy\nname: other\nnamespaces: [n]\nmemory: {{reserveMiB: {n}}}\n"
@@ -16,32 +17,6 @@ OTHER = "kind: Policy\nname: other\nnamespaces: [n]\nmemory: {{reserveMiB: {n}}}
 
 PAUSE_S = 0.0005
 """Between two looks of a reader, so that it leaves the interpreter to the writer."""
-
-
-class Mount:
-    """A ConfigMap's mount point, written in the steps of the kubelet's atomic writer."""
-
-    def __init__(self, folder):
-        self.folder = folder
-        self.version = 0
-
-    def write(self, **files):
-        self.version += 1
-        fresh = self.folder / f"..v{self.version}"
-        fresh.mkdir()
-        for name, text in files.items():
-            (fresh / f"{name}.yaml").write_text(text)
-            link = self.folder / f"{name}.yaml"
-            if not link.is_symlink():
-                link.symlink_to(f"..data/{name}.yaml")
-        data = self.folder / "..data"
-        before = data.resolve() if data.exists() else None
-        (self.folder / "..data_tmp").symlink_to(fresh.name)
-        (self.folder / "..data_tmp").replace(data)
-        if before is not None:
-            for file in before.iterdir():
-                file.unlink()
-            before.rmdir()
 
 
 @pytest.fixture
