@@ -194,16 +194,22 @@ def _publish(seen: Observation, now: datetime, settings: RotationSettings) -> Ac
 
 
 def _trust(seen: Observation) -> tuple[Authority, ...]:
-    """The CAs that clients must trust: all of `-ca`, and those of the caBundle that are in use."""
-    own, bundle = seen.authorities, seen.bundle or ()
-    in_use = {*seen.served.values(), *((seen.tls.leaf.issuer_sha256,) if seen.tls.leaf else ())}
+    """The CAs that clients must trust: all of `-ca`, and those that are in use.
+
+    An endpoint serves only what was in the caBundle once (`injected-ca`), so that `ca.crt` may name
+    its CA too; the CA of a leaf that is merely stored may have been put there by a hand.
+    """
+    own, bundle, published = seen.authorities, seen.bundle or (), seen.tls.trusted
+    served = set(seen.served.values())
+    stored = seen.tls.leaf.issuer_sha256 if seen.tls.leaf else None
     # After the loss of `-tls` nothing is published: an unreachable endpoint may serve by any CA.
-    may_be_in_use = (seen.tls.trusted or bundle) if None in in_use else ()
+    unsure = (published or bundle) if None in served else ()
     return distinct(
         (
             *own.previous,
             *(ca for ca in (own.current, own.coming) if ca),
-            *(ca for ca in bundle if ca.sha256 in in_use or ca in may_be_in_use),
+            *(ca for ca in bundle if ca.sha256 == stored or ca in unsure),
+            *(ca for ca in (*bundle, *published) if ca.sha256 in served),
         )
     )
 

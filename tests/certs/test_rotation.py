@@ -186,6 +186,23 @@ def test_an_emptied_ca_bundle_is_written_again_and_nothing_else_changes(cluster)
     assert (cluster.bundle.value, cluster.tls.value) == (bundle, tls)
 
 
+def test_an_emptied_ca_bundle_comes_back_though_the_ca_secret_is_lost_too(cluster):
+    old = digests(cluster.bundle.value)
+    cluster.bundle.replace(b"", cluster.bundle.version)
+    cluster.authorities.replace(None, cluster.authorities.version)
+    assert cluster.walk() == INJECTION
+    assert digests(cluster.bundle.value) > old
+
+
+def test_a_foreign_pair_with_its_own_ca_never_gets_that_ca_into_the_ca_bundle(cluster):
+    bundle, foreign = cluster.bundle.value, make_authority(START)
+    leaf = make_leaf(foreign, NAMES, START)
+    edit(cluster.tls, tls_crt=leaf.certificate_pem, tls_key=leaf.key_pem, ca_crt=foreign.certificate_pem)
+    cluster.refresh_endpoints()
+    assert cluster.walk() == ["IssueLeaf", "StoreTrust"]
+    assert cluster.bundle.value == bundle
+
+
 def test_a_stranger_in_the_ca_bundle_is_taken_out(cluster):
     bundle = cluster.bundle.value
     cluster.bundle.replace(bundle + make_authority(START).certificate_pem, cluster.bundle.version)

@@ -21,6 +21,11 @@ KEYS = {
 }
 
 
+def no_ca_is_known_to_its_secret_alone(machine):
+    """While the caBundle is empty by hand, a lost Secret could take the only copy of a CA with it."""
+    return not machine.emptied_by_hand
+
+
 class Rotation(RuleBasedStateMachine):
     """Two leaders take single steps between everything else that happens to the cluster."""
 
@@ -51,8 +56,8 @@ class Rotation(RuleBasedStateMachine):
             assert leaf.not_after <= ca.not_valid_after_utc
 
     def known(self):
-        stored = self.cluster.authorities.value
-        pems = [self.cluster.bundle.value, *(stored.data.values() if stored else ())]
+        secrets = (self.cluster.tls.value, self.cluster.authorities.value)
+        pems = [self.cluster.bundle.value, *(pem for s in secrets if s for pem in s.data.values())]
         unique = {fingerprint(ca): ca for pem in pems for ca in _readable(pem)}
         return list(unique.values())
 
@@ -100,11 +105,13 @@ class Rotation(RuleBasedStateMachine):
     def the_clock_jumps(self, jump):
         self.cluster.now += jump
 
+    @precondition(no_ca_is_known_to_its_secret_alone)
     @rule(secret=SECRETS)
     def a_hand_deletes_a_secret(self, secret):
         stored = getattr(self.cluster, secret)
         stored.replace(None, stored.version)
 
+    @precondition(no_ca_is_known_to_its_secret_alone)
     @rule(secret=SECRETS, data=st.data())
     def a_hand_tears_a_value(self, secret, data):
         """Half written, or taken away."""
@@ -116,6 +123,7 @@ class Rotation(RuleBasedStateMachine):
             if stored.value is not None:
                 stored.replace(SecretContent(stored.value.data, {}), stored.version)
 
+    @precondition(no_ca_is_known_to_its_secret_alone)
     @rule(with_ca=st.booleans())
     def a_hand_puts_a_foreign_pair_into_the_tls_secret(self, with_ca):
         authority = make_authority(self.cluster.now)
@@ -123,6 +131,7 @@ class Rotation(RuleBasedStateMachine):
         pair = {"tls.crt": leaf.certificate_pem, "tls.key": leaf.key_pem}
         self.edit("tls", {**pair, "ca.crt": authority.certificate_pem} if with_ca else pair)
 
+    @precondition(no_ca_is_known_to_its_secret_alone)
     @rule()
     def a_hand_puts_a_foreign_ca_into_the_ca_secret(self):
         authority = make_authority(self.cluster.now)
@@ -138,7 +147,9 @@ class Rotation(RuleBasedStateMachine):
         """Else nothing but the caBundle knows the CA of what is served, and no product could help."""
         stored = self.cluster.authorities.value
         own = [ca for pem in (stored.data.values() if stored else ()) for ca in _readable(pem)]
-        return not self.rounds and all(issuers(leaf, own) for leaf in self.leaves())
+        tls = self.cluster.tls.value
+        stored_leaf = [pem for pem in [tls.data.get("tls.crt", b"") if tls else b""] if _readable(pem)]
+        return not self.rounds and all(issuers(leaf, own) for leaf in self.leaves() + stored_leaf)
 
     def edit(self, secret, changes):
         stored = getattr(self.cluster, secret)
