@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
+from cryptography import x509
+
 from certs import (
+    LOCAL_NAMES,
     CertificateError,
+    KeyPair,
     LiveTlsContext,
     MountedPair,
     MountRules,
     TlsFiles,
     self_signed,
+    validate_files,
     write_ca_file,
 )
 from service.log import get_logger
@@ -38,12 +42,14 @@ class SelfSignedSource:
     """A CA and a leaf for this machine, new at every start; only the CA's certificate is written."""
 
     ca_file: Path
+    metrics: WebhookMetrics
 
     def __post_init__(self) -> None:
         self.context = LiveTlsContext()
         made = self_signed(datetime.now(UTC))
         write_ca_file(self.ca_file, made.ca_pem)
         self.context.swap(made.pair)
+        self.metrics.certificate_expiry.set(_expiry(made.pair))
 
     def background(self) -> list[Coroutine[Any, Any, None]]:
         """Nothing to watch."""
@@ -65,6 +71,7 @@ class MountedSource:
         rules = MountRules(names)
         self._mounted = MountedPair(directory, rules, lambda: datetime.now(UTC), self._accept, self._reject)
         self._mounted.refresh()
+        metrics.certificate_expiry.set_function(self._expiry)
 
     def background(self) -> list[Coroutine[Any, Any, None]]:
         """Follow the directory."""
@@ -74,11 +81,21 @@ class MountedSource:
         """Why no certificate is served, if none is."""
         return None if self.context.serving else self._last_error
 
+    def _expiry(self) -> float:
+        leaf = self._mounted.leaf
+        return leaf.not_after.timestamp() if leaf is not None else 0.0
+
     def _accept(self, files: TlsFiles) -> None:
         self.context.swap(files.pair)
+        self._metrics.certificate_expiry.set(_expiry(files.pair))
         self._log.info("certificate is served", source=files.source)
 
     def _reject(self, error: CertificateError) -> None:
         self._last_error = str(error)
         self._metrics.swap_errors.inc()
         self._log.warning("certificate is not served", error=str(error))
+
+
+def _expiry(pair: KeyPair) -> float:
+    """When the leaf of a pair ends, in Unix seconds."""
+    return x509.load_pem_x509_certificate(pair.certificate_pem).not_valid_after_utc.timestamp()

@@ -81,7 +81,7 @@ class WebhookProcess:
     def _source(self) -> Source:
         options = self._options
         if options.ca_file is not None:
-            return SelfSignedSource(options.ca_file)
+            return SelfSignedSource(options.ca_file, self._metrics)
         if options.tls_directory is None:
             raise ValueError("a webhook needs a certificate: self-signed, or a directory that holds one")
         return MountedSource(options.tls_directory, options.tls_names, self._metrics)
