@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from cli.controller import controller
 from cli.demo import demo
 from cli.explain import explain
 from cli.gpu_operator import gpu_operator_values
@@ -21,6 +22,7 @@ app = typer.Typer(
 )
 app.command()(demo)
 app.command()(webhook)
+app.command()(controller)
 app.command()(explain)
 app.command("gpu-operator-values")(gpu_operator_values)
 app.add_typer(policy_app, name="policy")

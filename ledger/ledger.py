@@ -18,7 +18,7 @@ from ledger.reservations import LIFETIME_SECONDS, Reservation, Reservations
 from ledger.scoring import choose_indices
 from ledger.selection import Selector
 from ledger.usage import Usage
-from ledger.view import LedgerView, NodeView, node_view, waiting_view
+from ledger.view import LedgerView, NodeView, Waiting, node_view, waiting_view
 
 RESERVATIONS_PER_NAMESPACE = 256
 
@@ -124,16 +124,25 @@ class Ledger:
     def view(self) -> LedgerView:
         """All nodes with GPUs, and who waits."""
         nodes = (node_view(account) for _, account in sorted(self._fleet.accounts.items()))
-        claims = sorted(self._backlog.claims.items())
-        return LedgerView(
-            tuple(node for node in nodes if node is not None),
-            tuple(waiting_view(claim) for _, claim in claims),
-        )
+        return LedgerView(tuple(node for node in nodes if node is not None), self.waiting())
+
+    def waiting(self) -> tuple[Waiting, ...]:
+        """Who waits: slices that carry an index and have no node."""
+        return tuple(waiting_view(claim) for _, claim in sorted(self._backlog.claims.items()))
 
     def node(self, name: str) -> NodeView | None:
         """One node with GPUs; None if there is none of that name."""
         account = self._fleet.accounts.get(name)
         return node_view(account) if account is not None else None
+
+    def room(self, name: str) -> tuple[int, int] | None:
+        """Milli-CPU and bytes of memory that a node has left; None if there is none of that name."""
+        account = self._fleet.accounts.get(name)
+        return (account.cpu_free, account.memory_free) if account is not None else None
+
+    def is_reserved(self, reservation: str) -> bool:
+        """Whether something is reserved under a name: its pod has not shown up, its time is not over."""
+        return self._reservations.get(reservation) is not None
 
     def _placement(self, ask: Ask) -> Placement | Misfit:
         selection = self._selector.select(ask)

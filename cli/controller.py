@@ -1,0 +1,109 @@
+"""fraction-injector controller: the companion that keeps the ledger and places."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli.options import fail
+from service.log import configure_logging
+from service.serving import run
+
+LOOPBACK = "127.0.0.1"
+
+
+def controller(  # noqa: PLR0913 each is an option of the command
+    *,
+    tls_dir: Annotated[
+        Path,
+        typer.Option(
+            metavar="DIR",
+            help="tls.crt, tls.key and ca.crt of the API, read again when they change. Clients need a "
+            "certificate of the same CA.",
+        ),
+    ],
+    tls_name: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", show_default="localhost", help="Name that the certificate must be good for."
+        ),
+    ] = None,
+    kubeconfig: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", show_default="the pod's service account", help="How to reach the API server."
+        ),
+    ] = None,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = LOOPBACK,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="mTLS port of the API; 0 takes a free one.")
+    ] = 9443,
+    health_port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Plain port for /livez, /readyz and /metrics.")
+    ] = 9080,
+    page: Annotated[
+        bool,
+        typer.Option("--page", help="Show the ledger at / of the plain port. It shows all tenants."),
+    ] = False,
+    advertise: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            show_default="https://HOST:PORT",
+            help="Where standbys send clients while this replica leads, such as https://10.0.0.7:9443.",
+        ),
+    ] = None,
+    namespace: Annotated[str, typer.Option(help="Namespace of the Lease.")] = "gpu-fraction-injector",
+    lease: Annotated[str, typer.Option(help="Name of the Lease.")] = "fraction-injector-controller",
+    lease_duration: Annotated[
+        float, typer.Option(min=0.5, help="Seconds without a renewal until another replica takes over.")
+    ] = 15,
+    renew_deadline: Annotated[
+        float,
+        typer.Option(min=0.3, help="Seconds without a renewal until a leader stops placing and writing."),
+    ] = 10,
+    lease_retry: Annotated[float, typer.Option(min=0.1, help="Seconds between looks at the Lease.")] = 2,
+    watch_silence: Annotated[
+        float, typer.Option(min=1, help="Seconds of silence after which a watch is begun anew.")
+    ] = 100,
+    stop_delay: Annotated[
+        float, typer.Option(min=0, help="Seconds to serve on after SIGTERM, unready, before draining.")
+    ] = 10,
+) -> None:
+    """Keep the ledger of GPU slices, place pods for the webhook, and publish it as GpuLedgers.
+
+    Run two replicas: one leads, the other stands by. Stops on SIGTERM or Ctrl-C.
+    """
+    # Here and not above: the other subcommands must start without the Kubernetes client.
+    from controller.api_server import NoApiServerError  # noqa: PLC0415
+    from controller.leadership import LeaseTiming  # noqa: PLC0415
+    from controller.process import ControllerOptions, run_controller  # noqa: PLC0415
+    from controller.watching import Timing  # noqa: PLC0415
+
+    if not lease_retry < renew_deadline < lease_duration:
+        fail(
+            f"--lease-retry {lease_retry}, --renew-deadline {renew_deadline} and --lease-duration "
+            f"{lease_duration} must grow in this order: a leader stops before another may begin"
+        )
+    configure_logging()
+    options = ControllerOptions(
+        kubeconfig=kubeconfig,
+        host=host,
+        port=port,
+        health_port=health_port,
+        tls_directory=tls_dir,
+        tls_names=tuple(tls_name or ["localhost"]),
+        advertise=advertise,
+        namespace=namespace,
+        lease=lease,
+        page=page,
+        stop_delay_seconds=stop_delay,
+        lease_timing=LeaseTiming(lease_duration, renew_deadline, lease_retry),
+        watch_timing=Timing(silence_seconds=watch_silence),
+    )
+    try:
+        run(run_controller(options))
+    except (NoApiServerError, OSError) as error:
+        fail(str(error))

@@ -1,0 +1,145 @@
+"""The controller's HTTP API, over mTLS: placements by the leader, the ledger and its stream by any replica.
+
+| situation | status |
+|---|---|
+| this replica does not lead | 409 with the leader's address, for placements |
+| nodes and pods are not listed yet | 503 |
+| a body that is no batch | 400 |
+| a body over 4 MiB | 413 |
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Iterator
+
+import msgspec
+from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi.responses import StreamingResponse
+
+from controller.leadership import Leadership
+from controller.metrics import ControllerMetrics
+from controller.state import Changes, State
+from ledger.ask import Ask
+from ledger.wire import MOST_ASKS, Answered, Answers, Batch, LedgerReply, NotLeading, StreamEvent
+
+LARGEST_BODY = 4 * 1024 * 1024
+"""Bytes."""
+BEAT_SECONDS = 1.0
+"""A stream is never silent for longer, so that its reader knows a dead one."""
+GATHER_SECONDS = 0.05
+"""Changes within so short a time go out together."""
+_BEAT = b": beat\n\n"
+
+_batch = msgspec.json.Decoder(Batch)
+_encode = msgspec.json.Encoder().encode
+
+
+class ControllerApi:
+    """Answers for one replica."""
+
+    def __init__(self, state: State, leadership: Leadership, metrics: ControllerMetrics) -> None:
+        self._state = state
+        self._leadership = leadership
+        self._metrics = metrics
+        self._stopping = False
+
+    def stop_streams(self) -> None:
+        """End all streams, so that the server can drain."""
+        self._stopping = True
+
+    def app(self) -> FastAPI:
+        """Make the app of the TLS port."""
+        router = APIRouter(prefix="/v1")
+        router.add_api_route("/placements", self._placements, methods=["POST"], response_class=Response)
+        router.add_api_route("/ledger", self._ledger, response_class=Response)
+        router.add_api_route("/ledger/stream", self._stream, response_class=Response)
+        app = FastAPI(title="GPU Fraction Injector: controller", docs_url=None, redoc_url=None)
+        app.include_router(router)
+        return app
+
+    async def _placements(self, request: Request) -> Response:
+        """Decide a batch of asks, one after the other, without letting anything in between."""
+        if int(request.headers.get("content-length", "0")[:20]) > LARGEST_BODY:
+            return _text(413, f"the body is over {LARGEST_BODY} bytes")
+        try:
+            batch = _batch.decode(await request.body())
+        except msgspec.MsgspecError as error:
+            return _text(400, f"no batch of asks: {error}")
+        if len(batch.asks) > MOST_ASKS:
+            return _text(400, f"{len(batch.asks)} asks are over {MOST_ASKS}: send less at once")
+        if not self._leadership.leads:
+            return _json(NotLeading(self._leadership.leader), status=409)
+        if self._state.missing:
+            return _text(503, self._state.missing)
+        return _json(Answers(self._decide(batch)))
+
+    def _decide(self, batch: Batch) -> list[Answered]:
+        start = time.perf_counter()
+        for reservation in batch.releases:
+            self._state.release(reservation)
+        answers = [self._answer(ask) for ask in batch.asks]
+        self._metrics.batch_seconds.observe(time.perf_counter() - start)
+        return answers
+
+    def _answer(self, ask: Ask) -> Answered:
+        answer = self._state.place(ask)
+        self._metrics.answered(answer)
+        return Answered.of(answer)
+
+    async def _ledger(self) -> Response:
+        """All nodes with GPUs, and who waits."""
+        if self._state.missing:
+            return _text(503, self._state.missing)
+        view = self._state.ledger.view()
+        return _json(LedgerReply(view, self._leadership.leader, self._leadership.transition))
+
+    async def _stream(self) -> Response:
+        """Server-sent events: everything, then what changes."""
+        if self._state.missing:
+            return _text(503, self._state.missing)
+        return StreamingResponse(self._events(), media_type="text/event-stream")
+
+    async def _events(self) -> AsyncIterator[bytes]:
+        changes = self._state.subscribe()
+        try:
+            yield self._backlog(changes)
+            for part in self._nodes(changes):
+                yield part
+            yield _event(StreamEvent(synced=True))
+            while not self._stopping:
+                beat = time.monotonic() + BEAT_SECONDS
+                while (left := beat - time.monotonic()) > 0 and not self._stopping:
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(changes.wait(), left)
+                        await asyncio.sleep(GATHER_SECONDS)
+                    yield b"".join(self._nodes(changes))
+                # Who waits goes out with the beat only: it is a whole list each time.
+                yield self._backlog(changes) or _BEAT
+        finally:
+            self._state.unsubscribe(changes)
+
+    def _nodes(self, changes: Changes) -> Iterator[bytes]:
+        for name in changes.take():
+            state = self._state.node_state(name)
+            yield _event(StreamEvent(gone=name) if state is None else StreamEvent(node=state))
+
+    def _backlog(self, changes: Changes) -> bytes:
+        if not changes.backlog:
+            return b""
+        changes.backlog = False
+        return _event(StreamEvent(backlog=self._state.ledger.waiting()))
+
+
+def _event(event: StreamEvent) -> bytes:
+    return b"data: " + _encode(event) + b"\n\n"
+
+
+def _json(content: object, status: int = 200) -> Response:
+    return Response(_encode(content), status, media_type="application/json")
+
+
+def _text(status: int, text: str) -> Response:
+    return Response(text + "\n", status, media_type="text/plain")

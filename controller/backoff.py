@@ -1,0 +1,25 @@
+"""How long to wait before the next attempt: longer each time, and never two replicas in step."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Backoff:
+    """Doubling waits with full jitter over their upper half."""
+
+    first_seconds: float = 0.25
+    most_seconds: float = 30.0
+    random: random.Random = field(default_factory=random.Random)
+    _next: float = 0.0
+
+    def reset(self) -> None:
+        """Begin anew: the last attempt succeeded."""
+        self._next = 0.0
+
+    def next(self, at_least: float | None = None) -> float:
+        """Seconds to wait now; `at_least` where a server asked for it."""
+        self._next = min(self.most_seconds, max(self.first_seconds, 2 * self._next))
+        return max(at_least or 0.0, self._next * self.random.uniform(0.5, 1.0))

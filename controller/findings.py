@@ -1,0 +1,88 @@
+"""What is worth telling about a pod, on the pod: that it waits, that it went elsewhere, that it drifted.
+
+Deterministic and free of side effects. Drift is reported, never punished.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from controller.pods_and_nodes import LABEL, InjectedPod, SeenPod
+from controller.state import State
+from ledger.facts import PodFact
+from ledger.memory_values import MEMORY_LABEL
+from ledger.resource_names import ResourceNames
+
+Reason = Literal["WaitingForSlices", "PlacedElsewhere", "FractionDrift"]
+MOST_NODES_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing to tell, once in a pod's life."""
+
+    namespace: str
+    pod: str
+    uid: str
+    reason: Reason
+    message: str = ""
+    """Empty where it is made at the time of telling: what is free changes."""
+
+
+def findings(before: SeenPod | None, after: SeenPod) -> Iterator[Finding]:
+    """Give what a change of a pod shows; `before` is None for one that was not known."""
+    fact, injected = after.fact, after.injected
+    if injected is None or fact.is_over:
+        return
+    if fact.node is None and injected.unschedulable and fact.slices:
+        yield _finding(after, injected, "WaitingForSlices", "")
+    preferred = injected.preferred_node
+    was_free = before is not None and before.fact.node is None
+    if was_free and fact.node and preferred and fact.node != preferred:
+        message = f"bound to {fact.node}; the fraction ledger had preferred {preferred}"
+        yield _finding(after, injected, "PlacedElsewhere", message)
+    if why := drift(fact, injected):
+        yield _finding(after, injected, "FractionDrift", why)
+
+
+def drift(fact: PodFact, injected: InjectedPod) -> str | None:
+    """Say where a labelled pod and its injection differ; None where they agree."""
+    if injected.injected is None:
+        return f"{LABEL} {injected.fraction} has no effect: the pod was never injected"
+    if injected.slices is not None and injected.slices != str(fact.slices):
+        return f"the annotation says {injected.slices} slices, the pod's limits say {fact.slices}"
+    indices = ",".join(str(index) for index, _ in fact.gpus)
+    if injected.gpu_index is not None and injected.gpu_index != indices:
+        return f"the annotation says GPU {injected.gpu_index}, the pod's limits say {indices or 'none'}"
+    return None
+
+
+def waiting_message(fact: PodFact, state: State, names: ResourceNames) -> str:
+    """Say what a waiting pod needs, and what is free where it could go."""
+    needs = [f"{slices} of {names.per_gpu_prefix}{index}" for index, slices in fact.gpus]
+    if fact.pooled:
+        needs.append(f"{fact.pooled} of {names.pooled[0]}")
+    free = sorted(_free_there(fact, state), key=lambda found: (-found[0], found[1]))
+    named = ", ".join(f"{name} {slices}" for slices, name in free[:MOST_NODES_NAMED])
+    more = f" and {len(free) - MOST_NODES_NAMED} more nodes" if len(free) > MOST_NODES_NAMED else ""
+    where = f"free there: {named}{more}" if free else "no node has such GPUs now"
+    memory = f" of {' or '.join(fact.memory_values)} MiB" if fact.memory_values else ""
+    return f"needs slices {' and '.join(needs)}{memory}; {where}"
+
+
+def _free_there(fact: PodFact, state: State) -> Iterator[tuple[int, str]]:
+    """Free slices of the wanted GPUs, of the tightest where there are several, by node."""
+    indices: set[int | None] = {index for index, _ in fact.gpus} or {None}
+    for name, node in state.nodes.items():
+        if fact.memory_values and node.fact.labels.get(MEMORY_LABEL) not in fact.memory_values:
+            continue
+        view = state.ledger.node(name)
+        free = [gpu.free for gpu in view.gpus if gpu.index in indices] if view is not None else []
+        if len(free) == len(indices):
+            yield max(0, min(free)), name
+
+
+def _finding(pod: SeenPod, injected: InjectedPod, reason: Reason, message: str) -> Finding:
+    return Finding(pod.fact.namespace, pod.fact.name, injected.uid, reason, message)

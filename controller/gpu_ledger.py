@@ -1,0 +1,159 @@
+"""The custom resource GpuLedger: what of a node's ledger is published, and how it is read back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from ledger.view import GpuView, NodeView, Share
+
+GROUP = "clearml-injector.io"
+API_VERSION = f"{GROUP}/v1alpha1"
+COLLECTION = f"/apis/{API_VERSION}/gpuledgers"
+NEVER = "1970-01-01T00:00:00Z"
+
+
+class Condition(msgspec.Struct, frozen=True, rename="camel"):
+    """One condition, as Kubernetes writes them."""
+
+    type: str
+    status: str
+    reason: str
+    message: str
+    last_transition_time: str = NEVER
+
+
+class GpuStatus(msgspec.Struct, frozen=True, rename="camel"):
+    """One GPU, or the pool of a node whose GPUs share one resource name."""
+
+    capacity: int
+    used: int
+    free: int
+    over: int
+    index: int | None = None
+    cordoned: bool = False
+    shares: tuple[Share, ...] = ()
+
+
+class Status(msgspec.Struct, frozen=True, rename="camel"):
+    """Totals are fields of their own: a printer column cannot sum up a list."""
+
+    lease_transition: int
+    gpu_count: int = 0
+    slices_per_gpu: int = 0
+    used: int = 0
+    free: int = 0
+    largest_free: int = 0
+    over: int = 0
+    gpu_memory_mib: int | None = msgspec.field(default=None, name="gpuMemoryMiB")
+    product: str | None = None
+    conditions: tuple[Condition, ...] = ()
+    gpus: tuple[GpuStatus, ...] = ()
+
+
+class Owner(msgspec.Struct, frozen=True):
+    """The one field of an owner reference that is looked at."""
+
+    uid: str
+
+
+class Metadata(msgspec.Struct, frozen=True, rename="camel"):
+    """Of a GpuLedger as stored."""
+
+    name: str
+    owner_references: tuple[Owner, ...] = ()
+
+
+class GpuLedger(msgspec.Struct, frozen=True):
+    """One GpuLedger as stored."""
+
+    metadata: Metadata
+    status: Status | None = None
+
+
+class _ListMetadata(msgspec.Struct, frozen=True):
+    continue_: str | None = msgspec.field(default=None, name="continue")
+
+
+class GpuLedgers(msgspec.Struct, frozen=True):
+    """One page of a list of them."""
+
+    items: tuple[GpuLedger, ...]
+    metadata: _ListMetadata
+
+
+def status_of(view: NodeView, transition: int, now: str, before: Status | None) -> Status:
+    """Sum up a node; `now` is RFC 3339, for conditions that differ from those of `before`."""
+    gpus = tuple(
+        GpuStatus(gpu.capacity, gpu.used, gpu.free, gpu.over, gpu.index, gpu.cordoned, gpu.shares)
+        for gpu in view.gpus
+    )
+    pooled = sum(gpu.capacity for gpu in view.gpus if gpu.index is None)
+    usable_free = [max(0, gpu.free) for gpu in view.gpus if not gpu.cordoned]
+    return Status(
+        lease_transition=transition,
+        gpu_count=sum(gpu.index is not None for gpu in view.gpus) + pooled // max(1, view.slices_per_gpu),
+        slices_per_gpu=view.slices_per_gpu,
+        used=sum(gpu.used for gpu in view.gpus),
+        free=sum(usable_free),
+        largest_free=min(view.slices_per_gpu, max(usable_free, default=0)),
+        over=sum(gpu.over for gpu in view.gpus),
+        gpu_memory_mib=view.gpu_mib,
+        product=view.product,
+        conditions=_conditions(view, now, before),
+        gpus=gpus,
+    )
+
+
+def view_of(ledger: GpuLedger) -> NodeView | None:
+    """Read a node back; None while nothing was published yet."""
+    status = ledger.status
+    if status is None:
+        return None
+    usable = any(c.type == "Usable" and c.status == "True" for c in status.conditions)
+    gpus = tuple(GpuView(gpu.index, gpu.capacity, gpu.shares, gpu.cordoned) for gpu in status.gpus)
+    return NodeView(
+        ledger.metadata.name, usable, status.slices_per_gpu, status.gpu_memory_mib, status.product, gpus
+    )
+
+
+def manifest(name: str, node_uid: str) -> dict[str, Any]:
+    """The object without its status: owned by the Node, so that it goes with it."""
+    owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": node_uid}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "GpuLedger",
+        "metadata": {"name": name, "ownerReferences": [owner]},
+    }
+
+
+def status_manifest(name: str, status: Status) -> dict[str, Any]:
+    """The object with its status alone, for the status subresource."""
+    content = _without_none(msgspec.to_builtins(status))
+    content["gpus"] = [_without_none(gpu) for gpu in content["gpus"]]
+    return {"apiVersion": API_VERSION, "kind": "GpuLedger", "metadata": {"name": name}, "status": content}
+
+
+def _conditions(view: NodeView, now: str, before: Status | None) -> tuple[Condition, ...]:
+    over = sum(gpu.over for gpu in view.gpus)
+    found = (
+        Condition("Usable", "True", "Ready", "the node takes pods")
+        if view.usable
+        else Condition("Usable", "False", "NotReady", "the node is not ready, cordoned or going away"),
+        Condition("OverCommitted", "True", "CapacityLost", f"pods hold {over} slices more than there are")
+        if over
+        else Condition("OverCommitted", "False", "WithinCapacity", "pods hold no more than there is"),
+    )
+    former = {condition.type: condition for condition in (before.conditions if before else ())}
+    return tuple(_dated(condition, former.get(condition.type), now) for condition in found)
+
+
+def _dated(condition: Condition, former: Condition | None, now: str) -> Condition:
+    since = former.last_transition_time if former and former.status == condition.status else now
+    return msgspec.structs.replace(condition, last_transition_time=since)
+
+
+def _without_none(fields: dict[str, Any]) -> dict[str, Any]:
+    """Leave out what is unknown: the schema has numbers and texts only."""
+    return {key: value for key, value in fields.items() if value is not None}

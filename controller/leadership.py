@@ -1,0 +1,261 @@
+"""Leader election by a Lease: who may place and write, until when, and in which term.
+
+Terms are the Lease's `leaseTransitions`. A leader trusts its own clock only: it stops at its renew deadline,
+counted from before the last renewal was sent, long before others may take over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+
+from controller.api_server import TRANSPORT_ERRORS, ApiError, ApiServer
+from service.log import get_logger
+
+ADDRESS = "clearml-injector.io/address"
+"""Annotation of the Lease: the leader's API, for standbys to pass on."""
+MERGE_PATCH = "application/merge-patch+json"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """This replica, as it stands for election."""
+
+    namespace: str
+    """Of the Lease."""
+    lease: str
+    """Name of the Lease."""
+    identity: str
+    """Different for every process that ever runs."""
+    address: str
+    """`https://host:port` of this replica's API."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseTiming:
+    """Seconds; the defaults are those of Kubernetes' own components."""
+
+    duration: float = 15.0
+    """Without a renewal for so long, others take over."""
+    renew_deadline: float = 10.0
+    """Without a renewal for so long, the leader stops."""
+    retry: float = 2.0
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+    annotations: dict[str, str] = {}
+
+
+class _Spec(msgspec.Struct, rename="camel"):
+    holder_identity: str | None = None
+    renew_time: str | None = None
+    lease_transitions: int | None = None
+
+
+class _Lease(msgspec.Struct):
+    metadata: _Metadata
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+
+
+class Leadership:
+    """Holds the Lease, or waits for its turn."""
+
+    def __init__(
+        self,
+        api: ApiServer,
+        candidate: Candidate,
+        timing: LeaseTiming,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._api = api
+        self._candidate = candidate
+        self._timing = timing
+        self._clock = clock
+        self._until = 0.0
+        self._lease: _Lease | None = None
+        self._seen_at = 0.0
+        self._least_transition = 0
+        self._log = get_logger("leadership")
+        self.gained = asyncio.Event()
+        """Set while this replica leads."""
+        self.transition = 0
+        """The term: of this replica while it leads, else the last one seen."""
+
+    @property
+    def leads(self) -> bool:
+        """Whether this replica may place and write at this moment."""
+        return self._clock() < self._until
+
+    @property
+    def leader(self) -> str | None:
+        """Address of the leader's API, as far as this replica knows."""
+        if self.leads:
+            return self._candidate.address
+        if self._lease is None or not self._lease.spec.holder_identity:
+            return None
+        return self._lease.metadata.annotations.get(ADDRESS)
+
+    async def run(self) -> None:
+        """Stand for election until cancelled."""
+        while True:
+            led = self.leads
+            await self._attempt()
+            if led and not self.leads:
+                # Not before its time is over, however often a renewal fails until then.
+                self._log.warning("no longer leading", transition=self.transition)
+            if not self.leads:
+                self.gained.clear()
+            await asyncio.sleep(self._pause())
+
+    async def until_over(self) -> None:
+        """Wait until this replica no longer leads."""
+        while self.leads:  # noqa: ASYNC110 what ends it is the clock
+            await asyncio.sleep(max(0.01, self._until - self._clock()))
+
+    async def raise_transition(self, least: int) -> None:
+        """Go on in a term no lower than `least`: the Lease may have been deleted and begun anew.
+
+        Raises:
+            ApiError, OSError, TimeoutError, aiohttp.ClientError: the Lease could not be written.
+        """
+        self._least_transition = least
+        if self.leads and self.transition < least:
+            await self._renew()
+
+    async def release(self) -> None:
+        """Give the Lease up, so that another need not wait for its end."""
+        if not self.leads or self._lease is None:
+            return
+        self._until = 0.0
+        self.gained.clear()
+        try:
+            await self._write({"holderIdentity": "", "renewTime": _now()}, {ADDRESS: None})
+        except (ApiError, *TRANSPORT_ERRORS) as error:
+            self._log.warning("the lease is not given up", error=str(error))
+
+    def _pause(self) -> float:
+        seconds = self._timing.retry * random.uniform(0.8, 1.2)  # noqa: S311 only spreads load
+        return min(seconds, max(0.01, self._until - self._clock())) if self.leads else seconds
+
+    async def _attempt(self) -> None:
+        try:
+            if self.leads:
+                await self._renew()
+            else:
+                await self._look()
+        except (ApiError, msgspec.MsgspecError, *TRANSPORT_ERRORS) as error:
+            self._log.warning("lease", leads=self.leads, error=f"{type(error).__name__}: {error}")
+
+    async def _look(self) -> None:
+        lease = await self._read()
+        if lease is None:
+            await self._create()
+            return
+        if self._lease is None or lease.metadata.resource_version != self._lease.metadata.resource_version:
+            self._lease, self._seen_at = lease, self._clock()
+            self.transition = lease.spec.lease_transitions or 0
+        over = self._clock() >= self._seen_at + self._timing.duration
+        if over or not lease.spec.holder_identity:
+            await self._take_over(lease)
+
+    async def _read(self) -> _Lease | None:
+        try:
+            return _decode(await self._api.request("GET", self._path, seconds=self._seconds))
+        except ApiError as error:
+            if error.status == HTTPStatus.NOT_FOUND:
+                return None
+            raise
+
+    async def _create(self) -> None:
+        metadata = {"name": self._candidate.lease, "annotations": {ADDRESS: self._candidate.address}}
+        spec = {**self._claim(), "leaseTransitions": self._least_transition, "acquireTime": _now()}
+        body = {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": metadata,
+            "spec": spec,
+        }
+        start, collection = self._clock(), self._path.rpartition("/")[0]
+        data = await self._api.request("POST", collection, body=body, seconds=self._seconds)
+        self._lead(_decode(data), start)
+
+    async def _take_over(self, lease: _Lease) -> None:
+        transition = max((lease.spec.lease_transitions or 0) + 1, self._least_transition)
+        spec = {**self._claim(), "leaseTransitions": transition, "acquireTime": _now()}
+        await self._write(spec, {ADDRESS: self._candidate.address})
+
+    async def _renew(self) -> None:
+        transition = max(self.transition, self._least_transition)
+        spec = {**self._claim(), "leaseTransitions": transition}
+        try:
+            await self._write(spec, {})
+        except ApiError as error:
+            if error.status not in {HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND}:
+                raise
+            # Someone wrote it: another leader, a person, or our own last renewal whose answer got lost.
+            self._lease = await self._read()
+            if self._lease is None or self._lease.spec.holder_identity != self._candidate.identity:
+                self._until = 0.0
+                raise
+            await self._write(spec, {})
+
+    async def _write(self, spec: dict[str, Any], annotations: dict[str, str | None]) -> None:
+        if self._lease is None:
+            raise AssertionError("only a Lease that was read is written")
+        metadata = {
+            "resourceVersion": self._lease.metadata.resource_version,
+            "annotations": annotations,
+        }
+        start = self._clock()
+        data = await self._api.request(
+            "PATCH",
+            self._path,
+            body={"metadata": metadata, "spec": spec},
+            content_type=MERGE_PATCH,
+            seconds=self._seconds,
+        )
+        self._lead(_decode(data), start)
+
+    def _lead(self, lease: _Lease, start: float) -> None:
+        self._lease, self._seen_at = lease, self._clock()
+        self.transition = lease.spec.lease_transitions or 0
+        if lease.spec.holder_identity != self._candidate.identity:
+            return
+        self._until = start + self._timing.renew_deadline
+        if not self.gained.is_set():
+            self._log.info("leading", transition=self.transition)
+            self.gained.set()
+
+    def _claim(self) -> dict[str, Any]:
+        return {
+            "holderIdentity": self._candidate.identity,
+            "leaseDurationSeconds": max(1, round(self._timing.duration)),
+            "renewTime": _now(),
+        }
+
+    @property
+    def _seconds(self) -> float:
+        """A request's limit: a leader must know by its deadline, and a standby may ask again soon."""
+        return max(0.1, min(self._until - self._clock() if self.leads else 5.0, 5.0))
+
+    @property
+    def _path(self) -> str:
+        namespace, name = self._candidate.namespace, self._candidate.lease
+        return f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}"
+
+
+def _decode(data: bytes) -> _Lease:
+    return msgspec.json.decode(data, type=_Lease)
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

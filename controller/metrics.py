@@ -1,0 +1,96 @@
+"""What the controller counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from controller.state import State
+from ledger.ask import Answer, Misfit, OverQuota, Placement
+
+BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
+_RESULTS = {Placement: "placed", Misfit: "misfit", OverQuota: "over-quota"}
+
+
+class ControllerMetrics:
+    """The controller's metrics, every series at zero from the start."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        placements = Counter(
+            "fraction_injector_placements", "Asks answered, by result.", ["result"], registry=registry
+        )
+        self._placements = {kind: placements.labels(result) for kind, result in _RESULTS.items()}
+        self.batch_seconds = Histogram(
+            "fraction_injector_placement_batch_seconds",
+            "Seconds to decide one batch of asks.",
+            buckets=BUCKETS,
+            registry=registry,
+        )
+        self._lists = Counter(
+            "fraction_injector_lists", "Whole lists taken in, by resource.", ["resource"], registry=registry
+        )
+        self._troubles = Counter(
+            "fraction_injector_watch_errors",
+            "Lists and watches that broke, by resource and kind of trouble.",
+            ["resource", "kind"],
+            registry=registry,
+        )
+        for resource in ("nodes", "pods"):
+            self._lists.labels(resource)
+            for kind in ("list", "watch", "stale"):
+                self._troubles.labels(resource, kind)
+        self.leading = Gauge(
+            "fraction_injector_leading", "1 while this replica leads, else 0.", registry=registry
+        )
+        self.published = Counter(
+            "fraction_injector_gpuledger_writes", "GpuLedgers written.", registry=registry
+        )
+        self.publish_errors = Counter(
+            "fraction_injector_gpuledger_write_errors",
+            "GpuLedgers that could not be written.",
+            registry=registry,
+        )
+        self.events = Counter(
+            "fraction_injector_pod_events", "Events made on pods, by reason.", ["reason"], registry=registry
+        )
+
+    def answered(self, answer: Answer) -> None:
+        """Count one answer."""
+        self._placements[type(answer)].inc()
+
+    def listed(self, resource: str) -> None:
+        """Count a list."""
+        self._lists.labels(resource).inc()
+
+    def failed(self, resource: str, reason: str) -> None:
+        """Count a trouble."""
+        self._troubles.labels(resource, reason).inc()
+
+
+class LedgerCollector(Collector):
+    """The ledger's totals, summed up when someone asks for metrics."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def collect(self) -> Iterator[Metric]:
+        """Make the gauges."""
+        view = self._state.ledger.view()
+        gpus = [gpu for node in view.nodes for gpu in node.gpus]
+        yield _gauge(
+            "gpus", "GPUs with a resource name of their own.", sum(g.index is not None for g in gpus)
+        )
+        yield _gauge("slices_capacity", "Slices that can be allocated.", sum(g.capacity for g in gpus))
+        yield _gauge("slices_used", "Slices in someone's hands.", sum(g.used for g in gpus))
+        yield _gauge("slices_free", "Slices for new pods.", sum(max(0, g.free) for g in gpus))
+        yield _gauge("slices_over", "Slices held beyond capacity.", sum(g.over for g in gpus))
+        yield _gauge("waiting_slices", "Slices of pods without a node.", sum(w.slices for w in view.backlog))
+        yield _gauge("reservations", "Placements promised to pods yet unseen.", self._state.reservations)
+        yield _gauge("synced", "1 once nodes and pods are listed.", self._state.synced.is_set())
+
+
+def _gauge(name: str, documentation: str, value: float) -> Metric:
+    return GaugeMetricFamily(f"fraction_injector_{name}", documentation, value)

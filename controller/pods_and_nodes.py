@@ -1,0 +1,220 @@
+"""The two resources that the ledger follows: their facts, and what more the controller needs of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import msgspec
+
+from controller.watching import ListMetadata, Resource
+from ledger.decoding import (
+    PLACED_WEIGHT,
+    Page,
+    node_from_json,
+    nodes_from_json,
+    pod_from_json,
+    pods_from_json,
+)
+from ledger.facts import NodeFact, PodFact
+from ledger.resource_names import ResourceNames
+from service.log import get_logger
+
+LABEL = "clearml-injector/fraction"
+PREFIX = "clearml-injector/"
+
+
+class InjectedPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What a labelled pod says of itself: for Events on it, never for the accounts."""
+
+    uid: str
+    fraction: str
+    injected: str | None = None
+    """The marker; None where the webhook never saw the pod."""
+    slices: str | None = None
+    gpu_index: str | None = None
+    preferred_node: str | None = None
+    unschedulable: bool = False
+    """The scheduler has looked for a node and found none."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenPod:
+    """One pod."""
+
+    fact: PodFact
+    injected: InjectedPod | None
+    """None for pods without our label."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenNode:
+    """One node."""
+
+    fact: NodeFact
+    uid: str
+
+
+class _Labels(msgspec.Struct, gc=False):
+    fraction: str | None = msgspec.field(default=None, name=LABEL)
+
+
+class _Annotations(msgspec.Struct, gc=False):
+    injected: str | None = msgspec.field(default=None, name=PREFIX + "injected")
+    slices: str | None = msgspec.field(default=None, name=PREFIX + "slices")
+    gpu_index: str | None = msgspec.field(default=None, name=PREFIX + "gpu-index")
+
+
+class _Metadata(msgspec.Struct, gc=False):
+    name: str = ""
+    namespace: str | None = None
+    uid: str = ""
+    labels: _Labels | None = None
+    annotations: _Annotations | None = None
+
+
+class _Field(msgspec.Struct, gc=False):
+    key: str
+    values: list[str] | None = None
+
+
+class _Preference(msgspec.Struct, rename="camel", gc=False):
+    match_fields: list[_Field] | None = None
+
+
+class _Preferred(msgspec.Struct, gc=False):
+    weight: int
+    preference: _Preference
+
+
+class _NodeAffinity(msgspec.Struct, gc=False):
+    preferred: list[_Preferred] | None = msgspec.field(
+        default=None, name="preferredDuringSchedulingIgnoredDuringExecution"
+    )
+
+
+class _Affinity(msgspec.Struct, rename="camel", gc=False):
+    node_affinity: _NodeAffinity | None = None
+
+
+class _Spec(msgspec.Struct, gc=False):
+    affinity: _Affinity | None = None
+
+
+class _Condition(msgspec.Struct, gc=False):
+    type: str
+    status: str
+
+
+class _Status(msgspec.Struct, gc=False):
+    conditions: list[_Condition] | None = None
+
+
+class _Pod(msgspec.Struct, gc=False):
+    metadata: _Metadata
+    spec: _Spec | None = None
+    status: _Status | None = None
+
+
+class _PodList(msgspec.Struct, gc=False):
+    items: list[_Pod]
+
+
+class _Named(msgspec.Struct, gc=False):
+    metadata: _Metadata
+
+
+class _NamedList(msgspec.Struct, gc=False):
+    items: list[_Named]
+
+
+Fact = TypeVar("Fact", NodeFact, PodFact)
+Extra = TypeVar("Extra")
+_log = get_logger("watch")
+
+
+def pods(names: ResourceNames) -> Resource[SeenPod]:
+    """All pods of the cluster: any of them may hold slices."""
+    decoder = msgspec.json.Decoder(_Pod)
+    lists = msgspec.json.Decoder(_PodList)
+
+    def read_list(data: bytes) -> tuple[list[SeenPod], ListMetadata]:
+        page = pods_from_json(data, names)
+        extras = {_key(pod): _injected(pod) for pod in lists.decode(data).items}
+        return [SeenPod(fact, extras.get(fact.key)) for fact in page.facts], _metadata(page, "pod")
+
+    def read(data: msgspec.Raw) -> SeenPod | None:
+        return _readable("pod", lambda: SeenPod(pod_from_json(data, names), _injected(decoder.decode(data))))
+
+    return Resource("pods", "/api/v1/pods", read_list, read, _key_of_json, lambda pod: pod.fact.key)
+
+
+def nodes(names: ResourceNames) -> Resource[SeenNode]:
+    """All nodes of the cluster."""
+    decoder = msgspec.json.Decoder(_Named)
+    lists = msgspec.json.Decoder(_NamedList)
+
+    def read_list(data: bytes) -> tuple[list[SeenNode], ListMetadata]:
+        page = nodes_from_json(data, names)
+        uids = {node.metadata.name: node.metadata.uid for node in lists.decode(data).items}
+        return [SeenNode(fact, uids.get(fact.name, "")) for fact in page.facts], _metadata(page, "node")
+
+    def read(data: msgspec.Raw) -> SeenNode | None:
+        return _readable(
+            "node", lambda: SeenNode(node_from_json(data, names), decoder.decode(data).metadata.uid)
+        )
+
+    return Resource("nodes", "/api/v1/nodes", read_list, read, _key_of_json, lambda node: node.fact.name)
+
+
+def _metadata(page: Page[Fact], kind: str) -> ListMetadata:
+    for skipped in page.skipped:
+        _log.error(f"a {kind} cannot be read and counts nothing", name=skipped.name, error=skipped.reason)
+    return ListMetadata(page.resource_version, page.continue_token)
+
+
+def _readable(kind: str, read: Callable[[], Extra]) -> Extra | None:
+    try:
+        return read()
+    except ValueError as error:
+        _log.error(f"a {kind} cannot be read and counts nothing", error=str(error))
+        return None
+
+
+_named = msgspec.json.Decoder(_Named)
+
+
+def _key_of_json(data: msgspec.Raw) -> str:
+    return _key(_named.decode(data))
+
+
+def _key(found: _Pod | _Named) -> str:
+    metadata = found.metadata
+    return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
+
+
+def _injected(pod: _Pod) -> InjectedPod | None:
+    metadata = pod.metadata
+    if metadata.labels is None or metadata.labels.fraction is None:
+        return None
+    notes = metadata.annotations or _Annotations()
+    conditions: Sequence[_Condition] = (pod.status and pod.status.conditions) or ()
+    return InjectedPod(
+        uid=metadata.uid,
+        fraction=metadata.labels.fraction,
+        injected=notes.injected,
+        slices=notes.slices,
+        gpu_index=notes.gpu_index,
+        preferred_node=_preferred_node(pod.spec),
+        unschedulable=any(c.type == "PodScheduled" and c.status == "False" for c in conditions),
+    )
+
+
+def _preferred_node(spec: _Spec | None) -> str | None:
+    affinity = spec.affinity.node_affinity if spec and spec.affinity else None
+    for preferred in (affinity.preferred if affinity else None) or ():
+        names = [f.values for f in preferred.preference.match_fields or () if f.key == "metadata.name"]
+        if preferred.weight == PLACED_WEIGHT and names and names[0]:
+            return names[0][0]
+    return None

@@ -1,0 +1,218 @@
+"""The controller process: watches, ledger, election, publishing and servers put together."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+import uuid
+from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.responses import HTMLResponse
+
+from certs import CertificateError, LiveTlsContext, MountedPair, MountRules, TlsFiles
+from controller import page
+from controller.api import ControllerApi
+from controller.api_server import ApiServer, connect
+from controller.leadership import Candidate, Leadership, LeaseTiming
+from controller.metrics import ControllerMetrics, LedgerCollector
+from controller.pod_events import PodEvents
+from controller.pods_and_nodes import nodes, pods
+from controller.publishing import Publisher
+from controller.state import State
+from controller.supervision import supervise
+from controller.watching import Timing, Watcher
+from ledger.resource_names import ResourceNames
+from service.health import health_app, health_router
+from service.log import get_logger
+from service.metrics import new_registry
+from service.serving import Listener, bind, serve
+
+EXPIRY_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerOptions:
+    """How a controller process runs."""
+
+    kubeconfig: Path | None
+    """None in a cluster: the pod's service account."""
+    host: str
+    port: int
+    health_port: int
+    tls_directory: Path
+    tls_names: tuple[str, ...]
+    """Names that the mounted certificate must be good for."""
+    advertise: str | None
+    """`https://host:port` that others reach this replica's API by; None makes it of host and port."""
+    namespace: str
+    """Of the Lease."""
+    lease: str
+    page: bool
+    stop_delay_seconds: float
+    lease_timing: LeaseTiming
+    watch_timing: Timing
+    names: ResourceNames = field(default_factory=ResourceNames)
+
+
+async def run_controller(options: ControllerOptions) -> None:
+    """Follow, lead and serve until SIGTERM or SIGINT.
+
+    Raises:
+        NoApiServerError: there is nothing to tell where the API server is.
+        OSError: an address to listen on cannot be had.
+    """
+    api = await connect(options.kubeconfig)
+    try:
+        await Replica(options, api).serve()
+    finally:
+        await api.close()
+
+
+class Replica:
+    """One controller process, put together."""
+
+    def __init__(self, options: ControllerOptions, api: ApiServer) -> None:
+        self._options = options
+        self._api = api
+        self._log = get_logger("controller")
+        self._stopping = False
+        self._registry = new_registry()
+        self._metrics = ControllerMetrics(self._registry)
+        self._certificate = Certificate(options.tls_directory, options.tls_names)
+        self._socket = bind(options.host, options.port)
+        self._health_socket = bind(options.host, options.health_port)
+        self._state = State(time.monotonic)
+        self._leadership = Leadership(api, self._candidate(), options.lease_timing)
+        self._events = PodEvents(api, self._state, self._leadership, self._metrics)
+        self._served = ControllerApi(self._state, self._leadership, self._metrics)
+        self._registry.register(LedgerCollector(self._state))
+        self._metrics.leading.set_function(lambda: self._leadership.leads)
+
+    async def serve(self) -> None:
+        """Run everything until the process is told to stop, then give the lease up."""
+        try:
+            await serve(
+                [
+                    Listener(self._served.app(), self._socket, self._certificate.context.listener),
+                    Listener(self._plain_app(), self._health_socket),
+                ],
+                background=self._background(),
+                on_started=self._started,
+                on_stopping=self._unready,
+                stop_delay_seconds=self._options.stop_delay_seconds,
+            )
+        finally:
+            await self._leadership.release()
+            self._log.info("stopped")
+
+    def _background(self) -> list[Coroutine[Any, Any, None]]:
+        names, timing = self._options.names, self._options.watch_timing
+        of_nodes = Watcher(self._api, nodes(names), self._state.node_sink, self._metrics, timing=timing)
+        of_pods = Watcher(self._api, pods(names), self._state.pod_sink, self._metrics, timing=timing)
+        return [
+            supervise("watch of nodes", of_nodes.run),
+            supervise("watch of pods", of_pods.run),
+            supervise("reservations", self._expire),
+            self._certificate.follow(),
+            self._stand_for_election(),
+        ]
+
+    async def _stand_for_election(self) -> None:
+        """Seek the lease once the ledger is whole; do the leader's work while it is held."""
+        await self._state.synced.wait()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(supervise("election", self._leadership.run))
+            group.create_task(supervise("leader", self._lead))
+
+    async def _lead(self) -> None:
+        """The leader's loops, term after term."""
+        while True:
+            await self._leadership.gained.wait()
+            publisher = Publisher(self._api, self._state, self._leadership, self._metrics)
+            loops = [
+                asyncio.create_task(supervise("publishing", publisher.run)),
+                asyncio.create_task(supervise("events", self._events.run)),
+            ]
+            try:
+                await self._leadership.until_over()
+            finally:
+                for loop in loops:
+                    loop.cancel()
+                await asyncio.wait(loops)
+            await asyncio.sleep(0.01)
+
+    async def _expire(self) -> None:
+        while True:
+            await asyncio.sleep(EXPIRY_SECONDS)
+            self._state.expire()
+
+    def _plain_app(self) -> FastAPI:
+        app = health_app(health_router(self._registry, self._readiness, self._detail))
+        if self._options.page:
+            app.add_api_route("/", self._page, response_class=HTMLResponse)
+        return app
+
+    async def _page(self) -> HTMLResponse:
+        return HTMLResponse(page.render(self._state.ledger.view(), self._leadership.leader))
+
+    def _readiness(self) -> Mapping[str, str | None]:
+        return {
+            "certificate": self._certificate.missing,
+            "ledger": self._state.missing,
+            "serving": "the process is stopping" if self._stopping else None,
+        }
+
+    def _detail(self) -> str:
+        if self._leadership.leads:
+            return f"leading in term {self._leadership.transition}"
+        return f"standing by; leader: {self._leadership.leader or 'none'}"
+
+    def _candidate(self) -> Candidate:
+        port = self._socket.getsockname()[1]
+        address = self._options.advertise or f"https://{self._options.host}:{port}"
+        identity = f"{socket.gethostname()}_{uuid.uuid4()}"
+        return Candidate(self._options.namespace, self._options.lease, identity, address)
+
+    def _started(self) -> None:
+        port, health_port = self._socket.getsockname()[1], self._health_socket.getsockname()[1]
+        self._log.info("serving", host=self._options.host, port=port, health_port=health_port)
+
+    def _unready(self) -> None:
+        self._stopping = True
+        self._served.stop_streams()
+        self._log.info("stopping", seconds=self._options.stop_delay_seconds)
+
+
+class Certificate:
+    """The mounted certificate, served to clients that show one of the same CA."""
+
+    def __init__(self, directory: Path, names: tuple[str, ...]) -> None:
+        self.context = LiveTlsContext(verify_clients=True)
+        self._log = get_logger("certificate")
+        self._last_error = "no certificate has been read yet"
+        rules = MountRules(names)
+        self._mounted = MountedPair(directory, rules, lambda: datetime.now(UTC), self._accept, self._reject)
+        self._mounted.refresh()
+
+    @property
+    def missing(self) -> str | None:
+        """Why no certificate is served, if none is."""
+        return None if self.context.serving else self._last_error
+
+    async def follow(self) -> None:
+        """Serve the newest pair, until cancelled."""
+        await self._mounted.run()
+
+    def _accept(self, files: TlsFiles) -> None:
+        self.context.swap(files.pair, files.ca_pem)
+        self._log.info("certificate is served", source=files.source)
+
+    def _reject(self, error: CertificateError) -> None:
+        self._last_error = str(error)
+        self._log.warning("certificate is not served", error=str(error))

@@ -1,0 +1,239 @@
+"""The one writer of the ledger: what was watched goes in, placements and views come out.
+
+Everything here runs on the event loop's one thread and never waits, so nothing needs a lock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from controller.pods_and_nodes import SeenNode, SeenPod
+from ledger.ask import Answer, Ask, Placement
+from ledger.facts import PodFact
+from ledger.ledger import Ledger
+from ledger.reservations import LIFETIME_SECONDS
+from ledger.wire import NodeState
+
+Clock = Callable[[], float]
+"""Seconds that never run back."""
+PodListener = Callable[[SeenPod | None, SeenPod], None]
+"""Told of each pod that was added or changed: as it was known before, and as it is."""
+
+
+class Changes:
+    """Names of nodes that one reader has not looked at since they changed."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, None] = {}
+        self._some = asyncio.Event()
+        self.backlog = True
+        """Whether the pods that wait have changed."""
+
+    def mark(self, name: str | None) -> None:
+        """Note that a node has changed; None stands for the backlog."""
+        if name is None:
+            self.backlog = True
+        else:
+            self._names[name] = None
+        self._some.set()
+
+    async def wait(self) -> None:
+        """Wait until something has changed."""
+        await self._some.wait()
+
+    def take(self) -> list[str]:
+        """Give the nodes that have changed, and forget them."""
+        names = list(self._names)
+        self._names.clear()
+        self._some.clear()
+        return names
+
+
+@dataclass(frozen=True, slots=True)
+class _Promise:
+    """Where a reservation lies, to know what changes when it ends."""
+
+    node: str | None
+    until: float
+
+
+class State:
+    """The ledger, and who must be told when it changes."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.ledger = Ledger()
+        self.nodes: dict[str, SeenNode] = {}
+        self.pods: dict[str, SeenPod] = {}
+        self.synced = asyncio.Event()
+        """Nodes and pods have been listed: the ledger is whole."""
+        self.node_sink = _NodeSink(self)
+        self.pod_sink = _PodSink(self)
+        self._readers: list[Changes] = []
+        self._pod_listeners: list[PodListener] = []
+        self._promises: dict[str, _Promise] = {}
+        self._unlisted = {"nodes", "pods"}
+
+    @property
+    def missing(self) -> str | None:
+        """What has not been listed yet; None when the ledger is whole."""
+        return f"{' and '.join(sorted(self._unlisted))} not listed yet" if self._unlisted else None
+
+    @property
+    def reservations(self) -> int:
+        """Reservations that have neither become a pod nor ended."""
+        return len(self._promises)
+
+    def subscribe(self) -> Changes:
+        """Begin to note changes for one reader, with every node as changed; ends with `unsubscribe`."""
+        changes = Changes()
+        for name in self.nodes:
+            changes.mark(name)
+        self._readers.append(changes)
+        return changes
+
+    def unsubscribe(self, changes: Changes) -> None:
+        """Forget a reader; the inverse of `subscribe`."""
+        self._readers.remove(changes)
+
+    def on_pod(self, listener: PodListener) -> None:
+        """Tell `listener` of every pod that is added or changes."""
+        self._pod_listeners.append(listener)
+
+    def place(self, ask: Ask) -> Answer:
+        """Decide one ask and note what was reserved."""
+        now = self._clock()
+        self.expire()
+        self._forget(ask.reservation)
+        answer = self.ledger.place(ask, now)
+        if isinstance(answer, Placement) and answer.reservation is not None:
+            self._promises[answer.reservation] = _Promise(answer.node, now + LIFETIME_SECONDS)
+            self.mark(answer.node)
+        return answer
+
+    def release(self, reservation: str) -> None:
+        """Give back what was reserved."""
+        self.ledger.release(reservation)
+        self._forget(reservation)
+
+    def expire(self) -> None:
+        """End the reservations whose time is over."""
+        now = self._clock()
+        self.ledger.expire(now)
+        for name in [name for name, promise in self._over(now)]:
+            self._forget(name)
+
+    def node_state(self, name: str) -> NodeState | None:
+        """One node with GPUs; None if there is none of that name."""
+        view = self.ledger.node(name)
+        free = self.ledger.room(name)
+        if view is None or free is None:
+            return None
+        return NodeState(self.nodes[name].fact, view, *free)
+
+    def mark(self, node: str | None) -> None:
+        """Note a change of a node, or of the backlog, for every reader."""
+        for reader in self._readers:
+            reader.mark(node)
+
+    def listed(self, what: str) -> None:
+        """Note that a resource has been listed."""
+        self._unlisted.discard(what)
+        if not self._unlisted:
+            self.synced.set()
+
+    def set_node(self, node: SeenNode) -> None:
+        """Take in a node; the inverse of `remove_node`."""
+        name = node.fact.name
+        if self.nodes.get(name) == node:
+            return
+        self.nodes[name] = node
+        self.ledger.set_node(node.fact)
+        self.mark(name)
+
+    def remove_node(self, name: str) -> None:
+        """Take in that a node is gone."""
+        if self.nodes.pop(name, None) is not None:
+            self.ledger.remove_node(name)
+            self.mark(name)
+
+    def set_pod(self, pod: SeenPod) -> None:
+        """Take in a pod; the inverse of `remove_pod`."""
+        fact = pod.fact
+        before = self.pods.get(fact.key)
+        if before == pod:
+            return
+        self.pods[fact.key] = pod
+        if before is None or before.fact != fact:
+            self.ledger.set_pod(fact)
+            self._mark_pod(before.fact if before else None)
+            self._mark_pod(fact)
+            if fact.reservation is not None and not self.ledger.is_reserved(fact.reservation):
+                self._forget(fact.reservation)
+        for listener in self._pod_listeners:
+            listener(before, pod)
+
+    def remove_pod(self, key: str) -> None:
+        """Take in that a pod is gone."""
+        known = self.pods.pop(key, None)
+        if known is not None:
+            self.ledger.remove_pod(key)
+            self._mark_pod(known.fact)
+
+    def _mark_pod(self, fact: PodFact | None) -> None:
+        if fact is not None and (fact.slices or fact.node):
+            self.mark(fact.node or fact.promised_node)
+
+    def _forget(self, reservation: str | None) -> None:
+        promise = self._promises.pop(reservation, None) if reservation is not None else None
+        if promise is not None:
+            self.mark(promise.node)
+
+    def _over(self, now: float) -> Iterator[tuple[str, _Promise]]:
+        """Promises whose time is over: they stand in the order of their ends."""
+        for name, promise in self._promises.items():
+            if promise.until > now:
+                return
+            yield name, promise
+
+
+class _NodeSink:
+    """Where the watch of nodes goes."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def replace(self, items: list[SeenNode]) -> None:
+        for name in self._state.nodes.keys() - {node.fact.name for node in items}:
+            self._state.remove_node(name)
+        for node in items:
+            self._state.set_node(node)
+        self._state.listed("nodes")
+
+    def set(self, item: SeenNode) -> None:
+        self._state.set_node(item)
+
+    def remove(self, key: str) -> None:
+        self._state.remove_node(key)
+
+
+class _PodSink:
+    """Where the watch of pods goes."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def replace(self, items: list[SeenPod]) -> None:
+        for key in self._state.pods.keys() - {pod.fact.key for pod in items}:
+            self._state.remove_pod(key)
+        for pod in items:
+            self._state.set_pod(pod)
+        self._state.listed("pods")
+
+    def set(self, item: SeenPod) -> None:
+        self._state.set_pod(item)
+
+    def remove(self, key: str) -> None:
+        self._state.remove_pod(key)

@@ -1,0 +1,167 @@
+"""The controller's ledger on a real control plane: it follows every way that pods and nodes come and go."""
+
+import json
+
+import pytest
+
+from tests.control_plane.api import ApiError
+from tests.control_plane.companion import Controller, gpu_ledger, install_crd, write_tls
+from tests.control_plane.gpu_nodes import GpuNode
+from tests.control_plane.process import eventually
+
+
+@pytest.fixture(scope="module")
+def controller(control_plane, tmp_path_factory):
+    """One controller that leads, for the whole module."""
+    folder = tmp_path_factory.mktemp("controller")
+    install_crd(control_plane.api)
+    running = Controller(control_plane.kubeconfig, folder, write_tls(folder / "tls"), folder.name)
+    running.until_leading()
+    yield running
+    running.stop()
+
+
+def gpu_pod(name, index=0, slices=4, **spec):
+    limits = {f"nvidia.com/gpu-{index}": str(slices)}
+    container = {"name": "task", "image": "example.com/task:1", "resources": {"limits": limits}}
+    spec = {"terminationGracePeriodSeconds": 0, "containers": [container], **spec}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+
+
+def taken(controller, node):
+    return controller.taken().get(node, {})
+
+
+def test_a_pod_holds_its_slices_from_creation_to_deletion(control_plane, namespace, nodes, controller):
+    [node] = nodes(GpuNode(gpus=2))
+    control_plane.api.create(gpu_pod("one", index=1), namespace)
+    eventually(lambda: taken(controller, node) == {1: 4}, "the pod holds 4 slices of GPU 1")
+    control_plane.api.delete("Pod", "one", namespace)
+    eventually(lambda: taken(controller, node) == {}, "nobody holds anything")
+
+
+def test_a_finished_pod_holds_nothing(control_plane, namespace, nodes, controller):
+    [node] = nodes(GpuNode())
+    pod = gpu_pod("ends", restartPolicy="Never")
+    control_plane.api.create(pod, namespace)
+    eventually(lambda: taken(controller, node) == {0: 4}, "the pod holds its slices")
+    control_plane.api.patch(
+        "Pod", "ends", {"metadata": {"annotations": {"control-plane.test/ends": "true"}}}, namespace
+    )
+    eventually(lambda: taken(controller, node) == {}, "the finished pod holds nothing")
+
+
+def test_an_evicted_pod_gives_its_slices_back(control_plane, namespace, nodes, controller):
+    [node] = nodes(GpuNode())
+    control_plane.api.create(gpu_pod("evicted"), namespace)
+    eventually(lambda: taken(controller, node) == {0: 4}, "the pod holds its slices")
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "evicted"}}
+    control_plane.api.call("POST", f"/api/v1/namespaces/{namespace}/pods/evicted/eviction", eviction)
+    eventually(lambda: taken(controller, node) == {}, "the evicted pod is gone")
+
+
+def test_a_terminating_pod_holds_until_it_is_gone(control_plane, namespace, nodes, controller):
+    [node] = nodes(GpuNode())
+    pod = gpu_pod("slow")
+    pod["metadata"]["finalizers"] = ["control-plane.test/slow"]
+    control_plane.api.create(pod, namespace)
+    eventually(lambda: taken(controller, node) == {0: 4}, "the pod holds its slices")
+    control_plane.api.delete("Pod", "slow", namespace)
+    assert control_plane.api.get("Pod", "slow", namespace)["metadata"]["deletionTimestamp"]
+    control_plane.api.create(gpu_pod("other", slices=2), namespace)
+    eventually(lambda: taken(controller, node) == {0: 6}, "the terminating pod and the other hold")
+    control_plane.api.patch("Pod", "slow", {"metadata": {"finalizers": None}}, namespace)
+    eventually(lambda: taken(controller, node) == {0: 2}, "only the other holds")
+
+
+def test_a_pod_without_a_node_is_backlog(control_plane, namespace, nodes, controller):
+    nodes(GpuNode())
+    control_plane.api.create(gpu_pod("too-big", slices=9), namespace)
+
+    def waiting():
+        return [(w.name, w.indices, w.slices) for w in controller.ledger().ledger.backlog]
+
+    eventually(lambda: ("too-big", (0,), 9) in waiting(), "the pod waits")
+
+
+def test_lost_capacity_shows_as_over_commit_and_comes_back(control_plane, namespace, nodes, controller):
+    [node] = nodes(GpuNode(gpus=2))
+    control_plane.api.create(gpu_pod("holder", slices=8), namespace)
+    eventually(lambda: taken(controller, node) == {0: 8}, "the pod holds all of GPU 0")
+
+    def over():
+        status = gpu_ledger(control_plane.api, node) or {}
+        return status.get("over"), status.get("free"), [gpu["free"] for gpu in status.get("gpus", [])]
+
+    eventually(lambda: over() == (0, 8, [0, 8]), "the GpuLedger shows it")
+    set_slices(control_plane.api, node, "nvidia.com/gpu-0", "3")
+    eventually(lambda: over() == (5, 8, [-5, 8]), "the GpuLedger shows 5 slices too many")
+    set_slices(control_plane.api, node, "nvidia.com/gpu-0", "8")
+    eventually(lambda: over() == (0, 8, [0, 8]), "all is well again")
+
+
+def set_slices(api, node, resource, amount):
+    path = f"/api/v1/nodes/{node}/status"
+    change = {"status": {"allocatable": {resource: amount}}}
+    api.call("PATCH", path, change, content="application/merge-patch+json")
+
+
+def test_a_cordoned_gpu_or_node_gets_no_more_pods(control_plane, namespace, nodes, controller):
+    [node] = nodes(GpuNode(gpus=2, labels={"only": namespace}))
+    cordon = {"metadata": {"annotations": {"clearml-injector/cordon": "0"}}}
+    control_plane.api.patch("Node", node, cordon)
+
+    def chosen():
+        placement = controller.place(ask(namespace)).json()["answers"][0]["placement"]
+        return placement["indices"], placement["node"]
+
+    eventually(lambda: chosen() == ([1], node), "GPU 1 is chosen while GPU 0 is cordoned")
+    control_plane.api.patch("Node", node, {"spec": {"unschedulable": True}})
+    eventually(lambda: chosen()[1] is None, "no node is preferred while it is cordoned")
+    control_plane.api.patch("Node", node, {"spec": {"unschedulable": False}})
+    eventually(lambda: chosen() == ([1], node), "it takes pods again")
+
+
+def ask(namespace, **more):
+    constraints = {"node_selector": {"only": namespace}}
+    return {
+        "fraction": {"slices": 4, "slices_per_gpu": 8},
+        "namespace": namespace,
+        "constraints": constraints,
+        **more,
+    }
+
+
+def test_a_node_that_leaves_takes_its_gpu_ledger_with_it(control_plane, namespace, nodes, controller):
+    [node] = nodes(GpuNode(gpus=4))
+    eventually(lambda: gpu_ledger(control_plane.api, node), "the GpuLedger is there")
+    control_plane.api.delete("Node", node)
+    eventually(lambda: gpu_ledger(control_plane.api, node) is None, "the GpuLedger is gone")
+    assert node not in [found.name for found in controller.ledger().ledger.nodes]
+
+
+def test_kubectl_shows_gpu_ledgers_as_a_table(control_plane, namespace, nodes, controller, kubectl):
+    [node] = nodes(GpuNode(gpus=2))
+    control_plane.api.create(gpu_pod("holder", slices=3), namespace)
+    eventually(lambda: (gpu_ledger(control_plane.api, node) or {}).get("used") == 3, "3 slices are used")
+    header, row = kubectl("get", "gpuledgers", node).stdout.splitlines()
+    assert header.split() == ["NAME", "GPUS", "USED", "FREE", "LARGEST-FREE", "OVER", "AGE"]
+    assert row.split()[:-1] == [node, "2", "3", "13", "8", "0"]
+    stored = json.loads(kubectl("get", "gpuledgers", node, "--output=json").stdout)
+    assert stored["metadata"]["ownerReferences"][0]["kind"] == "Node"
+    conditions = {c["type"]: c["status"] for c in stored["status"]["conditions"]}
+    assert conditions == {"Usable": "True", "OverCommitted": "False"}
+    holder = {"namespace": namespace, "name": "holder", "kind": "holder", "slices": 3}
+    assert stored["status"]["gpus"][0]["shares"] == [holder]
+
+
+def test_a_write_of_an_earlier_term_is_refused(control_plane, namespace, nodes, controller):
+    [node] = nodes(GpuNode())
+    status = eventually(lambda: gpu_ledger(control_plane.api, node), "the GpuLedger is there")
+    path = f"/apis/clearml-injector.io/v1alpha1/gpuledgers/{node}/status"
+    late = {"status": {"leaseTransition": status["leaseTransition"] - 1, "used": 7}}
+    with pytest.raises(
+        ApiError, match="a leader of an earlier term may not overwrite a later one"
+    ) as refused:
+        control_plane.api.call("PATCH", path, late, content="application/merge-patch+json")
+    assert refused.value.code == 422
