@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -64,7 +65,8 @@ def read_ledger(policies: PolicySet, file: Path | None) -> Ledger:
         nodes, pods = read_inventory(file or DEMO_INVENTORY, resource_names(policies))
     except ManifestError as error:
         fail(str(error))
-    ledger = Ledger()
+    # Without a cluster to watch reservations are all there is: none may be left out.
+    ledger = Ledger(reservations_per_namespace=sys.maxsize)
     ledger.replace(nodes, pods)
     return ledger
 

@@ -20,10 +20,12 @@ def health_router(registry: CollectorRegistry, readiness: Readiness, detail: Cal
     """
     router = APIRouter()
 
+    @router.head("/livez", include_in_schema=False)
     @router.get("/livez", response_class=Response, summary="Whether the process turns over")
     async def livez() -> Response:
         return Response("ok\n", media_type="text/plain")
 
+    @router.head("/readyz", include_in_schema=False)
     @router.get("/readyz", response_class=Response, summary="Whether reviews can be answered, and if not why")
     async def readyz() -> Response:
         conditions = readiness()

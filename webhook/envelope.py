@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from webhook.injection.patch import Operation
-from webhook.pod import LABEL, Job, ObjectMeta, Pod
+from webhook.pod import LABEL, Job, Pod
 from webhook.reasons import Denial, Reason
 
 
@@ -70,9 +70,20 @@ class _RawReview(msgspec.Struct, rename="camel", gc=False):
     kind: str = "AdmissionReview"
 
 
+class _LabelledMetadata(msgspec.Struct, gc=False):
+    labels: dict[str, msgspec.Raw] | None = None
+
+
+class _Labelled(msgspec.Struct, gc=False):
+    """An object that tells whether it carries the label, whatever else is wrong with it."""
+
+    metadata: _LabelledMetadata | None = None
+
+
 _pod_review = msgspec.json.Decoder(_PodReview)
 _job_review = msgspec.json.Decoder(_JobReview)
 _raw_review = msgspec.json.Decoder(_RawReview)
+_labels_only = msgspec.json.Decoder(_Labelled)
 _anything = msgspec.json.Decoder()
 _encoder = msgspec.json.Encoder()
 
@@ -179,16 +190,14 @@ def _decode_in_parts(body: bytes) -> Request:
     return _request(review.request, review.api_version, _partly_read(review.request), body)
 
 
-def _partly_read(request: _RawRequest) -> Denial | Pod | None:
+def _partly_read(request: _RawRequest) -> Denial | None:
     """Tell a labelled object that cannot be read from one that has nothing to do with us."""
     try:
-        whole = _anything.decode(request.object)
+        metadata = _labels_only.decode(request.object).metadata
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        whole = None
-    metadata = whole.get("metadata") if isinstance(whole, dict) else None
-    labels = metadata.get("labels") if isinstance(metadata, dict) else None
-    if not isinstance(labels, dict) or LABEL not in labels:
-        return Pod(ObjectMeta()) if isinstance(whole, dict) else None
+        return None
+    if metadata is None or LABEL not in (metadata.labels or ()):
+        return None
     return Denial.of(Reason.UNREADABLE, _what_is_wrong(request))
 
 

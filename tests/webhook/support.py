@@ -107,6 +107,7 @@ class Decision:
     @property
     def stored(self) -> dict[str, Any]:
         """The object after the patch."""
+        assert self.allowed, self.message
         return jsonpatch.apply_patch(self.sent, self.patch)
 
     @property

@@ -18,7 +18,9 @@ def prepare_job(job: Job, policy: EffectivePolicy) -> list[Operation] | Denial:
     template = job.spec.template if job.spec is not None else None
     if template is None or template.spec is None:
         return []
-    text = label_of(template.metadata) or label_of(job.metadata) or ""
+    text = label_of(template.metadata)
+    if text is None:
+        text = label_of(job.metadata) or ""
     fraction = read_label(text, policy)
     if isinstance(fraction, Denial):
         return fraction

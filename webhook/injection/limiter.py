@@ -53,10 +53,9 @@ class Volumes:
                 mounts.append({"name": self._library(library), **_library_mount(library)})
             else:
                 self._library_name = name
-        if cache is not None:
-            if _cache_in(slot.container, self._limiter, self._written) is None:
-                name = self._new(f"{CACHE_VOLUME}-{slot.container.name}", cache.size_limit)
-                mounts.append({"name": name, "mountPath": cache.mount_path})
+        if cache is not None and _cache_in(slot.container, self._limiter, self._written) is None:
+            name = self._new(f"{CACHE_VOLUME}-{slot.container.name}", cache.size_limit)
+            mounts.append({"name": name, "mountPath": cache.mount_path})
         return append(slot.path + "/volumeMounts", slot.container.volume_mounts, mounts)
 
     def add(self) -> list[Operation]:

@@ -112,7 +112,9 @@ def _refuse_containers(plan: Plan, text: str) -> Denial | None:
     if refused is None and plan.kept is None:
         refused = refuse_index(containers, plan.mode)
     for slot in containers.gpu:
-        refused = refused or check_amounts(slot, plan.mode, plan.fraction, text) or refuse_preload_from(slot.container)
+        refused = refused or check_amounts(slot, plan.mode, plan.fraction, text)
+        if plan.limiter.preload is not None:
+            refused = refused or refuse_preload_from(slot.container)
     return refused or refuse_mounts(containers.gpu, plan.limiter, plan.written)
 
 

@@ -1,0 +1,263 @@
+"""Steps "operation" and "Jobs", and objects that are not what they should be."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ledger.ledger import Ledger
+from tests.webhook.support import LABEL, UID, Webhook, container, decide, pod, policies, review_of
+from webhook.envelope import UnreadableReviewError, decode
+from webhook.reasons import Denial
+
+JOB = {"group": "batch", "version": "v1", "resource": "jobs"}
+LABELLED = {"labels": {LABEL: "0.500"}}
+
+
+@pytest.mark.parametrize("operation", ["UPDATE", "DELETE", "CONNECT", ""])
+def test_only_create_is_handled(operation):
+    decided = decide(pod(fraction="nonsense"), operation=operation)
+    assert (decided.allowed, decided.code, decided.patch) == (True, "not-handled", [])
+
+
+@pytest.mark.parametrize("sub_resource", ["status", "ephemeralcontainers", "binding", "resize", "eviction"])
+def test_sub_resources_are_let_through(sub_resource):
+    decided = decide(pod(), subResource=sub_resource)
+    assert (decided.allowed, decided.code, decided.patch) == (True, "not-handled", [])
+
+
+def test_a_deleted_object_that_is_null_is_let_through():
+    assert decide(None, operation="DELETE", oldObject=pod()).code == "not-handled"
+
+
+@pytest.mark.parametrize("resource", ["deployments", "configmaps", "podtemplates"])
+def test_labelled_objects_of_other_kinds_are_let_through(resource):
+    decided = decide(pod(), resource={"group": "", "version": "v1", "resource": resource})
+    assert (decided.allowed, decided.code, decided.patch) == (True, "not-handled", [])
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        None,
+        {},
+        [],
+        "pod",
+        {"metadata": None},
+        {"metadata": []},
+        {"metadata": {"labels": None}},
+        {"metadata": {"labels": []}},
+        {"metadata": {"labels": {}}},
+        {"metadata": {"labels": {"fraction": "0.500"}}},
+        {"metadata": {"annotations": {LABEL: "0.500"}}},
+        {"spec": None},
+        {"spec": {"containers": [{"securityContext": {"privileged": True}}], "hostPID": "yes"}},
+    ],
+)
+def test_what_carries_no_label_is_allowed_whatever_is_in_it(found):
+    decided = decide(found)
+    assert (decided.allowed, decided.code, decided.patch) == (True, "not-labelled", [])
+
+
+def test_an_unlabelled_pod_is_never_changed():
+    decided = decide(pod(fraction=None, containers=[container(limits={"nvidia.com/gpu": "1"})]))
+    assert (decided.code, "patch" in decided.reply["response"]) == ("not-labelled", False)
+
+
+@pytest.mark.parametrize(
+    ("found", "what"),
+    [
+        ({"metadata": {"labels": {LABEL: 0.5}}}, "Expected `str`, got `float` - at `metadata.labels[...]`"),
+        ({"metadata": {"labels": {LABEL: None}}}, "Expected `str`, got `null` - at `metadata.labels[...]`"),
+        ({"metadata": LABELLED, "spec": []}, "Expected `object | null`, got `array` - at `spec`"),
+        (
+            {"metadata": {**LABELLED, "annotations": {"a": 1}}},
+            "Expected `str`, got `int` - at `metadata.annotations[...]`",
+        ),
+        (
+            {"metadata": LABELLED, "spec": {"containers": [{"image": "x"}]}},
+            "Object missing required field `name` - at `spec.containers[0]`",
+        ),
+    ],
+)
+def test_a_labelled_object_of_wrong_types_is_denied(found, what):
+    decided = decide(found)
+    assert (decided.allowed, decided.code) == (False, "unreadable-object")
+    assert decided.message == f"the labelled object cannot be read: {what}"
+
+
+@pytest.mark.parametrize("number", [b"1e400", b"-1e999", b"0.5", b"[[1e400]]"])
+def test_a_labelled_object_with_a_number_that_cannot_be_is_denied(number):
+    found = pod(containers=[container(limits={"cpu": "HERE"})])
+    found["metadata"]["uid"] = "HERE"
+    body = json.dumps(review_of(found)).encode().replace(b'"HERE"', number)
+    assert isinstance(decode(body).object, Denial)
+
+
+def test_a_number_that_cannot_be_is_no_matter_in_an_unlabelled_object():
+    found = pod(fraction=None, containers=[container(limits={"cpu": "HERE"})])
+    assert decode(json.dumps(review_of(found)).encode().replace(b'"HERE"', b"1e400")).object is None
+
+
+@pytest.mark.parametrize("spec", [None, {}, {"containers": None}, {"containers": []}])
+def test_a_labelled_pod_without_containers_is_denied(spec):
+    decided = decide({"metadata": LABELLED, "spec": spec})
+    assert decided.code == "unreadable-object"
+    assert decided.message == f"a pod labelled {LABEL} needs spec.containers"
+
+
+@pytest.mark.parametrize("quantity", ["1e400", "NaN", "1_000", "\u0661", "1 ", "", 10**30, -(10**30)])
+@pytest.mark.parametrize("resource", ["cpu", "memory"])
+def test_a_quantity_that_cannot_be_read_denies_the_pod(quantity, resource):
+    decided = decide(pod(containers=[container(limits={resource: quantity})]))
+    assert decided.code == "unreadable-object"
+    assert decided.message.startswith("resource requests of the pod: ")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"null",
+        b"[]",
+        b'"x"',
+        b"{}",
+        b'{"request": null}',
+        b'{"request": []}',
+        b'{"request": {}}',
+        b'{"request": {"uid": 5}}',
+        b"{",
+        b"{" * 100_000,
+        b"[" * 100_000,
+        b'{"request":{"uid":"u","object":' + b"[" * 100_000,
+        b'{"request":{"uid":"\\ud800"}}',
+        b'{"request":{"uid":"u"}} x',
+        b'{"request":{"uid":"u","object":NaN}}',
+        b"\xff\xfe\x00",
+        b'{"request":{"uid":"\xff"}}',
+    ],
+)
+def test_what_has_no_request_to_answer_is_unreadable(body):
+    with pytest.raises(UnreadableReviewError) as error:
+        decode(body)
+    assert "\n" not in str(error.value)
+
+
+def test_of_duplicate_keys_the_last_counts_as_for_the_api_server():
+    body = json.dumps(review_of(pod())).replace('"uid": ', '"uid": "first", "uid": ')
+    assert decode(body.encode()).uid == UID
+
+
+def job(fraction="0.500", template_labels=None, limits=None, **job_metadata):
+    labels = {LABEL: fraction} if template_labels is None else template_labels
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [container(limits=limits)]}}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "job", "labels": {LABEL: fraction}, **job_metadata},
+        "spec": {"template": template},
+    }
+
+
+def test_a_fraction_resource_leaves_the_jobs_template():
+    decided = decide(job(limits={"clear.ml/fraction-1": "0.5", "nvidia.com/gpu": "1"}), resource=JOB)
+    assert decided.patch == [
+        {
+            "op": "remove",
+            "path": f"/spec/template/spec/containers/0/resources/{field}/clear.ml~1fraction-1",
+        }
+        for field in ("limits", "requests")
+    ]
+    assert decide(decided.stored, resource=JOB).code == "unchanged"
+
+
+def test_the_fraction_resource_of_a_jobs_init_container_leaves_too():
+    found = job()
+    init = container("i", limits={"clear.ml/fraction-2": "500m"})
+    found["spec"]["template"]["spec"]["initContainers"] = [init]
+    decided = decide(found, resource=JOB)
+    template = decided.stored["spec"]["template"]["spec"]
+    assert template["initContainers"][0]["resources"] == {"limits": {}, "requests": {}}
+
+
+@pytest.mark.parametrize("init", [False, True])
+def test_a_fraction_resource_that_differs_denies_the_job(init):
+    found = job(limits={"clear.ml/fraction-1": "0.25"})
+    template = found["spec"]["template"]["spec"]
+    if init:
+        template["initContainers"] = template.pop("containers")
+    decided = decide(found, resource=JOB)
+    assert decided.code == "gpu-amount"
+    assert decided.message == (f'clear.ml/fraction-1: 0.25 does not fit {LABEL} "0.500": the two must agree')
+
+
+def test_a_label_that_no_pod_could_be_admitted_with_denies_the_job():
+    assert decide(job("0.5"), resource=JOB).code == "label-not-allowed"
+    assert decide(job(template_labels={LABEL: ""}), resource=JOB).code == "label-not-allowed"
+    assert decide(job(template_labels={LABEL: "0.9"}), resource=JOB).code == "label-not-allowed"
+
+
+def test_an_unlabelled_job_is_let_through():
+    found = job(limits={"clear.ml/fraction-1": "0.25"})
+    del found["metadata"]["labels"]
+    assert decide(found, resource=JOB).code == "not-labelled"
+
+
+@pytest.mark.parametrize("spec", [None, {}, {"template": None}, {"template": {"spec": None}}])
+def test_a_labelled_job_without_a_template_is_left_to_the_api_server(spec):
+    assert decide({"metadata": LABELLED, "spec": spec}, resource=JOB).code == "unchanged"
+
+
+def test_a_labelled_job_of_wrong_types_is_denied():
+    decided = decide({"metadata": LABELLED, "spec": {"template": {"spec": "x"}}}, resource=JOB)
+    assert decided.code == "unreadable-object"
+
+
+def used(webhook):
+    return sum(gpu.used for node in webhook.ledger.view().nodes for gpu in node.gpus)
+
+
+def test_a_dry_run_gets_the_same_answer_and_leaves_no_trace():
+    webhook = Webhook()
+    dry = webhook.decide(pod(), dryRun=True)
+    assert used(webhook) == 0
+    assert "clearml-injector/reservation" not in dry.annotations
+    wet = webhook.decide(pod())
+    assert used(webhook) == 4
+    assert dry.container() == wet.container()
+
+
+def test_a_pod_that_is_denied_after_it_was_placed_gives_its_place_back():
+    webhook = Webhook(policies("memory: {reserveMiB: 100000}"))
+    assert webhook.decide(pod()).code == "memory-too-small"
+    assert used(webhook) == 0
+
+
+def test_the_namespace_of_the_request_counts_and_not_that_of_the_object():
+    other = "kind: Policy\nname: other\nnamespaces: [team]\nlimiter: none\n"
+    decided = decide(pod(metadata={"namespace": "default"}), policies(other=other), namespace="team")
+    assert decided.outcome.policy.name == "other"
+
+
+def test_a_quota_is_denied_with_its_numbers():
+    webhook = Webhook(policies("quotas: {namespaces: {team: {slices: 7}}}"))
+    assert webhook.decide(pod()).allowed
+    decided = webhook.decide(pod(), uid="second")
+    assert decided.code == "over-quota"
+    assert decided.message == (
+        'quota of namespace "team": 4 of 7 slices are used, 4 more were asked:'
+        " wait, or ask for a smaller fraction"
+    )
+
+
+def test_an_error_of_ours_denies_a_labelled_pod_without_a_word_of_it(monkeypatch):
+    def broken(*_args, **_kwargs):
+        raise KeyError("CANARY")
+
+    monkeypatch.setattr(Ledger, "place", broken)
+    decided = decide(pod())
+    assert (decided.allowed, decided.code) == (False, "internal-error")
+    assert decided.message == (f"internal error (KeyError) in review {UID}: try again or tell your admin")
+    kind, _, place = decided.outcome.error.partition(" at ")
+    assert (kind, place.partition(":")[0]) == ("KeyError", Path(__file__).name)
+    assert decide(pod(fraction=None)).allowed
