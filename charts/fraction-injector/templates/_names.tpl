@@ -1,0 +1,79 @@
+{{- define "fraction-injector.name" -}}
+{{- .Values.nameOverride | default .Chart.Name | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+
+{{/* Shorter than the 63 characters of a Service by what the templates append. */}}
+{{- define "fraction-injector.fullname" -}}
+{{- $name := include "fraction-injector.name" . -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
+{{- else if contains $name .Release.Name -}}
+{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "fraction-injector.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+app.kubernetes.io/part-of: {{ .Chart.Name }}
+{{ include "fraction-injector.selector" . }}
+{{- end -}}
+
+{{- define "fraction-injector.selector" -}}
+app.kubernetes.io/name: {{ include "fraction-injector.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "fraction-injector.image" -}}
+{{- with .Values.image -}}
+{{ .repository }}{{ if .digest }}@{{ .digest }}{{ else }}:{{ .tag | default $.Chart.AppVersion }}{{ end }}
+{{- end -}}
+{{- end -}}
+
+{{- define "fraction-injector.priorityClassName" -}}
+{{- if .Values.priorityClass.create -}}
+{{- include "fraction-injector.fullname" . -}}
+{{- else -}}
+{{- .Values.priorityClass.name -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The Secret with the certificate that webhook and controller serve. */}}
+{{- define "fraction-injector.tlsSecret" -}}
+{{- if eq .Values.tls.mode "existing-secret" -}}
+{{- .Values.tls.existingSecret -}}
+{{- else -}}
+{{- include "fraction-injector.fullname" . }}-tls
+{{- end -}}
+{{- end -}}
+
+{{/* What the API server and the webhook dial: every name under which a Service is known. */}}
+{{- define "fraction-injector.serviceNames" -}}
+{{- $ns := .Release.Namespace -}}
+{{- range $component := list "webhook" "controller" }}
+{{- $name := printf "%s-%s" (include "fraction-injector.fullname" $) $component }}
+- {{ $name }}
+- {{ $name }}.{{ $ns }}
+- {{ $name }}.{{ $ns }}.svc
+- {{ $name }}.{{ $ns }}.svc.cluster.local
+{{- end }}
+{{- end -}}
+
+{{/* Namespaces in which labelled pods are served. Excluded: our own, whose pods must start without us. */}}
+{{- define "fraction-injector.namespaceSelector" -}}
+{{- $selector := .Values.webhook.namespaceSelector -}}
+matchExpressions:
+  - key: kubernetes.io/metadata.name
+    operator: NotIn
+    values: {{ prepend (prepend .Values.webhook.excludedNamespaces "kube-system") .Release.Namespace | uniq | toJson }}
+  {{- with $selector.matchExpressions }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- with $selector.matchLabels }}
+matchLabels:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}

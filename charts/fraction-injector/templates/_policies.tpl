@@ -1,0 +1,122 @@
+{{/*
+What the second lock needs to know of the policies, in CEL. Helm cannot ask the product, so that the presets'
+limits stand here a second time; a test compares them with the presets.
+*/}}
+
+{{/* Variables that hold the limit, by preset and mode: NAME=value, {memory_mib} standing for the share. */}}
+{{- define "fraction-injector.presetLimits" -}}
+hami-core:
+  per-gpu: ["CUDA_DEVICE_MEMORY_LIMIT_0={memory_mib}m", "LD_PRELOAD=/usr/local/vgpu/libvgpu.so"]
+  pooled: ["CUDA_DEVICE_MEMORY_LIMIT={memory_mib}m", "LD_PRELOAD=/usr/local/vgpu/libvgpu.so"]
+nvidia-driver:
+  per-gpu: ["NVIDIA_GPU_MEMORY_LIMIT={memory_mib}", "NVIDIA_GPU_MEMORY_REQUEST={memory_mib}"]
+  pooled: ["NVIDIA_GPU_MEMORY_LIMIT={memory_mib}", "NVIDIA_GPU_MEMORY_REQUEST={memory_mib}"]
+clearml-image: {per-gpu: [], pooled: []}
+none: {per-gpu: [], pooled: []}
+{{- end -}}
+
+{{/* The same for one limiter in one mode, own files first: (dict "root" $ "limiter" NAME "mode" MODE). */}}
+{{- define "fraction-injector.limits" -}}
+{{- $limits := list -}}
+{{- if hasKey .root.Values.limiters .limiter -}}
+{{- $own := index .root.Values.limiters .limiter -}}
+{{- $env := merge (dict) (dig "modes" .mode "env" dict $own) (dig "env" dict $own) -}}
+{{- range $name, $value := $env -}}
+{{- if and (contains "{memory_mib}" $value) (not (contains "{" (replace "{memory_mib}" "" $value))) -}}
+{{- $limits = append $limits (printf "%s=%s" $name $value) -}}
+{{- end -}}
+{{- end -}}
+{{- with $own.ldPreload -}}{{- $limits = append $limits (printf "LD_PRELOAD=%s" .) -}}{{- end -}}
+{{- else -}}
+{{- $presets := include "fraction-injector.presetLimits" .root | fromYaml -}}
+{{- if not (hasKey $presets .limiter) -}}
+{{- fail (printf "limiter %q is not defined: use %s, or define it under limiters" .limiter (keys $presets | sortAlpha | join ", ")) -}}
+{{- end -}}
+{{- $limits = dig .limiter .mode list $presets -}}
+{{- end -}}
+{{- $limits | toJson -}}
+{{- end -}}
+
+{{- define "fraction-injector.mode" -}}
+{{- dig "resources" "mode" "per-gpu" . -}}
+{{- end -}}
+
+{{- define "fraction-injector.resource" -}}
+{{- dig "resources" "name" "" . | default (ternary "nvidia.com/gpu" "nvidia.com/gpu-{index}" (eq (include "fraction-injector.mode" .) "pooled")) -}}
+{{- end -}}
+
+{{/* Regular expression of every per-GPU resource name of the policies; empty if all are pooled. */}}
+{{- define "fraction-injector.perGpuPattern" -}}
+{{- $names := list -}}
+{{- range $policy := .Values.policies -}}
+{{- $name := include "fraction-injector.resource" $policy -}}
+{{- if contains "{index}" $name -}}
+{{- $names = append $names ($name | replace "." "[.]" | replace "{index}" "[0-9]+") -}}
+{{- end -}}
+{{- end -}}
+{{- with $names | uniq | sortAlpha -}}^({{ join "|" . }})${{- end -}}
+{{- end -}}
+
+{{/* Regular expression of every resource name that a share may be asked by. */}}
+{{- define "fraction-injector.namePattern" -}}
+{{- $names := list -}}
+{{- range $policy := .Values.policies -}}
+{{- $names = append $names (include "fraction-injector.resource" $policy | replace "." "[.]" | replace "{index}" "[0-9]+") -}}
+{{- end -}}
+^({{ $names | uniq | sortAlpha | join "|" }})$
+{{- end -}}
+
+{{/* CEL: policy to the template of its resource name. */}}
+{{- define "fraction-injector.celResources" -}}
+{{- $out := dict -}}
+{{- range $name, $policy := .Values.policies -}}{{- $_ := set $out $name (include "fraction-injector.resource" $policy) -}}{{- end -}}
+{{- $out | toJson -}}
+{{- end -}}
+
+{{/* CEL: policy to the slices of one GPU. */}}
+{{- define "fraction-injector.celSlicesPerGpu" -}}
+{{- $out := dict -}}
+{{- range $name, $policy := .Values.policies -}}{{- $_ := set $out $name (int (dig "slicesPerGpu" 8 $policy)) -}}{{- end -}}
+{{- $out | toJson -}}
+{{- end -}}
+
+{{/* CEL: namespace to its policy. */}}
+{{- define "fraction-injector.celPolicyOfNamespace" -}}
+{{- $out := dict -}}
+{{- range $name, $policy := .Values.policies -}}
+{{- range $namespace := dig "namespaces" list $policy -}}{{- $_ := set $out $namespace $name -}}{{- end -}}
+{{- end -}}
+{{- $out | toJson -}}
+{{- end -}}
+
+{{/* CEL: policies that a queue's pods may follow, as policy/namespace, * for any namespace. */}}
+{{- define "fraction-injector.celPoliciesOfQueues" -}}
+{{- $out := list -}}
+{{- range $entry := .Values.queues -}}
+{{- $policy := dig "policy" "" $entry -}}
+{{- if $policy -}}
+{{- range $namespace := dig "namespaces" (list "*") $entry -}}{{- $out = append $out (printf "%s/%s" $policy $namespace) -}}{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- $out | uniq | sortAlpha | toJson -}}
+{{- end -}}
+
+{{/* CEL: policy to the limits that its pods must carry: one of several lists, where queues name other limiters. */}}
+{{- define "fraction-injector.celLimits" -}}
+{{- $out := dict -}}
+{{- range $name, $policy := .Values.policies -}}
+{{- $mode := include "fraction-injector.mode" $policy -}}
+{{- $limiters := list (dig "limiter" "hami-core" $policy) -}}
+{{- range $entry := $.Values.queues -}}
+{{- if and (dig "limiter" "" $entry) (has (dig "policy" $name $entry) (list $name)) -}}
+{{- $limiters = append $limiters $entry.limiter -}}
+{{- end -}}
+{{- end -}}
+{{- $choices := list -}}
+{{- range $limiter := $limiters | uniq -}}
+{{- $choices = append $choices (include "fraction-injector.limits" (dict "root" $ "limiter" $limiter "mode" $mode) | fromJsonArray) -}}
+{{- end -}}
+{{- $_ := set $out $name $choices -}}
+{{- end -}}
+{{- $out | toJson -}}
+{{- end -}}
