@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import contextlib
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from watchfiles import awatch
+from watchfiles.main import FileChange
 
 from policies.loader import load_policies
 from policies.policy_set import PolicySet
@@ -82,12 +84,21 @@ class LivePolicies:
         """Reload whenever something in the directory changes, until `stop` is set or the task is cancelled.
 
         The directory is watched, not its files: the kubelet swaps the symlink `..data` and touches nothing
-        else. Reading happens in a thread, so that admission goes on meanwhile.
-
-        Raises:
-            OSError: the directory cannot be watched.
+        else. Reading happens in a thread, so that admission goes on meanwhile. A directory that cannot be
+        watched is read at intervals.
         """
-        changes = awatch(
+        stop = stop or asyncio.Event()
+        while not stop.is_set():
+            # RuntimeError is how watchfiles says that the node's inotify instances are used up.
+            with contextlib.suppress(OSError, RuntimeError):
+                async for _ in self._changes(stop):
+                    await asyncio.to_thread(self.reload)
+            await asyncio.to_thread(self.reload)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), RESYNC_MS / 1000)
+
+    def _changes(self, stop: asyncio.Event) -> AsyncGenerator[set[FileChange], None]:
+        return awatch(
             self.directory,
             watch_filter=None,
             recursive=False,
@@ -96,5 +107,3 @@ class LivePolicies:
             rust_timeout=RESYNC_MS,
             yield_on_timeout=True,
         )
-        async for _ in changes:
-            await asyncio.to_thread(self.reload)

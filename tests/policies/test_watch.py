@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from policies import watch
 from policies.problems import PolicyError
 from policies.watch import LivePolicies, Reload
 from tests.policies.kubelet import Mount
@@ -161,3 +162,26 @@ def test_the_watch_sees_a_swap_and_stops_when_told(mount):
 
     first, second = reserves(asyncio.run(scenario()))
     assert first == second >= 7
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("error", [OSError("no such folder"), RuntimeError("OS file watch limit reached")])
+def test_a_directory_that_cannot_be_watched_is_read_at_intervals(mount, monkeypatch, error):
+    def refuse(*args, **kwargs):
+        raise error
+
+    monkeypatch.setattr(watch, "awatch", refuse)
+    monkeypatch.setattr(watch, "RESYNC_MS", 10)
+
+    async def scenario():
+        changed, stop = asyncio.Event(), asyncio.Event()
+        loop = asyncio.get_running_loop()
+        live = LivePolicies(mount.folder, lambda _: loop.call_soon_threadsafe(changed.set))
+        watching = asyncio.create_task(live.watch(stop))
+        mount.write(default=POLICY.format(n=2), other=OTHER.format(n=2))
+        await changed.wait()
+        stop.set()
+        await watching
+        return live.current
+
+    assert reserves(asyncio.run(scenario())) == (2, 2)
