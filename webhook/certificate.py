@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
@@ -10,7 +11,6 @@ from typing import Any, Protocol
 from cryptography import x509
 
 from certs import (
-    LOCAL_NAMES,
     CertificateError,
     KeyPair,
     LiveTlsContext,
@@ -18,7 +18,6 @@ from certs import (
     MountRules,
     TlsFiles,
     self_signed,
-    validate_files,
     write_ca_file,
 )
 from service.log import get_logger
@@ -71,7 +70,6 @@ class MountedSource:
         rules = MountRules(names)
         self._mounted = MountedPair(directory, rules, lambda: datetime.now(UTC), self._accept, self._reject)
         self._mounted.refresh()
-        metrics.certificate_expiry.set_function(self._expiry)
 
     def background(self) -> list[Coroutine[Any, Any, None]]:
         """Follow the directory."""
@@ -80,10 +78,6 @@ class MountedSource:
     def missing(self) -> str | None:
         """Why no certificate is served, if none is."""
         return None if self.context.serving else self._last_error
-
-    def _expiry(self) -> float:
-        leaf = self._mounted.leaf
-        return leaf.not_after.timestamp() if leaf is not None else 0.0
 
     def _accept(self, files: TlsFiles) -> None:
         self.context.swap(files.pair)
