@@ -9,8 +9,9 @@ less only on nodes that are short of CPU; so walking a ranking down from its top
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
+from itertools import chain
 
 from ledger.accounts import NodeAccount
 from ledger.ask import Ask
@@ -69,20 +70,29 @@ class Group:
         return bool(self.nodes) and self.nodes[0][0] * worth.cpu < self.free * UNIT
 
     def pick(self, search: Search) -> NodeAccount | None:
-        """The node whose CPU suits the pod best, of those with room for it."""
+        """The node whose CPU suits the pod best, of those with room for it; of equals that with the least."""
         cpu, memory, accepts = search.cpu_milli, search.memory_bytes, search.accepts
         if not self.nodes or self.nodes[-1][0] < cpu:
             return None
         if self.hopeless is not None and cpu >= self.hopeless[0] and memory >= self.hopeless[1]:
             return None
-        upwards = range(bisect_left(self.nodes, (cpu,)), len(self.nodes))
-        for position in upwards if search.most_gained > 0 else reversed(upwards):
+        for position in self._by_suitability(search):
             account = self.nodes[position][2]
             if account.memory_free >= memory and (accepts is None or accepts(account)):
                 return account
         if accepts is None:
             self.hopeless = (cpu, memory)
         return None
+
+    def _by_suitability(self, search: Search) -> Iterable[int]:
+        """Positions of nodes with enough CPU: upwards from where the score is at its best, then down."""
+        first = bisect_left(self.nodes, (search.cpu_milli,))
+        if search.most_gained > 0:
+            return range(first, len(self.nodes))
+        spared = self.free - search.size.slices
+        unstranded = search.cpu_milli - (-spared * UNIT // search.worth.cpu)
+        best = bisect_left(self.nodes, (unstranded,), first)
+        return chain(range(best, len(self.nodes)), range(best - 1, first - 1, -1))
 
 
 class Groups:

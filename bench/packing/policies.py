@@ -1,0 +1,150 @@
+"""The policies compared: random, best fit, and the product's own ledger."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from bench.packing.scored import Node, ScoredPolicy, has_room
+from bench.packing.trace import EIGHTH, GPU, TraceNode, TracePod
+from ledger.ask import Ask, Placement
+from ledger.facts import NodeFact, PodFact
+from ledger.fraction import Fraction
+from ledger.ledger import Ledger
+from ledger.memory_values import MEMORY_LABEL
+from ledger.reservations import LIFETIME_SECONDS
+
+MIB = 2**20
+
+
+class BestFit(ScoredPolicy):
+    """Takes the node with the fewest GPUs left, then the least CPU; the GPU with the least left."""
+
+    def score(self, node: Node, _pod: TracePod) -> int | None:
+        """Fullest first."""
+        return -sum(node.gpus) * 10**6 - node.cpu
+
+    def gpu(self, node: Node, pod: TracePod) -> int:
+        """The GPU with the least left that suffices."""
+        return min((left, position) for position, left in enumerate(node.gpus) if left >= pod.gpu_milli)[1]
+
+
+class Random(ScoredPolicy):
+    """Takes any node and any GPU with room."""
+
+    def __init__(self, nodes: Iterable[TraceNode], seed: int) -> None:
+        super().__init__(nodes)
+        self._rng = random.Random(seed)  # noqa: S311 - a repeatable experiment, no secret
+
+    def score(self, _node: Node, _pod: TracePod) -> int | None:
+        """No node is better than another."""
+        return 0
+
+    def gpu(self, node: Node, pod: TracePod) -> int:
+        """Any GPU with room."""
+        return self._rng.choice(
+            [position for position, left in enumerate(node.gpus) if left >= pod.gpu_milli]
+        )
+
+    def _best(self, pod: TracePod) -> Node | None:
+        for node in self._rng.choices(self.nodes, k=64):
+            if node.memory >= pod.memory_mib and has_room(node, pod):
+                return node
+        fitting = [n for n in self.nodes if n.memory >= pod.memory_mib and has_room(n, pod)]
+        return self._rng.choice(fitting) if fitting else None
+
+
+class Ours:
+    """The product's ledger, asked as the webhook asks it, its reservations turned holders at once.
+
+    Pods without GPUs are not the product's to place. As every policy here places them by its own rule, this
+    one puts them where they strand the fewest free slices, as the product's score counts them.
+    """
+
+    def __init__(self, nodes: Iterable[TraceNode]) -> None:
+        facts = [_fact(order, node) for order, node in enumerate(nodes)]
+        self.ledger = Ledger(reservations_per_namespace=sys.maxsize)
+        self.ledger.replace(facts, [])
+        self._left = {
+            fact.name: _Left(fact.cpu_milli, fact.memory_bytes, 8 * len(fact.gpus)) for fact in facts
+        }
+        self._cpu_asked = self._slices_asked = 1
+        self._pods = 0
+
+    def place(self, pod: TracePod) -> bool:
+        """Place a pod for good; False if no node has room."""
+        self._pods += 1
+        return self._place_with_gpu(pod) if pod.gpus else self._place_without_gpu(pod)
+
+    def _place_with_gpu(self, pod: TracePod) -> bool:
+        self._cpu_asked += pod.cpu_milli
+        self._slices_asked += pod.total // EIGHTH
+        answer = self.ledger.place(_ask(pod, str(self._pods)), 0.0)
+        if not isinstance(answer, Placement) or answer.node is None:
+            self.ledger.expire(LIFETIME_SECONDS)
+            return False
+        self._bind(pod, answer.node, tuple((index, pod.gpu_milli // EIGHTH) for index in answer.indices))
+        return True
+
+    def _place_without_gpu(self, pod: TracePod) -> bool:
+        fitting = [
+            (self._newly_stranded(left, pod.cpu_milli), left.slices, name)
+            for name, left in self._left.items()
+            if left.cpu >= pod.cpu_milli and left.memory >= pod.memory_mib * MIB
+        ]
+        if not fitting:
+            return False
+        self._bind(pod, min(fitting)[2], ())
+        return True
+
+    def _newly_stranded(self, left: _Left, cpu: int) -> float:
+        slices_per_cpu = self._slices_asked / self._cpu_asked
+        before = max(0.0, left.slices - left.cpu * slices_per_cpu)
+        return max(0.0, left.slices - (left.cpu - cpu) * slices_per_cpu) - before
+
+    def _bind(self, pod: TracePod, node: str, gpus: tuple[tuple[int, int], ...]) -> None:
+        self._left[node].cpu -= pod.cpu_milli
+        self._left[node].memory -= pod.memory_mib * MIB
+        self._left[node].slices -= pod.total // EIGHTH
+        fact = PodFact(
+            namespace="default",
+            name=str(self._pods),
+            node=node,
+            gpus=gpus,
+            cpu_milli=pod.cpu_milli,
+            memory_bytes=pod.memory_mib * MIB,
+            reservation=str(self._pods),
+        )
+        self.ledger.set_pod(fact)
+
+
+@dataclass(slots=True)
+class _Left:
+    """What is left of one node: milli-CPU, bytes, slices."""
+
+    cpu: int
+    memory: int
+    slices: int
+
+
+def _ask(pod: TracePod, reservation: str) -> Ask:
+    return Ask(
+        Fraction(pod.total // EIGHTH, GPU // EIGHTH),
+        cpu_milli=pod.cpu_milli,
+        memory_bytes=pod.memory_mib * MIB,
+        reservation=reservation,
+    )
+
+
+def _fact(order: int, node: TraceNode) -> NodeFact:
+    return NodeFact(
+        name=f"{order:06}",
+        labels={MEMORY_LABEL: "16384"},
+        gpus=tuple((index, GPU // EIGHTH) for index in range(node.gpus)),
+        slices_per_gpu=GPU // EIGHTH,
+        gpu_mib=16384,
+        cpu_milli=node.cpu_milli,
+        memory_bytes=node.memory_mib * MIB,
+    )
