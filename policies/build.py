@@ -61,7 +61,7 @@ def build(parts: Parts) -> PolicySet:
 def _problems(parts: Parts) -> Iterator[Problem]:
     if DEFAULT not in parts.policies:
         rule = "no policy is named default: add a file with kind: Policy and name: default"
-        yield Problem("", 0, "", rule)
+        yield Problem(".", 0, "", rule)
     for policy, source in parts.policies.values():
         yield from policy_problems(policy, source, parts)
     for limiter, source in parts.limiters.values():
@@ -165,7 +165,7 @@ def _relaxed(parts: Parts, settled: Mapping[tuple[str | None, str], Settled]) ->
             continue
         for base in sorted(bases):
             over = settled[queue, entry.policy or base]
-            for key, what in _differences(over, settled[None, base]):
+            for key, what in relaxations(over, settled[None, base]):
                 rule = f"relaxes policy {base} ({what}) for every pod that wears this queue's label"
                 yield source.problem(f"{rule}: name the namespaces in which it applies", *_key(entry, key))
 
@@ -180,10 +180,6 @@ def _template_problems(parts: Parts, settled: Mapping[tuple[str | None, str], Se
         ]
         if all(found):
             yield from found[0]
-
-
-def _differences(over: Settled, base: Settled) -> Iterator[tuple[str, str]]:
-    return relaxations(over.effective, over.limits, base.effective, base.limits)
 
 
 def _key(entry: QueueEntry, key: str) -> tuple[str, ...]:

@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from policies.effective import EffectivePolicy
+from policies.policy_set import Settled
 from policies.quotas import Limits
 
 
-def relaxations(
-    over: EffectivePolicy, over_limits: Limits, base: EffectivePolicy, base_limits: Limits
-) -> Iterator[tuple[str, str]]:
+def relaxations(over: Settled, base: Settled) -> Iterator[tuple[str, str]]:
     """Yield each loosened value as the entry's key for it and half a sentence."""
-    if over.limiter != base.limiter and base.limiter.name != "none":
+    yield from _of_values(over.effective, base.effective)
+    yield from (("quota", what) for what in _of_limits(over.limits, base.limits))
+    if base.limits and base.policy.quotas.when_degraded == "deny" != over.policy.quotas.when_degraded:
+        yield "policy", "quotas.whenDegraded admit instead of deny"
+
+
+def _of_values(over: EffectivePolicy, base: EffectivePolicy) -> Iterator[tuple[str, str]]:
+    if base.limiter.name not in {"none", over.limiter.name}:
         yield "limiter", f"limiter {over.limiter.name} instead of {base.limiter.name}"
     if more := [text for text in over.fractions if text not in base.fractions]:
         yield "fractions", f'fraction "{more[0]}"'
-    yield from (("quota", what) for what in _looser_limits(over_limits, base_limits))
     if over.reserve_mib < base.reserve_mib:
         yield "policy", f"memory.reserveMiB {over.reserve_mib} instead of {base.reserve_mib}"
     if over.refuse_privileged != base.refuse_privileged and base.refuse_privileged == "any-container":
@@ -25,7 +30,7 @@ def relaxations(
         yield "policy", "hideGpusFromOthers false"
 
 
-def _looser_limits(over: Limits, base: Limits) -> Iterator[str]:
+def _of_limits(over: Limits, base: Limits) -> Iterator[str]:
     for (scope, name), amounts in base.items():
         now = over.get((scope, name))
         pairs = (

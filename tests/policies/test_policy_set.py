@@ -156,6 +156,8 @@ def test_pods_elsewhere_have_no_quota():
         ("policy: loose", "queues.q.policy: relaxes policy default (limiter none instead of hami-core)"),
         ("policy: open", "(memory.reserveMiB 0 instead of 100)"),
         ("policy: open", "(quota of namespace n: no limit instead of 5 slices)"),
+        ("policy: open", "(quotas.whenDegraded admit instead of deny)"),
+        ("policy: open", "(hideGpusFromOthers false)"),
     ],
 )
 def test_an_entry_for_all_namespaces_may_relax_nothing(entry, expected):
@@ -163,7 +165,10 @@ def test_an_entry_for_all_namespaces_may_relax_nothing(entry, expected):
         "kind: Policy\nname: default\nmemory: {reserveMiB: 100}\n"
         "quotas: {queues: {q: {slices: 8}}, namespaces: {n: {slices: 5}}}\n"
     )
-    others = "kind: Policy\nname: loose\nlimiter: none\n---\nkind: Policy\nname: open\n"
+    others = (
+        "kind: Policy\nname: loose\nlimiter: none\n---\nkind: Policy\nname: open\nhideGpusFromOthers: false\n"
+    )
+    others += "quotas: {whenDegraded: admit}\n"
     files = {"default": base, "others": others, "queues": f"kind: Queues\nqueues:\n  q:\n    {entry}\n"}
     assert expected in "\n".join(problems(**files))
     bound = {**files, "queues": files["queues"] + "    namespaces: [clearml]\n"}
@@ -176,6 +181,11 @@ def test_an_entry_for_all_namespaces_may_relax_nothing(entry, expected):
 def test_an_entry_for_all_namespaces_may_tighten(entry):
     tight = "kind: Policy\nname: tight\nmemory: {reserveMiB: 9}\nprivileged: any-container\n"
     assert problems(tight=tight, queues=f"kind: Queues\nqueues:\n  q:\n    {entry}\n") == []
+
+
+def test_a_policy_of_another_mode_with_the_same_limiter_relaxes_nothing():
+    pooled = "kind: Policy\nname: pooled\nresources: {mode: pooled}\n"
+    assert problems(pooled=pooled, queues="kind: Queues\nqueues: {q: {policy: pooled}}\n") == []
 
 
 def test_an_entry_must_not_relax_the_policy_of_any_namespace_either():
