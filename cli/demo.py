@@ -30,7 +30,6 @@ from cli.options import (
     fail,
     read_ledger,
     read_policies,
-    resource_names,
 )
 from ledger.decoding import pod_from_object
 from ledger.ledger import Ledger
@@ -134,11 +133,10 @@ def _show(console: Console, answers: list[Answered]) -> None:
 def _ledger_of(answers: list[Answered]) -> Ledger:
     """Fold the answered pods into a ledger, each bound to the node that it prefers."""
     policies = read_policies(DEFAULT_POLICIES)
-    names = resource_names(policies)
     ledger = read_ledger(policies, DEMO_INVENTORY)
     for answer in answers:
         if answer.patch:
-            ledger.set_pod(pod_from_object(answer.pod, names))
+            ledger.set_pod(pod_from_object(answer.pod, policies.resource_names))
     return ledger
 
 

@@ -81,12 +81,16 @@ def _print(explanation: Explanation) -> None:
     console.print(f"  policy {facts['policy']}, limiter {facts['limiter']}", markup=False)
     memory = f", {facts['memoryMiB']} MiB" if facts["memoryMiB"] is not None else ""
     console.print(
-        f"  container {facts['container']}: {facts['slices']} slices of GPU {_index(facts['index'])}{memory}",
+        f"  container {facts['container']}: {_slices(facts['slices'])} of GPU {_index(facts['index'])}{memory}",
         markup=False,
     )
     for operation in explanation.patch:
         value = f" {json.dumps(operation['value'])}" if "value" in operation else ""
         console.print(f"  {operation['op']:7} {operation['path']}{value}", markup=False)
+
+
+def _slices(number: int) -> str:
+    return "1 slice" if number == 1 else f"{number} slices"
 
 
 def _index(index: int | list[int] | None) -> str:

@@ -51,10 +51,17 @@ class Explanation:
             "container": injection.container if injection is not None else None,
             "policy": policy.name if policy is not None else None,
             "queue": policy.queue if policy is not None else None,
-            "limiter": policy.limiter.name if policy is not None else None,
+            "limiter": self._limiter(),
             "patch": self.patch,
             "pod": self.pod,
         }
+
+    def _limiter(self) -> str | None:
+        """Name of the limiter that the pod gets; whole GPUs get none."""
+        injection, policy = self.outcome.injection, self.outcome.policy
+        if policy is None:
+            return None
+        return "none" if injection is not None and injection.memory_mib is None else policy.limiter.name
 
 
 class Explainer:

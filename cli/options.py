@@ -11,7 +11,6 @@ import typer
 import policies as policies_package
 from cli.manifests import ManifestError, read_inventory
 from ledger.ledger import Ledger
-from ledger.resource_names import ResourceNames
 from policies.loader import load_policies
 from policies.policy_set import PolicySet
 from policies.problems import PolicyError
@@ -62,17 +61,10 @@ def read_ledger(policies: PolicySet, file: Path | None) -> Ledger:
     if file is None:
         typer.echo(f"inventory: {DEMO_INVENTORY.name} of the demo (--inventory FILE takes yours)", err=True)
     try:
-        nodes, pods = read_inventory(file or DEMO_INVENTORY, resource_names(policies))
+        nodes, pods = read_inventory(file or DEMO_INVENTORY, policies.resource_names)
     except ManifestError as error:
         fail(str(error))
     # Without a cluster to watch reservations are all there is: none may be left out.
     ledger = Ledger(reservations_per_namespace=sys.maxsize)
     ledger.replace(nodes, pods)
     return ledger
-
-
-def resource_names(policies: PolicySet) -> ResourceNames:
-    """Give the per-GPU resource name that the policies of a set agree on."""
-    policy = policies.resolve("default", None, None)
-    prefix, found, _ = policy.resource.partition("{index}")
-    return ResourceNames(per_gpu_prefix=prefix) if found else ResourceNames()
