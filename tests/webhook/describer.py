@@ -19,9 +19,9 @@ LIBRARY = "/usr/local/vgpu/libvgpu.so"
 def describe(pod, *, chosen, gpu_inits, placement, marker):
     """The pod after injection. `placement` is the ledger's answer: index, MiB of the GPU, values, node."""
     pod = copy.deepcopy(pod)
-    slices = round(float(pod["metadata"]["labels"]["clearml-injector/fraction"]) * 8)
+    slices = _slices(pod)
     mib = placement.gpu_mib * slices // 8
-    _annotate(pod, chosen, slices, mib, placement, marker)
+    _annotate(pod, chosen, mib, placement, marker)
     spec = pod["spec"]
     everyone = [*(spec.get("initContainers") or []), *spec["containers"]]
     names = _Names(spec, everyone)
@@ -38,13 +38,17 @@ def describe(pod, *, chosen, gpu_inits, placement, marker):
     return pod
 
 
-def _annotate(pod, chosen, slices, mib, placement, marker):
+def _annotate(pod, chosen, mib, placement, marker):
     annotations = dict(pod["metadata"].get("annotations") or {})
     for name in OURS:
         annotations.pop(f"clearml-injector/{name}", None)
-    values = (marker, str(slices), str(placement.indices[0]), chosen, str(mib), placement.reservation)
+    values = (marker, str(_slices(pod)), str(placement.indices[0]), chosen, str(mib), placement.reservation)
     annotations |= {f"clearml-injector/{name}": value for name, value in zip(OURS, values, strict=True)}
     pod["metadata"]["annotations"] = annotations
+
+
+def _slices(pod):
+    return round(float(pod["metadata"]["labels"]["clearml-injector/fraction"]) * 8)
 
 
 def _give_share(container, slices, mib, index, names):
