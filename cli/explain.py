@@ -80,10 +80,8 @@ def _print(explanation: Explanation) -> None:
         return
     console.print(f"  policy {facts['policy']}, limiter {facts['limiter']}", markup=False)
     memory = f", {facts['memoryMiB']} MiB" if facts["memoryMiB"] is not None else ""
-    console.print(
-        f"  container {facts['container']}: {_slices(facts['slices'])} of GPU {_index(facts['index'])}{memory}",
-        markup=False,
-    )
+    share = f"{_slices(facts['slices'])} of GPU {_index(facts['index'])}{memory}"
+    console.print(f"  container {facts['container']}: {share}", markup=False)
     for operation in explanation.patch:
         value = f" {json.dumps(operation['value'])}" if "value" in operation else ""
         console.print(f"  {operation['op']:7} {operation['path']}{value}", markup=False)
