@@ -101,22 +101,25 @@ none: {per-gpu: [], pooled: []}
 {{- $out | uniq | sortAlpha | toJson -}}
 {{- end -}}
 
-{{/* CEL: policy to the limits that its pods must carry: one of several lists, where queues name other limiters. */}}
+{{/*
+CEL: policy to the limits that its pods must carry, one of several lists where queues name other limiters;
+what a queue says for one namespace alone stands under policy/namespace.
+*/}}
 {{- define "fraction-injector.celLimits" -}}
 {{- $out := dict -}}
 {{- range $name, $policy := .Values.policies -}}
 {{- $mode := include "fraction-injector.mode" $policy -}}
-{{- $limiters := list (dig "limiter" "hami-core" $policy) -}}
+{{- $limits := include "fraction-injector.limits" (dict "root" $ "limiter" (dig "limiter" "hami-core" $policy) "mode" $mode) | fromJsonArray -}}
+{{- $_ := set $out $name (list $limits) -}}
 {{- range $entry := $.Values.queues -}}
-{{- if and (dig "limiter" "" $entry) (has (dig "policy" $name $entry) (list $name)) -}}
-{{- $limiters = append $limiters $entry.limiter -}}
+{{- if and (dig "limiter" "" $entry) (eq $name (dig "policy" $name $entry)) -}}
+{{- $limits := include "fraction-injector.limits" (dict "root" $ "limiter" $entry.limiter "mode" $mode) | fromJsonArray -}}
+{{- range $namespace := dig "namespaces" (list "*") $entry -}}
+{{- $key := printf "%s/%s" $name $namespace -}}
+{{- $_ := set $out $key (append (dig $key list $out) $limits) -}}
 {{- end -}}
 {{- end -}}
-{{- $choices := list -}}
-{{- range $limiter := $limiters | uniq -}}
-{{- $choices = append $choices (include "fraction-injector.limits" (dict "root" $ "limiter" $limiter "mode" $mode) | fromJsonArray) -}}
 {{- end -}}
-{{- $_ := set $out $name $choices -}}
 {{- end -}}
 {{- $out | toJson -}}
 {{- end -}}

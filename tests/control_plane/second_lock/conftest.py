@@ -1,0 +1,111 @@
+"""The chart's second lock in effect on a real API server, with a real webhook process behind it."""
+
+import pytest
+
+from tests.control_plane.chart import ADMISSION, CONFIGURATION, RELEASE, Helm, elsewhere
+from tests.control_plane.process import eventually
+from tests.control_plane.product import Setup, decides, self_signed
+from tests.control_plane.registration import OWN_NAMESPACE, labelled_pod, probe
+from tests.control_plane.second_lock.lock import (
+    NAMESPACES,
+    NODES,
+    OLD,
+    VALUES,
+    asking,
+    in_effect,
+    is_allowed,
+    unlabelled_pod,
+)
+
+
+@pytest.fixture(scope="package")
+def old_pod(control_plane):
+    """A labelled pod from before the install: never injected, held by a finalizer."""
+    control_plane.create_namespace(OLD)
+    pod = labelled_pod("old")
+    pod["metadata"]["finalizers"] = ["example.com/hold"]
+    return control_plane.api.create(pod, OLD)
+
+
+@pytest.fixture(scope="package")
+def nodes_and_namespaces(control_plane):
+    """Nodes of every mode, and a namespace for each policy."""
+    for node in NODES.values():
+        control_plane.api.create(node)
+    for name in (*NAMESPACES, OWN_NAMESPACE):
+        if not control_plane.takes_pods(name):
+            control_plane.create_namespace(name)
+    yield
+    for name in NODES:
+        control_plane.api.delete("Node", name)
+
+
+@pytest.fixture(scope="package")
+def values(control_plane, nodes_and_namespaces, tmp_path_factory):
+    """The chart's values for a webhook process that follows the very policies of the chart's ConfigMap."""
+    folder = tmp_path_factory.mktemp("second-lock")
+    inventory = folder / "inventory.yaml"
+    inventory.write_text(control_plane.kubectl("get", "nodes", "--output=yaml").stdout)
+    product = self_signed(Setup(mounted_policies(Helm(control_plane, folder), folder), inventory), folder)
+    yield {**VALUES, **elsewhere(product)}
+    product.stop()
+
+
+def mounted_policies(helm, folder):
+    """The chart's ConfigMap as the kubelet would mount it."""
+    directory = folder / "policies"
+    directory.mkdir()
+    [found] = [obj for obj in helm.rendered(VALUES) if obj["metadata"]["name"] == f"{RELEASE}-policies"]
+    for name, content in found["data"].items():
+        (directory / name).write_text(content)
+    return directory
+
+
+@pytest.fixture(scope="package")
+def lock(control_plane, old_pod, values, tmp_path_factory):
+    """Install the chart and wait until webhook and lock are in effect; give what repairs it."""
+    helm = Helm(control_plane, tmp_path_factory.mktemp("helm"))
+    helm.apply(values)
+    eventually(lambda: in_effect(control_plane.api), "webhook and lock take effect")
+    yield lambda: helm.apply(values)
+    helm.uninstall()
+    eventually(lambda: not decides(probe(control_plane.api, OLD)), "the webhook is out of effect")
+    eventually(
+        lambda: is_allowed(control_plane.api, asking("nvidia.com/gpu-0"), OLD), "the lock is out of effect"
+    )
+
+
+@pytest.fixture
+def injected(lock, control_plane, namespace):
+    """A pod that came in by the webhook."""
+    return control_plane.api.create(labelled_pod("injected", "0.500"), namespace)
+
+
+@pytest.fixture
+def unlabelled(lock, control_plane, namespace):
+    """A pod that we have nothing to do with."""
+    return control_plane.api.create(unlabelled_pod(), namespace)
+
+
+@pytest.fixture(scope="module")
+def no_webhook(lock, control_plane):
+    """What the webhook makes of a pod of each policy, its configuration then deleted."""
+    api = control_plane.api
+    pods = {
+        "half": created(api, labelled_pod("half", "0.500"), "lock-default"),
+        "two": created(api, labelled_pod("two", "2.0"), "lock-whole"),
+        "pooled": created(api, labelled_pod("pooled", "0.250"), "lock-pooled"),
+        "driver": created(api, labelled_pod("driver", "0.250"), "lock-driver"),
+    }
+    api.delete(CONFIGURATION, RELEASE, api=ADMISSION)
+    eventually(lambda: not decides(probe(api, OLD)), "the webhook is out of effect")
+    yield pods
+    lock()
+    eventually(lambda: decides(probe(api, OLD)), "an upgrade puts the configuration back")
+
+
+def created(api, pod, namespace):
+    """A pod as the webhook would have it, to be created again."""
+    made = api.create(pod, namespace, dry_run=True)
+    kept = {key: made["metadata"][key] for key in ("name", "namespace", "labels", "annotations")}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": kept, "spec": made["spec"]}

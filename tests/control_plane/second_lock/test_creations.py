@@ -1,0 +1,111 @@
+"""Ways around the webhook that create a pod without it, and creations that must pass."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.control_plane.admission_server import AdmissionServer, patching
+from tests.control_plane.chart import ADMISSION, CONFIGURATION
+from tests.control_plane.process import eventually
+from tests.control_plane.product import INJECTED
+from tests.control_plane.registration import LABEL, OWN_NAMESPACE, configuration, labelled_pod
+from tests.control_plane.second_lock.lock import asking, is_allowed, refused, unlabelled_pod
+
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+EXPECTED = json.loads((FIXTURES / "expected.json").read_text())["pods"]
+ALLOWED = [name for name in sorted(EXPECTED) if EXPECTED[name]["allowed"]]
+NOT_INJECTED = (
+    "clearml-injector/fraction: the pod was not injected: its label came too late, or the webhook is not "
+    "there; label the pod before it is created, and if it was, tell your admin"
+)
+NEEDS_LABEL = (
+    "slices of one GPU are for pods with the label clearml-injector/fraction: "
+    "set the label and leave the resource out, its index is chosen for you"
+)
+
+
+@pytest.fixture
+def later_webhook(lock, control_plane, namespace):
+    """A webhook that comes after ours and labels what asks for it; give a pod that does."""
+    pod = unlabelled_pod("late")
+    pod["metadata"]["labels"] = {"late": "yes"}
+    add_label = {"op": "add", "path": "/metadata/labels", "value": {LABEL: "0.500"}}
+    with AdmissionServer(patching(lambda _: [add_label])) as server:
+        selector = {"matchLabels": {"late": "yes"}}
+        control_plane.api.create(
+            configuration("zz-labels", server.url, server.ca_pem, objectSelector=selector)
+        )
+        eventually(lambda: not is_allowed(control_plane.api, pod, namespace), "the later webhook labels pods")
+        yield pod
+        control_plane.api.delete(CONFIGURATION, "zz-labels", api=ADMISSION)
+
+
+def test_a_label_that_a_later_webhook_adds_is_refused(later_webhook, control_plane, namespace):
+    with refused("injected", NOT_INJECTED):
+        control_plane.api.create(later_webhook, namespace)
+
+
+@pytest.mark.parametrize("containers", ["containers", "initContainers"])
+@pytest.mark.parametrize("resource", ["nvidia.com/gpu-0", "nvidia.com/gpu-17"])
+def test_an_unlabelled_pod_may_not_ask_for_one_gpus_slices(
+    lock, control_plane, namespace, resource, containers
+):
+    with refused("unlabelled", NEEDS_LABEL):
+        control_plane.api.create(asking(resource, containers), namespace)
+
+
+@pytest.mark.parametrize("resource", ["nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/mig-1g.10gb"])
+def test_unlabelled_pods_ask_for_other_gpus_as_ever(lock, control_plane, namespace, resource):
+    assert control_plane.api.create(asking(resource), namespace)["spec"]["containers"][1]["name"] == "asks"
+
+
+@pytest.mark.parametrize("where", [OWN_NAMESPACE, "kube-system"])
+def test_excluded_namespaces_are_left_alone(lock, control_plane, where):
+    made = control_plane.api.create(labelled_pod("free"), where, dry_run=True)
+    assert INJECTED not in made["metadata"].get("annotations", {})
+    assert control_plane.api.create(asking("nvidia.com/gpu-0"), where, dry_run=True)["spec"]["containers"]
+
+
+@pytest.mark.parametrize("name", ALLOWED)
+def test_what_the_webhook_makes_of_every_kind_of_pod_passes(lock, control_plane, namespace, name):
+    manifest = yaml.safe_load((FIXTURES / "manifests" / f"{name}.yaml").read_text())
+    template = manifest if manifest["kind"] == "Pod" else manifest["spec"]["template"]
+    metadata = {**template["metadata"], "name": f"{manifest['metadata']['name']}-pod"}
+    spec = {"restartPolicy": "Never", **template["spec"]}
+    for container in [*spec["containers"], *(spec.get("initContainers") or [])]:
+        container.setdefault("resources", {}).setdefault("limits", {}).pop("clear.ml/fraction-1", None)
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    made = control_plane.api.create(pod, namespace, dry_run=True)
+    assert made["metadata"]["annotations"]["clearml-injector/slices"] == str(EXPECTED[name]["slices"])
+
+
+@pytest.mark.parametrize(
+    ("policy", "fraction", "slices"),
+    [
+        ("default", "0.875", "7"),
+        ("whole", "0.500", "4"),
+        ("whole", "1.000", "8"),
+        ("whole", "2.0", "16"),
+        ("whole", "3", "24"),
+        ("pooled", "0.375", "3"),
+        ("driver", "0.250", "2"),
+        ("quarters", "0.750", "3"),
+        ("open", "0.125", "1"),
+        ("custom", "0.625", "5"),
+    ],
+)
+def test_what_the_webhook_makes_under_every_policy_passes(lock, control_plane, policy, fraction, slices):
+    made = control_plane.api.create(labelled_pod("pod", fraction), f"lock-{policy}", dry_run=True)
+    said = made["metadata"]["annotations"]
+    assert said["clearml-injector/injected"].startswith(f"{policy}@")
+    assert said["clearml-injector/slices"] == slices
+
+
+def test_a_queue_with_a_limiter_of_its_own_passes(lock, control_plane):
+    pod = labelled_pod("queued", "0.500")
+    pod["metadata"]["labels"]["clearml-agent-queue-name"] = "trusted"
+    made = control_plane.api.create(pod, "lock-queue", dry_run=True)
+    assert made["metadata"]["annotations"]["clearml-injector/slices"] == "4"
+    assert "env" not in made["spec"]["containers"][0]

@@ -1,0 +1,191 @@
+"""With the webhook's configuration deleted: labelled pods, and pods that claim to be injected."""
+
+import copy
+
+import pytest
+
+from tests.control_plane.registration import labelled_pod
+from tests.control_plane.second_lock.lock import asking, refused, unlabelled_pod
+from tests.control_plane.second_lock.test_creations import NEEDS_LABEL, NOT_INJECTED
+
+ENV = (
+    "env of GPU containers: must hold the limiter's variables once, "
+    "for the MiB in clearml-injector/memory-mib"
+)
+CONTAINER = "clearml-injector/gpu-container: the container is missing or asks for no slices"
+
+
+def said(pod):
+    return pod["metadata"]["annotations"]
+
+
+def task(pod):
+    return pod["spec"]["containers"][0]
+
+
+def variable(pod, name):
+    [found] = [entry for entry in task(pod)["env"] if entry["name"] == name]
+    return found
+
+
+def index_of(pod):
+    return said(pod)["clearml-injector/gpu-index"]
+
+
+def limits(slices, names):
+    return f"limits of GPU containers: must be {slices} slices of {names}, as the annotations say"
+
+
+def test_a_labelled_pod_is_refused(no_webhook, control_plane, namespace):
+    with refused("injected", NOT_INJECTED):
+        control_plane.api.create(labelled_pod("plain"), namespace)
+
+
+def test_the_marker_alone_is_refused(no_webhook, control_plane, namespace):
+    pod = labelled_pod("marked")
+    pod["metadata"]["annotations"] = {"clearml-injector/injected": "default@0"}
+    with refused("injected", NOT_INJECTED):
+        control_plane.api.create(pod, namespace)
+
+
+def test_annotations_without_slices_are_refused(no_webhook, control_plane):
+    pod = copy.deepcopy(no_webhook["half"])
+    del task(pod)["resources"]
+    pod["spec"].pop("initContainers")
+    with refused("injected", CONTAINER):
+        control_plane.api.create(pod, "lock-default")
+
+
+def test_another_container_than_the_one_that_holds_slices_is_refused(no_webhook, control_plane):
+    pod = copy.deepcopy(no_webhook["half"])
+    said(pod)["clearml-injector/gpu-container"] = "other"
+    with refused("injected", CONTAINER):
+        control_plane.api.create(pod, "lock-default")
+
+
+@pytest.mark.parametrize("amount", ["1", "5"])
+def test_slices_that_are_not_the_annotations_are_refused(no_webhook, control_plane, amount):
+    pod = copy.deepcopy(no_webhook["half"])
+    name = f"nvidia.com/gpu-{index_of(pod)}"
+    task(pod)["resources"] = {"limits": {name: amount}}
+    with refused("injected", limits(4, name)):
+        control_plane.api.create(pod, "lock-default")
+
+
+def test_another_gpu_than_the_annotations_is_refused(no_webhook, control_plane):
+    pod = copy.deepcopy(no_webhook["half"])
+    task(pod)["resources"] = {"limits": {"nvidia.com/gpu-99": "4"}}
+    with refused("injected", limits(4, f"nvidia.com/gpu-{index_of(pod)}")):
+        control_plane.api.create(pod, "lock-default")
+
+
+def test_one_gpu_in_the_name_of_two_is_refused(no_webhook, control_plane):
+    pod = copy.deepcopy(no_webhook["two"])
+    first = index_of(pod).split(",")[0]
+    said(pod)["clearml-injector/gpu-index"] = f"{first},{first}"
+    task(pod)["resources"] = {"limits": {f"nvidia.com/gpu-{first}": "8"}}
+    with refused("injected", limits(16, f"nvidia.com/gpu-{first}, nvidia.com/gpu-{first}")):
+        control_plane.api.create(pod, "lock-whole")
+
+
+def test_more_of_the_pool_than_the_label_says_is_refused(no_webhook, control_plane):
+    pod = copy.deepcopy(no_webhook["pooled"])
+    task(pod)["resources"] = {"limits": {"nvidia.com/gpu": "7"}}
+    with refused("injected", limits(2, "nvidia.com/gpu")):
+        control_plane.api.create(pod, "lock-pooled")
+
+
+@pytest.mark.parametrize("label", ["0.125", "0.875", "1.000", "NaN", "0.5", "abc"])
+def test_a_label_that_the_slices_do_not_fit_is_refused(no_webhook, control_plane, label):
+    pod = copy.deepcopy(no_webhook["half"])
+    pod["metadata"]["labels"]["clearml-injector/fraction"] = label
+    with refused("injected", f"clearml-injector/slices: 4 is not what the label says: {label}"):
+        control_plane.api.create(pod, "lock-default")
+
+
+def test_a_second_container_with_slices_is_refused(no_webhook, control_plane):
+    pod = copy.deepcopy(no_webhook["half"])
+    pod["spec"]["containers"].append({**task(pod), "name": "second"})
+    with refused("injected", "limits: exactly one regular container may ask for slices"):
+        control_plane.api.create(pod, "lock-default")
+
+
+def test_a_policy_of_another_namespace_is_refused(no_webhook, control_plane):
+    pod = copy.deepcopy(no_webhook["half"])
+    said(pod)["clearml-injector/injected"] = "open@0"
+    with refused("injected", "clearml-injector/injected: policy open is not for namespace lock-default"):
+        control_plane.api.create(pod, "lock-default")
+
+
+def test_a_limiter_that_a_queue_has_elsewhere_is_refused(no_webhook, control_plane):
+    pod = copy.deepcopy(no_webhook["half"])
+    pod["metadata"]["labels"]["clearml-agent-queue-name"] = "trusted"
+    del task(pod)["env"]
+    with refused("injected", ENV):
+        control_plane.api.create(pod, "lock-default")
+
+
+@pytest.mark.parametrize("policy", ["half", "pooled", "driver"])
+def test_a_pod_without_its_limit_is_refused(no_webhook, control_plane, policy):
+    pod = copy.deepcopy(no_webhook[policy])
+    del task(pod)["env"]
+    with refused("injected", ENV):
+        control_plane.api.create(pod, pod["metadata"]["namespace"])
+
+
+def raised(pod):
+    variable(pod, "CUDA_DEVICE_MEMORY_LIMIT_0")["value"] = "81920m"
+
+
+def unlimited(pod):
+    variable(pod, "CUDA_DEVICE_MEMORY_LIMIT_0")["value"] = "0.5g"
+
+
+def twice(pod):
+    task(pod)["env"].append({"name": "CUDA_DEVICE_MEMORY_LIMIT_0", "value": "81920m"})
+
+
+def from_elsewhere(pod):
+    limit = variable(pod, "CUDA_DEVICE_MEMORY_LIMIT_0")
+    del limit["value"]
+    limit["valueFrom"] = {"fieldRef": {"fieldPath": "metadata.annotations['mine']"}}
+
+
+def not_preloaded(pod):
+    variable(pod, "LD_PRELOAD")["value"] = "/tmp/mine.so"  # noqa: S108 - a path in a container
+
+
+def preloaded_last(pod):
+    preload = variable(pod, "LD_PRELOAD")
+    preload["value"] = f"/mine.so:{preload['value']}"
+
+
+def without_memory(pod):
+    del said(pod)["clearml-injector/memory-mib"]
+
+
+@pytest.mark.parametrize(
+    "forge", [raised, unlimited, twice, from_elsewhere, not_preloaded, preloaded_last, without_memory]
+)
+def test_a_limit_that_is_not_ours_is_refused(no_webhook, control_plane, forge):
+    pod = copy.deepcopy(no_webhook["half"])
+    forge(pod)
+    with refused("injected", ENV):
+        control_plane.api.create(pod, "lock-default")
+
+
+def test_an_unlabelled_pod_may_not_ask_for_one_gpus_slices_either(no_webhook, control_plane, namespace):
+    with refused("unlabelled", NEEDS_LABEL):
+        control_plane.api.create(asking("nvidia.com/gpu-0"), namespace)
+
+
+def test_unlabelled_pods_pass(no_webhook, control_plane, namespace):
+    made = control_plane.api.create(unlabelled_pod(), namespace)
+    assert made["metadata"]["name"] == "unlabelled"
+
+
+@pytest.mark.parametrize("policy", ["half", "two", "pooled", "driver"])
+def test_a_complete_forgery_passes_as_the_threat_model_says(no_webhook, control_plane, policy):
+    pod = copy.deepcopy(no_webhook[policy])
+    made = control_plane.api.create(pod, pod["metadata"]["namespace"], dry_run=True)
+    assert said(made) == said(pod)
