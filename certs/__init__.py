@@ -5,6 +5,7 @@ self-signed CA file and the live context touch files or sockets.
 """
 
 from certs.authority import make_authority
+from certs.client_context import client_context
 from certs.leaf import LOCAL_NAMES, make_leaf, service_names
 from certs.live_context import LiveTlsContext
 from certs.observation import Observation, SecretContent, Stored, observe
@@ -37,6 +38,7 @@ __all__ = [
     "TlsSecretWrite",
     "Wait",
     "Write",
+    "client_context",
     "decide",
     "make_authority",
     "make_leaf",

@@ -41,7 +41,7 @@ class LiveTlsContext:
         if self._verify_clients != (client_ca_pem is not None):
             raise ValueError("client_ca_pem goes with verify_clients; pass both or neither")
         fresh = _empty_context(verify_clients=self._verify_clients)
-        _load_pair(fresh, pair)
+        load_pair(fresh, pair)
         if client_ca_pem is not None:
             _load_client_authorities(fresh, client_ca_pem)
         self._newest = fresh
@@ -69,7 +69,9 @@ def _empty_context(*, verify_clients: bool) -> ssl.SSLContext:
     return context
 
 
-def _load_pair(context: ssl.SSLContext, pair: KeyPair) -> None:
+def load_pair(context: ssl.SSLContext, pair: KeyPair) -> None:
+    """Load a pair into a context that nobody uses yet; raises CertificateError when OpenSSL refuses it."""
+
     def refuse_password() -> str:
         raise CertificateError("tls.key: the private key is encrypted; store it without a password")
 

@@ -20,6 +20,14 @@ def webhook(  # noqa: PLR0913 each is an option of the command
     *,
     policies: PoliciesOption = DEFAULT_POLICIES,
     inventory: InventoryOption = None,
+    controller: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            show_default=False,
+            help="Let the controller place, instead of an inventory: https://HOST:PORT of its Service.",
+        ),
+    ] = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = LOOPBACK,
     port: Annotated[int, typer.Option(min=0, max=65535, help="TLS port; 0 takes a free one.")] = 8443,
     health_port: Annotated[
@@ -55,15 +63,18 @@ def webhook(  # noqa: PLR0913 each is an option of the command
     """Answer admission reviews over TLS.
 
     Standalone, the ledger lives in this process: it is made from --inventory once, and what is placed stays
-    placed. Stops on SIGTERM or Ctrl-C.
+    placed. With --controller, that one places; while it is away pods are placed by its last snapshot.
+    Stops on SIGTERM or Ctrl-C.
 
     Try: fraction-injector webhook --self-signed --port 8443, then
     curl --cacert ca.pem -H 'content-type: application/json' --data @review.json https://localhost:8443/mutate
     """
     if self_signed == (tls_dir is not None):
         fail("the webhook needs one certificate: pass either --self-signed or --tls-dir DIR")
+    if controller is not None and (inventory is not None or self_signed):
+        fail("--controller replaces --inventory and needs --tls-dir: both show certificates of one CA")
     configure_logging()
-    ledger = read_ledger(read_policies(policies), inventory)
+    ledger = read_ledger(read_policies(policies), inventory) if controller is None else None
     options = WebhookOptions(
         policies=policies,
         host=host,
@@ -73,9 +84,10 @@ def webhook(  # noqa: PLR0913 each is an option of the command
         tls_directory=tls_dir,
         tls_names=tuple(tls_name or ["localhost"]),
         stop_delay_seconds=stop_delay,
+        controller=controller,
     )
     try:
         process = WebhookProcess(options, ledger)
-    except (OSError, PolicyError) as error:
+    except (OSError, PolicyError, ValueError) as error:
         fail(str(error))
     run(process.run())

@@ -46,6 +46,8 @@ class Ask:
     """Effective memory request, bytes."""
     assume: Assumption | None = None
     quotas: tuple[Quota, ...] = ()
+    quotas_when_degraded: Literal["deny", "admit"] = "deny"
+    """What becomes of a pod under a quota while nobody can count."""
     reservation: str | None = None
     """Name under which to reserve; None (a dry run) leaves the ledger as it was."""
 

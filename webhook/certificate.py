@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Coroutine
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,6 +18,7 @@ from certs import (
     MountedPair,
     MountRules,
     TlsFiles,
+    client_context,
     self_signed,
     write_ca_file,
 )
@@ -64,6 +66,8 @@ class MountedSource:
 
     def __init__(self, directory: Path, names: tuple[str, ...], metrics: WebhookMetrics) -> None:
         self.context = LiveTlsContext()
+        self.client: ssl.SSLContext | None = None
+        """Shows the same pair to the controller."""
         self._metrics = metrics
         self._log = get_logger("certificate")
         self._last_error = "no certificate has been read yet"
@@ -80,7 +84,9 @@ class MountedSource:
         return None if self.context.serving else self._last_error
 
     def _accept(self, files: TlsFiles) -> None:
+        client = client_context(files)
         self.context.swap(files.pair)
+        self.client = client
         self._metrics.certificate_expiry.set(_expiry(files.pair))
         self._log.info("certificate is served", source=files.source)
 

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 from ledger.ask import Answer, Ask
 from ledger.ledger import Ledger
+from webhook.reasons import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Unanswered:
+    """Nobody could tell, and it must not be guessed."""
+
+    reason: Reason
+    why: str
+    """One line for the user."""
 
 
 class Placer(Protocol):
     """Answers asks, one pod at a time."""
 
-    async def place(self, ask: Ask) -> Answer:
+    async def place(self, ask: Ask) -> Answer | Unanswered:
         """Choose GPUs for a pod and reserve them, unless the ask names no reservation."""
 
     async def release(self, reservation: str) -> None:

@@ -35,6 +35,8 @@ class Reason(StrEnum):
     MEMORY = "memory-too-small"
     IMAGE = "image-does-not-fit"
     OVER_QUOTA = "over-quota"
+    QUOTA_UNKNOWN = "quota-unknown"
+    NO_CONTROLLER = "controller-away"
     UNREADABLE = "unreadable-object"
     INTERNAL = "internal-error"
 

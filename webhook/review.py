@@ -18,7 +18,7 @@ from webhook.injection.job import prepare_job
 from webhook.injection.patch import Operation
 from webhook.injection.plan import Plan, ask_of, make_plan
 from webhook.injection.written import Written
-from webhook.placer import Placer
+from webhook.placer import Placer, Unanswered
 from webhook.pod import QUEUE_ID_LABEL, QUEUE_NAME_LABEL, Job, ObjectMeta, Pod, label_of
 from webhook.reasons import Denial, Reason
 
@@ -128,7 +128,9 @@ class Reviewer:
         return self._policies().resolve(request.namespace, queue_name, queue_id)
 
 
-def _refused(answer: Answer) -> Denial:
+def _refused(answer: Answer | Unanswered) -> Denial:
+    if isinstance(answer, Unanswered):
+        return Denial.of(answer.reason, answer.why)
     if isinstance(answer, OverQuota):
         quota = answer.quota
         return Denial.of(
@@ -136,7 +138,7 @@ def _refused(answer: Answer) -> Denial:
             f'quota of {quota.scope} "{quota.name}": {answer.used} of {answer.limit} {answer.unit} are used,'
             f" {answer.asked} more were asked: wait, or ask for a smaller fraction",
         )
-    assert isinstance(answer, Misfit)  # noqa: S101 the third of three kinds; for the type checker
+    assert isinstance(answer, Misfit)  # noqa: S101 the last of three kinds; for the type checker
     return Denial.of(Reason.NO_NODE, f"no node of this cluster could ever hold the pod: {answer.why}")
 
 

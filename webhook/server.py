@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ledger.ledger import Ledger
 from policies.watch import LivePolicies, Reload
@@ -14,9 +15,11 @@ from service.metrics import new_registry
 from service.serving import Listener, bind, serve
 from webhook.app import WebhookApp
 from webhook.certificate import MountedSource, SelfSignedSource, Source
+from webhook.controller_client import ControllerClient
+from webhook.controller_placer import ControllerPlacer
 from webhook.decision_log import DecisionLog
 from webhook.metrics import WebhookMetrics
-from webhook.placer import LedgerPlacer
+from webhook.placer import LedgerPlacer, Placer
 from webhook.review import Reviewer
 
 
@@ -36,15 +39,18 @@ class WebhookOptions:
     tls_names: tuple[str, ...]
     """Names that a mounted certificate must be good for."""
     stop_delay_seconds: float
+    controller: str | None = None
+    """`https://HOST:PORT` of the controller that places; None where the ledger is in this process."""
 
 
 class WebhookProcess:
     """One webhook, from start to drain."""
 
-    def __init__(self, options: WebhookOptions, ledger: Ledger) -> None:
-        """Prepare everything that can fail.
+    def __init__(self, options: WebhookOptions, ledger: Ledger | None) -> None:
+        """Prepare everything that can fail; `ledger` is the one to place in, where no controller does.
 
         Raises:
+            ValueError: the controller's URL is none, or there is no certificate to show to it.
             policies.PolicyError: the policy directory is not valid.
             OSError: a file cannot be written or an address not be had.
         """
@@ -56,7 +62,8 @@ class WebhookProcess:
         self._policies = LivePolicies(options.policies, self._reloaded)
         self._metrics.reload_successful.set(1)
         self._certificate = self._source()
-        placer = LedgerPlacer(ledger)
+        self._background: list[Coroutine[Any, Any, None]] = []
+        placer = self._placer(ledger)
         reviewer = Reviewer(lambda: self._policies.current, placer, DecisionLog(self._metrics))
         router = health_router(self._registry, self._readiness, self._detail)
         app = WebhookApp(reviewer, self._metrics)
@@ -71,7 +78,7 @@ class WebhookProcess:
         """Serve until SIGTERM or SIGINT."""
         await serve(
             self._listeners,
-            background=[*self._certificate.background(), self._policies.watch()],
+            background=[*self._certificate.background(), self._policies.watch(), *self._background],
             on_started=self._started,
             on_stopping=self._unready,
             stop_delay_seconds=self._options.stop_delay_seconds,
@@ -85,6 +92,17 @@ class WebhookProcess:
         if options.tls_directory is None:
             raise ValueError("a webhook needs a certificate: self-signed, or a directory that holds one")
         return MountedSource(options.tls_directory, options.tls_names, self._metrics)
+
+    def _placer(self, ledger: Ledger | None) -> Placer:
+        if ledger is not None:
+            return LedgerPlacer(ledger)
+        if self._options.controller is None or not isinstance(self._certificate, MountedSource):
+            raise ValueError("a controller is asked with a mounted certificate: pass --tls-dir too")
+        source = self._certificate
+        client = ControllerClient(self._options.controller, lambda: source.client)
+        placer = ControllerPlacer(client, self._registry)
+        self._background = placer.background()
+        return placer
 
     def _readiness(self) -> Mapping[str, str | None]:
         return {

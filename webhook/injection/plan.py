@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from ledger.ask import Ask, Placement
 from ledger.constraints import Constraints, Toleration
@@ -93,8 +94,14 @@ def ask_of(plan: Plan, reservation: str | None) -> Ask | Denial:
         memory_bytes=request.memory_bytes,
         assume=policy.assume,
         quotas=tuple(rule.quota for rule in policy.quotas),
+        quotas_when_degraded=_when_degraded(policy),
         reservation=reservation,
     )
+
+
+def _when_degraded(policy: EffectivePolicy) -> Literal["deny", "admit"]:
+    """Admit only where every quota of the pod says so."""
+    return "admit" if all(rule.when_degraded == "admit" for rule in policy.quotas) else "deny"
 
 
 def _request(spec: PodSpec) -> EffectiveRequest:

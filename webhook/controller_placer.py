@@ -1,0 +1,134 @@
+"""Placement by the controller: asks are gathered into batches, and answered in time whatever happens."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Gauge
+
+from ledger.ask import Answer, Ask
+from ledger.wire import MOST_ASKS, Answered, Batch
+from service.log import get_logger
+from webhook.controller_client import ControllerClient
+from webhook.fallback import Fallback
+from webhook.placer import Unanswered
+from webhook.snapshot import SnapshotFollower
+
+DEADLINE_SECONDS = 0.25
+"""For each ask, from when it is asked."""
+AWAY_SECONDS = 0.5
+"""How long the controller is not asked again after it did not answer."""
+MOST_RELEASES = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    ask: Ask
+    answered: asyncio.Future[Answer | None]
+    """None: place it without the controller."""
+    deadline: float
+
+
+class ControllerPlacer:
+    """Asks the leading controller, and falls back to its last snapshot."""
+
+    def __init__(
+        self,
+        client: ControllerClient,
+        registry: CollectorRegistry,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._client = client
+        self._clock = clock
+        self._fallback = Fallback(clock)
+        self._follower = SnapshotFollower(client, self._fallback)
+        self._waiting: list[_Waiting] = []
+        self._releases: list[str] = []
+        self._some = asyncio.Event()
+        self._away_until = 0.0
+        self._answers = True
+        self._log = get_logger("placer")
+        self._up = Gauge(
+            "fraction_injector_controller_answers",
+            "1 if the controller answered when it was last asked, else 0.",
+            registry=registry,
+        )
+        self._up.set(1)
+
+    async def place(self, ask: Ask) -> Answer | Unanswered:
+        """Have the leader decide, or decide by its last snapshot after 250 ms."""
+        if self._clock() < self._away_until:
+            return self._fallback.place(ask)
+        answered: asyncio.Future[Answer | None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(_Waiting(ask, answered, self._clock() + DEADLINE_SECONDS))
+        self._some.set()
+        answer = await answered
+        return self._fallback.place(ask) if answer is None else answer
+
+    async def release(self, reservation: str) -> None:
+        """Give back with the next batch; what is never given back ends by itself."""
+        self._fallback.release(reservation)
+        if len(self._releases) < MOST_RELEASES:
+            self._releases.append(reservation)
+            self._some.set()
+
+    def background(self) -> list[Coroutine[Any, Any, None]]:
+        """What must run beside the server."""
+        return [self._send_batches(), self._follower.run()]
+
+    async def _send_batches(self) -> None:
+        while True:
+            await self._some.wait()
+            self._some.clear()
+            while self._waiting or (self._releases and self._clock() >= self._away_until):
+                await self._send_batch()
+
+    async def _send_batch(self) -> None:
+        """One batch: what came while the last one was under way."""
+        batch, self._waiting = self._waiting[:MOST_ASKS], self._waiting[MOST_ASKS:]
+        releases, self._releases = self._releases, []
+        asks = [waiting.ask for waiting in batch]
+        first = batch[0].deadline if batch else self._clock() + DEADLINE_SECONDS
+        try:
+            async with asyncio.timeout(max(0.0, first - self._clock())):
+                answers = (await self._client.place(Batch(asks, releases))).answers
+            self._settle(batch, answers)
+        except (OSError, ValueError, TimeoutError) as error:
+            self._gone(batch, error)
+        else:
+            self._tell(answers=True)
+
+    def _settle(self, batch: list[_Waiting], answers: list[Answered]) -> None:
+        if len(answers) != len(batch):
+            raise ValueError(f"{len(answers)} answers came to {len(batch)} asks")
+        for waiting, answered in zip(batch, answers, strict=True):
+            if not waiting.answered.done():
+                waiting.answered.set_result(answered.answer())
+
+    def _gone(self, batch: list[_Waiting], error: Exception) -> None:
+        """Let everybody who waits go on without the controller, and leave it alone for a moment."""
+        self._client.drop()
+        self._away_until = self._clock() + AWAY_SECONDS
+        self._releases += [w.ask.reservation for w in batch if w.ask.reservation is not None]
+        del self._releases[MOST_RELEASES:]
+        batch += self._waiting
+        self._waiting = []
+        for waiting in batch:
+            if not waiting.answered.done():
+                waiting.answered.set_result(None)
+        self._tell(answers=False, error=f"{type(error).__name__}: {error}")
+
+    def _tell(self, *, answers: bool, **why: str) -> None:
+        """Say once when it changes."""
+        if answers == self._answers:
+            return
+        self._answers = answers
+        self._up.set(answers)
+        if answers:
+            self._log.info("the controller answers again")
+        else:
+            self._log.warning("the controller does not answer: placing by its last snapshot", **why)

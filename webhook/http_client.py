@@ -1,0 +1,142 @@
+"""HTTP/1.1 over mTLS to one host, as little of it as the controller's API needs.
+
+The name that the certificate must be good for is told apart from the address that is dialled: a standby sends
+us to the leader's address, and whoever answers there has to be the Service all the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+import httptools
+
+CHUNK = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where to dial."""
+
+    host: str
+    port: int
+
+    @classmethod
+    def of(cls, url: str) -> Address:
+        """Read `https://host:port`.
+
+        Raises:
+            ValueError: it is none.
+        """
+        parts = urlsplit(url)
+        if parts.scheme != "https" or not parts.hostname or parts.path.strip("/"):
+            raise ValueError(f'"{url}" is no address of a controller: write https://HOST:PORT')
+        return cls(parts.hostname, parts.port or 443)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A whole answer."""
+
+    status: int
+    body: bytes
+
+
+class BrokenReplyError(OSError):
+    """The connection ended within an answer, or what came was no HTTP."""
+
+
+class _Message:
+    """What httptools' parser has found so far of one answer."""
+
+    def __init__(self) -> None:
+        self.parser = httptools.HttpResponseParser(self)
+        self.parts: list[bytes] = []
+        self.has_head = False
+        self.complete = False
+
+    def on_headers_complete(self) -> None:
+        self.has_head = True
+
+    def on_body(self, data: bytes) -> None:
+        self.parts.append(data)
+
+    def on_message_complete(self) -> None:
+        self.complete = True
+
+    def take(self) -> bytes:
+        """Give the body that has come since the last call."""
+        data = b"".join(self.parts)
+        self.parts.clear()
+        return data
+
+
+class Connection:
+    """One connection, for one request after the other."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, host: str) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._host = host.encode("ascii")
+
+    @classmethod
+    async def open(cls, address: Address, name: str, context: ssl.SSLContext) -> Connection:
+        """Dial an address and make sure that its certificate is good for `name`.
+
+        Raises:
+            OSError: it cannot be reached, or shows another certificate.
+        """
+        reader, writer = await asyncio.open_connection(
+            address.host, address.port, ssl=context, server_hostname=name
+        )
+        return cls(reader, writer, name)
+
+    async def request(self, method: str, path: str, body: bytes = b"") -> Reply:
+        """Ask and wait for the whole answer.
+
+        Raises:
+            OSError: the connection broke.
+        """
+        self._send(method, path, body)
+        message = _Message()
+        while not message.complete:
+            await self._feed(message)
+        return Reply(message.parser.get_status_code(), message.take())
+
+    async def stream(self, path: str, silence_seconds: float) -> AsyncGenerator[bytes, None]:
+        """Ask for an endless answer and give its lines.
+
+        Raises:
+            OSError: the connection broke, or the answer is not 200.
+            TimeoutError: nothing came for so long.
+        """
+        self._send("GET", path, b"")
+        message, rest = _Message(), b""
+        while not message.complete:
+            async with asyncio.timeout(silence_seconds):
+                await self._feed(message)
+            if message.has_head and message.parser.get_status_code() != 200:  # noqa: PLR2004 OK
+                raise BrokenReplyError(f"{path} was answered {message.parser.get_status_code()}")
+            *lines, rest = (rest + message.take()).split(b"\n")
+            for line in lines:
+                yield line
+
+    def close(self) -> None:
+        """Drop the connection, whatever is under way on it."""
+        self._writer.transport.abort()
+
+    def _send(self, method: str, path: str, body: bytes) -> None:
+        head = b"%s %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+        self._writer.write(head % (method.encode(), path.encode(), self._host, len(body)) + body)
+
+    async def _feed(self, message: _Message) -> None:
+        data = await self._reader.read(CHUNK)
+        if not data:
+            raise BrokenReplyError("the connection ended within an answer")
+        try:
+            message.parser.feed_data(data)
+        except httptools.HttpParserError as error:
+            raise BrokenReplyError(f"no HTTP answer: {error}") from error
