@@ -4,6 +4,7 @@ import os
 import signal
 import ssl
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from certs import LOCAL_NAMES, KeyPair, make_authority, make_leaf
 from ledger.wire import LedgerReply
 from tests.control_plane.api import Api, ApiError, Object
 from tests.control_plane.process import Process, eventually, start_on_free_ports
-from tests.control_plane.product import COMMAND, GRACE_S, READY_S
+from tests.control_plane.product import COMMAND, GRACE_S, POLICIES, READY_S, Webhook
 
 CRD = Path(__file__).parents[2] / "charts" / "fraction-injector" / "crds" / "gpuledgers.yaml"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -155,3 +156,27 @@ class Controller:
         """Start it on the ports that it had, and wait until its ledger is whole."""
         self.process = self._start(self.ports)
         self.process.until_ready(lambda: self._ready(self.ports), READY_S)
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerSetup:
+    """What a webhook is given that asks a controller.
+
+    Attributes:
+        policies: Directory of policy files.
+        controller: URL of the controller's API.
+    """
+
+    policies: Path
+    controller: str
+
+    @property
+    def options(self) -> list[str]:
+        """As command line options."""
+        return [f"--policies={self.policies}", f"--controller={self.controller}"]
+
+
+def asking_webhook(controller: str, tls: Path, folder: Path, policies: Path = POLICIES) -> Webhook:
+    """Start a webhook that asks a controller and shows the pair of `tls` to both sides."""
+    setup = ControllerSetup(policies, controller)
+    return Webhook(setup, folder, [f"--tls-dir={tls}"], tls / "ca.crt")

@@ -3,14 +3,20 @@
 import itertools
 import os
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tests.control_plane import binaries
+from tests.control_plane.admission_server import AdmissionServer
+from tests.control_plane.api import Object
 from tests.control_plane.cluster import Cluster, Output
 from tests.control_plane.gpu_nodes import GpuNode, schedulable
 from tests.control_plane.process import eventually, tail
+from tests.control_plane.product import POLICIES, Setup, Webhook, decides, explain, self_signed
+from tests.control_plane.registration import configuration, registered
 
 HERE = Path(__file__).parent
 CLUSTER = pytest.StashKey[Cluster]()
@@ -18,6 +24,7 @@ NUMBERS = itertools.count(1)
 
 Kubectl = Callable[..., Output]
 Nodes = Callable[..., list[str]]
+StartWebhook = Callable[..., "Registered"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -33,7 +40,10 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):
     report = yield
     cluster = item.config.stash.get(CLUSTER, None)
     if report.failed and cluster is not None:
-        report.sections += [(f"end of {log.name}", tail(log)) for log in cluster.logs()]
+        logs = cluster.logs()
+        if "tmp_path" in item.funcargs:
+            logs += item.funcargs["tmp_path"].glob("*.log")
+        report.sections += [(f"end of {log.name}", tail(log, 12)) for log in logs]
     return report
 
 
@@ -115,3 +125,63 @@ def kubectl(control_plane: Cluster, namespace: str) -> Kubectl:
         return control_plane.kubectl(f"--namespace={namespace}", *arguments, stdin=stdin)
 
     return run
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A registered webhook of the product, and the reviews sent to it if they are recorded."""
+
+    product: Webhook
+    reviews: list[Object]
+
+    def reviews_of(self, kind: str) -> list[Object]:
+        """The reviews of objects of a kind, oldest first, dry runs apart."""
+        return [review for review in self.reviews if is_real(review, kind)]
+
+    def explain(self, review: Object) -> Object:
+        """What `explain` makes of a review, given what the webhook was given."""
+        return explain(self.product.setup, review)
+
+
+def is_real(review: Object, kind: str) -> bool:
+    """Whether a review is of an object of a kind, and no dry run."""
+    return review["request"]["kind"]["kind"] == kind and not review["request"]["dryRun"]
+
+
+@contextmanager
+def recording(product: Webhook) -> Iterator[AdmissionServer]:
+    """A recorder in front of a webhook."""
+    with product.relay() as ask, AdmissionServer(ask) as recorder:
+        yield recorder
+
+
+@pytest.fixture
+def setup(control_plane: Cluster, tmp_path: Path) -> Callable[..., Setup]:
+    """What to start the product with: `setup()` has the default policies and the nodes of this moment."""
+
+    def make(policies: Path = POLICIES) -> Setup:
+        inventory = tmp_path / "inventory.yaml"
+        inventory.write_text(control_plane.kubectl("get", "nodes", "--output=yaml").stdout)
+        return Setup(policies, inventory)
+
+    return make
+
+
+@pytest.fixture
+def webhook(control_plane: Cluster, namespace: str, setup, tmp_path: Path) -> Iterator[StartWebhook]:
+    """Start the product's webhook on the nodes of this moment and register it with its CA: `webhook()`.
+
+    `webhook(recorded=True)` puts a recorder between the API server and it.
+    """
+    with ExitStack() as stack:
+
+        def start(policies: Path = POLICIES, *, recorded: bool = False) -> Registered:
+            product = self_signed(setup(policies), tmp_path)
+            stack.callback(product.stop)
+            recorder = stack.enter_context(recording(product)) if recorded else None
+            asked = recorder or product
+            config = configuration("fractions", asked.url, asked.ca_pem)
+            stack.enter_context(registered(control_plane.api, config, namespace, decides))
+            return Registered(product, recorder.reviews if recorder else [])
+
+        yield start

@@ -79,7 +79,7 @@ class Process:
         if self._child.returncode is not None:
             return
         if self._grace_s:
-            self._child.terminate()
+            os.kill(self.pid, signal.SIGTERM)
             end = time.monotonic() + self._grace_s
             while self.exit_code is None and time.monotonic() < end:
                 time.sleep(POLL_S)

@@ -110,3 +110,10 @@ def connects(port: int) -> bool:
 
 def test_free_ports_are_all_different():
     assert len(set(free_ports(20))) == 20
+
+
+def test_a_process_that_has_ended_by_itself_can_be_stopped(tmp_path):
+    process = Process([SHELL, "-c", "exit 4"], tmp_path / "ended.log", grace_s=20)
+    eventually(lambda: process.exit_code is not None, "it has ended")
+    process.stop()
+    assert process.exit_code == 4

@@ -1,0 +1,108 @@
+"""Namespaces that judge or change pods: what we add must not be what they complain of."""
+
+import copy
+
+import pytest
+import yaml
+
+from tests.control_plane.gpu_nodes import GpuNode
+from tests.control_plane.registration import labelled_pod
+from tests.control_plane.test_manifests import ALLOWED, MANIFESTS, unlabelled
+
+PODS = [name for name in ALLOWED if yaml.safe_load(MANIFESTS[name].read_text())["kind"] == "Pod"]
+LIMIT_RANGE = {
+    "apiVersion": "v1",
+    "kind": "LimitRange",
+    "metadata": {"name": "defaults"},
+    "spec": {
+        "limits": [
+            {
+                "type": "Container",
+                "default": {"cpu": "2", "memory": "4Gi"},
+                "defaultRequest": {"cpu": "1", "memory": "2Gi"},
+                "max": {"cpu": "8", "memory": "32Gi"},
+                "min": {"cpu": "100m", "memory": "64Mi"},
+            }
+        ]
+    },
+}
+QUOTA = {
+    "apiVersion": "v1",
+    "kind": "ResourceQuota",
+    "metadata": {"name": "quota"},
+    "spec": {
+        "hard": {"requests.cpu": "4", "requests.memory": "8Gi", "limits.cpu": "4", "limits.memory": "8Gi"}
+    },
+}
+RESTRICTED = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "runAsNonRoot": True,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+
+
+@pytest.fixture
+def ready(nodes, webhook):
+    """The product's webhook with room for every manifest."""
+    nodes(*[GpuNode(gpus=8, product="A100-SXM4-80GB")] * 3, names=("gpu-0", "gpu-1", "gpu-2"))
+    webhook()
+
+
+def apply_all(kubectl, control_plane, namespace):
+    """Apply each manifest; give kubectl's exit code and stderr, and the QoS class, by name of manifest."""
+    found = {}
+    for name in PODS:
+        answer = kubectl("apply", f"--filename={MANIFESTS[name]}")
+        [pod] = control_plane.api.list("Pod", namespace, labels=f"fixture={name}")
+        found[name] = answer.code, answer.stderr, pod["status"]["qosClass"]
+        # Several manifests are of the same task, and so of the same name.
+        control_plane.api.delete("Pod", pod["metadata"]["name"], namespace)
+    return found
+
+
+def apply_all_unlabelled(kubectl, control_plane, namespace):
+    """The same of the manifests without the label, which nobody injects."""
+    found = {}
+    for name in PODS:
+        pod = unlabelled(yaml.safe_load(MANIFESTS[name].read_text()))
+        answer = kubectl("create", "--dry-run=server", "--filename=-", stdin=yaml.safe_dump(pod))
+        qos = control_plane.api.create(pod, namespace, dry_run=True)["status"]["qosClass"]
+        found[name] = answer.code, answer.stderr, qos
+    return found
+
+
+def test_a_restricted_namespace_warns_of_nothing_that_is_ours(ready, kubectl, control_plane, namespace):
+    labels = {"pod-security.kubernetes.io/warn": "restricted"}
+    control_plane.api.patch("Namespace", namespace, {"metadata": {"labels": labels}})
+    expected = apply_all_unlabelled(kubectl, control_plane, namespace)
+    assert expected["bare"][1].startswith("Warning: would violate PodSecurity")
+    assert apply_all(kubectl, control_plane, namespace) == expected
+
+
+def test_a_restricted_pod_is_admitted_where_restricted_is_enforced(ready, kubectl, control_plane, namespace):
+    labels = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("warn", "enforce")}
+    control_plane.api.patch("Namespace", namespace, {"metadata": {"labels": labels}})
+    pod = labelled_pod("restricted")
+    pod["spec"]["containers"][0]["securityContext"] = RESTRICTED
+    answer = kubectl("apply", "--filename=-", stdin=yaml.safe_dump(pod))
+    assert (answer.code, answer.stdout, answer.stderr) == (0, "pod/restricted created\n", "")
+
+
+def test_a_limit_range_accepts_what_is_ours_and_the_qos_class_stays(ready, kubectl, control_plane, namespace):
+    control_plane.api.create(LIMIT_RANGE, namespace)
+    expected = apply_all_unlabelled(kubectl, control_plane, namespace)
+    assert {(code, stderr) for code, stderr, _ in expected.values()} == {(0, "")}
+    assert apply_all(kubectl, control_plane, namespace) == expected
+
+
+def test_a_quota_counts_an_injected_pod_as_it_counted_it_before(ready, kubectl, control_plane, namespace):
+    control_plane.api.create(QUOTA, namespace)
+    pod = labelled_pod("counted")
+    amounts = {"cpu": "4", "memory": "8Gi"}
+    pod["spec"]["containers"][0]["resources"] = {"limits": amounts, "requests": copy.copy(amounts)}
+    answer = kubectl("apply", "--filename=-", stdin=yaml.safe_dump(pod))
+    assert (answer.code, answer.stdout, answer.stderr) == (0, "pod/counted created\n", "")
+    assert control_plane.api.get("Pod", "counted", namespace)["status"]["qosClass"] == "Guaranteed"
+    used = control_plane.api.get("ResourceQuota", "quota", namespace)["status"]["used"]
+    assert used == QUOTA["spec"]["hard"]
