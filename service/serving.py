@@ -44,7 +44,10 @@ def bind(host: str, port: int) -> socket.socket:
         bound.bind((host, port))
     except OSError as error:
         bound.close()
-        raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror}") from error
+        raise OSError(
+            f"cannot listen on {host}:{port}: {error.strerror}:"
+            " stop what listens there, or choose another address or port"
+        ) from error
     return bound
 
 

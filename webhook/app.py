@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from http import HTTPStatus
-from typing import Any
 
 from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
@@ -44,10 +43,13 @@ class WebhookApp(FastAPI):
     | a body that is no AdmissionReview | 400 |
     """
 
-    def __init__(self, reviewer: Reviewer, metrics: WebhookMetrics, **options: Any) -> None:
-        super().__init__(title="GPU Fraction Injector", docs_url=None, redoc_url=None, **options)
+    def __init__(
+        self, reviewer: Reviewer, metrics: WebhookMetrics, *, receive_seconds: float = RECEIVE_SECONDS
+    ) -> None:
+        super().__init__(title="GPU Fraction Injector", docs_url=None, redoc_url=None)
         self._reviewer = reviewer
         self._metrics = metrics
+        self._receive_seconds = receive_seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer /mutate here, before any middleware; it has its own error handling and body cap."""
@@ -55,7 +57,7 @@ class WebhookApp(FastAPI):
             await super().__call__(scope, receive, send)
             return
         try:
-            body = await _read(scope, receive)
+            body = await _read(scope, receive, self._receive_seconds)
             if body is None:
                 return
             await _send(send, 200, _JSON_HEADERS, await self._reviewer.review(body))
@@ -64,7 +66,7 @@ class WebhookApp(FastAPI):
             await _refuse(send, error)
 
 
-async def _read(scope: Scope, receive: Receive) -> bytes | None:
+async def _read(scope: Scope, receive: Receive, seconds: float) -> bytes | None:
     """Read the body; None if the client went away.
 
     Raises:
@@ -72,10 +74,10 @@ async def _read(scope: Scope, receive: Receive) -> bytes | None:
     """
     _check_head(scope)
     try:
-        async with asyncio.timeout(RECEIVE_SECONDS):
+        async with asyncio.timeout(seconds):
             return await _read_body(receive)
     except TimeoutError:
-        raise _RefusedError(408, f"no whole body within {RECEIVE_SECONDS} s", close=True) from None
+        raise _RefusedError(408, f"no whole body within {seconds} s", close=True) from None
 
 
 def _check_head(scope: Scope) -> None:

@@ -1,0 +1,96 @@
+"""The HTTP surface without a socket: what cannot be waited for, or made, over a real connection."""
+
+import asyncio
+import json
+
+import pytest
+
+from service.metrics import new_registry
+from tests.webhook.support import UID, Webhook, pod, review_of
+from webhook.app import LARGEST_BODY, WebhookApp
+from webhook.metrics import WebhookMetrics
+
+BODY = json.dumps(review_of(pod())).encode()
+JSON = [(b"content-type", b"application/json")]
+
+
+def post(*messages, headers=JSON, receive_seconds=5.0, method="POST"):
+    """The metrics, and what the app sends for a request whose body comes in these messages, then never."""
+    sent = []
+
+    async def ask():
+        metrics = WebhookMetrics(new_registry())
+        app = WebhookApp(Webhook().reviewer, metrics, receive_seconds=receive_seconds)
+        coming = list(messages)
+
+        async def receive():
+            if not coming:
+                await asyncio.Event().wait()
+            return coming.pop(0)
+
+        async def send(message):
+            sent.append(message)
+
+        scope = {"type": "http", "method": method, "path": "/mutate", "headers": headers}
+        await app(scope, receive, send)
+        return metrics
+
+    return asyncio.run(ask()), sent
+
+
+def part(body, *, more=False):
+    return {"type": "http.request", "body": body, "more_body": more}
+
+
+def test_a_body_in_many_parts_is_read_whole():
+    parts = [part(BODY[at : at + 7], more=True) for at in range(0, len(BODY), 7)]
+    _, (start, body) = post(*parts, part(b""))
+    assert start["status"] == 200
+    assert json.loads(body["body"])["response"]["uid"] == UID
+
+
+def test_a_body_that_does_not_arrive_in_time_is_a_408_and_closes_the_connection():
+    metrics, (start, body) = post(part(b"{", more=True), receive_seconds=0.01)
+    assert start["status"] == 408
+    assert (b"connection", b"close") in start["headers"]
+    assert body["body"] == b"no whole body within 0.01 s\n"
+    assert metrics.unreadable._value.get() == 1.0
+
+
+@pytest.mark.parametrize("first", [[], [part(b"{", more=True)]])
+def test_a_client_that_goes_away_gets_nothing(first):
+    metrics, sent = post(*first, {"type": "http.disconnect"})
+    assert sent == []
+    assert metrics.unreadable._value.get() == 0.0
+
+
+def test_the_body_cap_holds_without_a_length():
+    half = part(b" " * (LARGEST_BODY // 2 + 1), more=True)
+    _, (start, _) = post(half, half)
+    assert start["status"] == 413
+
+
+def test_a_body_of_the_largest_size_is_read():
+    _, (start, body) = post(part(BODY + b" " * (LARGEST_BODY - len(BODY))))
+    assert (start["status"], b'"allowed":true' in body["body"]) == (200, True)
+
+
+@pytest.mark.parametrize("length", [b"7340033", b"99999999999999999999999999999999"])
+def test_a_length_over_the_cap_is_refused_before_the_body_is_read(length):
+    _, (start, _) = post(headers=[*JSON, (b"content-length", length)])
+    assert start["status"] == 413
+
+
+@pytest.mark.parametrize(
+    "media_type", [b"application/json", b"Application/JSON; charset=utf-8", b" application/json ;x=y"]
+)
+def test_json_is_taken_however_it_is_called(media_type):
+    _, (start, _) = post(part(BODY), headers=[(b"content-type", media_type)])
+    assert start["status"] == 200
+
+
+@pytest.mark.parametrize("media_type", [b"text/plain", b"application/yaml", b"application/jsonx", b"", None])
+def test_other_media_types_are_not(media_type):
+    headers = [] if media_type is None else [(b"content-type", media_type)]
+    _, (start, body) = post(part(BODY), headers=headers)
+    assert (start["status"], body["body"]) == (415, b"only application/json is read here\n")

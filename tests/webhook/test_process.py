@@ -1,0 +1,217 @@
+"""A running webhook's life: start, drain, changing policies, changing certificates."""
+
+import json
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import threading
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from certs import LOCAL_NAMES, make_authority, make_leaf
+from tests.certs.files import der_of, mount_like_kubelet
+from tests.webhook.running import (
+    LONGEST_SECONDS,
+    Running,
+    client,
+    command,
+    connect,
+    ending_well,
+    head,
+    read_all,
+    webhook,
+)
+from tests.webhook.support import POLICIES, pod, review_of
+
+BODY = json.dumps(review_of(pod(fraction=None))).encode()
+
+
+def event(name):
+    return lambda found: found["event"] == name
+
+
+def is_refused(running):
+    try:
+        with socket.create_connection(("127.0.0.1", running.port), LONGEST_SECONDS):
+            return False
+    except ConnectionRefusedError:
+        return True
+
+
+def until(condition):
+    """Wait for what nothing tells us of."""
+    pause = threading.Event()
+    for _ in range(LONGEST_SECONDS * 50):
+        if condition():
+            return
+        pause.wait(0.02)
+    raise AssertionError("it did not come to pass")
+
+
+def test_sigterm_drains_unready_first_and_no_request_is_lost(tmp_path):
+    with webhook(tmp_path, stop_delay=60) as running, client(running) as http, connect(running) as slow:
+        assert http.get("/readyz").status_code == 200
+        slow.sendall(head(len(BODY)) + BODY[:10])
+        running.process.send_signal(signal.SIGTERM)
+        running.wait_for(event("stopping"))
+        response = http.get("/readyz")
+        assert response.status_code == 503
+        assert "[-] serving: the process is stopping" in response.text
+        assert http.get(f"http://127.0.0.1:{running.health_port}/readyz").status_code == 503
+        assert http.get("/livez").status_code == 200
+        assert http.post("/mutate", json=review_of(pod())).json()["response"]["allowed"]
+        running.process.send_signal(signal.SIGTERM)
+        until(lambda: is_refused(running))
+        slow.sendall(BODY[10:])
+        answer = read_all(slow)
+        assert answer.startswith(b"HTTP/1.1 200 OK")
+        assert b"connection: close" in answer.lower()
+        assert running.process.wait(LONGEST_SECONDS) == 0
+    assert [found["event"] for found in running.events()][-1] == "stopped"
+
+
+def test_ctrl_c_ends_it_like_sigterm(tmp_path):
+    with webhook(tmp_path) as running:
+        assert running.stop(signal.SIGINT) == 0
+    assert [found["event"] for found in running.events()] == ["serving", "stopping", "stopped"]
+
+
+def metric(http, name):
+    (line,) = [line for line in http.get("/metrics").text.splitlines() if line.startswith(f"{name} ")]
+    return float(line.split()[1])
+
+
+def test_policies_change_while_it_runs_and_a_broken_set_keeps_the_last_good_one(tmp_path):
+    directory = tmp_path / "policies"
+    directory.mkdir()
+    shutil.copy(POLICIES / "default.yaml", directory)
+    good = (directory / "default.yaml").read_text()
+    half, whole = review_of(pod(), dryRun=True), review_of(pod(fraction="1.000"), dryRun=True)
+    success = "fraction_injector_policy_last_reload_successful"
+    with webhook(tmp_path, "--policies", directory) as running, client(running) as http:
+
+        def is_allowed(review):
+            return http.post("/mutate", json=review).json()["response"]["allowed"]
+
+        assert (is_allowed(half), is_allowed(whole), metric(http, success)) == (True, False, 1.0)
+        replace(directory / "default.yaml", good.replace('"0.125": 1', '"0.125": 1\n  "1.000": 8'))
+        running.wait_for(event("policies are in force"))
+        assert (is_allowed(half), is_allowed(whole), metric(http, success)) == (True, True, 1.0)
+
+        replace(directory / "default.yaml", good.replace("limiter:", "limitr:"))
+        broken = running.wait_for(event("policies are broken"))
+        assert "limitr" in broken["error"]
+        assert (is_allowed(half), is_allowed(whole), metric(http, success)) == (True, True, 0.0)
+        readiness = http.get("/readyz")
+        assert readiness.status_code == 200
+        assert f"policies {broken['kept']}: the last good set; the directory holds: " in readiness.text
+        assert "limitr" in readiness.text
+
+        replace(directory / "default.yaml", good)
+        running.wait_for(event("policies are in force"), number=2)
+        assert (is_allowed(half), is_allowed(whole), metric(http, success)) == (True, False, 1.0)
+        assert http.get("/readyz").text.endswith(": in force\n")
+
+
+def replace(file, text):
+    """Write as an editor does: never half a file."""
+    coming = file.with_suffix(".coming")
+    coming.write_text(text)
+    coming.replace(file)
+
+
+def secret(authority, leaf):
+    return {
+        "ca.crt": authority.certificate_pem,
+        "tls.crt": leaf.certificate_pem,
+        "tls.key": leaf.key_pem,
+    }
+
+
+def served(running):
+    with connect(running) as connection:
+        return connection.getpeercert(binary_form=True)
+
+
+def test_a_mounted_certificate_is_swapped_and_a_bad_one_is_not_served(tmp_path):
+    now = datetime.now(UTC)
+    authority = make_authority(now)
+    first, second = (make_leaf(authority, LOCAL_NAMES, now) for _ in range(2))
+    expired = make_leaf(authority, LOCAL_NAMES, now)
+    directory = tmp_path / "tls"
+    mount_like_kubelet(directory, "1", secret(authority, first))
+    start = command("--tls-dir", directory, "--tls-name", "localhost", "--stop-delay", "0")
+    with ending_well(Running(start)) as running:
+        running.trust = ssl.create_default_context(cadata=authority.certificate_pem.decode())
+        with client(running) as kept:
+            assert kept.get("/readyz").status_code == 200
+            assert served(running) == der_of(first)
+            ends = metric(kept, "fraction_injector_certificate_expiry_timestamp_seconds")
+            assert abs(ends - (now + timedelta(days=30)).timestamp()) < 10
+
+            mount_like_kubelet(directory, "2", secret(authority, second))
+            running.wait_for(event("certificate is served"), number=2)
+            assert served(running) == der_of(second)
+
+            mount_like_kubelet(directory, "3", {**secret(authority, expired), "tls.key": first.key_pem})
+            refused = running.wait_for(event("certificate is not served"))
+            assert "tls.key" in refused["error"]
+            assert served(running) == der_of(second)
+            assert metric(kept, "fraction_injector_certificate_swap_errors_total") == 1.0
+            assert kept.get("/readyz").status_code == 200
+
+
+def test_without_a_certificate_it_is_alive_and_not_ready(tmp_path):
+    directory = tmp_path / "tls"
+    directory.mkdir()
+    start = command("--tls-dir", directory, "--health-port", "0", "--stop-delay", "0")
+    with ending_well(Running(start)) as running:
+        running.trust = ssl.create_default_context()
+        with client(running) as http:
+            plain = f"http://127.0.0.1:{running.health_port}"
+            assert http.get(f"{plain}/livez").status_code == 200
+            response = http.get(f"{plain}/readyz")
+            assert response.status_code == 503
+            assert f"[-] certificate: {directory}/" in response.text
+            authority = make_authority(datetime.now(UTC))
+            leaf = make_leaf(authority, LOCAL_NAMES, datetime.now(UTC))
+            mount_like_kubelet(directory, "1", secret(authority, leaf))
+            running.wait_for(event("certificate is served"))
+            assert http.get(f"{plain}/readyz").status_code == 200
+
+
+def failing(*options):
+    ended = subprocess.run(
+        command(*options), capture_output=True, text=True, timeout=LONGEST_SECONDS, check=False
+    )
+    assert "Traceback" not in ended.stderr
+    return ended.returncode, ended.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize("option", ["--port", "--health-port"])
+def test_a_port_in_use_is_said_and_ends_the_command(tmp_path, option):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        status, said = failing("--self-signed", "--ca-file", tmp_path / "ca.pem", option, port)
+    assert status == 2
+    assert said == (
+        f"fraction-injector: cannot listen on 127.0.0.1:{port}: Address already in use:"
+        " stop what listens there, or choose another address or port"
+    )
+
+
+def test_a_ca_file_that_cannot_be_written_is_named(tmp_path):
+    status, said = failing("--self-signed", "--ca-file", tmp_path / "missing" / "ca.pem")
+    assert status == 2
+    assert str(tmp_path / "missing") in said
+
+
+def test_exactly_one_certificate_is_asked_for(tmp_path):
+    message = (
+        "fraction-injector: the webhook needs one certificate: pass either --self-signed or --tls-dir DIR"
+    )
+    assert failing() == (2, message)
+    assert failing("--self-signed", "--tls-dir", tmp_path) == (2, message)
