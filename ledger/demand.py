@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ledger.fraction import Fraction
+from ledger.prices import hole_prices
 
 UNIT = 10**9
 """One slice in the fixed-point numbers of scores: integers, so that a score is the same everywhere."""
@@ -13,17 +15,15 @@ _MANY_GPUS = (2, 4, 8)
 """Numbers of whole GPUs for which idle GPUs of one node are worth keeping together."""
 _MOST_GPUS = 64
 """GPUs of the largest node whose idle GPUs are told apart."""
+_TIE_BREAK = 50
+"""The worth by prices weighs so many times more than the one that decides between equals."""
 _PRIOR_CPU_PER_GPU = 8000
 """Milli-CPU per GPU asked, until pods have told."""
 
 
 @dataclass(frozen=True, slots=True)
 class Worth:
-    """What free slices are worth to the pods to come (the tables of TabHinge), fixed for a while.
-
-    A slice is worth the share of arriving pods that could use it where it is; `fragments` of a node are its
-    free slices less that.
-    """
+    """What free slices are worth to the pods to come, fixed for a while."""
 
     slices_per_gpu: int
     gpu: tuple[int, ...]
@@ -64,13 +64,19 @@ class Demand:
 
     def _renewed(self) -> Worth:
         self._renew_at = self._arrived + max(16, self._arrived // 32)
-        per_gpu = self._slices_per_gpu
-        gpu = [0] * (per_gpu + 1)
+        prices = hole_prices(self._sizes, self._slices_per_gpu)
+        gpu = tuple(
+            round(price * UNIT) + hinge // _TIE_BREAK
+            for price, hinge in zip(prices, self._hinge(), strict=True)
+        )
+        return Worth(self._slices_per_gpu, gpu, self._idle(), self._slices * UNIT // max(1, self._cpu_milli))
+
+    def _hinge(self) -> Iterator[int]:
+        """A hole by the share of pods that could use any of it, which tells equal prices apart."""
         usable = 0
-        for free in range(1, per_gpu + 1):
+        for free in range(self._slices_per_gpu + 1):
             usable += self._sizes.get(free, 0)
-            gpu[free] = free * usable * UNIT // self._arrived
-        return Worth(per_gpu, tuple(gpu), self._idle(), self._slices * UNIT // max(1, self._cpu_milli))
+            yield free * usable * UNIT // self._arrived
 
     def _idle(self) -> tuple[int, ...]:
         per_gpu = self._slices_per_gpu

@@ -1,4 +1,4 @@
-"""How good a node is for a pod: TabHinge, the change of what its free slices are worth to pods to come.
+"""How good a node is for a pod: by what its free slices are worth to pods to come, before and after.
 
 Scores are integers in UNITs of a slice (ledger/demand.py); the larger the better.
 """

@@ -1,0 +1,90 @@
+"""What a hole of v free slices on a GPU is worth: the prices of an ideal packing of the pods that arrive.
+
+Think of very many GPUs and of pods in the shares that have arrived, a little more than fit. Filling GPUs with
+patterns of pods (5 + 3, 6 + 2, 4 + 4, ...) so that most slices are used is a small linear programme; its
+dual prices say what one more pod of a size, and one more GPU, would be worth. A hole is worth the most that
+pods at those prices make of it: much where common pods fill it, nothing where those that could are scarce.
+Gilmore and Gomory's column generation solves it: the next pattern is found by the same table of holes.
+
+Prices only steer; they are floats here and integers wherever they are compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+_OVERLOAD = 1.05
+"""Arrived slices for each slice there is: what holes are worth matters when the cluster is full."""
+_TINY = 1e-9
+_MOST_STEPS = 300
+
+
+def hole_prices(sizes: Mapping[int, int], slices_per_gpu: int) -> list[float]:
+    """Worth in slices of a hole of 0, 1, ... `slices_per_gpu` slices.
+
+    Args:
+        sizes: Number of arrived pods by slices, for every size from 1 to `slices_per_gpu`; none may be 0.
+        slices_per_gpu: Slices of one GPU.
+    """
+    counts = [float(sizes[size]) for size in range(1, slices_per_gpu + 1)]
+    gpus = sum(size * count for size, count in enumerate(counts, start=1)) / slices_per_gpu / _OVERLOAD
+    programme = _Programme([*counts, gpus])
+    for _ in range(_MOST_STEPS):
+        worth, pattern = _best_pattern(programme.prices[:-1], slices_per_gpu)
+        if not programme.improve(pattern, sum((index + 1) * n for index, n in enumerate(pattern))):
+            break
+    return worth
+
+
+def _best_pattern(prices: Sequence[float], slices_per_gpu: int) -> tuple[list[float], list[int]]:
+    """Worth of every hole at these prices of sizes, and how many of each size fill a whole GPU best."""
+    worth, choice = [0.0] * (slices_per_gpu + 1), [0] * (slices_per_gpu + 1)
+    for hole in range(1, slices_per_gpu + 1):
+        worth[hole] = worth[hole - 1]
+        for size in range(1, hole + 1):
+            value = size - prices[size - 1] + worth[hole - size]
+            if value > worth[hole] + _TINY:
+                worth[hole], choice[hole] = value, size
+    pattern, hole = [0] * slices_per_gpu, slices_per_gpu
+    while hole:
+        if choice[hole]:
+            pattern[choice[hole] - 1] += 1
+        hole -= choice[hole] or 1
+    return worth, pattern
+
+
+class _Programme:
+    """Revised simplex: rows are the supply of each size and the number of GPUs, columns are patterns."""
+
+    def __init__(self, supply: list[float]) -> None:
+        rows = range(len(supply))
+        self._left = supply
+        self._inverse = [[float(row == column) for column in rows] for row in rows]
+        self._values = [0.0 for _ in rows]
+        self.prices = [0.0 for _ in rows]
+
+    def improve(self, pattern: list[int], value: int) -> bool:
+        """Bring in the pattern, or the slack of a row with a negative price; False if neither helps."""
+        lowest = min(range(len(self.prices)), key=self.prices.__getitem__)
+        if self.prices[lowest] < -_TINY:
+            return self._enter([float(row == lowest) for row in range(len(self.prices))], 0.0)
+        column = [float(count) for count in [*pattern, 1]]
+        gained = value - sum(price * amount for price, amount in zip(self.prices, column, strict=True))
+        return gained > _TINY * 100 and self._enter(column, float(value))
+
+    def _enter(self, column: list[float], value: float) -> bool:
+        change = [sum(a * b for a, b in zip(row, column, strict=True)) for row in self._inverse]
+        ratios = [(self._left[row] / by, row) for row, by in enumerate(change) if by > _TINY]
+        if not ratios:
+            return False
+        step, leaving = min(ratios)
+        pivot = [entry / change[leaving] for entry in self._inverse[leaving]]
+        for row, by in enumerate(change):
+            self._left[row] -= step * by
+            self._inverse[row] = [old - by * new for old, new in zip(self._inverse[row], pivot, strict=True)]
+        self._left[leaving], self._inverse[leaving], self._values[leaving] = step, pivot, value
+        columns = zip(*self._inverse, strict=True)
+        self.prices = [
+            sum(v * entry for v, entry in zip(self._values, column, strict=True)) for column in columns
+        ]
+        return True
