@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
+import trustme
 
 from tests.control_plane.admission_server import Answer
 from tests.control_plane.api import ApiError, Object
@@ -105,6 +106,18 @@ def self_signed(setup: Setup, folder: Path) -> Webhook:
     """Start a webhook that makes its own certificate."""
     ca_file = folder / "ca.pem"
     return Webhook(setup, folder, ["--self-signed", f"--ca-file={ca_file}"], ca_file)
+
+
+def mounted(setup: Setup, folder: Path) -> Webhook:
+    """Start a webhook with a certificate from a directory, which stays the same when it starts again."""
+    ca, directory = trustme.CA(), folder / "tls"
+    leaf = ca.issue_cert("localhost", "127.0.0.1")
+    directory.mkdir()
+    ca.cert_pem.write_to_path(str(directory / "ca.crt"))
+    leaf.private_key_pem.write_to_path(str(directory / "tls.key"))
+    for pem in leaf.cert_chain_pems:
+        pem.write_to_path(str(directory / "tls.crt"), append=True)
+    return Webhook(setup, folder, [f"--tls-dir={directory}"], directory / "ca.crt")
 
 
 def explain(setup: Setup, review: Object) -> Object:

@@ -93,9 +93,9 @@ def refuses(outcome: Outcome) -> bool:
 
 
 def labelled_pod(name: str, fraction: str = "0.125", **spec: Any) -> Object:
-    """A pod that asks for a fraction and nothing else."""
+    """A pod that asks for a fraction and nothing else; its container is named like it, as ClearML does."""
     metadata = {"name": name, "labels": {LABEL: fraction}}
-    containers = [{"name": "task", "image": "example.com/task:1"}]
+    containers = [{"name": name or "task", "image": "example.com/task:1"}]
     return {
         "apiVersion": "v1",
         "kind": "Pod",

@@ -9,7 +9,9 @@ import pytest
 
 from tests.control_plane.admission_server import AdmissionServer, allow
 from tests.control_plane.api import ApiError
+from tests.control_plane.gpu_nodes import GpuNode
 from tests.control_plane.process import eventually, free_ports
+from tests.control_plane.product import decides, mounted
 from tests.control_plane.registration import (
     LABEL,
     OWN_NAMESPACE,
@@ -118,3 +120,19 @@ def test_a_labelled_pod_of_a_deployment_waits_until_the_webhook_is_back(control_
 
 def failed_creates(api, namespace):
     return [event for event in api.list("Event", namespace) if event["reason"] == "FailedCreate"]
+
+
+def test_a_webhook_that_is_back_admits_the_next_pod(nodes, setup, control_plane, namespace, tmp_path):
+    nodes(GpuNode())
+    product = mounted(setup(), tmp_path)
+    try:
+        config = configuration("fractions", product.url, product.ca_pem)
+        with registered(control_plane.api, config, namespace, decides):
+            product.stop()
+            with pytest.raises(ApiError, match="connect: connection refused"):
+                control_plane.api.create(labelled_pod("too-early"), namespace)
+            product.start_again()
+            made = control_plane.api.create(labelled_pod("in-time"), namespace)
+            assert made["metadata"]["annotations"]["clearml-injector/slices"] == "1"
+    finally:
+        product.stop()

@@ -1,0 +1,127 @@
+"""The real scheduler and what the webhook writes: slices per GPU, preferred node, memory, pooled mode."""
+
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
+from tests.control_plane.gpu_nodes import GpuNode
+from tests.control_plane.process import eventually
+from tests.control_plane.registration import labelled_pod
+
+POOLED = """\
+kind: Policy
+name: default
+resources:
+  mode: pooled
+limiter: none
+"""
+
+
+def create(control_plane, namespace, count, fraction, start=0):
+    for number in range(start, start + count):
+        control_plane.api.create(labelled_pod(f"pod-{number}", fraction), namespace)
+
+
+def settled(control_plane, namespace):
+    """All pods, once each runs or was found to have no place now; empty until then."""
+    pods = control_plane.api.list("Pod", namespace)
+    return pods if all(running(pod) or unschedulable(pod) for pod in pods) else []
+
+
+def running(pod):
+    return pod["status"]["phase"] == "Running"
+
+
+def unschedulable(pod):
+    """What the scheduler says of a pod that has no place; empty if it has one or was not looked at yet."""
+    conditions = pod["status"].get("conditions", [])
+    refused = [c for c in conditions if c["type"] == "PodScheduled" and c.get("reason") == "Unschedulable"]
+    return refused[0]["message"] if refused else ""
+
+
+def gpu_of(pod):
+    """Node and GPU of a pod that runs."""
+    return pod["spec"]["nodeName"], pod["metadata"]["annotations"]["clearml-injector/gpu-index"]
+
+
+def test_sixteen_eighths_run_on_two_gpus_and_the_next_waits(nodes, webhook, control_plane, namespace):
+    [node] = nodes(GpuNode(gpus=2))
+    webhook()
+    create(control_plane, namespace, 16, "0.125")
+    pods = eventually(lambda: settled(control_plane, namespace), "every pod is settled")
+    assert Counter(gpu_of(pod) for pod in pods if running(pod)) == {(node, "0"): 8, (node, "1"): 8}
+    create(control_plane, namespace, 1, "0.125", start=16)
+    pods = eventually(lambda: settled(control_plane, namespace), "every pod is settled")
+    [waiting] = [pod for pod in pods if not running(pod)]
+    assert waiting["metadata"]["name"] == "pod-16"
+    assert "1 Insufficient nvidia.com/gpu-" in unschedulable(waiting)
+
+
+def test_of_five_eighths_created_at_once_exactly_one_runs_on_each_gpu(
+    nodes, webhook, control_plane, namespace
+):
+    first, second = nodes(GpuNode(gpus=3), GpuNode(gpus=3))
+    webhook()
+    with ThreadPoolExecutor(12) as clients:
+        pods = [labelled_pod(f"pod-{number}", "0.625") for number in range(12)]
+        list(clients.map(lambda pod: control_plane.api.create(pod, namespace), pods))
+    pods = eventually(lambda: settled(control_plane, namespace), "every pod is settled")
+    expected = {(node, str(index)): 1 for node in (first, second) for index in range(3)}
+    assert Counter(gpu_of(pod) for pod in pods if running(pod)) == expected
+    assert len(pods) == 12
+
+
+def test_the_preferred_node_is_honoured(nodes, webhook, control_plane, namespace):
+    nodes(*[GpuNode(gpus=2)] * 4)
+    webhook()
+    create(control_plane, namespace, 4, "0.750")
+    pods = eventually(lambda: settled(control_plane, namespace), "every pod is settled")
+    assert [pod["spec"]["nodeName"] for pod in pods] == [preferred(pod) for pod in pods]
+
+
+def preferred(pod):
+    [term] = pod["spec"]["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+    [field] = term["preference"]["matchFields"]
+    [name] = field["values"]
+    return name
+
+
+def test_a_pod_does_not_run_on_a_gpu_of_other_memory_than_its_limit(
+    nodes, webhook, control_plane, namespace, kubectl
+):
+    of_memory = {40960: GpuNode(memory_mib=40960), 81920: GpuNode(memory_mib=81920)}
+    node_of = dict(zip(of_memory, nodes(*of_memory.values()), strict=True))
+    webhook()
+    for node in node_of.values():
+        assert kubectl("cordon", node).code == 0
+    create(control_plane, namespace, 1, "0.500")
+    created = control_plane.api.get("Pod", "pod-0", namespace)
+    chosen = int(created["metadata"]["annotations"]["clearml-injector/memory-mib"]) * 2
+    [other] = set(node_of) - {chosen}
+    assert kubectl("uncordon", node_of[other]).code == 0
+
+    def refused():
+        said = unschedulable(control_plane.api.get("Pod", "pod-0", namespace))
+        return "1 node(s) didn't match Pod's node affinity" in said and "1 node(s) were unschedulable" in said
+
+    eventually(refused, "the scheduler has refused the node of other memory")
+    assert kubectl("uncordon", node_of[chosen]).code == 0
+    [pod] = eventually(lambda: settled_running(control_plane, namespace), "the pod runs")
+    assert pod["spec"]["nodeName"] == node_of[chosen]
+
+
+def settled_running(control_plane, namespace):
+    pods = control_plane.api.list("Pod", namespace)
+    return pods if all(running(pod) for pod in pods) else []
+
+
+def test_pooled_mode_counts_per_node(nodes, webhook, control_plane, namespace, tmp_path):
+    first, second = nodes(GpuNode(gpus=2, pooled=True), GpuNode(gpus=2, pooled=True))
+    policies = tmp_path / "policies"
+    policies.mkdir()
+    (policies / "default.yaml").write_text(POOLED)
+    webhook(policies)
+    create(control_plane, namespace, 9, "0.500")
+    pods = eventually(lambda: settled(control_plane, namespace), "every pod is settled")
+    assert Counter(pod["spec"]["nodeName"] for pod in pods if running(pod)) == {first: 4, second: 4}
+    [waiting] = [pod for pod in pods if not running(pod)]
+    assert "2 Insufficient nvidia.com/gpu." in unschedulable(waiting)

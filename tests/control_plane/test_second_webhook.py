@@ -1,0 +1,127 @@
+"""Other mutating webhooks beside ours, before and after it in the API server's order, which is by name."""
+
+import copy
+from contextlib import contextmanager
+
+import pytest
+
+from tests.control_plane.admission_server import AdmissionServer, patching
+from tests.control_plane.api import ApiError
+from tests.control_plane.gpu_nodes import GpuNode
+from tests.control_plane.product import INJECTED
+from tests.control_plane.registration import LABEL, configuration, labelled_pod, registered
+
+SIDECAR = {"name": "mesh", "image": "example.com/mesh:1"}
+VOID = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}
+
+
+def add_sidecar(pod):
+    """Put a container before all others, once."""
+    if "mesh" in names(pod):
+        return []
+    return [{"op": "add", "path": "/spec/containers/0", "value": SIDECAR}]
+
+
+def add_label(pod):
+    """Label every pod that carries none."""
+    if LABEL in pod["metadata"].get("labels", {}):
+        return []
+    return [{"op": "add", "path": "/metadata/labels", "value": {LABEL: "0.500"}}]
+
+
+def names(pod):
+    return [container["name"] for container in pod["spec"]["containers"]]
+
+
+@contextmanager
+def second(api, name, namespace, change, works):
+    """Register another webhook, for all pods of the namespace."""
+    with AdmissionServer(patching(change)) as server:
+        here = {"matchLabels": {"kubernetes.io/metadata.name": namespace}}
+        everywhere = {"objectSelector": {}, "namespaceSelector": here}
+        config = configuration(name, server.url, server.ca_pem, **everywhere)
+        with registered(api, config, namespace, works):
+            yield
+
+
+def has_sidecar(outcome):
+    return not isinstance(outcome, ApiError) and "mesh" in names(outcome)
+
+
+@pytest.mark.parametrize("name", ["a-mesh", "z-mesh"], ids=["before ours", "after ours"])
+def test_a_container_added_by_another_webhook_gets_no_gpu(name, nodes, webhook, control_plane, namespace):
+    nodes(GpuNode(gpus=2))
+    ours = webhook(recorded=True)
+    pod = labelled_pod("task", "0.500")
+    pod["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": "1"}}
+    with second(control_plane.api, name, namespace, add_sidecar, has_sidecar):
+        control_plane.api.create(pod, namespace)
+    stored = control_plane.api.get("Pod", "task", namespace)
+    assert names(stored) == ["mesh", "task"]
+    mesh, task = stored["spec"]["containers"]
+    assert mesh["env"] == [VOID]
+    assert "limits" not in mesh["resources"]
+    assert task["resources"]["limits"] == {"nvidia.com/gpu-0": "4"}
+    assert [entry["name"] for entry in task["env"]].count("LD_PRELOAD") == 1
+    assert [container["name"] for container in stored["spec"]["initContainers"]] == ["gpu-limiter"]
+    asked_again = copy.deepcopy(ours.reviews_of("Pod")[-1])
+    asked_again["request"]["object"] = stored
+    assert ours.explain(asked_again)["patch"] == []
+
+
+@pytest.mark.parametrize("name", ["a-mesh", "z-mesh"], ids=["before ours", "after ours"])
+def test_the_pods_own_container_is_found_by_name_beside_another(
+    name, nodes, webhook, control_plane, namespace
+):
+    nodes(GpuNode(gpus=2))
+    webhook()
+    with second(control_plane.api, name, namespace, add_sidecar, has_sidecar):
+        control_plane.api.create(labelled_pod("task", "0.500"), namespace)
+    mesh, task = control_plane.api.get("Pod", "task", namespace)["spec"]["containers"]
+    assert (mesh["name"], mesh["env"]) == ("mesh", [VOID])
+    assert (task["name"], task["resources"]["limits"]) == ("task", {"nvidia.com/gpu-0": "4"})
+
+
+def create_unlabelled(control_plane, namespace):
+    pod = labelled_pod("task")
+    del pod["metadata"]["labels"]
+    return control_plane.api.create(pod, namespace)
+
+
+def is_labelled(api, namespace):
+    pod = labelled_pod("probe")
+    del pod["metadata"]["labels"]
+    return LABEL in api.create(pod, namespace, dry_run=True)["metadata"].get("labels", {})
+
+
+def test_a_label_added_by_a_webhook_before_ours_is_honoured(nodes, webhook, control_plane, namespace):
+    nodes(GpuNode(gpus=2))
+    webhook()
+    labelled = second(
+        control_plane.api,
+        "a-labels",
+        namespace,
+        add_label,
+        lambda _: is_labelled(control_plane.api, namespace),
+    )
+    with labelled:
+        stored = create_unlabelled(control_plane, namespace)
+    assert stored["metadata"]["labels"] == {LABEL: "0.500"}
+    assert stored["metadata"]["annotations"]["clearml-injector/slices"] == "4"
+
+
+def test_a_label_added_by_a_webhook_after_ours_is_too_late(nodes, webhook, control_plane, namespace):
+    """Only the second lock, a ValidatingAdmissionPolicy, sees such a pod."""
+    nodes(GpuNode(gpus=2))
+    webhook()
+    labelled = second(
+        control_plane.api,
+        "z-labels",
+        namespace,
+        add_label,
+        lambda _: is_labelled(control_plane.api, namespace),
+    )
+    with labelled:
+        stored = create_unlabelled(control_plane, namespace)
+    assert stored["metadata"]["labels"] == {LABEL: "0.500"}
+    assert INJECTED not in stored["metadata"].get("annotations", {})
