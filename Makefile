@@ -4,7 +4,7 @@ BIN := .venv/bin
 LOCK := requirements/dev.txt
 READY := .venv/ready
 
-.PHONY: help demo test lint bench cluster lock clean
+.PHONY: help demo test lint bench cluster chart lock clean
 help: ## Show what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
@@ -28,6 +28,9 @@ lint: $(READY) ## Check style, types and layers
 
 cluster: $(READY) ## Bring up a control plane with fake GPU nodes, until Ctrl-C (needs Go 1.26)
 	@$(BIN)/python -m tests.control_plane.playground
+
+chart: $(READY) ## Make the chart's schema and README anew from its values.yaml
+	$(BIN)/python -m charts.generate
 
 lock: $(READY) ## Compile the lock files anew from pyproject.toml
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -o requirements/runtime.txt pyproject.toml

@@ -77,3 +77,12 @@ matchLabels:
   {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end -}}
+
+{{/* Not empty where the controller puts the CA into the webhook configuration. */}}
+{{- define "fraction-injector.injectsCa" -}}
+{{- if eq .Values.tls.mode "self-managed" -}}
+true
+{{- else if and (eq .Values.tls.mode "existing-secret") (not .Values.webhook.caBundle) -}}
+true
+{{- end -}}
+{{- end -}}

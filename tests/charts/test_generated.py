@@ -1,0 +1,116 @@
+"""What is made from values.yaml is up to date, and what the chart repeats of the product agrees with it."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from prometheus_client import CollectorRegistry
+
+from charts import generate
+from controller.metrics import ControllerMetrics, LedgerCollector
+from controller.state import State
+from policies.settle import effective_limiter
+from policies.sources import presets
+from webhook.metrics import WebhookMetrics
+from webhook.reasons import Reason
+
+CHART = generate.CHART
+FILES = CHART / "files"
+SOURCE = """
+# Ports.
+ports:
+  # The one.
+  # @schema {"minimum": 1}
+  one: 2
+
+  # Blue,
+  # or red.
+  colour: blue
+"""
+
+
+@pytest.mark.parametrize("name", ["values.schema.json", "README.md"])
+def test_the_file_is_what_make_chart_would_write(name):
+    assert (CHART / name).read_text() == generate.generated()[CHART / name]
+
+
+def test_a_comment_describes_the_key_below_it():
+    keys = list(generate.described_keys(SOURCE))
+    assert [(key.path, key.default, key.text, key.schema) for key in keys] == [
+        (("ports",), {"one": 2, "colour": "blue"}, "Ports.", {}),
+        (("ports", "one"), 2, "The one.", {"minimum": 1}),
+        (("ports", "colour"), "blue", "Blue, or red.", {}),
+    ]
+    schema = generate.make_schema(keys)["properties"]["ports"]
+    assert schema["additionalProperties"] is False
+    assert schema["properties"]["one"] == {"type": "integer", "description": "The one.", "minimum": 1}
+
+
+def test_a_schema_without_a_description_is_an_error():
+    with pytest.raises(ValueError, match=r"^values.yaml:2: has a schema but no description$"):
+        list(generate.described_keys('# @schema {"minimum": 1}\none: 2\n'))
+
+
+def test_every_value_that_stands_beside_a_described_one_is_described():
+    keys = list(generate.described_keys((CHART / "values.yaml").read_text()))
+    described = {key.path for key in keys}
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    for parent in {path[:-1] for path in described}:
+        found = values
+        for name in parent:
+            found = found[name]
+        assert {(*parent, name) for name in found} <= described
+
+
+@pytest.mark.parametrize("mode", ["per-gpu", "pooled"])
+def test_the_locks_limits_are_the_presets(mode):
+    template = (CHART / "templates" / "_policies.tpl").read_text()
+    [table] = re.findall(r'define "fraction-injector.presetLimits" -}}\n(.*?){{- end', template, re.DOTALL)
+    expected = {name: limits(effective_limiter(limiter, mode)) for name, (limiter, _) in presets().items()}
+    assert {name: sorted(modes[mode]) for name, modes in yaml.safe_load(table).items()} == expected
+
+
+def limits(limiter):
+    memory = [f"{env.name}={env.value}" for env in limiter.env if "{memory_mib}" in env.value]
+    preload = [f"LD_PRELOAD={limiter.preload}"] if limiter.preload else []
+    return sorted([*memory, *preload])
+
+
+def product_metrics():
+    registry = CollectorRegistry()
+    WebhookMetrics(registry)
+    ControllerMetrics(registry)
+    registry.register(LedgerCollector(State(lambda: 0.0)))
+    return {sample.name for metric in registry.collect() for sample in metric.samples}
+
+
+@pytest.mark.parametrize("file", ["rules.yaml", "dashboard.json"])
+def test_alerts_and_panels_ask_for_metrics_that_exist(file):
+    asked = set(re.findall(r"fraction_injector_[a-z_]+", (FILES / file).read_text()))
+    assert asked
+    assert asked <= product_metrics()
+
+
+@pytest.mark.parametrize("file", ["rules.yaml", "dashboard.json"])
+def test_alerts_and_panels_ask_for_reasons_that_exist(file):
+    for reason in re.findall(r'reason=\\?"([^"\\]+)', (FILES / file).read_text()):
+        assert reason in set(Reason)
+
+
+def test_every_alert_says_what_is_wrong_and_how_bad():
+    [group] = yaml.safe_load((FILES / "rules.yaml").read_text())["groups"]
+    for rule in group["rules"]:
+        assert rule["labels"]["severity"] in {"critical", "warning"}
+        assert set(rule["annotations"]) == {"summary", "description"}
+
+
+def test_every_panel_has_a_place_of_its_own():
+    panels = json.loads((FILES / "dashboard.json").read_text())["panels"]
+    places = {(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in panels}
+    assert len(places) == len(panels) == 8
+
+
+def test_the_crd_is_not_a_template_so_that_uninstall_keeps_it():
+    assert [file.name for file in Path(CHART / "crds").iterdir()] == ["gpuledgers.yaml"]
