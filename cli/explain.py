@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from cli.explaining import Explainer, Explanation
 from cli.manifests import ManifestError, read_objects
@@ -61,7 +62,8 @@ def _explain_file(explainer: Explainer, file: Path) -> list[Explanation]:
         for found in read_objects(file):
             explanation = explainer.explain(found)
             if explanation is None:
-                fail(f"{file}: kind {found['kind']} makes no pod: give Pods, Jobs, Deployments or reviews")
+                rule = "give Pods, Jobs, Deployments or AdmissionReviews"
+                fail(f"{file}: kind {found['kind']} is not explained: {rule}")
             explanations.append(explanation)
     except (ManifestError, UnreadableReviewError) as error:
         fail(str(error) if isinstance(error, ManifestError) else f"{file}: {error}")
@@ -70,12 +72,12 @@ def _explain_file(explainer: Explainer, file: Path) -> list[Explanation]:
 
 def _print(explanation: Explanation) -> None:
     console = Console(highlight=False, soft_wrap=True)
-    facts = explanation.as_json()
+    facts, name = explanation.as_json(), escape(explanation.name)
     if not explanation.allowed:
-        console.print(f"[bold]{explanation.name}[/bold]: [red]denied[/red] ({facts['code']})")
+        console.print(f"[bold]{name}[/bold]: [red]denied[/red] ({facts['code']})")
         console.print(f"  {facts['message']}", markup=False)
         return
-    console.print(f"[bold]{explanation.name}[/bold]: [green]allowed[/green] ({facts['code']})")
+    console.print(f"[bold]{name}[/bold]: [green]allowed[/green] ({facts['code']})")
     if facts["slices"] is None:
         return
     console.print(f"  policy {facts['policy']}, limiter {facts['limiter']}", markup=False)

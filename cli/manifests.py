@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import yaml
 
 from ledger.decoding import node_from_object, pod_from_object
@@ -14,6 +15,18 @@ from ledger.facts import NodeFact, PodFact
 from ledger.resource_names import ResourceNames
 
 STANDARD_INPUT = Path("-")
+
+_SHAPE = (
+    ("apiVersion", str, "text"),
+    ("metadata", dict, "an object"),
+    ("metadata.name", str, "text"),
+    ("metadata.generateName", str, "text"),
+    ("metadata.namespace", str, "text"),
+    ("spec", dict, "an object"),
+    ("spec.template", dict, "an object"),
+    ("spec.template.metadata", dict, "an object"),
+    ("spec.template.spec", dict, "an object"),
+)
 
 
 class ManifestError(ValueError):
@@ -42,8 +55,9 @@ def read_objects(file: Path) -> list[dict[str, Any]]:
     except OSError as error:
         raise ManifestError(f"{file}: {error.strerror}: name a file that can be read") from None
     except UnicodeDecodeError:
-        raise ManifestError(f"{file}: is not UTF-8 text") from None
-    except (yaml.YAMLError, RecursionError) as error:
+        raise ManifestError(f"{file}: is not UTF-8 text: write it as UTF-8") from None
+    except (yaml.YAMLError, ValueError, AttributeError, RecursionError) as error:
+        # A wrong value behind an explicit tag, as in `!!int x`, escapes from PyYAML as it is.
         raise ManifestError(f"{file}: is neither YAML nor JSON: {_first_line(error)}") from None
     objects = [found for document in documents for found in _objects(document, file)]
     if not objects:
@@ -87,12 +101,35 @@ def _objects(document: Any, file: Path) -> Iterator[dict[str, Any]]:
         return
     if not isinstance(document, dict) or not isinstance(document.get("kind"), str):
         raise ManifestError(f"{file}: a document is no Kubernetes object: it needs apiVersion and kind")
+    _check_shape(document, file)
     items = document.get("items")
     if document["kind"].endswith("List") and isinstance(items, list):
         for item in items:
             yield from _objects(item, file)
     else:
-        yield document
+        yield _plain(document, file)
+
+
+def _check_shape(document: dict[str, Any], file: Path) -> None:
+    """Check the fields that lead to pods: what stands in the pods themselves is for the review to judge.
+
+    Raises:
+        ManifestError: one of them is neither missing nor of its kind.
+    """
+    for path, kind, called in _SHAPE:
+        value: Any = document
+        for key in path.split("."):
+            value = value.get(key) if isinstance(value, dict) else None
+        if value is not None and not isinstance(value, kind):
+            raise ManifestError(f"{file}: {document['kind']}: {path} is {value!r:.60}: it must be {called}")
+
+
+def _plain(document: dict[str, Any], file: Path) -> dict[str, Any]:
+    """Give an object as JSON would: no part stands in two places, however YAML's aliases wrote it."""
+    try:
+        return dict(msgspec.json.decode(msgspec.json.encode(document)))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ManifestError(f"{file}: {document['kind']}: is more than JSON can say: {error}") from None
 
 
 def _first_line(error: Exception) -> str:

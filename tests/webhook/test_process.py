@@ -52,23 +52,25 @@ def until(condition):
 
 
 def test_sigterm_drains_unready_first_and_no_request_is_lost(tmp_path):
-    with webhook(tmp_path, stop_delay=60) as running, client(running) as http, connect(running) as slow:
-        assert http.get("/readyz").status_code == 200
-        slow.sendall(head(len(BODY)) + BODY[:10])
-        running.process.send_signal(signal.SIGTERM)
-        running.wait_for(event("stopping"))
-        response = http.get("/readyz")
-        assert response.status_code == 503
-        assert "[-] serving: the process is stopping" in response.text
-        assert http.get(f"http://127.0.0.1:{running.health_port}/readyz").status_code == 503
-        assert http.get("/livez").status_code == 200
-        assert http.post("/mutate", json=review_of(pod())).json()["response"]["allowed"]
+    with webhook(tmp_path, stop_delay=60) as running, connect(running) as slow:
+        with client(running) as http:
+            assert http.get("/readyz").status_code == 200
+            slow.sendall(head(len(BODY)) + BODY[:10])
+            running.process.send_signal(signal.SIGTERM)
+            running.wait_for(event("stopping"))
+            response = http.get("/readyz")
+            assert response.status_code == 503
+            assert "[-] serving: the process is stopping" in response.text
+            assert http.get(f"http://127.0.0.1:{running.health_port}/readyz").status_code == 503
+            assert http.get("/livez").status_code == 200
+            assert http.post("/mutate", json=review_of(pod())).json()["response"]["allowed"]
         running.process.send_signal(signal.SIGTERM)
         until(lambda: is_refused(running))
         slow.sendall(BODY[10:])
         answer = read_all(slow)
         assert answer.startswith(b"HTTP/1.1 200 OK")
         assert b"connection: close" in answer.lower()
+        slow.close()
         assert running.process.wait(LONGEST_SECONDS) == 0
     assert [found["event"] for found in running.events()][-1] == "stopped"
 

@@ -1,0 +1,35 @@
+"""The fraction-injector command as a user runs it."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+CHECKOUT = Path(__file__).parent.parent.parent
+FIXTURES = CHECKOUT / "tests" / "fixtures"
+INVENTORY = FIXTURES / "inventory.json"
+COMMAND = [sys.executable, "-m", "cli.main"]
+ENVIRONMENT = {**os.environ, "COLUMNS": "200", "NO_COLOR": "1"}
+
+
+def run(*arguments, text=None, timeout=60):
+    """Run the command to its end; no traceback, whatever it is given."""
+    ended = subprocess.run(
+        [*COMMAND, *map(str, arguments)],
+        input=text,
+        capture_output=True,
+        text=True,
+        cwd=CHECKOUT,
+        env=ENVIRONMENT,
+        timeout=timeout,
+        check=False,
+    )
+    assert "Traceback" not in ended.stderr
+    return ended
+
+
+def explain(*arguments, text=None):
+    """Exit status and the printed JSON of `explain --output json`."""
+    ended = run("explain", "--inventory", INVENTORY, "--output", "json", *arguments, text=text)
+    return ended.returncode, json.loads(ended.stdout) if ended.stdout else None

@@ -1,0 +1,354 @@
+"""fraction-injector explain: decisions, exit statuses, the printed shapes, and its errors."""
+
+import io
+import json
+from pathlib import Path
+
+import jsonpatch
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from cli.main import app
+from tests.cli.running import FIXTURES, INVENTORY, explain, run
+from tests.webhook.support import container, fixture_review, pod
+
+EXPECTED = json.loads((FIXTURES / "expected.json").read_text())["pods"]
+MANIFESTS = FIXTURES / "manifests"
+CONTRACT = ["allowed", "code", "message", "slices", "index", "memoryMiB", "container", "patch", "pod"]
+OURS = ["policy", "queue", "limiter"]
+
+
+def invoke(*arguments, text=None):
+    """The command in this process: fast, with the same exit status and output."""
+    result = CliRunner().invoke(app, ["explain", *map(str, arguments)], input=text)
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def facts_of(text, *arguments):
+    result = invoke("-", "--inventory", INVENTORY, "--output", "json", *arguments, text=text)
+    return json.loads(result.stdout)
+
+
+def as_yaml(found):
+    stream = io.StringIO()
+    yaml.safe_dump(found, stream, sort_keys=False)
+    return stream.getvalue()
+
+
+def test_all_fixtures_in_one_run_of_the_command():
+    status, explained = explain(*(MANIFESTS / f"{name}.yaml" for name in EXPECTED))
+    assert status == 1
+    assert len(explained) == len(EXPECTED)
+    for name, facts in zip(EXPECTED, explained, strict=True):
+        promised = {key: value for key, value in EXPECTED[name].items() if key not in ("why", "note")}
+        assert {key: facts[key] for key in promised} == promised, name
+
+
+def test_the_same_file_is_explained_the_same_way_however_often():
+    file = MANIFESTS / "bare.yaml"
+    result = invoke(*[file] * 3, "--inventory", INVENTORY, "--output", "json")
+    first, second, third = json.loads(result.stdout)
+    assert first == second == third
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_the_printed_object_has_exactly_the_documented_keys(name):
+    result = invoke(MANIFESTS / f"{name}.yaml", "--inventory", INVENTORY, "--output", "json")
+    facts = json.loads(result.stdout)
+    assert sorted(facts) == sorted([*CONTRACT, *OURS])
+    assert result.exit_code == (0 if facts["allowed"] else 1)
+    assert isinstance(facts["message"], str)
+    assert bool(facts["message"]) != facts["allowed"]
+    if not facts["allowed"]:
+        assert facts["patch"] == []
+        assert (facts["slices"], facts["index"], facts["memoryMiB"], facts["container"]) == (None,) * 4
+    else:
+        assert isinstance(facts["index"], int)
+        assert isinstance(facts["memoryMiB"], int)
+
+
+def test_an_injected_pod_is_printed_as_it_would_be_stored():
+    facts = facts_of(as_yaml(pod(containers=[container(limits={"nvidia.com/gpu": 1})])))
+    assert facts["code"] == "injected"
+    sent = pod(containers=[container(limits={"nvidia.com/gpu": "1"})])
+    assert jsonpatch.apply_patch(sent, facts["patch"]) == facts["pod"]
+    assert facts["pod"]["metadata"]["annotations"]["clearml-injector/gpu-index"] == str(facts["index"])
+    assert (facts["policy"], facts["queue"], facts["limiter"]) == ("default", None, "hami-core")
+
+
+def test_an_unlabelled_pod_has_an_empty_patch_and_is_printed_as_it_is():
+    found = pod(fraction=None)
+    assert facts_of(as_yaml(found)) == {
+        "allowed": True,
+        "code": "not-labelled",
+        "message": "",
+        "slices": None,
+        "index": None,
+        "memoryMiB": None,
+        "container": None,
+        "policy": None,
+        "queue": None,
+        "limiter": None,
+        "patch": [],
+        "pod": found,
+    }
+
+
+@pytest.fixture
+def whole_gpus(tmp_path):
+    (tmp_path / "default.yaml").write_text('kind: Policy\nname: default\nfractions: {"1.000": 8, "2": 16}\n')
+    return tmp_path
+
+
+@pytest.mark.parametrize(("fraction", "index"), [("1.000", [0]), ("2", [0, 1])])
+def test_the_index_of_whole_gpus_is_a_list(whole_gpus, fraction, index):
+    facts = facts_of(as_yaml(pod(fraction=fraction)), "--policies", whole_gpus)
+    assert (facts["index"], facts["memoryMiB"], facts["slices"]) == (index, None, 8 * len(index))
+
+
+def test_requests_are_filled_from_limits_as_the_api_server_does():
+    found = pod()
+    found["spec"]["containers"][0]["resources"] = {"limits": {"cpu": 2, "memory": "1Gi", "nvidia.com/gpu": 1}}
+    requests = facts_of(as_yaml(found))["pod"]["spec"]["containers"][0]["resources"]["requests"]
+    assert requests == {"cpu": "2", "memory": "1Gi", "nvidia.com/gpu-0": "4"}
+
+
+def test_an_alias_of_yaml_stands_for_a_copy():
+    text = """
+kind: Pod
+metadata: {name: task, labels: {clearml-injector/fraction: "0.500"}}
+spec:
+  initContainers: [{name: warm, resources: &gpu {limits: {nvidia.com/gpu: 1}}}]
+  containers: [{name: train, resources: *gpu}]
+"""
+    facts = facts_of(text)
+    for one in (facts["pod"]["spec"]["initContainers"][1], facts["pod"]["spec"]["containers"][0]):
+        assert one["resources"]["limits"] == {"nvidia.com/gpu-0": "4"}
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job"])
+def test_workloads_are_explained_by_the_pod_that_they_make(kind):
+    template = pod()
+    del template["metadata"]["name"]
+    labels = {"clearml-injector/fraction": "0.500"} if kind == "Job" else {}
+    metadata = {"name": "work", "namespace": "team", "labels": labels}
+    facts = facts_of(as_yaml({"kind": kind, "metadata": metadata, "spec": {"template": template}}))
+    assert (facts["allowed"], facts["slices"]) == (True, 4)
+    assert facts["pod"]["metadata"]["generateName"] == "work-"
+    assert facts["pod"]["metadata"]["namespace"] == "team"
+
+
+def test_a_denied_job_is_explained_by_its_own_denial():
+    found = yaml.safe_load((MANIFESTS / "job-with-fraction-resource.yaml").read_text())
+    container_of = found["spec"]["template"]["spec"]["containers"][0]
+    container_of["resources"]["limits"]["clear.ml/fraction-1"] = "0.25"
+    facts = facts_of(as_yaml(found))
+    assert (facts["allowed"], facts["code"], facts["patch"]) == (False, "gpu-amount", [])
+
+
+def test_lists_are_taken_apart_and_one_denial_makes_the_status_one():
+    found = {"kind": "List", "items": [pod(), {"kind": "PodList", "items": [pod(fraction="0.5")]}]}
+    result = invoke("-", "--inventory", INVENTORY, "--output", "json", text=json.dumps(found))
+    assert result.exit_code == 1
+    assert [facts["allowed"] for facts in json.loads(result.stdout)] == [True, False]
+
+
+def test_several_documents_make_an_array():
+    text = "---\n".join(["", as_yaml(pod()), as_yaml(pod(fraction=None)), ""])
+    result = invoke("-", "--inventory", INVENTORY, "--output", "json", text=text)
+    assert result.exit_code == 0
+    assert [facts["code"] for facts in json.loads(result.stdout)] == ["injected", "not-labelled"]
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("clearml-half.create", "injected"),
+        ("bad-label-nan.create", "label-not-allowed"),
+        ("label-update.update", "not-handled"),
+        ("ephemeral.ephemeralcontainers.update", "not-handled"),
+    ],
+)
+def test_recorded_reviews_are_explained_as_they_were_asked(name, code):
+    result = invoke(
+        FIXTURES / "admission-reviews" / f"{name}.json", "--inventory", INVENTORY, "--output", "json"
+    )
+    facts = json.loads(result.stdout)
+    assert facts["code"] == code
+    if code != "injected":
+        assert facts["pod"] == fixture_review(name)["request"]["object"]
+
+
+@pytest.mark.parametrize("name", [*sorted(EXPECTED)])
+def test_people_are_told_the_same(name):
+    result = invoke(MANIFESTS / f"{name}.yaml", "--inventory", INVENTORY)
+    first, *lines = result.stdout.splitlines()
+    if EXPECTED[name]["allowed"]:
+        assert first.endswith(": allowed (injected)")
+        assert lines[0] == "  policy default, limiter hami-core"
+        slices = EXPECTED[name]["slices"]
+        share = f"{slices} slice{'s' if slices > 1 else ''} of GPU"
+        assert lines[1].startswith(f"  container {EXPECTED[name]['container']}: {share} ")
+        assert all(line.split()[0] in ("add", "remove") for line in lines[2:])
+    else:
+        assert ": denied (" in first
+        assert len(lines) == 1
+
+
+@pytest.mark.parametrize("name", ["[/bold]x", "[red]", "a[link=x]"])
+def test_names_are_printed_as_they_are(name):
+    result = invoke("-", "--inventory", INVENTORY, text=as_yaml(pod(metadata={"name": name})))
+    assert result.stdout.startswith(f"{name}: allowed (injected)\n")
+
+
+def told(result):
+    """The one line that says what is wrong, and status 2."""
+    assert (result.exit_code, result.stdout) == (2, "")
+    return result.stderr.splitlines()[-1].removeprefix("fraction-injector: ")
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("", "-: holds no object: give it a Kubernetes object with apiVersion and kind"),
+        ("---\n---\n", "-: holds no object: give it a Kubernetes object with apiVersion and kind"),
+        ("just text", "-: a document is no Kubernetes object: it needs apiVersion and kind"),
+        ("- a", "-: a document is no Kubernetes object: it needs apiVersion and kind"),
+        ("kind: [Pod]", "-: a document is no Kubernetes object: it needs apiVersion and kind"),
+        (
+            '{"kind": "List", "items": [5]}',
+            "-: a document is no Kubernetes object: it needs apiVersion and kind",
+        ),
+        ("kind: Pod\nmetadata: x", "-: Pod: metadata is 'x': it must be an object"),
+        ("kind: Pod\nmetadata: {name: 5}", "-: Pod: metadata.name is 5: it must be text"),
+        ("kind: Pod\nmetadata: {namespace: [a]}", "-: Pod: metadata.namespace is ['a']: it must be text"),
+        ("kind: Pod\nspec: []", "-: Pod: spec is []: it must be an object"),
+        ("kind: Pod\napiVersion: 1", "-: Pod: apiVersion is 1: it must be text"),
+        ("kind: Job\nspec: x", "-: Job: spec is 'x': it must be an object"),
+        (
+            "kind: Deployment\nspec: {template: x}",
+            "-: Deployment: spec.template is 'x': it must be an object",
+        ),
+        (
+            "kind: Deployment\nspec: {template: {metadata: x}}",
+            "-: Deployment: spec.template.metadata is 'x': it must be an object",
+        ),
+        (
+            "kind: Job\nspec: {template: {spec: x}}",
+            "-: Job: spec.template.spec is 'x': it must be an object",
+        ),
+        (
+            "kind: CronJob",
+            "-: kind CronJob is not explained: give Pods, Jobs, Deployments or AdmissionReviews",
+        ),
+        (
+            "kind: AdmissionReview",
+            "-: no readable AdmissionReview: Object missing required field `request`",
+        ),
+        (
+            "kind: AdmissionReview\nrequest: {uid: 5}",
+            "-: no readable AdmissionReview: Expected `str`, got `int` - at `$.request.uid`",
+        ),
+    ],
+)
+def test_what_cannot_be_explained_is_named_with_its_value_and_rule(text, wrong):
+    assert told(invoke("-", "--inventory", INVENTORY, text=text)) == wrong
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("kind: Pod\nx: {", "-: is neither YAML nor JSON: "),
+        ('kind: Pod\nx: !!int "x"', "-: is neither YAML nor JSON: "),
+        ('kind: Pod\nx: !!timestamp "x"', "-: is neither YAML nor JSON: "),
+        ("kind: Pod\nx: !custom y", "-: is neither YAML nor JSON: "),
+        ('kind: Pod\nx: "\\ud800"', "-: is neither YAML nor JSON: "),
+        ("kind: Pod\nx: " + "9" * 5000, "-: is neither YAML nor JSON: "),
+        ("kind: Pod\nx: " + "[" * 20_000, "-: is neither YAML nor JSON: "),
+        ("kind: Pod\nx: &a [*a]", "-: Pod: is more than JSON can say: "),
+        ("kind: Pod\nx: {~: y}", "-: Pod: is more than JSON can say: "),
+    ],
+)
+def test_what_is_no_yaml_is_said_in_one_line(text, wrong):
+    assert told(invoke("-", "--inventory", INVENTORY, text=text)).startswith(wrong)
+
+
+def test_a_number_for_a_label_is_denied_as_the_api_server_would_refuse_it():
+    facts = facts_of("kind: Pod\nmetadata: {labels: {clearml-injector/fraction: 0.500}}\nspec: {}")
+    assert facts["message"] == (
+        "the labelled object cannot be read: Expected `str`, got `float` - at `metadata.labels[...]`"
+    )
+
+
+def test_files_that_cannot_be_read_are_named(tmp_path):
+    missing = tmp_path / "missing.yaml"
+    assert told(invoke(missing)) == f"{missing}: No such file or directory: name a file that can be read"
+    assert told(invoke(tmp_path)) == f"{tmp_path}: Is a directory: name a file that can be read"
+    binary = tmp_path / "binary.yaml"
+    binary.write_bytes(b"\xff\xfe\x00")
+    assert told(invoke(binary)) == f"{binary}: is not UTF-8 text: write it as UTF-8"
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("kind: ConfigMap", "kind ConfigMap is no Node: an inventory is `kubectl get nodes -o yaml`"),
+        (
+            "kind: Pod\nmetadata: {name: a, namespace: b}\nspec: {}",
+            "holds no Node: an inventory is what `kubectl get nodes -o yaml` prints",
+        ),
+        ("", "holds no object: give it a Kubernetes object with apiVersion and kind"),
+        ("kind: Node\nmetadata: x", "Node: metadata is 'x': it must be an object"),
+    ],
+)
+def test_an_inventory_of_the_wrong_kind_is_named(tmp_path, text, wrong):
+    inventory = tmp_path / "nodes.yaml"
+    inventory.write_text(text)
+    assert told(invoke(MANIFESTS / "bare.yaml", "--inventory", inventory)) == f"{inventory}: {wrong}"
+
+
+def test_a_node_with_an_amount_that_is_no_quantity_is_named(tmp_path):
+    inventory = tmp_path / "nodes.yaml"
+    inventory.write_text("kind: Node\nmetadata: {name: n1}\nstatus: {allocatable: {nvidia.com/gpu-0: many}}")
+    said = told(invoke(MANIFESTS / "bare.yaml", "--inventory", inventory))
+    assert said.startswith(f"{inventory}: Node n1: ")
+    assert "many" in said
+
+
+def test_a_missing_inventory_is_named(tmp_path):
+    missing = tmp_path / "nodes.yaml"
+    wrong = f"{missing}: No such file or directory: name a file that can be read"
+    assert told(invoke(MANIFESTS / "bare.yaml", "--inventory", missing)) == wrong
+
+
+def test_without_an_inventory_it_says_whose_nodes_it_takes():
+    result = invoke(MANIFESTS / "bare.yaml", "--output", "json")
+    assert json.loads(result.stdout)["allowed"]
+    assert result.stderr == "inventory: inventory.yaml of the demo (--inventory FILE takes yours)\n"
+
+
+def test_a_policy_directory_with_a_typo_is_told_by_file_line_and_key(tmp_path):
+    (tmp_path / "default.yaml").write_text("kind: Policy\nname: default\nlimitr: none\n")
+    result = invoke(MANIFESTS / "bare.yaml", "--policies", tmp_path)
+    assert result.exit_code == 2
+    assert f"{tmp_path} is no valid policy directory" in result.stderr
+    assert "default.yaml:3: limitr" in result.stderr
+
+
+def test_the_checkouts_own_policies_are_a_policy_directory():
+    policies = Path(__file__).parent.parent.parent / "policies"
+    assert invoke(MANIFESTS / "bare.yaml", "--policies", policies).exit_code == 0
+
+
+@pytest.mark.parametrize("arguments", [[], ["--output", "xml", "x.yaml"], ["--nothing"]])
+def test_wrong_usage_has_status_two(arguments):
+    assert run("explain", *arguments).returncode == 2
+
+
+@pytest.mark.parametrize("command", [[], ["demo"], ["webhook"], ["explain"]])
+def test_help_is_worth_reading(command):
+    ended = run(*command, "--help")
+    assert ended.returncode == 0
+    assert len(ended.stdout.split()) > 30
