@@ -1,0 +1,194 @@
+"""AdmissionReviews as an API server sends them: compact JSON, from the recorded fixtures."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+FIXTURES = Path(__file__).parent.parent / "tests" / "fixtures"
+VARIANTS = 64
+"""Reviews of one kind that differ in uid and pod name, so that nothing can be remembered by them."""
+
+Review = dict[str, Any]
+
+
+def bare(variants: int = VARIANTS) -> list[bytes]:
+    """A pod with one container and the label, 3 kB."""
+    return _variants(_fixture("bare"), variants)
+
+
+def clearml(variants: int = VARIANTS) -> list[bytes]:
+    """A pod of ClearML's agent, 13 kB."""
+    return _variants(_fixture("clearml-half"), variants)
+
+
+def meshed(variants: int = VARIANTS) -> list[bytes]:
+    """The same pod after a service mesh's injector, 21 to 25 kB."""
+    return _variants(_through_a_mesh(_fixture("clearml-half")), variants)
+
+
+def padded(size: int, variants: int = 4) -> list[bytes]:
+    """ClearML's pod with a script so long that the body has `size` bytes."""
+    review = _fixture("clearml-half")
+    missing = size - len(_compact(review))
+    review["request"]["object"]["spec"]["containers"][0]["args"] = ["-c", "x" * max(0, missing)]
+    return _variants(review, variants)
+
+
+def with_containers(count: int, variants: int = 4) -> list[bytes]:
+    """ClearML's pod among `count` containers in all, each with an environment of its own."""
+    review = _fixture("clearml-half")
+    spec = review["request"]["object"]["spec"]
+    for number in range(1, count):
+        spec["containers"].append(_companion(number))
+    return _variants(review, variants)
+
+
+KINDS: dict[str, Callable[[], list[bytes]]] = {
+    "bare pod": bare,
+    "ClearML pod": clearml,
+    "mesh-injected pod": meshed,
+    "300 kB": lambda: padded(300_000),
+    "1 MiB": lambda: padded(1024 * 1024),
+}
+
+
+def _fixture(name: str) -> Review:
+    review: Review = json.loads((FIXTURES / "admission-reviews" / f"{name}.create.json").read_text())
+    return review
+
+
+def _compact(review: Review) -> bytes:
+    return json.dumps(review, separators=(",", ":")).encode()
+
+
+def _variants(review: Review, count: int) -> list[bytes]:
+    made = []
+    for number in range(count):
+        one = copy.deepcopy(review)
+        one["request"]["uid"] = f"{number:08x}{one['request']['uid'][8:]}"
+        pod = one["request"]["object"]
+        before = pod["metadata"]["name"]
+        after = (
+            f"{number:04x}{before[4:]}"
+            if not before.startswith("clearml-id-")
+            else before[:-4] + f"{number:04x}"
+        )
+        pod["metadata"]["name"] = one["request"]["name"] = after
+        for container in pod["spec"]["containers"]:
+            if container["name"] == before:
+                container["name"] = after
+        made.append(_compact(one))
+    return made
+
+
+def _companion(number: int) -> dict[str, Any]:
+    return {
+        "name": f"companion-{number}",
+        "image": "registry.example.com/companion:1.0",
+        "env": [{"name": f"SETTING_{each}", "value": f"value {each} of {number}"} for each in range(6)],
+        "resources": {"requests": {"cpu": "10m", "memory": "32Mi"}},
+        "volumeMounts": [_token_mount()],
+        "imagePullPolicy": "IfNotPresent",
+    }
+
+
+def _token_mount() -> dict[str, Any]:
+    path = "/var/run/secrets/kubernetes.io/serviceaccount"
+    return {"name": "kube-api-access-g9hhf", "readOnly": True, "mountPath": path}
+
+
+def _through_a_mesh(review: Review) -> Review:
+    """Add what a mesh's injector adds: a proxy, an init container for its routes, volumes, annotations."""
+    pod = review["request"]["object"]
+    spec, metadata = pod["spec"], pod["metadata"]
+    spec["containers"].append(_proxy())
+    spec["initContainers"] = [_routes()]
+    spec["volumes"] = [*_mesh_volumes(), *spec["volumes"]]
+    status = {"initContainers": ["mesh-init"], "containers": ["mesh-proxy"], "revision": "default"}
+    metadata["annotations"] |= {
+        "mesh.example.com/status": json.dumps(status),
+        "prometheus.io/path": "/stats/prometheus",
+        "prometheus.io/port": "15020",
+        "prometheus.io/scrape": "true",
+    }
+    metadata["labels"] |= {
+        "mesh.example.com/revision": "default",
+        "mesh.example.com/canonical-name": "clearml",
+    }
+    return review
+
+
+def _proxy() -> dict[str, Any]:
+    names = ("POD_NAME", "POD_NAMESPACE", "INSTANCE_IP", "SERVICE_ACCOUNT", "HOST_IP", "NODE_NAME")
+    fields = [
+        {"name": name, "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}}}
+        for name in names
+    ]
+    plain = [{"name": f"MESH_META_{number}", "value": _meta(number)} for number in range(24)]
+    mounts = [
+        {"name": name, "mountPath": f"/var/run/secrets/mesh/{name}"}
+        for name in ("workload-socket", "credential-socket", "workload-certs", "mesh-envoy", "mesh-data")
+    ]
+    return {
+        "name": "mesh-proxy",
+        "image": "registry.example.com/mesh/proxy:1.29.0",
+        "args": ["proxy", "sidecar", "--domain", "$(POD_NAMESPACE).svc.cluster.local", "--log", "warning"],
+        "ports": [{"name": "http-envoy-prom", "containerPort": 15090, "protocol": "TCP"}],
+        "env": [*fields, *plain],
+        "resources": {
+            "limits": {"cpu": "2", "memory": "1Gi"},
+            "requests": {"cpu": "100m", "memory": "128Mi"},
+        },
+        "volumeMounts": [*mounts, _token_mount()],
+        "readinessProbe": {"httpGet": {"path": "/healthz/ready", "port": 15021, "scheme": "HTTP"}},
+        "imagePullPolicy": "IfNotPresent",
+        "securityContext": _restricted(1337),
+    }
+
+
+def _meta(number: int) -> str:
+    """What a mesh tells its proxy about the workload: JSON inside a variable."""
+    return json.dumps({"cluster": "Kubernetes", "mesh": "cluster.local", "key": number, "pad": "m" * 120})
+
+
+def _routes() -> dict[str, Any]:
+    ports = ["-p", "15001", "-z", "15006", "-u", "1337", "-m", "REDIRECT", "-i", "*", "-x", "", "-b", "*"]
+    return {
+        "name": "mesh-init",
+        "image": "registry.example.com/mesh/proxy:1.29.0",
+        "args": ["iptables", *ports, "-d", "15090,15021,15020"],
+        "resources": {
+            "limits": {"cpu": "2", "memory": "1Gi"},
+            "requests": {"cpu": "100m", "memory": "128Mi"},
+        },
+        "volumeMounts": [_token_mount()],
+        "imagePullPolicy": "IfNotPresent",
+        "securityContext": {
+            "capabilities": {"add": ["NET_ADMIN", "NET_RAW"], "drop": ["ALL"]},
+            "runAsUser": 0,
+        },
+    }
+
+
+def _mesh_volumes() -> list[dict[str, Any]]:
+    memory = [{"name": name, "emptyDir": {"medium": "Memory"}} for name in ("workload-socket", "mesh-envoy")]
+    plain: list[dict[str, Any]] = [
+        {"name": name, "emptyDir": {}} for name in ("credential-socket", "workload-certs", "mesh-data")
+    ]
+    return [*memory, *plain]
+
+
+def _restricted(user: int) -> dict[str, Any]:
+    return {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "privileged": False,
+        "readOnlyRootFilesystem": True,
+        "runAsGroup": user,
+        "runAsNonRoot": True,
+        "runAsUser": user,
+    }

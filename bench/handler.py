@@ -1,0 +1,168 @@
+"""Run with `python -m bench.handler`: CPU from a review's bytes to the answer's bytes, in one process.
+
+Everything that a review costs beside HTTP, TLS and placement: decoding, decision, patch, answer, audit
+annotations, log line and metrics. The reference is json.loads of the same bytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bench import bodies
+from bench.harness import Bar, Figure, interleave, report
+from bench.machine import Watch, cores, pin
+from bench.placers import ReadyPlacer
+from bench.references import idiomatic
+from cli.manifests import read_inventory
+from ledger.ledger import Ledger
+from ledger.resource_names import ResourceNames
+from policies.loader import load_policies
+from service.log import configure_logging
+from service.metrics import new_registry
+from webhook.decision_log import DecisionLog
+from webhook.envelope import decode
+from webhook.metrics import WebhookMetrics
+from webhook.placer import LedgerPlacer, Placer
+from webhook.review import Reviewer
+
+POLICIES = Path(__file__).parent.parent / "policies"
+INVENTORY = bodies.FIXTURES / "inventory.json"
+BARS = {"bare pod": Bar("<=", 0.70), "ClearML pod": Bar("<=", 0.55), "mesh-injected pod": Bar("<=", 0.40)}
+LINEAR = Bar("<=", 1.25)
+"""A step may cost that much more at the end of a series than at its start: noise, not growth."""
+CONTAINERS = (1, 10, 55, 100)
+KILOBYTES = (16, 128, 576, 1024)
+"""Each series has two steps that are compared: its first two and its last two points."""
+SUBJECT_SECONDS = 0.15
+"""CPU that one subject gets in one round."""
+
+Work = Callable[[Sequence[bytes]], object]
+Sample = Sequence[bytes]
+
+
+def main(
+    rounds: Annotated[int, typer.Option(help="Interleaved rounds.")] = 9,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures here.")] = None,
+) -> None:
+    """Measure the handler against json.loads and against design A, body by body."""
+    pin(cores()[0])
+    watch = Watch()
+    # The lines are made and written; a pipe's reader would be another process's CPU.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+    configure_logging()
+    handle, placing = _handler(ReadyPlacer()), _handler(_ledger())
+    samples = {name: make() for name, make in bodies.KINDS.items()}
+    figures = []
+    for name, sample in samples.items():
+        figures += _against_json(name, sample, {"ours": handle, "with ledger": placing}, rounds)
+    figures += [_against_idiomatic(name, samples[name], handle, rounds) for name in BARS]
+    by_count, by_count_series = _growth(CONTAINERS, bodies.with_containers, handle, rounds)
+    by_size, by_size_series = _growth(KILOBYTES, lambda kb: bodies.padded(kb * 1024), handle, rounds)
+    figures += [
+        Figure(
+            "one more container, 55 to 100 / 1 to 10",
+            "us CPU",
+            by_count[1],
+            "at 1 to 10",
+            by_count[0],
+            LINEAR,
+        ),
+        Figure(
+            "one more kB, 576 to 1024 / 16 to 128", "us CPU", by_size[1], "at 16 to 128", by_size[0], LINEAR
+        ),
+    ]
+    report("handler", figures, watch, json_file, containers=by_count_series, kilobytes=by_size_series)
+
+
+def _handler(placer: Placer) -> Work:
+    """The reviewer as the webhook process makes it."""
+    policies = load_policies(POLICIES)
+    reviewer = Reviewer(lambda: policies, placer, DecisionLog(WebhookMetrics(new_registry())))
+    loop = asyncio.new_event_loop()
+
+    async def every(sample: Sample) -> None:
+        for body in sample:
+            await reviewer.review(body)
+
+    return lambda sample: loop.run_until_complete(every(sample))
+
+
+def _ledger() -> Placer:
+    ledger = Ledger()
+    ledger.replace(*read_inventory(INVENTORY, ResourceNames()))
+    return LedgerPlacer(ledger)
+
+
+def _each(function: Callable[[bytes], object], sample: Sample) -> None:
+    for body in sample:
+        function(body)
+
+
+def _microseconds(work: Work, sample: Sample) -> Callable[[], float]:
+    """Measure the CPU of one body, in microseconds, over as many passes as fill SUBJECT_SECONDS."""
+    work(sample)
+    start = time.thread_time_ns()
+    work(sample)
+    passes = max(1, round(SUBJECT_SECONDS * 1e9 / max(1, time.thread_time_ns() - start)))
+
+    def measure() -> float:
+        start = time.thread_time_ns()
+        for _ in range(passes):
+            work(sample)
+        return (time.thread_time_ns() - start) / 1000 / passes / len(sample)
+
+    return measure
+
+
+def _against_json(name: str, sample: Sample, handlers: Mapping[str, Work], rounds: int) -> list[Figure]:
+    loads, reading = partial(_each, json.loads), partial(_each, decode)
+    subjects: dict[str, Work] = {**handlers, "json": loads, "reading": reading}
+    measured = interleave({key: _microseconds(work, sample) for key, work in subjects.items()}, rounds)
+    title = f"{name}, {len(sample[0]) / 1000:.0f} kB"
+
+    def figure(suffix: str, key: str, bar: Bar | None = None) -> Figure:
+        return Figure(title + suffix, "us CPU", measured[key], "json.loads", measured["json"], bar)
+
+    return [
+        figure("", "ours", BARS.get(name)),
+        figure(": its decoding alone", "reading"),
+        figure(": with the ledger in this process", "with ledger"),
+    ]
+
+
+def _against_idiomatic(name: str, sample: Sample, handle: Work, rounds: int) -> Figure:
+    few = sample[:4]
+    subjects = {
+        "A": _microseconds(partial(_each, idiomatic.review_bytes), few),
+        "ours": _microseconds(handle, sample),
+    }
+    measured = interleave(subjects, max(3, rounds // 3))
+    return Figure(f"A's handler / ours, {name}", "us CPU", measured["A"], "ours", measured["ours"])
+
+
+def _growth(
+    steps: Sequence[int], make: Callable[[int], Sample], handle: Work, rounds: int
+) -> tuple[tuple[list[float], list[float]], dict[int, float]]:
+    """CPU of one unit more, round by round, at start and end of a series; and the series itself."""
+    measured = interleave({str(step): _microseconds(handle, make(step)) for step in steps}, rounds)
+
+    def slope(low: int, high: int) -> list[float]:
+        pairs = zip(measured[str(low)], measured[str(high)], strict=True)
+        return [(more - less) / (high - low) for less, more in pairs]
+
+    series = {step: round(sorted(measured[str(step)])[rounds // 2], 1) for step in steps}
+    return (slope(*steps[:2]), slope(*steps[2:])), series
+
+
+if __name__ == "__main__":
+    typer.run(main)
