@@ -176,8 +176,7 @@ def webhook(control_plane: Cluster, namespace: str, setup, tmp_path: Path) -> It
     with ExitStack() as stack:
 
         def start(policies: Path = POLICIES, *, recorded: bool = False) -> Registered:
-            product = self_signed(setup(policies), tmp_path)
-            stack.callback(product.stop)
+            product = stack.enter_context(self_signed(setup(policies), tmp_path))
             recorder = stack.enter_context(recording(product)) if recorded else None
             asked = recorder or product
             config = configuration("fractions", asked.url, asked.ca_pem)

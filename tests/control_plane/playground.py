@@ -9,6 +9,9 @@ from types import FrameType
 from tests.control_plane import binaries
 from tests.control_plane.cluster import Cluster
 from tests.control_plane.gpu_nodes import GpuNode
+from tests.control_plane.process import eventually
+from tests.control_plane.product import POLICIES, Setup, decides, self_signed
+from tests.control_plane.registration import configuration, probe
 
 NODES = (
     *[GpuNode(gpus=8, memory_mib=81559, product="NVIDIA-H100-80GB-HBM3")] * 2,
@@ -18,12 +21,19 @@ NODES = (
     GpuNode(gpus=1, memory_mib=23028, product="NVIDIA-A10"),
 )
 
+POD = POLICIES.parent / "examples" / "hami-core" / "pod.yaml"
 WELCOME = """
-The cluster is up: eight nodes of fake GPUs, and pods that run until they are deleted. In another terminal:
+The cluster is up: eight nodes of fake GPUs, pods that run until they are deleted, and the webhook of this
+checkout, which labelled pods go through. In another terminal:
 
   export KUBECONFIG={kubeconfig}
   alias kubectl={kubectl}
   kubectl get nodes -L nvidia.com/gpu.count,nvidia.com/gpu.memory,nvidia.com/gpu.product
+  kubectl apply -f {pod}
+  kubectl get pods -o wide
+  kubectl get pods -o yaml
+
+The webhook counts what it placed and does not see pods end: it stands alone, without the controller.
 
 Logs: {logs}
 Ctrl-C takes it all down."""
@@ -51,12 +61,25 @@ def _run(built: Path) -> None:
     with temporary as folder, Cluster(built, Path(folder)) as cluster:
         for number, node in enumerate(NODES):
             cluster.api.create(node.manifest(f"gpu-{number}"))
-        say(WELCOME.format(kubeconfig=cluster.kubeconfig, kubectl=built / "kubectl", logs=folder))
-        try:
-            signal.pause()
-        finally:
-            # A second, impatient Ctrl-C must not cut the taking down short.
-            _on_signals(signal.SIG_IGN)
+        inventory = Path(folder, "webhook", "inventory.yaml")
+        inventory.parent.mkdir()
+        inventory.write_text(cluster.kubectl("get", "nodes", "--output=yaml").stdout)
+        webhook = self_signed(Setup(POLICIES, inventory), inventory.parent)
+        with webhook:
+            cluster.api.create(configuration("gpu-fraction-injector", webhook.url, webhook.ca_pem))
+            eventually(lambda: decides(probe(cluster.api, "default")), "the webhook takes effect")
+            say(
+                WELCOME.format(kubeconfig=cluster.kubeconfig, kubectl=built / "kubectl", pod=POD, logs=folder)
+            )
+            _pause()
+
+
+def _pause() -> None:
+    try:
+        signal.pause()
+    finally:
+        # A second, impatient Ctrl-C must not cut the taking down short.
+        _on_signals(signal.SIG_IGN)
 
 
 def _on_signals(handler: Callable[[int, FrameType | None], None] | signal.Handlers) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 import httpx
 import trustme
@@ -91,6 +92,14 @@ class Webhook:
         headers = {"Content-Type": "application/json"}
         with httpx.Client(verify=self._trust(), headers=headers, trust_env=False) as client:
             yield lambda body: client.post(self.url, content=body).raise_for_status().content
+
+    def __enter__(self) -> Self:
+        """Nothing more to do: it runs already."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop it."""
+        self.stop()
 
     def stop(self) -> None:
         """End it with SIGTERM."""

@@ -27,8 +27,7 @@ def two_webhooks(control_plane, namespace, nodes, setup, tmp_path):
         for name in ("one", "other"):
             folder = tmp_path / name
             folder.mkdir()
-            product = self_signed(setup(), folder)
-            stack.callback(product.stop)
+            product = stack.enter_context(self_signed(setup(), folder))
             relays.append(stack.enter_context(product.relay()))
         turn = itertools.cycle(relays)
 

@@ -124,8 +124,7 @@ def failed_creates(api, namespace):
 
 def test_a_webhook_that_is_back_admits_the_next_pod(nodes, setup, control_plane, namespace, tmp_path):
     nodes(GpuNode())
-    product = mounted(setup(), tmp_path)
-    try:
+    with mounted(setup(), tmp_path) as product:
         config = configuration("fractions", product.url, product.ca_pem)
         with registered(control_plane.api, config, namespace, decides):
             product.stop()
@@ -134,5 +133,3 @@ def test_a_webhook_that_is_back_admits_the_next_pod(nodes, setup, control_plane,
             product.start_again()
             made = control_plane.api.create(labelled_pod("in-time"), namespace)
             assert made["metadata"]["annotations"]["clearml-injector/slices"] == "1"
-    finally:
-        product.stop()
