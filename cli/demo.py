@@ -65,6 +65,8 @@ def demo(
     applies the patches that come back, and draws who holds which slices. Needs no cluster and no GPU.
     """
     console = Console(highlight=False, soft_wrap=True)
+    # Ended from outside like by Ctrl-C, it takes the webhook with it.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     with tempfile.TemporaryDirectory() as folder, _webhook(Path(folder) / "ca.pem", port) as (process, url):
         ca_file = Path(folder) / "ca.pem"
         console.rule("[bold]GPU Fraction Injector")
@@ -144,9 +146,10 @@ def _stay(
     console: Console, process: subprocess.Popen[bytes], url: str, ca_file: Path, review_file: Path
 ) -> None:
     review_file.write_text(json.dumps(review_of(read_objects(DEMO_PODS)[0])))
-    console.print("The webhook stays up until Ctrl-C. From another terminal:\n")
-    console.print(
-        f"  curl --cacert {ca_file} -H 'content-type: application/json' \\\n    --data @{review_file} {url}\n"
-    )
     with contextlib.suppress(KeyboardInterrupt):
+        console.print("The webhook stays up until Ctrl-C. From another terminal:\n")
+        console.print(
+            f"  curl --cacert {ca_file} -H 'content-type: application/json' \\\n"
+            f"    --data @{review_file} {url}\n"
+        )
         process.communicate()

@@ -1,0 +1,54 @@
+"""Log lines as a process writes them where no terminal is."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+CHECKOUT = Path(__file__).parent.parent.parent
+START = "from service.log import configure_logging, get_logger\nconfigure_logging()\n"
+
+
+def lines(program):
+    ended = subprocess.run(
+        [sys.executable, "-c", START + program], capture_output=True, text=True, cwd=CHECKOUT, check=True
+    )
+    assert ended.stdout == ""
+    return [json.loads(line) for line in ended.stderr.splitlines()]
+
+
+def test_a_line_is_one_json_object_with_time_level_and_logger():
+    (line,) = lines("get_logger('webhook').info('review', uid='a\\nb', slices=4, queue=None)")
+    assert line.pop("timestamp").endswith("Z")
+    assert line == {
+        "event": "review",
+        "level": "info",
+        "logger": "webhook",
+        "uid": "a\nb",
+        "slices": 4,
+        "queue": None,
+    }
+
+
+def test_values_that_json_does_not_know_become_text():
+    (line,) = lines(
+        "from pathlib import Path\nget_logger('a').info('b', path=Path('/c'), error=ValueError('d'))"
+    )
+    assert (line["path"], line["error"]) == ("/c", "d")
+
+
+def test_an_exception_of_a_library_becomes_one_line_without_a_traceback():
+    (line,) = lines(
+        "import logging\ntry:\n    1 / 0\nexcept ZeroDivisionError:\n"
+        "    logging.getLogger('uvicorn.error').exception('Exception in ASGI application')\n"
+    )
+    assert (line["logger"], line["level"], line["event"]) == (
+        "uvicorn.error",
+        "warning",
+        "Exception in ASGI application",
+    )
+    assert line["error"] == "ZeroDivisionError: division by zero"
+
+
+def test_what_libraries_say_by_the_way_is_left_out():
+    assert lines("import logging\nlogging.getLogger('asyncio').info('selector')") == []

@@ -1,0 +1,62 @@
+"""Sockets, and a process whose background work ends."""
+
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from service.serving import bind
+
+CHECKOUT = Path(__file__).parent.parent.parent
+
+
+def test_port_zero_takes_a_free_one():
+    with bind("127.0.0.1", 0) as one, bind("127.0.0.1", 0) as other:
+        assert one.getsockname()[1] != other.getsockname()[1]
+
+
+def test_an_address_with_colons_is_ipv6():
+    with bind("::1", 0) as bound:
+        assert bound.family == socket.AF_INET6
+
+
+@pytest.mark.parametrize(("host", "why"), [("192.0.2.1", "Cannot assign requested address")])
+def test_an_address_that_cannot_be_had_is_named(host, why):
+    with pytest.raises(OSError, match=f"^cannot listen on {host}:1: {why}: "):
+        bind(host, 1)
+
+
+def test_a_port_in_use_is_named():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(OSError, match=f"^cannot listen on 127.0.0.1:{port}: Address already in use: "):
+            bind("127.0.0.1", port)
+
+
+PROGRAM = """
+from service.health import health_app, health_router
+from service.metrics import new_registry
+from service.serving import Listener, bind, run, serve
+
+async def breaks():
+    raise RuntimeError("the watch is over")
+
+app = health_app(health_router(new_registry(), dict, str))
+run(serve(
+    [Listener(app, bind("127.0.0.1", 0))],
+    background=[breaks()],
+    on_started=lambda: None,
+    on_stopping=lambda: print("stopping"),
+    stop_delay_seconds=60,
+))
+"""
+
+
+def test_when_background_work_breaks_the_process_ends_at_once_and_says_why():
+    ended = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, cwd=CHECKOUT, timeout=60, check=False
+    )
+    assert (ended.returncode, ended.stdout) == (1, "stopping\n")
+    assert ended.stderr.splitlines()[-1] == "RuntimeError: the watch is over"
