@@ -58,6 +58,11 @@ class ControllerPlacer:
             registry=registry,
         )
         self._up.set(1)
+        Gauge(
+            "fraction_injector_snapshot_slices_used",
+            "Slices in someone's hands, as the controller last said: what is placed by while it is away.",
+            registry=registry,
+        ).set_function(self._fallback.used)
 
     async def place(self, ask: Ask) -> Answer | Unanswered:
         """Have the leader decide, or decide by its last snapshot after 250 ms."""

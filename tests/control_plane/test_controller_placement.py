@@ -1,0 +1,295 @@
+"""Webhook and controllers on a real control plane: who places, and what happens when it goes away."""
+
+import re
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+
+import httpx
+import pytest
+
+from tests.control_plane.api import ApiError
+from tests.control_plane.companion import (
+    Controller,
+    asking_webhook,
+    client_context,
+    install_crd,
+    write_tls,
+)
+from tests.control_plane.gpu_nodes import GpuNode
+from tests.control_plane.process import eventually
+from tests.control_plane.product import POLICIES, decides
+from tests.control_plane.registration import configuration, labelled_pod, registered
+
+QUOTA = """
+kind: Policy
+name: default
+quotas:
+  namespaces:
+    {namespace}: {{slices: 6}}
+"""
+
+
+@pytest.fixture
+def start(control_plane, namespace, tmp_path):
+    """Start controllers of one Lease: `start("a")` returns one whose ledger is whole."""
+    install_crd(control_plane.api)
+    tls = write_tls(tmp_path / "tls")
+    with ExitStack() as stack:
+
+        def one(name):
+            options = {"lease": f"controllers-{namespace}", "name": name}
+            running = Controller(control_plane.kubeconfig, tmp_path, tls, **options)
+            stack.callback(running.stop)
+            return running
+
+        yield one
+
+
+@contextmanager
+def asked(control_plane, namespace, controller, folder, policies=POLICIES):
+    """A registered webhook that asks a controller."""
+    webhook = asking_webhook(controller.url, controller.tls, folder, policies)
+    try:
+        config = configuration("fractions", webhook.url, webhook.ca_pem)
+        with registered(control_plane.api, config, namespace, decides):
+            yield webhook
+    finally:
+        webhook.stop()
+
+
+def degraded(webhook):
+    """Pods that the webhook has placed without the controller."""
+    return figure(webhook, "fraction_injector_degraded_placements_total")
+
+
+def figure(webhook, metric):
+    url = webhook.url.replace("/mutate", "/metrics")
+    text = httpx.get(url, verify=webhook._trust(), trust_env=False).text
+    return int(float(re.search(rf"^{metric} (\S+)", text, re.MULTILINE)[1]))
+
+
+def create(control_plane, namespace, names, fraction="0.125", **spec):
+    """Create labelled pods; give the names of those that were refused, with the words."""
+    refused = {}
+    for name in names:
+        try:
+            pod = labelled_pod(name, fraction, terminationGracePeriodSeconds=0, **spec)
+            control_plane.api.create(pod, namespace)
+        except ApiError as error:
+            refused[name] = str(error)
+    return refused
+
+
+def bound(control_plane, namespace):
+    """(node, index, MiB) of every pod that has a node."""
+    pods = control_plane.api.list("Pod", namespace)
+    notes = [(pod["spec"].get("nodeName"), pod["metadata"]["annotations"]) for pod in pods]
+    return [
+        (node, int(note["clearml-injector/gpu-index"]), int(note["clearml-injector/memory-mib"]))
+        for node, note in notes
+        if node
+    ]
+
+
+def reservations(controller):
+    text = controller.plain("/metrics")
+    return int(float(re.search(r"^fraction_injector_reservations (\S+)", text, re.MULTILINE)[1]))
+
+
+def test_pods_go_where_the_leader_says_and_its_reservations_become_holders(
+    control_plane, namespace, nodes, start, tmp_path
+):
+    [node] = nodes(GpuNode(gpus=2))
+    controller = start("a")
+    controller.until_leading()
+    with asked(control_plane, namespace, controller, tmp_path) as webhook:
+        assert create(control_plane, namespace, [f"pod-{i}" for i in range(16)]) == {}
+        eventually(lambda: len(bound(control_plane, namespace)) == 16, "all 16 eighths are bound")
+        eventually(lambda: controller.taken() == {node: {0: 8, 1: 8}}, "both GPUs are full")
+        assert reservations(controller) == 0
+        shares = [share.kind for gpu in controller.ledger().ledger.nodes[0].gpus for share in gpu.shares]
+        assert shares == ["holder"] * 16
+        assert degraded(webhook) == 0
+
+
+def test_a_pod_that_cannot_be_placed_says_what_it_waits_for(control_plane, namespace, nodes, start, tmp_path):
+    [node] = nodes(GpuNode(gpus=1))
+    controller = start("a")
+    controller.until_leading()
+    with asked(control_plane, namespace, controller, tmp_path):
+        assert create(control_plane, namespace, ["first", "second"], "0.625") == {}
+
+        def told():
+            events = control_plane.api.list("Event", namespace)
+            waiting = [event for event in events if event["reason"] == "WaitingForSlices"]
+            return {event["involvedObject"]["name"]: event["message"] for event in waiting}
+
+        found = eventually(told, "an Event on the pod that waits")
+    assert found == {"second": f"needs slices 5 of nvidia.com/gpu-0 of 81920 MiB; free there: {node} 3"}
+
+
+def test_a_standby_answers_with_the_leaders_address(start):
+    leader = start("a")
+    leader.until_leading()
+    standby = start("b")
+    eventually(lambda: standby.place().json()["leader"], "the standby knows the leader")
+    answer = standby.place()
+    assert (answer.status_code, answer.json()) == (409, {"leader": leader.url})
+    assert leader.place().json() == {"answers": []}
+
+
+def test_strangers_without_a_certificate_of_ours_get_no_answer(start, tmp_path):
+    controller = start("a")
+    other = write_tls(tmp_path / "other")
+    context = client_context(other)
+    context.load_verify_locations(str(controller.tls / "ca.crt"))
+    with pytest.raises(httpx.TransportError):
+        httpx.get(f"{controller.url}/v1/ledger", verify=context, trust_env=False)
+
+
+def test_no_create_fails_while_the_leader_dies_and_another_takes_over(
+    control_plane, namespace, nodes, start, tmp_path
+):
+    nodes(GpuNode(gpus=8), GpuNode(gpus=8))
+    first = start("a")
+    first.until_leading()
+    second = start("b")
+    with asked(control_plane, namespace, second, tmp_path):
+        refused = create(control_plane, namespace, [f"before-{i}" for i in range(20)])
+        first.kill()
+        number = 0
+        while not second.leads:
+            refused |= create(control_plane, namespace, [f"during-{number}"])
+            number += 1
+        refused |= create(control_plane, namespace, [f"after-{i}" for i in range(20)])
+        assert refused == {}
+        total = 40 + number
+        eventually(lambda: len(bound(control_plane, namespace)) == min(total, 128), "all pods are bound")
+        expected = Counter((node, index) for node, index, _ in bound(control_plane, namespace))
+
+        def ledger():
+            return {(n, i): s for n, gpus in second.taken().items() for i, s in gpus.items()}
+
+        eventually(lambda: ledger() == expected, "the new leader's ledger is the cluster's truth")
+
+
+def test_without_a_controller_pods_are_placed_by_capacity_and_marked(
+    control_plane, namespace, nodes, start, tmp_path
+):
+    [node] = nodes(GpuNode(gpus=2))
+    controller = start("a")
+    controller.until_leading()
+    with asked(control_plane, namespace, controller, tmp_path) as webhook:
+        assert create(control_plane, namespace, ["with"], "0.875") == {}
+        eventually(lambda: controller.taken() == {node: {0: 7}}, "the ledger has it")
+        known = "fraction_injector_snapshot_slices_used"
+        eventually(lambda: figure(webhook, known) == 7, "the webhook knows of it")
+        controller.kill()
+        assert create(control_plane, namespace, ["without"], "0.500") == {}
+        assert degraded(webhook) == 1
+        eventually(lambda: len(bound(control_plane, namespace)) == 2, "both are bound")
+        assert sorted(index for _, index, _ in bound(control_plane, namespace)) == [0, 1]
+        controller.start_again()
+        controller.until_leading()
+
+        def normal():
+            before = degraded(webhook)
+            pod = labelled_pod("probe")
+            control_plane.api.create(pod, namespace, dry_run=True)
+            return degraded(webhook) == before
+
+        eventually(normal, "the controller places again", seconds=2)
+
+
+def test_a_quota_that_nobody_can_count_denies(control_plane, namespace, nodes, start, tmp_path):
+    nodes(GpuNode(gpus=2))
+    controller = start("a")
+    controller.until_leading()
+    with asked(control_plane, namespace, controller, tmp_path, with_quota(tmp_path, namespace)):
+        assert create(control_plane, namespace, ["one"], "0.500") == {}
+        over = create(control_plane, namespace, ["two"], "0.500")["two"]
+        assert over.endswith("4 of 6 slices are used, 4 more were asked: wait, or ask for a smaller fraction")
+        controller.kill()
+        unknown = create(control_plane, namespace, ["three"], "0.125")["three"]
+    words = f'quota of namespace "{namespace}" cannot be counted while the controller is away: try again'
+    assert unknown.endswith(words)
+
+
+def with_quota(folder, namespace):
+    policies = folder / "policies"
+    policies.mkdir()
+    (policies / "default.yaml").write_text(QUOTA.format(namespace=namespace))
+    return policies
+
+
+def test_two_webhooks_at_once_cannot_pass_a_quota(control_plane, namespace, nodes, start, tmp_path):
+    nodes(GpuNode(gpus=2))
+    controller = start("a")
+    controller.until_leading()
+    policies = with_quota(tmp_path, namespace)
+    other = tmp_path / "other"
+    other.mkdir()
+    with asked(control_plane, namespace, controller, tmp_path, policies) as webhook:
+        second = asking_webhook(controller.url, controller.tls, other, policies)
+        try:
+            review = review_of(namespace)
+
+            def ask(number):
+                one = webhook if number % 2 else second
+                body = {**review, "request": {**review["request"], "uid": f"uid-{number}"}}
+                return httpx.post(one.url, json=body, verify=one._trust(), trust_env=False).json()
+
+            with ThreadPoolExecutor(8) as pool:
+                answers = list(pool.map(ask, range(24)))
+        finally:
+            second.stop()
+    assert sum(answer["response"]["allowed"] for answer in answers) == 6
+
+
+def review_of(namespace, uid="uid"):
+    """A review as the API server sends it."""
+    resource = {"group": "", "version": "v1", "resource": "pods"}
+    request = {
+        "uid": uid,
+        "kind": {"group": "", "version": "v1", "kind": "Pod"},
+        "resource": resource,
+        "requestKind": {"group": "", "version": "v1", "kind": "Pod"},
+        "requestResource": resource,
+        "namespace": namespace,
+        "operation": "CREATE",
+        "userInfo": {"username": "stranger"},
+        "object": labelled_pod("pod"),
+        "oldObject": None,
+        "dryRun": False,
+        "options": None,
+    }
+    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+
+
+def test_a_strangers_reviews_do_not_take_the_room_of_others(control_plane, namespace, nodes, start, tmp_path):
+    nodes(*[GpuNode(gpus=8)] * 5)
+    controller = start("a")
+    controller.until_leading()
+    with asked(control_plane, namespace, controller, tmp_path) as webhook:
+        with httpx.Client(verify=webhook._trust(), trust_env=False) as stranger:
+            for number in range(400):
+                answer = stranger.post(webhook.url, json=review_of("elsewhere", f"uid-{number}"))
+                assert answer.json()["response"]["allowed"]
+        assert reservations(controller) == 256
+        assert create(control_plane, namespace, ["honest"], "0.875") == {}
+        eventually(lambda: bound(control_plane, namespace), "the honest pod is bound at once")
+
+
+def test_the_mib_of_200_pods_is_that_of_the_node_each_lands_on(
+    control_plane, namespace, nodes, start, tmp_path
+):
+    sizes = [81920, 40960]
+    names = nodes(*[GpuNode(gpus=8, memory_mib=mib) for mib in sizes * 2])
+    controller = start("a")
+    controller.until_leading()
+    mib = dict(zip(names, sizes * 2, strict=True))
+    with asked(control_plane, namespace, controller, tmp_path):
+        assert create(control_plane, namespace, [f"pod-{i}" for i in range(200)]) == {}
+        eventually(lambda: len(bound(control_plane, namespace)) == 200, "all are bound")
+    assert [found for found in bound(control_plane, namespace) if found[2] != mib[found[0]] // 8] == []
