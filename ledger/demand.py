@@ -19,6 +19,10 @@ _TIE_BREAK = 50
 """The worth by prices weighs so many times more than the one that decides between equals."""
 _PRIOR_CPU_PER_GPU = 8000
 """Milli-CPU per GPU asked, until pods have told."""
+_MOST_CPU_PER_GPU = 64_000
+"""One pod with an absurd request must not teach that CPU does not matter."""
+_REMEMBERED = 32_768
+"""Pods after which all counts are halved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +39,7 @@ class Worth:
 
 
 class Demand:
-    """Counts of what arrived, for GPUs of one number of slices. Starts from one pod of every size."""
+    """Counts of what arrived lately, for GPUs of one number of slices. Starts from one pod of every size."""
 
     def __init__(self, slices_per_gpu: int) -> None:
         self._slices_per_gpu = slices_per_gpu
@@ -58,9 +62,18 @@ class Demand:
         self._sizes[size] = self._sizes.get(size, 0) + 1
         self._arrived += 1
         self._slices += size
-        self._cpu_milli += cpu_milli
+        self._cpu_milli += min(cpu_milli, size * _MOST_CPU_PER_GPU // self._slices_per_gpu)
+        if self._arrived >= _REMEMBERED:
+            self._halve()
         if self._arrived >= self._renew_at:
             self._worth = self._renewed()
+
+    def _halve(self) -> None:
+        """Let what arrived long ago weigh less; no size is ever ruled out."""
+        self._sizes = {size: max(1, count // 2) for size, count in self._sizes.items()}
+        self._arrived = self._renew_at = sum(self._sizes.values())
+        self._cpu_milli //= 2
+        self._slices //= 2
 
     def _renewed(self) -> Worth:
         self._renew_at = self._arrived + max(16, self._arrived // 32)

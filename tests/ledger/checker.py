@@ -1,0 +1,153 @@
+"""Placement told a second time, slowly and from the rules alone: one node at a time, nothing remembered.
+
+Nothing here calls the code under test; the only thing shared is the table of what slices are worth.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ledger.ask import Ask
+from ledger.constraints import NodeSelectorTerm, Requirement
+from ledger.demand import UNIT, Worth
+from ledger.facts import NodeFact, PodFact
+
+
+@dataclass
+class SlowNode:
+    """A node, and what was taken of it."""
+
+    fact: NodeFact
+    taken: dict[int, int] = field(default_factory=dict)
+    pooled: int = 0
+    cpu: int = 0
+    memory: int = 0
+
+    def take(self, claim: PodFact) -> None:
+        for index, slices in claim.gpus:
+            self.taken[index] = self.taken.get(index, 0) + slices
+        self.pooled += claim.pooled
+        self.cpu += claim.cpu_milli
+        self.memory += claim.memory_bytes
+
+    def free(self) -> dict[int, int]:
+        left = {}
+        for index, capacity in self.fact.gpus:
+            if index not in self.fact.cordoned:
+                left[index] = max(capacity - self.taken.get(index, 0), 0)
+        return left
+
+
+def could_ever_hold(fact: NodeFact, ask: Ask) -> bool:
+    """Static fit: the pod's node name, GPUs, labels and taints."""
+    if ask.constraints.node_name not in (None, fact.name):
+        return False
+    if ask.mode == "pooled":
+        gpus = fact.pooled_gpus if fact.pooled else 0
+        per_gpu = fact.pooled // gpus if gpus else 0
+    else:
+        gpus, per_gpu = len(fact.gpus), fact.slices_per_gpu if fact.gpus else 0
+    if per_gpu != ask.fraction.slices_per_gpu or gpus < ask.fraction.gpus:
+        return False
+    if fact.gpu_mib is None and ask.fraction.slices % ask.fraction.slices_per_gpu:
+        return False
+    return _selected(fact, ask) and (ask.constraints.node_name is not None or _tolerated(fact, ask))
+
+
+def has_room(node: SlowNode, ask: Ask) -> bool:
+    """Fit right now."""
+    if not node.fact.usable:
+        return False
+    if (
+        node.fact.cpu_milli - node.cpu < ask.cpu_milli
+        or node.fact.memory_bytes - node.memory < ask.memory_bytes
+    ):
+        return False
+    if ask.mode == "pooled":
+        return node.fact.pooled - node.pooled >= ask.fraction.slices
+    fitting = [slices for slices in node.free().values() if slices >= ask.fraction.slices_on_each]
+    return len(fitting) >= ask.fraction.gpus
+
+
+def score(node: SlowNode, ask: Ask, worth: Worth) -> int:
+    """TabHinge by its definition, from the node as it is and as it would be. The node must have room."""
+    cpu_free = node.fact.cpu_milli - node.cpu
+    if ask.mode == "pooled":
+        free = max(node.fact.pooled - node.pooled, 0)
+        gained = -free
+        after = free - ask.fraction.slices
+    else:
+        before = list(node.free().values())
+        left = _taken_from(before, ask, worth)
+        free, after = sum(before), sum(left)
+        gained = _fragments(before, worth) - _fragments(left, worth) - free * UNIT // 100
+    stranded_before = max(0, free * UNIT - cpu_free * worth.cpu)
+    stranded_after = max(0, after * UNIT - (cpu_free - ask.cpu_milli) * worth.cpu)
+    return gained + stranded_before - stranded_after
+
+
+def _taken_from(before: list[int], ask: Ask, worth: Worth) -> list[int]:
+    left = list(before)
+    each = ask.fraction.slices_on_each
+    for _ in range(ask.fraction.gpus):
+        choices = [
+            (worth.gpu[left[i] - each] - worth.gpu[left[i]], -left[i], i)
+            for i in range(len(left))
+            if left[i] >= each
+        ]
+        left[max(choices)[2]] -= each
+    return left
+
+
+def _fragments(free: list[int], worth: Worth) -> int:
+    total = sum(slices * UNIT - worth.gpu[slices] for slices in free)
+    return total - worth.idle[sum(1 for slices in free if slices == worth.slices_per_gpu)]
+
+
+def _selected(fact: NodeFact, ask: Ask) -> bool:
+    for key in ask.constraints.node_selector:
+        if key not in fact.labels or fact.labels[key] != ask.constraints.node_selector[key]:
+            return False
+    if ask.constraints.required_terms is None:
+        return True
+    return any(_term(term, fact) for term in ask.constraints.required_terms)
+
+
+def _term(term: NodeSelectorTerm, fact: NodeFact) -> bool:
+    expressions, fields = list(term.match_expressions or ()), list(term.match_fields or ())
+    if not expressions and not fields:
+        return False
+    asked = [(wanted, fact.labels) for wanted in expressions]
+    asked += [(wanted, {"metadata.name": fact.name}) for wanted in fields]
+    return all(_holds(wanted, values) for wanted, values in asked)
+
+
+def _holds(wanted: Requirement, values: dict[str, str]) -> bool:
+    there = wanted.key in values
+    listed = there and values[wanted.key] in (wanted.values or ())
+    if wanted.operator in ("Gt", "Lt"):
+        try:
+            value, (bound,) = int(values[wanted.key]), (int(one) for one in wanted.values or ())
+        except (KeyError, ValueError):
+            return False
+        return value > bound if wanted.operator == "Gt" else value < bound
+    return {"In": listed, "NotIn": not listed, "Exists": there, "DoesNotExist": not there}.get(
+        wanted.operator, False
+    )
+
+
+def _tolerated(fact: NodeFact, ask: Ask) -> bool:
+    for taint in fact.taints:
+        if taint.effect == "PreferNoSchedule":
+            continue
+        for toleration in ask.constraints.tolerations:
+            same_effect = toleration.effect in (None, "", taint.effect)
+            if toleration.operator == "Exists":
+                same = toleration.key in (None, "", taint.key)
+            else:
+                same = toleration.key == taint.key and (toleration.value or "") == (taint.value or "")
+            if same_effect and same:
+                break
+        else:
+            return False
+    return True

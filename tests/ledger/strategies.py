@@ -1,0 +1,118 @@
+"""Nodes, pods and asks as hypothesis draws them: few names and sizes, so that they meet."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from ledger.ask import Ask
+from ledger.constraints import Constraints, NodeSelectorTerm, Requirement, Taint, Toleration
+from ledger.facts import UNLIMITED, NodeFact, PodFact
+from ledger.fraction import Fraction
+from ledger.memory_values import MEMORY_LABEL
+
+GIB = 2**30
+NODE_NAMES = [f"node-{number}" for number in range(5)]
+KEYS = ["zone", "rank", "kubernetes.io/hostname"]
+VALUES = ["a", "b", "1", "7", "-3", ""]
+TAINTS = [
+    Taint("nvidia.com/gpu", "NoSchedule"),
+    Taint("team", "NoExecute", "blue"),
+    Taint("odd", "PreferNoSchedule"),
+]
+
+fractions = st.sampled_from(
+    [*(Fraction(slices, 8) for slices in (1, 2, 3, 4, 7, 8, 16, 32)), Fraction(1, 2), Fraction(4, 4)]
+)
+
+
+@st.composite
+def nodes(draw: st.DrawFn) -> NodeFact:
+    gpus = draw(st.integers(0, 5))
+    per_gpu = draw(st.sampled_from([8, 8, 8, 8, 4, 2]))
+    mib = draw(st.sampled_from([None, 16384, 16384, 16390, 81920]))
+    labels = draw(st.dictionaries(st.sampled_from(KEYS), st.sampled_from(VALUES), max_size=3))
+    pooled_gpus = draw(st.sampled_from([0, 0, 0, 2, 4]))
+    return NodeFact(
+        name=draw(st.sampled_from(NODE_NAMES)),
+        labels=labels if mib is None else labels | {MEMORY_LABEL: str(mib)},
+        taints=tuple(draw(st.lists(st.sampled_from(TAINTS), max_size=2, unique=True))),
+        usable=draw(st.sampled_from([True, True, True, False])),
+        gpus=tuple(
+            (index, draw(st.sampled_from([per_gpu, per_gpu, per_gpu, per_gpu - 1, 0])))
+            for index in range(gpus)
+        ),
+        slices_per_gpu=per_gpu if gpus else 0,
+        pooled=pooled_gpus * 8,
+        pooled_gpus=pooled_gpus,
+        gpu_mib=mib,
+        cpu_milli=draw(st.sampled_from([UNLIMITED, 4000, 16000, 64000])),
+        memory_bytes=draw(st.sampled_from([UNLIMITED, 32 * GIB])),
+        cordoned=frozenset(draw(st.lists(st.integers(0, 3), max_size=1))),
+    )
+
+
+@st.composite
+def pods(draw: st.DrawFn) -> PodFact:
+    gpus = draw(st.dictionaries(st.integers(0, 4), st.integers(1, 8), max_size=2))
+    node = draw(st.sampled_from([None, *NODE_NAMES]))
+    return PodFact(
+        namespace=draw(st.sampled_from(["red", "blue"])),
+        name=f"pod-{draw(st.integers(0, 8))}",
+        node=node,
+        is_over=draw(st.sampled_from([False, False, False, True])),
+        gpus=tuple(sorted(gpus.items())),
+        pooled=draw(st.sampled_from([0, 0, 0, 3])),
+        cpu_milli=draw(st.sampled_from([0, 500, 3000])),
+        memory_bytes=draw(st.sampled_from([0, 4 * GIB])),
+        queues=draw(st.sampled_from([(), ("q",), ("q", "id-1")])),
+        reservation=draw(st.sampled_from([None, "r-0", "r-1", "r-2"])),
+        promised_node=None if node else draw(st.sampled_from([None, *NODE_NAMES])),
+        memory_values=None if node else draw(st.sampled_from([None, ("16384",), ("16384", "16390")])),
+    )
+
+
+@st.composite
+def requirements(draw: st.DrawFn) -> Requirement:
+    operator = draw(st.sampled_from(["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Nonsense"]))
+    values = tuple(draw(st.lists(st.sampled_from(VALUES), max_size=2)))
+    return Requirement(draw(st.sampled_from(KEYS)), operator, values)
+
+
+@st.composite
+def terms(draw: st.DrawFn) -> NodeSelectorTerm:
+    names = st.lists(st.sampled_from(NODE_NAMES), max_size=2)
+    field = st.builds(
+        Requirement, st.just("metadata.name"), st.sampled_from(["In", "NotIn"]), names.map(tuple)
+    )
+    expressions = st.none() | st.lists(requirements(), max_size=2).map(tuple)
+    return NodeSelectorTerm(
+        draw(expressions), draw(st.none() | st.none() | st.lists(field, max_size=1).map(tuple))
+    )
+
+
+tolerations = st.builds(
+    Toleration,
+    key=st.sampled_from([None, "nvidia.com/gpu", "team"]),
+    operator=st.sampled_from([None, "Exists", "Equal"]),
+    value=st.sampled_from([None, "blue"]),
+    effect=st.sampled_from([None, "NoSchedule", "NoExecute"]),
+)
+
+constraints = st.builds(
+    Constraints,
+    node_selector=st.dictionaries(st.sampled_from(KEYS), st.sampled_from(VALUES), max_size=1) | st.just({}),
+    required_terms=st.none() | st.lists(terms(), max_size=2).map(tuple),
+    tolerations=st.lists(tolerations, max_size=2).map(tuple),
+    node_name=st.sampled_from([None, None, None, None, "node-1"]),
+)
+
+asks = st.builds(
+    Ask,
+    fraction=fractions,
+    mode=st.sampled_from(["per-gpu", "per-gpu", "per-gpu", "pooled"]),
+    namespace=st.sampled_from(["red", "blue"]),
+    queue=st.sampled_from([None, "q"]),
+    constraints=st.just(Constraints()) | constraints,
+    cpu_milli=st.sampled_from([0, 500, 3000, 9000]),
+    memory_bytes=st.sampled_from([0, 4 * GIB, 30 * GIB]),
+)

@@ -1,0 +1,152 @@
+"""The ledger kept by events is the ledger made from the list, whatever happened on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from ledger.ask import Ask, Placement
+from ledger.facts import NodeFact, PodFact
+from ledger.ledger import Ledger
+from tests.ledger.books import books
+from tests.ledger.judge import assert_right, slow_nodes, worth_for
+from tests.ledger.strategies import NODE_NAMES, asks, nodes, pods
+
+
+def rebuilt(listed_nodes: dict[str, NodeFact], listed_pods: dict[str, PodFact], like: Ledger) -> Ledger:
+    """A new ledger from the final list, given the reservations that the other one has left."""
+    ledger = Ledger()
+    ledger.replace(listed_nodes.values(), listed_pods.values())
+    for reservation in like._reservations._by_name.values():
+        ledger._reservations.add(reservation)
+        ledger._enter(reservation.key, reservation)
+    return ledger
+
+
+class LedgerLife(RuleBasedStateMachine):
+    """Events, lost events followed by a relist, placements and time, in any order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ledger = Ledger(reservations_per_namespace=3)
+        self.nodes: dict[str, NodeFact] = {}
+        self.pods: dict[str, PodFact] = {}
+        self.now = 0.0
+        self.in_step = True
+
+    @rule(node=nodes(), lost=st.sampled_from([False, False, False, True]))
+    def node_changes(self, node: NodeFact, *, lost: bool) -> None:
+        self.nodes[node.name] = node
+        self._event(lambda: self.ledger.set_node(node), lost=lost)
+
+    @rule(name=st.sampled_from(NODE_NAMES), lost=st.sampled_from([False, False, True]))
+    def node_goes(self, name: str, *, lost: bool) -> None:
+        self.nodes.pop(name, None)
+        self._event(lambda: self.ledger.remove_node(name), lost=lost)
+
+    @rule(pod=pods(), lost=st.sampled_from([False, False, False, True]))
+    def pod_changes(self, pod: PodFact, *, lost: bool) -> None:
+        self.pods[pod.key] = pod
+        self._event(lambda: self.ledger.set_pod(pod), lost=lost)
+
+    @rule(data=st.data(), lost=st.sampled_from([False, False, True]))
+    @precondition(lambda self: self.pods)
+    def pod_goes(self, data: st.DataObject, *, lost: bool) -> None:
+        key = data.draw(st.sampled_from(sorted(self.pods)))
+        del self.pods[key]
+        self._event(lambda: self.ledger.remove_pod(key), lost=lost)
+
+    @rule()
+    def watch_starts_again(self) -> None:
+        self.ledger.replace(self.nodes.values(), self.pods.values())
+        self.in_step = True
+
+    @rule(seconds=st.sampled_from([1.0, 20.0, 31.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.now += seconds
+        self.ledger.expire(self.now)
+        assert all(r.expires_at > self.now for r in self.ledger._reservations._by_name.values())
+
+    @rule(ask=asks, name=st.sampled_from([None, "r-0", "r-1", "r-2", "r-3"]))
+    def pod_is_admitted(self, ask: Ask, name: str | None) -> None:
+        if name is not None:
+            self.ledger.release(name)
+        before = books(self.ledger)
+        ask = Ask(**{key: getattr(ask, key) for key in Ask.__slots__} | {"reservation": name})
+        slow = slow_nodes(self.nodes.values(), self.pods.values(), self.ledger)
+        worth = worth_for(self.ledger, ask)
+        answer = self.ledger.place(ask, self.now)
+        if self.in_step:
+            assert_right(answer, ask, slow, worth)
+        if not isinstance(answer, Placement) or answer.reservation is None:
+            assert books(self.ledger) == before
+            return
+        self._assert_undone_by_release(name, before)
+
+    @invariant()
+    def it_equals_the_one_made_from_the_list(self) -> None:
+        if self.in_step:
+            assert books(self.ledger) == books(rebuilt(self.nodes, self.pods, self.ledger))
+
+    def _event(self, tell: Callable[[], None], *, lost: bool) -> None:
+        if lost:
+            self.in_step = False
+            return
+        tell()
+        once = books(self.ledger)
+        tell()
+        assert books(self.ledger) == once
+
+    def _assert_undone_by_release(self, name: str | None, before: dict[str, object]) -> None:
+        reservation = self.ledger._reservations.get(name)
+        assert reservation is not None
+        self.ledger.release(reservation.name)
+        assert books(self.ledger) == before
+        self.ledger._reservations.add(reservation)
+        self.ledger._enter(reservation.key, reservation)
+
+
+TestLedgerLife = LedgerLife.TestCase
+TestLedgerLife.settings = settings(max_examples=80, stateful_step_count=25)
+
+
+@given(st.lists(nodes(), max_size=4), st.lists(pods(), max_size=12), st.randoms(use_true_random=False))
+@settings(max_examples=100)
+def test_the_order_of_events_does_not_matter(some_nodes, some_pods, random) -> None:
+    by_name = {node.name: node for node in some_nodes}
+    by_key = {pod.key: pod for pod in some_pods}
+    events = [*by_name.values(), *by_key.values()]
+    in_order, shuffled = Ledger(), Ledger()
+    in_order.replace(by_name.values(), by_key.values())
+    for event in random.sample(events, len(events)):
+        shuffled.set_node(event) if isinstance(event, NodeFact) else shuffled.set_pod(event)
+    assert books(shuffled) == books(in_order)
+    assert shuffled.view() == in_order.view()
+
+
+@given(st.lists(nodes(), max_size=3), st.lists(pods(), max_size=8), pods())
+@settings(max_examples=100)
+def test_a_pod_that_comes_and_goes_leaves_nothing(some_nodes, some_pods, pod) -> None:
+    ledger = Ledger()
+    ledger.replace(some_nodes, [other for other in some_pods if other.key != pod.key])
+    before = books(ledger)
+    ledger.set_pod(pod)
+    ledger.remove_pod(pod.key)
+    assert books(ledger) == before
+
+
+@given(st.lists(nodes(), min_size=1, max_size=3), st.lists(pods(), min_size=1, max_size=8), st.data())
+@settings(max_examples=100)
+def test_a_pod_that_goes_takes_no_room_from_others(some_nodes, some_pods, data) -> None:
+    ledger = Ledger()
+    ledger.replace(some_nodes, some_pods)
+    overs = {node.name: [gpu.over for gpu in node.gpus if gpu.over] for node in ledger.view().nodes}
+    free = {name: dict(account.placeable()) for name, account in ledger._fleet.accounts.items()}
+    ledger.remove_pod(data.draw(st.sampled_from(sorted(pod.key for pod in some_pods))))
+    for node in ledger.view().nodes:
+        assert sum(gpu.over for gpu in node.gpus) <= sum(overs[node.name])
+    for name, account in ledger._fleet.accounts.items():
+        assert all(slices >= free[name][index] for index, slices in account.placeable().items())

@@ -1,0 +1,121 @@
+"""A place is promised at admission and becomes its pod's, once."""
+
+from __future__ import annotations
+
+import pytest
+
+from ledger.ask import Placement
+from ledger.ledger import Ledger
+from ledger.view import GpuView, Share, Waiting
+from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of
+
+
+def shares(ledger: Ledger, node: str = "a", index: int = 0) -> tuple[Share, ...]:
+    view = ledger.node(node)
+    assert view is not None
+    return view.gpus[index].shares
+
+
+def test_a_reservation_counts_like_a_holder_and_names_itself() -> None:
+    ledger = ledger_of(gpu_node("a", 1))
+    assert ledger.place(eighths(5, namespace="ml", reservation="r"), 0.0) == Placement(
+        (0,), 81920, ("81920",), "a", "r"
+    )
+    assert shares(ledger) == (Share("ml", "r", "reservation", 5),)
+    second = ledger.place(eighths(4, reservation="s"), 0.0)
+    assert isinstance(second, Placement)
+    assert second.node is None
+    assert ledger.waiting() == (Waiting("default", "s", "reservation", (0,), 4),)
+
+
+def test_a_dry_run_reserves_nothing() -> None:
+    ledger = ledger_of(gpu_node("a", 1))
+    assert ledger.place(eighths(8), 0.0) == ledger.place(eighths(8), 0.0)
+    assert shares(ledger) == ()
+
+
+def test_its_pod_takes_its_place_and_counts_once() -> None:
+    ledger = ledger_of(gpu_node("a", 1))
+    ledger.place(eighths(5, reservation="r"), 0.0)
+    pending = holder("p", None, (0, 5), reservation="r", promised_node="a")
+    ledger.set_pod(pending)
+    assert shares(ledger) == (Share("default", "p", "promised", 5),)
+    ledger.set_pod(holder("p", "a", (0, 5), reservation="r"))
+    assert shares(ledger) == (Share("default", "p", "holder", 5),)
+    ledger.remove_pod("default/p")
+    assert shares(ledger) == ()
+
+
+@pytest.mark.parametrize(
+    "copied",
+    [
+        {"namespace": "other"},
+        {"gpus": ((1, 5),)},
+        {"gpus": ((0, 4),)},
+        {"gpus": ((0, 5), (1, 5))},
+        {"pooled": 5},
+        {"reservation": "s"},
+    ],
+)
+def test_a_pod_that_only_copied_the_annotation_does_not_take_it(copied: dict[str, object]) -> None:
+    ledger = ledger_of(gpu_node("a", 2))
+    ledger.place(eighths(5, reservation="r"), 0.0)
+    ledger.set_pod(holder("thief", "b", **{"gpus": ((0, 5),), "reservation": "r"} | copied))
+    assert ledger.is_reserved("r")
+
+
+def test_it_ends_with_its_time_and_not_before() -> None:
+    ledger = ledger_of(gpu_node("a", 1))
+    ledger.place(eighths(8, reservation="r"), 100.0)
+    ledger.expire(129.9)
+    assert ledger.is_reserved("r")
+    assert ledger.place(eighths(8, reservation="s"), 130.0) == Placement((0,), 81920, (), "a", "s")
+    assert not ledger.is_reserved("r")
+
+
+def test_asking_again_under_the_same_name_moves_the_one_reservation() -> None:
+    ledger = ledger_of(gpu_node("a", 1))
+    for slices in (8, 3, 5):
+        ledger.place(eighths(slices, reservation="r"), 0.0)
+    assert shares(ledger) == (Share("default", "r", "reservation", 5),)
+
+
+def test_a_namespace_with_too_many_is_placed_without_one_and_others_are_not() -> None:
+    ledger = Ledger(reservations_per_namespace=1)
+    ledger.set_node(gpu_node("a", 2))
+    names = [("red", "r1"), ("red", "r2"), ("blue", "b1")]
+    answers = [ledger.place(eighths(1, namespace=ns, reservation=name), 0.0) for ns, name in names]
+    assert [answer.reservation for answer in answers if isinstance(answer, Placement)] == ["r1", None, "b1"]
+    ledger.expire(31.0)
+    again = ledger.place(eighths(1, namespace="red", reservation="r2"), 31.0)
+    assert isinstance(again, Placement)
+    assert again.reservation == "r2"
+
+
+def test_what_a_lost_gpu_leaves_is_shown_as_over_and_not_hidden() -> None:
+    ledger = ledger_of(gpu_node("a", 1), holders=(holder("p", "a", (0, 6)), holder("q", "a", (1, 4))))
+    ledger.set_node(gpu_node("a", 1, gpus=((0, 4),)))
+    view = ledger.node("a")
+    assert view is not None
+    assert [(gpu.index, gpu.capacity, gpu.used, gpu.free, gpu.over) for gpu in view.gpus] == [
+        (0, 4, 6, -2, 2),
+        (1, 0, 4, -4, 4),
+    ]
+    answer = ledger.place(eighths(1), 0.0)
+    assert isinstance(answer, Placement)
+    assert answer.node is None
+
+
+def test_the_view_shows_cordons_pools_and_products() -> None:
+    labels = {"nvidia.com/gpu.product": "NVIDIA-A10", "nvidia.com/gpu.memory": "23028"}
+    ledger = ledger_of(
+        gpu_node("a", 1, labels=labels, cordoned=frozenset({0}), pooled=16, pooled_gpus=2),
+        gpu_node("cpu-only", 0),
+        holders=(holder("p", "a", pooled=3),),
+    )
+    (view,) = ledger.view().nodes
+    assert (view.name, view.product, view.slices_per_gpu) == ("a", "NVIDIA-A10", 8)
+    assert view.gpus == (
+        GpuView(0, 8, (), cordoned=True),
+        GpuView(None, 16, (Share("default", "p", "holder", 3),)),
+    )
