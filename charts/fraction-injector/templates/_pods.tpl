@@ -54,19 +54,27 @@ nodeSelector:
 tolerations:
   {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- with .values.affinity }}
 affinity:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
+  {{- if .values.affinity }}
+  {{- toYaml .values.affinity | nindent 2 }}
+  {{- else }}
+  # Zones here and not below: a node that lacks one of the keys below would count for neither.
+  podAntiAffinity:
+    preferredDuringSchedulingIgnoredDuringExecution:
+      - weight: 100
+        podAffinityTerm:
+          topologyKey: topology.kubernetes.io/zone
+          labelSelector:
+            matchLabels:
+              {{- include "fraction-injector.componentSelector" . | nindent 14 }}
+  {{- end }}
 topologySpreadConstraints:
-  {{- range $key := list "kubernetes.io/hostname" "topology.kubernetes.io/zone" }}
   - maxSkew: 1
-    topologyKey: {{ $key }}
+    topologyKey: kubernetes.io/hostname
     whenUnsatisfiable: ScheduleAnyway
     labelSelector:
       matchLabels:
-        {{- include "fraction-injector.componentSelector" $ | nindent 8 }}
-  {{- end }}
+        {{- include "fraction-injector.componentSelector" . | nindent 8 }}
 {{- end -}}
 
 {{- define "fraction-injector.container" -}}

@@ -1,0 +1,288 @@
+"""Install, upgrade, rollback and uninstall on a real API server, and no drift in between."""
+
+import base64
+import io
+import json
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.control_plane.api import ApiError
+from tests.control_plane.chart import ADMISSION, CHART, CONFIGURATION, RELEASE, Helm
+from tests.control_plane.gpu_nodes import GpuNode
+from tests.control_plane.process import eventually
+from tests.control_plane.registration import OWN_NAMESPACE, labelled_pod
+
+CA = base64.b64encode(b"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n").decode()
+ALLOCATED = {"clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"}
+"""What the API server gives each Service anew."""
+OF_THE_SERVER = {"annotations", "creationTimestamp", "generation", "managedFields", "resourceVersion", "uid"}
+LOCKS = {
+    f"{RELEASE}-{part}"
+    for part in ("bindings", "ephemeral-containers", "injected", "unchanged", "unlabelled")
+}
+
+
+@pytest.fixture
+def own_namespace(control_plane):
+    if not control_plane.takes_pods(OWN_NAMESPACE):
+        control_plane.create_namespace(OWN_NAMESPACE)
+
+
+@pytest.fixture
+def helm(control_plane, own_namespace, tmp_path):
+    """Helm, and nothing of the release left when the test ends."""
+    helm = Helm(control_plane, tmp_path)
+    yield helm
+    helm.run("uninstall", RELEASE, "--ignore-not-found")
+    control_plane.kubectl("delete", "crd", "gpuledgers.clearml-injector.io", "--ignore-not-found")
+
+
+def entry(api):
+    [found] = api.get(CONFIGURATION, RELEASE, api=ADMISSION)["webhooks"]
+    return found
+
+
+def inject_ca(api):
+    """As the controller does it: by JSON Patch, with a field manager of its own."""
+    patch = [
+        {"op": "test", "path": "/webhooks/0/name", "value": "fractions.clearml-injector.io"},
+        {"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": CA},
+    ]
+    path = f"/apis/{ADMISSION}/mutatingwebhookconfigurations/{RELEASE}"
+    query = {"fieldManager": "fraction-injector-certificates"}
+    api.call("PATCH", path, patch, query, "application/json-patch+json")
+
+
+def drift(rendered, live, path=""):
+    """Where a live object is not what was rendered, in either direction."""
+    if isinstance(rendered, dict) and isinstance(live, dict):
+        lost = [f"{path}/{key} is lost" for key in rendered.keys() - live.keys()]
+        added = [f"{path}/{key} = {live[key]!r}" for key in live.keys() - rendered.keys()]
+        shared = rendered.keys() & live.keys()
+        return lost + added + [d for key in shared for d in drift(rendered[key], live[key], f"{path}/{key}")]
+    if isinstance(rendered, list) and isinstance(live, list) and len(rendered) == len(live):
+        pairs = enumerate(zip(rendered, live, strict=True))
+        return [d for i, (one, other) in pairs for d in drift(one, other, f"{path}/{i}")]
+    return [] if rendered == live else [f"{path}: {rendered!r} became {live!r}"]
+
+
+def live(control_plane, obj):
+    """An object as it is, without what belongs to the server."""
+    namespace = obj["metadata"].get("namespace", "default")
+    name = f"{obj['kind'].lower()}/{obj['metadata']['name']}"
+    answer = control_plane.kubectl("get", name, f"--namespace={namespace}", "--output=json")
+    assert answer.code == 0, answer.stderr
+    found = json.loads(answer.stdout)
+    found["metadata"] = {k: v for k, v in found["metadata"].items() if k not in OF_THE_SERVER}
+    found.pop("status", None)
+    if obj["kind"] == "Service":
+        found["spec"] = {k: v for k, v in found["spec"].items() if k not in ALLOCATED}
+    if obj["kind"] == "Deployment":
+        # The old name of serviceAccountName, which the server still writes beside it.
+        del found["spec"]["template"]["spec"]["serviceAccount"]
+    return found
+
+
+def all_drift(control_plane, objects):
+    return [
+        f"{obj['kind']} {obj['metadata']['name']}{d}"
+        for obj in objects
+        if obj["kind"] != "CustomResourceDefinition"
+        for d in drift(obj, live(control_plane, obj))
+    ]
+
+
+EVERYTHING = yaml.safe_load((CHART / "ci" / "everything-values.yaml").read_text())
+EVERYTHING["nameOverride"] = RELEASE
+
+
+@pytest.mark.parametrize("values", [{}, EVERYTHING], ids=["default", "everything"])
+def test_what_is_installed_is_what_was_rendered(helm, control_plane, values):
+    helm.apply(values)
+    assert all_drift(control_plane, helm.rendered(values)) == []
+
+
+def test_upgrades_and_rollbacks_keep_the_ca(helm, control_plane):
+    api = control_plane.api
+    helm.apply({})
+    assert "caBundle" not in entry(api)["clientConfig"]
+    inject_ca(api)
+    for replicas in (3, 3):
+        helm.apply({"webhook": {"replicas": replicas}})
+        assert entry(api)["clientConfig"]["caBundle"] == CA
+    helm.apply({"webhook": {"timeoutSeconds": 7}})
+    assert [entry(api)["timeoutSeconds"], entry(api)["clientConfig"]["caBundle"]] == [7, CA]
+    rolled_back = helm.run("rollback", RELEASE, "1")
+    assert rolled_back.code == 0, rolled_back.stderr
+    assert [entry(api)["timeoutSeconds"], entry(api)["clientConfig"]["caBundle"]] == [5, CA]
+    objects = [obj for obj in helm.rendered({}) if obj["kind"] != CONFIGURATION]
+    assert all_drift(control_plane, objects) == []
+
+
+def test_upgrades_keep_what_the_controller_put_into_the_secrets(helm, control_plane):
+    helm.apply({})
+    for name in (f"{RELEASE}-ca", f"{RELEASE}-tls"):
+        assert "data" not in control_plane.api.get("Secret", name, OWN_NAMESPACE)
+        control_plane.api.patch("Secret", name, {"data": {"tls.crt": CA}}, OWN_NAMESPACE)
+    helm.apply({"webhook": {"replicas": 3}})
+    for name in (f"{RELEASE}-ca", f"{RELEASE}-tls"):
+        assert control_plane.api.get("Secret", name, OWN_NAMESPACE)["data"] == {"tls.crt": CA}
+
+
+@pytest.mark.parametrize("how", [[], ["--server-side"]], ids=["client-side", "server-side"])
+def test_gitops_without_helm_keeps_the_ca_too(helm, control_plane, how):
+    manifest = helm.manifest({})
+
+    def kubectl(*arguments):
+        done = control_plane.kubectl(*arguments, "--filename=-", stdin=manifest)
+        assert (done.code, done.stderr) == (0, "")
+        return done.stdout
+
+    try:
+        kubectl("apply", *how)
+        inject_ca(control_plane.api)
+        before = generations(kubectl("get", "--output=json"))
+        kubectl("apply", *how)
+        assert generations(kubectl("get", "--output=json")) == before
+        assert entry(control_plane.api)["clientConfig"]["caBundle"] == CA
+    finally:
+        kubectl("delete")
+
+
+def generations(listed):
+    """How often each object's content has changed."""
+    items = json.loads(listed)["items"]
+    return [(item["kind"], item["metadata"]["name"], item["metadata"].get("generation")) for item in items]
+
+
+def previous_chart(folder):
+    """The chart of the commit before this one."""
+    archive = ["git", "archive", "HEAD^", str(CHART.relative_to(CHART.parents[1]))]
+    found = subprocess.run(archive, cwd=CHART.parents[1], capture_output=True, check=False)
+    if found.returncode != 0:
+        pytest.skip(f"no previous commit with a chart: {found.stderr.decode().strip()}")
+    with tarfile.open(fileobj=io.BytesIO(found.stdout)) as files:
+        files.extractall(folder, filter="data")
+    return folder / CHART.relative_to(CHART.parents[1])
+
+
+def test_the_previous_commits_chart_can_be_upgraded(helm, control_plane, tmp_path):
+    helm.apply({}, previous_chart(tmp_path))
+    inject_ca(control_plane.api)
+    for _ in range(2):
+        helm.apply({})
+        assert entry(control_plane.api)["clientConfig"]["caBundle"] == CA
+    objects = [obj for obj in helm.rendered({}) if obj["kind"] != CONFIGURATION]
+    assert all_drift(control_plane, objects) == []
+
+
+def test_the_api_server_finds_no_type_error_in_the_second_lock(helm, control_plane):
+    helm.apply({})
+    for name in sorted(LOCKS):
+        status = eventually(
+            lambda name=name: control_plane.api.get("ValidatingAdmissionPolicy", name, api=ADMISSION).get(
+                "status"
+            ),
+            f"{name} is checked",
+        )
+        assert status["observedGeneration"] == 1
+        assert status["typeChecking"] == {}
+
+
+def test_uninstall_leaves_the_crd_and_nothing_that_stops_pods(helm, control_plane, namespace):
+    api = control_plane.api
+    helm.apply({})
+    eventually(lambda: not creates(api, namespace), "labelled pods are stopped: no webhook answers")
+    helm.uninstall()
+    eventually(lambda: creates(api, namespace), "labelled pods are created again")
+    left = control_plane.kubectl(
+        "get",
+        "--all-namespaces",
+        "--output=name",
+        f"--selector=app.kubernetes.io/instance={RELEASE}",
+        "mutatingwebhookconfigurations,validatingadmissionpolicies,validatingadmissionpolicybindings,"
+        "clusterroles,clusterrolebindings,roles,rolebindings,secrets,configmaps,services,deployments,"
+        "serviceaccounts,networkpolicies,poddisruptionbudgets,priorityclasses",
+    )
+    assert (left.code, left.stdout) == (0, "")
+    assert control_plane.kubectl("get", "crd", "gpuledgers.clearml-injector.io").code == 0
+
+
+def creates(api, namespace):
+    try:
+        api.create(labelled_pod("probe"), namespace, dry_run=True)
+    except ApiError:
+        return False
+    return True
+
+
+def test_the_pods_are_scheduled_and_survive_the_draining_of_a_node(helm, control_plane, nodes):
+    [first, second] = nodes(GpuNode(), GpuNode())
+    helm.apply({})
+    waited = control_plane.kubectl(
+        f"--namespace={OWN_NAMESPACE}",
+        "rollout",
+        "status",
+        "deployment",
+        f"{RELEASE}-webhook",
+        "--timeout=60s",
+    )
+    assert waited.code == 0, waited.stderr
+    pods = control_plane.api.list("Pod", OWN_NAMESPACE, labels="app.kubernetes.io/component=webhook")
+    assert {pod["spec"]["nodeName"] for pod in pods} == {first, second}
+    assert {pod["spec"]["priority"] for pod in pods} == {1000000000}
+    refused = [evicted(control_plane.api, pod) for pod in pods]
+    assert refused == [None, "Cannot evict pod as it would violate the pod's disruption budget."]
+
+
+def evicted(api, pod):
+    """Why a pod may not be evicted; None if it was."""
+    name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}}
+    try:
+        api.call("POST", f"/api/v1/namespaces/{namespace}/pods/{name}/eviction", eviction)
+    except ApiError as error:
+        return str(error)
+    return None
+
+
+NOTES = {
+    "one replica": ({"webhook": {"replicas": 1}}, "WARNING: one webhook replica."),
+    "no budget": ({"podDisruptionBudget": {"enabled": False}}, "WARNING: no PodDisruptionBudget."),
+    "no lock": ({"secondLock": {"enabled": False}}, "WARNING: the second lock is off."),
+    "failing open": ({"webhook": {"failurePolicy": "Ignore"}}, "WARNING: failurePolicy Ignore."),
+}
+
+
+@pytest.mark.parametrize("case", NOTES.values(), ids=NOTES)
+def test_the_notes_warn(helm, case):
+    values, warning = case
+    quiet, warned = (
+        helm.run("install", RELEASE, str(CHART), "--dry-run=client", helm.values(v)) for v in ({}, values)
+    )
+    assert warning in warned.stdout
+    assert warning not in quiet.stdout
+
+
+def test_the_notes_say_how_to_turn_it_off_and_it_works(helm, control_plane, namespace):
+    notes = helm.apply({})
+    commands = [
+        line.partition("kubectl ")[2].split() for line in notes.splitlines() if "kubectl delete" in line
+    ]
+    assert len(commands) == 2
+    eventually(lambda: not creates(control_plane.api, namespace), "labelled pods are stopped")
+    for command in commands:
+        assert control_plane.kubectl(*command).code == 0
+    eventually(lambda: creates(control_plane.api, namespace), "labelled pods come in as they are")
+
+
+def test_the_paths_in_the_notes_exist(helm):
+    notes = helm.run("install", RELEASE, str(CHART), "--dry-run=client", helm.values({})).stdout
+    named = {word.strip(";:,.") for word in notes.split() if word.startswith("docs/")}
+    assert named
+    for path in named:
+        assert Path(CHART.parents[1], path).exists(), path

@@ -1,0 +1,234 @@
+"""What the chart renders: accepted by a real API server, refused where the values are wrong."""
+
+import copy
+import json
+import subprocess
+
+import pytest
+import yaml
+
+from cli.gpu_operator_values import CONFIG_KEY
+from policies.loader import load_policies
+from tests.control_plane.api import ApiError
+from tests.control_plane.chart import CHART, RELEASE, Helm
+from tests.control_plane.product import COMMAND
+
+CI = {file.name.removesuffix("-values.yaml"): file for file in sorted((CHART / "ci").iterdir())}
+CERT_MANAGER = "github.com/cert-manager/cert-manager@v1.19.1"
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+SCHEMA = "Error: values don't meet the specifications of the schema(s) in the following chart(s):\n"
+
+
+@pytest.fixture
+def helm(control_plane, tmp_path):
+    return Helm(control_plane, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def cert_manager(control_plane, tmp_path_factory):
+    """cert-manager's CRDs, from its Go module."""
+    empty = tmp_path_factory.mktemp("module")
+    found = subprocess.run(
+        ["go", "mod", "download", "-json", CERT_MANAGER], cwd=empty, capture_output=True, check=True
+    )
+    folder = f"{json.loads(found.stdout)['Dir']}/deploy/crds"
+    kinds = ["issuers", "certificates"]
+    files = [f"--filename={folder}/cert-manager.io_{kind}.yaml" for kind in kinds]
+    names = [f"{kind}.cert-manager.io" for kind in kinds]
+    applied = control_plane.kubectl("apply", "--server-side", *files)
+    assert applied.code == 0, applied.stderr
+    waited = control_plane.kubectl("wait", "--for=condition=Established", "crd", *names)
+    assert waited.code == 0, waited.stderr
+    yield
+    control_plane.kubectl("delete", "crd", *names)
+
+
+@pytest.mark.parametrize("name", CI)
+def test_helm_finds_no_fault(helm, name):
+    linted = helm.run("lint", "--strict", str(CHART), f"--values={CI[name]}")
+    assert linted.code == 0, linted.stdout
+
+
+@pytest.mark.parametrize("name", CI)
+def test_the_api_server_accepts_every_object(helm, cert_manager, kubectl, namespace, name):
+    rendered = helm.run("template", RELEASE, str(CHART), f"--namespace={namespace}", f"--values={CI[name]}")
+    assert (rendered.code, rendered.stderr) == (0, "")
+    checked = kubectl("apply", "--dry-run=server", "--validate=strict", "--filename=-", stdin=rendered.stdout)
+    assert (checked.code, checked.stderr) == (0, "")
+    objects = [obj for obj in yaml.safe_load_all(rendered.stdout) if obj]
+    assert len(checked.stdout.splitlines()) == len(objects)
+
+
+@pytest.mark.parametrize("name", CI)
+def test_the_product_reads_the_policies(helm, tmp_path, name):
+    values = yaml.safe_load(CI[name].read_text())
+    [found] = [
+        o for o in helm.rendered(values) if o["kind"] == "ConfigMap" and "policies" in o["metadata"]["name"]
+    ]
+    for file, content in found["data"].items():
+        (tmp_path / file).write_text(content)
+    policies = load_policies(tmp_path)
+    assert policies.resolve("default", None, None).name == "default"
+
+
+def test_the_default_policy_is_the_products_own(helm, tmp_path):
+    [found] = [o for o in helm.rendered({}) if o["metadata"]["name"] == f"{RELEASE}-policies"]
+    for file, content in found["data"].items():
+        (tmp_path / file).write_text(content)
+    ours = load_policies(tmp_path).resolve("default", None, None)
+    assert ours.slices_per_gpu == 8
+    assert [ours.limiter.name, ours.resource] == ["hami-core", "nvidia.com/gpu-{index}"]
+    assert list(ours.fractions) == ["0.125", "0.250", "0.375", "0.500", "0.625", "0.750", "0.875"]
+
+
+WRONG = {
+    "a word for a number": (
+        {"webhook": {"replicas": "two"}},
+        "at '/webhook/replicas': got string, want integer",
+    ),
+    "a misspelt key": (
+        {"webhook": {"replica": 3}},
+        "at '/webhook': additional properties 'replica' not allowed",
+    ),
+    "a misspelt part": ({"webhok": {}}, "at '': additional properties 'webhok' not allowed"),
+    "an unknown mode": (
+        {"tls": {"mode": "auto"}},
+        "at '/tls/mode': value must be one of 'self-managed', 'cert-manager', 'existing-secret'",
+    ),
+    "a port that needs root": (
+        {"webhook": {"port": 443}},
+        "at '/webhook/port': minimum: got 443, want 1,025",
+    ),
+    "no block": (
+        {"networkPolicy": {"healthBlocks": []}},
+        "at '/networkPolicy/healthBlocks': minItems: got 0, want 1",
+    ),
+    "a misspelt policy key": (
+        {"policies": {"default": {"limitr": "none"}}},
+        "at '/policies/default': additional properties 'limitr' not allowed",
+    ),
+    "slices that no GPU has": (
+        {"policies": {"default": {"slicesPerGpu": 3}}},
+        "at '/policies/default/slicesPerGpu': value must be one of 2, 4, 8, 16",
+    ),
+    "a queue's key that is ours nor ClearML's": (
+        {"queues": {"half": {"maxPods": 3}}},
+        "at '/queues/half': additional properties 'maxPods' not allowed",
+    ),
+    "a label that YAML takes for a number": (
+        {"queues": {"half": {"templateOverrides": {"labels": {"clearml-injector/fraction": 0.5}}}}},
+        "at '/queues/half/templateOverrides/labels/clearml-injector~1fraction': got number, want string",
+    ),
+    "no pull secret's name": (
+        {"imagePullSecrets": ["registry"]},
+        "at '/imagePullSecrets/0': got string, want object",
+    ),
+    "too late a stop": (
+        {"webhook": {"stopDelaySeconds": 60}},
+        "at '/webhook/stopDelaySeconds': maximum: got 60, want 15",
+    ),
+}
+
+
+@pytest.mark.parametrize("values", WRONG.values(), ids=WRONG)
+def test_wrong_values_are_refused_and_named(helm, values):
+    given, message = values
+    refused = helm.run("template", RELEASE, str(CHART), helm.values(given))
+    assert refused.code == 1
+    assert refused.stderr.strip() == f"{SCHEMA}{RELEASE}:\n- {message}"
+
+
+AT_ODDS = {
+    "a CA that would be replaced": (
+        {"webhook": {"caBundle": "QUJD"}},
+        "webhook.caBundle is for tls.mode existing-secret: in other modes the CA is injected",
+    ),
+    "no Secret": (
+        {"tls": {"mode": "existing-secret"}},
+        "tls.existingSecret: name a Secret with tls.crt, tls.key and ca.crt",
+    ),
+    "an unknown limiter": (
+        {"policies": {"default": {"limiter": "hami"}}},
+        'limiter "hami" is not defined: use clearml-image, hami-core, none, nvidia-driver',
+    ),
+    "no controller to ask": (
+        {"controller": {"enabled": False}},
+        "controller.enabled: the webhook in the cluster asks the controller; set webhook.url to do without",
+    ),
+}
+
+
+@pytest.mark.parametrize("values", AT_ODDS.values(), ids=AT_ODDS)
+def test_values_at_odds_are_refused_with_what_to_do(helm, values):
+    given, message = values
+    refused = helm.run("template", RELEASE, str(CHART), helm.values(given))
+    assert refused.code == 1
+    assert message in refused.stderr
+
+
+@pytest.mark.parametrize("mode", ["self-managed", "cert-manager"])
+def test_no_ca_is_rendered_where_one_is_injected(helm, mode):
+    [found] = [
+        o for o in helm.rendered({"tls": {"mode": mode}}) if o["kind"] == "MutatingWebhookConfiguration"
+    ]
+    [entry] = found["webhooks"]
+    assert entry["name"] == "fractions.clearml-injector.io"
+    assert set(entry["clientConfig"]) == {"service"}
+    assert [rule["resources"] for rule in entry["rules"]] == [["pods"], ["jobs"]]
+
+
+def deployments(helm, values=None):
+    return {o["metadata"]["name"]: o for o in helm.rendered(values or {}) if o["kind"] == "Deployment"}
+
+
+def test_the_pods_meet_pod_security_restricted(helm, control_plane):
+    control_plane.create_namespace("strict", {"pod-security.kubernetes.io/enforce": "restricted"})
+    for name, deployment in deployments(helm, {"priorityClass": {"create": False}}).items():
+        spec = copy.deepcopy(deployment["spec"]["template"]["spec"])
+        spec["serviceAccountName"] = "default"
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+        assert control_plane.api.create(pod, "strict", dry_run=True)["metadata"]["name"] == name
+        del spec["containers"][0]["securityContext"]
+        with pytest.raises(ApiError, match='violates PodSecurity "restricted:latest"'):
+            control_plane.api.create(pod, "strict", dry_run=True)
+    control_plane.api.delete("Namespace", "strict")
+
+
+def test_processes_are_started_with_options_that_they_know(helm):
+    for deployment in deployments(helm, {"controller": {"page": True}}).values():
+        [container] = deployment["spec"]["template"]["spec"]["containers"]
+        subcommand, *options = container["args"]
+        known = subprocess.run(
+            [COMMAND, subcommand, "--help"], capture_output=True, text=True, check=True
+        ).stdout
+        assert {option.partition("=")[0] for option in options} <= set(known.split())
+
+
+@pytest.mark.parametrize("gpus", [1, 8])
+def test_the_device_plugin_gets_what_gpu_operator_values_says(helm, gpus):
+    values = {"devicePlugin": {"enabled": True, "gpus": [gpus]}}
+    [found] = [o for o in helm.rendered(values) if o["metadata"]["name"] == f"{RELEASE}-device-plugin"]
+    printed = subprocess.run(
+        [COMMAND, "gpu-operator-values", f"--gpus={gpus}"], capture_output=True, text=True, check=True
+    ).stdout
+    wanted = yaml.safe_load(printed)["devicePlugin"]["config"]
+    assert wanted["name"] == f"{RELEASE}-device-plugin"
+    assert yaml.safe_load(found["data"][f"per-gpu-{gpus}"]) == yaml.safe_load(wanted["data"][CONFIG_KEY])
+    assert set(found["data"]) == {f"per-gpu-{gpus}", "pooled"}
+
+
+def test_the_pool_of_the_device_plugin_is_what_gpu_operator_values_says(helm, tmp_path):
+    policy = {"resources": {"mode": "pooled", "name": "nvidia.com/gpu.shared"}, "slicesPerGpu": 4}
+    values = {"policies": {"default": policy}, "devicePlugin": {"enabled": True}}
+    [found] = [o for o in helm.rendered(values) if o["metadata"]["name"] == f"{RELEASE}-device-plugin"]
+    (tmp_path / "policy.yaml").write_text(yaml.safe_dump({"kind": "Policy", "name": "default", **policy}))
+    printed = subprocess.run(
+        [COMMAND, "gpu-operator-values", "--gpus=2", f"--policies={tmp_path}"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    wanted = yaml.safe_load(printed)["devicePlugin"]["config"]["data"][CONFIG_KEY]
+    assert {key: yaml.safe_load(text) for key, text in found["data"].items()} == {
+        "pooled": yaml.safe_load(wanted)
+    }
