@@ -1,0 +1,83 @@
+"""What of a node is published, and what comes back when it is read."""
+
+import json
+
+import msgspec
+import yaml
+
+from controller.gpu_ledger import (
+    Condition,
+    GpuLedger,
+    Metadata,
+    manifest,
+    status_manifest,
+    status_of,
+    view_of,
+)
+from ledger.view import GpuView, NodeView, Share
+from tests.control_plane.companion import CRD
+
+NOW, LATER = "2026-11-21T10:00:00Z", "2026-11-21T11:00:00Z"
+HOLDER = Share("team", "a", "holder", 6)
+PROMISED = Share("team", "b", "promised", 1)
+
+
+def view(*gpus, usable=True):
+    return NodeView("gpu-0", usable, 8, 81920, "H100", gpus)
+
+
+def test_totals_count_promises_as_used_and_leave_cordoned_gpus_out_of_what_is_free():
+    gpus = (GpuView(0, 8, (HOLDER, PROMISED)), GpuView(1, 8, ()), GpuView(2, 8, (), cordoned=True))
+    status = status_of(view(*gpus), 3, NOW, None)
+    found = status.gpu_count, status.used, status.free, status.largest_free, status.over
+    assert (status.lease_transition, found) == (3, (3, 7, 9, 8, 0))
+
+
+def test_lost_capacity_is_over_commit_and_free_stays_honest():
+    status = status_of(view(GpuView(0, 2, (HOLDER, PROMISED))), 0, NOW, None)
+    assert (status.over, status.free, status.largest_free, status.gpus[0].free) == (4, 0, 0, -5)
+    message = "pods hold 4 slices more than there are"
+    assert status.conditions[1] == Condition("OverCommitted", "True", "CapacityLost", message, NOW)
+
+
+def test_a_pool_counts_its_gpus_and_shows_no_index():
+    status = status_of(view(GpuView(None, 16, (HOLDER,))), 0, NOW, None)
+    assert (status.gpu_count, status.free, status.largest_free) == (2, 10, 8)
+    assert "index" not in status_manifest("gpu-0", status)["status"]["gpus"][0]
+
+
+def test_a_condition_keeps_its_time_until_it_changes():
+    first = status_of(view(GpuView(0, 8, ())), 0, NOW, None)
+    same = status_of(view(GpuView(0, 8, (HOLDER,))), 0, LATER, first)
+    assert [c.last_transition_time for c in same.conditions] == [NOW, NOW]
+    gone = status_of(view(GpuView(0, 8, ()), usable=False), 0, LATER, first)
+    assert [(c.status, c.last_transition_time) for c in gone.conditions] == [("False", LATER), ("False", NOW)]
+
+
+def test_what_is_written_reads_back_as_the_same_view():
+    gpus = (GpuView(0, 8, (HOLDER, PROMISED)), GpuView(1, 8, (), cordoned=True), GpuView(None, 16, ()))
+    for usable in (True, False):
+        original = view(*gpus, usable=usable)
+        stored = status_manifest("gpu-0", status_of(original, 1, NOW, None))
+        assert view_of(msgspec.convert(json.loads(json.dumps(stored)), GpuLedger)) == original
+
+
+def test_nothing_was_published_yet():
+    assert view_of(GpuLedger(Metadata("gpu-0"))) is None
+
+
+def test_the_node_owns_its_ledger():
+    assert manifest("gpu-0", "uid-1")["metadata"]["ownerReferences"] == [
+        {"apiVersion": "v1", "kind": "Node", "name": "gpu-0", "uid": "uid-1"}
+    ]
+
+
+def test_the_schema_knows_every_field_that_is_written():
+    schema = yaml.safe_load(CRD.read_text())["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    known = schema["properties"]["status"]["properties"]
+    status = status_manifest("gpu-0", status_of(view(GpuView(0, 8, (HOLDER,))), 0, NOW, None))["status"]
+    assert status.keys() == known.keys()
+    assert status["gpus"][0].keys() == known["gpus"]["items"]["properties"].keys()
+    shares = known["gpus"]["items"]["properties"]["shares"]["items"]["properties"]
+    assert status["gpus"][0]["shares"][0].keys() == shares.keys()
+    assert status["conditions"][0].keys() == known["conditions"]["items"]["properties"].keys()

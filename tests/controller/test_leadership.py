@@ -1,0 +1,167 @@
+"""Who leads, and until when: two candidates, one Lease, clocks in our hands."""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+from controller.api_server import ApiError
+from controller.leadership import ADDRESS, Candidate, Leadership, LeaseTiming
+from tests.controller.fake_api import FakeApi, talking_to
+from tests.controller.fake_lease import PATH, FakeLease
+
+TIMING = LeaseTiming(duration=15, renew_deadline=10, retry=2)
+
+
+class Clock:
+    def __init__(self):
+        self.now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+class LeaseApi(FakeApi):
+    """A fake API server that holds a Lease."""
+
+    def __init__(self):
+        super().__init__()
+        self.lease = FakeLease()
+
+    async def _answer(self, head, reader, writer):
+        self.script = [self._lease_answer]
+        await super()._answer(head, reader, writer)
+
+    async def _lease_answer(self, writer):
+        method, _, _, body = self.asked[-1]
+        await self.lease.answer(method, body)(writer)
+
+
+@asynccontextmanager
+async def candidates(count):
+    fake, clock = LeaseApi(), Clock()
+    async with talking_to(fake) as api:
+        stand = [Candidate("own", "controller", name, f"https://{name}:1") for name in "abc"[:count]]
+        yield fake.lease, clock, *[Leadership(api, candidate, TIMING, clock) for candidate in stand]
+
+
+def test_the_first_to_come_makes_the_lease_and_leads():
+    async def main():
+        async with candidates(1) as (lease, _, a):
+            await a._attempt()
+            assert (a.leads, a.leader, a.transition, a.gained.is_set()) == (True, "https://a:1", 0, True)
+            assert lease.stored["spec"]["holderIdentity"] == "a"
+            assert lease.stored["metadata"]["annotations"] == {ADDRESS: "https://a:1"}
+
+    asyncio.run(main())
+
+
+def test_a_leader_stops_at_its_deadline_and_another_begins_only_after_the_lease_is_over():
+    async def main():
+        async with candidates(2) as (lease, clock, a, b):
+            await a._attempt()
+            await b._attempt()
+            assert (b.leads, b.leader) == (False, "https://a:1")
+            clock.now += 10
+            assert not a.leads
+            clock.now += 4.9
+            await b._attempt()
+            assert not b.leads
+            clock.now += 0.1
+            await b._attempt()
+            assert (b.leads, b.transition, lease.stored["spec"]["leaseTransitions"]) == (True, 1, 1)
+            await a._attempt()
+            assert (a.leads, a.leader) == (False, "https://b:1")
+
+    asyncio.run(main())
+
+
+def test_renewals_move_the_deadline_and_keep_the_term():
+    async def main():
+        async with candidates(2) as (_, clock, a, b):
+            await a._attempt()
+            for _ in range(10):
+                clock.now += 9
+                await a._attempt()
+                await b._attempt()
+                assert (a.leads, a.transition, b.leads) == (True, 0, False)
+
+    asyncio.run(main())
+
+
+def test_a_leader_that_is_cut_off_tries_until_its_deadline_and_no_longer():
+    async def main():
+        async with candidates(1) as (lease, clock, a):
+            await a._attempt()
+            lease.reachable = False
+            clock.now += 9.9
+            await a._attempt()
+            assert a.leads
+            clock.now += 0.1
+            assert not a.leads
+
+    asyncio.run(main())
+
+
+def test_a_renewal_whose_answer_got_lost_costs_nothing():
+    async def main():
+        async with candidates(1) as (lease, clock, a):
+            await a._attempt()
+            lease.lose_answer = True
+            await a._attempt()
+            assert a.leads
+            clock.now += 5
+            await a._attempt()
+            clock.now += 9
+            assert (a.leads, a.transition) == (True, 0)
+
+    asyncio.run(main())
+
+
+def test_a_leader_that_finds_another_in_the_lease_stops_at_once():
+    async def main():
+        async with candidates(1) as (lease, _, a):
+            await a._attempt()
+            lease.stored["metadata"]["resourceVersion"] = "99"
+            lease.stored["spec"]["holderIdentity"] = "someone"
+            await a._attempt()
+            assert not a.leads
+
+    asyncio.run(main())
+
+
+def test_a_lease_given_up_is_taken_at_once():
+    async def main():
+        async with candidates(2) as (lease, _, a, b):
+            await a._attempt()
+            await b._attempt()
+            await a.release()
+            assert (a.leads, lease.stored["spec"]["holderIdentity"]) == (False, "")
+            await b._attempt()
+            assert (b.leads, b.transition) == (True, 1)
+
+    asyncio.run(main())
+
+
+def test_a_term_is_raised_above_what_an_earlier_lease_had_come_to():
+    async def main():
+        async with candidates(1) as (lease, _, a):
+            await a._attempt()
+            await a.raise_transition(8)
+            assert (a.transition, lease.stored["spec"]["leaseTransitions"]) == (8, 8)
+
+    asyncio.run(main())
+
+
+def test_the_lease_is_asked_for_where_the_candidate_stands():
+    async def main():
+        fake = LeaseApi()
+        async with talking_to(fake) as api:
+            leadership = Leadership(api, Candidate("own", "controller", "a", "https://a:1"), TIMING)
+            await leadership._attempt()
+        return [(method, path) for method, path, _, _ in fake.asked]
+
+    assert asyncio.run(main()) == [("GET", PATH), ("POST", PATH.removesuffix("/controller"))]
+
+
+def test_an_error_of_the_api_server_says_its_own_words():
+    error = ApiError(403, "leases is forbidden")
+    assert str(error) == "the API server answered 403: leases is forbidden"
