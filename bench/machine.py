@@ -17,6 +17,9 @@ SERVERS = ("uvicorn", "uvloop")
 NOTABLE_FOREIGN_LOAD = 0.05
 """Of one core. More makes absolute figures drift; ratios of one interleaved run bear it."""
 
+MEASURED_CORE, LOADING_CORE = max(os.sched_getaffinity(0)), min(os.sched_getaffinity(0))
+"""One core for what is measured and one for what loads it; the same one where there is no other."""
+
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -73,12 +76,6 @@ class Watch:
             date=time.strftime("%Y-%m-%d", time.gmtime()),
             foreign_load=round(max(0.0, foreign / wall), 3),
         )
-
-
-def cores() -> tuple[int, int]:
-    """Two cores: one for what is measured, one for what loads it; the same one where there is no other."""
-    usable = sorted(os.sched_getaffinity(0))
-    return usable[-1], usable[0]
 
 
 def pin(core: int) -> None:

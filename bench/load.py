@@ -1,0 +1,65 @@
+"""Load on a webhook over TLS: by wrk where it is installed, else by our own client."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.client import HOST, closed_loop
+
+WRK = shutil.which("wrk")
+TOOL = "wrk" if WRK else "our own client in Python: its own cost hides a part of the server's"
+_SCRIPT = Path(__file__).with_name("wrk.lua")
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What one closed-loop run came to."""
+
+    requests: int
+    rps: float
+    p50_ms: float
+    p99_ms: float
+
+
+def press(
+    port: int, bodies: Sequence[bytes], connections: int, seconds: float, *, keep_alive: bool = True
+) -> Load:
+    """Keep so many reviews in flight for so long; this process's core is the one that loads.
+
+    Raises:
+        RuntimeError: a request failed; a bench of failures measures nothing.
+    """
+    if WRK is None:
+        return _own(port, bodies, connections, seconds)
+    with tempfile.NamedTemporaryFile(suffix=".jsonl") as file:
+        file.write(b"\n".join(bodies))
+        file.flush()
+        url = f"https://{HOST}:{port}/mutate"
+        options = ["--threads", "1", "--connections", str(connections), "--duration", f"{seconds:.0f}s"]
+        command = [WRK, *options, "--timeout", "20s", "--script", str(_SCRIPT), url]
+        arguments = ["--", file.name, "keep-alive" if keep_alive else "close"]
+        done = subprocess.run([*command, *arguments], capture_output=True, text=True, check=True)
+    said = json.loads(done.stdout.strip().rpartition("\n")[2])
+    if said["errors"]:
+        raise RuntimeError(f"{said['errors']} of {said['requests']} requests failed: {done.stdout}")
+    requests = said["requests"]
+    return Load(requests, requests / said["microseconds"] * 1e6, said["p50"] / 1000, said["p99"] / 1000)
+
+
+def _own(port: int, bodies: Sequence[bytes], connections: int, seconds: float) -> Load:
+    answers = asyncio.run(closed_loop(port, bodies, connections, seconds))
+    if answers.failures:
+        raise RuntimeError(f"{len(answers.failures)} requests failed: {answers.failures[0]}")
+    return Load(
+        len(answers.latencies),
+        len(answers.latencies) / answers.seconds,
+        answers.percentile(50) * 1000,
+        answers.percentile(99) * 1000,
+    )

@@ -1,0 +1,106 @@
+"""Servers as processes on a core of their own, with their log lines read as a container runtime would."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from bench.bodies import FIXTURES
+from bench.machine import LOADING_CORE, MEASURED_CORE
+
+CHECKOUT = Path(__file__).parent.parent
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server that serves."""
+
+    pid: int
+    port: int
+
+    @property
+    def rss_mb(self) -> float:
+        """Resident memory, in MB of a million bytes."""
+        for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) * 1024 / 1e6
+        raise ProcessLookupError(self.pid)
+
+    @property
+    def cpu_seconds(self) -> float:
+        """CPU used since its start."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+@contextmanager
+def serving(name: str) -> Iterator[Server]:
+    """Run one of bench/server.py's."""
+    with _process([sys.executable, "-m", "bench.server", name], stdout=subprocess.PIPE) as process:
+        reader = _drain(process.stderr)
+        yield Server(process.pid, int(_first_line(process.stdout)))
+        _stop(process, reader)
+
+
+@contextmanager
+def webhook(folder: Path, *options: str) -> Iterator[Server]:
+    """Run the real `fraction-injector webhook` with a ledger of its own."""
+    with _process(webhook_command(folder, *options)) as process:
+        port = int(json.loads(_first_line(process.stderr))["port"])
+        reader = _drain(process.stderr)
+        yield Server(process.pid, port)
+        _stop(process, reader)
+
+
+def webhook_command(folder: Path, *options: str) -> list[str]:
+    """The command line of a standalone webhook."""
+    own = ["--self-signed", "--ca-file", str(folder / "ca.pem"), "--stop-delay", "0"]
+    inventory = ["--inventory", str(FIXTURES / "inventory.json")]
+    port = [] if "--port" in options else ["--port", "0"]
+    return [sys.executable, "-m", "cli.main", "webhook", *own, *inventory, *port, *options]
+
+
+def on_core(process: subprocess.Popen[bytes], core: int) -> None:
+    """Keep a process, which has no threads yet, on one core."""
+    os.sched_setaffinity(process.pid, {core})
+
+
+@contextmanager
+def _process(command: list[str], stdout: int = subprocess.DEVNULL) -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(command, stdout=stdout, stderr=subprocess.PIPE, cwd=CHECKOUT) as process:
+        on_core(process, MEASURED_CORE)
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.kill()
+
+
+def _first_line(stream: IO[bytes] | None) -> bytes:
+    line = stream.readline() if stream is not None else b""
+    if not line:
+        raise RuntimeError("the server ended before it served")
+    return line
+
+
+def _drain(stream: IO[bytes] | None) -> subprocess.Popen[bytes]:
+    """Read log lines on the core that loads, as fast as they come."""
+    reader = subprocess.Popen(["cat"], stdin=stream, stdout=subprocess.DEVNULL)
+    on_core(reader, LOADING_CORE)
+    return reader
+
+
+def _stop(process: subprocess.Popen[bytes], reader: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    status = process.wait(30)
+    reader.wait(30)
+    if status:
+        raise RuntimeError(f"the server ended with status {status}")

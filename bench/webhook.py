@@ -1,0 +1,210 @@
+"""Run with `python -m bench.webhook`: the webhook over TLS on one core, the load on the other.
+
+Beside A (the idiomatic webhook) and NULL (a constant answer), all on the same server settings. Logging, metrics
+and audit annotations are on; placement is answered at once, and by a ledger in the process where that is said.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bench import bodies
+from bench.client import Answers, Connection, no_check, open_loop
+from bench.harness import Bar, Figure, interleave, report
+from bench.load import TOOL, Load, press
+from bench.machine import LOADING_CORE, MEASURED_CORE, Watch, pin
+from bench.processes import CHECKOUT, Server, on_core, serving, webhook, webhook_command
+from service.serving import bind
+
+CONCURRENCY = 16
+CONCURRENCIES = (1, 2, 4, 8, 16, 32, 64)
+RATES = (50, 200, 1000)
+SWEEP_SECONDS = 2.0
+OPEN_LOOP_SECONDS = 4.0
+REST_SECONDS = 10.0
+
+
+def main(  # noqa: PLR0913 each is an option of the command
+    *,
+    rounds: Annotated[int, typer.Option(help="Interleaved rounds.")] = 5,
+    seconds: Annotated[float, typer.Option(help="Seconds of load for each server in a round.")] = 3,
+    starts: Annotated[int, typer.Option(help="Starts of the process, with and without kubernetes.")] = 7,
+    requests: Annotated[int, typer.Option(help="Requests before memory is read.")] = 300_000,
+    more: Annotated[int, typer.Option(help="Further requests before it is read again.")] = 100_000,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures here.")] = None,
+) -> None:
+    """Measure throughput, latency, memory and start."""
+    pin(LOADING_CORE)
+    watch = Watch()
+    print(f"load: {TOOL}; server on core {MEASURED_CORE}, load on core {LOADING_CORE}")
+    samples = {"ClearML pod": bodies.clearml(), "bare pod": bodies.bare()}
+    figures: list[Figure] = []
+    with ExitStack() as stack, tempfile.TemporaryDirectory() as folder:
+        servers = {name: stack.enter_context(serving(name)) for name in ("ours", "A", "NULL")}
+        servers["ledger"] = stack.enter_context(webhook(Path(folder)))
+        for name, sample in samples.items():
+            figures += _throughput(name, sample, servers, rounds, seconds)
+        figures += _connections(samples["ClearML pod"], servers, rounds)
+        sweep = _sweep(samples["ClearML pod"], servers)
+        latencies = {rate: _open(servers["ours"], samples["ClearML pod"], rate) for rate in RATES}
+    figures += _memory(samples["ClearML pod"], requests, more)
+    figures += _start(samples["ClearML pod"][0], starts)
+    figures += [_latency(rate, found) for rate, found in latencies.items()]
+    by_rate = {rate: _percentiles(found) for rate, found in latencies.items()}
+    report("webhook", figures, watch, json_file, load=TOOL, concurrency=sweep, rates=by_rate)
+
+
+def _throughput(
+    name: str, sample: Sequence[bytes], servers: Mapping[str, Server], rounds: int, seconds: float
+) -> list[Figure]:
+    subjects = {
+        key: partial(press, server.port, sample, CONCURRENCY, seconds) for key, server in servers.items()
+    }
+    loads: dict[str, list[Load]] = interleave(subjects, rounds)
+    rps = {key: [load.rps for load in measured] for key, measured in loads.items()}
+    p99 = {key: [load.p99_ms for load in measured] for key, measured in loads.items()}
+    title = f"{name}, c={CONCURRENCY}"
+    main_body = name == "ClearML pod"
+    return [
+        Figure(
+            f"{title}: against A", "rps", rps["ours"], "A", rps["A"], Bar(">=", 15) if main_body else None
+        ),
+        Figure(
+            f"{title}: against NULL",
+            "rps",
+            rps["ours"],
+            "NULL",
+            rps["NULL"],
+            Bar(">=", 0.45) if main_body else None,
+        ),
+        Figure(
+            f"{title}: p99", "ms", p99["ours"], "NULL", p99["NULL"], Bar("<=", 2.5) if main_body else None
+        ),
+        Figure(f"{title}: with the ledger in this process", "rps", rps["ledger"], "NULL", rps["NULL"]),
+    ]
+
+
+def _connections(sample: Sequence[bytes], servers: Mapping[str, Server], rounds: int) -> list[Figure]:
+    """What a new connection for each review costs, in CPU of the server."""
+    ours = servers["ours"]
+
+    def cpu(*, keep_alive: bool) -> float:
+        before = ours.cpu_seconds
+        load = press(ours.port, sample, CONCURRENCY, SWEEP_SECONDS, keep_alive=keep_alive)
+        return (ours.cpu_seconds - before) / load.requests * 1e6
+
+    subjects = {"new": partial(cpu, keep_alive=False), "kept": partial(cpu, keep_alive=True)}
+    measured = interleave(subjects, max(3, rounds // 2))
+    return [Figure("a review on a new connection", "us CPU", measured["new"], "kept alive", measured["kept"])]
+
+
+def _sweep(sample: Sequence[bytes], servers: Mapping[str, Server]) -> dict[str, dict[int, float]]:
+    """Requests per second by connections, for the plot."""
+    return {
+        name: {
+            count: round(press(servers[name].port, sample, count, SWEEP_SECONDS).rps)
+            for count in CONCURRENCIES
+        }
+        for name in ("NULL", "ours", "A")
+    }
+
+
+def _open(server: Server, sample: Sequence[bytes], rate: int) -> Answers:
+    answers = asyncio.run(open_loop(server.port, sample, rate, OPEN_LOOP_SECONDS))
+    if answers.failures:
+        raise RuntimeError(f"{len(answers.failures)} requests failed: {answers.failures[0]}")
+    return answers
+
+
+def _percentiles(answers: Answers) -> dict[str, float]:
+    return {f"p{per_cent}": round(answers.percentile(per_cent) * 1000, 3) for per_cent in (50, 90, 99)}
+
+
+def _latency(rate: int, answers: Answers) -> Figure:
+    note = "open loop, from when each was due; " + ", ".join(
+        f"{k} {v} ms" for k, v in _percentiles(answers).items()
+    )
+    return Figure(f"{rate} reviews/s: p50", "ms", [answers.percentile(50) * 1000], note=note)
+
+
+def _memory(sample: Sequence[bytes], requests: int, more: int) -> list[Figure]:
+    with tempfile.TemporaryDirectory() as folder, webhook(Path(folder), "--health-port", "0") as server:
+        before = server.cpu_seconds
+        time.sleep(REST_SECONDS)
+        rest = Figure("CPU at rest", "ms/s", [(server.cpu_seconds - before) / REST_SECONDS * 1000])
+        at_start = server.rss_mb
+        _send(server, sample, requests)
+        after = server.rss_mb
+        _send(server, sample, more)
+        grown = server.rss_mb - after
+    counted = f"{requests // 1000}k requests"
+    return [
+        rest,
+        Figure("RSS at rest", "MB", [at_start]),
+        Figure(f"RSS after {counted}", "MB", [after], bar=Bar("<=", 64)),
+        Figure(f"growth over {more // 1000}k more", "MB", [grown], bar=Bar("<=", 2)),
+    ]
+
+
+def _send(server: Server, sample: Sequence[bytes], requests: int) -> None:
+    sent = 0
+    rate = press(server.port, sample, CONCURRENCY, 1).rps
+    while sent < requests:
+        sent += press(server.port, sample, CONCURRENCY, max(1, min(20, (requests - sent) / rate))).requests
+
+
+def _start(body: bytes, starts: int) -> list[Figure]:
+    """Seconds from the start of the process to its first good answer."""
+    plain = partial(_first_answer, body, "")
+    loaded = partial(_first_answer, body, "import kubernetes.client, kubernetes.config, kubernetes.watch\n")
+    _first_answer(body, "import kubernetes.client\n")  # what the disk has not read yet is read here
+    measured = interleave({"plain": plain, "kubernetes": loaded}, starts)
+    name = "start to first good answer"
+    seconds = measured["plain"], "with kubernetes imported", measured["kubernetes"]
+    return [Figure(name, "s", *seconds, bar=Bar("<=", 0.8))]
+
+
+def _first_answer(body: bytes, first: str) -> float:
+    with tempfile.TemporaryDirectory() as folder:
+        with bind("127.0.0.1", 0) as free:
+            port = free.getsockname()[1]
+        arguments = webhook_command(Path(folder), "--port", str(port))[3:]
+        code = f"{first}import sys\nfrom cli.main import main\nsys.argv[1:] = {arguments!r}\nmain()"
+        start = time.perf_counter()
+        with subprocess.Popen(
+            [sys.executable, "-c", code], stderr=subprocess.DEVNULL, cwd=CHECKOUT
+        ) as process:
+            on_core(process, MEASURED_CORE)
+            answer = asyncio.run(_until_answered(port, body))
+            taken = time.perf_counter() - start
+            process.terminate()
+        assert json.loads(answer)["response"]["allowed"], answer
+    return taken
+
+
+async def _until_answered(port: int, body: bytes) -> bytes:
+    connection = Connection(port, no_check())
+    while True:
+        try:
+            answer = await connection.post(body)
+        except OSError:
+            await asyncio.sleep(0.002)
+        else:
+            connection.close()
+            return answer
+
+
+if __name__ == "__main__":
+    typer.run(main)

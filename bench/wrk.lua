@@ -1,0 +1,25 @@
+-- wrk's script: posts reviews in turn, and ends with one line of JSON for bench/load.py.
+-- Arguments: a file with one review on each line, and the value of the header "connection".
+local requests = {}
+local position = 0
+
+function init(arguments)
+  local headers = { ["content-type"] = "application/json", ["connection"] = arguments[2] }
+  for body in io.lines(arguments[1]) do
+    requests[#requests + 1] = wrk.format("POST", "/mutate", headers, body)
+  end
+end
+
+function request()
+  position = position % #requests + 1
+  return requests[position]
+end
+
+function done(summary, latency)
+  local errors = summary.errors
+  local failed = errors.connect + errors.read + errors.write + errors.status + errors.timeout
+  io.write(string.format(
+    '\n{"requests": %d, "microseconds": %d, "errors": %d, "p50": %d, "p99": %d}\n',
+    summary.requests, summary.duration, failed, latency:percentile(50), latency:percentile(99)
+  ))
+end
