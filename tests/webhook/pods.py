@@ -92,7 +92,10 @@ fields = {
     "securityContext": some({}, {"privileged": never}),
 }
 requirement = some(
-    {"key": st.sampled_from(["pool", "nvidia.com/gpu.memory"]), "operator": st.just("Exists")},
+    {
+        "key": st.sampled_from(["nvidia.com/gpu.present", "nvidia.com/gpu.memory"]),
+        "operator": st.just("Exists"),
+    },
     {"values": st.just([])},
 )
 requirements = st.lists(requirement, max_size=2)

@@ -12,7 +12,7 @@ from tests.webhook import describer, pods
 from tests.webhook.support import Webhook, container, default_policies, named, pod
 
 MARKER = default_policies().resolve("team", None, None).marker
-MANY = settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+MANY = settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 
 
 def injected(webhook, found):

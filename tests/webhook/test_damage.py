@@ -1,0 +1,104 @@
+"""Real reviews with one part replaced by anything: each is answered, none breaks us, none slips through."""
+
+import copy
+import json
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.webhook.support import FIXTURES, LABEL, Webhook, fixture_review
+from webhook.envelope import UnreadableReviewError, decode
+
+REVIEWS = sorted(
+    path.name.removesuffix(".json")
+    for path in (FIXTURES / "admission-reviews").iterdir()
+    if not path.name.startswith("bad-label") or "nan" in path.name
+)
+WEBHOOK = Webhook()
+
+anything = st.recursive(
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(-(10**20), 10**20),
+        st.floats(allow_nan=False, allow_infinity=False),
+        st.text(max_size=5),
+        st.sampled_from(
+            ["0.500", "1", "/dev", "/usr/local/vgpu", "void", "1e400", "-1", "train", "~/", "__class__"]
+        ),
+    ),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.dictionaries(
+            st.sampled_from(["name", "value", "limits", "env", "labels", "nvidia.com/gpu", LABEL, "", "~1/"]),
+            inner,
+            max_size=3,
+        ),
+    ),
+    max_leaves=6,
+)
+
+
+@st.composite
+def damaged(draw):
+    """A review in which one value, anywhere below `object`, was replaced, removed or added."""
+    review = fixture_review(draw(st.sampled_from(REVIEWS)))
+    review["request"]["dryRun"] = True
+    parent, key = review["request"], "object"
+    while isinstance(parent[key], dict | list) and parent[key] and draw(st.integers(0, 5)):
+        parent = parent[key]
+        key = draw(st.sampled_from(range(len(parent)) if isinstance(parent, list) else sorted(parent)))
+    match draw(st.sampled_from(["replace", "remove", "double"])):
+        case "replace":
+            parent[key] = draw(anything)
+        case "remove":
+            del parent[key]
+        case _ if isinstance(parent, list):
+            parent.append(copy.deepcopy(parent[key]))
+        case _ if parent is review["request"]:
+            parent["x-future"] = parent.pop(key)
+        case _:
+            parent[draw(st.sampled_from(["x", "name", LABEL]))] = copy.deepcopy(parent[key])
+    return review
+
+
+def is_labelled(review):
+    found = review["request"].get("object")
+    metadata = found.get("metadata") if isinstance(found, dict) else None
+    labels = metadata.get("labels") if isinstance(metadata, dict) else None
+    return isinstance(labels, dict) and LABEL in labels
+
+
+@settings(max_examples=500, suppress_health_check=[HealthCheck.too_slow])
+@given(damaged())
+def test_every_damaged_review_is_answered_and_no_labelled_pod_slips_through(review):
+    decided = WEBHOOK.send(review)
+    response = decided.reply["response"]
+    assert response["uid"] == review["request"]["uid"]
+    assert decided.code != "internal-error", decided.outcome.error
+    if not decided.allowed:
+        assert is_labelled(review)
+        assert len(decided.message) <= 200
+        assert decided.message.isprintable()
+    elif is_labelled(review) and review["request"]["operation"] == "CREATE":
+        assert decided.code == "injected"
+        assert WEBHOOK.decide(decided.stored, dryRun=True, namespace="default").patch == []
+    else:
+        assert decided.patch == []
+
+
+def read(found):
+    try:
+        return "uid", decode(json.dumps(found).encode()).uid
+    except UnreadableReviewError as error:
+        return "unreadable", str(error)
+
+
+@settings(max_examples=500)
+@given(st.one_of(anything, st.fixed_dictionaries({"request": anything})))
+def test_any_json_is_answered_or_unreadable_in_one_line(found):
+    kind, said = read(found)
+    if kind == "uid":
+        assert said == found["request"]["uid"]
+    else:
+        assert len(said.splitlines()) == 1
