@@ -20,6 +20,17 @@ demo: $(READY) ## See a labelled pod become a half-GPU pod, over TLS, in one com
 test: $(READY) ## Run every test
 	$(BIN)/pytest
 
+bench: bench-handler bench-webhook bench-rotation ## Measure everything, each beside its reference
+
+bench-handler: $(READY) ## Measure a review without a server, against json.loads
+	$(BIN)/python -m bench.handler $(BENCH)
+
+bench-webhook: $(READY) ## Measure the webhook over TLS, against the idiomatic one and a constant answer
+	$(BIN)/python -m bench.webhook $(BENCH)
+
+bench-rotation: $(READY) ## Swap certificates under load and count failed handshakes
+	$(BIN)/python -m bench.rotation $(BENCH)
+
 lint: $(READY) ## Check style, types and layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

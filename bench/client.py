@@ -58,6 +58,13 @@ class Connection:
             raise ValueError(head.split(b"\r\n", 1)[0].decode())
         return answer
 
+    def certificate(self) -> bytes:
+        """The certificate that the server showed, as DER."""
+        assert self._streams is not None
+        shown = self._streams[1].get_extra_info("ssl_object").getpeercert(binary_form=True)
+        assert isinstance(shown, bytes)
+        return shown
+
     def close(self) -> None:
         """Drop the connection; the next post opens another."""
         if self._streams is not None:

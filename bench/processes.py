@@ -62,21 +62,23 @@ def webhook(folder: Path, *options: str) -> Iterator[Server]:
 
 def webhook_command(folder: Path, *options: str) -> list[str]:
     """The command line of a standalone webhook."""
-    own = ["--self-signed", "--ca-file", str(folder / "ca.pem"), "--stop-delay", "0"]
-    inventory = ["--inventory", str(FIXTURES / "inventory.json")]
-    port = [] if "--port" in options else ["--port", "0"]
-    return [sys.executable, "-m", "cli.main", "webhook", *own, *inventory, *port, *options]
+    given = ["--inventory", str(FIXTURES / "inventory.json"), "--stop-delay", "0", *options]
+    if "--tls-dir" not in options:
+        given += ["--self-signed", "--ca-file", str(folder / "ca.pem")]
+    if "--port" not in options:
+        given += ["--port", "0"]
+    return [sys.executable, "-m", "cli.main", "webhook", *given]
 
 
-def on_core(process: subprocess.Popen[bytes], core: int) -> None:
+def on_core(pid: int, core: int) -> None:
     """Keep a process, which has no threads yet, on one core."""
-    os.sched_setaffinity(process.pid, {core})
+    os.sched_setaffinity(pid, {core})
 
 
 @contextmanager
 def _process(command: list[str], stdout: int = subprocess.DEVNULL) -> Iterator[subprocess.Popen[bytes]]:
     with subprocess.Popen(command, stdout=stdout, stderr=subprocess.PIPE, cwd=CHECKOUT) as process:
-        on_core(process, MEASURED_CORE)
+        on_core(process.pid, MEASURED_CORE)
         try:
             yield process
         finally:
@@ -94,7 +96,7 @@ def _first_line(stream: IO[bytes] | None) -> bytes:
 def _drain(stream: IO[bytes] | None) -> subprocess.Popen[bytes]:
     """Read log lines on the core that loads, as fast as they come."""
     reader = subprocess.Popen(["cat"], stdin=stream, stdout=subprocess.DEVNULL)
-    on_core(reader, LOADING_CORE)
+    on_core(reader.pid, LOADING_CORE)
     return reader
 
 

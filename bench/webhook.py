@@ -1,7 +1,8 @@
 """Run with `python -m bench.webhook`: the webhook over TLS on one core, the load on the other.
 
-Beside A (the idiomatic webhook) and NULL (a constant answer), all on the same server settings. Logging, metrics
-and audit annotations are on; placement is answered at once, and by a ledger in the process where that is said.
+Beside A (the idiomatic webhook) and NULL (a constant answer), all on the same server settings. Logging,
+metrics and audit annotations are on; placement is answered at once, or by a ledger in the process where it
+says so.
 """
 
 from __future__ import annotations
@@ -186,7 +187,7 @@ def _first_answer(body: bytes, first: str) -> float:
         with subprocess.Popen(
             [sys.executable, "-c", code], stderr=subprocess.DEVNULL, cwd=CHECKOUT
         ) as process:
-            on_core(process, MEASURED_CORE)
+            on_core(process.pid, MEASURED_CORE)
             answer = asyncio.run(_until_answered(port, body))
             taken = time.perf_counter() - start
             process.terminate()
