@@ -4,7 +4,7 @@ BIN := .venv/bin
 LOCK := requirements/dev.txt
 READY := .venv/ready
 
-.PHONY: help demo test lint bench cluster chart lock clean
+.PHONY: help demo test lint bench bench-handler bench-webhook bench-rotation bench-docs cluster chart lock clean
 help: ## Show what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
