@@ -1,0 +1,168 @@
+"""What the chart lets its two service accounts do: all that the code does, and nothing else."""
+
+import json
+
+import pytest
+
+from tests.control_plane.chart import RELEASE, Helm
+from tests.control_plane.companion import Controller, gpu_ledger, write_tls
+from tests.control_plane.gpu_nodes import GpuNode
+from tests.control_plane.process import eventually
+from tests.control_plane.registration import OWN_NAMESPACE
+
+VERBS = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"]
+REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+CONTROLLER, WEBHOOK = f"{RELEASE}-controller", f"{RELEASE}-webhook"
+LEASES = ("coordination.k8s.io", "leases")
+LEDGERS = ("clearml-injector.io", "gpuledgers")
+LEDGERS_STATUS = ("clearml-injector.io", "gpuledgers/status")
+SECRETS = ("", "secrets")
+CONFIGURATIONS = ("admissionregistration.k8s.io", "mutatingwebhookconfigurations")
+EVERYWHERE = {
+    (("", "nodes"), "list"),
+    (("", "nodes"), "watch"),
+    (("", "pods"), "list"),
+    (("", "pods"), "watch"),
+    (("", "events"), "create"),
+    (LEDGERS, "list"),
+    (LEDGERS, "create"),
+    (LEDGERS, "patch"),
+    (LEDGERS, "delete"),
+    (LEDGERS_STATUS, "patch"),
+}
+AT_HOME = {(LEASES, "create")}
+NAMED = {
+    (LEASES, CONTROLLER): {"get", "patch"},
+    (SECRETS, f"{RELEASE}-ca"): {"get", "patch"},
+    (SECRETS, f"{RELEASE}-tls"): {"get", "patch"},
+    (CONFIGURATIONS, RELEASE): {"get", "patch"},
+}
+
+
+@pytest.fixture(scope="module")
+def helm(control_plane, tmp_path_factory):
+    """The chart, installed with its defaults."""
+    if not control_plane.takes_pods(OWN_NAMESPACE):
+        control_plane.create_namespace(OWN_NAMESPACE)
+    helm = Helm(control_plane, tmp_path_factory.mktemp("helm"))
+    helm.apply({})
+    yield helm
+    helm.uninstall()
+
+
+@pytest.fixture(scope="module")
+def resources(control_plane, helm):
+    """Every resource and subresource that the API server knows, each with its group."""
+    api = control_plane.api
+    groups = api.call("GET", "/apis")["groups"]
+    versions = {
+        "/api/v1": "",
+        **{f"/apis/{g['preferredVersion']['groupVersion']}": g["name"] for g in groups},
+    }
+    known = {
+        (group, resource["name"])
+        for path, group in versions.items()
+        for resource in api.call("GET", path)["resources"]
+    }
+    assert {("", "pods"), ("", "pods/binding"), ("apps", "deployments/scale")} <= known
+    return sorted(known)
+
+
+def may(api, account, verb, resource, **where):
+    """Whether a service account may, as the API server's authorizer says."""
+    group, path = resource
+    kind, _, subresource = path.partition("/")
+    attributes = {"group": group, "resource": kind, "subresource": subresource, "verb": verb, **where}
+    spec = {
+        "user": f"system:serviceaccount:{OWN_NAMESPACE}:{account}",
+        "groups": [
+            "system:serviceaccounts",
+            f"system:serviceaccounts:{OWN_NAMESPACE}",
+            "system:authenticated",
+        ],
+        "resourceAttributes": attributes,
+    }
+    review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
+    return api.call("POST", REVIEWS, review)["status"]["allowed"]
+
+
+def allowed(api, account, resources, namespace):
+    return {(r, verb) for r in resources for verb in VERBS if may(api, account, verb, r, namespace=namespace)}
+
+
+@pytest.mark.parametrize(
+    ("namespace", "expected"),
+    [("", EVERYWHERE), ("kube-system", EVERYWHERE), (OWN_NAMESPACE, EVERYWHERE | AT_HOME)],
+    ids=["all namespaces", "another namespace", "its own namespace"],
+)
+def test_the_controller_may_do_this_and_nothing_else(control_plane, resources, namespace, expected):
+    of_everyone = allowed(control_plane.api, "default", resources, namespace)
+    assert allowed(control_plane.api, CONTROLLER, resources, namespace) - of_everyone == expected
+
+
+@pytest.mark.parametrize("namespace", ["", OWN_NAMESPACE])
+def test_the_webhook_may_do_what_everyone_may(control_plane, resources, namespace):
+    of_everyone = allowed(control_plane.api, "default", resources, namespace)
+    assert allowed(control_plane.api, WEBHOOK, resources, namespace) == of_everyone
+
+
+@pytest.mark.parametrize(("resource", "name"), NAMED, ids=str)
+def test_single_objects_are_named(control_plane, helm, resource, name):
+    namespace = "" if resource == CONFIGURATIONS else OWN_NAMESPACE
+
+    def verbs(name, namespace):
+        return {
+            v
+            for v in VERBS
+            if may(control_plane.api, CONTROLLER, v, resource, namespace=namespace, name=name)
+        }
+
+    created = {"create"} if resource == LEASES else set()
+    assert verbs(name, namespace) == NAMED[resource, name] | created
+    assert verbs("another", namespace) == created
+    if namespace:
+        assert verbs(name, "kube-system") == set()
+
+
+@pytest.mark.parametrize("mode", ["cert-manager", "existing-secret"])
+def test_without_self_management_there_is_no_right_to_secrets(helm, mode):
+    rules = [
+        rule
+        for obj in helm.rendered({"tls": {"mode": mode, "existingSecret": "mine"}})
+        if obj["kind"] in {"Role", "ClusterRole"}
+        for rule in obj["rules"]
+    ]
+    assert rules
+    assert not [rule for rule in rules if "secrets" in rule["resources"]]
+    ca = [rule for rule in rules if "mutatingwebhookconfigurations" in rule["resources"]]
+    assert len(ca) == (1 if mode == "existing-secret" else 0)
+
+
+def kubeconfig_of(control_plane, account, file):
+    path = f"/api/v1/namespaces/{OWN_NAMESPACE}/serviceaccounts/{account}/token"
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    token = control_plane.api.call("POST", path, request)["status"]["token"]
+    config = json.loads(control_plane.kubeconfig.read_text())
+    config["users"][0]["user"] = {"token": token}
+    file.write_text(json.dumps(config))
+    return file
+
+
+def test_the_real_controller_gets_along_with_its_rights(control_plane, helm, nodes, namespace, tmp_path):
+    [node] = nodes(GpuNode(gpus=1))
+    kubeconfig = kubeconfig_of(control_plane, CONTROLLER, tmp_path / "kubeconfig")
+    tls = write_tls(tmp_path / "tls")
+    controller = Controller(kubeconfig, tmp_path, tls, CONTROLLER, more=[f"--namespace={OWN_NAMESPACE}"])
+    try:
+        controller.until_leading()
+        eventually(lambda: gpu_ledger(control_plane.api, node), "the node's GpuLedger is written")
+        control_plane.api.delete("Node", node)
+        eventually(lambda: not has_ledger(control_plane, node), "and goes with its node")
+    finally:
+        controller.stop()
+    assert "403" not in controller.log.read_text()
+    assert "orbidden" not in controller.log.read_text()
+
+
+def has_ledger(control_plane, node):
+    return control_plane.kubectl("get", "gpuledger", node).code == 0
