@@ -238,9 +238,14 @@ def a_volume_of_another_kind(spec):
     named(spec["volumes"], "gpu-limiter-library").pop("emptyDir")
 
 
+def a_volume_of_no_kind(spec):
+    named(spec["volumes"], "gpu-limiter-library")["emptyDir"] = "x"
+
+
 @pytest.mark.parametrize(
     "change",
     [
+        a_volume_of_no_kind,
         writable,
         below_a_folder,
         below_an_expression,

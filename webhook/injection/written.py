@@ -49,7 +49,10 @@ class Written:
     def _is_empty_dir(self, name: str | None, size_limit: str) -> bool:
         for volume in self._spec.get("volumes") or ():
             if volume.get("name") == name:
-                return _same_quantity((volume.get("emptyDir") or {}).get("sizeLimit"), size_limit)
+                empty_dir = volume.get("emptyDir")
+                return isinstance(empty_dir, Mapping) and _same_quantity(
+                    empty_dir.get("sizeLimit"), size_limit
+                )
         return False
 
 
