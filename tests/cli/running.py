@@ -13,7 +13,7 @@ COMMAND = [sys.executable, "-m", "cli.main"]
 ENVIRONMENT = {**os.environ, "COLUMNS": "200", "NO_COLOR": "1"}
 
 
-def run(*arguments, text=None, timeout=60):
+def run(*arguments, text=None, timeout=120):
     """Run the command to its end; no traceback, whatever it is given."""
     ended = subprocess.run(
         [*COMMAND, *map(str, arguments)],

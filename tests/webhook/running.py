@@ -15,7 +15,7 @@ import httpx
 from tests.webhook.support import FIXTURES
 
 CHECKOUT = Path(__file__).parent.parent.parent
-LONGEST_SECONDS = 30
+LONGEST_SECONDS = 120
 """After this long a test has failed; none waits so long when all is well."""
 
 

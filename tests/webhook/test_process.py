@@ -1,19 +1,24 @@
 """A running webhook's life: start, drain, changing policies, changing certificates."""
 
+import itertools
 import json
 import shutil
 import signal
 import socket
 import ssl
 import subprocess
+import sys
 import threading
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from typer.testing import CliRunner
 
 from certs import LOCAL_NAMES, make_authority, make_leaf
+from cli.main import app
 from tests.certs.files import der_of, mount_like_kubelet
 from tests.webhook.running import (
+    CHECKOUT,
     LONGEST_SECONDS,
     Running,
     client,
@@ -185,35 +190,125 @@ def test_without_a_certificate_it_is_alive_and_not_ready(tmp_path):
             assert http.get(f"{plain}/readyz").status_code == 200
 
 
-def failing(*options):
-    ended = subprocess.run(
-        command(*options), capture_output=True, text=True, timeout=LONGEST_SECONDS, check=False
-    )
-    assert "Traceback" not in ended.stderr
-    return ended.returncode, ended.stderr.splitlines()[-1]
+@pytest.fixture
+def failing(monkeypatch):
+    """Exit status and last line of a command that ends before it serves; in this process, for speed."""
+    monkeypatch.setattr("cli.webhook.configure_logging", lambda: None)
+
+    def ask(*options):
+        result = CliRunner().invoke(app, ["webhook", "--port", "0", *map(str, options)])
+        assert isinstance(result.exception, SystemExit), result.exception
+        return result.exit_code, result.stderr.splitlines()[-1]
+
+    return ask
 
 
 @pytest.mark.parametrize("option", ["--port", "--health-port"])
 def test_a_port_in_use_is_said_and_ends_the_command(tmp_path, option):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        status, said = failing("--self-signed", "--ca-file", tmp_path / "ca.pem", option, port)
-    assert status == 2
+        ended = subprocess.run(
+            command("--self-signed", "--ca-file", tmp_path / "ca.pem", option, port),
+            capture_output=True,
+            text=True,
+            timeout=LONGEST_SECONDS,
+            check=False,
+        )
+    assert ended.returncode == 2
+    said = ended.stderr.splitlines()[-1]
     assert said == (
         f"fraction-injector: cannot listen on 127.0.0.1:{port}: Address already in use:"
         " stop what listens there, or choose another address or port"
     )
 
 
-def test_a_ca_file_that_cannot_be_written_is_named(tmp_path):
+def test_a_ca_file_that_cannot_be_written_is_named(failing, tmp_path):
     status, said = failing("--self-signed", "--ca-file", tmp_path / "missing" / "ca.pem")
     assert status == 2
     assert str(tmp_path / "missing") in said
 
 
-def test_exactly_one_certificate_is_asked_for(tmp_path):
+def test_exactly_one_certificate_is_asked_for(failing, tmp_path):
     message = (
         "fraction-injector: the webhook needs one certificate: pass either --self-signed or --tls-dir DIR"
     )
     assert failing() == (2, message)
     assert failing("--self-signed", "--tls-dir", tmp_path) == (2, message)
+
+
+BOMB = "kind: Policy\nname: default\na: &a [x, x]\n" + "".join(
+    f"{name}: &{name} [*{before}, *{before}, *{before}, *{before}]\n"
+    for before, name in itertools.pairwise("abcdefghijklmnop")
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("kind: Policy\nname: default\nlimiter: hami-cor\n", "default.yaml:3: limiter: "),
+        ("kind: Policy\nname: default\nlimitr: none\n", "default.yaml:3: limitr: "),
+        ("kind: Polcy\nname: default\n", "default.yaml:1: kind: "),
+        ("kind: Policy\nname: default\nslicesPerGpu: 8\nslicesPerGpu: 4\n", "default.yaml:4"),
+        (BOMB, "default.yaml:3"),
+    ],
+)
+def test_policies_that_are_wrong_end_the_command_with_file_line_and_key(failing, tmp_path, text, wrong):
+    (tmp_path / "default.yaml").write_text(text)
+    status, said = failing("--self-signed", "--ca-file", tmp_path / "ca.pem", "--policies", tmp_path)
+    assert status == 2
+    assert wrong in said
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        (None, "No such file or directory: name a file that can be read"),
+        ("kind: Service", "kind Service is no Node: an inventory is `kubectl get nodes -o yaml`"),
+        ("hello", "a document is no Kubernetes object: it needs apiVersion and kind"),
+    ],
+)
+def test_an_inventory_that_is_wrong_ends_the_command_with_file_and_rule(failing, tmp_path, text, wrong):
+    inventory = tmp_path / "nodes.yaml"
+    if text is not None:
+        inventory.write_text(text)
+    status, said = failing("--self-signed", "--inventory", inventory)
+    assert (status, said) == (2, f"fraction-injector: {inventory}: {wrong}")
+
+
+IMPATIENT = """
+import sys
+from ledger.ledger import Ledger
+from policies.loader import load_policies
+from pathlib import Path
+from service.log import configure_logging
+from service.metrics import new_registry
+from service.serving import Listener, bind, run, serve
+from webhook.app import WebhookApp
+from webhook.metrics import WebhookMetrics
+from webhook.placer import LedgerPlacer
+from webhook.review import Reviewer
+
+configure_logging()
+policies = load_policies(Path(sys.argv[1]))
+reviewer = Reviewer(lambda: policies, LedgerPlacer(Ledger()), lambda *_: None)
+app = WebhookApp(reviewer, WebhookMetrics(new_registry()), receive_seconds=0.2)
+listener = Listener(app, bind("127.0.0.1", 0))
+print(listener.socket.getsockname()[1], flush=True)
+run(serve([listener], on_started=lambda: print("on", flush=True), on_stopping=print, stop_delay_seconds=0))
+"""
+
+
+def test_a_body_that_comes_too_slowly_gets_a_408_and_its_connection_is_closed():
+    start = [sys.executable, "-c", IMPATIENT, str(POLICIES)]
+    with subprocess.Popen(
+        start, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=CHECKOUT
+    ) as process:
+        port = int(process.stdout.readline())
+        assert process.stdout.readline() == "on\n"
+        with socket.create_connection(("127.0.0.1", port), LONGEST_SECONDS) as connection:
+            connection.sendall(head(len(BODY)) + BODY[:10])
+            answer = read_all(connection)
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=LONGEST_SECONDS)
+    assert answer.startswith(b"HTTP/1.1 408 ")
+    assert (process.returncode, errors) == (0, "")
