@@ -8,6 +8,7 @@ from cli.controller import controller
 from cli.demo import demo
 from cli.explain import explain
 from cli.gpu_operator import gpu_operator_values
+from cli.ledger import ledger
 from cli.policy import policy_app
 from cli.queues import queues_app
 from cli.webhook import webhook
@@ -24,6 +25,7 @@ app.command()(demo)
 app.command()(webhook)
 app.command()(controller)
 app.command()(explain)
+app.command()(ledger)
 app.command("gpu-operator-values")(gpu_operator_values)
 app.add_typer(policy_app, name="policy")
 app.add_typer(queues_app, name="queues")

@@ -6,11 +6,13 @@ from typing import Any
 
 import msgspec
 
+from controller.api_server import ApiServer
 from ledger.view import GpuView, NodeView, Share
 
 GROUP = "clearml-injector.io"
 API_VERSION = f"{GROUP}/v1alpha1"
 COLLECTION = f"/apis/{API_VERSION}/gpuledgers"
+PAGE = 500
 NEVER = "1970-01-01T00:00:00Z"
 
 
@@ -76,11 +78,25 @@ class _ListMetadata(msgspec.Struct, frozen=True):
     continue_: str | None = msgspec.field(default=None, name="continue")
 
 
-class GpuLedgers(msgspec.Struct, frozen=True):
-    """One page of a list of them."""
-
+class _GpuLedgers(msgspec.Struct, frozen=True):
     items: tuple[GpuLedger, ...]
     metadata: _ListMetadata
+
+
+async def list_gpu_ledgers(api: ApiServer) -> list[GpuLedger]:
+    """Read all of them.
+
+    Raises:
+        ApiError, OSError, TimeoutError, aiohttp.ClientError: they could not be listed.
+    """
+    found: list[GpuLedger] = []
+    query: dict[str, str | int] = {"limit": PAGE}
+    while True:
+        page = msgspec.json.decode(await api.request("GET", COLLECTION, query=query), type=_GpuLedgers)
+        found += page.items
+        if not page.metadata.continue_:
+            return found
+        query["continue"] = page.metadata.continue_
 
 
 def status_of(view: NodeView, transition: int, now: str, before: Status | None) -> Status:

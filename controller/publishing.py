@@ -9,14 +9,11 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from http import HTTPStatus
 
-import msgspec
-
 from controller.api_server import APPLY, TRANSPORT_ERRORS, ApiError, ApiServer
 from controller.gpu_ledger import (
     COLLECTION,
-    GpuLedger,
-    GpuLedgers,
     Status,
+    list_gpu_ledgers,
     manifest,
     status_manifest,
     status_of,
@@ -29,7 +26,6 @@ from service.log import get_logger
 FIELD_MANAGER = "fraction-injector-controller"
 SECONDS_BETWEEN_WRITES = 1.0
 WRITES_AT_ONCE = 8
-PAGE = 500
 _APPLIED: dict[str, str | int] = {"fieldManager": FIELD_MANAGER, "force": "true"}
 
 
@@ -84,7 +80,7 @@ class Publisher:
             await asyncio.wait_for(changes.wait(), seconds)
 
     async def _take_over(self) -> None:
-        found = await self._list()
+        found = await list_gpu_ledgers(self._api)
         highest = max((ledger.status.lease_transition for ledger in found if ledger.status), default=0)
         if highest > self._leadership.transition:
             await self._leadership.raise_transition(highest + 1)
@@ -94,17 +90,6 @@ class Publisher:
             self._due[name] = 0.0
             if ledger.status is not None:
                 self._written[name] = ledger.status
-
-    async def _list(self) -> list[GpuLedger]:
-        found: list[GpuLedger] = []
-        query: dict[str, str | int] = {"limit": PAGE}
-        while True:
-            data = await self._api.request("GET", COLLECTION, query=query)
-            page = msgspec.json.decode(data, type=GpuLedgers)
-            found += page.items
-            if not page.metadata.continue_:
-                return found
-            query["continue"] = page.metadata.continue_
 
     async def _publish(self, name: str) -> None:
         """Bring one GpuLedger to what the ledger says now; what fails stays due."""

@@ -1,6 +1,8 @@
 """The controller's ledger on a real control plane: it follows every way that pods and nodes come and go."""
 
 import json
+import os
+import subprocess
 
 import pytest
 
@@ -8,6 +10,7 @@ from tests.control_plane.api import ApiError
 from tests.control_plane.companion import Controller, gpu_ledger, install_crd, write_tls
 from tests.control_plane.gpu_nodes import GpuNode
 from tests.control_plane.process import eventually
+from tests.control_plane.product import COMMAND
 
 
 @pytest.fixture(scope="module")
@@ -153,6 +156,26 @@ def test_kubectl_shows_gpu_ledgers_as_a_table(control_plane, namespace, nodes, c
     assert conditions == {"Usable": "True", "OverCommitted": "False"}
     holder = {"namespace": namespace, "name": "holder", "kind": "holder", "slices": 3}
     assert stored["status"]["gpus"][0]["shares"] == [holder]
+
+
+def test_the_ledger_command_shows_the_same_from_controller_and_cluster(
+    control_plane, namespace, nodes, controller
+):
+    [node] = nodes(GpuNode(gpus=1))
+    control_plane.api.create(gpu_pod("holder", slices=3), namespace)
+    eventually(lambda: (gpu_ledger(control_plane.api, node) or {}).get("used") == 3, "3 slices are used")
+    asked = shown(f"--controller={controller.url}", f"--tls-dir={controller.tls}")
+    read = shown(f"--kubeconfig={control_plane.kubeconfig}")
+    line = f"{node} NVIDIA-A100-SXM4-80GB 81920 MiB 0 ███░░░░░ 5 of 8 {namespace}/holder: 3"
+    assert (asked.count(line), read.count(line)) == (1, 1)
+
+
+def shown(*options):
+    """The lines that `fraction-injector ledger` prints, without their columns' blanks."""
+    command = [COMMAND, "ledger", *options]
+    environment = {"COLUMNS": "200", "PATH": os.environ["PATH"]}
+    ended = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    return [" ".join(line.split()) for line in ended.stdout.splitlines()]
 
 
 def test_a_write_of_an_earlier_term_is_refused(control_plane, namespace, nodes, controller):

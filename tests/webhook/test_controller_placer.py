@@ -1,0 +1,244 @@
+"""Asking the controller: batches, deadlines, leaders that move, and answers that are none."""
+
+import asyncio
+import contextlib
+import json
+import ssl
+from datetime import UTC, datetime
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from certs import LOCAL_NAMES, KeyPair, LiveTlsContext, TlsFiles, client_context, make_authority, make_leaf
+from ledger.ask import Ask, Assumption, OverQuota, Placement, Quota
+from ledger.fraction import Fraction
+from webhook.controller_client import ControllerClient
+from webhook.controller_placer import AWAY_SECONDS, DEADLINE_SECONDS, ControllerPlacer
+
+HALF = Ask(Fraction(4, 8), reservation="uid-1", assume=Assumption(1, 81920))
+AUTHORITY = make_authority(datetime.now(UTC))
+
+
+def files(names=LOCAL_NAMES, authority=AUTHORITY):
+    return TlsFiles(make_leaf(authority, names, datetime.now(UTC)), authority.certificate_pem)
+
+
+def placement(node, reservation="uid-1"):
+    return {
+        "placement": {
+            "indices": [0],
+            "gpu_mib": 81920,
+            "memory_values": ["81920"],
+            "node": node,
+            "reservation": reservation,
+        }
+    }
+
+
+class Controller:
+    """A controller that answers batches as it is told: with a function from body to (status, content)."""
+
+    def __init__(self, answer):
+        self.answer = answer
+        self.batches = []
+        self.connections = 0
+
+    async def serve(self, reader, writer):
+        self.connections += 1
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError, ssl.SSLError):
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).decode()
+                length = int(head.lower().split("content-length: ")[1].split("\r\n")[0])
+                body = await reader.readexactly(length)
+                if not head.startswith("POST /v1/placements "):
+                    break
+                self.batches.append(json.loads(body))
+                status, content = await self.answer(self.batches[-1])
+                data = content if isinstance(content, bytes) else json.dumps(content).encode()
+                writer.write(b"HTTP/1.1 %d X\r\nContent-Length: %d\r\n\r\n" % (status, len(data)) + data)
+        writer.transport.abort()
+
+
+@contextlib.asynccontextmanager
+async def listening(controller, tls=None):
+    context = LiveTlsContext(verify_clients=True)
+    pair = tls or files()
+    context.swap(pair.pair, AUTHORITY.certificate_pem)
+    server = await asyncio.start_server(controller.serve, "127.0.0.1", 0, ssl=context.listener)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+
+
+@contextlib.asynccontextmanager
+async def placing(port, clock=None, shown=None):
+    context = client_context(shown or files())
+    client = ControllerClient(f"https://localhost:{port}", lambda: context)
+    loop = asyncio.get_running_loop()
+    placer = ControllerPlacer(client, CollectorRegistry(), clock or loop.time)
+    tasks = [asyncio.ensure_future(work) for work in placer.background()]
+    try:
+        yield placer
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        client.drop()
+
+
+def of_each(node):
+    async def answer(batch):
+        return 200, {"answers": [placement(node, ask["reservation"]) for ask in batch["asks"]]}
+
+    return answer
+
+
+def run(main):
+    return asyncio.run(main())
+
+
+def test_asks_that_come_together_go_in_one_batch_over_one_connection():
+    async def main():
+        controller = Controller(of_each("gpu-0"))
+        async with listening(controller) as port, placing(port) as placer:
+            asks = [Ask(Fraction(1, 8), reservation=f"uid-{i}") for i in range(20)]
+            answers = await asyncio.gather(*map(placer.place, asks))
+            await placer.place(HALF)
+        assert [answer.reservation for answer in answers] == [f"uid-{i}" for i in range(20)]
+        assert not any(answer.degraded for answer in answers)
+        assert [len(batch["asks"]) for batch in controller.batches] == [20, 1]
+        return controller.connections
+
+    # The second connection is the snapshot's.
+    assert run(main) <= 2
+
+
+def test_quotas_come_back_as_they_were_decided():
+    quota = Quota("namespace", "team", slices=4)
+
+    async def over(_batch):
+        content = {"quota": {"scope": "namespace", "name": "team", "slices": 4}}
+        return 200, {
+            "answers": [{"over_quota": {**content, "used": 4, "asked": 1, "limit": 4, "unit": "slices"}}]
+        }
+
+    async def main():
+        async with listening(Controller(over)) as port, placing(port) as placer:
+            return await placer.place(Ask(Fraction(1, 8), quotas=(quota,)))
+
+    assert run(main) == OverQuota(quota, 4, 1, 4, "slices")
+
+
+def test_a_standby_sends_us_to_the_leader_and_we_stay_there():
+    async def main():
+        leader = Controller(of_each("gpu-7"))
+        async with listening(leader) as leading:
+
+            async def elsewhere(_batch):
+                return 409, {"leader": f"https://127.0.0.1:{leading}"}
+
+            standby = Controller(elsewhere)
+            async with listening(standby) as port, placing(port) as placer:
+                first, second = await placer.place(HALF), await placer.place(HALF)
+        assert (first.node, second.node, first.degraded) == ("gpu-7", "gpu-7", False)
+        return len(standby.batches), len(leader.batches)
+
+    assert run(main) == (1, 2)
+
+
+async def _silence(_batch):
+    await asyncio.Event().wait()
+
+
+async def _nonsense(_batch):
+    return 200, b"<html>"
+
+
+async def _too_few(_batch):
+    return 200, {"answers": []}
+
+
+async def _no_leader(_batch):
+    return 409, {"leader": None}
+
+
+async def _not_ready(_batch):
+    return 503, b"nodes not listed yet"
+
+
+@pytest.mark.parametrize("answer", [_silence, _nonsense, _too_few, _no_leader, _not_ready])
+def test_what_is_no_answer_is_placed_without_the_controller(answer):
+    async def main():
+        controller = Controller(answer)
+        async with listening(controller) as port, placing(port) as placer:
+            found = await placer.place(HALF)
+        return found
+
+    found = run(main)
+    assert isinstance(found, Placement)
+    assert (found.degraded, found.indices) == (True, (0,))
+
+
+def test_a_controller_that_is_not_there_is_left_alone_for_a_moment_and_then_asked_again():
+    now = [100.0]
+
+    async def main():
+        controller = Controller(_nonsense)
+        async with listening(controller) as port, placing(port, lambda: now[0]) as placer:
+            answers = [await placer.place(HALF), await placer.place(HALF)]
+            controller.answer = of_each("gpu-0")
+            answers.append(await placer.place(HALF))
+            now[0] += AWAY_SECONDS
+            answers.append(await placer.place(HALF))
+        # What the lost batch may have reserved is given back.
+        assert [batch["releases"] for batch in controller.batches] == [[], ["uid-1"]]
+        return [answer.degraded for answer in answers]
+
+    assert run(main) == [True, True, True, False]
+
+
+def test_the_deadline_is_a_quarter_of_a_second():
+    assert DEADLINE_SECONDS == 0.25
+
+
+def test_a_release_goes_with_the_next_batch():
+    async def main():
+        controller = Controller(of_each("gpu-0"))
+        async with listening(controller) as port, placing(port) as placer:
+            await placer.release("uid-0")
+            await placer.place(HALF)
+            while not controller.batches:
+                await asyncio.sleep(0)
+        return [batch["releases"] for batch in controller.batches]
+
+    assert ["uid-0"] in run(main)
+
+
+def test_whoever_answers_must_be_the_service_whatever_address_it_has():
+    async def main():
+        other = Controller(of_each("gpu-0"))
+        async with listening(other, files(names=("other.example",))) as port, placing(port) as placer:
+            return (await placer.place(HALF)).degraded, other.batches
+
+    assert run(main) == (True, [])
+
+
+def test_a_client_of_another_authority_is_not_let_in():
+    async def main():
+        stranger = make_authority(datetime.now(UTC))
+        pair = make_leaf(stranger, LOCAL_NAMES, datetime.now(UTC))
+        controller = Controller(of_each("gpu-0"))
+        shown = TlsFiles(KeyPair(pair.certificate_pem, pair.key_pem), AUTHORITY.certificate_pem)
+        async with listening(controller) as port, placing(port, shown=shown) as placer:
+            return (await placer.place(HALF)).degraded, controller.batches
+
+    assert run(main) == (True, [])
+
+
+@pytest.mark.parametrize(
+    "url", ["http://localhost:9443", "localhost:9443", "https://localhost/path", "https://"]
+)
+def test_an_address_that_is_none_is_refused_at_start(url):
+    with pytest.raises(ValueError, match="is no address of a controller: write https://HOST:PORT"):
+        ControllerClient(url, lambda: None)
