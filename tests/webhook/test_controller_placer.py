@@ -172,8 +172,7 @@ def test_what_is_no_answer_is_placed_without_the_controller(answer):
     async def main():
         controller = Controller(answer)
         async with listening(controller) as port, placing(port) as placer:
-            found = await placer.place(HALF)
-        return found
+            return await placer.place(HALF)
 
     found = run(main)
     assert isinstance(found, Placement)
@@ -208,11 +207,9 @@ def test_a_release_goes_with_the_next_batch():
         async with listening(controller) as port, placing(port) as placer:
             await placer.release("uid-0")
             await placer.place(HALF)
-            while not controller.batches:
-                await asyncio.sleep(0)
-        return [batch["releases"] for batch in controller.batches]
+        return [release for batch in controller.batches for release in batch["releases"]]
 
-    assert ["uid-0"] in run(main)
+    assert run(main) == ["uid-0"]
 
 
 def test_whoever_answers_must_be_the_service_whatever_address_it_has():
