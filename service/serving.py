@@ -51,6 +51,18 @@ def bind(host: str, port: int) -> socket.socket:
     return bound
 
 
+class _Protocol(HttpToolsProtocol):
+    """uvicorn's protocol, whose broken connections go when they break."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End the keep-alive timer too, which uvicorn leaves running when a connection was reset.
+
+        It would hold the connection, with 256 KiB of TLS buffer, for as long as we keep idle ones.
+        """
+        super().connection_lost(exc)
+        self._unset_keepalive_if_required()
+
+
 class _Server(uvicorn.Server):
     """A server that leaves signals to the process: it has more than one of them."""
 
@@ -62,7 +74,7 @@ class _Server(uvicorn.Server):
 def _server(listener: Listener) -> _Server:
     config = uvicorn.Config(
         listener.app,
-        http=HttpToolsProtocol,
+        http=_Protocol,
         loop="uvloop",
         ws="none",
         lifespan="off",
@@ -110,6 +122,8 @@ async def serve(
     waiting = asyncio.ensure_future(stopping.wait())
     await asyncio.wait([waiting, *tasks, *extra], return_when=asyncio.FIRST_COMPLETED)
     on_stopping()
+    for server in servers:
+        _announce_close(server)
     if stopping.is_set():
         await _delay(stopping, stop_delay_seconds)
     for server in servers:
@@ -126,6 +140,13 @@ async def _announce(servers: Sequence[_Server], on_started: Callable[[], None]) 
     while not all(server.started for server in servers):  # noqa: ASYNC110 uvicorn has no event for it
         await asyncio.sleep(0.005)
     on_started()
+
+
+def _announce_close(server: uvicorn.Server) -> None:
+    """Let answers say that their connection ends: else it is closed under a client's next request."""
+    server.config.encoded_headers.append((b"connection", b"close"))
+    # The server copies them only once a second.
+    server.server_state.default_headers = list(server.config.encoded_headers)
 
 
 async def _delay(stopping: asyncio.Event, seconds: float) -> None:

@@ -77,9 +77,18 @@ class Webhook:
         return ssl.create_default_context(cafile=str(self._ca_file))
 
     @property
+    def port(self) -> int:
+        """Port that it keeps over restarts."""
+        return self._port
+
+    @property
     def url(self) -> str:
         """For clientConfig.url."""
         return f"https://127.0.0.1:{self._port}/mutate"
+
+    def is_ready(self) -> bool:
+        """Whether it says so."""
+        return self._ready([self._port])
 
     @property
     def ca_pem(self) -> bytes:

@@ -1,0 +1,33 @@
+# One image for both processes: `webhook` and `controller` are its first argument.
+# BASE: any image with Python 3.11 or newer and venv as `python3`; the image has its architecture.
+ARG BASE=docker.io/library/python:3.13-slim
+
+FROM ${BASE} AS build
+WORKDIR /build
+COPY requirements/build.txt requirements/runtime.txt ./
+# The secret is for builds behind a proxy with a CA of its own.
+RUN --mount=type=secret,id=ca,target=/etc/ssl/certs/ca-certificates.crt \
+    python3 -m venv uv \
+    && uv/bin/pip install --quiet --no-cache-dir --disable-pip-version-check --require-hashes --no-deps -r build.txt \
+    && python3 -m venv --without-pip /opt/venv \
+    && uv/bin/uv pip install --quiet --python /opt/venv/bin/python3 --system-certs --no-cache --link-mode copy \
+       --require-hashes --no-deps --only-binary :all: --compile-bytecode -r runtime.txt
+COPY . /opt/fraction-injector
+RUN python3 -m compileall -q --invalidation-mode unchecked-hash /opt/fraction-injector
+
+FROM ${BASE}
+ARG VERSION=0.1.0
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title="GPU Fraction Injector" \
+      org.opencontainers.image.description="Fractional GPUs for Kubernetes pods: a label in, a half-GPU pod out" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}"
+COPY --from=build /opt/venv /opt/venv
+COPY --from=build /opt/fraction-injector /opt/fraction-injector
+ENV PATH=/opt/venv/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
+# The packages are found from here, and so are the demo's examples.
+WORKDIR /opt/fraction-injector
+USER 65532:65532
+EXPOSE 8443 8080 9443 9080
+ENTRYPOINT ["python3", "-m", "cli.main"]
