@@ -102,6 +102,12 @@ def test_a_gpu_index_brought_by_the_pod_is_denied(field, name):
     )
 
 
+def test_the_standard_index_is_denied_also_where_the_policy_goes_by_another_name():
+    found = pod(containers=[container(limits={"nvidia.com/gpu-3": "4"})])
+    own_name = policies('resources: {mode: per-gpu, name: "example.com/gpu-{index}"}')
+    assert decide(found, own_name).code == "gpu-index-set"
+
+
 @pytest.mark.parametrize(
     "resource",
     [

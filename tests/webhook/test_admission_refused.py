@@ -50,6 +50,8 @@ def test_host_pid_is_denied_unless_the_limiter_needs_it():
         ("//", "/dev"),
         ("", "/dev"),
         ("dev", "/dev"),
+        ("/proc", "/proc"),
+        ("/proc/1/root/dev", "/proc"),
         ("/usr/local/vgpu/x", "/usr/local/vgpu"),
         ("/usr", "/usr/local/vgpu"),
         ("/etc", "/etc/cdi"),

@@ -6,6 +6,7 @@ import posixpath
 
 PROTECTED = (
     "/dev",
+    "/proc",
     "/etc/cdi",
     "/run/cdi",
     "/run/nvidia",
@@ -17,8 +18,8 @@ PROTECTED = (
     "/var/lib/kubelet/device-plugins",
     "/var/snap/microk8s/common/run",
 )
-"""Device files, CDI specifications, driver and limiter files, container runtime sockets and the kubelet's
-device-plugin sockets. /var/run stands for /run, which it is a link to."""
+"""Device files (/proc/1/root leads to them too), CDI specifications, driver and limiter files, container
+runtime sockets and the kubelet's device-plugin sockets. /var/run stands for /run, which it is a link to."""
 
 
 def protected_place(path: str) -> str | None:

@@ -9,6 +9,9 @@ from typing import Protocol
 from ledger.fraction import Fraction
 from policies.effective import EffectivePolicy
 
+STANDARD_INDEX = r"nvidia\.com/gpu-[0-9]+"
+"""Names of single GPUs that a node may advertise whatever name the policy goes by."""
+
 
 class Mode(Protocol):
     """A way to ask the scheduler and the kubelet for slices."""
@@ -29,7 +32,8 @@ class PerGpu:
     def __init__(self, template: str) -> None:
         self._template = template
         before, _, after = template.partition("{index}")
-        self._pattern = re.compile(f"{re.escape(before)}[0-9]+{re.escape(after)}", re.ASCII)
+        own = f"{re.escape(before)}[0-9]+{re.escape(after)}"
+        self._index = re.compile(f"{own}|{STANDARD_INDEX}", re.ASCII)
 
     def amounts(self, fraction: Fraction, indices: tuple[int, ...]) -> dict[str, str]:
         """Slices of each chosen index."""
@@ -37,8 +41,8 @@ class PerGpu:
         return {self._template.replace("{index}", str(index)): each for index in indices}
 
     def is_index(self, resource: str) -> bool:
-        """Whether the name follows the policy's template."""
-        return self._pattern.fullmatch(resource) is not None
+        """Whether the name follows the policy's template, or the standard one."""
+        return self._index.fullmatch(resource) is not None
 
     def is_pool(self, resource: str) -> bool:  # noqa: ARG002 there is none
         """Every name says which GPU."""
@@ -50,7 +54,7 @@ class Pooled:
 
     def __init__(self, resource: str) -> None:
         self._resource = resource
-        self._per_gpu = PerGpu("nvidia.com/gpu-{index}")
+        self._index = re.compile(STANDARD_INDEX, re.ASCII)
 
     def amounts(self, fraction: Fraction, indices: tuple[int, ...]) -> dict[str, str]:  # noqa: ARG002 the kubelet chooses the indices
         """Slices of the node's pool."""
@@ -58,7 +62,7 @@ class Pooled:
 
     def is_index(self, resource: str) -> bool:
         """Whether the name is a per-GPU one, which has no place under a pooled policy."""
-        return self._per_gpu.is_index(resource)
+        return self._index.fullmatch(resource) is not None
 
     def is_pool(self, resource: str) -> bool:
         """Whether it is the policy's resource."""
