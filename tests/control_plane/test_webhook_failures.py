@@ -71,10 +71,11 @@ def failure(request, control_plane, namespace):
         yield config["webhooks"][0]["name"], FAILURES[request.param]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def own_namespace(control_plane):
-    """The namespace that the product lives in."""
-    control_plane.create_namespace(OWN_NAMESPACE)
+    """The namespace that the product lives in; other tests leave it behind as well."""
+    if not control_plane.takes_pods(OWN_NAMESPACE):
+        control_plane.create_namespace(OWN_NAMESPACE)
     return OWN_NAMESPACE
 
 
