@@ -20,6 +20,8 @@ KEEP_ALIVE_SECONDS = 120
 """The API server keeps idle connections 90 s; a shorter time of ours would race its next request."""
 DRAIN_SECONDS = 20
 """For requests in flight, after new connections are refused."""
+GOODBYE_SECONDS = 1
+"""For an idle client to answer the end of its TLS connection; many never do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,12 @@ def bind(host: str, port: int) -> socket.socket:
 
 class _Protocol(HttpToolsProtocol):
     """uvicorn's protocol, whose broken connections go when they break."""
+
+    def shutdown(self) -> None:
+        """End an idle connection soon, also when its client does not answer."""
+        super().shutdown()
+        if self.transport.is_closing():
+            self.loop.call_later(GOODBYE_SECONDS, self.transport.abort)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End the keep-alive timer too, which uvicorn leaves running when a connection was reset.

@@ -6,8 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import uvicorn
+from uvicorn.server import ServerState
 
-from service.serving import bind
+from service.serving import GOODBYE_SECONDS, _Protocol, bind
 
 CHECKOUT = Path(__file__).parent.parent.parent
 
@@ -33,6 +35,48 @@ def test_a_port_in_use_is_named():
         port = taken.getsockname()[1]
         with pytest.raises(OSError, match=f"^cannot listen on 127.0.0.1:{port}: Address already in use: "):
             bind("127.0.0.1", port)
+
+
+class Silent:
+    """A client's connection that never answers the end of TLS."""
+
+    def __init__(self):
+        self.calls = []
+
+    def get_extra_info(self, _name):
+        return None
+
+    def close(self):
+        self.calls.append("close")
+
+    def is_closing(self):
+        return "close" in self.calls
+
+    def abort(self):
+        self.calls.append("abort")
+
+
+class Clock:
+    """A loop that only remembers what it should call later."""
+
+    def __init__(self):
+        self.later = []
+
+    def call_later(self, seconds, callback):
+        self.later.append((seconds, callback))
+
+
+def test_an_idle_client_that_never_says_goodbye_is_cut_off_soon_on_shutdown():
+    config = uvicorn.Config(app=None, lifespan="off", log_config=None)
+    config.load()
+    protocol = _Protocol(config, ServerState(), {}, _loop=Clock())
+    connection = Silent()
+    protocol.connection_made(connection)
+    protocol.shutdown()
+    assert connection.calls == ["close"]
+    (seconds, callback) = protocol.loop.later[-1]
+    callback()
+    assert (seconds, connection.calls) == (GOODBYE_SECONDS, ["close", "abort"])
 
 
 PROGRAM = """
