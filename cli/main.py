@@ -1,39 +1,33 @@
-"""Entry of the fraction-injector command: every subcommand mounted in one place."""
+"""Entry of the fraction-injector command."""
 
 from __future__ import annotations
 
+import sys
+from importlib import import_module
+
 import typer
 
-from cli.controller import controller
-from cli.demo import demo
-from cli.explain import explain
-from cli.gpu_operator import gpu_operator_values
-from cli.ledger import ledger
-from cli.policy import policy_app
-from cli.queues import queues_app
-from cli.webhook import webhook
-
-app = typer.Typer(
-    name="fraction-injector",
-    help="Fractional GPUs for Kubernetes pods: a label in, a half-GPU pod out.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
-)
-app.command()(demo)
-app.command()(webhook)
-app.command()(controller)
-app.command()(explain)
-app.command()(ledger)
-app.command("gpu-operator-values")(gpu_operator_values)
-app.add_typer(policy_app, name="policy")
-app.add_typer(queues_app, name="queues")
+SERVERS = ("webhook", "controller")
+"""Subcommands that stay up: such a process imports nothing of the others, which would stay in its memory."""
 
 
 def main() -> None:
     """Run the command line."""
+    wanted = sys.argv[1] if len(sys.argv) > 1 else ""
+    app: typer.Typer = _server(wanted) if wanted in SERVERS else import_module("cli.app").app
     app()
+
+
+def _server(name: str) -> typer.Typer:
+    app = typer.Typer(
+        name="fraction-injector",
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode="markdown",
+    )
+    app.callback()(lambda: None)  # without it a single command would not be called by its name
+    app.command(name)(getattr(import_module(f"cli.{name}"), name))
+    return app
 
 
 if __name__ == "__main__":

@@ -1,50 +1,83 @@
-"""Structured logging: JSON lines where a machine reads them, colours on a terminal."""
+"""Structured logging: JSON lines where a machine reads them, coloured ones on a terminal."""
 
 from __future__ import annotations
 
 import logging
+import os
 import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
 
 import msgspec
-import structlog
-from structlog.typing import EventDict, Processor, WrappedLogger
+
+_STDERR = 2
+_COLOURS = {"info": "\033[32m", "warning": "\033[33m", "error": "\033[31m"}
 
 _encode = msgspec.json.Encoder(enc_hook=str).encode
 
 
+class Logger:
+    """Writes lines that carry `logger: name`; fields are whatever JSON can say, anything else as text."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def info(self, event: str, **fields: Any) -> None:
+        """What happens in good health."""
+        self._write("info", event, fields)
+
+    def warning(self, event: str, **fields: Any) -> None:
+        """What an admin may want to look into."""
+        self._write("warning", event, fields)
+
+    def error(self, event: str, **fields: Any) -> None:
+        """What an admin has to look into."""
+        self._write("error", event, fields)
+
+    def _write(self, level: str, event: str, fields: dict[str, Any]) -> None:
+        line = {"timestamp": datetime.now(UTC), "level": level, "logger": self._name, "event": event}
+        _output.write(_output.render(line | fields))
+
+
+class _Output:
+    """Where lines go: standard error, past Python's buffers, so that each line is one write."""
+
+    def __init__(self) -> None:
+        self.render: Callable[[dict[str, Any]], bytes] = _json
+
+    @staticmethod
+    def write(line: bytes) -> None:
+        while line:
+            line = line[os.write(_STDERR, line) :]
+
+
+def _json(line: dict[str, Any]) -> bytes:
+    return _encode(line) + b"\n"
+
+
+def _coloured(line: dict[str, Any]) -> bytes:
+    time, level, logger, event = (line.pop(name) for name in ("timestamp", "level", "logger", "event"))
+    fields = " ".join(f"\033[36m{name}\033[0m={value}" for name, value in line.items())
+    start = f"\033[2m{time:%H:%M:%S}\033[0m {_COLOURS[level]}{level:7}\033[0m"
+    return f"{start} \033[1m{logger}: {event}\033[0m {fields}\n".encode("utf-8", "replace")
+
+
+_output = _Output()
+
+
 def configure_logging() -> None:
-    """Send log lines to standard error; call once, at the start of a process."""
-    on_terminal = sys.stderr.isatty()
-    shared: list[Processor] = [
-        structlog.processors.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-    ]
-    if on_terminal:
-        structlog.configure(
-            processors=[*shared, structlog.dev.ConsoleRenderer(exception_formatter=_one_line)],
-            logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-            cache_logger_on_first_use=True,
-        )
-    else:
-        structlog.configure(
-            processors=[*shared, _json_line],
-            logger_factory=structlog.BytesLoggerFactory(sys.stderr.buffer),
-            cache_logger_on_first_use=True,
-        )
-    _adopt_library_logs()
+    """Fit log lines to whoever reads them, and turn those of libraries into ours; call once per process."""
+    if sys.stderr.isatty():
+        _output.render = _coloured
+    root = logging.getLogger()
+    root.handlers[:] = [_LibraryLogs()]
+    root.setLevel(logging.WARNING)
 
 
-def get_logger(name: str) -> structlog.typing.FilteringBoundLogger:
-    """Give a logger whose lines carry `logger: name`; ask after `configure_logging`.
-
-    It is bound here and now: structlog's lazy proxy would assemble itself anew for every line.
-    """
-    logger: structlog.typing.FilteringBoundLogger = structlog.get_logger().bind(logger=name)
-    return logger
-
-
-def _json_line(_logger: WrappedLogger, _method: str, event: EventDict) -> bytes:
-    return _encode(event)
+def get_logger(name: str) -> Logger:
+    """Give the logger of a part of the process."""
+    return Logger(name)
 
 
 class _LibraryLogs(logging.Handler):
@@ -54,13 +87,3 @@ class _LibraryLogs(logging.Handler):
         error = record.exc_info[1] if record.exc_info else None
         fields = {"error": f"{type(error).__name__}: {error}"} if error is not None else {}
         get_logger(record.name).warning(record.getMessage(), **fields)
-
-
-def _adopt_library_logs() -> None:
-    root = logging.getLogger()
-    root.handlers[:] = [_LibraryLogs()]
-    root.setLevel(logging.WARNING)
-
-
-def _one_line(file: object, error: object) -> None:
-    """Print no traceback: a healthy process has none, and a broken one says the kind of error."""

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from cli.main import app
+from cli.app import app
 from tests.cli.running import FIXTURES, INVENTORY, explain
 from tests.webhook.support import container, fixture_review, pod
 

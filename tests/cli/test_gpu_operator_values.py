@@ -4,7 +4,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from cli.main import app
+from cli.app import app
 
 
 def write(folder, **files):

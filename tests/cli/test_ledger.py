@@ -7,7 +7,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from cli.ledger_table import table
-from cli.main import app
+from cli.app import app
 from ledger.view import GpuView, LedgerView, NodeView, Share, Waiting
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from cli.main import app
+from cli.app import app
 from policies.reference import json_schema, markdown
 from tests.policies.console import ROOT
 

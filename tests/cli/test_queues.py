@@ -5,7 +5,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from cli.main import app
+from cli.app import app
 from policies.chart_queues import queue_problems, read_chart_queues
 from policies.loader import load_policies
 from tests.policies.console import ROOT

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from cli.main import app
+from cli.app import app
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 COMMAND = ".venv/bin/fraction-injector"

@@ -1,13 +1,11 @@
 """What the API server relies on: the reply's shape, the closed list of reasons, metrics and log lines."""
 
 import base64
-import io
 import json
 import re
 from pathlib import Path
 
 import pytest
-import structlog
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
@@ -111,17 +109,11 @@ class Observed:
 
 
 @pytest.fixture
-def lines():
+def lines(monkeypatch):
     """The log lines of a test, as the process writes them to a file."""
-    stream = io.StringIO()
-    before = structlog.get_config()
-    structlog.configure(
-        processors=[structlog.processors.add_log_level, structlog.processors.JSONRenderer()],
-        logger_factory=structlog.PrintLoggerFactory(stream),
-        cache_logger_on_first_use=False,
-    )
-    yield lambda: [json.loads(line) for line in stream.getvalue().splitlines()]
-    structlog.configure(**before)
+    written = []
+    monkeypatch.setattr("service.log._output.write", written.append)
+    return lambda: [json.loads(line) for line in written]
 
 
 def test_every_series_is_at_zero_from_the_start():
@@ -166,6 +158,7 @@ def test_the_line_of_a_decision_says_what_was_decided(lines):
     decided = observing(Observed(), pod())
     (line,) = lines()
     assert line.pop("ms") > 0
+    assert line.pop("timestamp").endswith("Z")
     assert line == {
         "event": "review",
         "level": "info",

@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from certs import LOCAL_NAMES, make_authority, make_leaf
-from cli.main import app
+from cli.app import app
 from tests.certs.files import der_of, mount_like_kubelet
 from tests.webhook.running import (
     CHECKOUT,

@@ -1,0 +1,31 @@
+"""The fraction-injector command: every subcommand mounted in one place."""
+
+from __future__ import annotations
+
+import typer
+
+from cli.controller import controller
+from cli.demo import demo
+from cli.explain import explain
+from cli.gpu_operator import gpu_operator_values
+from cli.ledger import ledger
+from cli.policy import policy_app
+from cli.queues import queues_app
+from cli.webhook import webhook
+
+app = typer.Typer(
+    name="fraction-injector",
+    help="Fractional GPUs for Kubernetes pods: a label in, a half-GPU pod out.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+)
+app.command()(demo)
+app.command()(webhook)
+app.command()(controller)
+app.command()(explain)
+app.command()(ledger)
+app.command("gpu-operator-values")(gpu_operator_values)
+app.add_typer(policy_app, name="policy")
+app.add_typer(queues_app, name="queues")
