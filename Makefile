@@ -46,6 +46,9 @@ cluster: $(READY) ## Bring up a control plane with fake GPU nodes, until Ctrl-C 
 chart: $(READY) ## Make the chart's schema and README anew from its values.yaml
 	$(BIN)/python -m charts.generate
 
+image-test: $(READY) ## Build and run the image (as root, with Debian's buildah and mmdebstrap)
+	IMAGE_TESTS=1 $(BIN)/pytest tests/image
+
 lock: $(READY) ## Compile the lock files anew from pyproject.toml
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -o requirements/runtime.txt pyproject.toml
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -c requirements/runtime.txt --group dev -o requirements/dev.txt pyproject.toml

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import httpx
 import msgspec
@@ -144,6 +144,14 @@ class Controller:
         """Ask for placements, as the webhook does."""
         body = msgspec.json.encode({"asks": asks, "releases": releases})
         return self.api.post("/v1/placements", content=body)
+
+    def __enter__(self) -> Self:
+        """Nothing more to do: it runs already."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop it."""
+        self.stop()
 
     def kill(self) -> None:
         """End it with SIGKILL."""

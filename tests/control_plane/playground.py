@@ -8,9 +8,10 @@ from types import FrameType
 
 from tests.control_plane import binaries
 from tests.control_plane.cluster import Cluster
+from tests.control_plane.companion import Controller, asking_webhook, install_crd, write_tls
 from tests.control_plane.gpu_nodes import GpuNode
 from tests.control_plane.process import eventually
-from tests.control_plane.product import POLICIES, Setup, decides, self_signed
+from tests.control_plane.product import COMMAND, POLICIES, decides
 from tests.control_plane.registration import configuration, probe
 
 NODES = (
@@ -23,18 +24,18 @@ NODES = (
 
 POD = POLICIES.parent / "examples" / "hami-core" / "pod.yaml"
 WELCOME = """
-The cluster is up: eight nodes of fake GPUs, pods that run until they are deleted, and the webhook of this
-checkout, which labelled pods go through. In another terminal:
+The cluster is up: eight nodes of fake GPUs, pods that run until they are deleted, and webhook and controller
+of this checkout, which labelled pods go through. In another terminal:
 
   export KUBECONFIG={kubeconfig}
   alias kubectl={kubectl}
   kubectl get nodes -L nvidia.com/gpu.count,nvidia.com/gpu.memory,nvidia.com/gpu.product
   kubectl apply -f {pod}
   kubectl get pods -o wide
-  kubectl get pods -o yaml
+  kubectl get gpuledgers
+  {command} ledger --watch
 
-The webhook counts what it placed and does not see pods end: it stands alone, without the controller.
-
+The ledger as a page: {page}
 Logs: {logs}
 Ctrl-C takes it all down."""
 
@@ -61,17 +62,35 @@ def _run(built: Path) -> None:
     with temporary as folder, Cluster(built, Path(folder)) as cluster:
         for number, node in enumerate(NODES):
             cluster.api.create(node.manifest(f"gpu-{number}"))
-        inventory = Path(folder, "webhook", "inventory.yaml")
-        inventory.parent.mkdir()
-        inventory.write_text(cluster.kubectl("get", "nodes", "--output=yaml").stdout)
-        webhook = self_signed(Setup(POLICIES, inventory), inventory.parent)
-        with webhook:
-            cluster.api.create(configuration("gpu-fraction-injector", webhook.url, webhook.ca_pem))
-            eventually(lambda: decides(probe(cluster.api, "default")), "the webhook takes effect")
-            say(
-                WELCOME.format(kubeconfig=cluster.kubeconfig, kubectl=built / "kubectl", pod=POD, logs=folder)
-            )
-            _pause()
+        with _companion(cluster, Path(folder, "controller")) as controller:
+            webhook_folder = Path(folder, "webhook")
+            webhook_folder.mkdir()
+            with asking_webhook(controller.url, controller.tls, webhook_folder) as webhook:
+                cluster.api.create(configuration("gpu-fraction-injector", webhook.url, webhook.ca_pem))
+                eventually(lambda: decides(probe(cluster.api, "default")), "the webhook takes effect")
+                say(_welcome(cluster, controller))
+                _pause()
+
+
+def _companion(cluster: Cluster, folder: Path) -> Controller:
+    folder.mkdir()
+    install_crd(cluster.api)
+    controller = Controller(
+        cluster.kubeconfig, folder, write_tls(folder / "tls"), "playground", more=["--page"]
+    )
+    controller.until_leading()
+    return controller
+
+
+def _welcome(cluster: Cluster, controller: Controller) -> str:
+    return WELCOME.format(
+        kubeconfig=cluster.kubeconfig,
+        kubectl=cluster.home.binaries / "kubectl",
+        pod=POD,
+        command=COMMAND,
+        page=f"http://127.0.0.1:{controller.ports[1]}/",
+        logs=cluster.home.folder,
+    )
 
 
 def _pause() -> None:

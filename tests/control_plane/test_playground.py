@@ -8,6 +8,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.control_plane.process import Process, eventually
@@ -29,10 +30,18 @@ def test_it_offers_eight_gpu_nodes_and_leaves_no_trace(built, tmp_path, end, mon
         assert kubectl("get", "pod", "half", slices) == "4"
         ready = kubectl("wait", "pod", "half", "--for=condition=Ready", "--timeout=30s")
         assert ready == "pod/half condition met\n"
+        eventually(partial(half_is_published, kubectl), "a GpuLedger shows it")
+        page = re.search(r"The ledger as a page: (\S+)", log.read_text())[1]
+        assert 'title="default/half: 4"' in httpx.get(page, trust_env=False).text
         os.kill(playground.pid, end)
         eventually(lambda: playground.exit_code is not None, "the playground has ended")
         assert (playground.exit_code, log.read_text().splitlines()[-1]) == (0, "taken down")
     assert not kubeconfig.parent.exists()
+
+
+def half_is_published(kubectl):
+    used = kubectl("get", "gpuledgers", "--output=jsonpath={.items[*].status.used}")
+    return sorted(used.split()) == ["0"] * 7 + ["4"]
 
 
 def run_kubectl(program, kubeconfig, *arguments):
