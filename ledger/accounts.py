@@ -77,11 +77,6 @@ class NodeAccount:
                 self.memory_free += sign * known.memory_bytes
         self._fact = fact
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing is known of the node any more."""
-        return self.fact is None and not self.claims
-
     def take(self, key: str, claim: Claim) -> None:
         """Enter a claim; the inverse of `give_back`."""
         self.claims[key] = claim
@@ -101,6 +96,22 @@ class NodeAccount:
             for index, capacity in self._fact.gpus
             if index not in cordoned
         }
+
+    def state(self) -> tuple[int, ...]:
+        """The same slices without saying whose they are, sorted; most decisions need no more."""
+        fact = self._fact
+        if fact is None:
+            return ()
+        taken, cordoned = self.taken, fact.cordoned
+        return tuple(
+            sorted(
+                [
+                    left if (left := capacity - taken.get(index, 0)) > 0 else 0
+                    for index, capacity in fact.gpus
+                    if index not in cordoned
+                ]
+            )
+        )
 
     def placeable_pool(self) -> int:
         """Free slices of the pool, never negative."""

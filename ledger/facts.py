@@ -67,4 +67,4 @@ class PodFact(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def slices(self) -> int:
         """All slices requested."""
-        return sum(slices for _, slices in self.gpus) + self.pooled
+        return sum([slices for _, slices in self.gpus]) + self.pooled

@@ -35,7 +35,7 @@ class NodeClass:
         self.members: dict[str, NodeAccount] = {}
 
 
-class _Seats:
+class Seats:
     """Where one account sits, to be able to take it away from there after it has changed."""
 
     __slots__ = ("fact", "groups", "node_class")
@@ -61,8 +61,8 @@ class Fleet:
         """Label keys that pods asked for and that have too many values to make classes of."""
         self._class_keys: tuple[str, ...] = ()
         self._classify_anew_at = 2 * MOST_VALUES_OF_A_CLASS_KEY
-        self._seats: dict[str, _Seats] = {}
-        self._changed: dict[str, None] = {}
+        self._seats: dict[str, Seats] = {}
+        self._changed: dict[str, NodeAccount] = {}
 
     def facts(self) -> Iterator[NodeFact]:
         """All known nodes."""
@@ -91,8 +91,8 @@ class Fleet:
         """Seat every account that has changed."""
         if not self._changed:
             return
-        for name in self._changed:
-            self._seat(name)
+        for account in self._changed.values():
+            self._seat(account)
         self._changed.clear()
         if len(self.classes) > self._classify_anew_at:
             self._classify(self._class_keys)
@@ -110,8 +110,8 @@ class Fleet:
         self._class_keys = tuple(key for key in keys if key not in own)
         self.classes.clear()
         self._seats.clear()
-        for name in self.accounts:
-            self._seat(name)
+        for account in self.accounts.values():
+            self._seat(account)
         self._classify_anew_at = 2 * max(MOST_VALUES_OF_A_CLASS_KEY, len(self.classes))
         self.generation += 1
 
@@ -124,35 +124,46 @@ class Fleet:
         return self.accounts[name]
 
     def _mark(self, account: NodeAccount) -> None:
-        self._changed[account.name] = None
-        if account.is_empty:
-            del self.accounts[account.name]
-
-    def _seat(self, name: str) -> None:
-        account = self.accounts.get(name)
-        fact = account.fact if account is not None else None
-        seats = self._seats.get(name)
+        if account.claims or account.fact is not None:
+            self._changed[account.name] = account
+            return
+        seats = self._seats.get(account.name)
         if seats is not None:
-            for groups, group, cpu_free in seats.groups:
-                groups.remove(name, group, cpu_free)
-            seats.groups.clear()
-            if seats.fact is not fact:
-                self._leave_class(name, seats.node_class)
-                seats = None
-        if account is None or fact is None:
+            self._leave(account.name, seats)
+        self._changed.pop(account.name, None)
+        del self.accounts[account.name]
+
+    def _seat(self, account: NodeAccount) -> None:
+        name, fact, seats = account.name, account.fact, self._seats.get(account.name)
+        if seats is not None and seats.fact is fact:
+            self._leave_groups(name, seats)
+        elif seats is not None:
+            self._leave(name, seats)
+            seats = None
+        if fact is None:
             return
         if seats is None:
-            seats = self._seats[name] = _Seats(fact, self._join_class(account, fact))
+            seats = self._seats[name] = Seats(fact, self._join_class(account, fact))
         if fact.usable:
             self._join_groups(account, fact, seats)
 
-    def _join_groups(self, account: NodeAccount, fact: NodeFact, seats: _Seats) -> None:
+    def _join_groups(self, account: NodeAccount, fact: NodeFact, seats: Seats) -> None:
+        """Enter a node into the groups of its class; the inverse of `_leave_groups`."""
         if fact.gpus:
-            groups, state = seats.node_class.per_gpu, tuple(sorted(account.placeable().values()))
-            seats.groups.append((groups, groups.add(account, state), account.cpu_free))
+            groups = seats.node_class.per_gpu
+            seats.groups.append((groups, groups.add(account, account.state()), account.cpu_free))
         if fact.pooled:
             groups = seats.node_class.pooled
             seats.groups.append((groups, groups.add(account, (account.placeable_pool(),)), account.cpu_free))
+
+    def _leave_groups(self, name: str, seats: Seats) -> None:
+        for groups, group, cpu_free in seats.groups:
+            groups.remove(name, group, cpu_free)
+        seats.groups.clear()
+
+    def _leave(self, name: str, seats: Seats) -> None:
+        self._leave_groups(name, seats)
+        self._leave_class(name, seats.node_class)
 
     def _join_class(self, account: NodeAccount, fact: NodeFact) -> NodeClass:
         """Enter a node into its class; the inverse of `_leave_class`."""

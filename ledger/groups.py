@@ -23,19 +23,20 @@ State = tuple[int, ...]
 """Free slices of a node's GPUs, sorted."""
 Found = tuple[int, NodeAccount]
 """A score and the node that has it."""
-_EMPTY_GROUPS_KEPT = 64
+_EMPTY_GROUPS_KEPT = 32
 
 
 class Search:
     """One pod looking for its best node."""
 
-    __slots__ = ("accepts", "cpu_milli", "memory_bytes", "most_gained", "size", "worth")
+    __slots__ = ("accepts", "cpu_milli", "memory_bytes", "most_gained", "size", "slices", "worth")
 
     def __init__(self, ask: Ask, worth: Worth, accepts: Callable[[NodeAccount], bool] | None) -> None:
         self.worth = worth
         self.accepts = accepts
         """Asked of each node before it is taken; None takes all."""
         self.size = ask.fraction
+        self.slices = ask.fraction.slices
         self.cpu_milli = ask.cpu_milli
         self.memory_bytes = ask.memory_bytes
         self.most_gained = ask.fraction.slices * UNIT - ask.cpu_milli * worth.cpu
@@ -56,24 +57,12 @@ class Group:
         self.hopeless: tuple[int, int] | None = None
         """CPU and memory that no node here has together, until another node joins."""
 
-    def add(self, account: NodeAccount) -> None:
-        """Take a node in; the inverse of `remove`."""
-        insort(self.nodes, (account.cpu_free, account.name, account))
-        self.hopeless = None
-
-    def remove(self, name: str, cpu_free: int) -> None:
-        """Let a node go that came with so much free CPU; the inverse of `add`."""
-        del self.nodes[bisect_left(self.nodes, (cpu_free, name))]
-
-    def is_short_of_cpu(self, worth: Worth) -> bool:
-        """Whether the node with the least free CPU has slices that lack CPU."""
-        return bool(self.nodes) and self.nodes[0][0] * worth.cpu < self.free * UNIT
-
     def pick(self, search: Search) -> NodeAccount | None:
-        """The node whose CPU suits the pod best, of those with room for it; of equals that with the least."""
+        """The node whose CPU suits the pod best, of those with room for it; of equals that with the least.
+
+        The caller has seen that some node has the CPU.
+        """
         cpu, memory, accepts = search.cpu_milli, search.memory_bytes, search.accepts
-        if not self.nodes or self.nodes[-1][0] < cpu:
-            return None
         if self.hopeless is not None and cpu >= self.hopeless[0] and memory >= self.hopeless[1]:
             return None
         for position in self._by_suitability(search):
@@ -89,7 +78,7 @@ class Group:
         first = bisect_left(self.nodes, (search.cpu_milli,))
         if search.most_gained > 0:
             return range(first, len(self.nodes))
-        spared = self.free - search.size.slices
+        spared = self.free - search.slices
         unstranded = search.cpu_milli - (-spared * UNIT // search.worth.cpu)
         best = bisect_left(self.nodes, (unstranded,), first)
         return chain(range(best, len(self.nodes)), range(best - 1, first - 1, -1))
@@ -107,7 +96,8 @@ class Groups:
         self._groups: dict[State, Group] = {}
         self._occupied = 0
         self._worth: Worth | None = None
-        self._rankings: dict[Fraction, list[tuple[int, State, Group]]] = {}
+        self._sizes: dict[int, Fraction] = {}
+        self._rankings: dict[int, list[tuple[int, State, Group]]] = {}
         self._short_of_cpu: dict[State, Group] = {}
 
     def __len__(self) -> int:
@@ -116,38 +106,48 @@ class Groups:
     def add(self, account: NodeAccount, state: State) -> Group:
         """Take a node in; the inverse of `remove`."""
         group = self._groups.get(state) or self._new_group(state)
-        self._occupied += not group.nodes
-        group.add(account)
+        nodes = group.nodes
+        if not nodes:
+            self._occupied += 1
+        insort(nodes, (account.cpu_free, account.name, account))
+        group.hopeless = None
         self._note_cpu(group)
         return group
 
     def remove(self, name: str, group: Group, cpu_free: int) -> None:
         """Let a node go that came with so much free CPU; the inverse of `add`."""
-        group.remove(name, cpu_free)
-        self._occupied -= not group.nodes
+        nodes = group.nodes
+        del nodes[bisect_left(nodes, (cpu_free, name))]
         self._note_cpu(group)
-        if len(self._groups) > 2 * self._occupied + _EMPTY_GROUPS_KEPT:
-            self._forget_empty_groups()
+        if not nodes:
+            self._occupied -= 1
+            if len(self._groups) > self._occupied + _EMPTY_GROUPS_KEPT:
+                self._forget_empty_groups()
 
     def best(self, search: Search, found: Found | None) -> Found | None:
         """The best node here if it is better than the one found elsewhere, else that one."""
+        cpu = search.cpu_milli
         for negative, _, group in self._ranking(search):
             if found is not None and -negative <= found[0]:
                 break
-            found = _better(group, -negative, search, found)
+            if group.nodes and group.nodes[-1][0] >= cpu:
+                found = _better(group, -negative, search, found)
         if search.most_gained > 0:
             for group in self._short_of_cpu.values():
-                base = group.bases.get(search.size.slices)
-                if base is not None and (found is None or base + search.most_gained >= found[0]):
+                base = group.bases.get(search.slices)
+                if base is None or group.nodes[-1][0] < cpu:
+                    continue
+                if found is None or base + search.most_gained >= found[0]:
                     found = _better(group, base, search, found)
         return found
 
     def _ranking(self, search: Search) -> list[tuple[int, State, Group]]:
         if search.worth is not self._worth:
             self._start_anew(search.worth)
-        ranking = self._rankings.get(search.size)
+        ranking = self._rankings.get(search.slices)
         if ranking is None:
-            ranking = self._rankings[search.size] = []
+            self._sizes[search.slices] = search.size
+            ranking = self._rankings[search.slices] = []
             for group in self._groups.values():
                 self._rank(group, search.size, search.worth, ranking.append)
             ranking.sort()
@@ -172,26 +172,29 @@ class Groups:
     def _new_group(self, state: State) -> Group:
         group = self._groups[state] = Group(state)
         if self._worth is not None:
-            for size, ranking in self._rankings.items():
-                self._rank(group, size, self._worth, partial(insort, ranking))
+            for slices, ranking in self._rankings.items():
+                self._rank(group, self._sizes[slices], self._worth, partial(insort, ranking))
         return group
 
     def _note_cpu(self, group: Group) -> None:
-        if self._worth is not None and group.is_short_of_cpu(self._worth):
+        """Keep in mind whether the node with the least free CPU has slices that lack CPU."""
+        nodes, worth = group.nodes, self._worth
+        if nodes and worth is not None and nodes[0][0] * worth.cpu < group.free * UNIT:
             self._short_of_cpu[group.state] = group
-        else:
-            self._short_of_cpu.pop(group.state, None)
+        elif group.state in self._short_of_cpu:
+            del self._short_of_cpu[group.state]
 
     def _forget_empty_groups(self) -> None:
         self._groups = {state: group for state, group in self._groups.items() if group.nodes}
-        self._rankings.clear()
+        for ranking in self._rankings.values():
+            ranking[:] = [ranked for ranked in ranking if ranked[2].nodes]
 
 
 def _better(group: Group, base: int, search: Search, found: Found | None) -> Found | None:
     account = group.pick(search)
     if account is None:
         return found
-    cpu = cpu_score(group.free, account.cpu_free, search.size.slices, search.cpu_milli, search.worth)
+    cpu = cpu_score(group.free, account.cpu_free, search.slices, search.cpu_milli, search.worth)
     score = base + cpu
     if found is None or score > found[0] or (score == found[0] and account.name < found[1].name):
         return score, account

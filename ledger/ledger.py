@@ -12,11 +12,12 @@ from ledger.demand import Demand
 from ledger.facts import NodeFact, PodFact
 from ledger.fitness import misfit
 from ledger.fleet import Fleet
+from ledger.groups import Found
 from ledger.memory_values import MemoryValues
 from ledger.placement import best
 from ledger.reservations import LIFETIME_SECONDS, Reservation, Reservations
 from ledger.scoring import choose_indices
-from ledger.selection import Selector
+from ledger.selection import Selection, Selector
 from ledger.usage import Usage
 from ledger.view import LedgerView, NodeView, Waiting, node_view, waiting_view
 
@@ -103,17 +104,19 @@ class Ledger:
         placed without one.
         """
         self.expire(now)
-        former = self._reservations.get(ask.reservation)
-        if former is not None:
-            self._end(former)
-        over = self._usage.passed_by(ask.fraction.slices, ask.quotas)
-        if over is not None:
-            return over
+        if ask.reservation is not None:
+            self.release(ask.reservation)
+        if ask.quotas:
+            over = self._usage.passed_by(ask.fraction.slices, ask.quotas)
+            if over is not None:
+                return over
         placement = self._placement(ask)
         if ask.reservation is None or isinstance(placement, Misfit):
             return placement
         self._demand_of(ask).learn(ask.fraction, ask.cpu_milli)
-        return self._reserve(ask, placement, now)
+        if placement.reservation is not None:
+            self._reserve(ask, placement, placement.reservation, now)
+        return placement
 
     def release(self, reservation: str) -> None:
         """Give back what was reserved under a name, if it still is."""
@@ -149,7 +152,7 @@ class Ledger:
         if selection.is_empty:
             return self._assumed(ask)
         worth = self._demand_of(ask).worth
-        found = best(selection, ask, worth)
+        found = self._best(selection, ask)
         if found is not None and (node := found[1].fact) is not None:
             indices = (
                 () if ask.mode == "pooled" else choose_indices(found[1].placeable(), ask.fraction, worth)
@@ -158,6 +161,9 @@ class Ledger:
         wait = waiting.least_backlog(selection.kinds, ask, self._backlog, self._values)
         return self._placed(ask, wait.indices, wait.gpu_mib, None)
 
+    def _best(self, selection: Selection, ask: Ask) -> Found | None:
+        return best(selection, ask, self._demand_of(ask).worth)
+
     def _assumed(self, ask: Ask) -> Placement | Misfit:
         assume = ask.assume
         if assume is None or assume.gpus_per_node < ask.fraction.gpus:
@@ -165,11 +171,15 @@ class Ledger:
                 (account.fact for account in self._fleet.accounts.values() if account.fact is not None), ask
             )
         wait = waiting.assumed(assume, ask, self._backlog)
-        return Placement(wait.indices, wait.gpu_mib, (), degraded=True)
+        return Placement(wait.indices, wait.gpu_mib, (), None, self._granted(ask), degraded=True)
 
     def _placed(self, ask: Ask, indices: tuple[int, ...], gpu_mib: int, node: str | None) -> Placement:
-        values = self._values.of_share(ask.fraction, ask.fraction.share_mib(gpu_mib))
-        return Placement(indices, gpu_mib, values, node)
+        values = self._values.of_share(ask.fraction, gpu_mib)
+        return Placement(indices, gpu_mib, values, node, self._granted(ask))
+
+    def _granted(self, ask: Ask) -> str | None:
+        """The reservation's name, None where none is asked for or the namespace has too many."""
+        return ask.reservation if self._reservations.has_room(ask.namespace) else None
 
     def _demand_of(self, ask: Ask) -> Demand:
         slices_per_gpu = ask.fraction.slices_per_gpu
@@ -177,32 +187,22 @@ class Ledger:
             self._demand[slices_per_gpu] = Demand(slices_per_gpu)
         return self._demand[slices_per_gpu]
 
-    def _reserve(self, ask: Ask, placement: Placement, now: float) -> Placement:
-        if ask.reservation is None or not self._reservations.has_room(ask.namespace):
-            return placement
-        queues = [ask.queue, *(quota.name for quota in ask.quotas if quota.scope == "queue")]
+    def _reserve(self, ask: Ask, placement: Placement, name: str, now: float) -> None:
+        each = ask.fraction.slices_on_each
         reservation = Reservation(
-            name=ask.reservation,
+            name=name,
             namespace=ask.namespace,
             promised_node=placement.node,
-            gpus=tuple((index, ask.fraction.slices_on_each) for index in placement.indices),
+            gpus=tuple([(index, each) for index in placement.indices]),
             pooled=0 if placement.indices else ask.fraction.slices,
             cpu_milli=ask.cpu_milli,
             memory_bytes=ask.memory_bytes,
-            queues=tuple({queue: None for queue in queues if queue}),
+            queues=_queues(ask),
             memory_values=placement.memory_values or None,
             expires_at=now + LIFETIME_SECONDS,
         )
         self._reservations.add(reservation)
         self._enter(reservation.key, reservation)
-        return Placement(
-            placement.indices,
-            placement.gpu_mib,
-            placement.memory_values,
-            placement.node,
-            reservation.name,
-            placement.degraded,
-        )
 
     def _end(self, reservation: Reservation) -> None:
         self._reservations.remove(reservation)
@@ -228,3 +228,11 @@ class Ledger:
     def _known(self, name: str) -> NodeFact | None:
         account = self._fleet.accounts.get(name)
         return account.fact if account is not None else None
+
+
+def _queues(ask: Ask) -> tuple[str, ...]:
+    """Every name that the pod's queue is counted under: its own, and those of the quotas it was held to."""
+    if ask.queue is None and not ask.quotas:
+        return ()
+    names = [ask.queue, *(quota.name for quota in ask.quotas if quota.scope == "queue")]
+    return tuple({name: None for name in names if name})

@@ -34,7 +34,7 @@ def score(account: NodeAccount, ask: Ask, worth: Worth) -> int | None:
         free: tuple[int, ...] = (account.placeable_pool(),)
         base = pool_score(free, ask.fraction, worth)
     else:
-        free = tuple(account.placeable().values())
+        free = account.state()
         base = gpu_score(free, ask.fraction, worth)
     if base is None:
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, OrderedDict
 
 import msgspec
 
@@ -36,7 +36,7 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def slices(self) -> int:
         """All slices promised."""
-        return sum(slices for _, slices in self.gpus) + self.pooled
+        return sum([slices for _, slices in self.gpus]) + self.pooled
 
     def became(self, pod: PodFact) -> bool:
         """Whether the pod is what was promised: annotations can be copied, so everything has to agree."""
@@ -53,7 +53,8 @@ class Reservations:
 
     def __init__(self, most_per_namespace: int) -> None:
         self._most_per_namespace = most_per_namespace
-        self._by_name: dict[str, Reservation] = {}
+        # The first of a plain dict is found by stepping over all that were removed before it.
+        self._by_name: OrderedDict[str, Reservation] = OrderedDict()
         self._per_namespace: Counter[str] = Counter()
 
     def __len__(self) -> int:

@@ -39,8 +39,10 @@ def cpu_score(free: int, cpu_free: int, slices: int, cpu_milli: int, worth: Wort
 def choose_indices(free: Mapping[int, int], fraction: Fraction, worth: Worth) -> tuple[int, ...]:
     """The GPUs of one node to take: those that lose the least worth, then the lowest. There must be room."""
     slices, gpu = fraction.slices_on_each, worth.gpu
-    fitting = sorted((gpu[v] - gpu[v - slices], v, index) for index, v in free.items() if v >= slices)
-    return tuple(sorted(index for _, _, index in fitting[: fraction.gpus]))
+    fitting = [(gpu[v] - gpu[v - slices], v, index) for index, v in free.items() if v >= slices]
+    if fraction.gpus == 1:
+        return (min(fitting)[2],)
+    return tuple(sorted(index for _, _, index in sorted(fitting)[: fraction.gpus]))
 
 
 def _lost_on_idle(free: Sequence[int], fraction: Fraction, worth: Worth) -> int | None:

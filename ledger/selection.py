@@ -106,9 +106,10 @@ def _can_hold(account: NodeAccount, ask: Ask) -> bool:
 
 
 def _key(ask: Ask) -> Hashable:
-    asked = ask.constraints
-    selector = tuple(sorted(asked.node_selector.items()))
-    return ask.mode, ask.fraction, selector, asked.required_terms, asked.tolerations, asked.node_name
+    asked, fraction = ask.constraints, ask.fraction
+    selector = tuple(sorted(asked.node_selector.items())) if asked.node_selector else ()
+    size = fraction.slices, fraction.slices_per_gpu
+    return ask.mode, size, selector, asked.required_terms, asked.tolerations, asked.node_name
 
 
 def _named_nodes(constraints: Constraints) -> set[str] | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Literal
 
 from ledger.accounts import Claim
@@ -20,14 +19,16 @@ class Usage:
 
     def add(self, claim: Claim) -> None:
         """Count a claim; the inverse of `remove`."""
-        for scope in _scopes(claim):
-            self._slices[scope] = self._slices.get(scope, 0) + claim.slices
+        slices = claim.slices
+        for scope in _scopes(claim) if slices else ():
+            self._slices[scope] = self._slices.get(scope, 0) + slices
             self._pods[scope] = self._pods.get(scope, 0) + 1
 
     def remove(self, claim: Claim) -> None:
         """Forget a claim; the inverse of `add`."""
-        for scope in _scopes(claim):
-            self._slices[scope] -= claim.slices
+        slices = claim.slices
+        for scope in _scopes(claim) if slices else ():
+            self._slices[scope] -= slices
             self._pods[scope] -= 1
             if not self._pods[scope]:
                 del self._slices[scope], self._pods[scope]
@@ -52,8 +53,7 @@ class Usage:
         return None
 
 
-def _scopes(claim: Claim) -> Iterator[tuple[_Scope, str]]:
-    if claim.slices:
-        yield "namespace", claim.namespace
-        for queue in claim.queues:
-            yield "queue", queue
+def _scopes(claim: Claim) -> list[tuple[_Scope, str]]:
+    scopes: list[tuple[_Scope, str]] = [("namespace", claim.namespace)]
+    scopes.extend(("queue", queue) for queue in claim.queues)
+    return scopes

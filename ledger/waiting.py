@@ -52,16 +52,16 @@ def kinds(nodes: Iterable[NodeFact], ask: Ask) -> Kinds:
 def least_backlog(found: Kinds, ask: Ask, backlog: Backlog, values: MemoryValues) -> Wait:
     """Choose what to wait for; of equals the smallest share, then the lowest index."""
 
-    def load(share: int, index: int | None) -> int:
-        waiting = backlog.slices(index, values.of_share(ask.fraction, share)) + ask.fraction.slices_on_each
+    def load(share: int, gpu_mib: int, index: int | None) -> int:
+        waiting = backlog.slices(index, values.of_share(ask.fraction, gpu_mib)) + ask.fraction.slices_on_each
         capacity = found.capacity[share, index]
         return waiting * _PRECISION // capacity if capacity else waiting * _PRECISION**2
 
     ranked = []
     for (share, indices), gpu_mib in found.shapes.items():
-        loads: list[tuple[int, int]] = sorted((load(share, index), index) for index in indices)
+        loads: list[tuple[int, int]] = sorted((load(share, gpu_mib, index), index) for index in indices)
         taken = loads[: ask.fraction.gpus]
-        total = sum(value for value, _ in taken) if taken else load(share, None)
+        total = sum(value for value, _ in taken) if taken else load(share, gpu_mib, None)
         ranked.append((total, share, tuple(sorted(index for _, index in taken)), gpu_mib))
     _, _, chosen, gpu_mib = min(ranked)
     return Wait(chosen, gpu_mib)

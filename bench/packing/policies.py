@@ -64,7 +64,7 @@ class Ours:
     """
 
     def __init__(self, nodes: Iterable[TraceNode]) -> None:
-        facts = [_fact(order, node) for order, node in enumerate(nodes)]
+        facts = [node_fact(order, node) for order, node in enumerate(nodes)]
         self.ledger = Ledger(reservations_per_namespace=sys.maxsize)
         self.ledger.replace(facts, [])
         self._left = {
@@ -81,7 +81,7 @@ class Ours:
     def _place_with_gpu(self, pod: TracePod) -> bool:
         self._cpu_asked += pod.cpu_milli
         self._slices_asked += pod.total // EIGHTH
-        answer = self.ledger.place(_ask(pod, str(self._pods)), 0.0)
+        answer = self.ledger.place(ask_for(pod, str(self._pods)), 0.0)
         if not isinstance(answer, Placement) or answer.node is None:
             self.ledger.expire(LIFETIME_SECONDS)
             return False
@@ -129,7 +129,8 @@ class _Left:
     slices: int
 
 
-def _ask(pod: TracePod, reservation: str) -> Ask:
+def ask_for(pod: TracePod, reservation: str) -> Ask:
+    """What the webhook would ask for a pod of the trace, in eighths."""
     return Ask(
         Fraction(pod.total // EIGHTH, GPU // EIGHTH),
         cpu_milli=pod.cpu_milli,
@@ -138,7 +139,8 @@ def _ask(pod: TracePod, reservation: str) -> Ask:
     )
 
 
-def _fact(order: int, node: TraceNode) -> NodeFact:
+def node_fact(order: int, node: TraceNode) -> NodeFact:
+    """What the ledger would know of a node of the trace."""
     return NodeFact(
         name=f"{order:06}",
         labels={MEMORY_LABEL: "16384"},

@@ -1,0 +1,149 @@
+"""Run with `python -m bench.packing.waiting`: what it costs that a pod's GPU index is fixed at admission.
+
+Pods of an eighth to a whole GPU come and go on nodes of eight GPUs, as much work as 95 % of all slices. With
+late binding a pod that finds no room takes the first GPU that gets room for it; with an index fixed at
+admission only a GPU of that index will do. Both choose where there is room by the same ledger, and let waiting
+pods in by the order of arrival. Compared is the mean wait of all pods on the same arrivals.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import mean
+from typing import Annotated
+
+import typer
+
+from bench.harness import Bar, Figure, report
+from bench.machine import Watch
+from ledger.ask import Ask, Placement
+from ledger.facts import NodeFact, PodFact
+from ledger.fraction import Fraction
+from ledger.ledger import Ledger
+from ledger.memory_values import MEMORY_LABEL
+
+GPUS, SLICES = 8, 8
+LOAD = 0.95
+SIZES, WEIGHTS = (1, 2, 3, 4, 6, 8), (10, 25, 5, 30, 5, 25)
+TURNOVERS, WARM_UP = 40, 10
+MOST_WAIT = 1.5
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One pod to come."""
+
+    name: str
+    arrives: float
+    lasts: float
+    """In mean durations."""
+    slices: int
+
+
+@dataclass(slots=True)
+class Cluster:
+    """A ledger whose pods start, wait and end."""
+
+    ledger: Ledger
+    late: bool
+    """Whether a waiting pod may take any index."""
+    waiting: list[tuple[Job, int | None]] = field(default_factory=list)
+    ends: list[tuple[float, str, str, int]] = field(default_factory=list)
+    waits: dict[str, float] = field(default_factory=dict)
+
+    def run(self, jobs: list[Job]) -> float:
+        """Mean wait of the jobs after the warm-up, in mean durations."""
+        for job in jobs:
+            self._end_until(job.arrives)
+            self._admit(job)
+        self._end_until(float("inf"))
+        settled = jobs[len(jobs) * WARM_UP // TURNOVERS :]
+        return mean(self.waits[job.name] for job in settled)
+
+    def _admit(self, job: Job) -> None:
+        answer = self.ledger.place(Ask(Fraction(job.slices, SLICES)), 0.0)
+        assert isinstance(answer, Placement)
+        (index,) = answer.indices
+        if answer.node is not None:
+            self._start(job, answer.node, index, job.arrives)
+            return
+        self.waiting.append((job, None if self.late else index))
+        if not self.late:
+            values = answer.memory_values or None
+            self.ledger.set_pod(_pod(job, None, index, values))
+
+    def _start(self, job: Job, node: str, index: int, now: float) -> None:
+        self.ledger.set_pod(_pod(job, node, index))
+        self.waits[job.name] = now - job.arrives
+        heapq.heappush(self.ends, (now + job.lasts, job.name, node, index))
+
+    def _end_until(self, moment: float) -> None:
+        while self.ends and self.ends[0][0] <= moment:
+            now, name, node, index = heapq.heappop(self.ends)
+            self.ledger.remove_pod(f"default/{name}")
+            self._let_in(node, index, now)
+
+    def _let_in(self, node: str, index: int, now: float) -> None:
+        view = self.ledger.node(node)
+        assert view is not None
+        free, still = view.gpus[index].free, []
+        for job, wanted in self.waiting:
+            if job.slices <= free and wanted in (None, index):
+                free -= job.slices
+                self._start(job, node, index, now)
+            else:
+                still.append((job, wanted))
+        self.waiting = still
+
+
+def main(
+    seeds: Annotated[int, typer.Option(help="Orders of arrival.")] = 5,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures here.")] = None,
+) -> None:
+    """Measure the wait with an index fixed at admission against late binding, on 16 and on 100 nodes."""
+    watch = Watch()
+    figures = []
+    for nodes, bar in ((16, None), (100, Bar("<=", MOST_WAIT))):
+        fixed, late = [], []
+        for seed in range(seeds):
+            jobs = _jobs(nodes, seed)
+            fixed.append(Cluster(_ledger(nodes), late=False).run(jobs))
+            late.append(Cluster(_ledger(nodes), late=True).run(jobs))
+        figures.append(Figure(f"mean wait on {nodes} nodes", "durations", fixed, "late binding", late, bar))
+    report("waiting", figures, watch, json_file)
+
+
+def _jobs(nodes: int, seed: int) -> list[Job]:
+    rng = random.Random(seed)  # noqa: S311 - a repeatable experiment, no secret
+    average = sum(size * weight for size, weight in zip(SIZES, WEIGHTS, strict=True)) / sum(WEIGHTS)
+    rate = LOAD * nodes * GPUS * SLICES / average
+    now, jobs = 0.0, []
+    for number in range(round(rate * TURNOVERS)):
+        now += rng.expovariate(rate)
+        jobs.append(Job(f"p{number}", now, rng.expovariate(1), rng.choices(SIZES, WEIGHTS)[0]))
+    return jobs
+
+
+def _ledger(nodes: int) -> Ledger:
+    gpus = tuple((index, SLICES) for index in range(GPUS))
+    ledger = Ledger()
+    labels = {MEMORY_LABEL: "81920"}
+    facts = [
+        NodeFact(name=f"n{i:04}", labels=labels, gpus=gpus, slices_per_gpu=SLICES, gpu_mib=81920)
+        for i in range(nodes)
+    ]
+    ledger.replace(facts, [])
+    return ledger
+
+
+def _pod(job: Job, node: str | None, index: int, values: tuple[str, ...] | None = None) -> PodFact:
+    return PodFact(
+        namespace="default", name=job.name, node=node, gpus=((index, job.slices),), memory_values=values
+    )
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,69 @@
+"""Ledgers that ask every node for every pod: what the grouping of nodes is measured against."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ledger.accounts import NodeAccount
+from ledger.ask import Ask
+from ledger.demand import UNIT, Worth
+from ledger.fitness import obstacle
+from ledger.groups import Found
+from ledger.ledger import Ledger
+from ledger.placement import score
+from ledger.selection import Selection
+
+
+class PlainScan(Ledger):
+    """The score by its definition: what the node is worth before, and what after."""
+
+    def _best(self, _selection: Selection, ask: Ask) -> Found | None:
+        worth = self._demand_of(ask).worth
+        found: Found | None = None
+        for account in self._fleet.accounts.values():
+            value = self._score(account, ask, worth)
+            if value is not None and (found is None or value > found[0]):
+                found = value, account
+        return found
+
+    def _score(self, account: NodeAccount, ask: Ask, worth: Worth) -> int | None:
+        if account.fact is None or not account.fact.usable or obstacle(account.fact, ask) is not None:
+            return None
+        if account.cpu_free < ask.cpu_milli or account.memory_free < ask.memory_bytes:
+            return None
+        before = list(account.placeable().values())
+        after = _taken(before, ask, worth)
+        if after is None:
+            return None
+        cpu_after = account.cpu_free - ask.cpu_milli
+        stranded = _stranded(sum(before), account.cpu_free, worth) - _stranded(sum(after), cpu_after, worth)
+        return _fragments(before, worth) - _fragments(after, worth) + stranded - sum(before) * UNIT // 100
+
+
+class TunedScan(PlainScan):
+    """The product's own arithmetic, which knows what changes without summing up both."""
+
+    def _score(self, account: NodeAccount, ask: Ask, worth: Worth) -> int | None:
+        if account.fact is None or obstacle(account.fact, ask) is not None:
+            return None
+        return score(account, ask, worth)
+
+
+def _taken(before: Sequence[int], ask: Ask, worth: Worth) -> list[int] | None:
+    after, slices = list(before), ask.fraction.slices_on_each
+    for _ in range(ask.fraction.gpus):
+        fitting = [position for position, free in enumerate(after) if free >= slices]
+        if not fitting:
+            return None
+        least = min(fitting, key=lambda at: (worth.gpu[after[at]] - worth.gpu[after[at] - slices], after[at]))
+        after[least] -= slices
+    return after
+
+
+def _fragments(free: Sequence[int], worth: Worth) -> int:
+    usable = sum(worth.gpu[slices] for slices in free) + worth.idle[free.count(worth.slices_per_gpu)]
+    return sum(free) * UNIT - usable
+
+
+def _stranded(free: int, cpu_free: int, worth: Worth) -> int:
+    return max(0, free * UNIT - cpu_free * worth.cpu)
