@@ -48,9 +48,10 @@ class Helm:
         return Output(ended.returncode, ended.stdout, ended.stderr)
 
     def values(self, values: Values) -> str:
-        """Write values into a file and return the option that names it."""
+        """Write values into a file, with an image, and return the option that names it."""
         file = self._folder / "values.json"
-        file.write_text(json.dumps(values))
+        image = {"repository": "registry.example.com/fraction-injector", **values.get("image", {})}
+        file.write_text(json.dumps({**values, "image": image}))
         return f"--values={file}"
 
     def apply(self, values: Values, chart: Path = CHART) -> str:

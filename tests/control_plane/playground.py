@@ -1,5 +1,6 @@
 """`make cluster`: the tests' control plane for a person, with eight fake GPU nodes, until Ctrl-C."""
 
+import json
 import signal
 import tempfile
 from collections.abc import Callable
@@ -7,12 +8,11 @@ from pathlib import Path
 from types import FrameType
 
 from tests.control_plane import binaries
+from tests.control_plane.chart import elsewhere
 from tests.control_plane.cluster import Cluster
 from tests.control_plane.companion import Controller, asking_webhook, install_crd, write_tls
 from tests.control_plane.gpu_nodes import GpuNode
-from tests.control_plane.process import eventually
-from tests.control_plane.product import COMMAND, POLICIES, decides
-from tests.control_plane.registration import configuration, probe
+from tests.control_plane.product import COMMAND, POLICIES
 
 NODES = (
     *[GpuNode(gpus=8, memory_mib=81559, product="NVIDIA-H100-80GB-HBM3")] * 2,
@@ -23,12 +23,19 @@ NODES = (
 )
 
 POD = POLICIES.parent / "examples" / "hami-core" / "pod.yaml"
+INSTALL = (
+    "helm install fraction-injector charts/fraction-injector"
+    " --namespace gpu-fraction-injector --create-namespace --values $VALUES"
+)
 WELCOME = """
-The cluster is up: eight nodes of fake GPUs, pods that run until they are deleted, and webhook and controller
-of this checkout, which labelled pods go through. In another terminal:
+The cluster is up: eight nodes of fake GPUs, pods that run until they are deleted, and beside it webhook and
+controller of this checkout. In another terminal, in this folder, install the chart for that webhook:
 
-  export KUBECONFIG={kubeconfig}
-  alias kubectl={kubectl}
+  export KUBECONFIG={kubeconfig} PATH={binaries}:$PATH VALUES={values}
+  {install}
+
+and see what becomes of labelled pods:
+
   kubectl get nodes -L nvidia.com/gpu.count,nvidia.com/gpu.memory,nvidia.com/gpu.product
   kubectl apply -f {pod}
   kubectl get pods -o wide
@@ -66,9 +73,9 @@ def _run(built: Path) -> None:
             webhook_folder = Path(folder, "webhook")
             webhook_folder.mkdir()
             with asking_webhook(controller.url, controller.tls, webhook_folder) as webhook:
-                cluster.api.create(configuration("gpu-fraction-injector", webhook.url, webhook.ca_pem))
-                eventually(lambda: decides(probe(cluster.api, "default")), "the webhook takes effect")
-                say(_welcome(cluster, controller))
+                values = Path(folder, "values.json")
+                values.write_text(json.dumps(elsewhere(webhook), indent=1))
+                say(_welcome(cluster, controller, values))
                 _pause()
 
 
@@ -82,10 +89,12 @@ def _companion(cluster: Cluster, folder: Path) -> Controller:
     return controller
 
 
-def _welcome(cluster: Cluster, controller: Controller) -> str:
+def _welcome(cluster: Cluster, controller: Controller, values: Path) -> str:
     return WELCOME.format(
         kubeconfig=cluster.kubeconfig,
-        kubectl=cluster.home.binaries / "kubectl",
+        binaries=cluster.home.binaries,
+        values=values,
+        install=INSTALL,
         pod=POD,
         command=COMMAND,
         page=f"http://127.0.0.1:{controller.ports[1]}/",

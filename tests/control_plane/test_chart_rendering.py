@@ -151,6 +151,10 @@ AT_ODDS = {
         {"policies": {"default": {"limiter": "hami"}}},
         'limiter "hami" is not defined: use clearml-image, hami-core, none, nvidia-driver',
     ),
+    "no image": (
+        {"image": {"repository": ""}},
+        "image.repository: build the image from the Dockerfile, push it, and name it here",
+    ),
     "no controller to ask": (
         {"controller": {"enabled": False}},
         "controller.enabled: the webhook in the cluster asks the controller; set webhook.url to do without",

@@ -10,41 +10,58 @@ from pathlib import Path
 
 import httpx
 import pytest
+import yaml
 
 from tests.control_plane.process import Process, eventually
 
+README = Path(__file__).parents[2] / "README.md"
+POD = "clearml-id-0c5d1e7a"
+
 
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
-def test_it_offers_eight_gpu_nodes_and_leaves_no_trace(built, tmp_path, end, monkeypatch, pytestconfig):
+def test_the_readme_leads_to_a_half_gpu_pod_and_no_trace_is_left(
+    built, tmp_path, end, monkeypatch, pytestconfig
+):
     monkeypatch.chdir(pytestconfig.rootpath)
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     log = tmp_path / "playground.log"
     with Process([sys.executable, "-m", "tests.control_plane.playground"], log) as playground:
         playground.until_ready(lambda: "Ctrl-C takes it all down." in log.read_text(), 60)
-        kubeconfig = Path(re.search(r"export KUBECONFIG=(\S+)", log.read_text())[1])
-        kubectl = partial(run_kubectl, built / "kubectl", kubeconfig)
-        assert kubectl("get", "nodes", "--output=name").split() == [f"node/gpu-{n}" for n in range(8)]
-        pod = re.search(r"kubectl apply -f (\S+)", log.read_text())[1]
-        assert kubectl("apply", "-f", pod) == "pod/half created\n"
-        slices = "--output=jsonpath={.metadata.annotations.clearml-injector/slices}"
-        assert kubectl("get", "pod", "half", slices) == "4"
-        ready = kubectl("wait", "pod", "half", "--for=condition=Ready", "--timeout=30s")
-        assert ready == "pod/half condition met\n"
-        eventually(partial(half_is_published, kubectl), "a GpuLedger shows it")
-        page = re.search(r"The ledger as a page: (\S+)", log.read_text())[1]
-        assert 'title="default/half: 4"' in httpx.get(page, trust_env=False).text
+        printed = log.read_text()
+        exports = re.search(r"^  export (.*)$", printed, re.MULTILINE)[1]
+        shell = partial(run, exports, tmp_path)
+        assert shell("kubectl get nodes --output=name").split() == [f"node/gpu-{n}" for n in range(8)]
+        install, *others = readme_commands()
+        assert f"  {install}\n" in printed
+        shell(install)
+        eventually(
+            lambda: "slices" in shell(f"{others[0]} --dry-run=server --output=yaml || true"), "it works"
+        )
+        *_, pod = [shell(command) for command in others]
+        assert yaml.safe_load(pod)["metadata"]["annotations"]["clearml-injector/slices"] == "4"
+        eventually(partial(half_is_published, shell), "a GpuLedger shows it")
+        page = re.search(r"The ledger as a page: (\S+)", printed)[1]
+        assert f'title="default/{POD}: 4"' in httpx.get(page, trust_env=False).text
         os.kill(playground.pid, end)
         eventually(lambda: playground.exit_code is not None, "the playground has ended")
         assert (playground.exit_code, log.read_text().splitlines()[-1]) == (0, "taken down")
-    assert not kubeconfig.parent.exists()
+    assert not Path(re.search(r"KUBECONFIG=(\S+)", exports)[1]).parent.exists()
 
 
-def half_is_published(kubectl):
-    used = kubectl("get", "gpuledgers", "--output=jsonpath={.items[*].status.used}")
+def readme_commands():
+    """The commands of the README's section on installing, one to a line."""
+    section = README.read_text().partition("\n## Install\n")[2].partition("\n## ")[0]
+    block = re.search(r"(?:^    .*\n)+", section, re.MULTILINE)[0]
+    return [" ".join(command.split()) for command in block.replace("\\\n", "").splitlines()]
+
+
+def half_is_published(shell):
+    used = shell("kubectl get gpuledgers --output=jsonpath={.items[*].status.used}")
     return sorted(used.split()) == ["0"] * 7 + ["4"]
 
 
-def run_kubectl(program, kubeconfig, *arguments):
-    environment = {"KUBECONFIG": str(kubeconfig), "HOME": str(kubeconfig.parent)}
-    ended = subprocess.run([program, *arguments], env=environment, capture_output=True, text=True, check=True)
+def run(exports, home, command):
+    script = f"export {exports} HOME={home}\n{command}"
+    ended = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
     return ended.stdout
