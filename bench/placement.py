@@ -144,7 +144,9 @@ def _assert_same_choices(one: Churn, other: Churn) -> None:
     for ask in fast.asks(SCANNED):
         scores = []
         for churn in (fast, one, other):
-            found = churn.ledger._best(churn.ledger._selector.select(ask), ask)  # noqa: SLF001 - what is measured
+            ledger = churn.ledger
+            worth = ledger._demand_of(ask).worth  # noqa: SLF001 - what is measured
+            found = ledger._best(ledger._selector.select(ask), ask, worth)  # noqa: SLF001 - what is measured
             scores.append(found[0] if found is not None else None)
         assert len(set(scores)) == 1, f"scores differ: {scores}"
 

@@ -17,8 +17,7 @@ from ledger.selection import Selection
 class PlainScan(Ledger):
     """The score by its definition: what the node is worth before, and what after."""
 
-    def _best(self, _selection: Selection, ask: Ask) -> Found | None:
-        worth = self._demand_of(ask).worth
+    def _best(self, _selection: Selection, ask: Ask, worth: Worth) -> Found | None:
         found: Found | None = None
         for account in self._fleet.accounts.values():
             value = self._score(account, ask, worth)

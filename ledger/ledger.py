@@ -8,7 +8,7 @@ from ledger import waiting
 from ledger.accounts import Claim
 from ledger.ask import Answer, Ask, Misfit, Placement
 from ledger.backlog import Backlog
-from ledger.demand import Demand
+from ledger.demand import Demand, Worth
 from ledger.facts import NodeFact, PodFact
 from ledger.fitness import misfit
 from ledger.fleet import Fleet
@@ -110,10 +110,11 @@ class Ledger:
             over = self._usage.passed_by(ask.fraction.slices, ask.quotas)
             if over is not None:
                 return over
-        placement = self._placement(ask)
+        demand = self._demand_of(ask)
+        placement = self._placement(ask, demand.worth)
         if ask.reservation is None or isinstance(placement, Misfit):
             return placement
-        self._demand_of(ask).learn(ask.fraction, ask.cpu_milli)
+        demand.learn(ask.fraction, ask.cpu_milli)
         if placement.reservation is not None:
             self._reserve(ask, placement, placement.reservation, now)
         return placement
@@ -147,12 +148,11 @@ class Ledger:
         """Whether something is reserved under a name: its pod has not shown up, its time is not over."""
         return self._reservations.get(reservation) is not None
 
-    def _placement(self, ask: Ask) -> Placement | Misfit:
+    def _placement(self, ask: Ask, worth: Worth) -> Placement | Misfit:
         selection = self._selector.select(ask)
         if selection.is_empty:
             return self._assumed(ask)
-        worth = self._demand_of(ask).worth
-        found = self._best(selection, ask)
+        found = self._best(selection, ask, worth)
         if found is not None and (node := found[1].fact) is not None:
             indices = (
                 () if ask.mode == "pooled" else choose_indices(found[1].placeable(), ask.fraction, worth)
@@ -161,8 +161,8 @@ class Ledger:
         wait = waiting.least_backlog(selection.kinds, ask, self._backlog, self._values)
         return self._placed(ask, wait.indices, wait.gpu_mib, None)
 
-    def _best(self, selection: Selection, ask: Ask) -> Found | None:
-        return best(selection, ask, self._demand_of(ask).worth)
+    def _best(self, selection: Selection, ask: Ask, worth: Worth) -> Found | None:
+        return best(selection, ask, worth)
 
     def _assumed(self, ask: Ask) -> Placement | Misfit:
         assume = ask.assume

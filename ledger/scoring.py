@@ -12,13 +12,19 @@ from ledger.fraction import Fraction
 
 
 def gpu_score(free: Sequence[int], fraction: Fraction, worth: Worth) -> int | None:
-    """The part of the score that GPUs alone decide, from the free slices of each; None if they have no room.
+    """The part of the score that GPUs alone decide; None if they have no room.
+
+    `free` holds the free slices of each GPU of one node, sorted.
 
     What the node's free slices are worth may not fall by more than the slices taken; of nodes that lose
     equally, one with less free is better.
     """
-    lost = _lost_on_idle(free, fraction, worth) if fraction.is_whole else _lost_on_one(free, fraction, worth)
-    return None if lost is None else fraction.slices * UNIT - lost - sum(free) * UNIT // 100
+    slices = fraction.slices
+    if not free or free[-1] < min(slices, worth.slices_per_gpu):
+        return None
+    whole = slices >= worth.slices_per_gpu
+    lost = _lost_on_idle(free, fraction, worth) if whole else _lost_on_one(free, slices, worth)
+    return None if lost is None else slices * UNIT - lost - sum(free) * UNIT // 100
 
 
 def pool_score(free: Sequence[int], fraction: Fraction, _worth: Worth) -> int | None:
@@ -38,11 +44,12 @@ def cpu_score(free: int, cpu_free: int, slices: int, cpu_milli: int, worth: Wort
 
 def choose_indices(free: Mapping[int, int], fraction: Fraction, worth: Worth) -> tuple[int, ...]:
     """The GPUs of one node to take: those that lose the least worth, then the lowest. There must be room."""
-    slices, gpu = fraction.slices_on_each, worth.gpu
+    gpus, gpu = fraction.gpus, worth.gpu
+    slices = fraction.slices // gpus
     fitting = [(gpu[v] - gpu[v - slices], v, index) for index, v in free.items() if v >= slices]
-    if fraction.gpus == 1:
+    if gpus == 1:
         return (min(fitting)[2],)
-    return tuple(sorted(index for _, _, index in sorted(fitting)[: fraction.gpus]))
+    return tuple(sorted(index for _, _, index in sorted(fitting)[:gpus]))
 
 
 def _lost_on_idle(free: Sequence[int], fraction: Fraction, worth: Worth) -> int | None:
@@ -52,12 +59,9 @@ def _lost_on_idle(free: Sequence[int], fraction: Fraction, worth: Worth) -> int 
     return gpus * worth.gpu[-1] + _together(idle, worth) - _together(idle - gpus, worth)
 
 
-def _lost_on_one(free: Sequence[int], fraction: Fraction, worth: Worth) -> int | None:
-    slices, gpu = fraction.slices, worth.gpu
-    fitting = [(gpu[v] - gpu[v - slices], v) for v in free if v >= slices]
-    if not fitting:
-        return None
-    lost, on = min(fitting)
+def _lost_on_one(free: Sequence[int], slices: int, worth: Worth) -> int:
+    gpu = worth.gpu
+    lost, on = min([(gpu[v] - gpu[v - slices], v) for v in free if v >= slices])
     if on < worth.slices_per_gpu:
         return lost
     idle = free.count(on)

@@ -2,8 +2,8 @@
 
 Pods of an eighth to a whole GPU come and go on nodes of eight GPUs, as much work as 95 % of all slices. With
 late binding a pod that finds no room takes the first GPU that gets room for it; with an index fixed at
-admission only a GPU of that index will do. Both choose where there is room by the same ledger, and let waiting
-pods in by the order of arrival. Compared is the mean wait of all pods on the same arrivals.
+admission only a GPU of that index will do. Both choose where there is room by the same ledger, and let
+waiting pods in by the order of arrival. Compared is the mean wait of all pods on the same arrivals.
 """
 
 from __future__ import annotations
