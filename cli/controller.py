@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from certs import RotationSettings
 from cli.options import fail
 from service.log import configure_logging
 from service.serving import run
@@ -65,6 +67,37 @@ def controller(  # noqa: PLR0913 each is an option of the command
         typer.Option(min=0.3, help="Seconds without a renewal until a leader stops placing and writing."),
     ] = 10,
     lease_retry: Annotated[float, typer.Option(min=0.1, help="Seconds between looks at the Lease.")] = 2,
+    issue_certificates: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            show_default=False,
+            help="Issue and rotate an installation's certificates: Secrets NAME-ca and NAME-tls, caBundle "
+            "of the webhook configuration NAME, for the Services NAME-webhook and NAME-controller.",
+        ),
+    ] = None,
+    inject_ca: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            show_default=False,
+            help="Others issue: only keep ca.crt of --tls-dir as caBundle of the webhook configuration NAME.",
+        ),
+    ] = None,
+    webhook_endpoint: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            show_default="those of the Service",
+            help="Webhook outside the cluster, whose certificate is watched during a rotation.",
+        ),
+    ] = None,
+    ca_settle: Annotated[
+        float, typer.Option(min=0, help="Seconds until every API server knows a new caBundle.")
+    ] = 60,
+    ca_keep: Annotated[
+        float, typer.Option(min=0, help="Seconds to trust an old CA after its last leaf was seen.")
+    ] = 86400,
     watch_silence: Annotated[
         float, typer.Option(min=1, help="Seconds of silence after which a watch is begun anew.")
     ] = 100,
@@ -78,6 +111,7 @@ def controller(  # noqa: PLR0913 each is an option of the command
     """
     # Here and not above: the other subcommands must start without the Kubernetes client.
     from controller.api_server import NoApiServerError  # noqa: PLC0415
+    from controller.certificate_store import Installation  # noqa: PLC0415
     from controller.leadership import LeaseTiming  # noqa: PLC0415
     from controller.process import ControllerOptions, run_controller  # noqa: PLC0415
     from controller.watching import Timing  # noqa: PLC0415
@@ -87,7 +121,10 @@ def controller(  # noqa: PLR0913 each is an option of the command
             f"--lease-retry {lease_retry}, --renew-deadline {renew_deadline} and --lease-duration "
             f"{lease_duration} must grow in this order: a leader stops before another may begin"
         )
+    if issue_certificates is not None and inject_ca is not None:
+        fail("--issue-certificates injects the CA that it issues: leave --inject-ca out")
     configure_logging()
+    installation = issue_certificates or inject_ca
     options = ControllerOptions(
         kubeconfig=kubeconfig,
         host=host,
@@ -101,6 +138,14 @@ def controller(  # noqa: PLR0913 each is an option of the command
         page=page,
         stop_delay_seconds=stop_delay,
         lease_timing=LeaseTiming(lease_duration, renew_deadline, lease_retry),
+        rotation=RotationSettings(
+            settle=timedelta(seconds=ca_settle), keep_previous=timedelta(seconds=ca_keep)
+        )
+        if issue_certificates is not None
+        else None,
+        installation=Installation(namespace, installation, tuple(webhook_endpoint or ()))
+        if installation is not None
+        else None,
         watch_timing=Timing(silence_seconds=watch_silence),
     )
     try:

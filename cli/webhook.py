@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from certs import MountRules
 from cli.options import DEFAULT_POLICIES, InventoryOption, PoliciesOption, fail, read_ledger, read_policies
 from policies.problems import PolicyError
 from service.log import configure_logging
@@ -56,6 +57,13 @@ def webhook(  # noqa: PLR0913 each is an option of the command
             metavar="NAME", show_default="localhost", help="Name that the certificate must be good for."
         ),
     ] = None,
+    require_injected_ca: Annotated[
+        bool,
+        typer.Option(
+            "--require-injected-ca",
+            help="With --tls-dir: serve only what the controller has issued and injected (file injected-ca).",
+        ),
+    ] = False,
     stop_delay: Annotated[
         float, typer.Option(min=0, help="Seconds to serve on after SIGTERM, unready, before draining.")
     ] = 10,
@@ -82,7 +90,7 @@ def webhook(  # noqa: PLR0913 each is an option of the command
         health_port=health_port,
         ca_file=ca_file if self_signed else None,
         tls_directory=tls_dir,
-        tls_names=tuple(tls_name or ["localhost"]),
+        tls_rules=MountRules(tuple(tls_name or ["localhost"]), require_injected=require_injected_ca),
         stop_delay_seconds=stop_delay,
         controller=controller,
     )

@@ -20,6 +20,7 @@ from kubernetes.aio.config import ConfigException, load_incluster_config, load_k
 
 JSON = "application/json"
 JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
 APPLY = "application/apply-patch+yaml"
 MOST_CONNECTIONS = 32
 CONNECT_SECONDS = 5.0

@@ -17,12 +17,11 @@ from typing import Any
 
 import msgspec
 
-from controller.api_server import TRANSPORT_ERRORS, ApiError, ApiServer
+from controller.api_server import MERGE_PATCH, TRANSPORT_ERRORS, ApiError, ApiServer
 from service.log import get_logger
 
 ADDRESS = "clearml-injector.io/address"
 """Annotation of the Lease: the leader's API, for standbys to pass on."""
-MERGE_PATCH = "application/merge-patch+json"
 
 
 @dataclass(frozen=True, slots=True)

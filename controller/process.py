@@ -6,7 +6,7 @@ import asyncio
 import socket
 import time
 import uuid
-from collections.abc import Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,10 +15,13 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.responses import HTMLResponse
 
-from certs import CertificateError, LiveTlsContext, MountedPair, MountRules, TlsFiles
+from certs import CertificateError, LiveTlsContext, MountedPair, MountRules, RotationSettings, TlsFiles
 from controller import page
 from controller.api import ControllerApi
 from controller.api_server import ApiServer, connect
+from controller.certificate_metrics import CertificateMetrics
+from controller.certificate_store import CertificateStore, Installation, issued_names
+from controller.certificates import BundleLoop, CertificateLoop
 from controller.leadership import Candidate, Leadership, LeaseTiming
 from controller.metrics import ControllerMetrics, LedgerCollector
 from controller.pod_events import PodEvents
@@ -57,6 +60,10 @@ class ControllerOptions:
     stop_delay_seconds: float
     lease_timing: LeaseTiming
     watch_timing: Timing
+    installation: Installation | None = None
+    """Whose caBundle is kept; None leaves it to others."""
+    rotation: RotationSettings | None = None
+    """Issue and rotate certificates too; None injects the CA of those that are mounted."""
     names: ResourceNames = field(default_factory=ResourceNames)
 
 
@@ -84,6 +91,7 @@ class Replica:
         self._stopping = False
         self._registry = new_registry()
         self._metrics = ControllerMetrics(self._registry)
+        self._certificate_metrics = CertificateMetrics(self._registry)
         self._certificate = Certificate(options.tls_directory, options.tls_names)
         self._socket = bind(options.host, options.port)
         self._health_socket = bind(options.host, options.health_port)
@@ -134,10 +142,8 @@ class Replica:
         """The leader's loops, term after term."""
         while True:
             await self._leadership.gained.wait()
-            publisher = Publisher(self._api, self._state, self._leadership, self._metrics)
             loops = [
-                asyncio.create_task(supervise("publishing", publisher.run)),
-                asyncio.create_task(supervise("events", self._events.run)),
+                asyncio.create_task(supervise(name, loop)) for name, loop in self._leaders_loops().items()
             ]
             try:
                 await self._leadership.until_over()
@@ -146,6 +152,20 @@ class Replica:
                     loop.cancel()
                 await asyncio.wait(loops)
             await asyncio.sleep(0.01)
+
+    def _leaders_loops(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
+        publisher = Publisher(self._api, self._state, self._leadership, self._metrics)
+        loops = {"publishing": publisher.run, "events": self._events.run}
+        options = self._options
+        if options.installation is None:
+            return loops
+        store = CertificateStore(self._api, options.installation)
+        if options.rotation is not None:
+            metrics, names = self._certificate_metrics, issued_names(options.installation, options.tls_names)
+            loop = CertificateLoop(store, self._leadership, metrics, names, options.rotation)
+            return {**loops, "certificates": loop.run}
+        bundle = BundleLoop(store, self._leadership, options.tls_directory)
+        return {**loops, "caBundle": bundle.run}
 
     async def _expire(self) -> None:
         while True:

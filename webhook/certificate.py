@@ -64,14 +64,13 @@ class SelfSignedSource:
 class MountedSource:
     """The newest valid pair of a directory, as the kubelet mounts a Secret."""
 
-    def __init__(self, directory: Path, names: tuple[str, ...], metrics: WebhookMetrics) -> None:
+    def __init__(self, directory: Path, rules: MountRules, metrics: WebhookMetrics) -> None:
         self.context = LiveTlsContext()
         self.client: ssl.SSLContext | None = None
         """Shows the same pair to the controller."""
         self._metrics = metrics
         self._log = get_logger("certificate")
         self._last_error = "no certificate has been read yet"
-        rules = MountRules(names)
         self._mounted = MountedPair(directory, rules, lambda: datetime.now(UTC), self._accept, self._reject)
         self._mounted.refresh()
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from certs import MountRules
 from ledger.ledger import Ledger
 from policies.watch import LivePolicies, Reload
 from service.health import health_app, health_router
@@ -36,8 +37,8 @@ class WebhookOptions:
     """Self-signed: where to write the CA."""
     tls_directory: Path | None
     """Mounted certificate, where not self-signed."""
-    tls_names: tuple[str, ...]
-    """Names that a mounted certificate must be good for."""
+    tls_rules: MountRules
+    """What a mounted certificate must fulfil."""
     stop_delay_seconds: float
     controller: str | None = None
     """`https://HOST:PORT` of the controller that places; None where the ledger is in this process."""
@@ -91,7 +92,7 @@ class WebhookProcess:
             return SelfSignedSource(options.ca_file, self._metrics)
         if options.tls_directory is None:
             raise ValueError("a webhook needs a certificate: self-signed, or a directory that holds one")
-        return MountedSource(options.tls_directory, options.tls_names, self._metrics)
+        return MountedSource(options.tls_directory, options.tls_rules, self._metrics)
 
     def _placer(self, ledger: Ledger | None) -> Placer:
         if ledger is not None:

@@ -1,0 +1,172 @@
+"""Carries out the certificate rotation: observe, decide, one write, again. By the leader only.
+
+All state lies in the cluster, so that a new leader goes on where the last one died.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
+from pathlib import Path
+from typing import assert_never
+
+from certs import (
+    Action,
+    AuthoritySecretWrite,
+    CaBundleWrite,
+    CertificateError,
+    Observation,
+    Phase,
+    RotationSettings,
+    Stored,
+    TlsSecretWrite,
+    Wait,
+    decide,
+    observe,
+    phase,
+    prepare_write,
+    read_tls_files,
+)
+from controller.api_server import ApiError
+from controller.certificate_metrics import CertificateMetrics
+from controller.certificate_store import Bundle, CertificateStore, Version
+from controller.leadership import Leadership
+from service.log import get_logger
+
+LOOK_AGAIN = timedelta(seconds=10)
+"""At the latest: someone may have edited a Secret or the configuration by hand."""
+_CHANGED_MEANWHILE = {HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY, HTTPStatus.NOT_FOUND}
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One look at everything, with what a write must find unchanged."""
+
+    stored: Stored
+    seen: Observation
+    tls_version: Version
+    authorities_version: Version
+    bundle: Bundle
+
+
+async def look(store: CertificateStore, names: Sequence[str]) -> Look:
+    """Read everything, `-tls` first and `-ca` last as certs.rotation asks for.
+
+    Raises:
+        ApiError, OSError, TimeoutError, aiohttp.ClientError: something cannot be read.
+    """
+    tls, tls_version = await store.read_secret("tls")
+    bundle = await store.read_bundle()
+    served = await store.served()
+    authorities, authorities_version = await store.read_secret("ca")
+    stored = Stored(tls, bundle.pem, authorities)
+    return Look(stored, observe(stored, served, names), tls_version, authorities_version, bundle)
+
+
+class BundleLoop:
+    """Keeps the caBundle at the CA of a mounted Secret that others issue."""
+
+    def __init__(self, store: CertificateStore, leadership: Leadership, directory: Path) -> None:
+        self._store = store
+        self._leadership = leadership
+        self._directory = directory
+        self._log = get_logger("certificates")
+
+    async def run(self) -> None:
+        """Write whenever they differ, while this replica leads.
+
+        Raises:
+            CertificateError: the directory holds no CA.
+            ApiError, OSError, TimeoutError, aiohttp.ClientError: the bundle cannot be read or written.
+        """
+        while self._leadership.leads:
+            authority = read_tls_files(self._directory).ca_pem
+            bundle = await self._store.read_bundle()
+            if bundle.pem is not None and bundle.pem != authority:
+                await self._store.write_bundle(authority, bundle)
+                self._log.info("certificates", action="WriteBundle")
+            await asyncio.sleep(LOOK_AGAIN.total_seconds())
+
+
+class CertificateLoop:
+    """Issues and rotates CA and leaf of an installation."""
+
+    def __init__(  # noqa: PLR0913 what it works on and by
+        self,
+        store: CertificateStore,
+        leadership: Leadership,
+        metrics: CertificateMetrics,
+        names: Sequence[str],
+        settings: RotationSettings,
+        *,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        """`names` are those that a leaf must be good for."""
+        self._store = store
+        self._leadership = leadership
+        self._metrics = metrics
+        self._names = names
+        self._settings = settings
+        self._clock = clock
+        self._phase: Phase | None = None
+        self._log = get_logger("certificates")
+
+    async def run(self) -> None:
+        """Keep certificates fresh while this replica leads.
+
+        Raises:
+            ApiError, OSError, TimeoutError, aiohttp.ClientError: something cannot be read or written.
+        """
+        while self._leadership.leads:
+            action = await self._step()
+            if isinstance(action, Wait):
+                seconds = min(action.until - self._clock(), LOOK_AGAIN).total_seconds()
+                await asyncio.sleep(max(0.1, seconds))
+
+    async def _step(self) -> Action:
+        found = await look(self._store, self._names)
+        now = self._clock()
+        action = decide(found.seen, now, self._settings)
+        self._tell(found.seen)
+        if not isinstance(action, Wait) and self._leadership.leads:
+            await self._carry_out(action, found, now)
+        return action
+
+    async def _carry_out(self, action: Action, found: Look, now: datetime) -> None:
+        if isinstance(action, Wait):
+            return
+        try:
+            write = prepare_write(action, found.stored, self._names, now)
+            await self._write(write, found)
+        except CertificateError as error:
+            self._metrics.errors.inc()
+            self._log.error("no certificate", action=type(action).__name__, error=str(error))
+            await asyncio.sleep(1)
+        except ApiError as error:
+            if error.status not in _CHANGED_MEANWHILE:
+                raise
+            self._log.warning("changed meanwhile", action=type(action).__name__, error=str(error))
+            await asyncio.sleep(0.2)
+        else:
+            self._log.info("certificates", action=type(action).__name__)
+
+    async def _write(self, write: AuthoritySecretWrite | TlsSecretWrite | CaBundleWrite, found: Look) -> None:
+        match write:
+            case AuthoritySecretWrite(content):
+                await self._store.write_secret("ca", content, found.authorities_version)
+            case TlsSecretWrite(content):
+                await self._store.write_secret("tls", content, found.tls_version)
+            case CaBundleWrite(pem):
+                await self._store.write_bundle(pem, found.bundle)
+            case _:
+                assert_never(write)
+
+    def _tell(self, seen: Observation) -> None:
+        now = phase(seen)
+        self._metrics.show(seen, now)
+        if now is not self._phase:
+            self._log.info("rotation", phase=now.value, before=self._phase.value if self._phase else None)
+            self._phase = now
