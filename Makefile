@@ -4,7 +4,7 @@ BIN := .venv/bin
 LOCK := requirements/dev.txt
 READY := .venv/ready
 
-.PHONY: help demo test lint bench bench-handler bench-webhook bench-rotation bench-cluster bench-docs cluster chart lock clean
+.PHONY: help demo test lint bench bench-handler bench-webhook bench-rotation bench-packing bench-placement bench-ledger bench-cluster bench-docs cluster chart lock clean
 help: ## Show what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
@@ -20,7 +20,7 @@ demo: $(READY) ## See a labelled pod become a half-GPU pod, over TLS, in one com
 test: $(READY) ## Run every test
 	$(BIN)/pytest
 
-bench: bench-handler bench-webhook bench-rotation ## Measure everything, each beside its reference
+bench: bench-handler bench-webhook bench-rotation bench-packing bench-placement bench-ledger ## Measure everything, each beside its reference
 
 bench-handler: $(READY) ## Measure a review without a server, against json.loads
 	$(BIN)/python -m bench.handler $(BENCH)
@@ -30,6 +30,16 @@ bench-webhook: $(READY) ## Measure the webhook over TLS, against the idiomatic o
 
 bench-rotation: $(READY) ## Swap certificates under load and count failed handshakes
 	$(BIN)/python -m bench.rotation $(BENCH)
+
+bench-packing: $(READY) ## Compare placement policies; TRACE=DIR takes openb's files instead of a made-up trace
+	$(BIN)/python -m bench.packing $(if $(TRACE),--trace $(TRACE))
+	$(BIN)/python -m bench.packing.waiting
+
+bench-placement: $(READY) ## Count placements per second, against a plain scan
+	$(BIN)/python -m bench.placement $(BENCH) $(if $(TRACE),--trace $(TRACE))
+
+bench-ledger: $(READY) ## Rebuild the ledger of 10,000 nodes from list pages, against json.loads
+	$(BIN)/python -m bench.ledger $(BENCH)
 
 bench-cluster: $(READY) ## Measure the controller with 1,000 nodes and 10,000 pods on a real API server (needs Go 1.26)
 	$(BIN)/python -m bench.cluster $(BENCH)
