@@ -1,0 +1,123 @@
+"""What the documentation tells an admin to do with the chart works as it stands."""
+
+import re
+import subprocess
+from datetime import UTC, datetime
+
+import pytest
+
+from certs import read_tls_files, validate_files
+from tests.control_plane.api import ApiError
+from tests.control_plane.chart import ADMISSION, CHART, CONFIGURATION, RELEASE, Helm
+from tests.control_plane.process import eventually
+from tests.control_plane.registration import OWN_NAMESPACE, labelled_pod
+
+DOCS = CHART.parents[1] / "docs"
+PAGES = ["install.md", "clearml.md", "gpu-operator.md", "uninstall.md", "runbook.md", "threat-model.md"]
+
+
+def blocks(language, first_line):
+    """Fenced blocks of the pages that begin with this line, by page and number."""
+    pattern = re.compile(rf"```{language}\n({re.escape(first_line)}.*?)```", re.DOTALL)
+    return {
+        f"{page}-{number}": block
+        for page in PAGES
+        for number, block in enumerate(pattern.findall((DOCS / page).read_text()), 1)
+    }
+
+
+VALUES = blocks("yaml", "# values.yaml\n")
+
+
+@pytest.mark.parametrize("block", VALUES.values(), ids=VALUES)
+def test_the_values_render(control_plane, tmp_path, block):
+    file = tmp_path / "values.yaml"
+    file.write_text(block)
+    rendered = Helm(control_plane, tmp_path).run("template", RELEASE, str(CHART), f"--values={file}")
+    assert (rendered.code, rendered.stderr) == (0, "")
+
+
+def test_every_environment_has_values():
+    assert [name.partition("-")[0] for name in VALUES].count("install.md") == 4
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page):
+    text = (DOCS / page).read_text()
+    for target in re.findall(r"\]\((?!https?:)([^)]+)\)", text):
+        path, _, anchor = target.partition("#")
+        file = (DOCS / path).resolve() if path else DOCS / page
+        assert file.exists(), target
+        if anchor:
+            headings = re.findall(r"^#+ (.*)$", file.read_text(), re.MULTILINE)
+            assert anchor in [re.sub(r"[^a-z0-9 -]", "", h.lower()).replace(" ", "-") for h in headings], (
+                target
+            )
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_tests_and_examples_that_are_named_exist(page):
+    for path in re.findall(r"(?:tests|examples|charts)/[A-Za-z0-9_./-]+", (DOCS / page).read_text()):
+        assert (CHART.parents[1] / path.rstrip(".")).exists(), path
+
+
+def shell(control_plane, folder, script):
+    """Run a block of a page as an admin would, in a folder with the chart beside it."""
+    binaries = control_plane.home.binaries
+    environment = {
+        "KUBECONFIG": str(control_plane.kubeconfig),
+        "HOME": str(folder),
+        "PATH": f"{binaries}:/usr/local/bin:/usr/bin:/bin",
+    }
+    if not (folder / "charts").exists():
+        (folder / "charts").symlink_to(CHART.parent)
+    ended = subprocess.run(
+        ["bash", "-euc", script], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+
+
+@pytest.fixture
+def own_namespace_is_new(control_plane):
+    """The page creates it; namespaces end slowly, so that another test's may still be there."""
+    control_plane.api.delete("Namespace", OWN_NAMESPACE)
+    eventually(lambda: not exists(control_plane.api, "Namespace", OWN_NAMESPACE), "the namespace is gone", 60)
+    yield
+    control_plane.kubectl("delete", "crd", "gpuledgers.clearml-injector.io", "--ignore-not-found")
+
+
+def exists(api, kind, name, namespace="", version="v1"):
+    try:
+        api.get(kind, name, namespace, version)
+    except ApiError:
+        return False
+    return True
+
+
+def creates(api, namespace):
+    try:
+        api.create(labelled_pod("probe"), namespace, dry_run=True)
+    except ApiError:
+        return False
+    return True
+
+
+def test_from_a_certificate_by_hand_to_off_and_out(control_plane, own_namespace_is_new, namespace, tmp_path):
+    api = control_plane.api
+    [by_hand] = blocks("sh", "# A certificate by hand.\n").values()
+    [off] = blocks("sh", "# Off: ").values()
+    [out] = blocks("sh", "# Out.\n").values()
+
+    shell(control_plane, tmp_path, by_hand)
+    [entry] = api.get(CONFIGURATION, RELEASE, api=ADMISSION)["webhooks"]
+    assert entry["clientConfig"]["caBundle"]
+    for component in ("webhook", "controller"):
+        name = f"{RELEASE}-{component}.{OWN_NAMESPACE}.svc"
+        validate_files(read_tls_files(tmp_path), [name], datetime.now(UTC))
+    eventually(lambda: not creates(api, namespace), "labelled pods are stopped: nothing serves here")
+
+    shell(control_plane, tmp_path, off)
+    eventually(lambda: creates(api, namespace), "labelled pods come in as they are")
+
+    shell(control_plane, tmp_path, out)
+    eventually(lambda: not exists(api, "Namespace", OWN_NAMESPACE), "nothing is left", 60)
