@@ -75,10 +75,9 @@ class Churn:
         """Place one pod, then let one go; a pod that finds no room goes at once."""
         name = self._place(ask)
         if name is not None:
-            self._held.append(name)
-            position = self._rng.randrange(len(self._held))
-            self._held[position], self._held[-1] = self._held[-1], self._held[position]
-            self.ledger.release(self._held.pop())
+            position = int(self._rng.random() * len(self._held))
+            self._held[position], name = name, self._held[position]
+            self.ledger.release(name)
 
     def _fill(self, milli: float) -> None:
         while milli > 0:

@@ -120,10 +120,10 @@ class NodeAccount:
     def _book(self, claim: Claim, sign: int) -> None:
         for index, slices in claim.gpus:
             _book(self.taken, index, sign * slices)
-            if claim.node is not None:
-                _book(self.held, index, sign * slices)
         self.taken_pooled += sign * claim.pooled
         if claim.node is not None:
+            for index, slices in claim.gpus:
+                _book(self.held, index, sign * slices)
             self.held_pooled += sign * claim.pooled
         self.cpu_free -= sign * claim.cpu_milli
         self.memory_free -= sign * claim.memory_bytes

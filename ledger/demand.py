@@ -57,7 +57,7 @@ class Demand:
         return self._worth
 
     def learn(self, fraction: Fraction, cpu_milli: int) -> None:
-        """Count one arrived pod. The worth follows once an eighth more has arrived."""
+        """Count one arrived pod. The worth follows once a sixteenth more has arrived."""
         size = fraction.slices
         self._sizes[size] = self._sizes.get(size, 0) + 1
         self._arrived += 1
@@ -76,7 +76,7 @@ class Demand:
         self._slices //= 2
 
     def _renewed(self) -> Worth:
-        self._renew_at = self._arrived + max(16, self._arrived // 8)
+        self._renew_at = self._arrived + max(16, self._arrived // 16)
         prices = hole_prices(self._sizes, self._slices_per_gpu)
         gpu = tuple(
             round(price * UNIT) + hinge // _TIE_BREAK

@@ -46,7 +46,7 @@ class Search:
 class Group:
     """Nodes of one class in one state, by free CPU."""
 
-    __slots__ = ("bases", "free", "hopeless", "nodes", "state")
+    __slots__ = ("bases", "free", "hopeless", "is_short", "nodes", "state")
 
     def __init__(self, state: State) -> None:
         self.state = state
@@ -54,6 +54,8 @@ class Group:
         self.nodes: list[tuple[int, str, NodeAccount]] = []
         self.bases: dict[int, int] = {}
         """Score without CPU by size of pod, where there is room."""
+        self.is_short = False
+        """Whether the node with the least free CPU has slices that lack CPU."""
         self.hopeless: tuple[int, int] | None = None
         """CPU and memory that no node here has together, until another node joins."""
 
@@ -81,6 +83,8 @@ class Group:
         spared = self.free - search.slices
         unstranded = search.cpu_milli - (-spared * UNIT // search.worth.cpu)
         best = bisect_left(self.nodes, (unstranded,), first)
+        if best == first:
+            return range(first, len(self.nodes))
         return chain(range(best, len(self.nodes)), range(best - 1, first - 1, -1))
 
 
@@ -127,7 +131,8 @@ class Groups:
     def best(self, search: Search, found: Found | None) -> Found | None:
         """The best node here if it is better than the one found elsewhere, else that one."""
         cpu = search.cpu_milli
-        for negative, _, group in self._ranking(search):
+        ranking = self._rankings.get(search.slices) if search.worth is self._worth else None
+        for negative, _, group in self._ranked(search) if ranking is None else ranking:
             if found is not None and -negative <= found[0]:
                 break
             if group.nodes and group.nodes[-1][0] >= cpu:
@@ -141,16 +146,14 @@ class Groups:
                     found = _better(group, base, search, found)
         return found
 
-    def _ranking(self, search: Search) -> list[tuple[int, State, Group]]:
+    def _ranked(self, search: Search) -> list[tuple[int, State, Group]]:
         if search.worth is not self._worth:
             self._start_anew(search.worth)
-        ranking = self._rankings.get(search.slices)
-        if ranking is None:
-            self._sizes[search.slices] = search.size
-            ranking = self._rankings[search.slices] = []
-            for group in self._groups.values():
-                self._rank(group, search.size, search.worth, ranking.append)
-            ranking.sort()
+        self._sizes[search.slices] = search.size
+        ranking = self._rankings[search.slices] = []
+        for group in self._groups.values():
+            self._rank(group, search.size, search.worth, ranking.append)
+        ranking.sort()
         return ranking
 
     def _rank(
@@ -164,7 +167,6 @@ class Groups:
     def _start_anew(self, worth: Worth) -> None:
         self._worth = worth
         self._rankings.clear()
-        self._short_of_cpu.clear()
         for group in self._groups.values():
             group.bases.clear()
             self._note_cpu(group)
@@ -177,11 +179,15 @@ class Groups:
         return group
 
     def _note_cpu(self, group: Group) -> None:
-        """Keep in mind whether the node with the least free CPU has slices that lack CPU."""
+        """Note whether the group is short of CPU now."""
         nodes, worth = group.nodes, self._worth
-        if nodes and worth is not None and nodes[0][0] * worth.cpu < group.free * UNIT:
+        is_short = bool(nodes) and worth is not None and nodes[0][0] * worth.cpu < group.free * UNIT
+        if is_short == group.is_short:
+            return
+        group.is_short = is_short
+        if is_short:
             self._short_of_cpu[group.state] = group
-        elif group.state in self._short_of_cpu:
+        else:
             del self._short_of_cpu[group.state]
 
     def _forget_empty_groups(self) -> None:

@@ -55,5 +55,6 @@ class Usage:
 
 def _scopes(claim: Claim) -> list[tuple[_Scope, str]]:
     scopes: list[tuple[_Scope, str]] = [("namespace", claim.namespace)]
-    scopes.extend(("queue", queue) for queue in claim.queues)
+    for queue in claim.queues:
+        scopes.append(("queue", queue))  # noqa: PERF401 - most claims have none, and then a loop is fastest
     return scopes
