@@ -96,6 +96,7 @@ def no_webhook(lock, control_plane):
         "two": created(api, labelled_pod("two", "2.0"), "lock-whole"),
         "pooled": created(api, labelled_pod("pooled", "0.250"), "lock-pooled"),
         "driver": created(api, labelled_pod("driver", "0.250"), "lock-driver"),
+        "custom": created(api, labelled_pod("custom", "0.250"), "lock-custom"),
     }
     api.delete(CONFIGURATION, RELEASE, api=ADMISSION)
     eventually(lambda: not decides(probe(api, OLD)), "the webhook is out of effect")

@@ -32,7 +32,12 @@ POLICIES = {
     "open": {"namespaces": ["lock-open"], "limiter": "none"},
     "custom": {"namespaces": ["lock-custom"], "limiter": "site"},
 }
-LIMITERS = {"site": {"env": {"SITE_MIB": "{memory_mib}", "SITE_SHARE": "{percent}"}}}
+LIMITERS = {
+    "site": {
+        "env": {"SITE_SHARE": "{percent}"},
+        "modes": {"per-gpu": {"env": {"SITE_MIB": "{memory_mib}"}}},
+    }
+}
 QUEUES = {"trusted": {"namespaces": ["lock-queue"], "limiter": "none"}}
 VALUES = {"policies": POLICIES, "limiters": LIMITERS, "queues": QUEUES}
 NAMESPACES = ("lock-default", "lock-queue", *(f"lock-{name}" for name in POLICIES if name != "default"))

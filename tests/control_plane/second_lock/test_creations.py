@@ -109,3 +109,18 @@ def test_a_queue_with_a_limiter_of_its_own_passes(lock, control_plane):
     made = control_plane.api.create(pod, "lock-queue", dry_run=True)
     assert made["metadata"]["annotations"]["clearml-injector/slices"] == "4"
     assert "env" not in made["spec"]["containers"][0]
+
+
+def test_a_pod_of_many_containers_and_variables_is_within_what_the_api_server_computes(
+    lock, control_plane, namespace
+):
+    env = [{"name": f"VARIABLE_{number}", "value": "x" * 100} for number in range(100)]
+    sidecars = [{"name": f"sidecar-{n}", "image": "example.com/sidecar:1", "env": env} for n in range(40)]
+    pod = labelled_pod("large", "0.500")
+    [task] = pod["spec"]["containers"]
+    pod["spec"]["containers"] = [
+        {**task, "env": env, "resources": {"limits": {"nvidia.com/gpu": "1"}}},
+        *sidecars,
+    ]
+    made = control_plane.api.create(pod, namespace, dry_run=True)
+    assert made["metadata"]["annotations"]["clearml-injector/gpu-container"] == task["name"]

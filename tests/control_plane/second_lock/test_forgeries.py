@@ -125,7 +125,7 @@ def test_a_limiter_that_a_queue_has_elsewhere_is_refused(no_webhook, control_pla
         control_plane.api.create(pod, "lock-default")
 
 
-@pytest.mark.parametrize("policy", ["half", "pooled", "driver"])
+@pytest.mark.parametrize("policy", ["half", "pooled", "driver", "custom"])
 def test_a_pod_without_its_limit_is_refused(no_webhook, control_plane, policy):
     pod = copy.deepcopy(no_webhook[policy])
     del task(pod)["env"]
@@ -184,7 +184,7 @@ def test_unlabelled_pods_pass(no_webhook, control_plane, namespace):
     assert made["metadata"]["name"] == "unlabelled"
 
 
-@pytest.mark.parametrize("policy", ["half", "two", "pooled", "driver"])
+@pytest.mark.parametrize("policy", ["half", "two", "pooled", "driver", "custom"])
 def test_a_complete_forgery_passes_as_the_threat_model_says(no_webhook, control_plane, policy):
     pod = copy.deepcopy(no_webhook[policy])
     made = control_plane.api.create(pod, pod["metadata"]["namespace"], dry_run=True)
