@@ -98,6 +98,9 @@ def controller(  # noqa: PLR0913 each is an option of the command
     ca_keep: Annotated[
         float, typer.Option(min=0, help="Seconds to trust an old CA after its last leaf was seen.")
     ] = 86400,
+    ca_retry: Annotated[
+        float, typer.Option(min=0.1, help="Seconds between looks at Secrets, caBundle and webhooks.")
+    ] = 10,
     watch_silence: Annotated[
         float, typer.Option(min=1, help="Seconds of silence after which a watch is begun anew.")
     ] = 100,
@@ -139,7 +142,9 @@ def controller(  # noqa: PLR0913 each is an option of the command
         stop_delay_seconds=stop_delay,
         lease_timing=LeaseTiming(lease_duration, renew_deadline, lease_retry),
         rotation=RotationSettings(
-            settle=timedelta(seconds=ca_settle), keep_previous=timedelta(seconds=ca_keep)
+            settle=timedelta(seconds=ca_settle),
+            keep_previous=timedelta(seconds=ca_keep),
+            retry=timedelta(seconds=ca_retry),
         )
         if issue_certificates is not None
         else None,

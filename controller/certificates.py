@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from http import HTTPStatus
 from pathlib import Path
 from typing import assert_never
@@ -36,8 +36,6 @@ from controller.certificate_store import Bundle, CertificateStore, Version
 from controller.leadership import Leadership
 from service.log import get_logger
 
-LOOK_AGAIN = timedelta(seconds=10)
-"""At the latest: someone may have edited a Secret or the configuration by hand."""
 _CHANGED_MEANWHILE = {HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY, HTTPStatus.NOT_FOUND}
 
 
@@ -88,7 +86,7 @@ class BundleLoop:
             if bundle.pem is not None and bundle.pem != authority:
                 await self._store.write_bundle(authority, bundle)
                 self._log.info("certificates", action="WriteBundle")
-            await asyncio.sleep(LOOK_AGAIN.total_seconds())
+            await asyncio.sleep(RotationSettings().retry.total_seconds())
 
 
 class CertificateLoop:
@@ -123,7 +121,8 @@ class CertificateLoop:
         while self._leadership.leads:
             action = await self._step()
             if isinstance(action, Wait):
-                seconds = min(action.until - self._clock(), LOOK_AGAIN).total_seconds()
+                # Someone may have edited a Secret or the configuration by hand.
+                seconds = min(action.until - self._clock(), self._settings.retry).total_seconds()
                 await asyncio.sleep(max(0.1, seconds))
 
     async def _step(self) -> Action:

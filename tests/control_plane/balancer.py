@@ -71,9 +71,18 @@ class Balancer:
         self._ready = [port for port, ready in zip(self._backends, answers, strict=True) if ready]
 
     async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        port = self._ready[next(self._turns) % len(self._ready)]
-        other_reader, other_writer = await asyncio.open_connection("127.0.0.1", port)
-        await asyncio.gather(_copy(reader, other_writer), _copy(other_reader, writer))
+        if not self._ready:
+            writer.transport.abort()
+            return
+        writers = [writer]
+        try:
+            port = self._ready[next(self._turns) % len(self._ready)]
+            other_reader, other_writer = await asyncio.open_connection("127.0.0.1", port)
+            writers.append(other_writer)
+            await asyncio.gather(_copy(reader, other_writer), _copy(other_reader, writer))
+        except (asyncio.CancelledError, OSError):
+            for left in writers:
+                left.transport.abort()
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -1,0 +1,282 @@
+"""Certificates that never take admission down, on two real API servers: first install, rotation, kills."""
+
+import base64
+import itertools
+import os
+import random
+import signal
+import ssl
+import subprocess
+import threading
+import time
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import httpx
+import pytest
+
+from certs import make_authority
+from certs.observation import readable_authorities
+from tests.control_plane import components
+from tests.control_plane.api import Api, ApiError
+from tests.control_plane.balancer import Balancer
+from tests.control_plane.companion import SHORT_LEASE, ControllerSetup, install_crd
+from tests.control_plane.components import ADMIN_TOKEN
+from tests.control_plane.gpu_nodes import GpuNode
+from tests.control_plane.mounts import SecretMounts
+from tests.control_plane.process import Process, eventually, free_ports
+from tests.control_plane.product import COMMAND, GRACE_S, POLICIES, decides
+from tests.control_plane.registration import API, KIND, configuration, labelled_pod, probe
+
+NAME = "rotating"
+FAST = ("--ca-settle=3", "--ca-keep=3", "--ca-retry=0.3")
+LEAVES = int(os.environ.get("FRACTION_INJECTOR_LEAVES", "10"))
+BROKEN_EVERY = 5
+MOST_KILLS = 4
+
+
+@dataclass
+class Installation:
+    """Secrets, webhook configuration, two webhooks, a controller that issues for them.
+
+    Attributes:
+        api: The first API server.
+        namespace: Where the Secrets are.
+        ports: TLS and health ports of the two webhooks and the controller.
+        mounts: Directory of each, in the same order.
+    """
+
+    api: Api
+    kubeconfig: Path
+    namespace: str
+    ports: list[tuple[int, int]]
+    mounts: list[Path]
+    folder: Path
+
+    def start_webhook(self, number: int) -> Process:
+        setup = ControllerSetup(POLICIES, f"https://localhost:{self.ports[2][0]}")
+        port, health_port = self.ports[number]
+        options = [f"--port={port}", f"--health-port={health_port}", f"--tls-dir={self.mounts[number]}"]
+        more = ["--require-injected-ca", "--stop-delay=0"]
+        command = [COMMAND, "webhook", *options, *more, *setup.options]
+        return Process(command, self.folder / f"webhook-{number}.log", grace_s=GRACE_S)
+
+    def start_controller(self) -> Process:
+        port, health_port = self.ports[2]
+        options = [f"--port={port}", f"--health-port={health_port}", f"--tls-dir={self.mounts[2]}"]
+        names = ["--tls-name=localhost", "--tls-name=127.0.0.1", f"--issue-certificates={NAME}"]
+        where = [f"--kubeconfig={self.kubeconfig}", f"--namespace={self.namespace}"]
+        where.append(f"--lease={self.namespace}")
+        dialled = [f"--webhook-endpoint=127.0.0.1:{port}" for port, _ in self.ports[:2]]
+        command = [COMMAND, "controller", *options, *names, *where, *dialled, *FAST, *SHORT_LEASE]
+        return Process([*command, "--stop-delay=0"], self.folder / "controller.log", grace_s=GRACE_S)
+
+    def ready(self, number: int) -> bool:
+        try:
+            url = f"http://127.0.0.1:{self.ports[number][1]}/readyz"
+            return httpx.get(url, trust_env=False).is_success
+        except httpx.TransportError:
+            return False
+
+    def secret(self, suffix: str) -> dict[str, bytes]:
+        data = self.api.get("Secret", f"{NAME}-{suffix}", self.namespace).get("data") or {}
+        return {name: base64.b64decode(value) for name, value in data.items()}
+
+    def bundle(self) -> bytes:
+        entry = self.api.get(KIND, NAME, api=API)["webhooks"][0]
+        return base64.b64decode(entry["clientConfig"].get("caBundle", ""))
+
+    def phase(self) -> str:
+        """Where the controller says that the rotation is; empty while it does not answer."""
+        try:
+            text = httpx.get(f"http://127.0.0.1:{self.ports[2][1]}/metrics", trust_env=False).text
+        except httpx.TransportError:
+            return ""
+        lines = [line for line in text.splitlines() if line.startswith("fraction_injector_rotation_phase{")]
+        return next((line.split('"')[1] for line in lines if line.endswith(" 1.0")), "")
+
+
+@pytest.fixture
+def installation(control_plane, namespace, nodes, tmp_path):
+    """An installation from empty Secrets, its webhooks running and waiting."""
+    nodes(GpuNode(gpus=8))
+    install_crd(control_plane.api)
+    for suffix in ("ca", "tls"):
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": f"{NAME}-{suffix}"}}
+        control_plane.api.create(secret, namespace)
+    ports = free_ports(6)
+    mounts = [tmp_path / f"mount-{number}" for number in range(3)]
+    found = Installation(
+        control_plane.api,
+        control_plane.kubeconfig,
+        namespace,
+        list(zip(ports[::2], ports[1::2], strict=True)),
+        mounts,
+        tmp_path,
+    )
+    with ExitStack() as stack:
+        stack.enter_context(SecretMounts(control_plane.api, f"{NAME}-tls", namespace, *mounts))
+        for number in (0, 1):
+            stack.enter_context(found.start_webhook(number))
+        health = {found.ports[number][0]: lambda number=number: found.ready(number) for number in (0, 1)}
+        balancer = stack.enter_context(Balancer(health))
+        config = configuration(NAME, balancer.url, b"")
+        del config["webhooks"][0]["clientConfig"]["caBundle"]
+        control_plane.api.create(config)
+        stack.callback(control_plane.api.delete, KIND, NAME, api=API)
+        yield found
+
+
+@contextmanager
+def controlled(installation):
+    """A controller that can be killed and started again: `killed()`."""
+    running = [installation.start_controller()]
+
+    def kill():
+        os.killpg(running[0].pid, signal.SIGKILL)
+        running[0].stop()
+        running[0] = installation.start_controller()
+
+    try:
+        yield kill
+    finally:
+        running[0].stop()
+
+
+def works(installation):
+    return decides(probe(installation.api, installation.namespace))
+
+
+def test_from_empty_secrets_to_a_webhook_that_openssl_and_the_api_server_trust(
+    installation, tmp_path, record_property
+):
+    started = time.monotonic()
+    with controlled(installation):
+        eventually(lambda: works(installation), "labelled pods are decided", seconds=60)
+        record_property("seconds of the first install", round(time.monotonic() - started, 1))
+        eventually(lambda: installation.phase() == "S0-steady", "the rotation rests")
+    tls = installation.secret("tls")
+    for name, content in tls.items():
+        (tmp_path / name).write_bytes(content)
+    verify = ["openssl", "verify", "-x509_strict", "-purpose", "sslserver", "-CAfile", "ca.crt"]
+    for service in (f"{NAME}-webhook", f"{NAME}-controller"):
+        command = [*verify, "-verify_hostname", f"{service}.{installation.namespace}.svc", "tls.crt"]
+        ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert (ended.returncode, ended.stdout) == (0, "tls.crt: OK\n"), ended.stderr
+    [authority] = readable_authorities(installation.bundle())
+    assert tls["injected-ca"].decode().split() == [authority.sha256]
+    assert "ca.key" not in tls
+
+
+@pytest.mark.timeout(600, func_only=True)
+def test_a_whole_rotation_with_kills_fails_no_create(control_plane, installation):
+    second, url = components.start_apiserver(control_plane.home, control_plane.etcd_url, "second-apiserver")
+    ca_file = str(control_plane.home.ca_file)
+    with second, Api(url, ca_file, ADMIN_TOKEN) as other, controlled(installation) as kill:
+        eventually(lambda: works(installation), "labelled pods are decided", seconds=60)
+        eventually(lambda: decides(probe(other, installation.namespace)), "on the other API server too")
+        eventually(lambda: installation.phase() == "S0-steady", "the rotation rests", seconds=60)
+        [before] = readable_authorities(installation.bundle())
+        phases = rotate_under_creates(installation, other, kill)
+        [after] = readable_authorities(installation.bundle())
+    assert after != before
+    assert readable_authorities(installation.secret("ca")["ca.crt"]) == (after,)
+    assert "S3-settling" in phases
+
+
+def rotate_under_creates(installation, other, kill):
+    """Take the CA's key away, which forces a new CA; give the phases that were seen on the way."""
+    phases, chance, kills = set(), random.Random(3), itertools.count(1)  # noqa: S311 - for the moments
+    with creating(installation.namespace, installation.api, other):
+        change_secret(installation, "ca", {"ca.key": None})
+
+        def finished():
+            phases.add(installation.phase())
+            if "S3-settling" in phases and chance.random() < 0.05 and next(kills) <= MOST_KILLS:
+                kill()
+            rests = installation.phase() == "S0-steady"
+            return rests and len(readable_authorities(installation.bundle())) == 1
+
+        eventually(lambda: installation.phase() not in ("", "S0-steady"), "the rotation has begun")
+        eventually(finished, "the rotation is over", seconds=180)
+    return phases
+
+
+@contextmanager
+def creating(namespace, *apis):
+    """Create labelled pods through each API server all the time, and let none of them fail."""
+    failures, created, done = [], [], threading.Event()
+
+    def create(api):
+        while not done.wait(0.05):
+            try:
+                api.create(labelled_pod("probe"), namespace, dry_run=True)
+                created.append(api)
+            except (ApiError, httpx.HTTPError) as error:
+                failures.append(str(error))
+
+    threads = [threading.Thread(target=create, args=(api,)) for api in apis]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        for thread in threads:
+            thread.join()
+    assert failures == []
+    assert set(created) == set(apis)
+
+
+def change_secret(installation, suffix, data):
+    path = f"/api/v1/namespaces/{installation.namespace}/secrets/{NAME}-{suffix}"
+    installation.api.call("PATCH", path, {"data": data}, content="application/merge-patch+json")
+
+
+@pytest.mark.timeout(900, func_only=True)
+def test_leaves_renewed_and_broken_by_hand_fail_no_create(installation):
+    with controlled(installation):
+        eventually(lambda: works(installation), "labelled pods are decided", seconds=60)
+        eventually(lambda: installation.phase() == "S0-steady", "the rotation rests", seconds=60)
+        with creating(installation.namespace, installation.api):
+            for number in range(LEAVES):
+                before = installation.secret("tls")["tls.crt"]
+                other = base64.b64encode(make_authority(datetime.now(UTC)).key_pem).decode()
+                broken = {"tls.key": other if number % BROKEN_EVERY == 0 else None}
+                change_secret(installation, "tls", broken)
+                eventually(lambda before=before: served_anew(installation, before), "both serve a new leaf")
+
+
+def served_anew(installation, before):
+    """Whether both webhooks serve the leaf of the Secret, and it is not the one of before."""
+    leaf = installation.secret("tls")["tls.crt"]
+    addresses = [("127.0.0.1", port) for port, _ in installation.ports[:2]]
+    served = {ssl.get_server_certificate(address).encode() for address in addresses}
+    return leaf != before and served == {leaf}
+
+
+def test_applying_the_configuration_again_keeps_the_bundle_and_can_remove_a_rule(control_plane, installation):
+    with controlled(installation):
+        eventually(lambda: works(installation), "labelled pods are decided", seconds=60)
+        eventually(lambda: installation.phase() == "S0-steady", "the rotation rests", seconds=60)
+    bundle = installation.bundle()
+    url = installation.api.get(KIND, NAME, api=API)["webhooks"][0]["clientConfig"]["url"]
+    config = configuration(NAME, url, b"")
+    del config["webhooks"][0]["clientConfig"]["caBundle"]
+    for _ in range(2):
+        apply(control_plane, config)
+        assert installation.bundle() == bundle
+    config["webhooks"][0]["rules"].pop()
+    apply(control_plane, config)
+    stored = installation.api.get(KIND, NAME, api=API)["webhooks"][0]
+    assert [rule["resources"] for rule in stored["rules"]] == [["pods"]]
+    assert installation.bundle() == bundle
+
+
+def apply(control_plane, config):
+    """Server-side, as Helm 4 does."""
+    path = f"/apis/{API}/mutatingwebhookconfigurations/{NAME}"
+    query = {"fieldManager": "helm", "force": "true"}
+    control_plane.api.call("PATCH", path, config, query, "application/apply-patch+yaml")
