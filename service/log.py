@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import sys
@@ -48,8 +49,10 @@ class _Output:
 
     @staticmethod
     def write(line: bytes) -> None:
-        while line:
-            line = line[os.write(_STDERR, line) :]
+        # Whoever read the log may be gone, and a review is answered all the same.
+        with contextlib.suppress(OSError):
+            while line:
+                line = line[os.write(_STDERR, line) :]
 
 
 def _json(line: dict[str, Any]) -> bytes:

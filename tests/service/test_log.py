@@ -52,3 +52,18 @@ def test_an_exception_of_a_library_becomes_one_line_without_a_traceback():
 
 def test_what_libraries_say_by_the_way_is_left_out():
     assert lines("import logging\nlogging.getLogger('asyncio').info('selector')") == []
+
+
+def test_a_log_that_nobody_reads_any_more_breaks_nothing():
+    program = START + (
+        "import os\n"
+        "reader, writer = os.pipe()\n"
+        "os.close(reader)\n"
+        "os.dup2(writer, 2)\n"
+        "get_logger('webhook').info('review')\n"
+        "print('still here')\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd=CHECKOUT, check=True
+    )
+    assert ended.stdout == "still here\n"
