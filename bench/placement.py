@@ -109,6 +109,9 @@ def main(
     small, large = Churn(Ledger(FAR_MORE), source, SMALL), Churn(Ledger(FAR_MORE), source, LARGE)
     plain, tuned = _scanning(PlainScan, source), _scanning(TunedScan, source)
     _assert_same_choices(plain, tuned)
+    # Else every subject would pay for collecting the garbage of the others' clusters.
+    gc.collect()
+    gc.freeze()
     measured = interleave(
         {
             "small": lambda: small.decisions(DECISIONS),

@@ -13,17 +13,30 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from ledger.constraints import NodeSelectorTerm, Taint
+from ledger.api_objects import (
+    ListMetadata,
+    Named,
+    Node,
+    NodeAffinity,
+    NodeList,
+    NodeSpec,
+    NodeStatus,
+    Pod,
+    PodLabels,
+    PodList,
+    PodStatus,
+    RawList,
+)
+from ledger.constraints import Taint
 from ledger.facts import UNLIMITED, NodeFact, PodFact
 from ledger.memory_values import MEMORY_LABEL
 from ledger.quantity import milli, rounded_up, whole
-from ledger.requests import Container, Resources, effective_request
+from ledger.requests import effective_request
 from ledger.resource_names import ResourceNames
 
 COUNT_LABEL = "nvidia.com/gpu.count"
 REPLICAS_LABEL = "nvidia.com/gpu.replicas"
 CORDON_ANNOTATION = "clearml-injector/cordon"
-RESERVATION_ANNOTATION = "clearml-injector/reservation"
 PLACED_WEIGHT = 100
 """Weight of the preferred node affinity, by metadata.name, that stands for a placement."""
 _POSITIVE = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
@@ -52,122 +65,12 @@ class Page(Generic[Fact]):
     continue_token: str = ""
 
 
-class _NodeMetadata(msgspec.Struct, gc=False):
-    name: str
-    labels: dict[str, str] | None = None
-    annotations: dict[str, str] | None = None
-
-
-class _NodeSpec(msgspec.Struct, gc=False):
-    taints: tuple[Taint, ...] | None = None
-    unschedulable: bool | None = None
-
-
-class _Condition(msgspec.Struct, gc=False):
-    type: str
-    status: str
-
-
-class _NodeStatus(msgspec.Struct, gc=False):
-    allocatable: dict[str, str | int] | None = None
-    capacity: dict[str, str | int] | None = None
-    conditions: list[_Condition] | None = None
-
-
-class _Node(msgspec.Struct, gc=False):
-    metadata: _NodeMetadata
-    spec: _NodeSpec | None = None
-    status: _NodeStatus | None = None
-
-
-class _PodLabels(msgspec.Struct, gc=False):
-    queue_name: str | None = msgspec.field(default=None, name="clearml-agent-queue-name")
-    queue_id: str | None = msgspec.field(default=None, name="clearml-agent-queue")
-
-
-class _PodAnnotations(msgspec.Struct, gc=False):
-    reservation: str | None = msgspec.field(default=None, name=RESERVATION_ANNOTATION)
-
-
-class _PodMetadata(msgspec.Struct, gc=False):
-    name: str
-    namespace: str = "default"
-    labels: _PodLabels | None = None
-    annotations: _PodAnnotations | None = None
-
-
-class _NodeSelector(msgspec.Struct, rename="camel", gc=False):
-    node_selector_terms: list[NodeSelectorTerm] | None = None
-
-
-class _Preference(msgspec.Struct, gc=False):
-    weight: int
-    preference: NodeSelectorTerm
-
-
-class _NodeAffinity(msgspec.Struct, gc=False):
-    required: _NodeSelector | None = msgspec.field(
-        default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
-    )
-    preferred: list[_Preference] | None = msgspec.field(
-        default=None, name="preferredDuringSchedulingIgnoredDuringExecution"
-    )
-
-
-class _Affinity(msgspec.Struct, rename="camel", gc=False):
-    node_affinity: _NodeAffinity | None = None
-
-
-class _PodSpec(msgspec.Struct, rename="camel", gc=False):
-    containers: list[Container] | None = None
-    init_containers: list[Container] | None = None
-    overhead: dict[str, str | int] | None = None
-    resources: Resources | None = None
-    node_name: str | None = None
-    affinity: _Affinity | None = None
-
-
-class _PodStatus(msgspec.Struct, gc=False):
-    phase: str | None = None
-    conditions: list[_Condition] | None = None
-
-
-class _Pod(msgspec.Struct, gc=False):
-    metadata: _PodMetadata
-    spec: _PodSpec
-    status: _PodStatus | None = None
-
-
-class _ListMetadata(msgspec.Struct, rename="camel", gc=False):
-    resource_version: str = ""
-    continue_: str | None = msgspec.field(default=None, name="continue")
-
-
-class _NodeList(msgspec.Struct, gc=False):
-    items: list[_Node]
-    metadata: _ListMetadata | None = None
-
-
-class _PodList(msgspec.Struct, gc=False):
-    items: list[_Pod]
-    metadata: _ListMetadata | None = None
-
-
-class _RawList(msgspec.Struct, gc=False):
-    items: list[msgspec.Raw]
-    metadata: _ListMetadata | None = None
-
-
-class _Named(msgspec.Struct, gc=False):
-    metadata: dict[str, Any]
-
-
-_node_decoder = msgspec.json.Decoder(_Node)
-_pod_decoder = msgspec.json.Decoder(_Pod)
-_node_list_decoder = msgspec.json.Decoder(_NodeList)
-_pod_list_decoder = msgspec.json.Decoder(_PodList)
-_raw_list_decoder = msgspec.json.Decoder(_RawList)
-_named_decoder = msgspec.json.Decoder(_Named)
+_node_decoder = msgspec.json.Decoder(Node)
+_pod_decoder = msgspec.json.Decoder(Pod)
+_node_list_decoder = msgspec.json.Decoder(NodeList)
+_pod_list_decoder = msgspec.json.Decoder(PodList)
+_raw_list_decoder = msgspec.json.Decoder(RawList)
+_named_decoder = msgspec.json.Decoder(Named)
 
 
 def node_from_json(data: bytes | msgspec.Raw, names: ResourceNames) -> NodeFact:
@@ -194,7 +97,7 @@ def node_from_object(node: Any, names: ResourceNames) -> NodeFact:
     Raises:
         ValueError: it is no Node, or an amount cannot be read.
     """
-    return _node_fact(msgspec.convert(node, _Node), names)
+    return _node_fact(msgspec.convert(node, Node), names)
 
 
 def pod_from_object(pod: Any, names: ResourceNames) -> PodFact:
@@ -203,7 +106,7 @@ def pod_from_object(pod: Any, names: ResourceNames) -> PodFact:
     Raises:
         ValueError: it is no Pod, or an amount cannot be read.
     """
-    return _pod_fact(msgspec.convert(pod, _Pod), names)
+    return _pod_fact(msgspec.convert(pod, Pod), names)
 
 
 def nodes_from_json(data: bytes, names: ResourceNames) -> Page[NodeFact]:
@@ -239,7 +142,7 @@ Item = TypeVar("Item")
 
 def _page(
     items: list[Item],
-    metadata: _ListMetadata | None,
+    metadata: ListMetadata | None,
     read: Callable[[Item], Fact],
     name: Callable[[Item], str],
 ) -> Page[Fact]:
@@ -250,7 +153,7 @@ def _page(
             facts.append(read(item))
         except ValueError as error:
             skipped.append(Skipped(name(item), str(error)))
-    metadata = metadata or _ListMetadata()
+    metadata = metadata or ListMetadata()
     return Page(facts, skipped, metadata.resource_version, metadata.continue_ or "")
 
 
@@ -267,14 +170,14 @@ def _raw_name(item: msgspec.Raw) -> str:
     return "/".join(str(metadata[key])[:253] for key in ("namespace", "name") if key in metadata) or "?"
 
 
-def _pod_key(pod: _Pod) -> str:
+def _pod_key(pod: Pod) -> str:
     return f"{pod.metadata.namespace}/{pod.metadata.name}"
 
 
-def _node_fact(node: _Node, names: ResourceNames) -> NodeFact:
+def _node_fact(node: Node, names: ResourceNames) -> NodeFact:
     labels = node.metadata.labels or {}
-    spec = node.spec or _NodeSpec()
-    status = node.status or _NodeStatus()
+    spec = node.spec or NodeSpec()
+    status = node.status or NodeStatus()
     allocatable = status.allocatable or {}
     gpus = _per_gpu(allocatable, names)
     pooled = sum(whole(allocatable[name]) for name in names.pooled if name in allocatable)
@@ -320,7 +223,7 @@ def _repels(taint: Taint) -> bool:
     return taint.effect != "PreferNoSchedule"
 
 
-def _is_ready(status: _NodeStatus) -> bool:
+def _is_ready(status: NodeStatus) -> bool:
     """A node without the condition comes from a hand-written inventory and is taken as ready."""
     return all(
         condition.status == "True" for condition in status.conditions or () if condition.type == "Ready"
@@ -331,7 +234,7 @@ def _cordoned(text: str) -> frozenset[int]:
     return frozenset(int(index) for index in _INDICES.findall(text))
 
 
-def _pod_fact(pod: _Pod, names: ResourceNames) -> PodFact:
+def _pod_fact(pod: Pod, names: ResourceNames) -> PodFact:
     status, spec, metadata = pod.status, pod.spec, pod.metadata
     request = effective_request(
         spec.containers or (),
@@ -371,13 +274,13 @@ def _split(extended: Any, names: ResourceNames) -> tuple[tuple[tuple[int, int], 
     return tuple(sorted(gpus)), pooled
 
 
-def _queues(labels: _PodLabels | None) -> tuple[str, ...]:
+def _queues(labels: PodLabels | None) -> tuple[str, ...]:
     if labels is None:
         return ()
     return tuple({queue: None for queue in (labels.queue_name, labels.queue_id) if queue})
 
 
-def _promised_node(affinity: _NodeAffinity | None, status: _PodStatus | None) -> str | None:
+def _promised_node(affinity: NodeAffinity | None, status: PodStatus | None) -> str | None:
     """The node that placement put first; a pod the scheduler has failed to place waits for any node."""
     if affinity is None or not affinity.preferred:
         return None
@@ -395,7 +298,7 @@ def _promised_node(affinity: _NodeAffinity | None, status: _PodStatus | None) ->
     return None
 
 
-def _memory_values(affinity: _NodeAffinity | None) -> tuple[str, ...] | None:
+def _memory_values(affinity: NodeAffinity | None) -> tuple[str, ...] | None:
     """Every term carries the same memory requirement after injection, so the first one speaks for all."""
     if affinity is None or affinity.required is None:
         return None

@@ -54,7 +54,7 @@ class Fraction:
     @property
     def gpus(self) -> int:
         """GPUs touched: 1 for a part of one GPU, n for n whole ones."""
-        return max(1, self.slices // self.slices_per_gpu)
+        return self.slices // self.slices_per_gpu or 1
 
     @property
     def is_whole(self) -> bool:
