@@ -9,6 +9,7 @@ import yaml
 from prometheus_client import CollectorRegistry
 
 from charts import generate
+from controller.certificate_metrics import CertificateMetrics
 from controller.metrics import ControllerMetrics, LedgerCollector
 from controller.state import State
 from policies.settle import effective_limiter
@@ -82,6 +83,7 @@ def product_metrics():
     registry = CollectorRegistry()
     WebhookMetrics(registry)
     ControllerMetrics(registry)
+    CertificateMetrics(registry)
     registry.register(LedgerCollector(State(lambda: 0.0)))
     return {sample.name for metric in registry.collect() for sample in metric.samples}
 

@@ -143,6 +143,10 @@ AT_ODDS = {
         {"webhook": {"caBundle": "QUJD"}},
         "webhook.caBundle is for tls.mode existing-secret: in other modes the CA is injected",
     ),
+    "another's certificate": (
+        {"webhook": {"url": "https://127.0.0.1:8443/mutate"}},
+        "webhook.url: a webhook elsewhere has its own certificate: use tls.mode existing-secret",
+    ),
     "no Secret": (
         {"tls": {"mode": "existing-secret"}},
         "tls.existingSecret: name a Secret with tls.crt, tls.key and ca.crt",
@@ -198,8 +202,13 @@ def test_the_pods_meet_pod_security_restricted(helm, control_plane):
     control_plane.api.delete("Namespace", "strict")
 
 
-def test_processes_are_started_with_options_that_they_know(helm):
-    for deployment in deployments(helm, {"controller": {"page": True}}).values():
+@pytest.mark.parametrize(
+    "tls",
+    [{}, {"mode": "existing-secret", "existingSecret": "mine"}],
+    ids=["self-managed", "existing-secret"],
+)
+def test_processes_are_started_with_options_that_they_know(helm, tls):
+    for deployment in deployments(helm, {"controller": {"page": True}, "tls": tls}).values():
         [container] = deployment["spec"]["template"]["spec"]["containers"]
         subcommand, *options = container["args"]
         known = subprocess.run(

@@ -1,13 +1,19 @@
 """What the chart lets its two service accounts do: all that the code does, and nothing else."""
 
+import base64
 import json
+from datetime import UTC, datetime
 
+import httpx
 import pytest
 
-from tests.control_plane.chart import RELEASE, Helm
-from tests.control_plane.companion import Controller, gpu_ledger, write_tls
+from certs import read_tls_files, validate_files
+from tests.control_plane.chart import ADMISSION, RELEASE, Helm
+from tests.control_plane.companion import gpu_ledger
 from tests.control_plane.gpu_nodes import GpuNode
-from tests.control_plane.process import eventually
+from tests.control_plane.mounts import SecretMounts
+from tests.control_plane.process import Process, eventually, start_on_free_ports
+from tests.control_plane.product import COMMAND, GRACE_S, READY_S
 from tests.control_plane.registration import OWN_NAMESPACE
 
 VERBS = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"]
@@ -16,6 +22,7 @@ CONTROLLER, WEBHOOK = f"{RELEASE}-controller", f"{RELEASE}-webhook"
 LEASES = ("coordination.k8s.io", "leases")
 LEDGERS = ("clearml-injector.io", "gpuledgers")
 LEDGERS_STATUS = ("clearml-injector.io", "gpuledgers/status")
+ENDPOINTS = ("discovery.k8s.io", "endpointslices")
 SECRETS = ("", "secrets")
 CONFIGURATIONS = ("admissionregistration.k8s.io", "mutatingwebhookconfigurations")
 EVERYWHERE = {
@@ -30,7 +37,7 @@ EVERYWHERE = {
     (LEDGERS, "delete"),
     (LEDGERS_STATUS, "patch"),
 }
-AT_HOME = {(LEASES, "create")}
+AT_HOME = {(LEASES, "create"), (ENDPOINTS, "list")}
 NAMED = {
     (LEASES, CONTROLLER): {"get", "patch"},
     (SECRETS, f"{RELEASE}-ca"): {"get", "patch"},
@@ -148,20 +155,54 @@ def kubeconfig_of(control_plane, account, file):
     return file
 
 
-def test_the_real_controller_gets_along_with_its_rights(control_plane, helm, nodes, namespace, tmp_path):
-    [node] = nodes(GpuNode(gpus=1))
+@pytest.fixture
+def mounted(control_plane, helm, tmp_path):
+    """The chart's Secret, empty at first, as the kubelet mounts it."""
+    with SecretMounts(control_plane.api, f"{RELEASE}-tls", OWN_NAMESPACE, tmp_path / "tls"):
+        yield tmp_path / "tls"
+
+
+@pytest.fixture
+def controller(control_plane, helm, mounted, tmp_path):
+    """A controller process with the chart's rights and the chart's options; its log, once it is ready."""
     kubeconfig = kubeconfig_of(control_plane, CONTROLLER, tmp_path / "kubeconfig")
-    tls = write_tls(tmp_path / "tls")
-    controller = Controller(kubeconfig, tmp_path, tls, CONTROLLER, more=[f"--namespace={OWN_NAMESPACE}"])
-    try:
-        controller.until_leading()
-        eventually(lambda: gpu_ledger(control_plane.api, node), "the node's GpuLedger is written")
-        control_plane.api.delete("Node", node)
-        eventually(lambda: not has_ledger(control_plane, node), "and goes with its node")
-    finally:
-        controller.stop()
-    assert "403" not in controller.log.read_text()
-    assert "orbidden" not in controller.log.read_text()
+    [deployment] = [
+        o for o in helm.rendered({}) if o["kind"] == "Deployment" and o["metadata"]["name"] == CONTROLLER
+    ]
+    [container] = deployment["spec"]["template"]["spec"]["containers"]
+    here = ("--host", "--port", "--health-port", "--advertise", "--tls-dir")
+    options = [option for option in container["args"] if not option.startswith(here)]
+    options += [f"--kubeconfig={kubeconfig}", f"--tls-dir={mounted}", "--ca-settle=1", "--ca-retry=0.5"]
+
+    def start(ports):
+        own = [f"--port={ports[0]}", f"--health-port={ports[1]}", "--stop-delay=0"]
+        return Process([COMMAND, *options, *own], tmp_path / "controller.log", grace_s=GRACE_S)
+
+    def ready(ports):
+        try:
+            return httpx.get(f"http://127.0.0.1:{ports[1]}/readyz", trust_env=False).is_success
+        except httpx.TransportError:
+            return False
+
+    process, _ = start_on_free_ports(2, start, ready, READY_S)
+    yield process.log
+    process.stop()
+
+
+def test_the_real_controller_gets_along_with_its_rights(control_plane, controller, mounted, nodes, namespace):
+    api = control_plane.api
+    [entry] = api.get("MutatingWebhookConfiguration", RELEASE, api=ADMISSION)["webhooks"]
+    served = read_tls_files(mounted)
+    assert base64.b64decode(entry["clientConfig"]["caBundle"]) == served.ca_pem
+    names = [f"{name}.{OWN_NAMESPACE}.svc" for name in (CONTROLLER, WEBHOOK)]
+    validate_files(served, names, datetime.now(UTC))
+    [node] = nodes(GpuNode(gpus=1))
+    eventually(lambda: gpu_ledger(api, node), "the node's GpuLedger is written")
+    api.delete("Node", node)
+    eventually(lambda: not has_ledger(control_plane, node), "and goes with its node")
+    log = controller.read_text()
+    assert "403" not in log
+    assert "orbidden" not in log
 
 
 def has_ledger(control_plane, node):
