@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from cli.certs import certs_app
 from cli.controller import controller
 from cli.demo import demo
 from cli.explain import explain
@@ -27,5 +28,6 @@ app.command()(controller)
 app.command()(explain)
 app.command()(ledger)
 app.command("gpu-operator-values")(gpu_operator_values)
+app.add_typer(certs_app, name="certs")
 app.add_typer(policy_app, name="policy")
 app.add_typer(queues_app, name="queues")

@@ -2,8 +2,10 @@
 
 import base64
 import itertools
+import json
 import os
 import random
+import re
 import signal
 import ssl
 import subprocess
@@ -35,6 +37,7 @@ FAST = ("--ca-settle=3", "--ca-keep=3", "--ca-retry=0.3")
 LEAVES = int(os.environ.get("FRACTION_INJECTOR_LEAVES", "10"))
 BROKEN_EVERY = 5
 MOST_KILLS = 4
+RUNBOOK = Path(__file__).parents[2] / "docs" / "certificates.md"
 
 
 @dataclass
@@ -156,7 +159,10 @@ def test_from_empty_secrets_to_a_webhook_that_openssl_and_the_api_server_trust(
     with controlled(installation):
         eventually(lambda: works(installation), "labelled pods are decided", seconds=60)
         record_property("seconds of the first install", round(time.monotonic() - started, 1))
-        eventually(lambda: installation.phase() == "S0-steady", "the rotation rests")
+        at_rest(installation, "the first install is over")
+        shown = status(installation)
+    assert shown[:2] == ["phase: S0-steady", "waits: certificates are fresh"]
+    assert [line.split()[0] for line in shown[3:]] == ["CA", "leaf", "served", "served"]
     tls = installation.secret("tls")
     for name, content in tls.items():
         (tmp_path / name).write_bytes(content)
@@ -170,6 +176,16 @@ def test_from_empty_secrets_to_a_webhook_that_openssl_and_the_api_server_trust(
     assert "ca.key" not in tls
 
 
+def status(installation):
+    """What `fraction-injector certs status` prints of an installation at rest."""
+    where = [f"--kubeconfig={installation.kubeconfig}", f"--namespace={installation.namespace}"]
+    where += [f"--webhook-endpoint=127.0.0.1:{port}" for port, _ in installation.ports[:2]]
+    command = [COMMAND, "certs", "status", NAME, *where]
+    environment = {"COLUMNS": "160", "PATH": os.environ["PATH"]}
+    ended = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    return ended.stdout.splitlines()
+
+
 @pytest.mark.timeout(600, func_only=True)
 def test_a_whole_rotation_with_kills_fails_no_create(control_plane, installation):
     second, url = components.start_apiserver(control_plane.home, control_plane.etcd_url, "second-apiserver")
@@ -177,7 +193,7 @@ def test_a_whole_rotation_with_kills_fails_no_create(control_plane, installation
     with second, Api(url, ca_file, ADMIN_TOKEN) as other, controlled(installation) as kill:
         eventually(lambda: works(installation), "labelled pods are decided", seconds=60)
         eventually(lambda: decides(probe(other, installation.namespace)), "on the other API server too")
-        eventually(lambda: installation.phase() == "S0-steady", "the rotation rests", seconds=60)
+        at_rest(installation, "the first install is over")
         [before] = readable_authorities(installation.bundle())
         phases = rotate_under_creates(installation, other, kill)
         [after] = readable_authorities(installation.bundle())
@@ -239,7 +255,7 @@ def change_secret(installation, suffix, data):
 def test_leaves_renewed_and_broken_by_hand_fail_no_create(installation):
     with controlled(installation):
         eventually(lambda: works(installation), "labelled pods are decided", seconds=60)
-        eventually(lambda: installation.phase() == "S0-steady", "the rotation rests", seconds=60)
+        at_rest(installation, "the first install is over")
         with creating(installation.namespace, installation.api):
             for number in range(LEAVES):
                 before = installation.secret("tls")["tls.crt"]
@@ -260,7 +276,7 @@ def served_anew(installation, before):
 def test_applying_the_configuration_again_keeps_the_bundle_and_can_remove_a_rule(control_plane, installation):
     with controlled(installation):
         eventually(lambda: works(installation), "labelled pods are decided", seconds=60)
-        eventually(lambda: installation.phase() == "S0-steady", "the rotation rests", seconds=60)
+        at_rest(installation, "the first install is over")
     bundle = installation.bundle()
     url = installation.api.get(KIND, NAME, api=API)["webhooks"][0]["clientConfig"]["url"]
     config = configuration(NAME, url, b"")
@@ -268,11 +284,63 @@ def test_applying_the_configuration_again_keeps_the_bundle_and_can_remove_a_rule
     for _ in range(2):
         apply(control_plane, config)
         assert installation.bundle() == bundle
+        answer = control_plane.kubectl("apply", "--filename=-", stdin=json.dumps(config))
+        assert answer.code == 0
+        assert installation.bundle() == bundle
     config["webhooks"][0]["rules"].pop()
     apply(control_plane, config)
     stored = installation.api.get(KIND, NAME, api=API)["webhooks"][0]
     assert [rule["resources"] for rule in stored["rules"]] == [["pods"]]
     assert installation.bundle() == bundle
+
+
+@pytest.mark.timeout(600, func_only=True)
+def test_every_command_of_the_runbook_does_what_it_says(control_plane, installation, tmp_path):
+    look, leaf, authority, mend, anew = re.findall(r"```sh\n(.*?)```", RUNBOOK.read_text(), re.DOTALL)
+    with controlled(installation):
+        eventually(lambda: works(installation), "labelled pods are decided", seconds=60)
+        at_rest(installation, "the first install is over")
+        assert run(control_plane, installation, look).startswith("phase: S")
+        before = installation.secret("tls")["tls.crt"]
+        run(control_plane, installation, leaf)
+        eventually(lambda: served_anew(installation, before), "a new leaf is served")
+        [former] = readable_authorities(installation.bundle())
+        run(control_plane, installation, authority)
+        eventually(
+            lambda: former not in readable_authorities(installation.bundle()), "the old CA is gone", 60
+        )
+        at_rest(installation, "the new CA has taken over")
+    change = [{"op": "remove", "path": "/webhooks/0/clientConfig/caBundle"}]
+    path = f"/apis/{API}/mutatingwebhookconfigurations/{NAME}"
+    installation.api.call("PATCH", path, change, content="application/json-patch+json")
+    run(control_plane, installation, mend)
+    assert installation.bundle() == installation.secret("tls")["ca.crt"]
+    eventually(lambda: works(installation), "admission works without a controller")
+    run(control_plane, installation, anew)
+    with controlled(installation):
+        at_rest(installation, "all is made anew")
+        assert readable_authorities(installation.bundle()) != (former,)
+        eventually(lambda: works(installation), "labelled pods are decided", seconds=60)
+
+
+def at_rest(installation, what):
+    eventually(lambda: installation.phase() == "S0-steady", what, seconds=60)
+
+
+def run(control_plane, installation, commands):
+    """Run commands of the runbook as an administrator would."""
+    folders = [str(control_plane.home.binaries), str(Path(COMMAND).parent), os.environ["PATH"]]
+    environment = {
+        "PATH": ":".join(folders),
+        "HOME": str(installation.folder),
+        "KUBECONFIG": str(installation.kubeconfig),
+        "NAME": NAME,
+        "NAMESPACE": installation.namespace,
+    }
+    bash = ["bash", "-eu", "-c", commands]
+    ended = subprocess.run(bash, env=environment, capture_output=True, text=True, check=False)
+    assert ended.stderr == ""
+    return ended.stdout
 
 
 def apply(control_plane, config):
