@@ -10,6 +10,7 @@ import typer
 
 from certs import RotationSettings
 from cli.options import fail
+from ledger.resource_names import ResourceNames
 from service.log import configure_logging
 from service.serving import run
 
@@ -67,6 +68,9 @@ def controller(  # noqa: PLR0913 each is an option of the command
         typer.Option(min=0.3, help="Seconds without a renewal until a leader stops placing and writing."),
     ] = 10,
     lease_retry: Annotated[float, typer.Option(min=0.1, help="Seconds between looks at the Lease.")] = 2,
+    gpu_resource: Annotated[
+        str, typer.Option(metavar="NAME", help="Resource name of one GPU's slices, as in the policies.")
+    ] = "nvidia.com/gpu-{index}",
     issue_certificates: Annotated[
         str | None,
         typer.Option(
@@ -126,6 +130,9 @@ def controller(  # noqa: PLR0913 each is an option of the command
         )
     if issue_certificates is not None and inject_ca is not None:
         fail("--issue-certificates injects the CA that it issues: leave --inject-ca out")
+    prefix, found, rest = gpu_resource.partition("{index}")
+    if not found or rest:
+        fail(f'--gpu-resource "{gpu_resource}" must end in {{index}}, as in nvidia.com/gpu-{{index}}')
     configure_logging()
     installation = issue_certificates or inject_ca
     options = ControllerOptions(
@@ -151,6 +158,7 @@ def controller(  # noqa: PLR0913 each is an option of the command
         installation=Installation(namespace, installation, tuple(webhook_endpoint or ()))
         if installation is not None
         else None,
+        names=ResourceNames(per_gpu_prefix=prefix),
         watch_timing=Timing(silence_seconds=watch_silence),
     )
     try:

@@ -11,6 +11,7 @@ import contextlib
 import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from http import HTTPStatus
 from typing import Any
 
@@ -18,6 +19,7 @@ import msgspec
 
 from certs import SecretContent, service_names
 from controller.api_server import JSON_PATCH, MERGE_PATCH, ApiError, ApiServer
+from controller.expiry import ExpiryWarning
 
 FIELD_MANAGER = "fraction-injector-certificates"
 DIAL_SECONDS = 3.0
@@ -196,6 +198,25 @@ class CertificateStore:
         ]
         query = {"fieldManager": FIELD_MANAGER}
         await self._api.request("PATCH", self._configuration, query=query, body=body, content_type=JSON_PATCH)
+
+    async def tell(self, warning: ExpiryWarning, now: datetime) -> None:
+        """Make an Event of a warning, once a day.
+
+        Raises:
+            ApiError, OSError, TimeoutError, aiohttp.ClientError: it could not be made.
+        """
+        namespace = self._installation.namespace
+        try:
+            body = warning.event(namespace, now)
+            await self._api.request("POST", f"/api/v1/namespaces/{namespace}/events", body=body)
+        except ApiError as error:
+            if error.status != HTTPStatus.CONFLICT:
+                raise
+
+    @property
+    def name(self) -> str:
+        """Of the installation."""
+        return self._installation.name
 
     async def served(self) -> dict[str, bytes | None]:
         """Dial every webhook that requests may be sent to; None for one that does not answer."""

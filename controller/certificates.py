@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from http import HTTPStatus
 from pathlib import Path
 from typing import assert_never
@@ -33,6 +33,7 @@ from certs import (
 from controller.api_server import ApiError
 from controller.certificate_metrics import CertificateMetrics
 from controller.certificate_store import Bundle, CertificateStore, Version
+from controller.expiry import warnings
 from controller.leadership import Leadership
 from service.log import get_logger
 
@@ -110,6 +111,7 @@ class CertificateLoop:
         self._settings = settings
         self._clock = clock
         self._phase: Phase | None = None
+        self._warned: dict[str, date] = {}
         self._log = get_logger("certificates")
 
     async def run(self) -> None:
@@ -130,6 +132,7 @@ class CertificateLoop:
         now = self._clock()
         action = decide(found.seen, now, self._settings)
         self._tell(found.seen)
+        await self._warn(found.seen, now)
         if not isinstance(action, Wait) and self._leadership.leads:
             await self._carry_out(action, found, now)
         return action
@@ -162,6 +165,13 @@ class CertificateLoop:
                 await self._store.write_bundle(pem, found.bundle)
             case _:
                 assert_never(write)
+
+    async def _warn(self, seen: Observation, now: datetime) -> None:
+        for warning in warnings(seen, self._store.name, now):
+            if self._warned.get(warning.sha256) != now.date():
+                self._warned[warning.sha256] = now.date()
+                self._log.error("a certificate is not renewed", secret=warning.secret, error=warning.message)
+                await self._store.tell(warning, now)
 
     def _tell(self, seen: Observation) -> None:
         now = phase(seen)

@@ -83,6 +83,7 @@ class Leadership:
         self._lease: _Lease | None = None
         self._seen_at = 0.0
         self._least_transition = 0
+        self._trouble = ""
         self._log = get_logger("leadership")
         self.gained = asyncio.Event()
         """Set while this replica leads."""
@@ -152,7 +153,18 @@ class Leadership:
             else:
                 await self._look()
         except (ApiError, msgspec.MsgspecError, *TRANSPORT_ERRORS) as error:
-            self._log.warning("lease", leads=self.leads, error=f"{type(error).__name__}: {error}")
+            self._tell(f"{type(error).__name__}: {error}")
+        else:
+            self._tell("")
+
+    def _tell(self, trouble: str) -> None:
+        """Say once when it changes."""
+        if trouble != self._trouble:
+            self._trouble = trouble
+            if trouble:
+                self._log.warning("the lease is out of reach", leads=self.leads, error=trouble)
+            else:
+                self._log.info("the lease is within reach", leads=self.leads)
 
     async def _look(self) -> None:
         lease = await self._read()

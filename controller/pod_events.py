@@ -30,13 +30,18 @@ class PodEvents:
     """
 
     def __init__(
-        self, api: ApiServer, state: State, leadership: Leadership, metrics: ControllerMetrics
+        self,
+        api: ApiServer,
+        state: State,
+        leadership: Leadership,
+        metrics: ControllerMetrics,
+        names: ResourceNames,
     ) -> None:
         self._api = api
         self._state = state
         self._leadership = leadership
         self._metrics = metrics
-        self._names = ResourceNames()
+        self._names = names
         self._untold: asyncio.Queue[Finding] = asyncio.Queue(MOST_UNTOLD)
         self._told: dict[str, None] = {}
         self._log = get_logger("events")

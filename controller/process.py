@@ -7,7 +7,7 @@ import socket
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -60,11 +60,12 @@ class ControllerOptions:
     stop_delay_seconds: float
     lease_timing: LeaseTiming
     watch_timing: Timing
+    names: ResourceNames
+    """Names of the resources that are slices."""
     installation: Installation | None = None
     """Whose caBundle is kept; None leaves it to others."""
     rotation: RotationSettings | None = None
     """Issue and rotate certificates too; None injects the CA of those that are mounted."""
-    names: ResourceNames = field(default_factory=ResourceNames)
 
 
 async def run_controller(options: ControllerOptions) -> None:
@@ -97,7 +98,7 @@ class Replica:
         self._health_socket = bind(options.host, options.health_port)
         self._state = State(time.monotonic)
         self._leadership = Leadership(api, self._candidate(), options.lease_timing)
-        self._events = PodEvents(api, self._state, self._leadership, self._metrics)
+        self._events = PodEvents(api, self._state, self._leadership, self._metrics, options.names)
         self._served = ControllerApi(self._state, self._leadership, self._metrics)
         self._registry.register(LedgerCollector(self._state))
         self._metrics.leading.set_function(lambda: self._leadership.leads)

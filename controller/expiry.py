@@ -1,0 +1,67 @@
+"""Warns of certificates that end soon while nobody renews them, as Events on the Secret that holds them."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from certs import LeafFacts, Observation
+from certs.observation import Authority
+from certs.rotation import renewal_time
+
+WARN_BEFORE = timedelta(days=14)
+RENEWAL_TAKES = timedelta(days=1)
+"""A renewal that has not happened so long after its time is not being handled."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExpiryWarning:
+    """A certificate that ends within 14 days."""
+
+    secret: str
+    sha256: str
+    message: str
+
+    def event(self, namespace: str, now: datetime) -> dict[str, Any]:
+        """Make the Event, which has the same name for the same certificate on the same day."""
+        key = f"{self.sha256} {now.date()}"
+        name = f"{self.secret}.{hashlib.sha256(key.encode()).hexdigest()[:16]}"
+        time = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+        secret = {"apiVersion": "v1", "kind": "Secret", "namespace": namespace, "name": self.secret}
+        return {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": name, "namespace": namespace},
+            "involvedObject": secret,
+            "type": "Warning",
+            "reason": "CertificateExpires",
+            "message": self.message,
+            "source": {"component": "fraction-injector"},
+            "firstTimestamp": time,
+            "lastTimestamp": time,
+            "count": 1,
+        }
+
+
+def warnings(seen: Observation, name: str, now: datetime) -> list[ExpiryWarning]:
+    """Give the certificates of an installation whose renewal is overdue."""
+    leaf, authority = seen.tls.leaf, seen.authorities.current
+    found = []
+    if leaf is not None and _overdue(leaf, now):
+        found.append(_warning(f"{name}-tls", "the leaf", leaf, now))
+    if authority is not None and _overdue(authority, now):
+        found.append(_warning(f"{name}-ca", "the CA", authority, now))
+    return found
+
+
+def _overdue(certificate: Authority | LeafFacts, now: datetime) -> bool:
+    late = now >= renewal_time(certificate) + RENEWAL_TAKES
+    return late and certificate.not_after - now <= WARN_BEFORE
+
+
+def _warning(secret: str, what: str, certificate: Authority | LeafFacts, now: datetime) -> ExpiryWarning:
+    days = (certificate.not_after - now).days
+    message = f"{what} ends in {days} days and was not renewed: see the controller's log, and certs status"
+    return ExpiryWarning(secret, certificate.sha256, message)
