@@ -147,6 +147,11 @@ AT_ODDS = {
         {"webhook": {"url": "https://127.0.0.1:8443/mutate"}},
         "webhook.url: a webhook elsewhere has its own certificate: use tls.mode existing-secret",
     ),
+    "two names": (
+        {"policies": {"other": {"resources": {"name": "example.com/card-{index}"}}}},
+        "policies: resources.name differs between policies of mode per-gpu (nvidia.com/gpu-{index}, "
+        "example.com/card-{index}): use one name",
+    ),
     "no Secret": (
         {"tls": {"mode": "existing-secret"}},
         "tls.existingSecret: name a Secret with tls.crt, tls.key and ca.crt",

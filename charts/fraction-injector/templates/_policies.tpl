@@ -45,23 +45,34 @@ none: {per-gpu: [], pooled: []}
 {{- dig "resources" "name" "" . | default (ternary "nvidia.com/gpu" "nvidia.com/gpu-{index}" (eq (include "fraction-injector.mode" .) "pooled")) -}}
 {{- end -}}
 
-{{/* Regular expression of every per-GPU resource name of the policies; empty if all are pooled. */}}
-{{- define "fraction-injector.perGpuPattern" -}}
+{{/* Template of the per-GPU resource name, one for all policies (the product checks it); empty if all are pooled. */}}
+{{- define "fraction-injector.perGpuResource" -}}
 {{- $names := list -}}
 {{- range $policy := .Values.policies -}}
 {{- $name := include "fraction-injector.resource" $policy -}}
-{{- if contains "{index}" $name -}}
-{{- $names = append $names ($name | replace "." "[.]" | replace "{index}" "[0-9]+") -}}
+{{- if contains "{index}" $name -}}{{- $names = append $names $name -}}{{- end -}}
 {{- end -}}
+{{- if gt (len ($names | uniq)) 1 -}}
+{{- fail (printf "policies: resources.name differs between policies of mode per-gpu (%s): use one name" ($names | uniq | join ", ")) -}}
 {{- end -}}
-{{- with $names | uniq | sortAlpha -}}^({{ join "|" . }})${{- end -}}
+{{- first (append $names "") -}}
+{{- end -}}
+
+{{/* Regular expression of a resource name's template. */}}
+{{- define "fraction-injector.namePatternOf" -}}
+{{- . | replace "." "[.]" | replace "{index}" "[0-9]+" -}}
+{{- end -}}
+
+{{/* Regular expression of the per-GPU resource names; empty if all policies are pooled. */}}
+{{- define "fraction-injector.perGpuPattern" -}}
+{{- with include "fraction-injector.perGpuResource" . -}}^{{ include "fraction-injector.namePatternOf" . }}${{- end -}}
 {{- end -}}
 
 {{/* Regular expression of every resource name that a share may be asked by. */}}
 {{- define "fraction-injector.namePattern" -}}
 {{- $names := list -}}
 {{- range $policy := .Values.policies -}}
-{{- $names = append $names (include "fraction-injector.resource" $policy | replace "." "[.]" | replace "{index}" "[0-9]+") -}}
+{{- $names = append $names (include "fraction-injector.resource" $policy | include "fraction-injector.namePatternOf") -}}
 {{- end -}}
 ^({{ $names | uniq | sortAlpha | join "|" }})$
 {{- end -}}
