@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Literal
+
+import msgspec
 
 from ledger.constraints import Constraints
 from ledger.fraction import Fraction
@@ -11,8 +12,7 @@ from ledger.fraction import Fraction
 Mode = Literal["per-gpu", "pooled"]
 
 
-@dataclass(frozen=True, slots=True)
-class Assumption:
+class Assumption(msgspec.Struct, frozen=True):
     """What to take for granted of nodes that do not exist yet (clusters that scale from zero)."""
 
     gpus_per_node: int
@@ -20,8 +20,7 @@ class Assumption:
     """MiB of one GPU."""
 
 
-@dataclass(frozen=True, slots=True)
-class Quota:
+class Quota(msgspec.Struct, frozen=True):
     """A limit on what one namespace or one ClearML queue may hold, running and pending together."""
 
     scope: Literal["namespace", "queue"]
@@ -30,8 +29,7 @@ class Quota:
     max_pods: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(msgspec.Struct, frozen=True):
     """What one pod wants of the ledger."""
 
     fraction: Fraction
@@ -39,7 +37,7 @@ class Ask:
     namespace: str = "default"
     queue: str | None = None
     """The ClearML queue as the pod's label names it."""
-    constraints: Constraints = field(default_factory=Constraints)
+    constraints: Constraints = msgspec.field(default_factory=Constraints)
     cpu_milli: int = 0
     """Effective CPU request, milli-CPU."""
     memory_bytes: int = 0
@@ -52,8 +50,7 @@ class Ask:
     """Name under which to reserve; None (a dry run) leaves the ledger as it was."""
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(msgspec.Struct, frozen=True):
     """Where a pod's slices go. Empty `indices` in pooled mode: the kubelet chooses the GPUs."""
 
     indices: tuple[int, ...]
@@ -71,16 +68,14 @@ class Placement:
     """Made without the controller, from a last snapshot or an assumption."""
 
 
-@dataclass(frozen=True, slots=True)
-class Misfit:
+class Misfit(msgspec.Struct, frozen=True):
     """No known node could ever hold the pod (labels, taints, GPU count), and nothing is assumed."""
 
     why: str
     """Half a sentence for the user, such as "no node has 4 GPUs"."""
 
 
-@dataclass(frozen=True, slots=True)
-class OverQuota:
+class OverQuota(msgspec.Struct, frozen=True):
     """The pod would pass a quota."""
 
     quota: Quota

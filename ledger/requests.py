@@ -8,7 +8,6 @@ the larger of what starting and what running needs is the request, and the runti
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import msgspec
@@ -51,8 +50,7 @@ class Requester(Protocol):
     def restart_policy(self) -> str | None: ...  # noqa: D102 - the class says it
 
 
-@dataclass(frozen=True, slots=True)
-class EffectiveRequest:
+class EffectiveRequest(msgspec.Struct, frozen=True):
     """A pod's request as the scheduler counts it."""
 
     cpu_milli: int

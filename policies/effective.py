@@ -7,20 +7,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import msgspec
+
 from ledger.ask import Assumption, Mode, Quota
 from ledger.fraction import Fraction
 
 
-@dataclass(frozen=True, slots=True)
-class EnvVar:
+class EnvVar(msgspec.Struct, frozen=True):
     """An environment variable of a GPU container; the value may hold placeholders (design: closed list)."""
 
     name: str
     value: str
 
 
-@dataclass(frozen=True, slots=True)
-class InitContainer:
+class InitContainer(msgspec.Struct, frozen=True):
     """The container that puts the limiter's library into the library volume before anything else runs."""
 
     image: str
@@ -30,24 +30,21 @@ class InitContainer:
     image_pull_policy: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class LibraryVolume:
+class LibraryVolume(msgspec.Struct, frozen=True):
     """An emptyDir that the init container fills and GPU containers mount read-only."""
 
     mount_path: str
     size_limit: str
 
 
-@dataclass(frozen=True, slots=True)
-class CacheVolume:
+class CacheVolume(msgspec.Struct, frozen=True):
     """A writable emptyDir for each GPU container: the limiter's accounting file may not be shared."""
 
     mount_path: str
     size_limit: str
 
 
-@dataclass(frozen=True, slots=True)
-class ImageChoice:
+class ImageChoice(msgspec.Struct, frozen=True):
     """An image that limits itself, and the MiB it limits to."""
 
     mib: int

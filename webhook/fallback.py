@@ -6,8 +6,9 @@ one, so that the later pod waits. What cannot be told at all is not guessed.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable, Mapping
+
+import msgspec
 
 from ledger.ask import Answer, Ask, Misfit, Placement
 from ledger.facts import PodFact
@@ -33,9 +34,9 @@ class Fallback:
             quota = ask.quotas[0]
             why = f'quota of {quota.scope} "{quota.name}" cannot be counted while the controller is away'
             return Unanswered(Reason.QUOTA_UNKNOWN, f"{why}: try again")
-        answer = self._ledger.place(dataclasses.replace(ask, quotas=()), self._clock())
+        answer = self._ledger.place(msgspec.structs.replace(ask, quotas=()), self._clock())
         if isinstance(answer, Placement):
-            return dataclasses.replace(answer, degraded=True)
+            return msgspec.structs.replace(answer, degraded=True)
         if isinstance(answer, Misfit) and not self._known:
             why = "the controller cannot be reached, and the policy assumes nothing of the nodes: try again"
             return Unanswered(Reason.NO_CONTROLLER, why)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
-
 import msgspec
 
 from ledger.constraints import NodeSelectorTerm, Toleration
@@ -151,23 +148,6 @@ class Job(msgspec.Struct, gc=False):
 
     metadata: ObjectMeta | None = None
     spec: JobSpec | None = None
-
-
-class Slot(NamedTuple):
-    """A container and where it stands in the object."""
-
-    path: str
-    """JSON Pointer, such as "/spec/containers/0"."""
-    container: Container
-    is_init: bool
-
-
-def slots(spec: PodSpec, root: str = "/spec") -> Iterator[Slot]:
-    """Give every container with its place: the init containers, then the regular ones."""
-    for position, container in enumerate(spec.init_containers or ()):
-        yield Slot(f"{root}/initContainers/{position}", container, is_init=True)
-    for position, container in enumerate(spec.containers or ()):
-        yield Slot(f"{root}/containers/{position}", container, is_init=False)
 
 
 def label_of(metadata: ObjectMeta | None) -> str | None:

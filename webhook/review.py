@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+
+import msgspec
 
 from ledger.ask import Answer, Misfit, OverQuota, Placement
 from policies.effective import EffectivePolicy
@@ -30,8 +31,7 @@ class Policies(Protocol):
         """Give the effective policy of a namespace and queue; never fails."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(msgspec.Struct, frozen=True, eq=False):
     """One decision, as it is answered, logged and counted. Never holds anything of the pod's own text."""
 
     reason: Reason

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 from ledger.constraints import NodeSelectorTerm
@@ -47,33 +48,36 @@ def demanded_memories(spec: PodSpec) -> Iterator[tuple[str, ...]]:
 
 def bind_node(spec: PodSpec, memory_values: tuple[str, ...], node: str | None) -> list[Operation]:
     """Require a GPU memory among `memory_values` in every term that is not empty, and prefer `node`."""
-    expression = {"key": MEMORY_LABEL, "operator": "In", "values": list(memory_values)}
     if spec.affinity is None or spec.affinity.node_affinity is None:
-        return _whole_affinity(spec, expression if memory_values else None, node)
+        return _whole_affinity(memory_values, node, parent_is_there=spec.affinity is not None)
     operations: list[Operation] = []
     if memory_values:
-        operations.extend(_require(required_terms(spec), expression, memory_values))
+        operations.extend(_require(required_terms(spec), memory_values))
     if node is not None:
         operations.extend(append(_PREFERRED, spec.affinity.node_affinity.preferred, [_preference(node)]))
     return operations
 
 
-def _whole_affinity(spec: PodSpec, expression: dict[str, Any] | None, node: str | None) -> list[Operation]:
+@lru_cache(maxsize=4096)
+def _whole_affinity(
+    memory_values: tuple[str, ...], node: str | None, *, parent_is_there: bool
+) -> list[Operation]:
+    """The same for all pods of a place that have no node affinity; shared, so never changed."""
     node_affinity: dict[str, Any] = {}
-    if expression is not None:
-        node_affinity[_REQUIRED_NAME] = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+    if memory_values:
+        terms = [{"matchExpressions": [_expression(memory_values)]}]
+        node_affinity[_REQUIRED_NAME] = {"nodeSelectorTerms": terms}
     if node is not None:
         node_affinity[_PREFERRED_NAME] = [_preference(node)]
     if not node_affinity:
         return []
-    if spec.affinity is None:
+    if not parent_is_there:
         return [add("/spec/affinity", {"nodeAffinity": node_affinity})]
     return [add(_NODE_AFFINITY, node_affinity)]
 
 
-def _require(
-    terms: tuple[NodeSelectorTerm, ...] | None, expression: dict[str, Any], values: tuple[str, ...]
-) -> Iterator[Operation]:
+def _require(terms: tuple[NodeSelectorTerm, ...] | None, values: tuple[str, ...]) -> Iterator[Operation]:
+    expression = _expression(values)
     if terms is None:
         yield add(_REQUIRED, {"nodeSelectorTerms": [{"matchExpressions": [expression]}]})
         return
@@ -89,6 +93,10 @@ def _demands(term: NodeSelectorTerm, values: tuple[str, ...]) -> bool:
         (requirement.key, requirement.operator, requirement.values) == (MEMORY_LABEL, "In", values)
         for requirement in term.match_expressions or ()
     )
+
+
+def _expression(memory_values: tuple[str, ...]) -> dict[str, Any]:
+    return {"key": MEMORY_LABEL, "operator": "In", "values": list(memory_values)}
 
 
 def _preference(node: str) -> dict[str, Any]:

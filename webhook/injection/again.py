@@ -16,8 +16,10 @@ from webhook.injection.annotations import (
     index_text,
 )
 from webhook.injection.containers import Containers
+from webhook.injection.memory import memory_mib
 from webhook.injection.modes import Mode
-from webhook.pod import Pod, Slot
+from webhook.injection.slots import Slot
+from webhook.pod import Pod
 
 LONGEST_INDEX = 4
 LONGEST_MIB = 9
@@ -49,11 +51,6 @@ def kept_placement(
     return Placement(indices, gpu_mib, values, reservation=said.get(RESERVATION))
 
 
-def memory_mib(fraction: Fraction, gpu_mib: int, policy: EffectivePolicy) -> int | None:
-    """MiB of the share on one GPU after the policy's reserve; None for whole GPUs, which have no limit."""
-    return None if fraction.is_whole else fraction.share_mib(gpu_mib) - policy.reserve_mib
-
-
 def _indices(text: str | None, fraction: Fraction, policy: EffectivePolicy) -> tuple[int, ...] | None:
     if policy.mode == "pooled":
         return () if text is None else None
@@ -70,8 +67,11 @@ def _asks_exactly(slot: Slot, mode: Mode, fraction: Fraction, indices: tuple[int
     resources = slot.container.resources
     limits = (resources.limits if resources is not None else None) or {}
     wanted = mode.amounts(fraction, indices)
-    extra = [name for name in limits if mode.is_index(name) and name not in wanted]
-    return not extra and all(str(limits.get(name)) == amount for name, amount in wanted.items())
+    for name in limits:
+        kind = mode.kinds[name]
+        if kind is not None and kind.is_index and name not in wanted:
+            return False
+    return all(str(limits.get(name)) == amount for name, amount in wanted.items())
 
 
 def _memory(
@@ -86,7 +86,7 @@ def _memory(
         if values and all(_share_text(value, fraction, policy) == said for value in values):
             return int(values[0]), values
     assumed = policy.assume
-    if assumed is not None and said == str(memory_mib(fraction, assumed.gpu_mib, policy)):
+    if assumed is not None and said == str(memory_mib(fraction, assumed.gpu_mib, policy.reserve_mib)):
         return assumed.gpu_mib, ()
     return None
 
@@ -94,4 +94,4 @@ def _memory(
 def _share_text(label_value: str, fraction: Fraction, policy: EffectivePolicy) -> str | None:
     if not (label_value.isascii() and label_value.isdigit() and len(label_value) <= LONGEST_MIB):
         return None
-    return str(memory_mib(fraction, int(label_value), policy))
+    return str(memory_mib(fraction, int(label_value), policy.reserve_mib))

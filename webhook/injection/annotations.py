@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from webhook.injection.patch import Operation, merge, pointer, remove
+from webhook.injection.patch import POINTERS, Operation, add, merge, remove
 from webhook.pod import ObjectMeta
 
 PREFIX = "clearml-injector/"
@@ -24,7 +24,7 @@ def write_annotations(metadata: ObjectMeta, values: dict[str, str]) -> list[Oper
     """Set our annotations, and take away those of ours that do not hold for this pod."""
     existing = metadata.annotations
     path = "/metadata/annotations"
-    removals = [
-        remove(path + pointer(name)) for name in OUTPUTS if name not in values and name in (existing or ())
-    ]
-    return [*removals, *merge(path, dict(existing) if existing is not None else None, dict(values))]
+    if existing is None:
+        return [add(path, values)]
+    stale = [name for name in OUTPUTS if name in existing and name not in values]
+    return [*(remove(path + POINTERS[name]) for name in stale), *merge(path, existing, values)]

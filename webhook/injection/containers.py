@@ -2,42 +2,42 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+import msgspec
+
 from policies.effective import EffectivePolicy
-from webhook.injection.gpu_resources import asks_for_gpu
-from webhook.injection.modes import Mode
-from webhook.pod import ObjectMeta, PodSpec, Slot, slots
+from webhook.injection.slots import Slot
+from webhook.pod import ObjectMeta
 from webhook.reasons import Denial, Reason
 
 CONTAINER_ANNOTATION = "clearml-injector/container"
 
 
-@dataclass(frozen=True, slots=True)
-class Containers:
+class Containers(msgspec.Struct, frozen=True, eq=False, gc=False):
     """The containers of a pod, told apart."""
 
     chosen: Slot
-    gpu: tuple[Slot, ...]
+    gpu: list[Slot]
     """The chosen container and every init container that asks for a GPU."""
-    others: tuple[Slot, ...]
+    others: list[Slot]
 
 
 def choose_containers(
-    metadata: ObjectMeta, spec: PodSpec, policy: EffectivePolicy, mode: Mode
+    metadata: ObjectMeta, every: list[Slot], policy: EffectivePolicy
 ) -> Containers | Denial:
     """Choose the GPU containers (design: step "container" and step "others" of the admission table)."""
-    every = list(slots(spec))
-    asking = [slot for slot in every if asks_for_gpu(slot.container, mode)]
+    asking = [slot for slot in every if slot.gpu_amounts and slot.asks_for_gpu]
     chosen = _choose(metadata, [slot for slot in every if not slot.is_init], asking, policy)
     if isinstance(chosen, Denial):
         return chosen
-    rival = next((slot for slot in asking if slot != chosen and _runs_beside(slot)), None)
-    if rival is not None:
-        return _several(chosen, rival)
-    gpu = tuple(slot for slot in every if slot == chosen or (slot.is_init and slot in asking))
-    return Containers(chosen, gpu, tuple(slot for slot in every if slot not in gpu))
+    for slot in asking:
+        if slot is not chosen and slot.runs_beside:
+            return _several(chosen, slot)
+    if len(every) == 1:
+        return Containers(chosen, every, [])
+    gpu = [slot for slot in every if slot is chosen or (slot.is_init and slot in asking)]
+    return Containers(chosen, gpu, [slot for slot in every if slot not in gpu])
 
 
 def _choose(
@@ -74,10 +74,6 @@ def _named(wanted: str, regular: list[Slot]) -> Slot | Denial:
 def _is_task(slot: Slot, metadata: ObjectMeta, policy: EffectivePolicy) -> bool:
     name = slot.container.name
     return name == metadata.name or any(fnmatchcase(name, pattern) for pattern in policy.container_names)
-
-
-def _runs_beside(slot: Slot) -> bool:
-    return not slot.is_init or slot.container.is_native_sidecar
 
 
 def _several(first: Slot, second: Slot) -> Denial:

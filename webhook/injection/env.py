@@ -6,11 +6,17 @@ from collections.abc import Mapping
 
 from policies.reserved import is_reserved
 from webhook.injection.patch import Operation, add, append, remove
-from webhook.pod import Container, EnvEntry, Slot
+from webhook.injection.remembered import Remembered
+from webhook.injection.slots import Slot
+from webhook.pod import Container, EnvEntry
 from webhook.reasons import Denial, Reason
 
 VISIBLE_DEVICES = "NVIDIA_VISIBLE_DEVICES"
+_HIDDEN = {VISIBLE_DEVICES: "void"}
 PRELOAD = "LD_PRELOAD"
+
+_OURS = Remembered(lambda name: is_reserved(name) or name == PRELOAD)
+"""Whether a variable of that name, when a pod brings it, is ours to take away or to join."""
 
 
 def refuse_preload_from(container: Container) -> Denial | None:
@@ -28,6 +34,8 @@ def refuse_preload_from(container: Container) -> Denial | None:
 def limit_env(slot: Slot, wanted: Mapping[str, str], preload: str | None) -> list[Operation]:
     """Give a GPU container its variables: reserved copies go, ours stand once, LD_PRELOAD is joined."""
     existing = slot.container.env or []
+    if not any([_OURS[entry.name] or entry.name in wanted for entry in existing]):  # noqa: C419 a list is faster
+        return _add(slot, wanted if preload is None else {**wanted, PRELOAD: preload})
     missing = _missing(existing, wanted)
     stale = {
         position
@@ -44,11 +52,11 @@ def limit_env(slot: Slot, wanted: Mapping[str, str], preload: str | None) -> lis
 
 def hide_gpus(slot: Slot) -> list[Operation]:
     """Give a container without a share NVIDIA_VISIBLE_DEVICES=void, so that its image cannot ask for all."""
-    wanted = {VISIBLE_DEVICES: "void"}
-    existing = slot.container.env or []
-    missing = _missing(existing, wanted)
-    stale = {at for at, entry in enumerate(existing) if missing and entry.name == VISIBLE_DEVICES}
-    return _rewrite(slot, stale, missing)
+    copies = [at for at, entry in enumerate(slot.container.env or ()) if entry.name == VISIBLE_DEVICES]
+    if not copies:
+        return _add(slot, _HIDDEN)
+    missing = _missing(slot.container.env or [], _HIDDEN)
+    return _rewrite(slot, set(copies) if missing else set(), missing)
 
 
 def _missing(existing: list[EnvEntry], wanted: Mapping[str, str]) -> dict[str, str]:
@@ -83,7 +91,10 @@ def _join_preload(slot: Slot, library: str) -> tuple[list[Operation], set[int], 
 
 
 def _rewrite(slot: Slot, stale: set[int], missing: Mapping[str, str]) -> list[Operation]:
-    path = slot.path + "/env"
-    removals = [remove(f"{path}/{position}") for position in sorted(stale, reverse=True)]
+    removals = [remove(f"{slot.path}/env/{position}") for position in sorted(stale, reverse=True)]
+    return [*removals, *_add(slot, missing)]
+
+
+def _add(slot: Slot, missing: Mapping[str, str]) -> list[Operation]:
     additions = [{"name": name, "value": value} for name, value in missing.items()]
-    return [*removals, *append(path, slot.container.env, additions)]
+    return append(slot.path + "/env", slot.container.env, additions)

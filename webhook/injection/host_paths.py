@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import posixpath
 
+from webhook.injection.remembered import Remembered
+
 PROTECTED = (
     "/dev",
     "/proc",
@@ -27,7 +29,7 @@ def protected_place(path: str) -> str | None:
 
     The path is normalised first: `//dev` and `/./dev` are /dev, and `/` contains everything.
     """
-    normal = normalised(path)
+    normal = NORMALISED[path]
     for place in PROTECTED:
         if is_at_or_below(normal, place) or is_at_or_below(place, normal):
             return place
@@ -38,6 +40,10 @@ def normalised(path: str) -> str:
     """Write an absolute path in one way: no double or trailing slash, no dots, /run for /var/run."""
     normal = posixpath.normpath("/" + path.lstrip("/"))
     return normal.removeprefix("/var") if is_at_or_below(normal, "/var/run") else normal
+
+
+NORMALISED = Remembered(normalised)
+"""Normalised paths by path."""
 
 
 def is_at_or_below(path: str, place: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from policies.effective import Limiter
 from webhook.injection.patch import Operation, add
-from webhook.pod import Slot
+from webhook.injection.slots import Slot
 from webhook.reasons import Denial, Reason
 
 

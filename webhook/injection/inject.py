@@ -2,33 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from ledger.ask import Placement
 from webhook.injection.affinity import bind_node
-from webhook.injection.again import memory_mib
-from webhook.injection.annotations import (
-    GPU_CONTAINER,
-    GPU_INDEX,
-    INJECTED,
-    MEMORY_MIB,
-    RESERVATION,
-    SLICES,
-    index_text,
-    write_annotations,
-)
+from webhook.injection.annotations import GPU_CONTAINER, RESERVATION, write_annotations
 from webhook.injection.env import hide_gpus, limit_env
 from webhook.injection.gpu_resources import replace_amounts
 from webhook.injection.images import choose_image
 from webhook.injection.limiter import Volumes
 from webhook.injection.patch import Operation, add, append
-from webhook.injection.placeholders import fill_env, share_values
 from webhook.injection.plan import Plan
+from webhook.injection.share import Share, share_of
 from webhook.reasons import Denial, Reason
 
 
-@dataclass(frozen=True, slots=True)
-class Injection:
+class Injection(msgspec.Struct, frozen=True, eq=False):
     """What a labelled pod gets."""
 
     operations: list[Operation]
@@ -46,49 +35,38 @@ def inject(plan: Plan, placement: Placement) -> Injection | Denial:
     Parents come before children, and what we insert at the front of a list comes last, so that each
     path holds when it is applied.
     """
-    mib = memory_mib(plan.fraction, placement.gpu_mib, plan.policy)
+    share = share_of(plan, placement)
+    mib = share.memory_mib
     if mib is not None and mib <= 0:
         return _no_memory(plan, placement)
     images = choose_image(plan.containers.chosen, plan.limiter, mib, placement.gpu_mib)
     if isinstance(images, Denial):
         return images
+    chosen = plan.containers.chosen.container.name
     operations = [
-        *write_annotations(plan.metadata, _annotations(plan, placement, mib)),
+        *write_annotations(plan.metadata, _annotations(share, chosen, placement.reservation)),
         *images,
-        *_gpu_containers(plan, placement, mib),
+        *_gpu_containers(plan, share),
         *_others(plan),
         *_pod(plan),
         *bind_node(plan.spec, placement.memory_values, placement.node),
         *_limiter_volumes(plan),
     ]
-    chosen = plan.containers.chosen.container.name
     return Injection(operations, chosen, plan.fraction.slices, placement, mib)
 
 
-def _annotations(plan: Plan, placement: Placement, mib: int | None) -> dict[str, str]:
-    values = {
-        INJECTED: plan.policy.marker,
-        SLICES: str(plan.fraction.slices),
-        GPU_CONTAINER: plan.containers.chosen.container.name,
-    }
-    if placement.indices:
-        values[GPU_INDEX] = index_text(placement.indices)
-    if mib is not None:
-        values[MEMORY_MIB] = str(mib)
-    if placement.reservation is not None:
-        values[RESERVATION] = placement.reservation
+def _annotations(share: Share, container: str, reservation: str | None) -> dict[str, str]:
+    values = {**share.annotations, GPU_CONTAINER: container}
+    if reservation is not None:
+        values[RESERVATION] = reservation
     return values
 
 
-def _gpu_containers(plan: Plan, placement: Placement, mib: int | None) -> list[Operation]:
-    amounts = plan.mode.amounts(plan.fraction, placement.indices)
-    shared = share_values(plan.fraction, placement.indices, mib, plan.namespace)
-    variables = (*plan.limiter.env, *plan.policy.env)
+def _gpu_containers(plan: Plan, share: Share) -> list[Operation]:
     operations: list[Operation] = []
     for slot in plan.containers.gpu:
-        values = {**shared, "container": slot.container.name}
-        operations += replace_amounts(slot, amounts)
-        operations += limit_env(slot, fill_env(variables, values), plan.limiter.preload)
+        operations += replace_amounts(slot, share.amounts, plan.mode)
+        operations += limit_env(slot, share.env.of(slot.container.name), plan.limiter.preload)
     return operations
 
 
@@ -105,6 +83,8 @@ def _pod(plan: Plan) -> list[Operation]:
         operations.append(add("/spec/hostPID", value=True))
     if policy.runtime_class_name is not None and spec.runtime_class_name is None:
         operations.append(add("/spec/runtimeClassName", policy.runtime_class_name))
+    if not policy.tolerations:
+        return operations
     present = [(t.key, t.operator, t.value, t.effect) for t in spec.tolerations or ()]
     missing = [
         dict(toleration)
@@ -115,7 +95,9 @@ def _pod(plan: Plan) -> list[Operation]:
 
 
 def _limiter_volumes(plan: Plan) -> list[Operation]:
-    volumes = Volumes(plan.spec, plan.limiter, plan.written)
+    if plan.limiter.library is None and plan.limiter.cache is None:
+        return []
+    volumes = Volumes(plan.spec, plan.every, plan.limiter, plan.written)
     mounts = [operation for slot in plan.containers.gpu for operation in volumes.mount(slot)]
     init = volumes.add_init_container(plan.containers.chosen.container)
     return [*mounts, *volumes.add(), *init]

@@ -5,8 +5,10 @@ from __future__ import annotations
 from policies.effective import EffectivePolicy
 from webhook.injection.gpu_resources import check_clearml_fractions, take_out_clearml_fractions
 from webhook.injection.label import read_label
+from webhook.injection.modes import mode_of
 from webhook.injection.patch import Operation
-from webhook.pod import Job, label_of, slots
+from webhook.injection.slots import slots
+from webhook.pod import Job, label_of
 from webhook.reasons import Denial
 
 
@@ -25,7 +27,7 @@ def prepare_job(job: Job, policy: EffectivePolicy) -> list[Operation] | Denial:
     if isinstance(fraction, Denial):
         return fraction
     operations: list[Operation] = []
-    for slot in slots(template.spec, "/spec/template/spec"):
+    for slot in slots(template.spec, mode_of(policy), "/spec/template/spec"):
         denial = check_clearml_fractions(slot, fraction, text)
         if denial is not None:
             return denial

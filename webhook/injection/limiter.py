@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from policies.effective import InitContainer, LibraryVolume, Limiter
 from webhook.injection.env import VISIBLE_DEVICES
-from webhook.injection.host_paths import is_at_or_below, normalised
+from webhook.injection.host_paths import NORMALISED, is_at_or_below
 from webhook.injection.names import free_name
 from webhook.injection.patch import Operation, add, append
+from webhook.injection.slots import Slot
 from webhook.injection.written import Written
-from webhook.pod import Container, PodSpec, Slot, slots
+from webhook.pod import Container, PodSpec
 from webhook.reasons import Denial, Reason
 
 LIBRARY_VOLUME = "gpu-limiter-library"
@@ -31,15 +33,16 @@ _SECURITY_CONTEXT = {
 class Volumes:
     """The limiter's volumes in one pod: found as an earlier review wrote them, or new under free names."""
 
-    def __init__(self, spec: PodSpec, limiter: Limiter, written: Written) -> None:
+    def __init__(self, spec: PodSpec, every: Sequence[Slot], limiter: Limiter, written: Written) -> None:
         self._spec = spec
         self._limiter = limiter
         self._written = written
         self._taken = {volume.name for volume in spec.volumes or ()}
-        for slot in slots(spec):
+        for slot in every:
             self._taken.add(slot.container.name)
             # A mount without a volume is waiting for ours, to write into it.
-            self._taken.update(mount.name for mount in slot.container.volume_mounts or ())
+            for mount in slot.container.volume_mounts or ():
+                self._taken.add(mount.name)
         self._added: list[dict[str, Any]] = []
         self._library_name: str | None = None
 
@@ -50,7 +53,9 @@ class Volumes:
         if library is not None:
             name = _library_in(slot.container, self._limiter, self._written)
             if name is None:
-                mounts.append({"name": self._library(library), **_library_mount(library)})
+                mounts.append(
+                    {"name": self._library(library), "mountPath": library.mount_path, "readOnly": True}
+                )
             else:
                 self._library_name = name
         if cache is not None and _cache_in(slot.container, self._limiter, self._written) is None:
@@ -68,7 +73,7 @@ class Volumes:
         if init is None or library is None:
             return []
         wanted = _init_container(init, library, self._library(library))
-        if self._written.has_init_container(wanted):
+        if not self._written.is_empty and self._written.has_init_container(wanted):
             return []
         named = {"name": free_name(INIT_CONTAINER, self._taken), **wanted, **_cpu_and_memory(model)}
         if not self._spec.init_containers:
@@ -90,26 +95,24 @@ def refuse_mounts(gpu_containers: Iterable[Slot], limiter: Limiter, written: Wri
     """Refuse a user's mount at or below a path where the limiter's volumes go."""
     for slot in gpu_containers:
         for volume, find in ((limiter.library, _library_in), (limiter.cache, _cache_in)):
-            if volume is None:
+            if volume is None or not slot.container.volume_mounts:
                 continue
             ours = find(slot.container, limiter, written)
-            place = normalised(volume.mount_path)
-            for mount in slot.container.volume_mounts or ():
-                if mount.name != ours and is_at_or_below(normalised(mount.mount_path), place):
+            place = NORMALISED[volume.mount_path]
+            for mount in slot.container.volume_mounts:
+                normal = NORMALISED[mount.mount_path]
+                if normal.startswith(place) and is_at_or_below(normal, place) and mount.name != ours:
                     return _mount_taken(slot.container, mount.mount_path)
     return None
-
-
-def _library_mount(library: LibraryVolume) -> dict[str, Any]:
-    return {"mountPath": library.mount_path, "readOnly": True}
 
 
 def _library_in(container: Container, limiter: Limiter, written: Written) -> str | None:
     """Name of the library volume in a container; None if it has none, or one that others write into."""
     init, library = limiter.init_container, limiter.library
-    if init is None or library is None:
+    if written.is_empty or init is None or library is None:
         return None
-    name = written.volume_at(container.name, _library_mount(library), library.size_limit)
+    mount = {"mountPath": library.mount_path, "readOnly": True}
+    name = written.volume_at(container.name, mount, library.size_limit)
     if name is None:
         return None
     ours = _init_container(init, library, name)
@@ -120,7 +123,7 @@ def _library_in(container: Container, limiter: Limiter, written: Written) -> str
 
 def _cache_in(container: Container, limiter: Limiter, written: Written) -> str | None:
     cache = limiter.cache
-    if cache is None:
+    if written.is_empty or cache is None:
         return None
     return written.volume_at(container.name, {"mountPath": cache.mount_path}, cache.size_limit)
 
@@ -133,12 +136,19 @@ def _mount_taken(container: Container, path: str) -> Denial:
 
 
 def _init_container(init: InitContainer, library: LibraryVolume, volume: str) -> dict[str, Any]:
+    """Our init container but for its name and resources."""
+    mounts = [{"name": volume, "mountPath": library.mount_path}]
+    return {**_unmounted(init), "volumeMounts": mounts}
+
+
+@lru_cache(maxsize=64)
+def _unmounted(init: InitContainer) -> dict[str, Any]:
+    """What is the same in all pods; shared, so never changed."""
     variables = {VISIBLE_DEVICES: "void"} | {variable.name: variable.value for variable in init.env}
     container: dict[str, Any] = {
         "image": init.image,
         "command": list(init.command),
         "env": [{"name": name, "value": value} for name, value in variables.items()],
-        "volumeMounts": [{"name": volume, "mountPath": library.mount_path}],
         "securityContext": {**_SECURITY_CONTEXT, "runAsUser": init.run_as_user},
     }
     if init.image_pull_policy is not None:
@@ -148,12 +158,12 @@ def _init_container(init: InitContainer, library: LibraryVolume, volume: str) ->
 
 def _cpu_and_memory(model: Container) -> dict[str, Any]:
     """Copy cpu and memory, nothing if there are none: anything else changes the pod's QoS class (seen)."""
-    if model.resources is None:
+    resources = model.resources
+    if resources is None:
         return {}
-    copied = {
-        field: {name: amount for name, amount in amounts.items() if name in ("cpu", "memory")}
-        for field, amounts in (("limits", model.resources.limits), ("requests", model.resources.requests))
-        if amounts
-    }
-    copied = {field: amounts for field, amounts in copied.items() if amounts}
+    copied = {}
+    for field, amounts in (("limits", resources.limits), ("requests", resources.requests)):
+        kept = {name: amounts[name] for name in ("cpu", "memory") if name in amounts} if amounts else None
+        if kept:
+            copied[field] = kept
     return {"resources": copied} if copied else {}

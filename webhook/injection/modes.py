@@ -8,6 +8,8 @@ from typing import Protocol
 
 from ledger.fraction import Fraction
 from policies.effective import EffectivePolicy
+from webhook.injection.remembered import Remembered
+from webhook.injection.resource_kinds import ResourceKind, kind_of
 
 STANDARD_INDEX = r"nvidia\.com/gpu-[0-9]+"
 """Names of single GPUs that a node may advertise whatever name the policy goes by."""
@@ -16,14 +18,13 @@ STANDARD_INDEX = r"nvidia\.com/gpu-[0-9]+"
 class Mode(Protocol):
     """A way to ask the scheduler and the kubelet for slices."""
 
+    kinds: Remembered[ResourceKind | None]
+    """What each resource name means under this mode."""
+
+    def __hash__(self) -> int: ...
+
     def amounts(self, fraction: Fraction, indices: tuple[int, ...]) -> dict[str, str]:
         """Resource names and quantities for limits and requests of a GPU container."""
-
-    def is_index(self, resource: str) -> bool:
-        """Whether the resource names one particular GPU, which only the placement may choose."""
-
-    def is_pool(self, resource: str) -> bool:
-        """Whether the resource is the policy's name for slices of any GPU."""
 
 
 class PerGpu:
@@ -33,20 +34,16 @@ class PerGpu:
         self._template = template
         before, _, after = template.partition("{index}")
         own = f"{re.escape(before)}[0-9]+{re.escape(after)}"
-        self._index = re.compile(f"{own}|{STANDARD_INDEX}", re.ASCII)
+        # The policy's names, and the standard ones, whichever the policy goes by.
+        index = re.compile(f"{own}|{STANDARD_INDEX}", re.ASCII)
+        self.kinds = Remembered(
+            lambda name: kind_of(name, is_index=index.fullmatch(name) is not None, is_pool=False)
+        )
 
     def amounts(self, fraction: Fraction, indices: tuple[int, ...]) -> dict[str, str]:
         """Slices of each chosen index."""
         each = str(fraction.slices_on_each)
         return {self._template.replace("{index}", str(index)): each for index in indices}
-
-    def is_index(self, resource: str) -> bool:
-        """Whether the name follows the policy's template, or the standard one."""
-        return self._index.fullmatch(resource) is not None
-
-    def is_pool(self, resource: str) -> bool:  # noqa: ARG002 there is none
-        """Every name says which GPU."""
-        return False
 
 
 class Pooled:
@@ -54,19 +51,15 @@ class Pooled:
 
     def __init__(self, resource: str) -> None:
         self._resource = resource
-        self._index = re.compile(STANDARD_INDEX, re.ASCII)
+        # Per-GPU names have no place under a pooled policy.
+        index = re.compile(STANDARD_INDEX, re.ASCII)
+        self.kinds = Remembered(
+            lambda name: kind_of(name, is_index=index.fullmatch(name) is not None, is_pool=name == resource)
+        )
 
     def amounts(self, fraction: Fraction, indices: tuple[int, ...]) -> dict[str, str]:  # noqa: ARG002 the kubelet chooses the indices
         """Slices of the node's pool."""
         return {self._resource: str(fraction.slices)}
-
-    def is_index(self, resource: str) -> bool:
-        """Whether the name is a per-GPU one, which has no place under a pooled policy."""
-        return self._index.fullmatch(resource) is not None
-
-    def is_pool(self, resource: str) -> bool:
-        """Whether it is the policy's resource."""
-        return resource == self._resource
 
 
 @lru_cache(maxsize=64)

@@ -11,6 +11,9 @@ LONGEST = 63
 
 def free_name(wanted: str, taken: set[str]) -> str:
     """Give `wanted`, shortened to fit and numbered from 2 if it is taken; the name is taken from then on."""
+    if len(wanted) <= LONGEST and wanted not in taken:
+        taken.add(wanted)
+        return wanted
     for number in count(1):
         suffix = "" if number == 1 else f"-{number}"
         name = _fitted(wanted, LONGEST - len(suffix)) + suffix

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from webhook.injection.remembered import Remembered
+
 Operation = dict[str, Any]
 
 
-def pointer(*keys: str) -> str:
-    """Join object keys to a JSON Pointer, with `~` and `/` escaped (RFC 6901)."""
-    return "".join("/" + key.replace("~", "~0").replace("/", "~1") for key in keys)
+def _escaped(key: str) -> str:
+    return "/" + key.replace("~", "~0").replace("/", "~1")
+
+
+POINTERS = Remembered(_escaped)
+"""Object keys as the last part of a JSON Pointer, with `~` and `/` escaped (RFC 6901)."""
 
 
 def add(path: str, value: Any) -> Operation:
@@ -28,11 +33,12 @@ def append(path: str, existing: list[Any] | None, values: list[Any]) -> list[Ope
         return []
     if not existing:
         return [add(path, values)]
-    return [add(f"{path}/-", value) for value in values]
+    path += "/-"
+    return [{"op": "add", "path": path, "value": value} for value in values]
 
 
 def merge(path: str, existing: dict[str, Any] | None, values: dict[str, Any]) -> list[Operation]:
     """Set members of an object that may be missing or null; members that are so already stay untouched."""
     if existing is None:
         return [add(path, values)] if values else []
-    return [add(path + pointer(key), value) for key, value in values.items() if existing.get(key) != value]
+    return [add(path + POINTERS[key], value) for key, value in values.items() if existing.get(key) != value]

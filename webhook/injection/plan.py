@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 from ledger.ask import Ask, Placement
 from ledger.constraints import Constraints, Toleration
@@ -20,6 +21,7 @@ from webhook.injection.label import read_label
 from webhook.injection.limiter import refuse_mounts
 from webhook.injection.modes import Mode, mode_of
 from webhook.injection.refusals import refuse_index, refuse_pod, refuse_privileged
+from webhook.injection.slots import Slot, slots
 from webhook.injection.written import Written
 from webhook.pod import LABEL, QUEUE_NAME_LABEL, ObjectMeta, Pod, PodSpec, label_of
 from webhook.reasons import Denial, Reason
@@ -27,8 +29,7 @@ from webhook.reasons import Denial, Reason
 NO_LIMITER = Limiter("none")
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(msgspec.Struct, frozen=True, eq=False):
     """A labelled pod that may have its share, once a GPU is chosen."""
 
     namespace: str
@@ -39,6 +40,7 @@ class Plan:
     fraction: Fraction
     limiter: Limiter
     """The policy's; one that does nothing for whole GPUs, which have no neighbour to protect."""
+    every: list[Slot]
     containers: Containers
     kept: Placement | None
     """The placement that the pod already carries from an earlier review."""
@@ -59,16 +61,17 @@ def make_plan(pod: Pod, namespace: str, policy: EffectivePolicy, written: Writte
         return fraction
     mode = mode_of(policy)
     limiter = NO_LIMITER if fraction.is_whole else policy.limiter
-    refused = refuse_pod(metadata, spec, limiter) or refuse_empty_affinity(spec)
+    every = slots(spec, mode)
+    refused = refuse_pod(metadata, spec, every, limiter) or refuse_empty_affinity(spec)
     if refused is not None:
         return refused
-    containers = choose_containers(metadata, spec, policy, mode)
+    containers = choose_containers(metadata, every, policy)
     if isinstance(containers, Denial):
         return containers
     kept = None
     if INJECTED in (metadata.annotations or ()):
         kept = kept_placement(pod, policy, fraction, containers, mode)
-    plan = Plan(namespace, metadata, spec, policy, mode, fraction, limiter, containers, kept, written)
+    plan = Plan(namespace, metadata, spec, policy, mode, fraction, limiter, every, containers, kept, written)
     return _refuse_containers(plan, text) or plan
 
 
@@ -87,13 +90,13 @@ def ask_of(plan: Plan, reservation: str | None) -> Ask | Denial:
         constraints=Constraints(
             node_selector=spec.node_selector or {},
             required_terms=required_terms(spec),
-            tolerations=(*(spec.tolerations or ()), *_policy_tolerations(policy)),
+            tolerations=_tolerations(spec, policy),
             node_name=spec.node_name,
         ),
         cpu_milli=request.cpu_milli,
         memory_bytes=request.memory_bytes,
         assume=policy.assume,
-        quotas=tuple(rule.quota for rule in policy.quotas),
+        quotas=tuple([rule.quota for rule in policy.quotas]) if policy.quotas else (),
         quotas_when_degraded=_when_degraded(policy),
         reservation=reservation,
     )
@@ -117,21 +120,18 @@ def _refuse_containers(plan: Plan, text: str) -> Denial | None:
     containers = plan.containers
     refused = refuse_privileged(containers, plan.policy)
     if refused is None and plan.kept is None:
-        refused = refuse_index(containers, plan.mode)
+        refused = refuse_index(containers)
     for slot in containers.gpu:
-        refused = refused or check_amounts(slot, plan.mode, plan.fraction, text)
+        refused = refused or check_amounts(slot, plan.fraction, text)
         if plan.limiter.preload is not None:
             refused = refused or refuse_preload_from(slot.container)
     return refused or refuse_mounts(containers.gpu, plan.limiter, plan.written)
 
 
-def _policy_tolerations(policy: EffectivePolicy) -> tuple[Toleration, ...]:
-    return tuple(
-        Toleration(
-            toleration.get("key"),
-            toleration.get("operator"),
-            toleration.get("value"),
-            toleration.get("effect"),
-        )
-        for toleration in policy.tolerations
-    )
+def _tolerations(spec: PodSpec, policy: EffectivePolicy) -> tuple[Toleration, ...]:
+    """The pod's own, and those that the policy adds."""
+    own = tuple(spec.tolerations or ())
+    if not policy.tolerations:
+        return own
+    names = ("key", "operator", "value", "effect")
+    return (*own, *(Toleration(*map(added.get, names)) for added in policy.tolerations))

@@ -2,35 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 
 from policies.effective import EffectivePolicy, Limiter
 from webhook.injection.containers import Containers
-from webhook.injection.host_paths import is_at_or_below, normalised, protected_place
-from webhook.injection.modes import Mode
-from webhook.pod import LABEL, ObjectMeta, PodSpec, Slot, slots
+from webhook.injection.host_paths import NORMALISED, is_at_or_below, protected_place
+from webhook.injection.remembered import Remembered
+from webhook.injection.slots import Slot
+from webhook.pod import LABEL, ObjectMeta, PodSpec
 from webhook.reasons import Denial, Reason
-
-OTHER_SYSTEM_PREFIXES = (
-    "nvidia.com/mig-",
-    "nvidia.com/gpumem",
-    "nvidia.com/gpucores",
-    "nvidia.com/priority",
-    "amd.com/gpu",
-    "gpu.intel.com/",
-    "habana.ai/",
-    "huawei.com/Ascend",
-    "cambricon.com/",
-    "hygon.com/dcu",
-    "iluvatar.ai/",
-    "metax-tech.com/",
-    "mthreads.com/",
-    "enflame.com/",
-    "kunlunxin.com/",
-    "aws.amazon.com/neuron",
-    "google.com/tpu",
-)
-"""MIG and HAMi resources, and the GPUs of other vendors."""
 
 OTHER_SYSTEM_ANNOTATIONS = ("gpu-fraction", "gpu-memory")
 """KAI's way to ask for a share."""
@@ -41,23 +21,23 @@ DEVICE_LIST_MOUNT = "/run/nvidia-container-devices"
 """With the volume-mounts strategy, the container toolkit reads device ids from mounts below this path."""
 
 
-def refuse_pod(metadata: ObjectMeta, spec: PodSpec, limiter: Limiter) -> Denial | None:
+def refuse_pod(metadata: ObjectMeta, spec: PodSpec, every: Sequence[Slot], limiter: Limiter) -> Denial | None:
     """Refuse what would break the share wherever it stands in the pod."""
     return (
         _refuse_annotations(metadata)
-        or _refuse_resources(spec)
+        or _refuse_resources(every)
         or _refuse_claims(spec)
         or _refuse_host_pid(spec, limiter)
         or _refuse_host_paths(spec)
-        or _refuse_device_lists(spec)
+        or _refuse_device_lists(every)
     )
 
 
 def refuse_privileged(containers: Containers, policy: EffectivePolicy) -> Denial | None:
     """Refuse privileged GPU containers, or any privileged container where the policy says so."""
-    checked: tuple[Slot, ...] = containers.gpu
+    checked = containers.gpu
     if policy.refuse_privileged == "any-container":
-        checked += containers.others
+        checked = [*checked, *containers.others]
     for slot in checked:
         context = slot.container.security_context
         if context is not None and context.privileged:
@@ -69,11 +49,11 @@ def refuse_privileged(containers: Containers, policy: EffectivePolicy) -> Denial
     return None
 
 
-def refuse_index(containers: Containers, mode: Mode) -> Denial | None:
+def refuse_index(containers: Containers) -> Denial | None:
     """Refuse resource names that pick a particular GPU: the index is chosen here."""
     for slot in (*containers.gpu, *containers.others):
-        for resource in _resources(slot):
-            if mode.is_index(resource):
+        for resource, _, kind in slot.gpu_amounts:
+            if kind.is_index:
                 return Denial.of(
                     Reason.GPU_INDEX_SET,
                     f'container "{slot.container.name}" asks for {resource}: leave it out,'
@@ -82,29 +62,29 @@ def refuse_index(containers: Containers, mode: Mode) -> Denial | None:
     return None
 
 
-def _resources(slot: Slot) -> Iterator[str]:
-    resources = slot.container.resources
-    if resources is not None:
-        yield from resources.limits or ()
-        yield from resources.requests or ()
-
-
 def _refuse_annotations(metadata: ObjectMeta) -> Denial | None:
     for name in metadata.annotations or ():
-        if name in OTHER_SYSTEM_ANNOTATIONS:
-            return _other_system(f"annotation {name}")
-        if name.startswith(CDI_ANNOTATION_PREFIXES):
-            return Denial.of(
-                Reason.CDI_ANNOTATION,
-                f"annotation {name} injects devices past the share: remove it or the label {LABEL}",
-            )
+        denial = _ANNOTATIONS[name]
+        if denial is not None:
+            return denial
     return None
 
 
-def _refuse_resources(spec: PodSpec) -> Denial | None:
-    for slot in slots(spec):
-        for resource in _resources(slot):
-            if resource.startswith(OTHER_SYSTEM_PREFIXES):
+def _annotation(name: str) -> Denial | None:
+    if name in OTHER_SYSTEM_ANNOTATIONS:
+        return _other_system(f"annotation {name}")
+    if name.startswith(CDI_ANNOTATION_PREFIXES):
+        return Denial.of(
+            Reason.CDI_ANNOTATION,
+            f"annotation {name} injects devices past the share: remove it or the label {LABEL}",
+        )
+    return None
+
+
+def _refuse_resources(every: Sequence[Slot]) -> Denial | None:
+    for slot in every:
+        for resource, _, kind in slot.gpu_amounts:
+            if kind.is_other_system:
                 return _other_system(resource)
     return None
 
@@ -143,13 +123,17 @@ def _refuse_host_paths(spec: PodSpec) -> Denial | None:
     return None
 
 
-def _refuse_device_lists(spec: PodSpec) -> Denial | None:
-    for slot in slots(spec):
+def _refuse_device_lists(every: Sequence[Slot]) -> Denial | None:
+    for slot in every:
         for mount in slot.container.volume_mounts or ():
-            if is_at_or_below(normalised(mount.mount_path), DEVICE_LIST_MOUNT):
+            normal = NORMALISED[mount.mount_path]
+            if normal.startswith(DEVICE_LIST_MOUNT) and is_at_or_below(normal, DEVICE_LIST_MOUNT):
                 return Denial.of(
                     Reason.MOUNT_PATH,
                     f'container "{slot.container.name}" mounts {mount.mount_path}, which selects GPUs'
                     " past the share: remove the mount",
                 )
     return None
+
+
+_ANNOTATIONS = Remembered(_annotation)

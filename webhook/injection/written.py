@@ -20,6 +20,8 @@ class Written:
 
     def __init__(self, pod: Mapping[str, Any] | None = None) -> None:
         self._spec: Mapping[str, Any] = (pod or {}).get("spec") or {}
+        self.is_empty = not self._spec
+        """Whether nothing can have been written before, so that nothing needs to be looked for."""
 
     def volume_at(self, container: str, mount: Mapping[str, Any], size_limit: str) -> str | None:
         """Name of our volume that `container` mounts as `mount` says (all but the name), else None."""

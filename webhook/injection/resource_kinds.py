@@ -1,0 +1,59 @@
+"""What the name of a resource says: a GPU asked for in one of several ways, another system, or nothing."""
+
+from __future__ import annotations
+
+import msgspec
+
+WHOLE_GPU_NAMES = frozenset({"nvidia.com/gpu", "nvidia.com/gpu.shared"})
+CLEARML_FRACTION_PREFIX = "clear.ml/fraction-"
+
+OTHER_SYSTEM_PREFIXES = (
+    "nvidia.com/mig-",
+    "nvidia.com/gpumem",
+    "nvidia.com/gpucores",
+    "nvidia.com/priority",
+    "amd.com/gpu",
+    "gpu.intel.com/",
+    "habana.ai/",
+    "huawei.com/Ascend",
+    "cambricon.com/",
+    "hygon.com/dcu",
+    "iluvatar.ai/",
+    "metax-tech.com/",
+    "mthreads.com/",
+    "enflame.com/",
+    "kunlunxin.com/",
+    "aws.amazon.com/neuron",
+    "google.com/tpu",
+)
+"""MIG and HAMi resources, and the GPUs of other vendors."""
+
+
+class ResourceKind(msgspec.Struct, frozen=True, gc=False):
+    """What one resource name means under one mode; at least one of these is so."""
+
+    is_whole: bool
+    """nvidia.com/gpu or its shared form: whole GPUs, or slices of them."""
+    is_clearml: bool
+    """clear.ml/fraction-*, which must equal the label."""
+    is_index: bool
+    """One particular GPU, which only the placement may choose."""
+    is_pool: bool
+    """The policy's own name for slices of any GPU."""
+    is_other_system: bool
+    is_replaced: bool
+    """A user's way to ask for a GPU, which ours takes the place of."""
+    asks: bool
+    """Any way to ask for a GPU, in the user's words or, after a first review, in ours."""
+
+
+def kind_of(resource: str, *, is_index: bool, is_pool: bool) -> ResourceKind | None:
+    """Tell what a resource name says of GPUs; None for cpu, memory and whatever else has no part in it."""
+    is_whole = resource in WHOLE_GPU_NAMES
+    is_clearml = resource.startswith(CLEARML_FRACTION_PREFIX)
+    is_other_system = resource.startswith(OTHER_SYSTEM_PREFIXES)
+    asks = is_whole or is_clearml or is_index or is_pool
+    if not asks and not is_other_system:
+        return None
+    is_replaced = is_whole or is_clearml
+    return ResourceKind(is_whole, is_clearml, is_index, is_pool, is_other_system, is_replaced, asks)
