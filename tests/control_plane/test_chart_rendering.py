@@ -149,8 +149,7 @@ AT_ODDS = {
     ),
     "two names": (
         {"policies": {"other": {"resources": {"name": "example.com/card-{index}"}}}},
-        "policies: resources.name differs between policies of mode per-gpu (nvidia.com/gpu-{index}, "
-        "example.com/card-{index}): use one name",
+        "policies: resources.name differs between policies of mode per-gpu (nvidia.com/gpu-{index}, example",
     ),
     "no Secret": (
         {"tls": {"mode": "existing-secret"}},
