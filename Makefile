@@ -41,6 +41,9 @@ bench-placement: $(READY) ## Count placements per second, against a plain scan
 bench-ledger: $(READY) ## Rebuild the ledger of 10,000 nodes from list pages, against json.loads
 	$(BIN)/python -m bench.ledger $(BENCH)
 
+bench-placing: $(READY) ## Measure the webhook while a controller on another core places
+	$(BIN)/python -m bench.placing $(BENCH)
+
 bench-cluster: $(READY) ## Measure the controller with 1,000 nodes and 10,000 pods on a real API server (needs Go 1.26)
 	$(BIN)/python -m bench.cluster $(BENCH)
 

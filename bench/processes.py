@@ -60,6 +60,18 @@ def webhook(folder: Path, *options: str) -> Iterator[Server]:
         _stop(process, reader)
 
 
+@contextmanager
+def asking_webhook(tls: Path, controller: str) -> Iterator[Server]:
+    """Run the real `fraction-injector webhook` with a controller to ask."""
+    options = ["--port", "0", "--stop-delay", "0", "--tls-dir", str(tls), "--controller", controller]
+    with _process([sys.executable, "-m", "cli.main", "webhook", *options]) as process:
+        lines = iter(lambda: json.loads(_first_line(process.stderr)), None)
+        port = next(int(line["port"]) for line in lines if "port" in line)
+        reader = _drain(process.stderr)
+        yield Server(process.pid, port)
+        _stop(process, reader)
+
+
 def webhook_command(folder: Path, *options: str) -> list[str]:
     """The command line of a standalone webhook."""
     given = ["--inventory", str(FIXTURES / "inventory.json"), "--stop-delay", "0", *options]

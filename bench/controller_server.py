@@ -1,0 +1,65 @@
+"""Run with `python -m bench.controller_server TLS_DIR`: the controller's API on a ledger without a cluster.
+
+No API server, no election: what a webhook's asks cost is measured, and nothing else. Prints the port once it
+serves.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import cast
+
+from certs import LiveTlsContext, read_tls_files
+from controller.api import ControllerApi
+from controller.leadership import Leadership
+from controller.metrics import ControllerMetrics
+from controller.pods_and_nodes import SeenNode
+from controller.state import State
+from ledger.decoding import node_from_object
+from ledger.resource_names import ResourceNames
+from service.metrics import new_registry
+from service.serving import Listener, bind, run, serve
+from tests.control_plane.gpu_nodes import GpuNode
+
+NODES = 1000
+
+
+class Leading:
+    """Leads, always."""
+
+    leads = True
+    leader = None
+    transition = 0
+
+
+def main(tls: Path) -> None:
+    """Serve until SIGTERM."""
+    files = read_tls_files(tls)
+    context = LiveTlsContext(verify_clients=True)
+    context.swap(files.pair, files.ca_pem)
+    # Of the election the API asks no more than this.
+    api = ControllerApi(_state(), cast(Leadership, Leading()), ControllerMetrics(new_registry()))
+    listener = Listener(api.app(), bind("127.0.0.1", 0), context.listener)
+    port = listener.socket.getsockname()[1]
+    run(
+        serve(
+            [listener],
+            on_started=lambda: print(port, flush=True),
+            on_stopping=api.stop_streams,
+            stop_delay_seconds=0,
+        )
+    )
+
+
+def _state() -> State:
+    state, names = State(time.monotonic), ResourceNames()
+    manifests = (GpuNode(gpus=8).manifest(f"node-{number}") for number in range(NODES))
+    state.node_sink.replace([SeenNode(node_from_object(found, names), "") for found in manifests])
+    state.pod_sink.replace([])
+    return state
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
