@@ -68,7 +68,10 @@ class Selector:
         selection = self._known.get(key)
         if selection is None:
             selection = self._select(ask)
-            self._generation = self._fleet.generation
+            if self._generation != self._fleet.generation:
+                # Nodes were told apart anew for this pod: earlier selections hold classes that are no more.
+                self._known.clear()
+                self._generation = self._fleet.generation
             self._known[key] = selection
         return selection
 

@@ -233,6 +233,16 @@ def test_a_label_with_few_values_makes_a_class_of_each_once_a_pod_asks_for_it() 
     assert len(ledger._fleet.classes) == 2
 
 
+def test_what_was_known_of_classes_is_forgotten_when_nodes_are_told_apart_anew() -> None:
+    ledger = ledger_of(gpu_node("n0", 1, labels={"nvidia.com/gpu.memory": "81920", "zone": "a"}))
+    assert isinstance(ledger.place(eighths(4, reservation="first"), 0.0), Placement)
+    zone = Constraints({"zone": "a"})
+    assert isinstance(ledger.place(eighths(1, constraints=zone, reservation="second"), 0.0), Placement)
+    answer = ledger.place(eighths(4, reservation="third"), 0.0)
+    assert isinstance(answer, Placement)
+    assert answer.node is None
+
+
 def test_groups_of_states_that_no_node_is_in_any_more_are_forgotten() -> None:
     churn = Churn(1)
     for _ in range(600):
