@@ -20,7 +20,7 @@ demo: $(READY) ## See a labelled pod become a half-GPU pod, over TLS, in one com
 test: $(READY) ## Run every test
 	$(BIN)/pytest
 
-bench: bench-handler bench-webhook bench-rotation bench-packing bench-placement bench-ledger ## Measure everything, each beside its reference
+bench: bench-handler bench-webhook bench-rotation bench-packing bench-placement bench-ledger bench-placing ## Measure everything, each beside its reference
 
 bench-handler: $(READY) ## Measure a review without a server, against json.loads
 	$(BIN)/python -m bench.handler $(BENCH)

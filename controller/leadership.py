@@ -120,6 +120,7 @@ class Leadership:
         """Wait until this replica no longer leads."""
         while self.leads:  # noqa: ASYNC110 what ends it is the clock
             await asyncio.sleep(max(0.01, self._until - self._clock()))
+        self.gained.clear()
 
     async def raise_transition(self, least: int) -> None:
         """Go on in a term no lower than `least`: the Lease may have been deleted and begun anew.

@@ -152,7 +152,6 @@ class Replica:
                 for loop in loops:
                     loop.cancel()
                 await asyncio.wait(loops)
-            await asyncio.sleep(0.01)
 
     def _leaders_loops(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
         publisher = Publisher(self._api, self._state, self._leadership, self._metrics)

@@ -1,0 +1,163 @@
+"""The controller's API: who may place, what is no batch, and a stream that tells everything."""
+
+import asyncio
+import json
+from types import SimpleNamespace
+
+import httpx
+import msgspec
+import pytest
+from prometheus_client import CollectorRegistry
+
+from controller.api import ControllerApi
+from controller.metrics import ControllerMetrics
+from controller.state import State
+from ledger.ask import Ask, Misfit, OverQuota, Placement, Quota
+from ledger.constraints import Constraints
+from ledger.fraction import Fraction
+from ledger.wire import MOST_ASKS, Answers, Batch, LedgerReply, StreamEvent
+from tests.controller.test_state import ready_state, seen_node, seen_pod
+
+EIGHTH = Fraction(1, 8)
+NINE_EIGHTHS = b'{"asks": [{"fraction": {"slices": 9, "slices_per_gpu": 8}}]}'
+
+
+def api(state, *, leads=True, leader="https://other:9443"):
+    leadership = SimpleNamespace(leads=leads, leader=leader, transition=3)
+    return ControllerApi(state, leadership, ControllerMetrics(CollectorRegistry()))
+
+
+def ask(api, method, path, content=b""):
+    async def main():
+        transport = httpx.ASGITransport(app=api.app())
+        async with httpx.AsyncClient(transport=transport, base_url="https://controller") as client:
+            return await client.request(method, path, content=content)
+
+    return asyncio.run(main())
+
+
+def place(api, *asks, releases=()):
+    body = msgspec.json.encode(Batch(list(asks), list(releases)))
+    return ask(api, "POST", "/v1/placements", body)
+
+
+def answers(reply):
+    assert reply.status_code == 200, reply.text
+    return [answered.answer() for answered in msgspec.json.decode(reply.content, type=Answers).answers]
+
+
+def test_a_batch_is_decided_in_its_order_so_that_the_last_slice_goes_once():
+    state, _ = ready_state("a")
+    quota = Quota("namespace", "team", slices=2)
+    asks = [Ask(EIGHTH, namespace="team", quotas=(quota,), reservation=f"r{i}") for i in range(3)]
+    first, second, third = answers(place(api(state), *asks))
+    assert (type(first), type(second)) == (Placement, Placement)
+    assert third == OverQuota(quota, 2, 1, 2, "slices")
+
+
+def test_releases_come_before_asks():
+    state, _ = ready_state("a")
+    whole = Ask(Fraction(8, 8), reservation="old")
+    answers(place(api(state), whole))
+    [found] = answers(place(api(state), Ask(Fraction(8, 8), reservation="new"), releases=["old"]))
+    assert (found.node, state.reservations) == ("a", 1)
+
+
+def test_what_fits_nowhere_is_said():
+    state, _ = ready_state("a")
+    [found] = answers(place(api(state), Ask(EIGHTH, constraints=Constraints(node_selector={"x": "y"}))))
+    assert isinstance(found, Misfit)
+
+
+def test_a_standby_names_the_leader_and_decides_nothing():
+    state, _ = ready_state("a")
+    reply = place(api(state, leads=False), Ask(EIGHTH, reservation="r"))
+    assert (reply.status_code, reply.json()) == (409, {"leader": "https://other:9443"})
+    assert state.reservations == 0
+    assert place(api(state, leads=False, leader=None)).json() == {"leader": None}
+
+
+@pytest.mark.parametrize("path", ["/v1/ledger", "/v1/ledger/stream"])
+def test_nothing_is_told_before_the_ledger_is_whole(path):
+    reply = ask(api(State(lambda: 0.0)), "GET", path)
+    assert (reply.status_code, reply.text) == (503, "nodes and pods not listed yet\n")
+    assert place(api(State(lambda: 0.0))).status_code == 503
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "text"),
+    [
+        (b"", 400, "no batch of asks: "),
+        (b'{"asks": 1}', 400, "no batch of asks: "),
+        (
+            b'{"asks": [{"fraction": {"slices": 9, "slices_per_gpu": 8}}]}',
+            400,
+            "no batch of asks: 9 slices are",
+        ),
+        (b" " * (4 * 1024 * 1024 + 1), 413, "the body is over 4194304 bytes"),
+    ],
+)
+def test_what_is_no_batch_is_refused(body, status, text):
+    reply = ask(api(ready_state("a")[0]), "POST", "/v1/placements", body)
+    assert reply.status_code == status
+    assert reply.text.startswith(text)
+
+
+def test_a_batch_that_is_too_long_is_refused():
+    reply = place(api(ready_state("a")[0]), *[Ask(EIGHTH)] * (MOST_ASKS + 1))
+    assert (reply.status_code, reply.text) == (400, "513 asks are over 512: send less at once\n")
+
+
+def test_the_ledger_comes_with_leader_and_term():
+    state, _ = ready_state("a")
+    state.set_pod(seen_pod("x", node="a"))
+    reply = msgspec.json.decode(ask(api(state), "GET", "/v1/ledger").content, type=LedgerReply)
+    assert (reply.leader, reply.lease_transition) == ("https://other:9443", 3)
+    assert reply.ledger == state.ledger.view()
+
+
+def test_a_stream_begins_with_everything_and_goes_on_with_what_changes():
+    async def main():
+        state, _ = ready_state("a", "b")
+        served = api(state)
+        events = read(served._events())
+        beginning = [await anext(events) for _ in range(4)]
+        state.set_pod(seen_pod("x", node="b"))
+        changed = await anext(events)
+        state.remove_node("a")
+        gone = await anext(events)
+        state.set_pod(seen_pod("w"))
+        backlog = await anext(events)
+        served.stop_streams()
+        rest = [event async for event in events]
+        return beginning, changed, gone, backlog, rest, state
+
+    beginning, changed, gone, backlog, rest, state = asyncio.run(main())
+    assert [describe(event) for event in beginning] == ["backlog of 0", "a: 0", "b: 0", "synced"]
+    assert [describe(event) for event in (changed, gone, backlog)] == ["b: 4", "a is gone", "backlog of 1"]
+    assert rest == []
+    assert state._readers == []
+
+
+async def read(parts):
+    """The events of a stream; beats are left out."""
+    async for part in parts:
+        for line in part.split(b"\n"):
+            if line.startswith(b"data: "):
+                yield msgspec.json.decode(line[6:], type=StreamEvent)
+
+
+def describe(event):
+    if event.node is not None:
+        return f"{event.node.fact.name}: {sum(gpu.used for gpu in event.node.view.gpus)}"
+    if event.backlog is not None:
+        return f"backlog of {len(event.backlog)}"
+    return "synced" if event.synced else f"{event.gone} is gone"
+
+
+def test_a_node_state_says_all_that_a_webhook_needs():
+    state, _ = ready_state()
+    state.set_node(seen_node("a", gpus=2))
+    text = msgspec.json.encode(StreamEvent(node=state.node_state("a")))
+    assert msgspec.json.decode(text, type=StreamEvent).node == state.node_state("a")
+    assert "gone" not in json.loads(text)
