@@ -142,7 +142,7 @@ def controller(  # noqa: PLR0913 each is an option of the command
         health_port=health_port,
         tls_directory=tls_dir,
         tls_names=tuple(tls_name or ["localhost"]),
-        advertise=advertise,
+        advertise=_address(advertise) if advertise is not None else None,
         namespace=namespace,
         lease=lease,
         page=page,
@@ -165,3 +165,13 @@ def controller(  # noqa: PLR0913 each is an option of the command
         run(run_controller(options))
     except (NoApiServerError, OSError) as error:
         fail(str(error))
+
+
+def _address(url: str) -> str:
+    """Put an IPv6 address into brackets: a pod's address comes without them."""
+    host, _, port = url.removeprefix("https://").rpartition(":")
+    if not url.startswith("https://") or not host or not port.isdecimal():
+        fail(f'--advertise "{url}" must be https://HOST:PORT')
+    return (
+        f"https://[{host}]:{port}" if ":" in host and not host.startswith("[") else f"https://{host}:{port}"
+    )

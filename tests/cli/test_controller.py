@@ -1,0 +1,39 @@
+"""What the controller's command line refuses before it starts anything."""
+
+import pytest
+from typer.testing import CliRunner
+
+from cli.app import app
+from cli.controller import _address
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            ["--lease-duration=5"],
+            "--lease-retry 2.0, --renew-deadline 10.0 and --lease-duration 5.0",
+        ),
+        (["--gpu-resource=nvidia.com/gpu"], '--gpu-resource "nvidia.com/gpu" must end in {index}'),
+        (["--issue-certificates=x", "--inject-ca=x"], "--issue-certificates injects the CA that it issues"),
+        (["--advertise=10.0.0.1:9443"], '--advertise "10.0.0.1:9443" must be https://HOST:PORT'),
+        (["--kubeconfig=missing"], "no way to the API server: Invalid kube-config file."),
+    ],
+)
+def test_a_mistake_is_told_in_one_line(options, message, tmp_path):
+    ended = CliRunner().invoke(app, ["controller", f"--tls-dir={tmp_path}", *options])
+    assert (ended.exit_code, ended.stdout) == (2, "")
+    assert ended.stderr.startswith(f"fraction-injector: {message}")
+    assert ended.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "address"),
+    [
+        ("https://10.0.0.7:9443", "https://10.0.0.7:9443"),
+        ("https://fd00::7:9443", "https://[fd00::7]:9443"),
+        ("https://[fd00::7]:9443", "https://[fd00::7]:9443"),
+    ],
+)
+def test_an_ipv6_address_gets_its_brackets(given, address):
+    assert _address(given) == address
