@@ -11,6 +11,7 @@ from tests.control_plane.companion import Controller, gpu_ledger, install_crd, w
 from tests.control_plane.gpu_nodes import GpuNode
 from tests.control_plane.process import eventually
 from tests.control_plane.product import COMMAND
+from tests.control_plane.registration import LABEL
 
 
 @pytest.fixture(scope="module")
@@ -188,3 +189,29 @@ def test_a_write_of_an_earlier_term_is_refused(control_plane, namespace, nodes, 
     ) as refused:
         control_plane.api.call("PATCH", path, late, content="application/merge-patch+json")
     assert refused.value.code == 422
+
+
+def test_pods_are_told_where_they_went_and_that_they_drifted(control_plane, namespace, nodes, controller):
+    preferred, other = nodes(GpuNode(), GpuNode(labels={"only": namespace}))
+    pod = gpu_pod("elsewhere", nodeSelector={"only": namespace}, affinity=preferring(preferred))
+    notes = {"clearml-injector/injected": "default@1", "clearml-injector/slices": "2"}
+    pod["metadata"] |= {"labels": {LABEL: "0.500"}, "annotations": notes}
+    control_plane.api.create(pod, namespace)
+
+    def told():
+        events = control_plane.api.list("Event", namespace)
+        ours = [event for event in events if event["source"].get("component") == "fraction-injector"]
+        return {event["reason"]: event["message"] for event in ours}
+
+    eventually(lambda: len(told()) == 2, "two Events")
+    assert told() == {
+        "PlacedElsewhere": f"bound to {other}; the fraction ledger had preferred {preferred}",
+        "FractionDrift": "the annotation says 2 slices, the pod's limits say 4",
+    }
+
+
+def preferring(node):
+    """The affinity by which a placement names its node."""
+    field = {"key": "metadata.name", "operator": "In", "values": [node]}
+    term = {"weight": 100, "preference": {"matchFields": [field]}}
+    return {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [term]}}
