@@ -19,13 +19,12 @@ class DecisionLog:
     def __call__(self, request: Request, outcome: Outcome, seconds: float) -> None:
         """Count and log one decision that took `seconds`."""
         metrics = self._metrics
-        metrics.reviews[outcome.reason].inc()
-        metrics.seconds.observe(seconds)
+        metrics.reviews.add(outcome.reason, seconds)
         fields: dict[str, str | int | float | None] = {
             "uid": request.uid,
             "namespace": request.namespace,
             "decision": outcome.decision,
-            "reason": outcome.reason.value,
+            "reason": outcome.reason,
             "ms": round(seconds * 1000, 3),
         }
         if request.dry_run:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from webhook.injection.patch import POINTERS, Operation, add, merge, remove
+from webhook.injection.patch import POINTERS, Operation, add, remove
 from webhook.pod import ObjectMeta
 
 PREFIX = "clearml-injector/"
@@ -13,6 +13,8 @@ GPU_CONTAINER = PREFIX + "gpu-container"
 MEMORY_MIB = PREFIX + "memory-mib"
 RESERVATION = PREFIX + "reservation"
 OUTPUTS = (INJECTED, SLICES, GPU_INDEX, GPU_CONTAINER, MEMORY_MIB, RESERVATION)
+_PATH = "/metadata/annotations"
+_PATHS = {name: _PATH + POINTERS[name] for name in OUTPUTS}
 
 
 def index_text(indices: tuple[int, ...]) -> str:
@@ -23,8 +25,7 @@ def index_text(indices: tuple[int, ...]) -> str:
 def write_annotations(metadata: ObjectMeta, values: dict[str, str]) -> list[Operation]:
     """Set our annotations, and take away those of ours that do not hold for this pod."""
     existing = metadata.annotations
-    path = "/metadata/annotations"
     if existing is None:
-        return [add(path, values)]
-    stale = [name for name in OUTPUTS if name in existing and name not in values]
-    return [*(remove(path + POINTERS[name]) for name in stale), *merge(path, existing, values)]
+        return [add(_PATH, values)]
+    stale = [remove(_PATHS[name]) for name in OUTPUTS if name in existing and name not in values]
+    return stale + [add(_PATHS[name], value) for name, value in values.items() if existing.get(name) != value]
