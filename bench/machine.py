@@ -12,7 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-MEASURED = ("fastapi", "httptools", "jsonpatch", "msgspec", "prometheus-client", "pydantic", "structlog")
+MEASURED = ("fastapi", "httptools", "jsonpatch", "msgspec", "prometheus-client", "pydantic")
 SERVERS = ("uvicorn", "uvloop")
 NOTABLE_FOREIGN_LOAD = 0.05
 """Of one core. More makes absolute figures drift; ratios of one interleaved run bear it."""

@@ -29,6 +29,7 @@ from bench.machine import LOADING_CORE, MEASURED_CORE, Watch, pin
 from bench.processes import CHECKOUT, Server, on_core, serving, webhook, webhook_command
 from service.serving import bind
 
+A_BAR, NULL_BAR, P99_BAR = Bar(">=", 15), Bar(">=", 0.45), Bar("<=", 2.5)
 CONCURRENCY = 16
 CONCURRENCIES = (1, 2, 4, 8, 16, 32, 64)
 RATES = (50, 200, 1000)
@@ -70,31 +71,28 @@ def main(  # noqa: PLR0913 each is an option of the command
 def _throughput(
     name: str, sample: Sequence[bytes], servers: Mapping[str, Server], rounds: int, seconds: float
 ) -> list[Figure]:
-    subjects = {
-        key: partial(press, server.port, sample, CONCURRENCY, seconds) for key, server in servers.items()
-    }
-    loads: dict[str, list[Load]] = interleave(subjects, rounds)
-    rps = {key: [load.rps for load in measured] for key, measured in loads.items()}
-    p99 = {key: [load.p99_ms for load in measured] for key, measured in loads.items()}
-    title = f"{name}, c={CONCURRENCY}"
-    main_body = name == "ClearML pod"
+    """Throughput and p99, and the same comparisons by CPU per review, which foreign load disturbs less."""
+    subjects = {key: partial(_pressed, server, sample, seconds) for key, server in servers.items()}
+    loads: dict[str, list[tuple[Load, float]]] = interleave(subjects, rounds)
+    rps = {key: [load.rps for load, _ in measured] for key, measured in loads.items()}
+    p99 = {key: [load.p99_ms for load, _ in measured] for key, measured in loads.items()}
+    cpu = {key: [used for _, used in measured] for key, measured in loads.items()}
+    bars = (A_BAR, NULL_BAR, P99_BAR) if name == "ClearML pod" else (None, None, None)
     return [
-        Figure(
-            f"{title}: against A", "rps", rps["ours"], "A", rps["A"], Bar(">=", 15) if main_body else None
-        ),
-        Figure(
-            f"{title}: against NULL",
-            "rps",
-            rps["ours"],
-            "NULL",
-            rps["NULL"],
-            Bar(">=", 0.45) if main_body else None,
-        ),
-        Figure(
-            f"{title}: p99", "ms", p99["ours"], "NULL", p99["NULL"], Bar("<=", 2.5) if main_body else None
-        ),
-        Figure(f"{title}: with the ledger in this process", "rps", rps["ledger"], "NULL", rps["NULL"]),
+        Figure(f"{name}: against A", "rps", rps["ours"], "A", rps["A"], bars[0]),
+        Figure(f"{name}: A's CPU / ours", "us CPU", cpu["A"], "ours", cpu["ours"], bars[0]),
+        Figure(f"{name}: against NULL", "rps", rps["ours"], "NULL", rps["NULL"], bars[1]),
+        Figure(f"{name}: NULL's CPU / ours", "us CPU", cpu["NULL"], "ours", cpu["ours"], bars[1]),
+        Figure(f"{name}: p99", "ms", p99["ours"], "NULL", p99["NULL"], bars[2]),
+        Figure(f"{name}: placed by a ledger in the process", "rps", rps["ledger"], "NULL", rps["NULL"]),
     ]
+
+
+def _pressed(server: Server, sample: Sequence[bytes], seconds: float) -> tuple[Load, float]:
+    """Load one server; also give its CPU for each review, in microseconds."""
+    before = server.cpu_seconds
+    load = press(server.port, sample, CONCURRENCY, seconds)
+    return load, (server.cpu_seconds - before) / load.requests * 1e6
 
 
 def _connections(sample: Sequence[bytes], servers: Mapping[str, Server], rounds: int) -> list[Figure]:

@@ -24,6 +24,9 @@ from webhook.pod import QUEUE_ID_LABEL, QUEUE_NAME_LABEL, Job, ObjectMeta, Pod, 
 from webhook.reasons import Denial, Reason
 
 
+_NOTHING = Written()
+
+
 class Policies(Protocol):
     """Settles which policy a pod follows."""
 
@@ -100,7 +103,7 @@ class Reviewer:
     async def _pod(self, request: Request, pod: Pod) -> Outcome:
         policy = self._policy(request, pod.metadata)
         claims = pod.metadata is not None and INJECTED in (pod.metadata.annotations or ())
-        written = Written(request.whole_object() if claims else None)
+        written = Written(request.whole_object()) if claims else _NOTHING
         plan = make_plan(pod, request.namespace, policy, written)
         decided = await self._place(plan, request) if isinstance(plan, Plan) else plan
         if isinstance(decided, Denial):
