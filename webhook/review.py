@@ -23,7 +23,6 @@ from webhook.placer import Placer, Unanswered
 from webhook.pod import QUEUE_ID_LABEL, QUEUE_NAME_LABEL, Job, ObjectMeta, Pod, label_of
 from webhook.reasons import Denial, Reason
 
-
 _NOTHING = Written()
 
 
