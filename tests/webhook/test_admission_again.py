@@ -5,6 +5,7 @@ import copy
 import pytest
 
 from tests.webhook.support import CACHE, LIBRARY, Webhook, container, named, pod, policies
+from webhook.injection.written import covers
 
 ANNOTATIONS = "clearml-injector/"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -340,3 +341,44 @@ def test_whole_gpus_are_known_again():
     policy_set = policies('fractions: {"2": 16}')
     webhook, injected = reviewed(pod(fraction="2"), policy_set)
     assert webhook.decide(injected).patch == []
+
+
+def test_a_pull_policy_that_the_api_server_sets_on_every_container_is_not_compared():
+    webhook, injected = reviewed()
+    for each in [*injected["spec"]["initContainers"], *injected["spec"]["containers"]]:
+        each["imagePullPolicy"] = "Always"
+    assert webhook.decide(injected).patch == []
+
+
+def test_empty_texts_that_the_api_server_leaves_out_are_known_again():
+    limiter = """
+kind: Limiter
+name: mine
+env: {EMPTY: ""}
+library: {mountPath: /opt/limiter, sizeLimit: 8Mi}
+initContainer:
+  image: example.com/limiter:1
+  command: [copy]
+  env: {NVIDIA_VISIBLE_DEVICES: void, EMPTY: ""}
+"""
+    tolerations = 'tolerations: [{key: gpu, operator: Equal, value: "", effect: NoSchedule}]'
+    webhook, injected = reviewed(pod(), policies(f"limiter: mine\n{tolerations}", mine=limiter))
+    for holder in (
+        injected["spec"]["initContainers"][0]["env"][-1],
+        named(injected["spec"]["containers"][0]["env"], "EMPTY"),
+        injected["spec"]["tolerations"][0],
+    ):
+        assert holder.pop("value", "") == ""
+    assert webhook.decide(injected).patch == []
+
+
+def test_a_forged_pod_of_many_mounts_is_read_once_for_each(monkeypatch):
+    compared = []
+    monkeypatch.setattr(
+        "webhook.injection.written.covers", lambda *pair: compared.append(pair) or covers(*pair)
+    )
+    webhook, injected = reviewed()
+    mounts = injected["spec"]["initContainers"][0]["volumeMounts"]
+    mounts += [dict(mounts[0]) for _ in range(300)]
+    assert webhook.decide(injected).patch == []
+    assert len(compared) < 10 * len(mounts)

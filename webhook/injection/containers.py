@@ -36,8 +36,10 @@ def choose_containers(
             return _several(chosen, slot)
     if len(every) == 1:
         return Containers(chosen, every, [])
-    gpu = [slot for slot in every if slot is chosen or (slot.is_init and slot in asking)]
-    return Containers(chosen, gpu, [slot for slot in every if slot not in gpu])
+    gpu = {chosen.path, *(slot.path for slot in asking if slot.is_init)}
+    return Containers(
+        chosen, [slot for slot in every if slot.path in gpu], [slot for slot in every if slot.path not in gpu]
+    )
 
 
 def _choose(

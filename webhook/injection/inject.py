@@ -85,11 +85,13 @@ def _pod(plan: Plan) -> list[Operation]:
         operations.append(add("/spec/runtimeClassName", policy.runtime_class_name))
     if not policy.tolerations:
         return operations
-    present = [(t.key, t.operator, t.value, t.effect) for t in spec.tolerations or ()]
+    # The API server leaves empty texts out.
+    present = {(t.key, t.operator, t.value or None, t.effect) for t in spec.tolerations or ()}
     missing = [
         dict(toleration)
         for toleration in policy.tolerations
-        if tuple(toleration.get(name) for name in ("key", "operator", "value", "effect")) not in present
+        if tuple(toleration.get(name) or None for name in ("key", "operator", "value", "effect"))
+        not in present
     ]
     return [*operations, *append("/spec/tolerations", spec.tolerations, missing)]
 

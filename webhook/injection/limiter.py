@@ -76,6 +76,8 @@ class Volumes:
         if not self._written.is_empty and self._written.has_init_container(wanted):
             return []
         named = {"name": free_name(INIT_CONTAINER, self._taken), **wanted, **_cpu_and_memory(model)}
+        if init.image_pull_policy is not None:
+            named["imagePullPolicy"] = init.image_pull_policy
         if not self._spec.init_containers:
             return [add("/spec/initContainers", [named])]
         return [add("/spec/initContainers/0", named)]
@@ -143,17 +145,17 @@ def _init_container(init: InitContainer, library: LibraryVolume, volume: str) ->
 
 @lru_cache(maxsize=64)
 def _unmounted(init: InitContainer) -> dict[str, Any]:
-    """What is the same in all pods; shared, so never changed."""
+    """What is the same in all pods; shared, so never changed.
+
+    Not the pull policy: the API server's AlwaysPullImages sets that of every container to its own.
+    """
     variables = {VISIBLE_DEVICES: "void"} | {variable.name: variable.value for variable in init.env}
-    container: dict[str, Any] = {
+    return {
         "image": init.image,
         "command": list(init.command),
         "env": [{"name": name, "value": value} for name, value in variables.items()],
         "securityContext": {**_SECURITY_CONTEXT, "runAsUser": init.run_as_user},
     }
-    if init.image_pull_policy is not None:
-        container["imagePullPolicy"] = init.image_pull_policy
-    return container
 
 
 def _cpu_and_memory(model: Container) -> dict[str, Any]:

@@ -20,12 +20,15 @@ class Written:
 
     def __init__(self, pod: Mapping[str, Any] | None = None) -> None:
         self._spec: Mapping[str, Any] = (pod or {}).get("spec") or {}
+        self._containers = _by_name(self._spec, "containers", "initContainers")
+        self._volumes = _by_name(self._spec, "volumes")
+        self._only_writers: dict[str, bool] = {}
         self.is_empty = not self._spec
         """Whether nothing can have been written before, so that nothing needs to be looked for."""
 
     def volume_at(self, container: str, mount: Mapping[str, Any], size_limit: str) -> str | None:
         """Name of our volume that `container` mounts as `mount` says (all but the name), else None."""
-        for existing in self._container(container).get("volumeMounts") or ():
+        for existing in self._containers.get(container, {}).get("volumeMounts") or ():
             if _is_mount(existing, mount) and self._is_empty_dir(existing.get("name"), size_limit):
                 return str(existing["name"])
         return None
@@ -36,32 +39,26 @@ class Written:
 
     def only_writer(self, volume: str, wanted: Mapping[str, Any]) -> bool:
         """Whether nobody can write into a volume but init containers that do what `wanted` says."""
-        init_containers = self._spec.get("initContainers") or ()
-        return all(
-            container in init_containers and _does(container, wanted)
-            for container in (*init_containers, *(self._spec.get("containers") or ()))
-            for mount in container.get("volumeMounts") or ()
-            if mount.get("name") == volume and not mount.get("readOnly")
-        )
-
-    def _container(self, name: str) -> Mapping[str, Any]:
-        every = [*(self._spec.get("initContainers") or ()), *(self._spec.get("containers") or ())]
-        return next((container for container in every if container.get("name") == name), {})
+        if volume not in self._only_writers:
+            self._only_writers[volume] = not any(
+                _writes_into(container, volume) for container in self._spec.get("containers") or ()
+            ) and all(
+                _does(container, wanted)
+                for container in self._spec.get("initContainers") or ()
+                if _writes_into(container, volume)
+            )
+        return self._only_writers[volume]
 
     def _is_empty_dir(self, name: str | None, size_limit: str) -> bool:
-        for volume in self._spec.get("volumes") or ():
-            if volume.get("name") == name:
-                empty_dir = volume.get("emptyDir")
-                return isinstance(empty_dir, Mapping) and _same_quantity(
-                    empty_dir.get("sizeLimit"), size_limit
-                )
-        return False
+        empty_dir = self._volumes.get(name, {}).get("emptyDir")
+        return isinstance(empty_dir, Mapping) and _same_quantity(empty_dir.get("sizeLimit"), size_limit)
 
 
 def covers(existing: Any, wanted: Any) -> bool:
     """Whether `existing` says everything that `wanted` says; more is allowed, other values are not.
 
-    Lists of objects may hold further objects, lists of anything else must be equal.
+    Lists of objects may hold further objects, lists of anything else must be equal. The API server leaves
+    empty texts out.
     """
     if isinstance(wanted, Mapping):
         return isinstance(existing, Mapping) and all(
@@ -71,7 +68,19 @@ def covers(existing: Any, wanted: Any) -> bool:
         return isinstance(existing, list) and all(
             any(covers(candidate, value) for candidate in existing) for value in wanted
         )
-    return bool(existing == wanted)
+    return bool(existing == wanted) or (wanted == "" and existing is None)
+
+
+def _by_name(spec: Mapping[str, Any], *fields: str) -> dict[str | None, Mapping[str, Any]]:
+    """Members of lists by name. A pod may have thousands, and is not yet known to be valid."""
+    return {each.get("name"): each for field in fields for each in reversed(spec.get(field) or ())}
+
+
+def _writes_into(container: Mapping[str, Any], volume: str) -> bool:
+    return any(
+        mount.get("name") == volume and not mount.get("readOnly")
+        for mount in container.get("volumeMounts") or ()
+    )
 
 
 def _is_mount(existing: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
