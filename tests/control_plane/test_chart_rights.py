@@ -2,12 +2,14 @@
 
 import base64
 import json
+from contextlib import contextmanager
 from datetime import UTC, datetime
 
 import httpx
 import pytest
 
-from certs import read_tls_files, validate_files
+from certs import make_authority, make_leaf, read_tls_files, service_names, validate_files
+from tests.certs.files import mount_like_kubelet
 from tests.control_plane.chart import ADMISSION, RELEASE, Helm
 from tests.control_plane.companion import gpu_ledger
 from tests.control_plane.gpu_nodes import GpuNode
@@ -16,6 +18,7 @@ from tests.control_plane.process import Process, eventually, start_on_free_ports
 from tests.control_plane.product import COMMAND, GRACE_S, READY_S
 from tests.control_plane.registration import OWN_NAMESPACE
 
+FAST = ("--ca-settle=1", "--ca-retry=0.5", "--lease-duration=3", "--renew-deadline=2", "--lease-retry=0.3")
 VERBS = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"]
 REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 CONTROLLER, WEBHOOK = f"{RELEASE}-controller", f"{RELEASE}-webhook"
@@ -162,21 +165,19 @@ def mounted(control_plane, helm, tmp_path):
         yield tmp_path / "tls"
 
 
-@pytest.fixture
-def controller(control_plane, helm, mounted, tmp_path):
-    """A controller process with the chart's rights and the chart's options; its log, once it is ready."""
-    kubeconfig = kubeconfig_of(control_plane, CONTROLLER, tmp_path / "kubeconfig")
-    [deployment] = [
-        o for o in helm.rendered({}) if o["kind"] == "Deployment" and o["metadata"]["name"] == CONTROLLER
-    ]
-    [container] = deployment["spec"]["template"]["spec"]["containers"]
+@contextmanager
+def running(control_plane, helm, values, mounted, folder):
+    """A controller process with the rights and options of the installed chart; its log, once it is ready."""
+    kubeconfig = kubeconfig_of(control_plane, CONTROLLER, folder / "kubeconfig")
+    deployments = {o["metadata"]["name"]: o for o in helm.rendered(values) if o["kind"] == "Deployment"}
+    [container] = deployments[CONTROLLER]["spec"]["template"]["spec"]["containers"]
     here = ("--host", "--port", "--health-port", "--advertise", "--tls-dir")
     options = [option for option in container["args"] if not option.startswith(here)]
-    options += [f"--kubeconfig={kubeconfig}", f"--tls-dir={mounted}", "--ca-settle=1", "--ca-retry=0.5"]
+    options += [f"--kubeconfig={kubeconfig}", f"--tls-dir={mounted}", *FAST]
 
     def start(ports):
         own = [f"--port={ports[0]}", f"--health-port={ports[1]}", "--stop-delay=0"]
-        return Process([COMMAND, *options, *own], tmp_path / "controller.log", grace_s=GRACE_S)
+        return Process([COMMAND, *options, *own], folder / "controller.log", grace_s=GRACE_S)
 
     def ready(ports):
         try:
@@ -189,20 +190,43 @@ def controller(control_plane, helm, mounted, tmp_path):
     process.stop()
 
 
-def test_the_real_controller_gets_along_with_its_rights(control_plane, controller, mounted, nodes, namespace):
-    api = control_plane.api
+def injected_ca(api):
     [entry] = api.get("MutatingWebhookConfiguration", RELEASE, api=ADMISSION)["webhooks"]
-    served = read_tls_files(mounted)
-    assert base64.b64decode(entry["clientConfig"]["caBundle"]) == served.ca_pem
+    return base64.b64decode(entry["clientConfig"].get("caBundle", ""))
+
+
+def test_the_real_controller_issues_and_publishes_with_its_rights(
+    control_plane, helm, mounted, nodes, tmp_path
+):
+    api = control_plane.api
     names = [f"{name}.{OWN_NAMESPACE}.svc" for name in (CONTROLLER, WEBHOOK)]
-    validate_files(served, names, datetime.now(UTC))
-    [node] = nodes(GpuNode(gpus=1))
-    eventually(lambda: gpu_ledger(api, node), "the node's GpuLedger is written")
-    api.delete("Node", node)
-    eventually(lambda: not has_ledger(control_plane, node), "and goes with its node")
-    log = controller.read_text()
-    assert "403" not in log
-    assert "orbidden" not in log
+    with running(control_plane, helm, {}, mounted, tmp_path) as log:
+        served = read_tls_files(mounted)
+        validate_files(served, names, datetime.now(UTC))
+        assert injected_ca(api) == served.ca_pem
+        [node] = nodes(GpuNode(gpus=1))
+        eventually(lambda: gpu_ledger(api, node), "the node's GpuLedger is written")
+        api.delete("Node", node)
+        eventually(lambda: not has_ledger(control_plane, node), "and goes with its node")
+    assert "403" not in log.read_text()
+    assert "orbidden" not in log.read_text()
+
+
+def test_the_real_controller_injects_the_ca_of_an_existing_secret(control_plane, helm, tmp_path):
+    values = {"tls": {"mode": "existing-secret", "existingSecret": "mine"}}
+    now = datetime.now(UTC)
+    authority = make_authority(now)
+    leaf = make_leaf(authority, service_names(CONTROLLER, OWN_NAMESPACE), now)
+    content = {"ca.crt": authority.certificate_pem, "tls.crt": leaf.certificate_pem, "tls.key": leaf.key_pem}
+    mount_like_kubelet(tmp_path / "tls", "1", content)
+    helm.apply(values)
+    with running(control_plane, helm, values, tmp_path / "tls", tmp_path) as log:
+        eventually(
+            lambda: injected_ca(control_plane.api) == authority.certificate_pem, "the CA is injected", 60
+        )
+    helm.apply({})
+    assert "403" not in log.read_text()
+    assert "orbidden" not in log.read_text()
 
 
 def has_ledger(control_plane, node):
