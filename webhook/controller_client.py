@@ -48,8 +48,16 @@ class ControllerClient:
         """
         body = _encode(batch)
         for _ in range(MOST_HOPS):
+            kept = self._connection
             connection = await self._connected()
-            reply = await connection.request("POST", "/v1/placements", body)
+            try:
+                reply = await connection.request("POST", "/v1/placements", body)
+            except OSError:
+                if connection is not kept:
+                    raise
+                # The other side ends idle connections. An ask may come twice: it is decided anew.
+                self.drop()
+                continue
             if reply.status == HTTPStatus.OK:
                 return _answers.decode(reply.body)
             if reply.status != HTTPStatus.CONFLICT:

@@ -42,9 +42,11 @@ class Controller:
         self.answer = answer
         self.batches = []
         self.connections = 0
+        self.writers = []
 
     async def serve(self, reader, writer):
         self.connections += 1
+        self.writers.append(writer)
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError, ssl.SSLError):
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode()
@@ -112,6 +114,38 @@ def test_asks_that_come_together_go_in_one_batch_over_one_connection():
 
     # The second connection is the snapshot's.
     assert run(main) <= 2
+
+
+@pytest.mark.parametrize("end", ["close", "abort"])
+def test_a_connection_that_was_closed_while_idle_is_made_anew_without_a_trace(end):
+    async def main():
+        controller = Controller(of_each("gpu-0"))
+        async with listening(controller) as port, placing(port) as placer:
+            await placer.place(HALF)
+            for writer in controller.writers:
+                getattr(writer.transport, end)()
+                with contextlib.suppress(ConnectionError):
+                    await writer.wait_closed()
+            answer = await placer.place(HALF)
+        assert (answer.node, answer.degraded) == ("gpu-0", False)
+        assert len(controller.batches) == 2
+
+    run(main)
+
+
+def test_a_controller_that_breaks_every_connection_is_not_asked_for_ever():
+    async def broken(_batch):
+        raise ConnectionError
+
+    async def main():
+        controller = Controller(of_each("gpu-0"))
+        async with listening(controller) as port, placing(port) as placer:
+            await placer.place(HALF)
+            controller.answer = broken
+            assert (await placer.place(HALF)).degraded
+        assert len(controller.batches) == 3
+
+    run(main)
 
 
 def test_quotas_come_back_as_they_were_decided():
