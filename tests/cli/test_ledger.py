@@ -6,8 +6,8 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from cli.ledger_table import table
 from cli.app import app
+from cli.ledger_table import table
 from ledger.view import GpuView, LedgerView, NodeView, Share, Waiting
 
 
