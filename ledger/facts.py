@@ -22,7 +22,7 @@ class NodeFact(msgspec.Struct, frozen=True, kw_only=True):
     gpus: tuple[tuple[int, int], ...] = ()
     """(index, allocatable slices) of each GPU with a resource name of its own, by index."""
     slices_per_gpu: int = 0
-    """Slices that each of `gpus` is divided into; 0 where there is none."""
+    """Slices that each of `gpus` is divided into; 0 while the device plugin is away."""
     pooled: int = 0
     """Slices of all GPUs together, where they share one resource name."""
     pooled_gpus: int = 0

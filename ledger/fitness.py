@@ -45,7 +45,8 @@ def gpu_obstacle(node: NodeFact, ask: Ask) -> Obstacle | None:
         return Obstacle.NO_GPUS
     gpus = node.pooled_gpus if is_pooled else len(node.gpus)
     slices_per_gpu = node.pooled // max(1, gpus) if is_pooled else node.slices_per_gpu
-    if slices_per_gpu != ask.fraction.slices_per_gpu:
+    # After a restart the kubelet states zero of all names until the device plugin is back.
+    if slices_per_gpu not in {0, ask.fraction.slices_per_gpu}:
         return Obstacle.SLICES
     if gpus < ask.fraction.gpus:
         return Obstacle.COUNT

@@ -47,7 +47,9 @@ def could_ever_hold(fact: NodeFact, ask: Ask) -> bool:
         per_gpu = fact.pooled // gpus if gpus else 0
     else:
         gpus, per_gpu = len(fact.gpus), fact.slices_per_gpu if fact.gpus else 0
-    if per_gpu != ask.fraction.slices_per_gpu or gpus < ask.fraction.gpus:
+    if not (fact.pooled if ask.mode == "pooled" else fact.gpus) or gpus < ask.fraction.gpus:
+        return False
+    if per_gpu not in (0, ask.fraction.slices_per_gpu):
         return False
     if fact.gpu_mib is None and ask.fraction.slices % ask.fraction.slices_per_gpu:
         return False

@@ -135,6 +135,7 @@ def test_a_pod_with_much_cpu_spares_the_node_with_most_where_another_is_as_good(
         {"cpu_milli": 999},
         {"memory_bytes": GIB - 1},
         {"gpus": ((0, 0), (1, 3))},
+        {"gpus": ((0, 0), (1, 0)), "slices_per_gpu": 0},
     ],
 )
 def test_a_node_without_room_now_is_waited_for_and_never_a_misfit(change: dict[str, object]) -> None:
