@@ -23,6 +23,7 @@ from policies.settle import (
     limiter_name_problems,
     limiter_problems,
     policy_problems,
+    resource_names,
     resource_prefix,
 )
 from policies.sources import Parts
@@ -135,7 +136,8 @@ def _policies_under(parts: Parts, queue: str) -> list[str]:
 
 
 def _settle(parts: Parts, digest: str, policy: Policy, queue: str | None) -> Settled:
-    effective = effective_policy(policy, _limiter(parts, policy.limiter), digest)
+    names = resource_names(each for each, _ in parts.policies.values())
+    effective = effective_policy(policy, _limiter(parts, policy.limiter), digest, names)
     entry = parts.queues[queue][0] if queue else None
     if entry is not None:
         effective = _under_entry(parts, effective, entry)

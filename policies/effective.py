@@ -11,6 +11,7 @@ import msgspec
 
 from ledger.ask import Assumption, Mode, Quota
 from ledger.fraction import Fraction
+from ledger.resource_names import ResourceNames
 
 
 class EnvVar(msgspec.Struct, frozen=True):
@@ -100,6 +101,8 @@ class EffectivePolicy:
     mode: Mode
     resource: str
     """per-gpu: a name with `{index}`, as "nvidia.com/gpu-{index}"; pooled: the name, as "nvidia.com/gpu"."""
+    all_resources: ResourceNames
+    """Names of this and every other policy of the set: a pod may bring none of the others'."""
     limiter: Limiter
     env: tuple[EnvVar, ...]
     """The policy's own variables for GPU containers, after the limiter's."""

@@ -10,7 +10,7 @@ from policies.effective import EffectivePolicy
 from policies.model import Policy
 from policies.queue_names import sanitised
 from policies.quotas import Limits, rules
-from policies.settle import resource_prefix
+from policies.settle import resource_names
 from policies.sources import Parts
 
 DEFAULT = "default"
@@ -60,14 +60,7 @@ class PolicySet:
     @property
     def resource_names(self) -> ResourceNames:
         """The extended resources that this set puts into pods, for the ledger to count."""
-        defaults = ResourceNames()
-        policies = [policy for policy, _ in self.parts.policies.values()]
-        prefixes = {resource_prefix(policy) for policy in policies if policy.resources.mode == "per-gpu"}
-        pooled = {policy.resources.name for policy in policies if policy.resources.mode == "pooled"}
-        return ResourceNames(
-            per_gpu_prefix=min(prefixes, default=defaults.per_gpu_prefix),
-            pooled=tuple(sorted({*defaults.pooled, *(name for name in pooled if name)})),
-        )
+        return resource_names(policy for policy, _ in self.parts.policies.values())
 
     def entry_of(self, namespace: str, queue_name: str | None, queue_id: str | None) -> str | None:
         """Name of the queue entry that applies, found by id first."""

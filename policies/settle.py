@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from ledger.ask import Assumption, Mode
 from ledger.fraction import ALLOWED_SLICES_PER_GPU, Fraction
+from ledger.resource_names import ResourceNames
 from policies import placeholders
 from policies.effective import CacheVolume, EffectivePolicy, EnvVar, ImageChoice, InitContainer, LibraryVolume
 from policies.effective import Limiter as EffectiveLimiter
@@ -96,7 +97,7 @@ def effective_limiter(limiter: Limiter, mode: Mode) -> EffectiveLimiter:
     )
 
 
-def effective_policy(policy: Policy, limiter: Limiter, digest: str) -> EffectivePolicy:
+def effective_policy(policy: Policy, limiter: Limiter, digest: str, names: ResourceNames) -> EffectivePolicy:
     """What a checked policy comes to, without quotas: those depend on namespace and queue."""
     mode, assume = policy.resources.mode, policy.assume
     fractions, left_out = fraction_table(policy.fractions, policy.slices_per_gpu)
@@ -107,6 +108,7 @@ def effective_policy(policy: Policy, limiter: Limiter, digest: str) -> Effective
         fractions=fractions,
         mode=mode,
         resource=policy.resources.name or DEFAULT_NAMES[mode],
+        all_resources=names,
         limiter=effective_limiter(limiter, mode),
         env=_env(policy.env),
         reserve_mib=policy.memory.reserve_mib,
@@ -165,6 +167,18 @@ def _resource_problems(policy: Policy, source: Source) -> Iterator[Problem]:
 def resource_prefix(policy: Policy) -> str:
     """What comes before the index in a per-GPU policy's resource name."""
     return (policy.resources.name or DEFAULT_NAMES["per-gpu"]).removesuffix("{index}")
+
+
+def resource_names(policies: Iterable[Policy]) -> ResourceNames:
+    """The extended resources that policies put into pods, and the stock ones."""
+    defaults = ResourceNames()
+    found = list(policies)
+    prefixes = {resource_prefix(policy) for policy in found if policy.resources.mode == "per-gpu"}
+    pooled = {policy.resources.name for policy in found if policy.resources.mode == "pooled"}
+    return ResourceNames(
+        per_gpu_prefix=min(prefixes, default=defaults.per_gpu_prefix),
+        pooled=tuple(sorted({*defaults.pooled, *(name for name in pooled if name)})),
+    )
 
 
 def _index_problems(env: Mapping[str, str], source: Source, key: str) -> Iterator[Problem]:

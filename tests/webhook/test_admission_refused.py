@@ -108,3 +108,21 @@ def test_device_lists_by_mounts_are_denied_in_any_container(path):
     assert decided.message == (
         f'container "side" mounts {path}, which selects GPUs past the share: remove the mount'
     )
+
+
+@pytest.mark.parametrize(
+    ("own", "others", "resource"),
+    [
+        ("", "{mode: pooled, name: example.com/slice}", "example.com/slice"),
+        ("resources: {mode: pooled}", "{name: 'example.com/gpu-{index}'}", "example.com/gpu-0"),
+    ],
+)
+@pytest.mark.parametrize("in_a_sidecar", [False, True])
+def test_slices_under_the_name_of_another_policy_are_denied(own, others, resource, in_a_sidecar):
+    """Else the pod would hold them beside its share."""
+    side = container("side", limits={resource: "8"} if in_a_sidecar else None)
+    task = container("task", limits={"nvidia.com/gpu": "1"} | ({} if in_a_sidecar else {resource: "8"}))
+    other = f"kind: Policy\nname: other\nnamespaces: [others]\nresources: {others}"
+    decided = decide(pod(containers=[task, side]), policies(own, other=other))
+    assert decided.code == "other-gpu-system"
+    assert decided.message.startswith(f"{resource} cannot stand beside {LABEL}: ")

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Protocol
 
 from ledger.fraction import Fraction
+from ledger.resource_names import ResourceNames
 from policies.effective import EffectivePolicy
 from webhook.injection.remembered import Remembered
 from webhook.injection.resource_kinds import ResourceKind, kind_of
@@ -30,15 +31,12 @@ class Mode(Protocol):
 class PerGpu:
     """One resource name per GPU: k of nvidia.com/gpu-3 is exactly k slices of GPU 3."""
 
-    def __init__(self, template: str) -> None:
+    def __init__(self, template: str, names: ResourceNames) -> None:
         self._template = template
         before, _, after = template.partition("{index}")
         own = f"{re.escape(before)}[0-9]+{re.escape(after)}"
         # The policy's names, and the standard ones, whichever the policy goes by.
-        index = re.compile(f"{own}|{STANDARD_INDEX}", re.ASCII)
-        self.kinds = Remembered(
-            lambda name: kind_of(name, is_index=index.fullmatch(name) is not None, is_pool=False)
-        )
+        self.kinds = _kinds(f"{own}|{STANDARD_INDEX}", None, names)
 
     def amounts(self, fraction: Fraction, indices: tuple[int, ...]) -> dict[str, str]:
         """Slices of each chosen index."""
@@ -49,24 +47,33 @@ class PerGpu:
 class Pooled:
     """One resource name for all GPUs of a node; the kubelet picks the devices."""
 
-    def __init__(self, resource: str) -> None:
+    def __init__(self, resource: str, names: ResourceNames) -> None:
         self._resource = resource
         # Per-GPU names have no place under a pooled policy.
-        index = re.compile(STANDARD_INDEX, re.ASCII)
-        self.kinds = Remembered(
-            lambda name: kind_of(name, is_index=index.fullmatch(name) is not None, is_pool=name == resource)
-        )
+        self.kinds = _kinds(STANDARD_INDEX, resource, names)
 
     def amounts(self, fraction: Fraction, indices: tuple[int, ...]) -> dict[str, str]:  # noqa: ARG002 the kubelet chooses the indices
         """Slices of the node's pool."""
         return {self._resource: str(fraction.slices)}
 
 
+def _kinds(index: str, pool: str | None, names: ResourceNames) -> Remembered[ResourceKind | None]:
+    pattern = re.compile(index, re.ASCII)
+    return Remembered(
+        lambda name: kind_of(
+            name,
+            is_index=pattern.fullmatch(name) is not None,
+            is_pool=name == pool,
+            is_counted=names.counts(name),
+        )
+    )
+
+
 @lru_cache(maxsize=64)
-def _mode(name: str, resource: str) -> Mode:
-    return PerGpu(resource) if name == "per-gpu" else Pooled(resource)
+def _mode(name: str, resource: str, names: ResourceNames) -> Mode:
+    return PerGpu(resource, names) if name == "per-gpu" else Pooled(resource, names)
 
 
 def mode_of(policy: EffectivePolicy) -> Mode:
     """The mode that a policy asks for."""
-    return _mode(policy.mode, policy.resource)
+    return _mode(policy.mode, policy.resource, policy.all_resources)

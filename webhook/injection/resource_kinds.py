@@ -41,18 +41,22 @@ class ResourceKind(msgspec.Struct, frozen=True, gc=False):
     is_pool: bool
     """The policy's own name for slices of any GPU."""
     is_other_system: bool
+    """MIG, HAMi, another vendor's GPU, or slices under the name of another policy."""
     is_replaced: bool
     """A user's way to ask for a GPU, which ours takes the place of."""
     asks: bool
     """Any way to ask for a GPU, in the user's words or, after a first review, in ours."""
 
 
-def kind_of(resource: str, *, is_index: bool, is_pool: bool) -> ResourceKind | None:
-    """Tell what a resource name says of GPUs; None for cpu, memory and whatever else has no part in it."""
+def kind_of(resource: str, *, is_index: bool, is_pool: bool, is_counted: bool) -> ResourceKind | None:
+    """Tell what a resource name says of GPUs; None for cpu, memory and whatever else has no part in it.
+
+    `is_counted` says that some policy puts it into pods.
+    """
     is_whole = resource in WHOLE_GPU_NAMES
     is_clearml = resource.startswith(CLEARML_FRACTION_PREFIX)
-    is_other_system = resource.startswith(OTHER_SYSTEM_PREFIXES)
     asks = is_whole or is_clearml or is_index or is_pool
+    is_other_system = resource.startswith(OTHER_SYSTEM_PREFIXES) or (is_counted and not asks)
     if not asks and not is_other_system:
         return None
     is_replaced = is_whole or is_clearml
