@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from certs import MountRules
-from cli.options import DEFAULT_POLICIES, InventoryOption, PoliciesOption, fail, read_ledger, read_policies
+from cli.options import DEFAULT_POLICIES, PoliciesOption, fail, read_ledger, read_policies
 from policies.problems import PolicyError
 from service.log import configure_logging
 from service.serving import run
@@ -20,7 +20,14 @@ LOOPBACK = "127.0.0.1"
 def webhook(  # noqa: PLR0913 each is an option of the command
     *,
     policies: PoliciesOption = DEFAULT_POLICIES,
-    inventory: InventoryOption = None,
+    inventory: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            show_default=False,
+            help="Standalone: the nodes, and pods if you like, as `kubectl get nodes -o yaml` prints them.",
+        ),
+    ] = None,
     controller: Annotated[
         str | None,
         typer.Option(
@@ -74,13 +81,15 @@ def webhook(  # noqa: PLR0913 each is an option of the command
     placed. With --controller, that one places; while it is away pods are placed by its last snapshot.
     Stops on SIGTERM or Ctrl-C.
 
-    Try: fraction-injector webhook --self-signed --port 8443, then
+    Try: fraction-injector webhook --self-signed --port 8443 --inventory nodes.yaml, then
     curl --cacert ca.pem -H 'content-type: application/json' --data @review.json https://localhost:8443/mutate
     """
     if self_signed == (tls_dir is not None):
         fail("the webhook needs one certificate: pass either --self-signed or --tls-dir DIR")
-    if controller is not None and (inventory is not None or self_signed):
-        fail("--controller replaces --inventory and needs --tls-dir: both show certificates of one CA")
+    if (controller is None) == (inventory is None):
+        fail("the webhook needs one ledger: pass either --inventory FILE or --controller URL")
+    if controller is not None and self_signed:
+        fail("--controller needs --tls-dir DIR: webhook and controller show certificates of one CA")
     configure_logging()
     ledger = read_ledger(read_policies(policies), inventory) if controller is None else None
     options = WebhookOptions(

@@ -29,7 +29,7 @@ from tests.webhook.running import (
     read_all,
     webhook,
 )
-from tests.webhook.support import POLICIES, pod, review_of
+from tests.webhook.support import FIXTURES, POLICIES, pod, review_of
 
 BODY = json.dumps(review_of(pod(fraction=None))).encode()
 
@@ -190,6 +190,9 @@ def test_without_a_certificate_it_is_alive_and_not_ready(tmp_path):
             assert http.get(f"{plain}/readyz").status_code == 200
 
 
+STANDALONE = ("--inventory", FIXTURES / "inventory.json")
+
+
 @pytest.fixture
 def failing(monkeypatch):
     """Exit status and last line of a command that ends before it serves; in this process, for speed."""
@@ -223,7 +226,7 @@ def test_a_port_in_use_is_said_and_ends_the_command(tmp_path, option):
 
 
 def test_a_ca_file_that_cannot_be_written_is_named(failing, tmp_path):
-    status, said = failing("--self-signed", "--ca-file", tmp_path / "missing" / "ca.pem")
+    status, said = failing("--self-signed", *STANDALONE, "--ca-file", tmp_path / "missing" / "ca.pem")
     assert status == 2
     assert str(tmp_path / "missing") in said
 
@@ -234,6 +237,23 @@ def test_exactly_one_certificate_is_asked_for(failing, tmp_path):
     )
     assert failing() == (2, message)
     assert failing("--self-signed", "--tls-dir", tmp_path) == (2, message)
+
+
+def test_exactly_one_ledger_is_asked_for(failing):
+    message = (
+        "fraction-injector: the webhook needs one ledger: pass either --inventory FILE or --controller URL"
+    )
+    assert failing("--self-signed") == (2, message)
+    assert failing("--self-signed", *STANDALONE, "--controller", "https://localhost:1") == (2, message)
+
+
+def test_a_controller_asks_for_a_certificate_of_its_ca(failing):
+    status, said = failing("--self-signed", "--controller", "https://localhost:1")
+    assert status == 2
+    assert said == (
+        "fraction-injector: --controller needs --tls-dir DIR:"
+        " webhook and controller show certificates of one CA"
+    )
 
 
 BOMB = "kind: Policy\nname: default\na: &a [x, x]\n" + "".join(
@@ -254,7 +274,8 @@ BOMB = "kind: Policy\nname: default\na: &a [x, x]\n" + "".join(
 )
 def test_policies_that_are_wrong_end_the_command_with_file_line_and_key(failing, tmp_path, text, wrong):
     (tmp_path / "default.yaml").write_text(text)
-    status, said = failing("--self-signed", "--ca-file", tmp_path / "ca.pem", "--policies", tmp_path)
+    ca_file = tmp_path / "ca.pem"
+    status, said = failing("--self-signed", *STANDALONE, "--ca-file", ca_file, "--policies", tmp_path)
     assert status == 2
     assert wrong in said
 
