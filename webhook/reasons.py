@@ -27,6 +27,7 @@ class Reason(StrEnum):
     ENV_VALUE_FROM = "env-value-from"
     MOUNT_PATH = "mount-path"
     AFFINITY = "affinity-matches-nothing"
+    MANY_DEMANDS = "too-many-demands"
     PRIVILEGED = "privileged"
     HOST_PID = "host-pid"
     HOST_PATH = "host-path"

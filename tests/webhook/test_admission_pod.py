@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.webhook.support import CACHE, LIBRARY, container, decide, pod, policies
+from tests.webhook.support import CACHE, LIBRARY, Webhook, container, decide, pod, policies
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -204,6 +204,40 @@ def test_a_required_affinity_of_empty_terms_alone_is_denied(terms):
     assert decided.message == (
         "the required node affinity has only empty terms, which match no node: give a term an expression"
     )
+
+
+def required(*terms):
+    return {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": list(terms)}}}}
+
+
+def host(*names):
+    return {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": list(names)}]}
+
+
+@pytest.mark.parametrize(
+    ("demands", "what"),
+    [
+        (
+            required(*[host(f"n{i}") for i in range(101)]),
+            "101 expressions in required node affinity, more than 100",
+        ),
+        (required(host(*map(str, range(1001)))), "1001 values in required node affinity, more than 1000"),
+        ({"tolerations": [{"key": f"k{i}"} for i in range(101)]}, "101 tolerations, more than 100"),
+        ({"nodeSelector": {f"k{i}": "" for i in range(101)}}, "101 nodeSelector labels, more than 100"),
+    ],
+)
+def test_more_demands_than_can_be_put_to_every_node_are_denied(demands, what):
+    decided = decide(pod(**demands))
+    assert decided.code == "too-many-demands"
+    assert decided.message == f"the pod has {what}: label the nodes, and ask for that label"
+
+
+def test_as_many_demands_as_are_allowed_are_not_too_many_with_ours_beside_them():
+    webhook = Webhook()
+    names = [node.name for node in webhook.ledger.view().nodes]
+    first = webhook.decide(pod(**required(*[host(*names) for _ in range(100)])))
+    assert first.code == "injected"
+    assert webhook.decide(first.stored).code == "unchanged"
 
 
 def test_a_node_selector_does_not_spare_the_expression():

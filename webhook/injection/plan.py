@@ -15,6 +15,7 @@ from webhook.injection.affinity import refuse_empty_affinity, required_terms
 from webhook.injection.again import kept_placement
 from webhook.injection.annotations import INJECTED
 from webhook.injection.containers import Containers, choose_containers
+from webhook.injection.demands import refuse_many_demands
 from webhook.injection.env import refuse_preload_from
 from webhook.injection.gpu_resources import check_amounts
 from webhook.injection.label import read_label
@@ -78,6 +79,9 @@ def make_plan(pod: Pod, namespace: str, policy: EffectivePolicy, written: Writte
 def ask_of(plan: Plan, reservation: str | None) -> Ask | Denial:
     """Put the plan's question to the ledger; `reservation` None leaves no trace (a dry run)."""
     spec, policy = plan.spec, plan.policy
+    refused = refuse_many_demands(spec)
+    if refused is not None:
+        return refused
     try:
         request = _request(spec)
     except ValueError as error:
