@@ -106,9 +106,9 @@ def _print(bench: str, figures: Sequence[Figure], conditions: Conditions) -> Non
     for figure in figures:
         met = {None: "", True: "yes", False: "NO"}[figure.is_met]
         reference = (
-            f"{_short(median(figure.references))} ({figure.reference_name})" if figure.references else ""
+            f"{short(median(figure.references))} ({figure.reference_name})" if figure.references else ""
         )
-        value = f"{_short(median(figure.values))} {figure.unit}"
+        value = f"{short(median(figure.values))} {figure.unit}"
         table.add_row(figure.name, value, reference, _range(figure.ratios), str(figure.bar or ""), met)
     console = Console(width=150)
     console.print(table)
@@ -135,5 +135,6 @@ def _spread(values: Sequence[float]) -> dict[str, Any]:
     }
 
 
-def _short(value: float) -> str:
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"  # noqa: PLR2004 digits that a reader can take in
+def short(value: float) -> str:
+    """Write a number with the digits that a reader can take in."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"  # noqa: PLR2004 from here on without decimals

@@ -79,6 +79,27 @@ def test_an_idle_client_that_never_says_goodbye_is_cut_off_soon_on_shutdown():
     assert (seconds, connection.calls) == (GOODBYE_SECONDS, ["close", "abort"])
 
 
+class Timer:
+    """A timer of the loop, that may be cancelled."""
+
+    cancelled = False
+
+    def cancel(self):
+        self.cancelled = True
+
+
+@pytest.mark.parametrize("error", [None, ConnectionResetError()])
+def test_a_connection_that_ends_leaves_no_keep_alive_timer_that_would_hold_it(error):
+    config = uvicorn.Config(app=None, lifespan="off", log_config=None)
+    config.load()
+    protocol = _Protocol(config, ServerState(), {}, _loop=Clock())
+    protocol.connection_made(Silent())
+    timer = protocol.timeout_keep_alive_task = Timer()
+    protocol.connection_lost(error)
+    assert timer.cancelled
+    assert protocol.timeout_keep_alive_task is None
+
+
 PROGRAM = """
 from service.health import health_app, health_router
 from service.metrics import new_registry
