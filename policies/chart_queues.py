@@ -14,6 +14,7 @@ from typing import Any
 from ledger.fraction import Fraction
 from ledger.quantity import parse_quantity
 from policies.effective import EffectivePolicy
+from policies.gpu_names import CLEARML_FRACTION_PREFIX, WHOLE_GPU_NAMES
 from policies.problems import Problem, did_you_mean, quoted
 from policies.queue_names import sanitised
 from policies.sources import Source
@@ -21,8 +22,6 @@ from policies.strict_yaml import Document, read_documents
 
 FRACTION_LABEL = "clearml-injector/fraction"
 ROOT = "agentk8sglue"
-WHOLE_GPU_NAMES = frozenset({"nvidia.com/gpu", "nvidia.com/gpu.shared"})
-CLEARML_FRACTION_PREFIX = "clear.ml/fraction-"
 
 _OF_A_QUEUE = ("templateOverrides", "queueSettings")
 _OF_A_TEMPLATE = ("labels", "resources")

@@ -45,7 +45,7 @@ class Memory(Part):
 class Assume(Part):
     """What to take for granted of nodes that do not exist yet, in clusters that scale from zero."""
 
-    gpus_per_node: Count
+    gpus_per_node: Annotated[int, Field(ge=1, le=1000)]
     """GPUs of one node."""
     gpu_memory_mib: Annotated[Mib, Field(alias="gpuMemoryMiB")]
     """MiB of one GPU, as the node label nvidia.com/gpu.memory will say."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from ledger.ask import Assumption, Mode
@@ -11,12 +12,14 @@ from policies import placeholders
 from policies.effective import CacheVolume, EffectivePolicy, EnvVar, ImageChoice, InitContainer, LibraryVolume
 from policies.effective import Limiter as EffectiveLimiter
 from policies.fields import extended_resource
+from policies.gpu_names import CLEARML_FRACTION_PREFIX, OTHER_SYSTEM_PREFIXES
 from policies.model import Limiter, Policy, Toleration
 from policies.problems import Problem, did_you_mean, quoted
 from policies.sources import Parts, Source
 
 CONTRACT = ("0.125", "0.250", "0.375", "0.500", "0.625", "0.750", "0.875")
 """The label texts of ClearML's documentation."""
+_ONE_GPU = re.compile(r"nvidia\.com/gpu-[0-9]+", re.ASCII)
 DEFAULT_NAMES: Mapping[Mode, str] = {"per-gpu": "nvidia.com/gpu-{index}", "pooled": "nvidia.com/gpu"}
 
 
@@ -162,6 +165,11 @@ def _resource_problems(policy: Policy, source: Source) -> Iterator[Problem]:
     except ValueError as error:
         hint = "; {index} belongs to mode per-gpu" if mode == "pooled" and "{" in name else ""
         yield source.problem(f"{quoted(name)} {error}{hint}", "resources", "name")
+        return
+    prefix = name.removesuffix("{index}")
+    if prefix.startswith((CLEARML_FRACTION_PREFIX, *OTHER_SYSTEM_PREFIXES)) or _ONE_GPU.fullmatch(prefix):
+        rule = f"{quoted(name)} means something else, and pods that ask for it are denied: use another name"
+        yield source.problem(rule, "resources", "name")
 
 
 def resource_prefix(policy: Policy) -> str:

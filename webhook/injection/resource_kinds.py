@@ -4,29 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-WHOLE_GPU_NAMES = frozenset({"nvidia.com/gpu", "nvidia.com/gpu.shared"})
-CLEARML_FRACTION_PREFIX = "clear.ml/fraction-"
-
-OTHER_SYSTEM_PREFIXES = (
-    "nvidia.com/mig-",
-    "nvidia.com/gpumem",
-    "nvidia.com/gpucores",
-    "nvidia.com/priority",
-    "amd.com/gpu",
-    "gpu.intel.com/",
-    "habana.ai/",
-    "huawei.com/Ascend",
-    "cambricon.com/",
-    "hygon.com/dcu",
-    "iluvatar.ai/",
-    "metax-tech.com/",
-    "mthreads.com/",
-    "enflame.com/",
-    "kunlunxin.com/",
-    "aws.amazon.com/neuron",
-    "google.com/tpu",
-)
-"""MIG and HAMi resources, and the GPUs of other vendors."""
+from policies.gpu_names import CLEARML_FRACTION_PREFIX, OTHER_SYSTEM_PREFIXES, WHOLE_GPU_NAMES
 
 
 class ResourceKind(msgspec.Struct, frozen=True, gc=False):
