@@ -56,7 +56,6 @@ class _Metadata(msgspec.Struct, rename="camel"):
 
 class _Spec(msgspec.Struct, rename="camel"):
     holder_identity: str | None = None
-    renew_time: str | None = None
     lease_transitions: int | None = None
 
 

@@ -147,7 +147,7 @@ def pods(names: ResourceNames) -> Resource[SeenPod]:
     def read(data: msgspec.Raw) -> SeenPod | None:
         return _readable("pod", lambda: SeenPod(pod_from_json(data, names), _injected(decoder.decode(data))))
 
-    return Resource("pods", "/api/v1/pods", read_list, read, _key_of_json, lambda pod: pod.fact.key)
+    return Resource("pods", "/api/v1/pods", read_list, read, _key_of_json)
 
 
 def nodes(names: ResourceNames) -> Resource[SeenNode]:
@@ -165,7 +165,7 @@ def nodes(names: ResourceNames) -> Resource[SeenNode]:
             "node", lambda: SeenNode(node_from_json(data, names), decoder.decode(data).metadata.uid)
         )
 
-    return Resource("nodes", "/api/v1/nodes", read_list, read, _key_of_json, lambda node: node.fact.name)
+    return Resource("nodes", "/api/v1/nodes", read_list, read, _key_of_json)
 
 
 def _metadata(page: Page[Fact], kind: str) -> ListMetadata:

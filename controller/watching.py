@@ -40,7 +40,6 @@ class Resource(Generic[Item]):
     """Read one object; None if it cannot be read."""
     key: Callable[[msgspec.Raw], str]
     """The key of an object, even of one that `read` could not make sense of."""
-    key_of: Callable[[Item], str]
 
 
 class Sink(Protocol[Item]):

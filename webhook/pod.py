@@ -118,7 +118,6 @@ class ObjectMeta(msgspec.Struct, rename="camel", gc=False):
     """Name, labels and annotations."""
 
     name: str | None = None
-    generate_name: str | None = None
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
 
