@@ -125,3 +125,29 @@ def test_a_label_added_by_a_webhook_after_ours_is_too_late(nodes, webhook, contr
         stored = create_unlabelled(control_plane, namespace)
     assert stored["metadata"]["labels"] == {LABEL: "0.500"}
     assert INJECTED not in stored["metadata"].get("annotations", {})
+
+
+def pull_always(pod):
+    """Do what the API server's own AlwaysPullImages does."""
+    return [
+        {"op": "add", "path": f"/spec/{field}/{position}/imagePullPolicy", "value": "Always"}
+        for field in ("initContainers", "containers")
+        for position, container in enumerate(pod["spec"].get(field, []))
+        if container.get("imagePullPolicy") != "Always"
+    ]
+
+
+def pulls_always(outcome):
+    return not isinstance(outcome, ApiError) and not pull_always(outcome)
+
+
+def test_a_pull_policy_that_is_set_after_ours_is_no_reason_to_refuse_the_pod(
+    nodes, webhook, control_plane, namespace
+):
+    nodes(GpuNode(gpus=1))
+    webhook()
+    with second(control_plane.api, "z-pull", namespace, pull_always, pulls_always):
+        control_plane.api.create(labelled_pod("task", "0.500"), namespace)
+    stored = control_plane.api.get("Pod", "task", namespace)
+    (init,) = stored["spec"]["initContainers"]
+    assert (init["name"], init["imagePullPolicy"]) == ("gpu-limiter", "Always")
