@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import os
@@ -42,17 +43,37 @@ class Logger:
 
 
 class _Output:
-    """Where lines go: standard error, past Python's buffers, so that each line is one write."""
+    """Where lines go: standard error, past Python's buffers, whole lines in each write.
+
+    In an event loop the lines of one round go out together at its end: a system call for each costs a busy
+    webhook a sixth of its time.
+    """
 
     def __init__(self) -> None:
         self.render: Callable[[dict[str, Any]], bytes] = _json
+        self._round: list[bytes] = []
 
-    @staticmethod
-    def write(line: bytes) -> None:
-        # Whoever read the log may be gone, and a review is answered all the same.
-        with contextlib.suppress(OSError):
-            while line:
-                line = line[os.write(_STDERR, line) :]
+    def write(self, line: bytes) -> None:
+        """Write a line, at the latest when the loop's round ends."""
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            _write_now(line)
+            return
+        if not self._round:
+            loop.call_soon(self._end_round)
+        self._round.append(line)
+
+    def _end_round(self) -> None:
+        lines, self._round = self._round, []
+        _write_now(b"".join(lines))
+
+
+def _write_now(lines: bytes) -> None:
+    # Whoever read the log may be gone, and a review is answered all the same.
+    with contextlib.suppress(OSError):
+        while lines:
+            lines = lines[os.write(_STDERR, lines) :]
 
 
 def _json(line: dict[str, Any]) -> bytes:

@@ -38,7 +38,8 @@ def is_alive(http):
 def logged(running, http, uid):
     """Where the line of one more review stands in the log: all that was done before is in it by then."""
     assert http.post("/mutate", json=review_of(pod(fraction=None), uid=uid)).status_code == 200
-    return running.events().index(running.wait_for(lambda event: event.get("uid") == uid))
+    line = running.wait_for(lambda event: event.get("uid") == uid)
+    return running.events().index(line)
 
 
 def test_a_labelled_pod_is_injected_over_tls(http):
