@@ -48,6 +48,8 @@ class Ask(msgspec.Struct, frozen=True):
     """What becomes of a pod under a quota while nobody can count."""
     reservation: str | None = None
     """Name under which to reserve; None (a dry run) leaves the ledger as it was."""
+    kept: str | None = None
+    """Reservation that the pod says it holds from an earlier review: if so, quotas count it already."""
 
 
 class Placement(msgspec.Struct, frozen=True):

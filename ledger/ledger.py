@@ -106,7 +106,7 @@ class Ledger:
         self.expire(now)
         if ask.reservation is not None:
             self.release(ask.reservation)
-        if ask.quotas:
+        if ask.quotas and not self._is_counted(ask):
             over = self._usage.passed_by(ask.fraction.slices, ask.quotas)
             if over is not None:
                 return over
@@ -176,6 +176,11 @@ class Ledger:
     def _placed(self, ask: Ask, indices: tuple[int, ...], gpu_mib: int, node: str | None) -> Placement:
         values = self._values.of_share(ask.fraction, gpu_mib)
         return Placement(indices, gpu_mib, values, node, self._granted(ask))
+
+    def _is_counted(self, ask: Ask) -> bool:
+        """Whether the pod is counted already, by the reservation of an earlier review."""
+        kept = self._reservations.get(ask.kept)
+        return kept is not None and (kept.namespace, kept.slices) == (ask.namespace, ask.fraction.slices)
 
     def _granted(self, ask: Ask) -> str | None:
         """The reservation's name, None where none is asked for or the namespace has too many."""

@@ -18,6 +18,7 @@ from webhook.injection.inject import Injection, inject
 from webhook.injection.job import prepare_job
 from webhook.injection.patch import Operation
 from webhook.injection.plan import Plan, ask_of, make_plan
+from webhook.injection.refusals import refuse_index
 from webhook.injection.written import Written
 from webhook.placer import Placer, Unanswered
 from webhook.pod import QUEUE_ID_LABEL, QUEUE_NAME_LABEL, Job, ObjectMeta, Pod, label_of
@@ -112,7 +113,7 @@ class Reviewer:
 
     async def _place(self, plan: Plan, request: Request) -> Injection | Denial:
         if plan.kept is not None:
-            return inject(plan, plan.kept)
+            return await self._keep(plan, plan.kept)
         ask = ask_of(plan, None if request.dry_run else request.uid)
         if isinstance(ask, Denial):
             return ask
@@ -123,6 +124,20 @@ class Reviewer:
         if isinstance(decided, Denial) and answer.reservation is not None:
             await self._placer.release(answer.reservation)
         return decided
+
+    async def _keep(self, plan: Plan, kept: Placement) -> Injection | Denial:
+        """Let stand what the pod brings, unless the ledger knows better: it may have been written by hand."""
+        if not plan.policy.quotas and not plan.keeps_assumption:
+            return inject(plan, kept)
+        ask = ask_of(plan, None)
+        if isinstance(ask, Denial):
+            return ask
+        answer = await self._placer.place(ask)
+        if isinstance(answer, (OverQuota, Unanswered)):
+            return _refused(answer)
+        if plan.keeps_assumption and isinstance(answer, Placement) and answer.memory_values:
+            return refuse_index(plan.containers) or inject(plan, answer)
+        return inject(plan, kept)
 
     def _policy(self, request: Request, metadata: ObjectMeta | None) -> EffectivePolicy:
         labels = (metadata.labels if metadata is not None else None) or {}

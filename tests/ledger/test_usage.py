@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ledger.ask import OverQuota, Placement, Quota
 from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of
 
@@ -49,3 +51,22 @@ def test_a_second_ask_for_the_same_reservation_does_not_pass_its_own_quota() -> 
     for _ in range(3):
         answer = ledger.place(eighths(8, namespace="red", quotas=(RED,), reservation="r"), 0.0)
         assert isinstance(answer, Placement)
+
+
+@pytest.mark.parametrize(
+    ("kept", "namespace", "slices", "answer"),
+    [
+        ("uid", "a", 4, Placement),
+        ("uid", "b", 4, OverQuota),
+        ("uid", "a", 3, OverQuota),
+        ("other", "a", 4, OverQuota),
+    ],
+)
+def test_only_the_pods_own_reservation_spares_it_from_being_counted_twice(
+    kept: str, namespace: str, slices: int, answer: type
+) -> None:
+    ledger = ledger_of(gpu_node("n"))
+    ledger.place(eighths(4, reservation="uid", namespace="a"), 0.0)
+    quota = Quota("namespace", "a", slices=4)
+    ask = eighths(slices, namespace=namespace, kept=kept, quotas=(quota,))
+    assert isinstance(ledger.place(ask, 0.0), answer)

@@ -4,6 +4,8 @@ import copy
 
 import pytest
 
+from ledger.facts import NodeFact
+from ledger.ledger import Ledger
 from tests.webhook.support import CACHE, LIBRARY, Webhook, container, named, pod, policies
 from webhook.injection.written import covers
 
@@ -382,3 +384,58 @@ def test_a_forged_pod_of_many_mounts_is_read_once_for_each(monkeypatch):
     mounts += [dict(mounts[0]) for _ in range(300)]
     assert webhook.decide(injected).patch == []
     assert len(compared) < 10 * len(mounts)
+
+
+QUOTA = "quotas: {namespaces: {team: {slices: 4}}}"
+
+
+def by_hand(injected):
+    """The same pod, as somebody writes it who has never been here."""
+    forged = copy.deepcopy(injected)
+    del forged["metadata"]["annotations"][ANNOTATIONS + "reservation"]
+    return forged
+
+
+def test_the_last_slices_of_a_quota_stay_with_the_pod_that_has_them():
+    webhook, injected = reviewed(policy_set=policies(QUOTA))
+    assert webhook.decide(injected).patch == []
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_a_placement_written_by_hand_is_held_to_the_quota(dry_run):
+    webhook, injected = reviewed(policy_set=policies(QUOTA))
+    before = held(webhook)
+    assert webhook.decide(by_hand(injected), dryRun=dry_run).code == "over-quota"
+    assert held(webhook) == before
+
+
+def test_a_placement_written_by_hand_within_the_quota_is_kept():
+    forged = by_hand(reviewed()[1])
+    assert Webhook(policies(QUOTA)).decide(forged).allowed
+
+
+def test_an_assumed_memory_is_kept_only_where_nothing_is_known():
+    assume = policies("assume: {gpusPerNode: 8, gpuMemoryMiB: 163840}")
+    webhook = Webhook(assume, Ledger())
+    injected = webhook.decide(pod()).stored
+    assert injected["metadata"]["annotations"][ANNOTATIONS + "memory-mib"] == "81920"
+    assert webhook.decide(injected).patch == []
+    assert Webhook(assume).decide(injected).code == "gpu-index-set"
+
+
+def test_an_assumed_memory_of_a_pool_is_decided_anew_where_something_is_known():
+    assume = policies("resources: {mode: pooled}\nassume: {gpusPerNode: 8, gpuMemoryMiB: 163840}")
+    injected = Webhook(assume, Ledger()).decide(pod()).stored
+    known = Ledger()
+    known.set_node(
+        NodeFact(
+            name="pool",
+            labels={"nvidia.com/gpu.memory": "40960"},
+            pooled=16,
+            pooled_gpus=2,
+            gpu_mib=40960,
+        )
+    )
+    again = Webhook(assume, known).decide(injected)
+    assert again.annotations[ANNOTATIONS + "memory-mib"] == "20480"
+    assert ("CUDA_DEVICE_MEMORY_LIMIT", "20480m") in again.env()

@@ -47,6 +47,11 @@ class Plan(msgspec.Struct, frozen=True, eq=False):
     """The placement that the pod already carries from an earlier review."""
     written: Written
 
+    @property
+    def keeps_assumption(self) -> bool:
+        """Whether only the policy's `assume` vouches for the memory that the pod says it was given."""
+        return self.kept is not None and not self.kept.memory_values and not self.fraction.is_whole
+
 
 def make_plan(pod: Pod, namespace: str, policy: EffectivePolicy, written: Written) -> Plan | Denial:
     """Check a labelled pod against the policy (design: the admission table, in its order).
@@ -77,11 +82,16 @@ def make_plan(pod: Pod, namespace: str, policy: EffectivePolicy, written: Writte
 
 
 def ask_of(plan: Plan, reservation: str | None) -> Ask | Denial:
-    """Put the plan's question to the ledger; `reservation` None leaves no trace (a dry run)."""
-    spec, policy = plan.spec, plan.policy
-    refused = refuse_many_demands(spec)
-    if refused is not None:
-        return refused
+    """Put the plan's question to the ledger; `reservation` None leaves no trace (a dry run).
+
+    Of a pod that is bound to its memory already, only the quotas are in question.
+    """
+    spec, policy, kept = plan.spec, plan.policy, plan.kept
+    constraints: Constraints | Denial = Constraints()
+    if kept is None or plan.keeps_assumption:
+        constraints = refuse_many_demands(spec) or _constraints(spec, policy)
+    if isinstance(constraints, Denial):
+        return constraints
     try:
         request = _request(spec)
     except ValueError as error:
@@ -91,18 +101,23 @@ def ask_of(plan: Plan, reservation: str | None) -> Ask | Denial:
         mode=policy.mode,
         namespace=plan.namespace,
         queue=(plan.metadata.labels or {}).get(QUEUE_NAME_LABEL),
-        constraints=Constraints(
-            node_selector=spec.node_selector or {},
-            required_terms=required_terms(spec),
-            tolerations=_tolerations(spec, policy),
-            node_name=spec.node_name,
-        ),
+        constraints=constraints,
         cpu_milli=request.cpu_milli,
         memory_bytes=request.memory_bytes,
         assume=policy.assume,
         quotas=tuple([rule.quota for rule in policy.quotas]) if policy.quotas else (),
         quotas_when_degraded=_when_degraded(policy),
         reservation=reservation,
+        kept=kept.reservation if kept is not None else None,
+    )
+
+
+def _constraints(spec: PodSpec, policy: EffectivePolicy) -> Constraints:
+    return Constraints(
+        node_selector=spec.node_selector or {},
+        required_terms=required_terms(spec),
+        tolerations=_tolerations(spec, policy),
+        node_name=spec.node_name,
     )
 
 
