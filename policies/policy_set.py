@@ -64,11 +64,11 @@ class PolicySet:
 
     def entry_of(self, namespace: str, queue_name: str | None, queue_id: str | None) -> str | None:
         """Name of the queue entry that applies, found by id first."""
-        found = (
-            self.queue_by_id.get(queue_id) if queue_id else None,
-            self.queue_by_label.get(sanitised(queue_name)) if queue_name else None,
-        )
-        return next((name for name in found if name and self._applies(name, namespace)), None)
+        by_id = self.queue_by_id.get(queue_id) if queue_id else None
+        if by_id and self._applies(by_id, namespace):
+            return by_id
+        by_name = self.queue_by_label.get(sanitised(queue_name)) if queue_name else None
+        return by_name if by_name and self._applies(by_name, namespace) else None
 
     def policy_of(self, namespace: str, entry: str | None) -> str:
         """Name of the policy that pods of a namespace follow under a queue entry."""

@@ -29,7 +29,7 @@ def required_terms(spec: PodSpec) -> tuple[NodeSelectorTerm, ...] | None:
 
 def refuse_empty_affinity(spec: PodSpec) -> Denial | None:
     """Refuse a required affinity whose terms are all empty: it matches no node, and must stay so."""
-    terms = required_terms(spec)
+    terms = required_terms(spec) if spec.affinity is not None else None
     if terms is None or not all(term.is_empty for term in terms):
         return None
     return Denial.of(

@@ -27,6 +27,8 @@ def choose_containers(
     metadata: ObjectMeta, every: list[Slot], policy: EffectivePolicy
 ) -> Containers | Denial:
     """Choose the GPU containers (design: step "container" and step "others" of the admission table)."""
+    if len(every) == 1 and CONTAINER_ANNOTATION not in (metadata.annotations or ()):
+        return Containers(every[0], every, [])
     asking = [slot for slot in every if slot.gpu_amounts and slot.asks_for_gpu]
     chosen = _choose(metadata, [slot for slot in every if not slot.is_init], asking, policy)
     if isinstance(chosen, Denial):
@@ -34,8 +36,6 @@ def choose_containers(
     for slot in asking:
         if slot is not chosen and slot.runs_beside:
             return _several(chosen, slot)
-    if len(every) == 1:
-        return Containers(chosen, every, [])
     gpu = {chosen.path, *(slot.path for slot in asking if slot.is_init)}
     return Containers(
         chosen, [slot for slot in every if slot.path in gpu], [slot for slot in every if slot.path not in gpu]

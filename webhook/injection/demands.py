@@ -14,6 +14,8 @@ MOST_VALUES = 1000
 
 def refuse_many_demands(spec: PodSpec) -> Denial | None:
     """Refuse a pod that would keep the ledger from everybody else for seconds: 2,000 terms on 1,000 nodes."""
+    if spec.affinity is None and len(spec.tolerations or ()) + len(spec.node_selector or ()) <= MOST_DEMANDS:
+        return None
     requirements = [
         requirement
         for term in required_terms(spec) or ()

@@ -23,15 +23,17 @@ def check_amounts(slot: Slot, fraction: Fraction, text: str) -> Denial | None:
     denial = check_clearml_fractions(slot, fraction, text)
     counts = _counts(fraction)
     for resource, amount, kind in slot.gpu_amounts:
-        if denial is None and (kind.is_whole or kind.is_pool) and not _agrees(amount, counts):
+        counted = kind.is_whole or kind.is_pool
+        if denial is None and counted and not (amount in counts or _agrees(amount, counts)):
             denial = _differs(resource, amount, text, f"leave it out or use {_choices(fraction)}")
     return denial
 
 
 def check_clearml_fractions(slot: Slot, fraction: Fraction, text: str) -> Denial | None:
     """Check only `clear.ml/fraction-*`, which must equal the label `text`."""
+    share = _share(fraction)
     for resource, amount, kind in slot.gpu_amounts:
-        if kind.is_clearml and not _agrees(amount, _share(fraction)):
+        if kind.is_clearml and not (amount in share or _agrees(amount, share)):
             return _differs(resource, amount, text, "the two must agree")
     return None
 
@@ -77,9 +79,7 @@ def _share(fraction: Fraction) -> dict[str | int, Rational]:
 
 
 def _agrees(amount: str | int, allowed: dict[str | int, Rational]) -> bool:
-    """Whether an amount is allowed; read as a quantity only if it is written in an unusual way."""
-    if amount in allowed:
-        return True
+    """Whether an amount that is written in an unusual way comes to an allowed one."""
     try:
         return parse_quantity(amount) in allowed.values()
     except ValueError:

@@ -99,7 +99,7 @@ def refuse_mounts(gpu_containers: Iterable[Slot], limiter: Limiter, written: Wri
         for volume, find in ((limiter.library, _library_in), (limiter.cache, _cache_in)):
             if volume is None or not slot.container.volume_mounts:
                 continue
-            ours = find(slot.container, limiter, written)
+            ours = None if written.is_empty else find(slot.container, limiter, written)
             place = NORMALISED[volume.mount_path]
             for mount in slot.container.volume_mounts:
                 normal = NORMALISED[mount.mount_path]
@@ -165,7 +165,6 @@ def _cpu_and_memory(model: Container) -> dict[str, Any]:
         return {}
     copied = {}
     for field, amounts in (("limits", resources.limits), ("requests", resources.requests)):
-        kept = {name: amounts[name] for name in ("cpu", "memory") if name in amounts} if amounts else None
-        if kept:
-            copied[field] = kept
+        if amounts and ("cpu" in amounts or "memory" in amounts):
+            copied[field] = {name: amounts[name] for name in ("cpu", "memory") if name in amounts}
     return {"resources": copied} if copied else {}

@@ -106,7 +106,7 @@ def ask_of(plan: Plan, reservation: str | None) -> Ask | Denial:
         memory_bytes=request.memory_bytes,
         assume=policy.assume,
         quotas=tuple([rule.quota for rule in policy.quotas]) if policy.quotas else (),
-        quotas_when_degraded=_when_degraded(policy),
+        quotas_when_degraded=_when_degraded(policy) if policy.quotas else "admit",
         reservation=reservation,
         kept=kept.reservation if kept is not None else None,
     )
