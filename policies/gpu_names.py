@@ -10,6 +10,8 @@ OTHER_SYSTEM_PREFIXES = (
     "nvidia.com/gpumem",
     "nvidia.com/gpucores",
     "nvidia.com/priority",
+    "volcano.sh/vgpu",
+    "aliyun.com/gpu",
     "amd.com/gpu",
     "gpu.intel.com/",
     "habana.ai/",
@@ -24,4 +26,4 @@ OTHER_SYSTEM_PREFIXES = (
     "aws.amazon.com/neuron",
     "google.com/tpu",
 )
-"""MIG and HAMi resources, and the GPUs of other vendors."""
+"""Resources of MIG, HAMi, Volcano and Alibaba's GPU sharing, and the GPUs of other vendors."""

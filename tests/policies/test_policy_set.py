@@ -158,17 +158,21 @@ def test_pods_elsewhere_have_no_quota():
         ("policy: open", "(quota of namespace n: no limit instead of 5 slices)"),
         ("policy: open", "(quotas.whenDegraded admit instead of deny)"),
         ("policy: open", "(hideGpusFromOthers false)"),
+        ("policy: open", "(assume.gpuMemoryMiB 81920 instead of 40960)"),
+        ("policy: halves", "(quota of queue q: 8 instead of 8 slices, of 2 to a GPU instead of 8)"),
     ],
 )
 def test_an_entry_for_all_namespaces_may_relax_nothing(entry, expected):
     base = (
         "kind: Policy\nname: default\nmemory: {reserveMiB: 100}\n"
+        "assume: {gpusPerNode: 8, gpuMemoryMiB: 40960}\n"
         "quotas: {queues: {q: {slices: 8}}, namespaces: {n: {slices: 5}}}\n"
     )
     others = (
         "kind: Policy\nname: loose\nlimiter: none\n---\nkind: Policy\nname: open\nhideGpusFromOthers: false\n"
     )
-    others += "quotas: {whenDegraded: admit}\n"
+    others += "quotas: {whenDegraded: admit}\nassume: {gpusPerNode: 8, gpuMemoryMiB: 81920}\n"
+    others += "---\nkind: Policy\nname: halves\nslicesPerGpu: 2\nquotas: {queues: {q: {slices: 8}}}\n"
     files = {"default": base, "others": others, "queues": f"kind: Queues\nqueues:\n  q:\n    {entry}\n"}
     assert expected in "\n".join(problems(**files))
     bound = {**files, "queues": files["queues"] + "    namespaces: [clearml]\n"}

@@ -116,6 +116,8 @@ def test_the_standard_index_is_denied_also_where_the_policy_goes_by_another_name
         "nvidia.com/gpumem-percentage",
         "nvidia.com/gpucores",
         "nvidia.com/priority",
+        "volcano.sh/vgpu-number",
+        "aliyun.com/gpu-mem",
         "amd.com/gpu",
         "gpu.intel.com/i915",
         "habana.ai/gaudi",
