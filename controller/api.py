@@ -62,10 +62,11 @@ class ControllerApi:
 
     async def _placements(self, request: Request) -> Response:
         """Decide a batch of asks, one after the other, without letting anything in between."""
-        if int(request.headers.get("content-length", "0")[:20]) > LARGEST_BODY:
+        body = await _body(request)
+        if body is None:
             return _text(413, f"the body is over {LARGEST_BODY} bytes")
         try:
-            batch = _batch.decode(await request.body())
+            batch = _batch.decode(body)
         except msgspec.MsgspecError as error:
             return _text(400, f"no batch of asks: {error}")
         if len(batch.asks) > MOST_ASKS:
@@ -131,6 +132,18 @@ class ControllerApi:
             return b""
         changes.backlog = False
         return _event(StreamEvent(backlog=self._state.ledger.waiting()))
+
+
+async def _body(request: Request) -> bytes | None:
+    """The body, whether or not its length was announced; None when it is too long."""
+    parts: list[bytes] = []
+    size = 0
+    async for part in request.stream():
+        parts.append(part)
+        size += len(part)
+        if size > LARGEST_BODY:
+            return None
+    return b"".join(parts)
 
 
 def _event(event: StreamEvent) -> bytes:

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
-from controller.api import ControllerApi
+from controller.api import LARGEST_BODY, ControllerApi
 from controller.metrics import ControllerMetrics
 from controller.state import State
 from ledger.ask import Ask, Misfit, OverQuota, Placement, Quota
@@ -101,6 +101,19 @@ def test_what_is_no_batch_is_refused(body, status, text):
     reply = ask(api(ready_state("a")[0]), "POST", "/v1/placements", body)
     assert reply.status_code == status
     assert reply.text.startswith(text)
+
+
+def test_a_body_without_a_length_is_read_no_further_than_the_limit():
+    sent = []
+
+    async def parts():
+        for _ in range(100):
+            sent.append(1 << 20)
+            yield b" " * (1 << 20)
+
+    reply = ask(api(ready_state("a")[0]), "POST", "/v1/placements", parts())
+    assert (reply.status_code, reply.text) == (413, f"the body is over {LARGEST_BODY} bytes\n")
+    assert sum(sent) == LARGEST_BODY + (1 << 20)
 
 
 def test_a_batch_that_is_too_long_is_refused():
