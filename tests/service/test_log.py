@@ -72,7 +72,8 @@ def test_a_log_that_nobody_reads_any_more_breaks_nothing():
 def test_lines_of_an_event_loop_come_in_their_order_and_the_last_is_not_lost():
     written = lines(
         "import asyncio\nlog = get_logger('a')\n"
-        "async def main():\n    log.info('one')\n    log.info('two')\n    await asyncio.sleep(0)\n    log.info('last')\n"
+        "async def main():\n    log.info('one')\n    log.info('two')\n"
+        "    await asyncio.sleep(0)\n    log.info('last')\n"
         "asyncio.run(main())\nlog.info('after')"
     )
     assert [line["event"] for line in written] == ["one", "two", "last", "after"]
