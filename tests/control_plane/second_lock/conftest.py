@@ -83,8 +83,8 @@ def injected(lock, control_plane, namespace):
 
 @pytest.fixture
 def unlabelled(lock, control_plane, namespace):
-    """A pod that we have nothing to do with."""
-    return control_plane.api.create(unlabelled_pod(), namespace)
+    """A pod that we have nothing to do with; never scheduled, for a running one takes no resize."""
+    return control_plane.api.create(unlabelled_pod(schedulerName="nobody"), namespace)
 
 
 @pytest.fixture(scope="module")
