@@ -82,8 +82,6 @@ def own_namespace_is_new(control_plane):
     """The page creates it; namespaces end slowly, so that another test's may still be there."""
     control_plane.api.delete("Namespace", OWN_NAMESPACE)
     eventually(lambda: not exists(control_plane.api, "Namespace", OWN_NAMESPACE), "the namespace is gone", 60)
-    yield
-    control_plane.kubectl("delete", "crd", "gpuledgers.clearml-injector.io", "--ignore-not-found")
 
 
 def exists(api, kind, name, namespace="", version="v1"):
