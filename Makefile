@@ -44,6 +44,12 @@ bench-ledger: $(READY) ## Rebuild the ledger of 10,000 nodes from list pages, ag
 bench-placing: $(READY) ## Measure the webhook while a controller on another core places
 	$(BIN)/python -m bench.placing $(BENCH)
 
+bench-docs: $(READY) ## Measure the handler, the webhook and rotation anew, and write docs/performance.md
+	$(BIN)/python -m bench.handler --json bench/results/handler.json
+	$(BIN)/python -m bench.webhook --json bench/results/webhook.json --more 700000
+	$(BIN)/python -m bench.rotation --json bench/results/rotation.json
+	$(BIN)/python -m bench.documentation
+
 bench-cluster: $(READY) ## Measure the controller with 1,000 nodes and 10,000 pods on a real API server (needs Go 1.26)
 	$(BIN)/python -m bench.cluster $(BENCH)
 
