@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from ledger.constraints import NodeSelectorTerm, Taint
+from ledger.constraints import NodeSelector, NodeSelectorTerm, Taint
 from ledger.requests import Container, Resources
 
 RESERVATION_ANNOTATION = "clearml-injector/reservation"
@@ -70,12 +70,6 @@ class PodMetadata(msgspec.Struct, gc=False):
     namespace: str = "default"
     labels: PodLabels | None = None
     annotations: PodAnnotations | None = None
-
-
-class NodeSelector(msgspec.Struct, rename="camel", gc=False):
-    """Terms of the required node affinity."""
-
-    node_selector_terms: list[NodeSelectorTerm] | None = None
 
 
 class Preference(msgspec.Struct, gc=False):

@@ -25,6 +25,12 @@ class NodeSelectorTerm(msgspec.Struct, frozen=True, rename="camel", gc=False):
         return not self.match_expressions and not self.match_fields
 
 
+class NodeSelector(msgspec.Struct, rename="camel", gc=False):
+    """Terms of a required node affinity, one of which must match."""
+
+    node_selector_terms: list[NodeSelectorTerm] | None = None
+
+
 class Toleration(msgspec.Struct, frozen=True, gc=False):
     """A pod's toleration; an absent operator means Equal, an absent effect every effect."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ledger.constraints import NodeSelectorTerm, Toleration
+from ledger.constraints import NodeSelector, Toleration
 
 LABEL = "clearml-injector/fraction"
 QUEUE_NAME_LABEL = "clearml-agent-queue-name"
@@ -71,12 +71,6 @@ class Volume(msgspec.Struct, rename="camel", gc=False):
 
     name: str
     host_path: HostPath | None = None
-
-
-class NodeSelector(msgspec.Struct, rename="camel", gc=False):
-    """Terms of a required node affinity, one of which must match."""
-
-    node_selector_terms: list[NodeSelectorTerm] | None = None
 
 
 class NodeAffinity(msgspec.Struct, gc=False):
