@@ -94,17 +94,15 @@ def is_labelled(api, namespace):
     return LABEL in api.create(pod, namespace, dry_run=True)["metadata"].get("labels", {})
 
 
+def labelling(api, name, namespace):
+    """A webhook that adds our label, called where its name stands in their order."""
+    return second(api, name, namespace, add_label, lambda _: is_labelled(api, namespace))
+
+
 def test_a_label_added_by_a_webhook_before_ours_is_honoured(nodes, webhook, control_plane, namespace):
     nodes(GpuNode(gpus=2))
     webhook()
-    labelled = second(
-        control_plane.api,
-        "a-labels",
-        namespace,
-        add_label,
-        lambda _: is_labelled(control_plane.api, namespace),
-    )
-    with labelled:
+    with labelling(control_plane.api, "a-labels", namespace):
         stored = create_unlabelled(control_plane, namespace)
     assert stored["metadata"]["labels"] == {LABEL: "0.500"}
     assert stored["metadata"]["annotations"]["clearml-injector/slices"] == "4"
@@ -114,14 +112,7 @@ def test_a_label_added_by_a_webhook_after_ours_is_too_late(nodes, webhook, contr
     """Only the second lock, a ValidatingAdmissionPolicy, sees such a pod."""
     nodes(GpuNode(gpus=2))
     webhook()
-    labelled = second(
-        control_plane.api,
-        "z-labels",
-        namespace,
-        add_label,
-        lambda _: is_labelled(control_plane.api, namespace),
-    )
-    with labelled:
+    with labelling(control_plane.api, "z-labels", namespace):
         stored = create_unlabelled(control_plane, namespace)
     assert stored["metadata"]["labels"] == {LABEL: "0.500"}
     assert INJECTED not in stored["metadata"].get("annotations", {})
