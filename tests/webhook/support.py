@@ -157,3 +157,11 @@ class Webhook:
 def decide(found: Any, policy_set=None, **request) -> Decision:
     """Decide one object in an empty cluster of the fixture's nodes."""
     return Webhook(policy_set).decide(found, **request)
+
+
+def reviewed(found=None, policy_set=None):
+    """The webhook after its first review of a pod, and the pod as it came out."""
+    webhook = Webhook(policy_set)
+    first = webhook.decide(found or pod())
+    assert first.code == "injected"
+    return webhook, first.stored
