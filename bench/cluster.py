@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -48,11 +48,20 @@ def main(  # noqa: PLR0913 each is an option of the command
     watch = Watch()
     with tempfile.TemporaryDirectory() as temporary, ExitStack() as stack:
         folder = Path(temporary)
-        cluster = stack.enter_context(Cluster(binaries.build(typer.echo), folder))
+        cluster = stack.enter_context(Cluster(built(), folder))
         made = _timed(lambda: _fill(cluster, nodes, pods))
         typer.echo(f"{nodes} nodes and {pods} pods made in {made:.0f} s")
         figures = _measure(cluster, folder, nodes, Load(pods, seconds, rate, idle))
-    report("cluster", figures, watch, json_file, nodes=nodes, pods=pods, rate=rate)
+    report(
+        "cluster",
+        figures,
+        watch,
+        json_file,
+        nodes=nodes,
+        pods=pods,
+        rate=rate,
+        kubernetes=binaries.KUBERNETES,
+    )
 
 
 class Load:
@@ -100,9 +109,9 @@ def _measure(cluster: Cluster, folder: Path, nodes: int, load: Load) -> list[Fig
         _until(lambda: _published(cluster.api) == nodes)
         published = time.monotonic() - started
         process = Server(controller.process.pid, controller.ports[0])
-        idle = _cpu_share(process, lambda: time.sleep(load.idle))
+        [idle] = at_rest([process], load.idle)
         rss = process.rss_mb
-        busy = _cpu_share(process, lambda: load.run(cluster.api, controller))
+        [busy] = _cpu_shares([process], lambda: load.run(cluster.api, controller))
         _until(lambda: "fraction_injector_reservations 0.0" in controller.plain("/metrics"))
         grown = process.rss_mb
     finally:
@@ -128,8 +137,8 @@ def _fill(cluster: Cluster, nodes: int, pods: int) -> None:
         list(pool.map(lambda number: cluster.api.create(node.manifest(f"node-{number}")), range(nodes)))
 
         def make(number: int) -> None:
-            place = {"node": f"node-{number % nodes}", "index": number // nodes % GPUS_PER_NODE}
-            cluster.api.create(_pod(f"pod-{number}", **place), NAMESPACE)
+            pod = _pod(f"pod-{number}", f"node-{number % nodes}", number // nodes % GPUS_PER_NODE)
+            cluster.api.create(pod, NAMESPACE)
 
         list(pool.map(make, range(pods)))
 
@@ -158,11 +167,28 @@ def _published(api: Api) -> int:
     return sum("status" in found for found in api.call("GET", LEDGERS)["items"])
 
 
-def _cpu_share(process: Server, work: Callable[[], None]) -> float:
-    """Cores that a process keeps busy during some work."""
-    cpu, wall = process.cpu_seconds, time.monotonic()
+def built() -> Path:
+    """Folder of the control plane's binaries, built if need be.
+
+    Raises:
+        SystemExit: nothing can be built here; the text says why.
+    """
+    if reason := binaries.go_missing():
+        raise SystemExit(reason)
+    return binaries.build(typer.echo)
+
+
+def at_rest(processes: Sequence[Server], seconds: float) -> list[float]:
+    """Cores that each process keeps busy while nothing is asked of it."""
+    return _cpu_shares(processes, lambda: time.sleep(seconds))
+
+
+def _cpu_shares(processes: Sequence[Server], work: Callable[[], None]) -> list[float]:
+    """Cores that each process keeps busy during some work."""
+    before, wall = [process.cpu_seconds for process in processes], time.monotonic()
     work()
-    return (process.cpu_seconds - cpu) / (time.monotonic() - wall)
+    taken = time.monotonic() - wall
+    return [(process.cpu_seconds - cpu) / taken for process, cpu in zip(processes, before, strict=True)]
 
 
 def _until(check: Callable[[], bool]) -> None:

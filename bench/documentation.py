@@ -1,77 +1,125 @@
 """Run with `python -m bench.documentation`: tables and plots of docs/performance.md, from bench/results.
 
-The page's words are written by hand; what stands between `<!-- bench: NAME -->` and `<!-- end -->` is written
-here, from the JSON that the bench of that name left.
+The page's words are written by hand. What stands between `<!-- bench: NAME -->` and `<!-- end -->` is written
+here, from the JSON that the bench of that name left; NAME `bars` stands for every figure that has a bar.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.harness import short
+from bench.harness import COLUMNS, cells
 from bench.plot import Curves, svg
 
 ROOT = Path(__file__).parent.parent
-PAGE = ROOT / "docs" / "performance.md"
-RESULTS = ROOT / "bench" / "results"
 
-_BLOCK = re.compile(r"<!-- bench: (?P<name>[a-z]+) -->\n.*?<!-- end -->", re.DOTALL)
-_MET = {None: "", True: "yes", False: "**no**"}
+_BLOCK = re.compile(r"<!-- bench: (?P<name>[a-z-]+) -->\n.*?<!-- end -->", re.DOTALL)
+_BARS = "bars"
+_EXTRA = {"load": "load by", "kubernetes": "Kubernetes", "trace": "trace"}
+_SERIES = {"containers": "containers in a pod", "kilobytes": "kB of a body"}
 
-
-def main() -> None:
-    """Write the page and its plots anew."""
-    PAGE.write_text(_BLOCK.sub(lambda block: _section(block["name"]), PAGE.read_text()))
-    found = _result("webhook")
-    title = "Reviews per second by connections, one core"
-    _plot("throughput.svg", found["concurrency"], title, "connections that keep one review each in flight")
-    curves = {
-        percentile: {rate: values[percentile] for rate, values in found["rates"].items()}
-        for percentile in ("p50", "p90", "p99")
-    }
-    _plot("latency.svg", curves, "Latency in ms by rate, open loop", "reviews per second")
+Result = Mapping[str, Any]
 
 
-def _result(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text())
-    return found
+@dataclass(frozen=True, slots=True)
+class Documentation:
+    """A page beside its plots, and the folder of results that both show."""
+
+    page: Path
+    results: Path
+
+    def write(self) -> None:
+        """Write the page and its plots anew.
+
+        Raises:
+            FileNotFoundError: a bench that the page names has left no result.
+        """
+        self.page.write_text(self.text())
+        for name, drawing in self.plots().items():
+            (self.page.parent / name).write_text(drawing)
+
+    def text(self) -> str:
+        """The page with its blocks made anew."""
+        text = self.page.read_text()
+        names = [name for name in _BLOCK.findall(text) if name != _BARS]
+        found = {name: self._result(name) for name in names}
+
+        def block(match: re.Match[str]) -> str:
+            name = match["name"]
+            lines = _all_bars(found) if name == _BARS else _section(found[name])
+            return "\n".join([f"<!-- bench: {name} -->", *lines, "<!-- end -->"])
+
+        return _BLOCK.sub(block, text)
+
+    def plots(self) -> dict[str, str]:
+        """SVGs by file name: throughput against concurrency, latency against rate."""
+        found = self._result("webhook")
+        latencies = {
+            percentile: {rate: values[percentile] for rate, values in found["rates"].items()}
+            for percentile in ("p50", "p90", "p99")
+        }
+        throughput: Curves = found["concurrency"]
+        return {
+            "throughput.svg": svg(
+                throughput,
+                "Reviews per second by connections, one core",
+                "connections that keep one review each in flight",
+            ),
+            "latency.svg": svg(latencies, "Latency in ms by rate, open loop", "reviews per second"),
+        }
+
+    def _result(self, name: str) -> Result:
+        result: Result = json.loads((self.results / f"{name}.json").read_text())
+        return result
 
 
-def _plot(name: str, curves: Curves, title: str, across: str) -> None:
-    (PAGE.parent / name).write_text(svg(curves, title, across))
+def _section(found: Result) -> Iterator[str]:
+    """Conditions, table, notes and series of one bench."""
+    yield _conditions(found)
+    yield ""
+    yield from _table(COLUMNS, map(cells, found["figures"]))
+    for figure in found["figures"]:
+        if figure["note"]:
+            yield f"\n{figure['figure']}: {figure['note']}."
+    for key, title in _SERIES.items():
+        if key in found:
+            yield ""
+            yield from _table([title, *found[key]], [["us CPU", *map(str, found[key].values())]])
 
 
-def _section(name: str) -> str:
-    found = _result(name)
-    lines = [f"<!-- bench: {name} -->", _conditions(found), ""]
-    lines += ["| figure | value | reference | ratio (range) | bar | met |", "|---|---|---|---|---|---|"]
-    lines += [_row(figure) for figure in found["figures"]]
-    lines += [f"\n{figure['figure']}: {figure['note']}." for figure in found["figures"] if figure["note"]]
-    return "\n".join([*lines, "<!-- end -->"])
+def _all_bars(found: Mapping[str, Result]) -> Iterator[str]:
+    """One table of every figure that has a bar, missed ones too."""
+    rows = []
+    for name, result in found.items():
+        for figure in result["figures"]:
+            if figure["bar"]:
+                what, value, _, ratio, bar, met, _ = cells(figure)
+                rows.append([name, what, ratio or value, bar, met])
+    return _table(["bench", "figure", "ratio or value (range)", "bar", "met"], rows)
 
 
-def _conditions(found: dict[str, Any]) -> str:
+def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(columns)} |"
+    yield "|" + "---|" * len(columns)
+    for row in rows:
+        yield f"| {' | '.join('**no**' if cell == 'NO' else cell for cell in row)} |"
+
+
+def _conditions(found: Result) -> str:
     machine = found["machine"]
     versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
-    load = f"; load by {found['load']}" if "load" in found else ""
+    extra = "".join(f"; {word} {found[key]}" for key, word in _EXTRA.items() if key in found)
     return (
         f"Measured {machine['date']} on {machine['cores']} cores of {machine['processor']}, Python"
-        f" {machine['python']}, commit {machine['commit']}, {versions}{load}. Others kept"
+        f" {machine['python']}, commit {machine['commit']}, {versions}{extra}. Others kept"
         f" {machine['foreign_load']:.2f} cores busy meanwhile."
     )
 
 
-def _row(figure: dict[str, Any]) -> str:
-    reference, ratio = figure["reference"], figure["ratio"]
-    beside = f"{reference['name']}: {short(reference['median'])}" if reference else ""
-    spread = f"{ratio['median']:.3f} ({ratio['low']:.3f} to {ratio['high']:.3f})" if ratio else ""
-    value = f"{short(figure['value']['median'])} {figure['unit']}"
-    bar = figure["bar"] or ""
-    return f"| {figure['figure']} | {value} | {beside} | {spread} | {bar} | {_MET[figure['met']]} |"
-
-
 if __name__ == "__main__":
-    main()
+    Documentation(ROOT / "docs" / "performance.md", ROOT / "bench" / "results").write()

@@ -16,6 +16,8 @@ from bench.machine import Conditions, Watch
 
 T = TypeVar("T")
 
+COLUMNS = ("figure", "value", "reference", "ratio (range)", "bar", "met", "rounds")
+
 
 @dataclass(frozen=True, slots=True)
 class Bar:
@@ -101,16 +103,11 @@ def report(bench: str, figures: Sequence[Figure], watch: Watch, json_file: Path 
 
 def _print(bench: str, figures: Sequence[Figure], conditions: Conditions) -> None:
     table = Table(title=f"bench-{bench}")
-    for column in ("figure", "value", "reference", "ratio (range)", "bar", "met"):
+    for column in COLUMNS:
         table.add_column(column, justify="left" if column == "figure" else "right")
     for figure in figures:
-        met = {None: "", True: "yes", False: "NO"}[figure.is_met]
-        reference = (
-            f"{short(median(figure.references))} ({figure.reference_name})" if figure.references else ""
-        )
-        value = f"{short(median(figure.values))} {figure.unit}"
-        table.add_row(figure.name, value, reference, _range(figure.ratios), str(figure.bar or ""), met)
-    console = Console(width=150)
+        table.add_row(*cells(figure.as_json()))
+    console = Console(width=160)
     console.print(table)
     for line in conditions.lines():
         console.print(line, highlight=False)
@@ -119,10 +116,21 @@ def _print(bench: str, figures: Sequence[Figure], conditions: Conditions) -> Non
             console.print(f"{figure.name}: {figure.note}", highlight=False)
 
 
-def _range(ratios: Sequence[float]) -> str:
-    if not ratios:
-        return ""
-    return f"{median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f})"
+def cells(figure: Mapping[str, Any]) -> list[str]:
+    """What a table shows of a figure, given as `Figure.as_json` makes it, by COLUMNS."""
+    value, reference, ratio = figure["value"], figure["reference"], figure["ratio"]
+    shown = f"{short(value['median'])} {figure['unit']}".strip()
+    if value["low"] != value["high"] and not ratio:
+        shown += f" ({short(value['low'])} to {short(value['high'])})"
+    return [
+        figure["figure"],
+        shown,
+        f"{reference['name']}: {short(reference['median'])}" if reference else "",
+        f"{ratio['median']:.3f} ({ratio['low']:.3f} to {ratio['high']:.3f})" if ratio else "",
+        figure["bar"] or "",
+        {None: "", True: "yes", False: "NO"}[figure["met"]],
+        str(figure["rounds"]),
+    ]
 
 
 def _spread(values: Sequence[float]) -> dict[str, Any]:

@@ -12,8 +12,8 @@ from typing import Annotated, Any
 
 import typer
 
-from bench.harness import Bar, Figure, report
-from bench.machine import Watch
+from bench.harness import Bar, Figure, interleave, report
+from bench.machine import MEASURED_CORE, Watch, pin
 from ledger.ask import Ask
 from ledger.decoding import nodes_from_json, pods_from_json
 from ledger.facts import NodeFact, PodFact
@@ -36,11 +36,10 @@ def main(
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures here.")] = None,
 ) -> None:
     """Measure CPU of a rebuild against json.loads, and the memory of the ledger."""
+    pin(MEASURED_CORE)
     watch = Watch()
-    ours, loads = [], []
-    for _ in range(rounds):
-        ours.append(rebuild()[1])
-        loads.append(_json_loads())
+    measured = interleave({"ours": lambda: rebuild()[1], "json.loads": _json_loads}, rounds)
+    ours, loads = measured["ours"], measured["json.loads"]
     child = subprocess.run([sys.executable, "-c", CHILD], check=True, capture_output=True, text=True)
     figures = [
         Figure(

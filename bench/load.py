@@ -14,7 +14,7 @@ from pathlib import Path
 from bench.client import HOST, closed_loop
 
 WRK = shutil.which("wrk")
-TOOL = "wrk" if WRK else "our own client in Python: its own cost hides a part of the server's"
+OWN_CLIENT = "our own client in Python: its own cost hides a part of the server's"
 _SCRIPT = Path(__file__).with_name("wrk.lua")
 
 
@@ -26,6 +26,15 @@ class Load:
     rps: float
     p50_ms: float
     p99_ms: float
+
+
+def tool() -> str:
+    """What loads, for people: wrk with its version, or our own client."""
+    if WRK is None:
+        return OWN_CLIENT
+    # `wrk -v` prints its usage too, and ends with 1.
+    said = subprocess.run([WRK, "-v"], capture_output=True, text=True, check=False)
+    return " ".join((said.stdout + said.stderr).split()[:2])
 
 
 def press(

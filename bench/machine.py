@@ -20,6 +20,8 @@ NOTABLE_FOREIGN_LOAD = 0.05
 MEASURED_CORE, LOADING_CORE = max(os.sched_getaffinity(0)), min(os.sched_getaffinity(0))
 """One core for what is measured and one for what loads it; the same one where there is no other."""
 
+ROOT = Path(__file__).parent.parent
+
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -102,6 +104,10 @@ def _processor() -> str:
 
 
 def _commit() -> str:
-    command = ["git", "describe", "--always", "--dirty"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return done.stdout.strip() or "unknown"
+    """The commit that is checked out; `-dirty` if anything but results and pages differs from it."""
+    named = subprocess.run(
+        ["git", "describe", "--always"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    written = [f":(exclude){path}" for path in ("bench/results", "docs")]
+    same = subprocess.run(["git", "diff", "--quiet", "HEAD", "--", ".", *written], cwd=ROOT, check=False)
+    return (named.stdout.strip() or "unknown") + ("-dirty" if same.returncode == 1 else "")

@@ -21,7 +21,7 @@ import typer
 
 from bench import bodies
 from bench.harness import Bar, Figure, interleave, report
-from bench.load import TOOL, Load, press
+from bench.load import Load, press, tool
 from bench.machine import LOADING_CORE, Watch, pin
 from bench.processes import CHECKOUT, Server, asking_webhook, serving
 from tests.control_plane.companion import write_tls
@@ -48,9 +48,9 @@ def main(
         for connections in CONCURRENCY:
             figures += _throughput(servers, connections, sample, rounds, seconds)
         figures.append(
-            Figure("placed without the controller", "", [_degraded(asking, tls)], bar=Bar("<=", 0))
+            Figure("placed without the controller", "", [placed_alone(asking, tls)], bar=Bar("<=", 0))
         )
-    report("placing", figures, watch, json_file, load=TOOL)
+    report("placing", figures, watch, json_file, load=tool())
 
 
 def _throughput(
@@ -69,7 +69,7 @@ def _throughput(
     ]
 
 
-def _degraded(server: Server, tls: Path) -> float:
+def placed_alone(server: Server, tls: Path) -> float:
     """Placements that the webhook made alone, since its start."""
     context = ssl.create_default_context(cafile=str(tls / "ca.crt"))
     url = f"https://localhost:{server.port}/metrics"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import ceil, floor, log10
 
-WIDTH, HEIGHT, MARGIN = 640, 380, 60
+WIDTH, HEIGHT, MARGIN, LINE = 640, 380, 60, 15
 COLOURS = ("#888888", "#2166ac", "#e08214", "#1b7837")
 
 Curves = Mapping[str, Mapping[str, float]]
@@ -31,12 +31,24 @@ def svg(curves: Curves, title: str, across: str) -> str:
     for power in range(low, high + 1):
         parts.append(_line((MARGIN, y(10.0**power)), (WIDTH - MARGIN, y(10.0**power))))
         parts.append(_text(MARGIN - 8, y(10.0**power) + 4, f"{10.0**power:,g}", anchor="end"))
-    for (name, curve), colour in zip(curves.items(), COLOURS, strict=False):
-        points = " ".join(f"{x(step):.1f},{y(value):.1f}" for step, value in curve.items())
+    ends = _apart([y(curve[steps[-1]]) for curve in curves.values()])
+    for (name, curve), colour, end in zip(curves.items(), COLOURS, ends, strict=False):
+        places = [(x(step), y(value)) for step, value in curve.items()]
+        points = " ".join(f"{across:.1f},{up:.1f}" for across, up in places)
         parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        last = (x(steps[-1]) - 6, y(curve[steps[-1]]) - 7)
-        parts.append(_text(*last, name, anchor="end", size=13, colour=colour))
+        parts += [f'<circle cx="{across:.1f}" cy="{up:.1f}" r="3" fill="{colour}"/>' for across, up in places]
+        parts.append(_text(x(steps[-1]) + 10, end + 4, name, anchor="start", size=13, colour=colour))
     return _document(parts)
+
+
+def _apart(heights: Sequence[float]) -> list[float]:
+    """Heights of names in the order given, moved down where two would overlap."""
+    moved = dict.fromkeys(range(len(heights)), 0.0)
+    free = 0.0
+    for position in sorted(moved, key=lambda position: heights[position]):
+        moved[position] = max(heights[position], free)
+        free = moved[position] + LINE
+    return list(moved.values())
 
 
 def _document(parts: Sequence[str]) -> str:

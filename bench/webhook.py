@@ -24,7 +24,7 @@ import typer
 from bench import bodies
 from bench.client import Answers, Connection, no_check, open_loop
 from bench.harness import Bar, Figure, interleave, report
-from bench.load import TOOL, Load, press
+from bench.load import Load, press, tool
 from bench.machine import LOADING_CORE, MEASURED_CORE, Watch, pin
 from bench.processes import CHECKOUT, Server, on_core, serving, webhook, webhook_command
 from service.serving import bind
@@ -50,7 +50,7 @@ def main(  # noqa: PLR0913 each is an option of the command
     """Measure throughput, latency, memory and start."""
     pin(LOADING_CORE)
     watch = Watch()
-    print(f"load: {TOOL}; server on core {MEASURED_CORE}, load on core {LOADING_CORE}")
+    print(f"load: {tool()}; server on core {MEASURED_CORE}, load on core {LOADING_CORE}")
     samples = {"ClearML pod": bodies.clearml(), "bare pod": bodies.bare()}
     figures: list[Figure] = []
     with ExitStack() as stack, tempfile.TemporaryDirectory() as folder:
@@ -65,7 +65,7 @@ def main(  # noqa: PLR0913 each is an option of the command
     figures += _start(samples["ClearML pod"][0], starts)
     figures += [_latency(rate, found) for rate, found in latencies.items()]
     by_rate = {rate: _percentiles(found) for rate, found in latencies.items()}
-    report("webhook", figures, watch, json_file, load=TOOL, concurrency=sweep, rates=by_rate)
+    report("webhook", figures, watch, json_file, load=tool(), concurrency=sweep, rates=by_rate)
 
 
 def _throughput(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from statistics import mean
@@ -10,6 +9,8 @@ from typing import Annotated
 
 import typer
 
+from bench.harness import Bar, Figure, report
+from bench.machine import Watch
 from bench.packing.fgd import Fgd, Typical
 from bench.packing.plot import svg
 from bench.packing.policies import BestFit, Ours, Random
@@ -33,33 +34,34 @@ def main(
     plot: Annotated[Path | None, typer.Option(help="Write an SVG of the first trace here.")] = None,
 ) -> None:
     """Compare random, best fit, FGD and ours on the same arrivals, in eighths of a GPU."""
+    watch = Watch()
     traces = load(trace) if trace is not None else [synthetic()]
-    report: dict[str, object] = {}
+    figures: list[Figure] = []
     for one in traces:
         print(
             f"\ntrace {one.name}: {len(one.nodes)} nodes, {one.capacity // 1000} GPUs, {len(one.pods)} pods"
         )
-        reproduced = _reproduce_fgd(one, seeds) if one.name == "default" else None
+        if one.name == "default":
+            figures.append(_reproduce_fgd(one, seeds))
         runs = _compare(one.in_eighths(), seeds)
         _print_table(runs)
-        report[one.name] = _figures(runs) | _verdict(one.name, runs, reproduced)
+        figures += _figures(one.name, runs)
         if plot is not None and one is traces[0]:
             plot.write_text(
                 svg({name: _mean_curve(of) for name, of in runs.items()}, 70, 130, _title(one, seeds))
             )
-    text = json.dumps(report, indent=1)
-    print(text) if json_file is None else json_file.write_text(text + "\n")
+    report("packing", figures, watch, json_file, trace="openb" if trace is not None else "made up, small")
 
 
-def _reproduce_fgd(trace: Trace, seeds: int) -> float:
+def _reproduce_fgd(trace: Trace, seeds: int) -> Figure:
     """FGD in raw milli-GPU as published; nothing compares to an FGD that is not the paper's."""
     typical = Typical(trace.pods)
-    reproduced = mean(
-        run.allocated for run in _runs(trace, seeds, lambda s: Fgd(trace.node_order(s), typical))
-    )
-    print(f"FGD in milli-GPU: {reproduced:.2f} % at 100 % load (published {PUBLISHED_FGD})")
+    runs = _runs(trace, seeds, lambda seed: Fgd(trace.node_order(seed), typical))
+    reproduced = mean(run.allocated for run in runs)
     assert abs(reproduced - PUBLISHED_FGD) <= PUBLISHED_WITHIN, "this FGD is not the published one"
-    return reproduced
+    return Figure(
+        "default, in milli-GPU: mean of FGD", "% of GPUs", [reproduced], "published", [PUBLISHED_FGD]
+    )
 
 
 def _compare(trace: Trace, seeds: int) -> dict[str, list[Run]]:
@@ -85,28 +87,28 @@ def _print_table(runs: dict[str, list[Run]]) -> None:
     print("mean  " + "".join(f"{mean(run.allocated for run in of):>9.2f}     " for of in runs.values()))
 
 
-def _figures(runs: dict[str, list[Run]]) -> dict[str, object]:
-    return {
-        name: {
-            "allocated": [round(run.allocated, 2) for run in of],
-            "failed_8_gpu_pods": [run.failed_many for run in of],
-        }
-        for name, of in runs.items()
-    }
-
-
-def _verdict(name: str, runs: dict[str, list[Run]], reproduced: float | None) -> dict[str, object]:
+def _figures(name: str, runs: dict[str, list[Run]]) -> list[Figure]:
+    """Allocation of each policy beside FGD's, order by order, and the two bars of ours."""
+    allocated = {policy: [run.allocated for run in of] for policy, of in runs.items()}
     pairs = list(zip(runs["ours"], runs["FGD"], strict=True))
     lead = min(ours.allocated - fgd.allocated for ours, fgd in pairs)
     more = max(ours.failed_many - fgd.failed_many for ours, fgd in pairs)
-    needed = LEAD if name == "default" else 0.0
-    print(f"ours leads FGD by {lead:.2f} points or more (bar {needed}); 8-GPU failures: {more:+} at most")
-    return {
-        "least_lead_over_fgd": round(lead, 2),
-        "bar": needed,
-        "met": lead >= needed and (name != "default" or more <= MORE_FAILURES),
-        "fgd_in_milli": None if reproduced is None else round(reproduced, 2),
-    }
+    on_default = name == "default"
+    failures = Bar("<=", MORE_FAILURES) if on_default else None
+    orders = f"of {len(pairs)} orders"
+    return [
+        *[
+            Figure(f"{name}: allocated by {policy}", "% of GPUs", allocated[policy], "FGD", allocated["FGD"])
+            for policy in ("random", "best fit", "ours")
+        ],
+        Figure(
+            f"{name}: ours less FGD, worst {orders}",
+            "points",
+            [lead],
+            bar=Bar(">=", LEAD if on_default else 0.0),
+        ),
+        Figure(f"{name}: failed pods of 8 GPUs, ours less FGD, worst {orders}", "", [more], bar=failures),
+    ]
 
 
 def _mean_curve(runs: list[Run]) -> list[float]:
