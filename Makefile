@@ -3,10 +3,11 @@ PYTHON ?= python3
 BIN := .venv/bin
 LOCK := requirements/dev.txt
 READY := .venv/ready
+BENCHES := handler webhook placing rotation placement packing waiting ledger api-server cluster
 
-.PHONY: help demo test lint bench bench-handler bench-webhook bench-rotation bench-packing bench-placement bench-ledger bench-cluster bench-docs cluster chart lock clean
+.PHONY: help demo test lint bench $(BENCHES:%=bench-%) bench-docs cluster chart image-test lock clean
 help: ## Show what can be made
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
 $(READY): $(LOCK) pyproject.toml
 	$(PYTHON) -m venv --clear .venv
@@ -20,38 +21,45 @@ demo: $(READY) ## See a labelled pod become a half-GPU pod, over TLS, in one com
 test: $(READY) ## Run every test
 	$(BIN)/pytest
 
-bench: bench-handler bench-webhook bench-rotation bench-packing bench-placement bench-ledger bench-placing ## Measure everything, each beside its reference
+# One after the other, also under `make -j`: a bench that shares its cores measures nothing.
+.NOTPARALLEL:
+bench: $(BENCHES:%=bench-%) ## Measure everything, each beside its reference (half an hour; needs Go 1.26)
 
-bench-handler: $(READY) ## Measure a review without a server, against json.loads
-	$(BIN)/python -m bench.handler $(BENCH)
-
-bench-webhook: $(READY) ## Measure the webhook over TLS, against the idiomatic one and a constant answer
-	$(BIN)/python -m bench.webhook $(BENCH)
-
-bench-rotation: $(READY) ## Swap certificates under load and count failed handshakes
-	$(BIN)/python -m bench.rotation $(BENCH)
-
-bench-packing: $(READY) ## Compare placement policies; TRACE=DIR takes openb's files instead of a made-up trace
-	$(BIN)/python -m bench.packing $(if $(TRACE),--trace $(TRACE))
-	$(BIN)/python -m bench.packing.waiting
-
-bench-placement: $(READY) ## Count placements per second, against a plain scan
-	$(BIN)/python -m bench.placement $(BENCH) $(if $(TRACE),--trace $(TRACE))
-
-bench-ledger: $(READY) ## Rebuild the ledger of 10,000 nodes from list pages, against json.loads
-	$(BIN)/python -m bench.ledger $(BENCH)
-
-bench-placing: $(READY) ## Measure the webhook while a controller on another core places
-	$(BIN)/python -m bench.placing $(BENCH)
-
-bench-docs: $(READY) ## Measure the handler, the webhook and rotation anew, and write docs/performance.md
-	$(BIN)/python -m bench.handler --json bench/results/handler.json
-	$(BIN)/python -m bench.webhook --json bench/results/webhook.json --more 700000
-	$(BIN)/python -m bench.rotation --json bench/results/rotation.json
+bench-docs: RESULTS := bench/results
+bench-docs: bench ## Measure everything anew and write docs/performance.md; packing is kept unless TRACE=DIR
 	$(BIN)/python -m bench.documentation
 
+TO = $(if $(RESULTS),--json $(RESULTS)/$(1).json)
+
+bench-handler: $(READY) ## Measure a review without a server, against json.loads
+	$(BIN)/python -m bench.handler $(call TO,handler) $(BENCH)
+
+bench-webhook: $(READY) ## Measure the webhook over TLS, against the idiomatic one and a constant answer
+	$(BIN)/python -m bench.webhook $(call TO,webhook) $(BENCH)
+
+bench-placing: $(READY) ## Measure the webhook while a controller on another core places
+	$(BIN)/python -m bench.placing $(call TO,placing) $(BENCH)
+
+bench-rotation: $(READY) ## Swap certificates under load and count failed handshakes
+	$(BIN)/python -m bench.rotation $(call TO,rotation) $(BENCH)
+
+bench-placement: $(READY) ## Count placements per second, against a plain scan
+	$(BIN)/python -m bench.placement $(if $(TRACE),--trace $(TRACE)) $(call TO,placement) $(BENCH)
+
+bench-packing: $(READY) ## Compare placement policies; TRACE=DIR takes openb's files instead of a made-up trace
+	$(BIN)/python -m bench.packing $(if $(TRACE),--trace $(TRACE) $(call TO,packing)) $(BENCH)
+
+bench-waiting: $(READY) ## Compare waiting times of an index fixed at admission with late binding
+	$(BIN)/python -m bench.packing.waiting $(call TO,waiting) $(BENCH)
+
+bench-ledger: $(READY) ## Rebuild the ledger of 10,000 nodes from list pages, against json.loads
+	$(BIN)/python -m bench.ledger $(call TO,ledger) $(BENCH)
+
+bench-api-server: $(READY) ## Create pods on a real API server, with and without the webhook (needs Go 1.26)
+	$(BIN)/python -m bench.api_server $(call TO,api-server) $(BENCH)
+
 bench-cluster: $(READY) ## Measure the controller with 1,000 nodes and 10,000 pods on a real API server (needs Go 1.26)
-	$(BIN)/python -m bench.cluster $(BENCH)
+	$(BIN)/python -m bench.cluster $(call TO,cluster) $(BENCH)
 
 lint: $(READY) ## Check style, types and layers
 	$(BIN)/ruff check .

@@ -120,17 +120,20 @@ def cells(figure: Mapping[str, Any]) -> list[str]:
     """What a table shows of a figure, given as `Figure.as_json` makes it, by COLUMNS."""
     value, reference, ratio = figure["value"], figure["reference"], figure["ratio"]
     shown = f"{short(value['median'])} {figure['unit']}".strip()
-    if value["low"] != value["high"] and not ratio:
-        shown += f" ({short(value['low'])} to {short(value['high'])})"
     return [
         figure["figure"],
-        shown,
+        shown if ratio else shown + _range(value, short),
         f"{reference['name']}: {short(reference['median'])}" if reference else "",
-        f"{ratio['median']:.3f} ({ratio['low']:.3f} to {ratio['high']:.3f})" if ratio else "",
+        f"{ratio['median']:.3f}" + _range(ratio, "{:.3f}".format) if ratio else "",
         figure["bar"] or "",
         {None: "", True: "yes", False: "NO"}[figure["met"]],
         str(figure["rounds"]),
     ]
+
+
+def _range(spread: Mapping[str, Any], shown: Callable[[float], str]) -> str:
+    low, high = shown(spread["low"]), shown(spread["high"])
+    return f" ({low} to {high})" if low != high else ""
 
 
 def _spread(values: Sequence[float]) -> dict[str, Any]:

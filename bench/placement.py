@@ -130,7 +130,7 @@ def main(
         Figure("p99 of one decision at 10,000 nodes", "ms", [_p99(large)]),
         Figure("memory grown over 200,000 steps", "MB", [_grown(small)], bar=Bar("<=", MOST_GROWN)),
     ]
-    report("placement", figures, watch, json_file)
+    report("placement", figures, watch, json_file, trace="openb" if trace is not None else "made up, small")
 
 
 def _scanning(kind: type[PlainScan], source: Trace) -> Churn:
