@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ledger.accounts import NodeAccount
 from ledger.ask import Ask
 from ledger.demand import UNIT, Worth
+from ledger.facts import NodeFact
 from ledger.fitness import obstacle
 from ledger.groups import Found
 from ledger.ledger import Ledger
@@ -30,7 +31,7 @@ class PlainScan(Ledger):
             return None
         if account.cpu_free < ask.cpu_milli or account.memory_free < ask.memory_bytes:
             return None
-        before = list(account.placeable().values())
+        before = _free(account.fact, account.taken)
         after = _taken(before, ask, worth)
         if after is None:
             return None
@@ -46,6 +47,12 @@ class TunedScan(PlainScan):
         if account.fact is None or obstacle(account.fact, ask) is not None:
             return None
         return score(account, ask, worth)
+
+
+def _free(fact: NodeFact, taken: Mapping[int, int]) -> list[int]:
+    return [
+        max(0, capacity - taken.get(index, 0)) for index, capacity in fact.gpus if index not in fact.cordoned
+    ]
 
 
 def _taken(before: Sequence[int], ask: Ask, worth: Worth) -> list[int] | None:

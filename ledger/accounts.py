@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from typing import Protocol
 
 from ledger.facts import NodeFact
@@ -38,7 +39,9 @@ class NodeAccount:
     """The books of one node. It may be kept for a node that is not known (any more) but has pods."""
 
     __slots__ = (
+        "_capacity",
         "_fact",
+        "_left",
         "claims",
         "cpu_free",
         "held",
@@ -52,6 +55,10 @@ class NodeAccount:
     def __init__(self, name: str) -> None:
         self.name = name
         self._fact: NodeFact | None = None
+        self._capacity: dict[int, int] = {}
+        """Slices of each GPU that is not cordoned."""
+        self._left: list[int] = []
+        """What is left of each of them, sorted, below zero where too much is taken."""
         self.claims: dict[str, Claim] = {}
         self.held: dict[int, int] = {}
         """Slices of bound pods by index."""
@@ -76,6 +83,10 @@ class NodeAccount:
                 self.cpu_free += sign * known.cpu_milli
                 self.memory_free += sign * known.memory_bytes
         self._fact = fact
+        gpus, cordoned = (fact.gpus, fact.cordoned) if fact is not None else ((), frozenset())
+        self._capacity = {index: capacity for index, capacity in gpus if index not in cordoned}
+        taken = self.taken
+        self._left = sorted(capacity - taken.get(index, 0) for index, capacity in self._capacity.items())
 
     def take(self, key: str, claim: Claim) -> None:
         """Enter a claim; the inverse of `give_back`."""
@@ -86,32 +97,17 @@ class NodeAccount:
         """Strike a claim out; the inverse of `take`."""
         self._book(self.claims.pop(key), -1)
 
-    def placeable(self) -> dict[int, int]:
-        """Free slices of each GPU that is not cordoned, never negative."""
-        if self._fact is None:
-            return {}
-        taken, cordoned = self.taken, self._fact.cordoned
-        return {
-            index: max(0, capacity - taken.get(index, 0))
-            for index, capacity in self._fact.gpus
-            if index not in cordoned
-        }
-
     def state(self) -> tuple[int, ...]:
-        """The same slices without saying whose they are, sorted; most decisions need no more."""
-        fact = self._fact
-        if fact is None:
-            return ()
-        taken, cordoned = self.taken, fact.cordoned
-        return tuple(
-            sorted(
-                [
-                    left if (left := capacity - taken.get(index, 0)) > 0 else 0
-                    for index, capacity in fact.gpus
-                    if index not in cordoned
-                ]
-            )
-        )
+        """Free slices of each GPU that is not cordoned, never negative, sorted."""
+        left = self._left
+        if left and left[0] < 0:
+            return tuple([max(0, slices) for slices in left])
+        return tuple(left)
+
+    def gpus_with(self, free: int) -> list[int]:
+        """Indices of the GPUs that have exactly so many free slices, more than 0, from the lowest."""
+        taken = self.taken
+        return [index for index, slices in self._capacity.items() if slices - taken.get(index, 0) == free]
 
     def placeable_pool(self) -> int:
         """Free slices of the pool, never negative."""
@@ -119,7 +115,7 @@ class NodeAccount:
 
     def _book(self, claim: Claim, sign: int) -> None:
         for index, slices in claim.gpus:
-            _book(self.taken, index, sign * slices)
+            self._take(index, sign * slices)
         self.taken_pooled += sign * claim.pooled
         if claim.node is not None:
             for index, slices in claim.gpus:
@@ -128,11 +124,19 @@ class NodeAccount:
         self.cpu_free -= sign * claim.cpu_milli
         self.memory_free -= sign * claim.memory_bytes
 
+    def _take(self, index: int, slices: int) -> None:
+        taken = _book(self.taken, index, slices)
+        capacity = self._capacity.get(index)
+        if capacity is not None:
+            self._left.remove(capacity - taken + slices)
+            insort(self._left, capacity - taken)
 
-def _book(books: dict[int, int], index: int, slices: int) -> None:
-    """Add slices, forgetting an index that comes to nothing: books that agree are then equal."""
+
+def _book(books: dict[int, int], index: int, slices: int) -> int:
+    """Add slices and tell the sum; an index with none is forgotten, so that books that agree are equal."""
     total = books.get(index, 0) + slices
     if total:
         books[index] = total
     else:
         books.pop(index, None)
+    return total

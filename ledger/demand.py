@@ -32,6 +32,8 @@ class Worth:
     slices_per_gpu: int
     gpu: tuple[int, ...]
     """Worth of a GPU with v free slices, in UNITs of a slice."""
+    holes: tuple[tuple[int, ...], ...]
+    """For s slices: the numbers of free slices that a GPU with room has, by what taking s of them loses."""
     idle: tuple[int, ...]
     """Worth of i idle GPUs on one node beyond that of each, in UNITs of a slice."""
     cpu: int
@@ -82,7 +84,8 @@ class Demand:
             round(price * UNIT) + hinge // _TIE_BREAK
             for price, hinge in zip(prices, self._hinge(), strict=True)
         )
-        return Worth(self._slices_per_gpu, gpu, self._idle(), self._slices * UNIT // max(1, self._cpu_milli))
+        cpu = self._slices * UNIT // max(1, self._cpu_milli)
+        return Worth(self._slices_per_gpu, gpu, _holes(gpu), self._idle(), cpu)
 
     def _hinge(self) -> Iterator[int]:
         """A hole by the share of pods that could use any of it, which tells equal prices apart."""
@@ -102,3 +105,11 @@ class Demand:
             // self._arrived
             for idle in range(_MOST_GPUS + 1)
         )
+
+
+def _holes(gpu: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+    """The holes that each number of slices fits in: least loss first, of equals the smallest."""
+    return tuple(
+        tuple(sorted(range(slices, len(gpu)), key=lambda free: (gpu[free] - gpu[free - slices], free)))
+        for slices in range(len(gpu))
+    )

@@ -12,13 +12,12 @@ from collections.abc import Iterator
 from ledger.accounts import Claim, NodeAccount
 from ledger.constraints import Taint
 from ledger.facts import NodeFact
-from ledger.groups import Group, Groups
+from ledger.groups import Groups
 from ledger.scoring import gpu_score, pool_score
 
 MOST_VALUES_OF_A_CLASS_KEY = 64
 _Shape = tuple[tuple[int, ...], int, int, int, int | None]
 _ClassKey = tuple[_Shape, tuple[Taint, ...], tuple[str | None, ...]]
-_Seat = tuple[Groups, Group, int]
 
 
 class NodeClass:
@@ -34,16 +33,22 @@ class NodeClass:
         self.pooled = Groups(pool_score)
         self.members: dict[str, NodeAccount] = {}
 
+    def seat(self, account: NodeAccount, fact: NodeFact) -> None:
+        """Put a member into the groups where it belongs now; an unusable one is in none."""
+        if not fact.usable:
+            return
+        if fact.gpus:
+            self.per_gpu.seat(account, account.state())
+        if fact.pooled:
+            self.pooled.seat(account, (account.placeable_pool(),))
 
-class Seats:
-    """Where one account sits, to be able to take it away from there after it has changed."""
-
-    __slots__ = ("fact", "groups", "node_class")
-
-    def __init__(self, fact: NodeFact, node_class: NodeClass) -> None:
-        self.fact = fact
-        self.node_class = node_class
-        self.groups: list[_Seat] = []
+    def remove(self, name: str, fact: NodeFact) -> None:
+        """Let a member go that stated such facts when it came."""
+        del self.members[name]
+        if fact.usable and fact.gpus:
+            self.per_gpu.remove(name)
+        if fact.usable and fact.pooled:
+            self.pooled.remove(name)
 
 
 class Fleet:
@@ -61,7 +66,8 @@ class Fleet:
         """Label keys that pods asked for and that have too many values to make classes of."""
         self._class_keys: tuple[str, ...] = ()
         self._classify_anew_at = 2 * MOST_VALUES_OF_A_CLASS_KEY
-        self._seats: dict[str, Seats] = {}
+        self._joined: dict[str, tuple[NodeFact, NodeClass]] = {}
+        """By name of the node what it stated when it joined its class, and that class."""
         self._changed: dict[str, NodeAccount] = {}
 
     def facts(self) -> Iterator[NodeFact]:
@@ -77,9 +83,8 @@ class Fleet:
 
     def take(self, name: str, key: str, claim: Claim) -> None:
         """Enter a claim on a node; the inverse of `give_back`."""
-        account = self._account(name)
+        account = self._changed[name] = self._account(name)
         account.take(key, claim)
-        self._mark(account)
 
     def give_back(self, name: str, key: str) -> None:
         """Strike a claim on a node out; the inverse of `take`."""
@@ -109,7 +114,7 @@ class Fleet:
         self.own_keys |= own
         self._class_keys = tuple(key for key in keys if key not in own)
         self.classes.clear()
-        self._seats.clear()
+        self._joined.clear()
         for account in self.accounts.values():
             self._seat(account)
         self._classify_anew_at = 2 * max(MOST_VALUES_OF_A_CLASS_KEY, len(self.classes))
@@ -119,62 +124,42 @@ class Fleet:
         return len({fact.labels.get(key) for fact in self.facts()})
 
     def _account(self, name: str) -> NodeAccount:
-        if name not in self.accounts:
-            self.accounts[name] = NodeAccount(name)
-        return self.accounts[name]
+        account = self.accounts.get(name)
+        if account is None:
+            account = self.accounts[name] = NodeAccount(name)
+        return account
 
     def _mark(self, account: NodeAccount) -> None:
         if account.claims or account.fact is not None:
             self._changed[account.name] = account
             return
-        seats = self._seats.get(account.name)
-        if seats is not None:
-            self._leave(account.name, seats)
+        if account.name in self._joined:
+            self._leave_class(account.name)
         self._changed.pop(account.name, None)
         del self.accounts[account.name]
 
     def _seat(self, account: NodeAccount) -> None:
-        name, fact, seats = account.name, account.fact, self._seats.get(account.name)
-        if seats is not None and seats.fact is fact:
-            self._leave_groups(name, seats)
-        elif seats is not None:
-            self._leave(name, seats)
-            seats = None
-        if fact is None:
-            return
-        if seats is None:
-            seats = self._seats[name] = Seats(fact, self._join_class(account, fact))
-        if fact.usable:
-            self._join_groups(account, fact, seats)
-
-    def _join_groups(self, account: NodeAccount, fact: NodeFact, seats: Seats) -> None:
-        """Enter a node into the groups of its class; the inverse of `_leave_groups`."""
-        if fact.gpus:
-            groups = seats.node_class.per_gpu
-            seats.groups.append((groups, groups.add(account, account.state()), account.cpu_free))
-        if fact.pooled:
-            groups = seats.node_class.pooled
-            seats.groups.append((groups, groups.add(account, (account.placeable_pool(),)), account.cpu_free))
-
-    def _leave_groups(self, name: str, seats: Seats) -> None:
-        for groups, group, cpu_free in seats.groups:
-            groups.remove(name, group, cpu_free)
-        seats.groups.clear()
-
-    def _leave(self, name: str, seats: Seats) -> None:
-        self._leave_groups(name, seats)
-        self._leave_class(name, seats.node_class)
+        fact, joined = account.fact, self._joined.get(account.name)
+        if joined is not None and joined[0] is not fact:
+            self._leave_class(account.name)
+            joined = None
+        if fact is not None:
+            node_class = joined[1] if joined is not None else self._join_class(account, fact)
+            node_class.seat(account, fact)
 
     def _join_class(self, account: NodeAccount, fact: NodeFact) -> NodeClass:
         """Enter a node into its class; the inverse of `_leave_class`."""
         key = (_shape(fact), fact.taints, tuple(fact.labels.get(key) for key in self._class_keys))
         if key not in self.classes:
             self.classes[key] = NodeClass(key, fact)
-        self.classes[key].members[account.name] = account
-        return self.classes[key]
+        node_class = self.classes[key]
+        node_class.members[account.name] = account
+        self._joined[account.name] = fact, node_class
+        return node_class
 
-    def _leave_class(self, name: str, node_class: NodeClass) -> None:
-        del node_class.members[name], self._seats[name]
+    def _leave_class(self, name: str) -> None:
+        fact, node_class = self._joined.pop(name)
+        node_class.remove(name, fact)
         if not node_class.members:
             del self.classes[node_class.key]
 

@@ -98,6 +98,8 @@ class Groups:
     def __init__(self, base_score: Callable[[State, Fraction, Worth], int | None]) -> None:
         self._base_score = base_score
         self._groups: dict[State, Group] = {}
+        self._seats: dict[str, tuple[Group, int]] = {}
+        """By name of the node its group, and the free CPU that it had when it came."""
         self._occupied = 0
         self._worth: Worth | None = None
         self._sizes: dict[int, Fraction] = {}
@@ -107,23 +109,28 @@ class Groups:
     def __len__(self) -> int:
         return len(self._groups)
 
-    def add(self, account: NodeAccount, state: State) -> Group:
-        """Take a node in; the inverse of `remove`."""
+    def seat(self, account: NodeAccount, state: State) -> None:
+        """Put a node where it belongs now, whether it was here before or not; `remove` takes it away."""
+        name, cpu_free = account.name, account.cpu_free
+        if name in self._seats:
+            self.remove(name)
         group = self._groups.get(state) or self._new_group(state)
-        nodes = group.nodes
-        if not nodes:
-            self._occupied += 1
-        insort(nodes, (account.cpu_free, account.name, account))
+        self._seats[name] = group, cpu_free
+        position = bisect_left(group.nodes, (cpu_free, name))
+        group.nodes.insert(position, (cpu_free, name, account))
         group.hopeless = None
-        self._note_cpu(group)
-        return group
+        if position == 0:
+            self._occupied += len(group.nodes) == 1
+            self._note_cpu(group)
 
-    def remove(self, name: str, group: Group, cpu_free: int) -> None:
-        """Let a node go that came with so much free CPU; the inverse of `add`."""
-        nodes = group.nodes
-        del nodes[bisect_left(nodes, (cpu_free, name))]
-        self._note_cpu(group)
-        if not nodes:
+    def remove(self, name: str) -> None:
+        """Let a node go; the inverse of `seat`."""
+        group, cpu_free = self._seats.pop(name)
+        position = bisect_left(group.nodes, (cpu_free, name))
+        del group.nodes[position]
+        if position == 0:
+            self._note_cpu(group)
+        if not group.nodes:
             self._occupied -= 1
             if len(self._groups) > self._occupied + _EMPTY_GROUPS_KEPT:
                 self._forget_empty_groups()
@@ -167,6 +174,7 @@ class Groups:
     def _start_anew(self, worth: Worth) -> None:
         self._worth = worth
         self._rankings.clear()
+        self._forget_empty_groups()
         for group in self._groups.values():
             group.bases.clear()
             self._note_cpu(group)

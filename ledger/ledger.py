@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ledger import waiting
-from ledger.accounts import Claim
+from ledger.accounts import Claim, NodeAccount
 from ledger.ask import Answer, Ask, Misfit, Placement
 from ledger.backlog import Backlog
 from ledger.demand import Demand, Worth
 from ledger.facts import NodeFact, PodFact
 from ledger.fitness import misfit
 from ledger.fleet import Fleet
+from ledger.fraction import Fraction
 from ledger.groups import Found
 from ledger.memory_values import MemoryValues
 from ledger.placement import best
 from ledger.reservations import LIFETIME_SECONDS, Reservation, Reservations
-from ledger.scoring import choose_indices
+from ledger.scoring import best_hole
 from ledger.selection import Selection, Selector
 from ledger.usage import Usage
 from ledger.view import LedgerView, NodeView, Waiting, node_view, waiting_view
@@ -154,9 +155,7 @@ class Ledger:
             return self._assumed(ask)
         found = self._best(selection, ask, worth)
         if found is not None and (node := found[1].fact) is not None:
-            indices = (
-                () if ask.mode == "pooled" else choose_indices(found[1].placeable(), ask.fraction, worth)
-            )
+            indices = () if ask.mode == "pooled" else _indices(found[1], ask.fraction, worth)
             return self._placed(ask, indices, node.gpu_mib or 0, node.name)
         wait = waiting.least_backlog(selection.kinds, ask, self._backlog, self._values)
         return self._placed(ask, wait.indices, wait.gpu_mib, None)
@@ -200,6 +199,7 @@ class Ledger:
             promised_node=placement.node,
             gpus=tuple([(index, each) for index in placement.indices]),
             pooled=0 if placement.indices else ask.fraction.slices,
+            slices=ask.fraction.slices,
             cpu_milli=ask.cpu_milli,
             memory_bytes=ask.memory_bytes,
             queues=_queues(ask),
@@ -233,6 +233,13 @@ class Ledger:
     def _known(self, name: str) -> NodeFact | None:
         account = self._fleet.accounts.get(name)
         return account.fact if account is not None else None
+
+
+def _indices(account: NodeAccount, fraction: Fraction, worth: Worth) -> tuple[int, ...]:
+    """The GPUs of a node with room that lose the least worth, then the lowest."""
+    gpus = fraction.gpus
+    hole = best_hole(account.state(), fraction.slices // gpus, worth)
+    return tuple(account.gpus_with(hole)[:gpus])
 
 
 def _queues(ask: Ask) -> tuple[str, ...]:

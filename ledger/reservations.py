@@ -21,6 +21,8 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """None when no node had room: the slices are backlog then."""
     gpus: tuple[tuple[int, int], ...]
     pooled: int
+    slices: int
+    """All slices promised, by index and pooled."""
     cpu_milli: int
     memory_bytes: int
     queues: tuple[str, ...]
@@ -32,11 +34,6 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def key(self) -> str:
         """Unlike any pod's key, which holds one slash."""
         return f"reservation/{self.namespace}/{self.name}"
-
-    @property
-    def slices(self) -> int:
-        """All slices promised."""
-        return sum([slices for _, slices in self.gpus]) + self.pooled
 
     def became(self, pod: PodFact) -> bool:
         """Whether the pod is what was promised: annotations can be copied, so everything has to agree."""
@@ -76,8 +73,10 @@ class Reservations:
     def remove(self, reservation: Reservation) -> None:
         """Strike a reservation out; the inverse of `add`."""
         del self._by_name[reservation.name]
-        self._per_namespace[reservation.namespace] -= 1
-        if not self._per_namespace[reservation.namespace]:
+        left = self._per_namespace[reservation.namespace] - 1
+        if left:
+            self._per_namespace[reservation.namespace] = left
+        else:
             del self._per_namespace[reservation.namespace]
 
     def first_expired(self, now: float) -> Reservation | None:

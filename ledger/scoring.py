@@ -5,7 +5,7 @@ Scores are integers in UNITs of a slice (ledger/demand.py); the larger the bette
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from ledger.demand import UNIT, Worth
 from ledger.fraction import Fraction
@@ -42,14 +42,12 @@ def cpu_score(free: int, cpu_free: int, slices: int, cpu_milli: int, worth: Wort
     return stranded(free, cpu_free, worth) - stranded(free - slices, cpu_free - cpu_milli, worth)
 
 
-def choose_indices(free: Mapping[int, int], fraction: Fraction, worth: Worth) -> tuple[int, ...]:
-    """The GPUs of one node to take: those that lose the least worth, then the lowest. There must be room."""
-    gpus, gpu = fraction.gpus, worth.gpu
-    slices = fraction.slices // gpus
-    fitting = [(gpu[v] - gpu[v - slices], v, index) for index, v in free.items() if v >= slices]
-    if gpus == 1:
-        return (min(fitting)[2],)
-    return tuple(sorted(index for _, _, index in sorted(fitting)[:gpus]))
+def best_hole(free: Sequence[int], slices: int, worth: Worth) -> int:
+    """Free slices of the GPU of one node that loses the least worth by giving so many. There must be room."""
+    for hole in worth.holes[slices]:
+        if hole in free:
+            return hole
+    raise ValueError(f"no GPU has {slices} slices left of {free}")
 
 
 def _lost_on_idle(free: Sequence[int], fraction: Fraction, worth: Worth) -> int | None:
@@ -60,11 +58,11 @@ def _lost_on_idle(free: Sequence[int], fraction: Fraction, worth: Worth) -> int 
 
 
 def _lost_on_one(free: Sequence[int], slices: int, worth: Worth) -> int:
-    gpu = worth.gpu
-    lost, on = min([(gpu[v] - gpu[v - slices], v) for v in free if v >= slices])
-    if on < worth.slices_per_gpu:
+    hole = best_hole(free, slices, worth)
+    lost = worth.gpu[hole] - worth.gpu[hole - slices]
+    if hole < worth.slices_per_gpu:
         return lost
-    idle = free.count(on)
+    idle = free.count(hole)
     return lost + _together(idle, worth) - _together(idle - 1, worth)
 
 

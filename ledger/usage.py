@@ -8,38 +8,40 @@ from ledger.accounts import Claim
 from ledger.ask import OverQuota, Quota
 
 _Scope = Literal["namespace", "queue"]
+_NOTHING = (0, 0)
 
 
 class Usage:
     """Slices and pods by namespace and by queue."""
 
     def __init__(self) -> None:
-        self._slices: dict[tuple[_Scope, str], int] = {}
-        self._pods: dict[tuple[_Scope, str], int] = {}
+        self._taken: dict[tuple[_Scope, str], tuple[int, int]] = {}
+        """Slices, and pods that have any."""
 
     def add(self, claim: Claim) -> None:
         """Count a claim; the inverse of `remove`."""
         slices = claim.slices
         for scope in _scopes(claim) if slices else ():
-            self._slices[scope] = self._slices.get(scope, 0) + slices
-            self._pods[scope] = self._pods.get(scope, 0) + 1
+            taken, pods = self._taken.get(scope, _NOTHING)
+            self._taken[scope] = taken + slices, pods + 1
 
     def remove(self, claim: Claim) -> None:
         """Forget a claim; the inverse of `add`."""
         slices = claim.slices
         for scope in _scopes(claim) if slices else ():
-            self._slices[scope] -= slices
-            self._pods[scope] -= 1
-            if not self._pods[scope]:
-                del self._slices[scope], self._pods[scope]
+            taken, pods = self._taken[scope]
+            if pods == 1:
+                del self._taken[scope]
+            else:
+                self._taken[scope] = taken - slices, pods - 1
 
     def slices(self, scope: _Scope, name: str) -> int:
         """Slices taken by a namespace or queue."""
-        return self._slices.get((scope, name), 0)
+        return self._taken.get((scope, name), _NOTHING)[0]
 
     def pods(self, scope: _Scope, name: str) -> int:
         """Pods with slices in a namespace or queue, reservations among them."""
-        return self._pods.get((scope, name), 0)
+        return self._taken.get((scope, name), _NOTHING)[1]
 
     def passed_by(self, slices: int, quotas: tuple[Quota, ...]) -> OverQuota | None:
         """The first quota that one more pod of so many slices would pass."""

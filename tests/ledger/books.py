@@ -14,7 +14,7 @@ def books(ledger: Ledger) -> dict[str, Any]:
     return {
         "nodes": {name: _account(account) for name, account in ledger._fleet.accounts.items()},
         "backlog": (dict(ledger._backlog._slices), ledger._backlog.claims),
-        "usage": (ledger._usage._slices, ledger._usage._pods),
+        "usage": ledger._usage._taken,
         "memory values": dict(ledger._values._nodes),
         "reservations": ledger._reservations._by_name,
         "groups": sorted(_groups(ledger)),
@@ -30,7 +30,7 @@ def _account(account: Any) -> tuple[Any, ...]:
         account.held_pooled,
         account.taken_pooled,
     )
-    return (*own, account.cpu_free, account.memory_free)
+    return (*own, account.cpu_free, account.memory_free, account.state())
 
 
 def _groups(ledger: Ledger) -> list[tuple[Any, ...]]:

@@ -143,10 +143,9 @@ def test_a_pod_that_comes_and_goes_leaves_nothing(some_nodes, some_pods, pod) ->
 def test_a_pod_that_goes_takes_no_room_from_others(some_nodes, some_pods, data) -> None:
     ledger = Ledger()
     ledger.replace(some_nodes, some_pods)
-    overs = {node.name: [gpu.over for gpu in node.gpus if gpu.over] for node in ledger.view().nodes}
-    free = {name: dict(account.placeable()) for name, account in ledger._fleet.accounts.items()}
+    before = {node.name: node.gpus for node in ledger.view().nodes}
     ledger.remove_pod(data.draw(st.sampled_from(sorted(pod.key for pod in some_pods))))
     for node in ledger.view().nodes:
-        assert sum(gpu.over for gpu in node.gpus) <= sum(overs[node.name])
-    for name, account in ledger._fleet.accounts.items():
-        assert all(slices >= free[name][index] for index, slices in account.placeable().items())
+        free = {gpu.index: gpu.free for gpu in before[node.name]}
+        assert sum(gpu.over for gpu in node.gpus) <= sum(gpu.over for gpu in before[node.name])
+        assert all(gpu.free >= free[gpu.index] for gpu in node.gpus)
