@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from bench.bodies import FIXTURES
 from bench.machine import LOADING_CORE, MEASURED_CORE
@@ -54,7 +54,7 @@ def serving(name: str) -> Iterator[Server]:
 def webhook(folder: Path, *options: str) -> Iterator[Server]:
     """Run the real `fraction-injector webhook` with a ledger of its own."""
     with _process(webhook_command(folder, *options)) as process:
-        port = int(json.loads(_first_line(process.stderr))["port"])
+        port = int(_said(process.stderr)["port"])
         reader = _drain(process.stderr)
         yield Server(process.pid, port)
         _stop(process, reader)
@@ -65,7 +65,7 @@ def asking_webhook(tls: Path, controller: str) -> Iterator[Server]:
     """Run the real `fraction-injector webhook` with a controller to ask."""
     options = ["--port", "0", "--stop-delay", "0", "--tls-dir", str(tls), "--controller", controller]
     with _process([sys.executable, "-m", "cli.main", "webhook", *options]) as process:
-        lines = iter(lambda: json.loads(_first_line(process.stderr)), None)
+        lines = iter(lambda: _said(process.stderr), None)
         port = next(int(line["port"]) for line in lines if "port" in line)
         reader = _drain(process.stderr)
         yield Server(process.pid, port)
@@ -103,6 +103,21 @@ def _first_line(stream: IO[bytes] | None) -> bytes:
     if not line:
         raise RuntimeError("the server ended before it served")
     return line
+
+
+def _said(stream: IO[bytes] | None) -> dict[str, Any]:
+    """The next log line.
+
+    Raises:
+        RuntimeError: the process wrote something else, such as a traceback; the text is all of it.
+    """
+    line = _first_line(stream)
+    try:
+        said: dict[str, Any] = json.loads(line)
+    except ValueError:
+        rest = stream.read() if stream is not None else b""
+        raise RuntimeError(f"no log line: {(line + rest).decode()}") from None
+    return said
 
 
 def _drain(stream: IO[bytes] | None) -> subprocess.Popen[bytes]:

@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Annotated
 
 import typer
@@ -60,12 +61,12 @@ def main(  # noqa: PLR0913 each is an option of the command
             figures += _throughput(name, sample, servers, rounds, seconds)
         figures += _connections(samples["ClearML pod"], servers, rounds)
         sweep = _sweep(samples["ClearML pod"], servers)
-        latencies = {rate: _open(servers["ours"], samples["ClearML pod"], rate) for rate in RATES}
+        at_rates = {rate: _at_rate(rate, samples["ClearML pod"], servers, rounds) for rate in RATES}
     figures += _memory(samples["ClearML pod"], requests, more)
     figures += _start(samples["ClearML pod"][0], starts)
-    figures += [_latency(rate, found) for rate, found in latencies.items()]
-    by_rate = {rate: _percentiles(found) for rate, found in latencies.items()}
-    report("webhook", figures, watch, json_file, load=tool(), concurrency=sweep, rates=by_rate)
+    figures += [figure for rate, found in at_rates.items() for figure in _latencies(rate, found)]
+    curves = {rate: _percentiles(found) for rate, found in at_rates.items()}
+    report("webhook", figures, watch, json_file, load=tool(), concurrency=sweep, rates=curves)
 
 
 def _throughput(
@@ -120,6 +121,14 @@ def _sweep(sample: Sequence[bytes], servers: Mapping[str, Server]) -> dict[str, 
     }
 
 
+def _at_rate(
+    rate: int, sample: Sequence[bytes], servers: Mapping[str, Server], rounds: int
+) -> dict[str, list[Answers]]:
+    """Open-loop answers of the webhook and of NULL, which shows what client and connection take of it."""
+    subjects = {name: partial(_open, servers[name], sample, rate) for name in ("ours", "NULL")}
+    return interleave(subjects, max(3, rounds // 2))
+
+
 def _open(server: Server, sample: Sequence[bytes], rate: int) -> Answers:
     answers = asyncio.run(open_loop(server.port, sample, rate, OPEN_LOOP_SECONDS))
     if answers.failures:
@@ -127,15 +136,25 @@ def _open(server: Server, sample: Sequence[bytes], rate: int) -> Answers:
     return answers
 
 
-def _percentiles(answers: Answers) -> dict[str, float]:
-    return {f"p{per_cent}": round(answers.percentile(per_cent) * 1000, 3) for per_cent in (50, 90, 99)}
+def _latencies(rate: int, answers: Mapping[str, Sequence[Answers]]) -> list[Figure]:
+    def figure(per_cent: int) -> Figure:
+        ours, null = (_milliseconds(answers[name], per_cent) for name in ("ours", "NULL"))
+        return Figure(f"{rate} reviews/s, open loop: p{per_cent}", "ms", ours, "NULL", null)
+
+    return [figure(per_cent) for per_cent in (50, 99)]
 
 
-def _latency(rate: int, answers: Answers) -> Figure:
-    note = "open loop, from when each was due; " + ", ".join(
-        f"{k} {v} ms" for k, v in _percentiles(answers).items()
-    )
-    return Figure(f"{rate} reviews/s: p50", "ms", [answers.percentile(50) * 1000], note=note)
+def _percentiles(answers: Mapping[str, Sequence[Answers]]) -> dict[str, float]:
+    """Medians over the rounds, for the plot."""
+    shown = {f"p{per_cent}": ("ours", per_cent) for per_cent in (50, 90, 99)} | {"NULL p50": ("NULL", 50)}
+    return {
+        title: round(median(_milliseconds(answers[name], per_cent)), 3)
+        for title, (name, per_cent) in shown.items()
+    }
+
+
+def _milliseconds(rounds: Sequence[Answers], per_cent: int) -> list[float]:
+    return [answers.percentile(per_cent) * 1000 for answers in rounds]
 
 
 def _memory(sample: Sequence[bytes], requests: int, more: int) -> list[Figure]:
