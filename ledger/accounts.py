@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import insort
 from typing import Protocol
 
 from ledger.facts import NodeFact
@@ -39,13 +38,10 @@ class NodeAccount:
     """The books of one node. It may be kept for a node that is not known (any more) but has pods."""
 
     __slots__ = (
-        "_capacity",
         "_fact",
-        "_left",
         "claims",
         "cpu_free",
-        "held",
-        "held_pooled",
+        "left",
         "memory_free",
         "name",
         "taken",
@@ -55,16 +51,11 @@ class NodeAccount:
     def __init__(self, name: str) -> None:
         self.name = name
         self._fact: NodeFact | None = None
-        self._capacity: dict[int, int] = {}
-        """Slices of each GPU that is not cordoned."""
-        self._left: list[int] = []
-        """What is left of each of them, sorted, below zero where too much is taken."""
         self.claims: dict[str, Claim] = {}
-        self.held: dict[int, int] = {}
-        """Slices of bound pods by index."""
         self.taken: dict[int, int] = {}
         """Slices of bound pods and of promises by index."""
-        self.held_pooled = 0
+        self.left: dict[int, int] = {}
+        """Slices by index that `taken` leaves of GPUs that are not cordoned; below zero after a loss."""
         self.taken_pooled = 0
         self.cpu_free = 0
         """Milli-CPU that pods and promises leave; below zero while the node is unknown."""
@@ -84,9 +75,8 @@ class NodeAccount:
                 self.memory_free += sign * known.memory_bytes
         self._fact = fact
         gpus, cordoned = (fact.gpus, fact.cordoned) if fact is not None else ((), frozenset())
-        self._capacity = {index: capacity for index, capacity in gpus if index not in cordoned}
         taken = self.taken
-        self._left = sorted(capacity - taken.get(index, 0) for index, capacity in self._capacity.items())
+        self.left = {index: slices - taken.get(index, 0) for index, slices in gpus if index not in cordoned}
 
     def take(self, key: str, claim: Claim) -> None:
         """Enter a claim; the inverse of `give_back`."""
@@ -99,15 +89,10 @@ class NodeAccount:
 
     def state(self) -> tuple[int, ...]:
         """Free slices of each GPU that is not cordoned, never negative, sorted."""
-        left = self._left
-        if left and left[0] < 0:
-            return tuple([max(0, slices) for slices in left])
-        return tuple(left)
-
-    def gpus_with(self, free: int) -> list[int]:
-        """Indices of the GPUs that have exactly so many free slices, more than 0, from the lowest."""
-        taken = self.taken
-        return [index for index, slices in self._capacity.items() if slices - taken.get(index, 0) == free]
+        free = sorted(self.left.values())
+        if free and free[0] < 0:
+            return tuple([max(0, slices) for slices in free])
+        return tuple(free)
 
     def placeable_pool(self) -> int:
         """Free slices of the pool, never negative."""
@@ -115,28 +100,14 @@ class NodeAccount:
 
     def _book(self, claim: Claim, sign: int) -> None:
         for index, slices in claim.gpus:
-            self._take(index, sign * slices)
+            taken = self.taken.get(index, 0) + sign * slices
+            # An index with nothing taken is forgotten, so that books that agree are equal.
+            if taken:
+                self.taken[index] = taken
+            else:
+                self.taken.pop(index, None)
+            if index in self.left:
+                self.left[index] -= sign * slices
         self.taken_pooled += sign * claim.pooled
-        if claim.node is not None:
-            for index, slices in claim.gpus:
-                _book(self.held, index, sign * slices)
-            self.held_pooled += sign * claim.pooled
         self.cpu_free -= sign * claim.cpu_milli
         self.memory_free -= sign * claim.memory_bytes
-
-    def _take(self, index: int, slices: int) -> None:
-        taken = _book(self.taken, index, slices)
-        capacity = self._capacity.get(index)
-        if capacity is not None:
-            self._left.remove(capacity - taken + slices)
-            insort(self._left, capacity - taken)
-
-
-def _book(books: dict[int, int], index: int, slices: int) -> int:
-    """Add slices and tell the sum; an index with none is forgotten, so that books that agree are equal."""
-    total = books.get(index, 0) + slices
-    if total:
-        books[index] = total
-    else:
-        books.pop(index, None)
-    return total

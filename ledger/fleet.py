@@ -76,15 +76,16 @@ class Fleet:
 
     def set_fact(self, name: str, fact: NodeFact | None) -> None:
         """Take in what a node states now, None when it is gone."""
-        account = self._account(name)
+        account = self.accounts.get(name) or self._open(name)
         account.fact = fact
         self.generation += 1
         self._mark(account)
 
     def take(self, name: str, key: str, claim: Claim) -> None:
         """Enter a claim on a node; the inverse of `give_back`."""
-        account = self._changed[name] = self._account(name)
+        account = self.accounts.get(name) or self._open(name)
         account.take(key, claim)
+        self._changed[name] = account
 
     def give_back(self, name: str, key: str) -> None:
         """Strike a claim on a node out; the inverse of `take`."""
@@ -123,10 +124,8 @@ class Fleet:
     def _values(self, key: str) -> int:
         return len({fact.labels.get(key) for fact in self.facts()})
 
-    def _account(self, name: str) -> NodeAccount:
-        account = self.accounts.get(name)
-        if account is None:
-            account = self.accounts[name] = NodeAccount(name)
+    def _open(self, name: str) -> NodeAccount:
+        account = self.accounts[name] = NodeAccount(name)
         return account
 
     def _mark(self, account: NodeAccount) -> None:

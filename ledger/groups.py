@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable
-from functools import partial
 from itertools import chain
 
 from ledger.accounts import NodeAccount
@@ -23,7 +22,7 @@ State = tuple[int, ...]
 """Free slices of a node's GPUs, sorted."""
 Found = tuple[int, NodeAccount]
 """A score and the node that has it."""
-_EMPTY_GROUPS_KEPT = 32
+_EMPTY_GROUPS_KEPT = 128
 
 
 class Search:
@@ -88,6 +87,10 @@ class Group:
         return chain(range(best, len(self.nodes)), range(best - 1, first - 1, -1))
 
 
+_Rank = tuple[int, State, Group]
+"""A group's score without CPU, negated so that the best sorts first; its state, to tell equals apart."""
+
+
 class Groups:
     """The groups of one class of nodes, for one way of counting GPUs.
 
@@ -103,7 +106,7 @@ class Groups:
         self._occupied = 0
         self._worth: Worth | None = None
         self._sizes: dict[int, Fraction] = {}
-        self._rankings: dict[int, list[tuple[int, State, Group]]] = {}
+        self._rankings: dict[int, list[_Rank]] = {}
         self._short_of_cpu: dict[State, Group] = {}
 
     def __len__(self) -> int:
@@ -153,23 +156,20 @@ class Groups:
                     found = _better(group, base, search, found)
         return found
 
-    def _ranked(self, search: Search) -> list[tuple[int, State, Group]]:
+    def _ranked(self, search: Search) -> list[_Rank]:
         if search.worth is not self._worth:
             self._start_anew(search.worth)
         self._sizes[search.slices] = search.size
-        ranking = self._rankings[search.slices] = []
-        for group in self._groups.values():
-            self._rank(group, search.size, search.worth, ranking.append)
-        ranking.sort()
+        ranked = [self._rank(group, search.size, search.worth) for group in self._groups.values()]
+        ranking = self._rankings[search.slices] = sorted(rank for rank in ranked if rank is not None)
         return ranking
 
-    def _rank(
-        self, group: Group, size: Fraction, worth: Worth, put: Callable[[tuple[int, State, Group]], None]
-    ) -> None:
+    def _rank(self, group: Group, size: Fraction, worth: Worth) -> _Rank | None:
         base = self._base_score(group.state, size, worth)
-        if base is not None:
-            group.bases[size.slices] = base
-            put((-base, group.state, group))
+        if base is None:
+            return None
+        group.bases[size.slices] = base
+        return -base, group.state, group
 
     def _start_anew(self, worth: Worth) -> None:
         self._worth = worth
@@ -183,7 +183,9 @@ class Groups:
         group = self._groups[state] = Group(state)
         if self._worth is not None:
             for slices, ranking in self._rankings.items():
-                self._rank(group, self._sizes[slices], self._worth, partial(insort, ranking))
+                rank = self._rank(group, self._sizes[slices], self._worth)
+                if rank is not None:
+                    insort(ranking, rank)
         return group
 
     def _note_cpu(self, group: Group) -> None:

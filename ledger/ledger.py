@@ -238,8 +238,8 @@ class Ledger:
 def _indices(account: NodeAccount, fraction: Fraction, worth: Worth) -> tuple[int, ...]:
     """The GPUs of a node with room that lose the least worth, then the lowest."""
     gpus = fraction.gpus
-    hole = best_hole(account.state(), fraction.slices // gpus, worth)
-    return tuple(account.gpus_with(hole)[:gpus])
+    hole = best_hole(account.left.values(), fraction.slices // gpus, worth)
+    return tuple([index for index, slices in account.left.items() if slices == hole][:gpus])
 
 
 def _queues(ask: Ask) -> tuple[str, ...]:

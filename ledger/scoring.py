@@ -5,7 +5,7 @@ Scores are integers in UNITs of a slice (ledger/demand.py); the larger the bette
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from ledger.demand import UNIT, Worth
 from ledger.fraction import Fraction
@@ -32,17 +32,17 @@ def pool_score(free: Sequence[int], fraction: Fraction, _worth: Worth) -> int | 
     return -free[0] if free[0] >= fraction.slices else None
 
 
-def stranded(free: int, cpu_free: int, worth: Worth) -> int:
-    """Free slices of a node that lack the CPU they would need."""
-    return max(0, free * UNIT - cpu_free * worth.cpu)
-
-
 def cpu_score(free: int, cpu_free: int, slices: int, cpu_milli: int, worth: Worth) -> int:
-    """The part of the score that CPU decides: stranded slices that the pod would take up, or cause."""
-    return stranded(free, cpu_free, worth) - stranded(free - slices, cpu_free - cpu_milli, worth)
+    """The part of the score that CPU decides: stranded slices that the pod would take up, or cause.
+
+    Stranded are those of a node's free slices that lack the CPU they would need.
+    """
+    before = free * UNIT - cpu_free * worth.cpu
+    after = before - slices * UNIT + cpu_milli * worth.cpu
+    return max(0, before) - max(0, after)
 
 
-def best_hole(free: Sequence[int], slices: int, worth: Worth) -> int:
+def best_hole(free: Collection[int], slices: int, worth: Worth) -> int:
     """Free slices of the GPU of one node that loses the least worth by giving so many. There must be room."""
     for hole in worth.holes[slices]:
         if hole in free:

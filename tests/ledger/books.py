@@ -25,9 +25,7 @@ def _account(account: Any) -> tuple[Any, ...]:
     own = (
         account.fact,
         account.claims,
-        account.held,
         account.taken,
-        account.held_pooled,
         account.taken_pooled,
     )
     return (*own, account.cpu_free, account.memory_free, account.state())
