@@ -69,6 +69,11 @@ class Limiter:
     images: tuple[ImageChoice, ...] = ()
     """Images to choose from, largest first. Empty keeps the pod's own image."""
 
+    @property
+    def mount_paths(self) -> tuple[str, ...]:
+        """Paths in GPU containers that are the limiter's alone."""
+        return tuple(volume.mount_path for volume in (self.library, self.cache) if volume is not None)
+
     def limit_of(self, image: str) -> int | None:
         """MiB that an image limits itself to (the GB of its tag are GiB), None for any other image."""
         match = re.fullmatch(self.image_pattern, image) if self.image_pattern else None

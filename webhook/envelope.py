@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 
-from webhook.injection.patch import Operation
 from webhook.pod import LABEL, Job, Pod
 from webhook.reasons import Denial, Reason
 
@@ -142,16 +141,13 @@ def decode(body: bytes) -> Request:
         raise UnreadableReviewError(f"the body is not JSON: {error}") from error
 
 
-def allow(
-    request: Request, reason: Reason, operations: list[Operation] | None = None, note: str | None = None
-) -> bytes:
-    """Answer yes, with a JSON Patch if there is something to change."""
+def allow(request: Request, reason: Reason, patch: bytes = b"", note: str | None = None) -> bytes:
+    """Answer yes, with a JSON Patch, as its text, if there is something to change."""
     audit = _audit("allowed", reason, note)
-    if not operations:
+    if not patch:
         return _reply(request, _Response(request.uid, True, audit))  # noqa: FBT003 positions are faster
-    patch = binascii.b2a_base64(_encode(operations), newline=False)
     # base64 needs no escaping: handed on as the JSON that it is.
-    quoted = msgspec.Raw(b'"%b"' % patch)
+    quoted = msgspec.Raw(b'"%b"' % binascii.b2a_base64(patch, newline=False))
     return _reply(request, _Response(request.uid, True, audit, "JSONPatch", quoted))  # noqa: FBT003 as above
 
 

@@ -5,19 +5,22 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 import msgspec
 
-from ledger.ask import Answer, Misfit, OverQuota, Placement
+from ledger.ask import Answer, Ask, Misfit, OverQuota, Placement
 from policies.effective import EffectivePolicy
 from webhook.envelope import Request, allow, decode, deny
 from webhook.injection.annotations import INJECTED
+from webhook.injection.asking import ask_for, ask_of
 from webhook.injection.inject import Injection, inject
 from webhook.injection.job import prepare_job
-from webhook.injection.patch import Operation
-from webhook.injection.plan import Plan, ask_of, make_plan
+from webhook.injection.known_forms import KnownForm, KnownForms
+from webhook.injection.patch import encode
+from webhook.injection.plan import Plan, make_plan
 from webhook.injection.refusals import refuse_index
 from webhook.injection.written import Written
 from webhook.placer import Placer, Unanswered
@@ -38,7 +41,8 @@ class Outcome(msgspec.Struct, frozen=True, eq=False):
     """One decision, as it is answered, logged and counted. Never holds anything of the pod's own text."""
 
     reason: Reason
-    operations: list[Operation] | None = None
+    patch: bytes = b""
+    """JSON text of the JSON Patch; empty where nothing is to be changed."""
     denial: Denial | None = None
     injection: Injection | None = None
     policy: EffectivePolicy | None = None
@@ -49,6 +53,14 @@ class Outcome(msgspec.Struct, frozen=True, eq=False):
     def decision(self) -> str:
         """Word for logs, metrics and audit: allowed or denied."""
         return "denied" if self.denial is not None else "allowed"
+
+
+class Question(msgspec.Struct, frozen=True, eq=False):
+    """A decision that waits for the ledger's answer."""
+
+    ask: Ask
+    policy: EffectivePolicy
+    conclude: Callable[[Answer | Unanswered], Injection | Denial]
 
 
 Observer = Callable[[Request, Outcome, float], None]
@@ -62,6 +74,7 @@ class Reviewer:
         self._policies = policies
         self._placer = placer
         self._observe = observe
+        self._forms = KnownForms()
 
     async def review(self, body: bytes) -> bytes:
         """Answer one AdmissionReview.
@@ -72,25 +85,29 @@ class Reviewer:
         start = time.perf_counter()
         request = decode(body)
         try:
-            outcome = await self._decide(request)
+            outcome = self._begin(request)
+            if isinstance(outcome, Question):
+                outcome = await self._end(outcome)
         except Exception as error:  # noqa: BLE001 whatever breaks, a labelled pod is not let through
             outcome = _broken(request, error)
         reply = _reply(request, outcome)
         self._observe(request, outcome, time.perf_counter() - start)
         return reply
 
-    async def _decide(self, request: Request) -> Outcome:
+    def _begin(self, request: Request) -> Outcome | Question:
+        """Decide, or come to the question for the ledger."""
         found = request.object
         if request.operation != "CREATE" or request.sub_resource:
             return Outcome(Reason.NOT_HANDLED)
         if isinstance(found, Denial):
             return Outcome(found.reason, denial=found)
-        if found is None or label_of(found.metadata) is None:
+        label = label_of(found.metadata) if found is not None else None
+        if found is None or label is None:
             return Outcome(Reason.NOT_LABELLED)
         if isinstance(found, Job):
             return self._job(request, found)
         if request.resource == "pods":
-            return await self._pod(request, found)
+            return self._pod(request, found, label)
         return Outcome(Reason.NOT_HANDLED)
 
     def _job(self, request: Request, job: Job) -> Outcome:
@@ -98,51 +115,101 @@ class Reviewer:
         operations = prepare_job(job, policy)
         if isinstance(operations, Denial):
             return Outcome(operations.reason, denial=operations, policy=policy)
-        return Outcome(Reason.INJECTED if operations else Reason.UNCHANGED, operations, policy=policy)
+        if not operations:
+            return Outcome(Reason.UNCHANGED, policy=policy)
+        return Outcome(Reason.INJECTED, encode(operations), policy=policy)
 
-    async def _pod(self, request: Request, pod: Pod) -> Outcome:
+    def _pod(self, request: Request, pod: Pod, label: str) -> Outcome | Question:
         policy = self._policy(request, pod.metadata)
-        claims = pod.metadata is not None and INJECTED in (pod.metadata.annotations or ())
-        written = Written(request.whole_object()) if claims else _NOTHING
-        plan = make_plan(pod, request.namespace, policy, written)
-        decided = await self._place(plan, request) if isinstance(plan, Plan) else plan
+        known = self._forms.find(pod, label, request.namespace, policy)
+        asked = (
+            _ask_by_rules(request, pod, policy)
+            if known is None
+            else _ask_for_known(request, pod, policy, known)
+        )
+        if isinstance(asked, Denial):
+            return Outcome(asked.reason, denial=asked, policy=policy)
+        if isinstance(asked, Injection):
+            return _injected(asked, policy)
+        return asked
+
+    async def _end(self, question: Question) -> Outcome:
+        """Place the pod; what was reserved for one that is not admitted after all is given back."""
+        answer = await self._placer.place(question.ask)
+        decided = None
+        try:
+            decided = question.conclude(answer)
+        finally:
+            if not isinstance(decided, Injection) and isinstance(answer, Placement) and answer.reservation:
+                await self._placer.release(answer.reservation)
         if isinstance(decided, Denial):
-            return Outcome(decided.reason, denial=decided, policy=policy)
-        reason = Reason.INJECTED if decided.operations else Reason.UNCHANGED
-        return Outcome(reason, decided.operations, injection=decided, policy=policy)
-
-    async def _place(self, plan: Plan, request: Request) -> Injection | Denial:
-        if plan.kept is not None:
-            return await self._keep(plan, plan.kept)
-        ask = ask_of(plan, None if request.dry_run else request.uid)
-        if isinstance(ask, Denial):
-            return ask
-        answer = await self._placer.place(ask)
-        if not isinstance(answer, Placement):
-            return _refused(answer)
-        decided = inject(plan, answer)
-        if isinstance(decided, Denial) and answer.reservation is not None:
-            await self._placer.release(answer.reservation)
-        return decided
-
-    async def _keep(self, plan: Plan, kept: Placement) -> Injection | Denial:
-        """Let stand what the pod brings, unless the ledger knows better: it may have been written by hand."""
-        if not plan.policy.quotas and not plan.keeps_assumption:
-            return inject(plan, kept)
-        ask = ask_of(plan, None)
-        if isinstance(ask, Denial):
-            return ask
-        answer = await self._placer.place(ask)
-        if isinstance(answer, (OverQuota, Unanswered)):
-            return _refused(answer)
-        if plan.keeps_assumption and isinstance(answer, Placement) and answer.memory_values:
-            return refuse_index(plan.containers) or inject(plan, answer)
-        return inject(plan, kept)
+            return Outcome(decided.reason, denial=decided, policy=question.policy)
+        return _injected(decided, question.policy)
 
     def _policy(self, request: Request, metadata: ObjectMeta | None) -> EffectivePolicy:
         labels = (metadata.labels if metadata is not None else None) or {}
         queue_name, queue_id = labels.get(QUEUE_NAME_LABEL), labels.get(QUEUE_ID_LABEL)
         return self._policies().resolve(request.namespace, queue_name, queue_id)
+
+
+def _ask_for_known(
+    request: Request, pod: Pod, policy: EffectivePolicy, known: KnownForm
+) -> Question | Denial:
+    ask = ask_for(pod, request.namespace, policy, known.fraction, known.request, _reservation(request))
+    if isinstance(ask, Denial):
+        return ask
+    return Question(ask, policy, partial(_conclude_known, request, pod, policy, known))
+
+
+def _conclude_known(
+    request: Request, pod: Pod, policy: EffectivePolicy, known: KnownForm, answer: Answer | Unanswered
+) -> Injection | Denial:
+    if not isinstance(answer, Placement):
+        return _refused(answer)
+    injection = known.inject(pod, answer)
+    if injection is not None:
+        return injection
+    plan = make_plan(pod, request.namespace, policy, _NOTHING)
+    return plan if isinstance(plan, Denial) else inject(plan, answer)
+
+
+def _ask_by_rules(request: Request, pod: Pod, policy: EffectivePolicy) -> Question | Injection | Denial:
+    claims = pod.metadata is not None and INJECTED in (pod.metadata.annotations or ())
+    written = Written(request.whole_object()) if claims else _NOTHING
+    plan = make_plan(pod, request.namespace, policy, written)
+    if isinstance(plan, Denial):
+        return plan
+    kept = plan.kept
+    if kept is not None and not policy.quotas and not plan.keeps_assumption:
+        return inject(plan, kept)
+    ask = ask_of(plan, None if kept is not None else _reservation(request))
+    if isinstance(ask, Denial):
+        return ask
+    conclude = partial(_conclude_new, plan) if kept is None else partial(_conclude_kept, plan, kept)
+    return Question(ask, policy, conclude)
+
+
+def _conclude_new(plan: Plan, answer: Answer | Unanswered) -> Injection | Denial:
+    return inject(plan, answer) if isinstance(answer, Placement) else _refused(answer)
+
+
+def _conclude_kept(plan: Plan, kept: Placement, answer: Answer | Unanswered) -> Injection | Denial:
+    """Let stand what the pod brings, unless the ledger knows better: it may have been written by hand."""
+    if isinstance(answer, (OverQuota, Unanswered)):
+        return _refused(answer)
+    if plan.keeps_assumption and isinstance(answer, Placement) and answer.memory_values:
+        return refuse_index(plan.containers) or inject(plan, answer)
+    return inject(plan, kept)
+
+
+def _reservation(request: Request) -> str | None:
+    """Name under which to reserve; none for a dry run."""
+    return None if request.dry_run else request.uid
+
+
+def _injected(injection: Injection, policy: EffectivePolicy) -> Outcome:
+    reason = Reason.INJECTED if injection.patch else Reason.UNCHANGED
+    return Outcome(reason, injection.patch, injection=injection, policy=policy)
 
 
 def _refused(answer: Answer | Unanswered) -> Denial:
@@ -171,4 +238,4 @@ def _reply(request: Request, outcome: Outcome) -> bytes:
     if outcome.denial is not None:
         return deny(request, outcome.denial)
     degraded = outcome.injection is not None and outcome.injection.placement.degraded
-    return allow(request, outcome.reason, outcome.operations, "degraded" if degraded else None)
+    return allow(request, outcome.reason, outcome.patch, "degraded" if degraded else None)

@@ -11,7 +11,7 @@ from webhook.injection.env import hide_gpus, limit_env
 from webhook.injection.gpu_resources import replace_amounts
 from webhook.injection.images import choose_image
 from webhook.injection.limiter import Volumes
-from webhook.injection.patch import Operation, add, append
+from webhook.injection.patch import Operation, add, append, encode
 from webhook.injection.plan import Plan
 from webhook.injection.share import Share, share_of
 from webhook.reasons import Denial, Reason
@@ -20,8 +20,8 @@ from webhook.reasons import Denial, Reason
 class Injection(msgspec.Struct, frozen=True, eq=False):
     """What a labelled pod gets."""
 
-    operations: list[Operation]
-    """JSON Patch; empty when nothing is missing."""
+    patch: bytes
+    """JSON text of the JSON Patch; empty when nothing is missing."""
     container: str
     slices: int
     placement: Placement
@@ -52,7 +52,8 @@ def inject(plan: Plan, placement: Placement) -> Injection | Denial:
         *bind_node(plan.spec, placement.memory_values, placement.node),
         *_limiter_volumes(plan),
     ]
-    return Injection(operations, chosen, plan.fraction.slices, placement, mib)
+    patch = encode(operations) if operations else b""
+    return Injection(patch, chosen, plan.fraction.slices, placement, mib)
 
 
 def _annotations(share: Share, container: str, reservation: str | None) -> dict[str, str]:

@@ -9,16 +9,19 @@ from typing import Any
 from policies.effective import InitContainer, LibraryVolume, Limiter
 from webhook.injection.env import VISIBLE_DEVICES
 from webhook.injection.host_paths import NORMALISED, is_at_or_below
-from webhook.injection.names import free_name
+from webhook.injection.names import LONGEST, free_name
 from webhook.injection.patch import Operation, add, append
 from webhook.injection.slots import Slot
 from webhook.injection.written import Written
 from webhook.pod import Container, PodSpec
 from webhook.reasons import Denial, Reason
 
-LIBRARY_VOLUME = "gpu-limiter-library"
-CACHE_VOLUME = "gpu-limiter-cache"
-INIT_CONTAINER = "gpu-limiter"
+INIT_CONTAINER = OUR_NAMES = "gpu-limiter"
+"""Also how the name of everything begins that the limiter adds."""
+LIBRARY_VOLUME = f"{OUR_NAMES}-library"
+CACHE_VOLUME = f"{OUR_NAMES}-cache"
+LONGEST_CONTAINER_NAME = LONGEST - len(f"{CACHE_VOLUME}-")
+"""Characters up to which a container's name is in its cache volume's whole."""
 
 _SECURITY_CONTEXT = {
     "allowPrivilegeEscalation": False,

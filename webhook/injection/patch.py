@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from webhook.injection.remembered import Remembered
 
 Operation = dict[str, Any]
+
+encode = msgspec.json.Encoder().encode
+"""JSON text of operations, or of anything in them."""
 
 
 def _escaped(key: str) -> str:

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import msgspec
 
-from ledger.ask import Ask, Placement
-from ledger.constraints import Constraints, Toleration
+from ledger.ask import Placement
 from ledger.fraction import Fraction
-from ledger.requests import EffectiveRequest, effective_request
 from policies.effective import EffectivePolicy, Limiter
-from webhook.injection.affinity import refuse_empty_affinity, required_terms
+from webhook.injection.affinity import refuse_empty_affinity
 from webhook.injection.again import kept_placement
 from webhook.injection.annotations import INJECTED
 from webhook.injection.containers import Containers, choose_containers
-from webhook.injection.demands import refuse_many_demands
 from webhook.injection.env import refuse_preload_from
 from webhook.injection.gpu_resources import check_amounts
 from webhook.injection.label import read_label
@@ -24,7 +19,7 @@ from webhook.injection.modes import Mode, mode_of
 from webhook.injection.refusals import refuse_index, refuse_pod, refuse_privileged
 from webhook.injection.slots import Slot, slots
 from webhook.injection.written import Written
-from webhook.pod import LABEL, QUEUE_NAME_LABEL, ObjectMeta, Pod, PodSpec, label_of
+from webhook.pod import LABEL, ObjectMeta, Pod, PodSpec, label_of
 from webhook.reasons import Denial, Reason
 
 NO_LIMITER = Limiter("none")
@@ -81,60 +76,6 @@ def make_plan(pod: Pod, namespace: str, policy: EffectivePolicy, written: Writte
     return _refuse_containers(plan, text) or plan
 
 
-def ask_of(plan: Plan, reservation: str | None) -> Ask | Denial:
-    """Put the plan's question to the ledger; `reservation` None leaves no trace (a dry run).
-
-    Of a pod that is bound to its memory already, only the quotas are in question.
-    """
-    spec, policy, kept = plan.spec, plan.policy, plan.kept
-    constraints: Constraints | Denial = Constraints()
-    if kept is None or plan.keeps_assumption:
-        constraints = refuse_many_demands(spec) or _constraints(spec, policy)
-    if isinstance(constraints, Denial):
-        return constraints
-    try:
-        request = _request(spec)
-    except ValueError as error:
-        return Denial.of(Reason.UNREADABLE, f"resource requests of the pod: {error}")
-    return Ask(
-        fraction=plan.fraction,
-        mode=policy.mode,
-        namespace=plan.namespace,
-        queue=(plan.metadata.labels or {}).get(QUEUE_NAME_LABEL),
-        constraints=constraints,
-        cpu_milli=request.cpu_milli,
-        memory_bytes=request.memory_bytes,
-        assume=policy.assume,
-        quotas=tuple([rule.quota for rule in policy.quotas]) if policy.quotas else (),
-        quotas_when_degraded=_when_degraded(policy) if policy.quotas else "admit",
-        reservation=reservation,
-        kept=kept.reservation if kept is not None else None,
-    )
-
-
-def _constraints(spec: PodSpec, policy: EffectivePolicy) -> Constraints:
-    return Constraints(
-        node_selector=spec.node_selector or {},
-        required_terms=required_terms(spec),
-        tolerations=_tolerations(spec, policy),
-        node_name=spec.node_name,
-    )
-
-
-def _when_degraded(policy: EffectivePolicy) -> Literal["deny", "admit"]:
-    """Admit only where every quota of the pod says so."""
-    return "admit" if all(rule.when_degraded == "admit" for rule in policy.quotas) else "deny"
-
-
-def _request(spec: PodSpec) -> EffectiveRequest:
-    return effective_request(
-        spec.containers or (),
-        spec.init_containers or (),
-        overhead=spec.overhead,
-        pod_level=spec.resources.requests if spec.resources is not None else None,
-    )
-
-
 def _refuse_containers(plan: Plan, text: str) -> Denial | None:
     containers = plan.containers
     refused = refuse_privileged(containers, plan.policy)
@@ -145,12 +86,3 @@ def _refuse_containers(plan: Plan, text: str) -> Denial | None:
         if plan.limiter.preload is not None:
             refused = refused or refuse_preload_from(slot.container)
     return refused or refuse_mounts(containers.gpu, plan.limiter, plan.written)
-
-
-def _tolerations(spec: PodSpec, policy: EffectivePolicy) -> tuple[Toleration, ...]:
-    """The pod's own, and those that the policy adds."""
-    own = tuple(spec.tolerations or ())
-    if not policy.tolerations:
-        return own
-    names = ("key", "operator", "value", "effect")
-    return (*own, *(Toleration(*map(added.get, names)) for added in policy.tolerations))

@@ -64,13 +64,14 @@ def refuse_index(containers: Containers) -> Denial | None:
 
 def _refuse_annotations(metadata: ObjectMeta) -> Denial | None:
     for name in metadata.annotations or ():
-        denial = _ANNOTATIONS[name]
+        denial = _REFUSED_ANNOTATIONS[name]
         if denial is not None:
             return denial
     return None
 
 
-def _annotation(name: str) -> Denial | None:
+def refuse_annotation(name: str) -> Denial | None:
+    """Refuse an annotation of another GPU system, or one that injects devices."""
     if name in OTHER_SYSTEM_ANNOTATIONS:
         return _other_system(f"annotation {name}")
     if name.startswith(CDI_ANNOTATION_PREFIXES):
@@ -136,4 +137,4 @@ def _refuse_device_lists(every: Sequence[Slot]) -> Denial | None:
     return None
 
 
-_ANNOTATIONS = Remembered(_annotation)
+_REFUSED_ANNOTATIONS = Remembered(refuse_annotation)

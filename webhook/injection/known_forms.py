@@ -1,0 +1,130 @@
+"""Forms of pods whose patch is known: a stand-in of the same form went through all the rules."""
+
+from __future__ import annotations
+
+from ledger.ask import Placement
+from ledger.requests import EffectiveRequest
+from policies.effective import EffectivePolicy
+from webhook.injection.asking import request_of
+from webhook.injection.form import Form, FormReader
+from webhook.injection.inject import Injection, inject
+from webhook.injection.plan import Plan, make_plan
+from webhook.injection.stand_in import stand_in
+from webhook.injection.stencil import MARK, MEMORY, NODE, RESERVATION, Stencil
+from webhook.injection.written import Written
+from webhook.pod import Pod
+from webhook.reasons import Denial
+
+MOST_POLICIES = 64
+MOST_FORMS = 256
+MOST_STENCILS = 32
+"""Of one form: shares differ in GPU index and kind of GPU."""
+LONGEST_FORM = 4096
+"""Characters of a form that is worth keeping."""
+
+
+class KnownForm:
+    """A form whose pods may have their share."""
+
+    def __init__(self, plan: Plan, request: EffectiveRequest) -> None:
+        chosen = plan.containers.chosen.container
+        self.fraction = plan.fraction
+        self.request = request
+        self._plan = plan
+        self._chosen = [slot.container for slot in plan.every if not slot.is_init].index(chosen)
+        self._stencils: dict[tuple[object, ...], Stencil | None] = {}
+
+    def inject(self, pod: Pod, placement: Placement) -> Injection | None:
+        """Give a pod of this form its share; None where a rule has something against it."""
+        stencil = self._stencil(placement)
+        if stencil is None or pod.spec is None or pod.spec.containers is None:
+            return None
+        name = pod.spec.containers[self._chosen].name
+        patch = stencil.fill(name, placement)
+        return Injection(patch, name, self.fraction.slices, placement, stencil.memory_mib)
+
+    def _stencil(self, placement: Placement) -> Stencil | None:
+        key = (
+            placement.indices,
+            placement.gpu_mib,
+            not placement.memory_values,
+            placement.node is None,
+            placement.reservation is None,
+        )
+        try:
+            return self._stencils[key]
+        except KeyError:
+            if len(self._stencils) >= MOST_STENCILS:
+                self._stencils.clear()
+            stencil = self._stencils[key] = self._cut(placement)
+            return stencil
+
+    def _cut(self, placement: Placement) -> Stencil | None:
+        named = Placement(
+            placement.indices,
+            placement.gpu_mib,
+            (MEMORY,) if placement.memory_values else (),
+            None if placement.node is None else NODE,
+            None if placement.reservation is None else RESERVATION,
+        )
+        injection = inject(self._plan, named)
+        return (
+            None
+            if isinstance(injection, Denial)
+            else Stencil.cut(injection.patch, injection.container, injection.memory_mib)
+        )
+
+
+class KnownForms:
+    """The forms seen so far. Bounded, because pod authors write what a form is made of."""
+
+    def __init__(self) -> None:
+        self._readers: dict[tuple[str, str | None], FormReader] = {}
+        self._forms: dict[Form, KnownForm | None] = {}
+
+    def find(self, pod: Pod, label: str, namespace: str, policy: EffectivePolicy) -> KnownForm | None:
+        """Give what is known of the pod's form; None if the rules must be asked about the pod itself."""
+        form = self._reader(policy).read(pod, label, namespace)
+        if form is None:
+            return None
+        try:
+            return self._forms[form]
+        except KeyError:
+            return self._learn(form, policy)
+
+    def _reader(self, policy: EffectivePolicy) -> FormReader:
+        key = policy.marker, policy.queue
+        reader = self._readers.get(key)
+        if reader is None:
+            if len(self._readers) >= MOST_POLICIES:
+                self._readers.clear()
+            reader = self._readers[key] = FormReader(policy)
+        return reader
+
+    def _learn(self, form: Form, policy: EffectivePolicy) -> KnownForm | None:
+        text = repr(form)
+        if len(text) > LONGEST_FORM or MARK in text or MARK in repr(policy):
+            return None
+        if len(self._forms) >= MOST_FORMS:
+            self._forms.clear()
+        known = self._forms[form] = _decide(form, policy)
+        return known
+
+
+def _decide(form: Form, policy: EffectivePolicy) -> KnownForm | None:
+    """Put a stand-in through the rules; None where they refuse it, or where names would matter to them."""
+    pod = stand_in(form)
+    plan = make_plan(pod, form.namespace, policy, Written())
+    if isinstance(plan, Denial) or len(plan.containers.gpu) > 1 or not _chosen_by_amounts(plan):
+        return None
+    try:
+        request = request_of(plan.spec)
+    except ValueError:
+        return None
+    return KnownForm(plan, request)
+
+
+def _chosen_by_amounts(plan: Plan) -> bool:
+    """Whether the GPU container is the only one that it can be, whatever the names."""
+    regular = [slot for slot in plan.every if not slot.is_init]
+    return len(regular) == 1 or sum(slot.asks_for_gpu for slot in regular) == 1
