@@ -16,7 +16,8 @@ def svg(curves: Curves, title: str, across: str) -> str:
     """Draw curves over the same steps, each value above zero."""
     steps = list(next(iter(curves.values())))
     values = [value for curve in curves.values() for value in curve.values()]
-    low, high = floor(log10(min(values))), ceil(log10(max(values)))
+    low = floor(log10(min(values)))
+    high = max(low + 1, ceil(log10(max(values))))
 
     def x(step: str) -> float:
         return MARGIN + (WIDTH - 2 * MARGIN) * steps.index(step) / max(1, len(steps) - 1)

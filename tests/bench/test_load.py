@@ -1,0 +1,85 @@
+"""Load on a server over TLS, by wrk or by our own client."""
+
+import asyncio
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bench import bodies, load
+from bench.client import Answers, closed_loop, open_loop
+from bench.processes import Server, serving
+
+WRK = """#!/bin/sh
+[ "$1" = -v ] && echo "wrk 4.2.0 [epoll] Copyright" && exit 1
+echo "Running 1s test"
+echo '{"requests": 3000, "microseconds": 1500000, "errors": ERRORS, "p50": 800, "p99": 2500}'
+"""
+
+
+@pytest.fixture(scope="module")
+def null() -> Iterator[Server]:
+    with serving("NULL") as server:
+        yield server
+
+
+@pytest.fixture
+def fake_wrk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def install(errors: int) -> None:
+        file = tmp_path / "wrk"
+        file.write_text(WRK.replace("ERRORS", str(errors)))
+        file.chmod(file.stat().st_mode | stat.S_IXUSR)
+        monkeypatch.setattr(load, "WRK", str(file))
+
+    return install
+
+
+def test_what_wrk_says_becomes_rates_and_milliseconds(fake_wrk):
+    fake_wrk(errors=0)
+    assert load.press(1, [b"{}"], 16, 1) == load.Load(3000, 2000.0, 0.8, 2.5)
+
+
+def test_a_load_with_a_failed_request_measures_nothing(fake_wrk):
+    fake_wrk(errors=2)
+    with pytest.raises(RuntimeError, match="2 of 3000 requests failed"):
+        load.press(1, [b"{}"], 16, 1)
+
+
+def test_wrk_is_named_with_its_version(fake_wrk):
+    fake_wrk(errors=0)
+    assert load.tool() == "wrk 4.2.0"
+
+
+def test_without_wrk_our_own_client_is_named(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(load, "WRK", None)
+    assert load.tool().startswith("our own client")
+
+
+def test_without_wrk_our_own_client_presses(null: Server, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(load, "WRK", None)
+    found = load.press(null.port, bodies.bare(2), connections=2, seconds=0.1)
+    assert found.requests > 0
+    assert 0 < found.p50_ms <= found.p99_ms
+
+
+def test_at_a_fixed_rate_every_review_is_answered(null: Server):
+    answers = asyncio.run(open_loop(null.port, bodies.bare(2), rate=100, seconds=0.2))
+    assert (len(answers.latencies), answers.failures) == (20, [])
+
+
+def test_a_percentile_is_a_latency_that_was_measured():
+    answers = Answers(1, [0.004, 0.001, 0.003, 0.002])
+    assert [answers.percentile(per_cent) for per_cent in (0, 50, 99)] == [0.001, 0.003, 0.004]
+
+
+def test_an_answer_other_than_200_is_a_failure():
+    with serving("ours") as ours:
+        answers = asyncio.run(closed_loop(ours.port, [b"no review"], connections=1, seconds=0.05))
+    assert answers.latencies == []
+    assert set(answers.failures) == {"ValueError: HTTP/1.1 400 Bad Request"}
+
+
+def test_cpu_and_memory_of_a_server_are_read(null: Server):
+    assert null.cpu_seconds > 0
+    assert null.rss_mb > 1

@@ -1,0 +1,62 @@
+"""The packing bench: traces in eighths, arrivals as in the FGD paper, and what is reported of them."""
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from bench.packing.__main__ import _figures
+from bench.packing.simulate import Run, simulate
+from bench.packing.trace import TracePod, load, synthetic
+
+
+class FirstOnly:
+    """Has room for one pod."""
+
+    def __init__(self):
+        self.placed = 0
+
+    def place(self, _pod: TracePod) -> bool:
+        self.placed += 1
+        return self.placed == 1
+
+
+def test_allocation_is_read_when_the_arrived_load_is_the_capacity():
+    pods = [TracePod(1000, 1024, 8, 1000)] * 3
+    run = simulate(FirstOnly(), pods, capacity=16_000)
+    assert (run.allocated, run.failed_many) == (50.0, 1)
+    assert (run.curve[50], run.curve[51], len(run.curve)) == (0.0, 50.0, 150)
+
+
+@pytest.mark.parametrize(("milli", "eighths"), [(1, 125), (125, 125), (126, 250), (875, 875), (876, 1000)])
+def test_shares_are_rounded_up_to_eighths(tmp_path: Path, milli: int, eighths: int):
+    nodes = [{"sn": "n", "cpu_milli": 64_000, "memory_mib": 1024, "gpu": 8, "model": "A"}]
+    pods = [{"name": "p", "cpu_milli": 1000, "memory_mib": 1024, "num_gpu": 1, "gpu_milli": milli}]
+    for name, rows in (("node_list", nodes), ("pod_list_default", pods)):
+        with (tmp_path / f"openb_{name}.csv").open("w", newline="") as file:
+            writer = csv.DictWriter(file, rows[0])
+            writer.writeheader()
+            writer.writerows(rows)
+    [trace] = load(tmp_path)
+    assert [pod.gpu_milli for pod in trace.in_eighths().pods] == [eighths]
+
+
+def test_arrivals_stop_before_they_pass_the_load_and_repeat_by_seed():
+    trace = synthetic(nodes=4, pods=40)
+    arrivals = trace.arrivals(3, 1.3)
+    assert sum(pod.total for pod in arrivals) <= 1.3 * trace.capacity
+    assert arrivals == trace.arrivals(3, 1.3)
+    assert arrivals != trace.arrivals(4, 1.3)
+
+
+def test_the_worst_order_is_held_against_the_bar_of_the_default_trace():
+    runs = {
+        "random": [Run(80, 0, ()), Run(81, 0, ())],
+        "best fit": [Run(90, 0, ()), Run(91, 0, ())],
+        "FGD": [Run(96, 1, ()), Run(97, 1, ())],
+        "ours": [Run(97, 1, ()), Run(97.25, 4, ())],
+    }
+    *_, ours, lead, failed = _figures("default", runs)
+    assert (ours.values, ours.references) == ([97, 97.25], [96, 97])
+    assert (lead.values, str(lead.bar), lead.is_met) == ([0.25], ">= 0.4", False)
+    assert (failed.values, str(failed.bar), failed.is_met) == ([3], "<= 2", False)
