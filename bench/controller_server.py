@@ -11,7 +11,8 @@ import time
 from pathlib import Path
 from typing import cast
 
-from certs import LiveTlsContext, read_tls_files
+from certs.live_context import LiveTlsContext
+from certs.watcher import read_tls_files
 from controller.api import ControllerApi
 from controller.leadership import Leadership
 from controller.metrics import ControllerMetrics

@@ -24,7 +24,9 @@ from bench.client import Answers, Connection
 from bench.harness import Bar, Figure, report
 from bench.machine import LOADING_CORE, MEASURED_CORE, Watch, pin
 from bench.processes import CHECKOUT, on_core, webhook_command
-from certs import LOCAL_NAMES, KeyPair, make_authority, make_leaf
+from certs.authority import make_authority
+from certs.leaf import LOCAL_NAMES, make_leaf
+from certs.pair import KeyPair
 
 CLIENTS = 4
 BROKEN_EVERY = 5

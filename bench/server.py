@@ -14,7 +14,8 @@ from typing import Any
 
 from bench.placers import ReadyPlacer
 from bench.references import idiomatic, null
-from certs import LiveTlsContext, self_signed
+from certs.apart import self_signed
+from certs.live_context import LiveTlsContext
 from policies.loader import load_policies
 from service.log import configure_logging
 from service.metrics import new_registry

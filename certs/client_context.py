@@ -3,8 +3,7 @@
 import ssl
 
 from certs.live_context import load_pair
-from certs.pair import CertificateError
-from certs.validation import TlsFiles
+from certs.pair import CertificateError, TlsFiles
 
 
 def client_context(files: TlsFiles) -> ssl.SSLContext:

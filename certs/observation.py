@@ -12,8 +12,9 @@ from datetime import datetime
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from certs.pair import CertificateError, KeyPair, fingerprint, load_certificates, load_key, to_pem
-from certs.validation import LeafFacts, TlsFiles, check_key, check_names, is_authority, signed_by
+from certs.pair import CertificateError, KeyPair, LeafFacts, TlsFiles
+from certs.pem import fingerprint, load_certificates, load_key, to_pem
+from certs.validation import check_key, check_names, is_authority, signed_by
 
 INJECTED_AT = "clearml-injector/injected-at"
 """Annotation of the `-tls` Secret: when the newest CA of `injected-ca` was read back from the caBundle."""

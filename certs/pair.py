@@ -1,13 +1,7 @@
-"""A certificate with its private key, and how PEM becomes certificates and keys."""
+"""Certificates as plain values, for those who pass them on: nothing here looks into one."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-
-from cryptography import x509
-from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
+from datetime import datetime
 
 
 class CertificateError(ValueError):
@@ -24,48 +18,36 @@ class KeyPair:
     """Unencrypted; kept out of repr so that it never reaches a log."""
 
 
-def load_certificates(pem: bytes, file: str) -> list[x509.Certificate]:
-    """The certificates of a PEM text in their order; `file` is the name to use in errors.
+@dataclass(frozen=True, slots=True)
+class TlsFiles:
+    """What a TLS Secret holds, mounted as files or read from the API."""
 
-    Raises CertificateError when there is none or one cannot be read.
-    """
-    if b"-----BEGIN CERTIFICATE-----" not in pem:
-        raise CertificateError(
-            f"{file}: holds no certificate ({len(pem)} bytes); expected PEM, -----BEGIN CERTIFICATE-----"
-        )
-    try:
-        return x509.load_pem_x509_certificates(pem)
-    except ValueError as error:
-        raise CertificateError(
-            f"{file}: a certificate in it cannot be read ({error}); write the file whole, as PEM"
-        ) from error
+    pair: KeyPair
+    """`tls.crt` and `tls.key`."""
+    ca_pem: bytes
+    """`ca.crt`: the CAs that clients should trust, old and new during a rotation."""
+    injected_ca: frozenset[str] = frozenset()
+    """`injected-ca`: SHA-256 of the CAs that the controller has read back from the caBundle."""
+    source: str = "Secret"
+    """Directory or Secret, for errors."""
 
 
-def load_key(pem: bytes, file: str) -> PrivateKeyTypes:
-    """The private key of a PEM text; raises CertificateError when it is missing, encrypted or torn."""
-    try:
-        return serialization.load_pem_private_key(pem, password=None)
-    except TypeError as error:
-        raise CertificateError(
-            f"{file}: the private key is encrypted; store it without a password"
-        ) from error
-    except (ValueError, UnsupportedAlgorithm) as error:
-        raise CertificateError(
-            f"{file}: holds no readable private key ({len(pem)} bytes); "
-            "expected PEM, -----BEGIN PRIVATE KEY-----"
-        ) from error
+@dataclass(frozen=True, slots=True)
+class LeafFacts:
+    """A leaf that was found valid."""
+
+    sha256: str
+    issuer_sha256: str
+    """The CA of `ca.crt` that its chain ends in."""
+    not_before: datetime
+    not_after: datetime
 
 
-def to_pem(certificates: Iterable[x509.Certificate]) -> bytes:
-    """The certificates as one PEM text."""
-    return b"".join(c.public_bytes(serialization.Encoding.PEM) for c in certificates)
+@dataclass(frozen=True, slots=True)
+class SelfSigned:
+    """A leaf for localhost, 127.0.0.1 and ::1, and the CA to trust; the CA's key is thrown away."""
 
-
-def fingerprint(certificate: x509.Certificate) -> str:
-    """SHA-256 of the DER form, 64 lower-case hexadecimal digits."""
-    return certificate.fingerprint(hashes.SHA256()).hex()
-
-
-def format_time(moment: datetime) -> str:
-    """The aware time as RFC 3339 in UTC with whole seconds, `2026-11-20T23:35:09Z`."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    ca_pem: bytes
+    pair: KeyPair
+    not_after: datetime
+    """When the leaf ends."""

@@ -15,7 +15,8 @@ from certs.observation import (
     Stored,
     read_authorities,
 )
-from certs.pair import KeyPair, format_time
+from certs.pair import KeyPair
+from certs.pem import format_time
 from certs.rotation import (
     Change,
     DropPrevious,

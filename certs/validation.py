@@ -5,7 +5,6 @@ the bundle, subject alternative names, extended key usage, dates.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from ipaddress import ip_address
 
@@ -14,34 +13,10 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from certs.pair import CertificateError, KeyPair, fingerprint, format_time, load_certificates, load_key
+from certs.pair import CertificateError, LeafFacts, TlsFiles
+from certs.pem import fingerprint, format_time, load_certificates, load_key
 
 _LONGEST_CHAIN = 8
-
-
-@dataclass(frozen=True, slots=True)
-class TlsFiles:
-    """What a TLS Secret holds, mounted as files or read from the API."""
-
-    pair: KeyPair
-    """`tls.crt` and `tls.key`."""
-    ca_pem: bytes
-    """`ca.crt`: the CAs that clients should trust, old and new during a rotation."""
-    injected_ca: frozenset[str] = frozenset()
-    """`injected-ca`: SHA-256 of the CAs that the controller has read back from the caBundle."""
-    source: str = "Secret"
-    """Directory or Secret, for errors."""
-
-
-@dataclass(frozen=True, slots=True)
-class LeafFacts:
-    """A leaf that was found valid."""
-
-    sha256: str
-    issuer_sha256: str
-    """The CA of `ca.crt` that its chain ends in."""
-    not_before: datetime
-    not_after: datetime
 
 
 def validate_files(files: TlsFiles, names: Iterable[str], now: datetime) -> LeafFacts:

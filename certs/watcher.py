@@ -9,8 +9,8 @@ from pathlib import Path
 
 from watchfiles import awatch
 
-from certs.pair import CertificateError, KeyPair
-from certs.validation import LeafFacts, TlsFiles, validate_files
+from certs.apart import validate_files
+from certs.pair import CertificateError, KeyPair, LeafFacts, TlsFiles
 
 _KUBELET_GENERATION = "..data"
 """The symlink that the kubelet swaps when a Secret changes; the files beside it point through it."""
@@ -29,6 +29,15 @@ class MountRules:
     controller has read this CA back from the caBundle. A Secret edited by hand is not served."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What one look at the directory found."""
+
+    digest: bytes
+    found: tuple[TlsFiles, LeafFacts] | CertificateError | None
+    """None: what was accepted last."""
+
+
 class MountedPair:
     """Keeps what is served at the newest valid pair of a directory; a bad or torn one changes nothing."""
 
@@ -37,7 +46,7 @@ class MountedPair:
         directory: Path,
         rules: MountRules,
         clock: Callable[[], datetime],
-        accept: Callable[[TlsFiles], None],
+        accept: Callable[[TlsFiles, LeafFacts], None],
         reject: Callable[[CertificateError], None],
     ) -> None:
         """`clock` gives the aware wall-clock time.
@@ -52,27 +61,13 @@ class MountedPair:
         self._reject = reject
         self._accepted_digest = b""
         self._rejected_digest = b""
-        self.leaf: LeafFacts | None = None
-        """The leaf that was accepted last, None before the first."""
 
     def refresh(self) -> None:
         """Read the directory once and hand on what is new.
 
         A rejected content is tried again at each call: it may only have waited for its notBefore.
         """
-        try:
-            files = read_tls_files(self._directory)
-        except CertificateError as error:
-            self._report(str(error).encode(), error)
-            return
-        digest = _digest(files)
-        try:
-            if digest != self._accepted_digest:
-                self._take(files)
-        except CertificateError as error:
-            self._report(digest, error)
-        else:
-            self._accepted_digest, self._rejected_digest = digest, b""
+        self._settle(self._look())
 
     async def run(self) -> None:
         """Refresh whenever the directory changes, and every 30 s, until cancelled.
@@ -81,7 +76,7 @@ class MountedPair:
         covers what a watch cannot see: a directory made anew, or a node out of inotify instances.
         """
         while True:
-            self.refresh()
+            await self._refresh()
             try:
                 await self._follow()
             except OSError:
@@ -97,22 +92,46 @@ class MountedPair:
             recursive=False,
         )
         async for _ in changes:
-            self.refresh()
+            await self._refresh()
 
-    def _take(self, files: TlsFiles) -> None:
+    async def _refresh(self) -> None:
+        """Look in a thread: a check takes a tenth of a second, and the server goes on meanwhile."""
+        self._settle(await asyncio.to_thread(self._look))
+
+    def _look(self) -> _Look:
+        try:
+            files = read_tls_files(self._directory)
+        except CertificateError as error:
+            return _Look(str(error).encode(), error)
+        digest = _digest(files)
+        if digest == self._accepted_digest:
+            return _Look(digest, None)
+        try:
+            return _Look(digest, (files, self._check(files)))
+        except CertificateError as error:
+            return _Look(digest, error)
+
+    def _check(self, files: TlsFiles) -> LeafFacts:
         leaf = validate_files(files, self._rules.names, self._clock())
         if self._rules.require_injected and leaf.issuer_sha256 not in files.injected_ca:
             raise CertificateError(
                 f"{files.source}/injected-ca: does not list {leaf.issuer_sha256}, the issuer of tls.crt; "
                 "wait until the controller has read this CA back from the caBundle"
             )
-        self._accept(files)
-        self.leaf = leaf
+        return leaf
 
-    def _report(self, digest: bytes, error: CertificateError) -> None:
-        if digest != self._rejected_digest:
-            self._rejected_digest = digest
-            self._reject(error)
+    def _settle(self, look: _Look) -> None:
+        try:
+            if isinstance(look.found, CertificateError):
+                raise look.found
+            if look.found is not None:
+                self._accept(*look.found)
+        except CertificateError as error:
+            if look.digest != self._rejected_digest:
+                self._rejected_digest = look.digest
+                self._reject(error)
+        else:
+            self._accepted_digest, self._rejected_digest = look.digest, b""
 
 
 def read_tls_files(directory: Path) -> TlsFiles:

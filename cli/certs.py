@@ -12,7 +12,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from certs import Observation, RotationSettings, Wait, decide, phase
+from certs.observation import Observation
+from certs.rotation import RotationSettings, Wait, decide, phase
 from cli.options import fail
 
 certs_app = typer.Typer(help="Look at an installation's certificates.", no_args_is_help=True)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from certs import RotationSettings
+from certs.rotation import RotationSettings
 from cli.options import fail
 from ledger.resource_names import ResourceNames
 from service.log import configure_logging

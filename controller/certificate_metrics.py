@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from certs import Observation, Phase
+from certs.observation import Observation
+from certs.rotation import Phase
 
 
 class CertificateMetrics:

@@ -17,7 +17,8 @@ from typing import Any
 
 import msgspec
 
-from certs import SecretContent, service_names
+from certs.leaf import service_names
+from certs.observation import SecretContent
 from controller.api_server import JSON_PATCH, MERGE_PATCH, ApiError, ApiServer
 from controller.expiry import ExpiryWarning
 

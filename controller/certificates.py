@@ -13,23 +13,11 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import assert_never
 
-from certs import (
-    Action,
-    AuthoritySecretWrite,
-    CaBundleWrite,
-    CertificateError,
-    Observation,
-    Phase,
-    RotationSettings,
-    Stored,
-    TlsSecretWrite,
-    Wait,
-    decide,
-    observe,
-    phase,
-    prepare_write,
-    read_tls_files,
-)
+from certs.observation import Observation, Stored, observe
+from certs.pair import CertificateError
+from certs.rotation import Action, Phase, RotationSettings, Wait, decide, phase
+from certs.secret_writes import AuthoritySecretWrite, CaBundleWrite, TlsSecretWrite, prepare_write
+from certs.watcher import read_tls_files
 from controller.api_server import ApiError
 from controller.certificate_metrics import CertificateMetrics
 from controller.certificate_store import Bundle, CertificateStore, Version

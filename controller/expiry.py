@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from certs import LeafFacts, Observation
-from certs.observation import Authority
+from certs.observation import Authority, Observation
+from certs.pair import LeafFacts
 from certs.rotation import renewal_time
 
 WARN_BEFORE = timedelta(days=14)

@@ -8,14 +8,15 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI
 from fastapi.responses import HTMLResponse
 
-from certs import CertificateError, LiveTlsContext, MountedPair, MountRules, RotationSettings, TlsFiles
+from certs.mounted import MountedCertificate
+from certs.rotation import RotationSettings
+from certs.watcher import MountRules
 from controller import page
 from controller.api import ControllerApi
 from controller.api_server import ApiServer, connect
@@ -93,7 +94,7 @@ class Replica:
         self._registry = new_registry()
         self._metrics = ControllerMetrics(self._registry)
         self._certificate_metrics = CertificateMetrics(self._registry)
-        self._certificate = Certificate(options.tls_directory, options.tls_names)
+        self._certificate = self._mounted_certificate()
         self._socket = bind(options.host, options.port)
         self._health_socket = bind(options.host, options.health_port)
         self._state = State(time.monotonic)
@@ -172,6 +173,16 @@ class Replica:
             await asyncio.sleep(EXPIRY_SECONDS)
             self._state.expire()
 
+    def _mounted_certificate(self) -> MountedCertificate:
+        log, directory = get_logger("certificate"), self._options.tls_directory
+        return MountedCertificate(
+            directory,
+            MountRules(self._options.tls_names),
+            lambda _leaf: log.info("certificate is served", source=str(directory)),
+            lambda error: log.warning("certificate is not served", error=str(error)),
+            verify_clients=True,
+        )
+
     def _plain_app(self) -> FastAPI:
         app = health_app(health_router(self._registry, self._readiness, self._detail))
         if self._options.page:
@@ -207,32 +218,3 @@ class Replica:
         self._stopping = True
         self._served.stop_streams()
         self._log.info("stopping", seconds=self._options.stop_delay_seconds)
-
-
-class Certificate:
-    """The mounted certificate, served to clients that show one of the same CA."""
-
-    def __init__(self, directory: Path, names: tuple[str, ...]) -> None:
-        self.context = LiveTlsContext(verify_clients=True)
-        self._log = get_logger("certificate")
-        self._last_error = "no certificate has been read yet"
-        rules = MountRules(names)
-        self._mounted = MountedPair(directory, rules, lambda: datetime.now(UTC), self._accept, self._reject)
-        self._mounted.refresh()
-
-    @property
-    def missing(self) -> str | None:
-        """Why no certificate is served, if none is."""
-        return None if self.context.serving else self._last_error
-
-    async def follow(self) -> None:
-        """Serve the newest pair, until cancelled."""
-        await self._mounted.run()
-
-    def _accept(self, files: TlsFiles) -> None:
-        self.context.swap(files.pair, files.ca_pem)
-        self._log.info("certificate is served", source=files.source)
-
-    def _reject(self, error: CertificateError) -> None:
-        self._last_error = str(error)
-        self._log.warning("certificate is not served", error=str(error))

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from certs import MountRules
+from certs.live_context import LiveTlsContext
+from certs.mounted import MountedCertificate
+from certs.watcher import MountRules
 from ledger.ledger import Ledger
 from policies.watch import LivePolicies, Reload
 from service.health import health_app, health_router
@@ -15,7 +17,7 @@ from service.log import get_logger
 from service.metrics import new_registry
 from service.serving import Listener, bind, serve
 from webhook.app import WebhookApp
-from webhook.certificate import MountedSource, SelfSignedSource, Source
+from webhook.certificate import mounted_certificate, self_signed_context
 from webhook.controller_client import ControllerClient
 from webhook.controller_placer import ControllerPlacer
 from webhook.decision_log import DecisionLog
@@ -62,52 +64,55 @@ class WebhookProcess:
         self._stopping = False
         self._policies = LivePolicies(options.policies, self._reloaded)
         self._metrics.reload_successful.set(1)
-        self._certificate = self._source()
+        self._mounted = self._mounted_certificate()
+        context = self._mounted.context if self._mounted is not None else self._self_signed()
         self._background: list[Coroutine[Any, Any, None]] = []
         placer = self._placer(ledger)
         reviewer = Reviewer(lambda: self._policies.current, placer, DecisionLog(self._metrics))
         router = health_router(self._registry, self._readiness, self._detail)
         app = WebhookApp(reviewer, self._metrics)
         app.include_router(router)
-        self._listeners = [
-            Listener(app, bind(options.host, options.port), self._certificate.context.listener)
-        ]
+        self._listeners = [Listener(app, bind(options.host, options.port), context.listener)]
         if options.health_port is not None:
             self._listeners.append(Listener(health_app(router), bind(options.host, options.health_port)))
 
     async def run(self) -> None:
         """Serve until SIGTERM or SIGINT."""
+        following = [self._mounted.follow()] if self._mounted is not None else []
         await serve(
             self._listeners,
-            background=[*self._certificate.background(), self._policies.watch(), *self._background],
+            background=[*following, self._policies.watch(), *self._background],
             on_started=self._started,
             on_stopping=self._unready,
             stop_delay_seconds=self._options.stop_delay_seconds,
         )
         self._log.info("stopped")
 
-    def _source(self) -> Source:
+    def _mounted_certificate(self) -> MountedCertificate | None:
         options = self._options
-        if options.ca_file is not None:
-            return SelfSignedSource(options.ca_file, self._metrics)
         if options.tls_directory is None:
+            return None
+        return mounted_certificate(options.tls_directory, options.tls_rules, self._metrics)
+
+    def _self_signed(self) -> LiveTlsContext:
+        if self._options.ca_file is None:
             raise ValueError("a webhook needs a certificate: self-signed, or a directory that holds one")
-        return MountedSource(options.tls_directory, options.tls_rules, self._metrics)
+        return self_signed_context(self._options.ca_file, self._metrics)
 
     def _placer(self, ledger: Ledger | None) -> Placer:
         if ledger is not None:
             return LedgerPlacer(ledger)
-        if self._options.controller is None or not isinstance(self._certificate, MountedSource):
+        certificate = self._mounted
+        if self._options.controller is None or certificate is None:
             raise ValueError("a controller is asked with a mounted certificate: pass --tls-dir too")
-        source = self._certificate
-        client = ControllerClient(self._options.controller, lambda: source.client)
+        client = ControllerClient(self._options.controller, lambda: certificate.client)
         placer = ControllerPlacer(client, self._registry)
         self._background = placer.background()
         return placer
 
     def _readiness(self) -> Mapping[str, str | None]:
         return {
-            "certificate": self._certificate.missing(),
+            "certificate": self._mounted.missing if self._mounted is not None else None,
             "serving": "the process is stopping" if self._stopping else None,
         }
 

@@ -6,26 +6,13 @@ from datetime import UTC, datetime, timedelta
 
 from cryptography import x509
 
-from certs import (
-    Action,
-    AuthoritySecretWrite,
-    CaBundleWrite,
-    CertificateError,
-    KeyPair,
-    RotationSettings,
-    SecretContent,
-    Stored,
-    TlsFiles,
-    TlsSecretWrite,
-    Wait,
-    decide,
-    observe,
-    prepare_write,
-    service_names,
-    validate_files,
-)
-from certs.pair import fingerprint
-from certs.validation import signed_by
+from certs.leaf import service_names
+from certs.observation import SecretContent, Stored, observe
+from certs.pair import CertificateError, KeyPair, TlsFiles
+from certs.pem import fingerprint
+from certs.rotation import Action, RotationSettings, Wait, decide
+from certs.secret_writes import AuthoritySecretWrite, CaBundleWrite, TlsSecretWrite, prepare_write
+from certs.validation import signed_by, validate_files
 
 START = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
 NAMES = service_names("injector", "gpu")

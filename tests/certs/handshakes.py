@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from certs import KeyPair
+from certs.pair import KeyPair
 from tests.certs.files import write_pair
 
 

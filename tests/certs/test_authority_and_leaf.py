@@ -12,7 +12,9 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from certs import LOCAL_NAMES, CertificateError, KeyPair, make_authority, make_leaf, service_names
+from certs.authority import make_authority
+from certs.leaf import LOCAL_NAMES, make_leaf, service_names
+from certs.pair import CertificateError, KeyPair
 from tests.certs.files import certificate_of
 
 NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)

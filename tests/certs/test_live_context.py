@@ -8,7 +8,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import uvloop
 
-from certs import LOCAL_NAMES, CertificateError, KeyPair, LiveTlsContext, make_authority, make_leaf
+from certs.authority import make_authority
+from certs.leaf import LOCAL_NAMES, make_leaf
+from certs.live_context import LiveTlsContext
+from certs.pair import CertificateError, KeyPair
 from tests.certs.files import der_of
 from tests.certs.handshakes import listening, presenting, recording_names, shake_hands, trusting
 

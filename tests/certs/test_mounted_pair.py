@@ -6,17 +6,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from certs import (
-    CertificateError,
-    KeyPair,
-    LiveTlsContext,
-    MountedPair,
-    MountRules,
-    make_authority,
-    make_leaf,
-    read_tls_files,
-)
-from certs.pair import fingerprint
+from certs.authority import make_authority
+from certs.leaf import make_leaf
+from certs.live_context import LiveTlsContext
+from certs.pair import CertificateError, KeyPair
+from certs.pem import fingerprint
+from certs.watcher import MountedPair, MountRules, read_tls_files
 from tests.certs.files import certificate_of, der_of, mount_like_kubelet, write_pair
 from tests.certs.handshakes import listening, shake_hands, trusting
 
@@ -44,13 +39,18 @@ class Mount:
     def __init__(self, directory, *, require_injected=False, now=NOW):
         self.now = now
         self.accepted, self.rejected = asyncio.Queue(), []
+        self.leaf = None
         self.pair = MountedPair(
             directory,
             MountRules(NAMES, require_injected=require_injected),
             clock=lambda: self.now,
-            accept=lambda files: self.accepted.put_nowait(files.pair),
+            accept=self._accept,
             reject=lambda error: self.rejected.append(str(error)),
         )
+
+    def _accept(self, files, facts):
+        self.leaf = facts
+        self.accepted.put_nowait(files.pair)
 
     def refresh(self) -> list[KeyPair]:
         """Refresh once; what was accepted."""
@@ -76,7 +76,7 @@ def test_the_content_decides_not_the_event(tmp_path):
     assert mount.refresh() == []
     mount_like_kubelet(tmp_path / "tls", "2", secret(first))
     assert mount.refresh() == []
-    assert mount.pair.leaf.sha256 == fingerprint(certificate_of(first))
+    assert mount.leaf.sha256 == fingerprint(certificate_of(first))
 
 
 def test_a_torn_write_keeps_the_old_pair_until_the_rest_arrives(tmp_path):
@@ -125,7 +125,7 @@ def test_a_pair_whose_time_is_to_come_is_served_when_it_has_come(tmp_path):
 def test_an_empty_mount_is_told_and_waited_for(tmp_path):
     mount = Mount(tmp_path)
     assert mount.refresh() == []
-    assert mount.pair.leaf is None
+    assert mount.leaf is None
     assert mount.rejected == [f"{tmp_path}/tls.crt: No such file or directory; mount a Secret that holds it"]
 
 
@@ -141,7 +141,7 @@ def test_self_managed_a_leaf_waits_until_its_ca_is_in_the_ca_bundle(tmp_path, in
 
 
 def test_what_the_owner_refuses_counts_as_rejected(tmp_path):
-    def refuse(files):
+    def refuse(files, facts):
         raise CertificateError("no")
 
     rejected = []
@@ -149,7 +149,6 @@ def test_what_the_owner_refuses_counts_as_rejected(tmp_path):
     pair = MountedPair(tmp_path / "tls", MountRules(NAMES), lambda: NOW, refuse, rejected.append)
     pair.refresh()
     assert [str(error) for error in rejected] == ["no"]
-    assert pair.leaf is None
 
 
 def test_all_files_are_read_from_one_generation(tmp_path):
@@ -212,7 +211,7 @@ def test_mounted_generations_reach_the_handshakes(tmp_path):
         live = LiveTlsContext()
         seen: asyncio.Queue[KeyPair] = asyncio.Queue()
 
-        def serve(files):
+        def serve(files, facts):
             live.swap(files.pair)
             seen.put_nowait(files.pair)
 

@@ -7,11 +7,12 @@ import pytest
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-from certs import KeyPair, Phase, SecretContent, Wait, make_authority, make_leaf, phase, service_names
-from certs.authority import start_certificate
-from certs.observation import INJECTED_AT, SEEN_AT
-from certs.pair import to_pem
-from certs.rotation import IssueLeaf, PromoteAuthority
+from certs.authority import make_authority, start_certificate
+from certs.leaf import make_leaf, service_names
+from certs.observation import INJECTED_AT, SEEN_AT, SecretContent
+from certs.pair import KeyPair
+from certs.pem import to_pem
+from certs.rotation import IssueLeaf, Phase, PromoteAuthority, Wait, phase
 from tests.certs.cluster import DAY, NAMES, START, Cluster, Endpoint, certificates, digests, issuers, leader
 
 FIRST_INSTALL = [

@@ -6,8 +6,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from certs import Phase, SecretContent, Wait, make_authority, make_leaf, phase
-from certs.pair import fingerprint
+from certs.authority import make_authority
+from certs.leaf import make_leaf
+from certs.observation import SecretContent
+from certs.pem import fingerprint
+from certs.rotation import Phase, Wait, phase
 from tests.certs.cluster import DAY, NAMES, Cluster, Endpoint, certificates, digests, issuers, leader
 
 LEADERS = st.sampled_from(["one", "two"])

@@ -5,7 +5,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from certs import LOCAL_NAMES, TlsFiles, self_signed, validate_files, write_ca_file
+from certs.ca_file import write_ca_file
+from certs.leaf import LOCAL_NAMES
+from certs.pair import TlsFiles
+from certs.self_signed import self_signed
+from certs.validation import validate_files
 
 NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
 
@@ -13,7 +17,7 @@ NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
 def test_a_self_signed_pair_is_good_for_this_machine():
     made = self_signed(NOW)
     facts = validate_files(TlsFiles(made.pair, made.ca_pem), LOCAL_NAMES, NOW)
-    assert facts.not_after == datetime(2026, 12, 20, 12, 0, 0, tzinfo=UTC)
+    assert facts.not_after == made.not_after == datetime(2026, 12, 20, 12, 0, 0, tzinfo=UTC)
 
 
 def test_the_ca_comes_without_a_key():

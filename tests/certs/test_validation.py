@@ -11,16 +11,11 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from certs import (
-    CertificateError,
-    KeyPair,
-    TlsFiles,
-    make_authority,
-    make_leaf,
-    service_names,
-    validate_files,
-)
-from certs.pair import fingerprint
+from certs.authority import make_authority
+from certs.leaf import make_leaf, service_names
+from certs.pair import CertificateError, KeyPair, TlsFiles
+from certs.pem import fingerprint
+from certs.validation import validate_files
 from tests.certs.files import certificate_of
 
 NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)

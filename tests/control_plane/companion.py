@@ -13,7 +13,9 @@ import httpx
 import msgspec
 import yaml
 
-from certs import LOCAL_NAMES, KeyPair, make_authority, make_leaf
+from certs.authority import make_authority
+from certs.leaf import LOCAL_NAMES, make_leaf
+from certs.pair import KeyPair
 from ledger.wire import LedgerReply
 from tests.control_plane.api import Api, ApiError, Object
 from tests.control_plane.process import Process, eventually, start_on_free_ports

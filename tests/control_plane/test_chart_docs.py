@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from certs import read_tls_files, validate_files
+from certs.validation import validate_files
+from certs.watcher import read_tls_files
 from tests.control_plane.api import ApiError
 from tests.control_plane.chart import ADMISSION, CHART, CONFIGURATION, RELEASE, Helm
 from tests.control_plane.process import eventually

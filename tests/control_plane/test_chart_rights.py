@@ -8,7 +8,10 @@ from datetime import UTC, datetime
 import httpx
 import pytest
 
-from certs import make_authority, make_leaf, read_tls_files, service_names, validate_files
+from certs.authority import make_authority
+from certs.leaf import make_leaf, service_names
+from certs.validation import validate_files
+from certs.watcher import read_tls_files
 from controller.api_server import ApiError
 from tests.certs.files import mount_like_kubelet
 from tests.control_plane.chart import ADMISSION, RELEASE, Helm

@@ -17,7 +17,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from certs import make_authority
+from certs.authority import make_authority
 from certs.observation import readable_authorities
 from tests.control_plane import components
 from tests.control_plane.api import Api, ApiError

@@ -3,7 +3,7 @@
 import asyncio
 import base64
 
-from certs import SecretContent
+from certs.observation import SecretContent
 from controller.certificate_store import CertificateStore, Installation, Version, issued_names
 from tests.controller.fake_api import FakeApi, reply, talking_to
 

@@ -4,7 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from certs import SecretContent, Stored, make_authority, make_leaf, observe
+from certs.authority import make_authority
+from certs.leaf import make_leaf
+from certs.observation import SecretContent, Stored, observe
 from controller.expiry import warnings
 
 NAMES = ("webhook.own.svc",)

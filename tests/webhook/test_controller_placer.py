@@ -9,7 +9,11 @@ from datetime import UTC, datetime
 import pytest
 from prometheus_client import CollectorRegistry
 
-from certs import LOCAL_NAMES, KeyPair, LiveTlsContext, TlsFiles, client_context, make_authority, make_leaf
+from certs.authority import make_authority
+from certs.client_context import client_context
+from certs.leaf import LOCAL_NAMES, make_leaf
+from certs.live_context import LiveTlsContext
+from certs.pair import KeyPair, TlsFiles
 from ledger.ask import Ask, Assumption, OverQuota, Placement, Quota
 from ledger.fraction import Fraction
 from webhook.controller_client import ControllerClient

@@ -14,7 +14,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from typer.testing import CliRunner
 
-from certs import LOCAL_NAMES, make_authority, make_leaf
+from certs.authority import make_authority
+from certs.leaf import LOCAL_NAMES, make_leaf
 from cli.app import app
 from tests.certs.files import der_of, mount_like_kubelet
 from tests.webhook.running import (

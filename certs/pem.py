@@ -1,0 +1,58 @@
+"""How PEM becomes certificates and keys, and what identifies them."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
+
+from certs.pair import CertificateError
+
+
+def load_certificates(pem: bytes, file: str) -> list[x509.Certificate]:
+    """The certificates of a PEM text in their order; `file` is the name to use in errors.
+
+    Raises CertificateError when there is none or one cannot be read.
+    """
+    if b"-----BEGIN CERTIFICATE-----" not in pem:
+        raise CertificateError(
+            f"{file}: holds no certificate ({len(pem)} bytes); expected PEM, -----BEGIN CERTIFICATE-----"
+        )
+    try:
+        return x509.load_pem_x509_certificates(pem)
+    except ValueError as error:
+        raise CertificateError(
+            f"{file}: a certificate in it cannot be read ({error}); write the file whole, as PEM"
+        ) from error
+
+
+def load_key(pem: bytes, file: str) -> PrivateKeyTypes:
+    """The private key of a PEM text; raises CertificateError when it is missing, encrypted or torn."""
+    try:
+        return serialization.load_pem_private_key(pem, password=None)
+    except TypeError as error:
+        raise CertificateError(
+            f"{file}: the private key is encrypted; store it without a password"
+        ) from error
+    except (ValueError, UnsupportedAlgorithm) as error:
+        raise CertificateError(
+            f"{file}: holds no readable private key ({len(pem)} bytes); "
+            "expected PEM, -----BEGIN PRIVATE KEY-----"
+        ) from error
+
+
+def to_pem(certificates: Iterable[x509.Certificate]) -> bytes:
+    """The certificates as one PEM text."""
+    return b"".join(c.public_bytes(serialization.Encoding.PEM) for c in certificates)
+
+
+def fingerprint(certificate: x509.Certificate) -> str:
+    """SHA-256 of the DER form, 64 lower-case hexadecimal digits."""
+    return certificate.fingerprint(hashes.SHA256()).hex()
+
+
+def format_time(moment: datetime) -> str:
+    """The aware time as RFC 3339 in UTC with whole seconds, `2026-11-20T23:35:09Z`."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
