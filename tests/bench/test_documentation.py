@@ -30,8 +30,8 @@ Words.
 <!-- end -->
 More words.
 <!-- bench: webhook -->
-Measured 2026-11-21 on 2 cores of Some Processor, Python 3.11.7, commit 0123abc, msgspec 0.22.0; load by wrk. \
-Others kept 0.07 cores busy meanwhile.
+Measured 2026-11-21 on 2 cores of Some Processor, Python 3.11.7, commit 0123abc, msgspec 0.22.0; load by \
+wrk. Others kept 0.07 cores busy meanwhile.
 
 | figure | value | reference | ratio (range) | bar | met | rounds |
 |---|---|---|---|---|---|---|

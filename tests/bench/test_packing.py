@@ -25,7 +25,7 @@ def test_allocation_is_read_when_the_arrived_load_is_the_capacity():
     pods = [TracePod(1000, 1024, 8, 1000)] * 3
     run = simulate(FirstOnly(), pods, capacity=16_000)
     assert (run.allocated, run.failed_many) == (50.0, 1)
-    assert (run.curve[50], run.curve[51], len(run.curve)) == (0.0, 50.0, 150)
+    assert (run.curve[49], run.curve[50], len(run.curve)) == (0.0, 50.0, 150)
 
 
 @pytest.mark.parametrize(("milli", "eighths"), [(1, 125), (125, 125), (126, 250), (875, 875), (876, 1000)])
