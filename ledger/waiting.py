@@ -22,49 +22,59 @@ class Wait:
 
 
 @dataclass(frozen=True, slots=True)
-class Kinds:
-    """Eligible nodes summed up: what there is to wait for."""
+class Kind:
+    """Eligible nodes whose GPUs make the same MiB of the pod's share, summed up."""
 
-    capacity: dict[tuple[int, int | None], int]
-    """Slices by MiB of the share and index (None: the pool)."""
-    shapes: dict[tuple[int, tuple[int, ...]], int]
-    """(MiB of the share, indices of one node) to MiB of one GPU."""
+    capacity: dict[int | None, int]
+    """Slices by index (None: the pool)."""
+    shapes: dict[tuple[int, ...], int]
+    """Indices of one node to MiB of one GPU."""
+
+
+Kinds = dict[int, Kind]
+"""What there is to wait for, by MiB of the share."""
 
 
 def kinds(nodes: Iterable[NodeFact], ask: Ask) -> Kinds:
     """Sum up nodes that could hold the pod some day. Those that could today go first, if there are any."""
     nodes = list(nodes)
-    found = Kinds({}, {})
+    found: Kinds = {}
     for node in [node for node in nodes if node.usable] or nodes:
         gpu_mib = node.gpu_mib or 0
         share = 0 if ask.fraction.is_whole else ask.fraction.share_mib(gpu_mib)
+        kind = found.setdefault(share, Kind({}, {}))
         gpus: tuple[tuple[int | None, int], ...] = (
             ((None, node.pooled),) if ask.mode == "pooled" else node.gpus
         )
         for index, slices in gpus:
             usable = 0 if index in node.cordoned else slices
-            found.capacity[share, index] = found.capacity.get((share, index), 0) + usable
+            kind.capacity[index] = kind.capacity.get(index, 0) + usable
         indices = () if ask.mode == "pooled" else tuple(index for index, _ in node.gpus)
-        found.shapes.setdefault((share, indices), gpu_mib)
+        kind.shapes.setdefault(indices, gpu_mib)
     return found
 
 
 def least_backlog(found: Kinds, ask: Ask, backlog: Backlog, values: MemoryValues) -> Wait:
     """Choose what to wait for; of equals the smallest share, then the lowest index."""
-
-    def load(share: int, gpu_mib: int, index: int | None) -> int:
-        waiting = backlog.slices(index, values.of_share(ask.fraction, gpu_mib)) + ask.fraction.slices_on_each
-        capacity = found.capacity[share, index]
-        return waiting * _PRECISION // capacity if capacity else waiting * _PRECISION**2
-
-    ranked = []
-    for (share, indices), gpu_mib in found.shapes.items():
-        loads: list[tuple[int, int]] = sorted((load(share, gpu_mib, index), index) for index in indices)
-        taken = loads[: ask.fraction.gpus]
-        total = sum(value for value, _ in taken) if taken else load(share, gpu_mib, None)
-        ranked.append((total, share, tuple(sorted(index for _, index in taken)), gpu_mib))
+    gpus, ranked = ask.fraction.gpus, []
+    for share, kind in found.items():
+        accepted = values.of_share(ask.fraction, next(iter(kind.shapes.values())))
+        load = _loads(kind, ask.fraction.slices_on_each, backlog, accepted)
+        for indices, gpu_mib in kind.shapes.items():
+            taken = sorted([(load[index], index) for index in indices])[:gpus]
+            total = sum([value for value, _ in taken]) if taken else load[None]
+            ranked.append((total, share, tuple(sorted([index for _, index in taken])), gpu_mib))
     _, _, chosen, gpu_mib = min(ranked)
     return Wait(chosen, gpu_mib)
+
+
+def _loads(kind: Kind, slices: int, backlog: Backlog, accepted: tuple[str, ...]) -> dict[int | None, int]:
+    """By index what would wait with so many slices more, for the capacity behind it."""
+    loads = {}
+    for index, capacity in kind.capacity.items():
+        waiting = (backlog.slices(index, accepted) + slices) * _PRECISION
+        loads[index] = waiting // capacity if capacity else waiting * _PRECISION
+    return loads
 
 
 def assumed(assume: Assumption, ask: Ask, backlog: Backlog) -> Wait:

@@ -13,7 +13,7 @@ def books(ledger: Ledger) -> dict[str, Any]:
     ledger._fleet.settle()
     return {
         "nodes": {name: _account(account) for name, account in ledger._fleet.accounts.items()},
-        "backlog": (dict(ledger._backlog._slices), ledger._backlog.claims),
+        "backlog": (ledger._backlog._slices, ledger._backlog.claims),
         "usage": ledger._usage._taken,
         "memory values": dict(ledger._values._nodes),
         "reservations": ledger._reservations._by_name,
