@@ -51,12 +51,8 @@ class Demand:
         self._slices = sum(self._sizes)
         self._cpu_milli = self._slices * _PRIOR_CPU_PER_GPU // slices_per_gpu
         self._renew_at = 0
-        self._worth = self._renewed()
-
-    @property
-    def worth(self) -> Worth:
+        self.worth = self._renewed()
         """What free slices are worth by now."""
-        return self._worth
 
     def learn(self, fraction: Fraction, cpu_milli: int) -> None:
         """Count one arrived pod. The worth follows once a sixteenth more has arrived."""
@@ -68,7 +64,7 @@ class Demand:
         if self._arrived >= _REMEMBERED:
             self._halve()
         if self._arrived >= self._renew_at:
-            self._worth = self._renewed()
+            self.worth = self._renewed()
 
     def _halve(self) -> None:
         """Let what arrived long ago weigh less; no size is ever ruled out."""

@@ -18,8 +18,7 @@ def best(selection: Selection, ask: Ask, worth: Worth) -> Found | None:
         return _best_of(selection.few, ask, worth)
     search = Search(ask, worth, selection.accepts)
     found: Found | None = None
-    for node_class in selection.classes:
-        groups = node_class.pooled if ask.mode == "pooled" else node_class.per_gpu
+    for groups in selection.groups:
         found = groups.best(search, found)
     return found
 

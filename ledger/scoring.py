@@ -20,10 +20,10 @@ def gpu_score(free: Sequence[int], fraction: Fraction, worth: Worth) -> int | No
     equally, one with less free is better.
     """
     slices = fraction.slices
-    if not free or free[-1] < min(slices, worth.slices_per_gpu):
-        return None
-    whole = slices >= worth.slices_per_gpu
-    lost = _lost_on_idle(free, fraction, worth) if whole else _lost_on_one(free, slices, worth)
+    if slices < worth.slices_per_gpu:
+        lost = _lost_on_one(free, slices, worth)
+    else:
+        lost = _lost_on_idle(free, fraction.gpus, worth)
     return None if lost is None else slices * UNIT - lost - sum(free) * UNIT // 100
 
 
@@ -50,14 +50,16 @@ def best_hole(free: Collection[int], slices: int, worth: Worth) -> int:
     raise ValueError(f"no GPU has {slices} slices left of {free}")
 
 
-def _lost_on_idle(free: Sequence[int], fraction: Fraction, worth: Worth) -> int | None:
-    idle, gpus = free.count(worth.slices_per_gpu), fraction.gpus
+def _lost_on_idle(free: Sequence[int], gpus: int, worth: Worth) -> int | None:
+    idle = free.count(worth.slices_per_gpu)
     if idle < gpus:
         return None
     return gpus * worth.gpu[-1] + _together(idle, worth) - _together(idle - gpus, worth)
 
 
-def _lost_on_one(free: Sequence[int], slices: int, worth: Worth) -> int:
+def _lost_on_one(free: Sequence[int], slices: int, worth: Worth) -> int | None:
+    if not free or free[-1] < slices:
+        return None
     hole = best_hole(free, slices, worth)
     lost = worth.gpu[hole] - worth.gpu[hole - slices]
     if hole < worth.slices_per_gpu:

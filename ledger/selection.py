@@ -14,6 +14,7 @@ from ledger.eligibility import labels_match, tolerates
 from ledger.facts import NodeFact
 from ledger.fitness import gpu_obstacle, obstacle
 from ledger.fleet import Fleet, NodeClass
+from ledger.groups import Groups
 from ledger.waiting import Kinds, kinds
 
 _MOST_REMEMBERED = 1024
@@ -41,6 +42,12 @@ class Selection:
     def kinds(self) -> Kinds:
         """What there is to wait for."""
         return kinds(self.nodes(), self.ask)
+
+    @cached_property
+    def groups(self) -> tuple[Groups, ...]:
+        """Where to look for room, by the pod's way of counting GPUs."""
+        is_pooled = self.ask.mode == "pooled"
+        return tuple(c.pooled if is_pooled else c.per_gpu for c in self.classes)
 
     def nodes(self) -> Iterator[NodeFact]:
         """The nodes themselves."""
