@@ -104,7 +104,8 @@ class Explainer:
         self._ledger.release(request.uid)
         patch = patch_of(reply)
         pod = review["request"].get("object")
-        return Explanation(request.name, outcome, patch, jsonpatch.apply_patch(pod, patch) if patch else pod)
+        name = review["request"].get("name") or ""
+        return Explanation(name, outcome, patch, jsonpatch.apply_patch(pod, patch) if patch else pod)
 
 
 def patch_of(reply: dict[str, Any]) -> list[dict[str, Any]]:

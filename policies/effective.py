@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import msgspec
@@ -126,7 +126,8 @@ class EffectivePolicy:
     left_out: tuple[str, ...] = ()
     """Texts of the contract that are no whole number of slices of this policy."""
 
-    @property
-    def marker(self) -> str:
-        """Value of the annotation clearml-injector/injected."""
-        return f"{self.name}@{self.digest}"
+    marker: str = field(init=False)
+    """Value of the annotation clearml-injector/injected."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "marker", f"{self.name}@{self.digest}")

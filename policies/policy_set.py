@@ -64,6 +64,8 @@ class PolicySet:
 
     def entry_of(self, namespace: str, queue_name: str | None, queue_id: str | None) -> str | None:
         """Name of the queue entry that applies, found by id first."""
+        if not self.queue_by_label:
+            return None
         by_id = self.queue_by_id.get(queue_id) if queue_id else None
         if by_id and self._applies(by_id, namespace):
             return by_id

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from watchfiles import awatch
-from watchfiles.main import FileChange
-
-from policies.loader import load_policies
+from policies.loader import parse_policies, read_directory
 from policies.policy_set import PolicySet
 from policies.problems import PolicyError
 
-DEBOUNCE_MS = 400
-RESYNC_MS = 10_000
-"""Read anew this often anyway: a change before the watch began, or one that a network disk hid, is found."""
+LOOK_SECONDS = 1.0
+"""Between two looks at the directory; the kubelet itself takes up to a minute to bring a ConfigMap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +45,9 @@ class LivePolicies:
     def __init__(self, directory: Path, observe: Observer = lambda _: None) -> None:
         self.directory = directory
         self._observe = observe
-        self._current = load_policies(directory)
+        self._files: Mapping[str, bytes] | None = read_directory(directory)
+        """As they were at the last look; None when they could not be read."""
+        self._current = parse_policies(self._files)
         self._last = Reload(self._current.digest)
 
     @property
@@ -66,44 +63,36 @@ class LivePolicies:
     def reload(self) -> Reload:
         """Read the directory; a broken set leaves the last good one in force."""
         before = self._last
-        try:
-            fresh = load_policies(self.directory)
-        except PolicyError as error:
-            result = Reload(self._current.digest, error)
-        else:
-            changed = fresh.digest != self._current.digest
-            if changed:
-                self._current = fresh
-            result = Reload(fresh.digest, changed=changed)
-        self._last = result
+        self._last = result = self._look()
         if result.changed or str(result.error) != str(before.error):
             self._observe(result)
         return result
 
-    async def watch(self, stop: asyncio.Event | None = None) -> None:
-        """Reload whenever something in the directory changes, until `stop` is set or the task is cancelled.
+    def _look(self) -> Reload:
+        kept = self._current.digest
+        try:
+            files = read_directory(self.directory)
+        except PolicyError as error:
+            self._files = None
+            return Reload(kept, error)
+        if files == self._files:
+            return Reload(kept, self._last.error)
+        self._files = files
+        try:
+            fresh = parse_policies(files)
+        except PolicyError as error:
+            return Reload(kept, error)
+        if fresh.digest == kept:
+            return Reload(kept)
+        self._current = fresh
+        return Reload(fresh.digest, changed=True)
 
-        The directory is watched, not its files: the kubelet swaps the symlink `..data` and touches nothing
-        else. Reading happens in a thread, so that admission goes on meanwhile. A directory that cannot be
-        watched is read at intervals.
+    async def watch(self) -> None:
+        """Look at the directory every second, until cancelled.
+
+        Its files are compared: nothing has to be known of how they change, and a node cannot run out of
+        watches. Reading happens in a thread, so that admission goes on meanwhile.
         """
-        stop = stop or asyncio.Event()
-        while not stop.is_set():
-            # RuntimeError is how watchfiles says that the node's inotify instances are used up.
-            with contextlib.suppress(OSError, RuntimeError):
-                async for _ in self._changes(stop):
-                    await asyncio.to_thread(self.reload)
+        while True:
             await asyncio.to_thread(self.reload)
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), RESYNC_MS / 1000)
-
-    def _changes(self, stop: asyncio.Event) -> AsyncGenerator[set[FileChange], None]:
-        return awatch(
-            self.directory,
-            watch_filter=None,
-            recursive=False,
-            stop_event=stop,
-            debounce=DEBOUNCE_MS,
-            rust_timeout=RESYNC_MS,
-            yield_on_timeout=True,
-        )
+            await asyncio.sleep(LOOK_SECONDS)

@@ -7,7 +7,7 @@ import contextlib
 import logging
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -27,19 +27,21 @@ class Logger:
 
     def info(self, event: str, **fields: Any) -> None:
         """What happens in good health."""
-        self._write("info", event, fields)
+        self.write("info", event, fields)
 
     def warning(self, event: str, **fields: Any) -> None:
         """What an admin may want to look into."""
-        self._write("warning", event, fields)
+        self.write("warning", event, fields)
 
     def error(self, event: str, **fields: Any) -> None:
         """What an admin has to look into."""
-        self._write("error", event, fields)
+        self.write("error", event, fields)
 
-    def _write(self, level: str, event: str, fields: dict[str, Any]) -> None:
-        line = {"timestamp": datetime.now(UTC), "level": level, "logger": self._name, "event": event}
-        _output.write(_output.render(line | fields))
+    def write(self, level: str, event: str, fields: Mapping[str, Any]) -> None:
+        """Write a line at any level, with fields that are at hand as a mapping."""
+        now = datetime.now(UTC)
+        line = {"timestamp": now, "level": level, "logger": self._name, "event": event, **fields}
+        _output.write(_output.render(line))
 
 
 class _Output:

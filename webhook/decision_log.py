@@ -23,7 +23,7 @@ class DecisionLog:
         fields: dict[str, str | int | float | None] = {
             "uid": request.uid,
             "namespace": request.namespace,
-            "decision": outcome.decision,
+            "decision": "allowed" if outcome.denial is None else "denied",
             "reason": outcome.reason,
             "ms": round(seconds * 1000, 3),
         }
@@ -39,7 +39,7 @@ class DecisionLog:
             if placement.degraded:
                 metrics.degraded.inc()
                 fields["degraded"] = True
-        if outcome.error is not None:
-            self._log.error("review", **fields, error=outcome.error)
+        if outcome.error is None:
+            self._log.write("info", "review", fields)
         else:
-            self._log.info("review", **fields)
+            self._log.write("error", "review", {**fields, "error": outcome.error})

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import binascii
 from functools import cache
 from typing import Any
 
 import msgspec
+from pybase64 import b64encode
 
+from webhook.outline import PodOutline
 from webhook.pod import LABEL, Job, Pod
 from webhook.reasons import Denial, Reason
 
@@ -16,39 +17,42 @@ class UnreadableReviewError(ValueError):
     """The body is no AdmissionReview that could be answered; says why in one line."""
 
 
-class _Kind(msgspec.Struct, gc=False):
-    group: str = ""
-    version: str = ""
-    kind: str = ""
-
-
-class _Resource(msgspec.Struct, gc=False):
+class _Resource(msgspec.Struct, frozen=True, gc=False):
     group: str = ""
     version: str = ""
     resource: str = ""
+
+
+_NO_RESOURCE = _Resource()
 
 
 class _Header(msgspec.Struct, rename="camel", gc=False):
     """Everything of a request but its object."""
 
     uid: str
-    kind: _Kind = msgspec.field(default_factory=_Kind)
-    resource: _Resource = msgspec.field(default_factory=_Resource)
+    resource: _Resource = _NO_RESOURCE
     operation: str = ""
     sub_resource: str | None = None
-    name: str | None = None
     namespace: str | None = None
     dry_run: bool | None = None
 
 
-class _PodRequest(_Header):
-    object: Pod | None = None
+class _OutlinedRequest(_Header):
+    object: PodOutline | None = None
 
 
-class _PodReview(msgspec.Struct, rename="camel", gc=False):
-    request: _PodRequest
+class _OutlinedReview(msgspec.Struct, rename="camel", gc=False):
+    request: _OutlinedRequest
     api_version: str = "admission.k8s.io/v1"
     kind: str = "AdmissionReview"
+
+
+class _PodRequest(msgspec.Struct, gc=False):
+    object: Pod
+
+
+class _PodReview(msgspec.Struct, gc=False):
+    request: _PodRequest
 
 
 class _JobRequest(_Header):
@@ -94,6 +98,7 @@ class _Labelled(msgspec.Struct, gc=False):
     metadata: _LabelledMetadata | None = None
 
 
+_outlined_review = msgspec.json.Decoder(_OutlinedReview)
 _pod_review = msgspec.json.Decoder(_PodReview)
 _job_review = msgspec.json.Decoder(_JobReview)
 _raw_review = msgspec.json.Decoder(_RawReview)
@@ -112,11 +117,17 @@ class Request(msgspec.Struct, frozen=True, eq=False):
     """Group and plural name, as "pods" or "batch/jobs"."""
     sub_resource: str
     namespace: str
-    name: str
     dry_run: bool
-    object: Pod | Job | Denial | None
+    object: PodOutline | Job | Denial | None
     """The object; a Denial where it carries the label but cannot be read; None where it does neither."""
     body: bytes
+
+    def pod(self) -> Pod | Denial:
+        """Decode the pod with all the fields that rules read; a Denial where it cannot be read."""
+        try:
+            return _pod_review.decode(self.body).request.object
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            return _unreadable(error)
 
     def whole_object(self) -> dict[str, Any]:
         """Decode the object with all its fields."""
@@ -130,8 +141,8 @@ def decode(body: bytes) -> Request:
         UnreadableReviewError: the body is not JSON, or has no object `request` with a uid.
     """
     try:
-        review = _pod_review.decode(body)
-        found: Pod | Job | Denial | None = review.request.object
+        review = _outlined_review.decode(body)
+        found: PodOutline | Job | Denial | None = review.request.object
         if review.request.resource.resource == "jobs":
             found = _job_review.decode(body).request.object
         return _request(review.request, review.api_version, found, body)
@@ -147,7 +158,7 @@ def allow(request: Request, reason: Reason, patch: bytes = b"", note: str | None
     if not patch:
         return _reply(request, _Response(request.uid, True, audit))  # noqa: FBT003 positions are faster
     # base64 needs no escaping: handed on as the JSON that it is.
-    quoted = msgspec.Raw(b'"%b"' % binascii.b2a_base64(patch, newline=False))
+    quoted = msgspec.Raw(b'"%b"' % b64encode(patch))
     return _reply(request, _Response(request.uid, True, audit, "JSONPatch", quoted))  # noqa: FBT003 as above
 
 
@@ -168,7 +179,9 @@ def _reply(request: Request, response: _Response) -> bytes:
     return _encode(_Reply(request.api_version, response))
 
 
-def _request(header: _Header, api_version: str, found: Pod | Job | Denial | None, body: bytes) -> Request:
+def _request(
+    header: _Header, api_version: str, found: PodOutline | Job | Denial | None, body: bytes
+) -> Request:
     resource = header.resource
     return Request(
         header.uid,
@@ -177,7 +190,6 @@ def _request(header: _Header, api_version: str, found: Pod | Job | Denial | None
         f"{resource.group}/{resource.resource}" if resource.group else resource.resource,
         header.sub_resource or "",
         header.namespace or "default",
-        header.name or "",
         header.dry_run is True,
         found,
         body,
@@ -200,13 +212,14 @@ def _partly_read(request: _RawRequest) -> Denial | None:
         return None
     if metadata is None or LABEL not in (metadata.labels or ()):
         return None
-    return Denial.of(Reason.UNREADABLE, _what_is_wrong(request))
-
-
-def _what_is_wrong(request: _RawRequest) -> str:
     kind: type[Pod | Job] = Job if request.resource.resource == "jobs" else Pod
     try:
         msgspec.json.decode(request.object, type=kind)
     except msgspec.ValidationError as error:
-        return f"the labelled object cannot be read: {error}".replace("$.", "")
-    return "the labelled object cannot be read"
+        return _unreadable(error)
+    return Denial.of(Reason.UNREADABLE, "the labelled object cannot be read")
+
+
+def _unreadable(error: Exception) -> Denial:
+    where = str(error).replace("$.request.object.", "").replace("$.", "")
+    return Denial.of(Reason.UNREADABLE, f"the labelled object cannot be read: {where}")

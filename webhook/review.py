@@ -15,7 +15,7 @@ from ledger.ask import Answer, Ask, Misfit, OverQuota, Placement
 from policies.effective import EffectivePolicy
 from webhook.envelope import Request, allow, decode, deny
 from webhook.injection.annotations import INJECTED
-from webhook.injection.asking import ask_for, ask_of
+from webhook.injection.asking import ask_of, for_pod
 from webhook.injection.inject import Injection, inject
 from webhook.injection.job import prepare_job
 from webhook.injection.known_forms import KnownForm, KnownForms
@@ -23,11 +23,10 @@ from webhook.injection.patch import encode
 from webhook.injection.plan import Plan, make_plan
 from webhook.injection.refusals import refuse_index
 from webhook.injection.written import Written
+from webhook.outline import PodOutline
 from webhook.placer import Placer, Unanswered
-from webhook.pod import QUEUE_ID_LABEL, QUEUE_NAME_LABEL, Job, ObjectMeta, Pod, label_of
+from webhook.pod import QUEUE_ID_LABEL, QUEUE_NAME_LABEL, HasLabels, Job, label_of
 from webhook.reasons import Denial, Reason
-
-_NOTHING = Written()
 
 
 class Policies(Protocol):
@@ -48,11 +47,6 @@ class Outcome(msgspec.Struct, frozen=True, eq=False):
     policy: EffectivePolicy | None = None
     error: str | None = None
     """Kind and place of an internal error, for the admin."""
-
-    @property
-    def decision(self) -> str:
-        """Word for logs, metrics and audit: allowed or denied."""
-        return "denied" if self.denial is not None else "allowed"
 
 
 class Question(msgspec.Struct, frozen=True, eq=False):
@@ -119,13 +113,11 @@ class Reviewer:
             return Outcome(Reason.UNCHANGED, policy=policy)
         return Outcome(Reason.INJECTED, encode(operations), policy=policy)
 
-    def _pod(self, request: Request, pod: Pod, label: str) -> Outcome | Question:
+    def _pod(self, request: Request, pod: PodOutline, label: str) -> Outcome | Question:
         policy = self._policy(request, pod.metadata)
         known = self._forms.find(pod, label, request.namespace, policy)
         asked = (
-            _ask_by_rules(request, pod, policy)
-            if known is None
-            else _ask_for_known(request, pod, policy, known)
+            _ask_by_rules(request, policy) if known is None else _ask_for_known(request, pod, policy, known)
         )
         if isinstance(asked, Denial):
             return Outcome(asked.reason, denial=asked, policy=policy)
@@ -146,47 +138,57 @@ class Reviewer:
             return Outcome(decided.reason, denial=decided, policy=question.policy)
         return _injected(decided, question.policy)
 
-    def _policy(self, request: Request, metadata: ObjectMeta | None) -> EffectivePolicy:
+    def _policy(self, request: Request, metadata: HasLabels | None) -> EffectivePolicy:
         labels = (metadata.labels if metadata is not None else None) or {}
         queue_name, queue_id = labels.get(QUEUE_NAME_LABEL), labels.get(QUEUE_ID_LABEL)
         return self._policies().resolve(request.namespace, queue_name, queue_id)
 
 
-def _ask_for_known(
-    request: Request, pod: Pod, policy: EffectivePolicy, known: KnownForm
-) -> Question | Denial:
-    ask = ask_for(pod, request.namespace, policy, known.fraction, known.request, _reservation(request))
-    if isinstance(ask, Denial):
-        return ask
+def _ask_for_known(request: Request, pod: PodOutline, policy: EffectivePolicy, known: KnownForm) -> Question:
+    labels = (pod.metadata.labels if pod.metadata is not None else None) or {}
+    queue = labels.get(QUEUE_NAME_LABEL)
+    ask = for_pod(known.ask, request.namespace, queue, policy, _reservation(request))
     return Question(ask, policy, partial(_conclude_known, request, pod, policy, known))
 
 
 def _conclude_known(
-    request: Request, pod: Pod, policy: EffectivePolicy, known: KnownForm, answer: Answer | Unanswered
+    request: Request,
+    pod: PodOutline,
+    policy: EffectivePolicy,
+    known: KnownForm,
+    answer: Answer | Unanswered,
 ) -> Injection | Denial:
+    """Fill the form's stencil in; where a rule has something against the placement, let it tell the pod."""
     if not isinstance(answer, Placement):
         return _refused(answer)
     injection = known.inject(pod, answer)
     if injection is not None:
         return injection
-    plan = make_plan(pod, request.namespace, policy, _NOTHING)
+    plan = _plan(request, policy)
     return plan if isinstance(plan, Denial) else inject(plan, answer)
 
 
-def _ask_by_rules(request: Request, pod: Pod, policy: EffectivePolicy) -> Question | Injection | Denial:
-    claims = pod.metadata is not None and INJECTED in (pod.metadata.annotations or ())
-    written = Written(request.whole_object()) if claims else _NOTHING
-    plan = make_plan(pod, request.namespace, policy, written)
+def _ask_by_rules(request: Request, policy: EffectivePolicy) -> Question | Injection | Denial:
+    plan = _plan(request, policy)
     if isinstance(plan, Denial):
         return plan
     kept = plan.kept
     if kept is not None and not policy.quotas and not plan.keeps_assumption:
         return inject(plan, kept)
-    ask = ask_of(plan, None if kept is not None else _reservation(request))
+    ask = ask_of(plan, _reservation(request) if kept is None else None)
     if isinstance(ask, Denial):
         return ask
     conclude = partial(_conclude_new, plan) if kept is None else partial(_conclude_kept, plan, kept)
     return Question(ask, policy, conclude)
+
+
+def _plan(request: Request, policy: EffectivePolicy) -> Plan | Denial:
+    pod = request.pod()
+    if isinstance(pod, Denial):
+        return pod
+    claims = pod.metadata is not None and INJECTED in (pod.metadata.annotations or ())
+    written = Written(request.whole_object()) if claims else Written()
+    return make_plan(pod, request.namespace, policy, written)
 
 
 def _conclude_new(plan: Plan, answer: Answer | Unanswered) -> Injection | Denial:

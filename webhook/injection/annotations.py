@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from webhook.injection.patch import POINTERS, Operation, add, remove
 from webhook.pod import ObjectMeta
 
@@ -17,6 +19,7 @@ _PATH = "/metadata/annotations"
 _PATHS = {name: _PATH + POINTERS[name] for name in OUTPUTS}
 
 
+@lru_cache(maxsize=256)
 def index_text(indices: tuple[int, ...]) -> str:
     """Write indices as the annotation does: "3", or "0,1" for whole GPUs."""
     return ",".join(map(str, indices))

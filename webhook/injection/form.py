@@ -8,11 +8,9 @@ annotation of ours) leaves the pod without a form, and every rule is then asked 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import attrgetter
 
 import msgspec
 
-from ledger.constraints import Toleration
 from policies.effective import EffectivePolicy
 from policies.reserved import is_reserved
 from webhook.injection.annotations import PREFIX
@@ -20,30 +18,25 @@ from webhook.injection.env import PRELOAD
 from webhook.injection.host_paths import is_at_or_below, normalised
 from webhook.injection.limiter import LONGEST_CONTAINER_NAME, OUR_NAMES
 from webhook.injection.placeholders import uses_namespace
+from webhook.injection.plain_names import PlainNames
 from webhook.injection.refusals import DEVICE_LIST_MOUNT, refuse_annotation
-from webhook.injection.remembered import Remembered
-from webhook.pod import Container, Pod, PodSpec, Resources
-
-Amounts = tuple[tuple[str, str | int], ...]
-
-_name = attrgetter("name")
+from webhook.outline import ABSENT, ContainerOutline, PodOutline, SpecOutline
 
 
 class ContainerForm(msgspec.Struct, frozen=True, gc=False):
-    """What of a container decides the patch."""
+    """What of a container decides the patch. Bytes are JSON, empty where the field is absent."""
 
-    resources: tuple[Amounts | None, Amounts | None] | None
-    """Limits and requests."""
+    resources: bytes
     has_env: bool
     has_mounts: bool
     is_privileged: bool
     is_native_sidecar: bool
-    image: str | None
+    image: bytes
     """Only under a limiter that looks at images."""
 
 
 class Form(msgspec.Struct, frozen=True, gc=False):
-    """What of a pod decides its patch, but for the placement and the names."""
+    """What of a pod decides its patch and its demands on a node, but for the placement and the names."""
 
     policy: str
     namespace: str
@@ -53,9 +46,8 @@ class Form(msgspec.Struct, frozen=True, gc=False):
     has_volumes: bool
     has_host_pid: bool
     has_runtime_class: bool
-    has_resource_claims: bool
-    tolerations: tuple[Toleration, ...]
-    """Only under a policy that adds some."""
+    node_selector: bytes
+    tolerations: bytes
     init: tuple[ContainerForm, ...]
     regular: tuple[ContainerForm, ...]
 
@@ -68,25 +60,24 @@ class FormReader:
         names = {variable.name for variable in variables} | {PRELOAD}
         places = [normalised(path) for path in (DEVICE_LIST_MOUNT, *policy.limiter.mount_paths)]
         self._policy = f"{policy.marker} {policy.queue or ''}"
-        self._weighed_variables = Remembered(lambda name: name in names or is_reserved(name))
-        self._weighed_paths = Remembered(
+        self._variables = PlainNames(lambda name: name in names or is_reserved(name))
+        self._paths = PlainNames(
             lambda path: any(is_at_or_below(normalised(path), place) for place in places)
         )
         self._speaks_of_namespace = uses_namespace(variables)
         self._looks_at_images = bool(policy.limiter.image_pattern or policy.limiter.images)
-        self._adds_tolerations = bool(policy.tolerations)
 
-    def read(self, pod: Pod, label: str, namespace: str) -> Form | None:
+    def read(self, pod: PodOutline, label: str, namespace: str) -> Form | None:
         """Give the form of a pod with the fraction label; None if there is anything in it to weigh."""
         metadata, spec = pod.metadata, pod.spec
-        if metadata is None or spec is None or not _is_plain(spec):
+        if metadata is None or spec is None or _has_rare_fields(spec):
             return None
         annotations = metadata.annotations
-        if annotations and any(map(_WEIGHED_ANNOTATIONS.__getitem__, annotations)):
+        if annotations and not _ANNOTATIONS.hold(annotations):
             return None
         init = self._containers(spec.init_containers) if spec.init_containers else ()
-        regular = self._containers(spec.containers or ())
-        if init is None or not regular:
+        regular = self._containers(spec.containers) if spec.containers else None
+        if init is None or regular is None:
             return None
         return Form(
             self._policy,
@@ -96,13 +87,13 @@ class FormReader:
             bool(spec.volumes),
             bool(spec.host_pid),
             spec.runtime_class_name is not None,
-            bool(spec.resource_claims),
-            tuple(spec.tolerations or ()) if self._adds_tolerations else (),
+            bytes(spec.node_selector),
+            bytes(spec.tolerations),
             init,
             regular,
         )
 
-    def _containers(self, containers: Sequence[Container]) -> tuple[ContainerForm, ...] | None:
+    def _containers(self, containers: Sequence[ContainerOutline]) -> tuple[ContainerForm, ...] | None:
         forms = []
         for container in containers:
             if self._is_weighed(container):
@@ -110,47 +101,45 @@ class FormReader:
             context = container.security_context
             forms.append(
                 ContainerForm(
-                    _amounts(container.resources),
+                    bytes(container.resources),
                     bool(container.env),
                     bool(container.volume_mounts),
                     context is not None and bool(context.privileged),
                     container.restart_policy == "Always",
-                    container.image if self._looks_at_images else None,
+                    bytes(container.image) if self._looks_at_images else b"",
                 )
             )
         return tuple(forms)
 
-    def _is_weighed(self, container: Container) -> bool:
-        """Whether a text in a container has to be looked at by a rule."""
+    def _is_weighed(self, container: ContainerOutline) -> bool:
+        """Whether a rule has to look at a text in a container."""
         name, env, mounts = container.name, container.env, container.volume_mounts
         if len(name) > LONGEST_CONTAINER_NAME or name.startswith(OUR_NAMES):
             return True
-        if env and any(map(self._weighed_variables.__getitem__, map(_name, env))):
+        if env and not self._variables.hold([variable.name for variable in env]):
             return True
-        for mount in mounts or ():
-            if self._weighed_paths[mount.mount_path] or mount.name.startswith(OUR_NAMES):
-                return True
-        return False
-
-
-def _is_plain(spec: PodSpec) -> bool:
-    """Whether a spec has none of what is rare and has to be looked at by a rule."""
-    if spec.affinity is not None or spec.overhead is not None or spec.resources is not None:
-        return False
-    for volume in spec.volumes or ():
-        if volume.host_path is not None or volume.name.startswith(OUR_NAMES):
+        if not mounts:
             return False
-    return True
+        for mount in mounts:
+            if mount.name.startswith(OUR_NAMES):
+                return True
+        return not self._paths.hold([mount.mount_path for mount in mounts])
 
 
-def _amounts(resources: Resources | None) -> tuple[Amounts | None, Amounts | None] | None:
-    if resources is None:
-        return None
-    limits, requests = resources.limits, resources.requests
-    return (
-        None if limits is None else tuple(limits.items()),
-        None if requests is None else tuple(requests.items()),
-    )
+def _has_rare_fields(spec: SpecOutline) -> bool:
+    """Whether a spec has anything that is rare, and that a rule has to look at."""
+    if (
+        spec.affinity is not ABSENT
+        or spec.node_name is not None
+        or spec.resource_claims is not ABSENT
+        or spec.overhead is not ABSENT
+        or spec.resources is not ABSENT
+    ):
+        return True
+    for volume in spec.volumes or ():
+        if volume.host_path is not ABSENT or volume.name.startswith(OUR_NAMES):
+            return True
+    return False
 
 
-_WEIGHED_ANNOTATIONS = Remembered(lambda name: name.startswith(PREFIX) or refuse_annotation(name) is not None)
+_ANNOTATIONS = PlainNames(lambda name: name.startswith(PREFIX) or refuse_annotation(name) is not None)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from ledger.ask import Placement
-from ledger.requests import EffectiveRequest
+import msgspec
+
+from ledger.ask import Ask, Placement
 from policies.effective import EffectivePolicy
-from webhook.injection.asking import request_of
+from webhook.injection.asking import ask_of
 from webhook.injection.form import Form, FormReader
 from webhook.injection.inject import Injection, inject
 from webhook.injection.plan import Plan, make_plan
 from webhook.injection.stand_in import stand_in
 from webhook.injection.stencil import MARK, MEMORY, NODE, RESERVATION, Stencil
 from webhook.injection.written import Written
-from webhook.pod import Pod
+from webhook.outline import PodOutline
 from webhook.reasons import Denial
 
 MOST_POLICIES = 64
@@ -26,22 +27,22 @@ LONGEST_FORM = 4096
 class KnownForm:
     """A form whose pods may have their share."""
 
-    def __init__(self, plan: Plan, request: EffectiveRequest) -> None:
-        chosen = plan.containers.chosen.container
-        self.fraction = plan.fraction
-        self.request = request
+    def __init__(self, plan: Plan, ask: Ask) -> None:
+        chosen = plan.containers.chosen
         self._plan = plan
-        self._chosen = [slot.container for slot in plan.every if not slot.is_init].index(chosen)
+        self.ask = ask
+        """The question to the ledger, but for namespace, queue, quotas and reservation."""
+        self._chosen = [slot for slot in plan.every if not slot.is_init].index(chosen)
         self._stencils: dict[tuple[object, ...], Stencil | None] = {}
 
-    def inject(self, pod: Pod, placement: Placement) -> Injection | None:
+    def inject(self, pod: PodOutline, placement: Placement) -> Injection | None:
         """Give a pod of this form its share; None where a rule has something against it."""
         stencil = self._stencil(placement)
         if stencil is None or pod.spec is None or pod.spec.containers is None:
             return None
         name = pod.spec.containers[self._chosen].name
         patch = stencil.fill(name, placement)
-        return Injection(patch, name, self.fraction.slices, placement, stencil.memory_mib)
+        return Injection(patch, name, self.ask.fraction.slices, placement, stencil.memory_mib)
 
     def _stencil(self, placement: Placement) -> Stencil | None:
         key = (
@@ -82,7 +83,7 @@ class KnownForms:
         self._readers: dict[tuple[str, str | None], FormReader] = {}
         self._forms: dict[Form, KnownForm | None] = {}
 
-    def find(self, pod: Pod, label: str, namespace: str, policy: EffectivePolicy) -> KnownForm | None:
+    def find(self, pod: PodOutline, label: str, namespace: str, policy: EffectivePolicy) -> KnownForm | None:
         """Give what is known of the pod's form; None if the rules must be asked about the pod itself."""
         form = self._reader(policy).read(pod, label, namespace)
         if form is None:
@@ -113,15 +114,15 @@ class KnownForms:
 
 def _decide(form: Form, policy: EffectivePolicy) -> KnownForm | None:
     """Put a stand-in through the rules; None where they refuse it, or where names would matter to them."""
-    pod = stand_in(form)
+    try:
+        pod = stand_in(form)
+    except msgspec.ValidationError:
+        return None
     plan = make_plan(pod, form.namespace, policy, Written())
     if isinstance(plan, Denial) or len(plan.containers.gpu) > 1 or not _chosen_by_amounts(plan):
         return None
-    try:
-        request = request_of(plan.spec)
-    except ValueError:
-        return None
-    return KnownForm(plan, request)
+    ask = ask_of(plan, None)
+    return None if isinstance(ask, Denial) else KnownForm(plan, ask)
 
 
 def _chosen_by_amounts(plan: Plan) -> bool:

@@ -2,51 +2,51 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
+
 from webhook.injection.form import ContainerForm, Form
+from webhook.injection.patch import encode
 from webhook.injection.stencil import MARK
-from webhook.pod import (
-    LABEL,
-    Container,
-    EnvEntry,
-    ObjectMeta,
-    Pod,
-    PodSpec,
-    Present,
-    Resources,
-    SecurityContext,
-    Volume,
-    VolumeMount,
-)
+from webhook.pod import LABEL, Pod
+
+_decode = msgspec.json.Decoder(Pod).decode
 
 
 def stand_in(form: Form) -> Pod:
-    """Make the pod; marks are its names."""
-    spec = PodSpec(
-        containers=[_container(one, f"{MARK}{at}{MARK}") for at, one in enumerate(form.regular)],
-        init_containers=[_container(one, f"{MARK}init-{at}{MARK}") for at, one in enumerate(form.init)],
-        volumes=[Volume(MARK)] if form.has_volumes else None,
-        host_pid=form.has_host_pid,
-        tolerations=list(form.tolerations),
-        runtime_class_name=MARK if form.has_runtime_class else None,
-        resource_claims=[Present()] if form.has_resource_claims else None,
-    )
-    return Pod(ObjectMeta(MARK, {LABEL: form.label}, {} if form.has_annotations else None), spec)
+    """Make the pod; marks are its names.
+
+    Raises:
+        msgspec.ValidationError: a JSON text of the form is not what the field takes.
+    """
+    metadata: dict[str, Any] = {"name": MARK, "labels": {LABEL: form.label}}
+    if form.has_annotations:
+        metadata["annotations"] = {}
+    spec: dict[str, Any] = {
+        "containers": [_container(one, f"{MARK}{at}{MARK}") for at, one in enumerate(form.regular)],
+        "initContainers": [_container(one, f"{MARK}init-{at}{MARK}") for at, one in enumerate(form.init)],
+        "hostPID": form.has_host_pid,
+    }
+    if form.has_volumes:
+        spec["volumes"] = [{"name": MARK}]
+    if form.has_runtime_class:
+        spec["runtimeClassName"] = MARK
+    spec |= _present(nodeSelector=form.node_selector, tolerations=form.tolerations)
+    return _decode(encode({"metadata": metadata, "spec": spec}))
 
 
-def _container(form: ContainerForm, name: str) -> Container:
-    return Container(
-        name=name,
-        image=form.image,
-        env=[EnvEntry(MARK)] if form.has_env else None,
-        resources=_resources(form),
-        volume_mounts=[VolumeMount(MARK, f"/{MARK}")] if form.has_mounts else None,
-        security_context=SecurityContext(form.is_privileged),
-        restart_policy="Always" if form.is_native_sidecar else None,
-    )
+def _container(form: ContainerForm, name: str) -> dict[str, Any]:
+    container: dict[str, Any] = {"name": name, "securityContext": {"privileged": form.is_privileged}}
+    if form.has_env:
+        container["env"] = [{"name": MARK}]
+    if form.has_mounts:
+        container["volumeMounts"] = [{"name": MARK, "mountPath": f"/{MARK}"}]
+    if form.is_native_sidecar:
+        container["restartPolicy"] = "Always"
+    return container | _present(resources=form.resources, image=form.image)
 
 
-def _resources(form: ContainerForm) -> Resources | None:
-    if form.resources is None:
-        return None
-    limits, requests = form.resources
-    return Resources(None if limits is None else dict(limits), None if requests is None else dict(requests))
+def _present(**texts: bytes) -> dict[str, msgspec.Raw]:
+    """Leave out what is absent."""
+    return {name: msgspec.Raw(text) for name, text in texts.items() if text}

@@ -1,0 +1,80 @@
+"""The outline of a pod, decoded in one pass: names, and as raw JSON what only has to be the same.
+
+It holds whatever a form is read from (webhook/injection/form.py). The fields that rules read are in
+webhook/pod.py, and are decoded only of a pod that the rules are asked about.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+ABSENT = msgspec.Raw()
+
+
+class Named(msgspec.Struct, gc=False):
+    """An environment variable, of which only the name is read."""
+
+    name: str
+
+
+class MountOutline(msgspec.Struct, rename="camel", gc=False):
+    """Where a container sees a volume."""
+
+    name: str
+    mount_path: str
+
+
+class VolumeOutline(msgspec.Struct, rename="camel", gc=False):
+    """A volume, and whether it is a path of the node."""
+
+    name: str
+    host_path: msgspec.Raw = ABSENT
+
+
+class SecurityOutline(msgspec.Struct, gc=False):
+    """Of a container's security context what breaks isolation between GPUs."""
+
+    privileged: bool | None = None
+
+
+class ContainerOutline(msgspec.Struct, rename="camel", gc=False):
+    """A regular or an init container."""
+
+    name: str
+    image: msgspec.Raw = ABSENT
+    env: list[Named] | None = None
+    resources: msgspec.Raw = ABSENT
+    volume_mounts: list[MountOutline] | None = None
+    security_context: SecurityOutline | None = None
+    restart_policy: str | None = None
+
+
+class SpecOutline(msgspec.Struct, rename="camel", gc=False):
+    """The pod's spec."""
+
+    containers: list[ContainerOutline] | None = None
+    init_containers: list[ContainerOutline] | None = None
+    volumes: list[VolumeOutline] | None = None
+    host_pid: bool | None = msgspec.field(default=None, name="hostPID")
+    node_name: str | None = None
+    node_selector: msgspec.Raw = ABSENT
+    affinity: msgspec.Raw = ABSENT
+    tolerations: msgspec.Raw = ABSENT
+    runtime_class_name: str | None = None
+    resource_claims: msgspec.Raw = ABSENT
+    overhead: msgspec.Raw = ABSENT
+    resources: msgspec.Raw = ABSENT
+
+
+class MetadataOutline(msgspec.Struct, gc=False):
+    """Labels, and the names of annotations."""
+
+    labels: dict[str, str] | None = None
+    annotations: dict[str, msgspec.Raw] | None = None
+
+
+class PodOutline(msgspec.Struct, gc=False):
+    """A pod."""
+
+    metadata: MetadataOutline | None = None
+    spec: SpecOutline | None = None
