@@ -64,7 +64,7 @@ class Fraction:
     @property
     def slices_on_each(self) -> int:
         """Slices on each touched GPU."""
-        return self.slices // self.gpus
+        return min(self.slices, self.slices_per_gpu)
 
     def share_mib(self, gpu_mib: int) -> int:
         """MiB of one touched GPU of `gpu_mib` MiB that the share comes to, rounded down."""

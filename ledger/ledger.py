@@ -187,15 +187,17 @@ class Ledger:
 
     def _demand_of(self, ask: Ask) -> Demand:
         slices_per_gpu = ask.fraction.slices_per_gpu
-        if slices_per_gpu not in self._demand:
-            self._demand[slices_per_gpu] = Demand(slices_per_gpu)
-        return self._demand[slices_per_gpu]
+        demand = self._demand.get(slices_per_gpu)
+        if demand is None:
+            demand = self._demand[slices_per_gpu] = Demand(slices_per_gpu)
+        return demand
 
     def _reserve(self, ask: Ask, placement: Placement, name: str, now: float) -> None:
         each = ask.fraction.slices_on_each
         reservation = Reservation(
             name=name,
             namespace=ask.namespace,
+            key=f"reservation/{ask.namespace}/{name}",
             promised_node=placement.node,
             gpus=tuple([(index, each) for index in placement.indices]),
             pooled=0 if placement.indices else ask.fraction.slices,
@@ -237,9 +239,9 @@ class Ledger:
 
 def _indices(account: NodeAccount, fraction: Fraction, worth: Worth) -> tuple[int, ...]:
     """The GPUs of a node with room that lose the least worth, then the lowest."""
-    gpus = fraction.gpus
-    hole = best_hole(account.left.values(), fraction.slices // gpus, worth)
-    return tuple([index for index, slices in account.left.items() if slices == hole][:gpus])
+    left = account.left
+    hole = best_hole(left.values(), fraction.slices_on_each, worth)
+    return tuple([index for index, slices in left.items() if slices == hole][: fraction.gpus])
 
 
 def _queues(ask: Ask) -> tuple[str, ...]:

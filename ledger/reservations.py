@@ -17,6 +17,8 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     name: str
     """As the webhook named it; the pod carries it in the annotation clearml-injector/reservation."""
     namespace: str
+    key: str
+    """As books know it: unlike any pod's key, which holds one slash."""
     promised_node: str | None
     """None when no node had room: the slices are backlog then."""
     gpus: tuple[tuple[int, int], ...]
@@ -29,11 +31,6 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     memory_values: tuple[str, ...] | None
     expires_at: float
     node: None = None
-
-    @property
-    def key(self) -> str:
-        """Unlike any pod's key, which holds one slash."""
-        return f"reservation/{self.namespace}/{self.name}"
 
     def became(self, pod: PodFact) -> bool:
         """Whether the pod is what was promised: annotations can be copied, so everything has to agree."""
