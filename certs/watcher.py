@@ -2,20 +2,20 @@
 
 import asyncio
 import hashlib
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-
-from watchfiles import awatch
 
 from certs.apart import validate_files
 from certs.pair import CertificateError, KeyPair, LeafFacts, TlsFiles
 
 _KUBELET_GENERATION = "..data"
 """The symlink that the kubelet swaps when a Secret changes; the files beside it point through it."""
-_POLL_SECONDS = 30.0
-_DEBOUNCE_MS = 200
+_LOOK_SECONDS = 1.0
+_LOOKS_PER_TRY = 30
+"""A content that was rejected is tried again at every 30th look: it may have waited for its notBefore."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,42 +63,22 @@ class MountedPair:
         self._rejected_digest = b""
 
     def refresh(self) -> None:
-        """Read the directory once and hand on what is new.
-
-        A rejected content is tried again at each call: it may only have waited for its notBefore.
-        """
-        self._settle(self._look())
+        """Read the directory once and hand on what is new; a rejected content is tried again."""
+        self._settle(self._look(again=True))
 
     async def run(self) -> None:
-        """Refresh whenever the directory changes, and every 30 s, until cancelled.
+        """Look at the directory every second, until cancelled.
 
-        The directory is watched, not the files: the kubelet changes a symlink beside them. The poll
-        covers what a watch cannot see: a directory made anew, or a node out of inotify instances.
+        Its content is compared: nothing has to be known of how it changes, a directory made anew is found,
+        and a node cannot run out of watches. What is new is checked in a thread, which takes a tenth of a
+        second, while the server goes on.
         """
-        while True:
-            await self._refresh()
-            try:
-                await self._follow()
-            except OSError:
-                await asyncio.sleep(_POLL_SECONDS)
+        for number in itertools.count():
+            self._settle(await asyncio.to_thread(self._look, again=number % _LOOKS_PER_TRY == 0))
+            await asyncio.sleep(_LOOK_SECONDS)
 
-    async def _follow(self) -> None:
-        changes = awatch(
-            self._directory,
-            watch_filter=None,
-            debounce=_DEBOUNCE_MS,
-            rust_timeout=int(_POLL_SECONDS * 1000),
-            yield_on_timeout=True,
-            recursive=False,
-        )
-        async for _ in changes:
-            await self._refresh()
-
-    async def _refresh(self) -> None:
-        """Look in a thread: a check takes a tenth of a second, and the server goes on meanwhile."""
-        self._settle(await asyncio.to_thread(self._look))
-
-    def _look(self) -> _Look:
+    def _look(self, *, again: bool) -> _Look | None:
+        """None for what was rejected and is not to be tried again."""
         try:
             files = read_tls_files(self._directory)
         except CertificateError as error:
@@ -106,6 +86,8 @@ class MountedPair:
         digest = _digest(files)
         if digest == self._accepted_digest:
             return _Look(digest, None)
+        if digest == self._rejected_digest and not again:
+            return None
         try:
             return _Look(digest, (files, self._check(files)))
         except CertificateError as error:
@@ -120,7 +102,9 @@ class MountedPair:
             )
         return leaf
 
-    def _settle(self, look: _Look) -> None:
+    def _settle(self, look: _Look | None) -> None:
+        if look is None:
+            return
         try:
             if isinstance(look.found, CertificateError):
                 raise look.found

@@ -180,7 +180,7 @@ def test_a_running_watch_follows_the_kubelet(tmp_path):
 
 
 def test_a_running_watch_survives_a_directory_that_comes_late_or_goes(tmp_path, monkeypatch):
-    monkeypatch.setattr("certs.watcher._POLL_SECONDS", 0.05)
+    monkeypatch.setattr("certs.watcher._LOOK_SECONDS", 0.05)
 
     async def scenario():
         mount, directory = Mount(tmp_path / "tls"), tmp_path / "tls"
