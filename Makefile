@@ -23,7 +23,7 @@ test: $(READY) ## Run every test
 
 # One after the other, also under `make -j`: a bench that shares its cores measures nothing.
 .NOTPARALLEL:
-bench: $(BENCHES:%=bench-%) ## Measure everything, each beside its reference (half an hour; needs Go 1.26)
+bench: $(BENCHES:%=bench-%) ## Measure everything, each beside its reference (about 25 minutes; needs Go 1.26)
 
 bench-docs: RESULTS := bench/results
 bench-docs: bench ## Measure everything anew and write docs/performance.md; packing is kept unless TRACE=DIR

@@ -16,7 +16,7 @@ import json
 import ssl
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -33,7 +33,7 @@ from bench.cluster import REAL_LEASE, at_rest, built
 from bench.harness import Bar, Figure, interleave, report
 from bench.machine import LOADING_CORE, MEASURED_CORE, Watch, pin
 from bench.placing import placed_alone
-from bench.processes import Server, asking_webhook
+from bench.processes import Server, asking_webhook, metrics, total
 from tests.control_plane import binaries
 from tests.control_plane.cluster import Cluster
 from tests.control_plane.companion import Controller, install_crd, write_tls
@@ -46,6 +46,7 @@ NODES, GPUS_PER_NODE = 8, 8
 NAMESPACE = "bench"
 CALLED, LEFT_OUT, UNLABELLED = "labelled, webhook called", "the same, namespace left out", "no label"
 WARM_UP = 20
+WAITS = "apiserver_admission_webhook_admission_duration_seconds", "fraction_injector_review_seconds"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +101,8 @@ def main(
         webhook = stack.enter_context(asking_webhook(tls, controller.url))
         figures = _resting(controller, webhook, idle)
         stack.enter_context(_registered(cluster, webhook, tls))
-        figures += _creations(stack.enter_context(_client(cluster)), rounds, pods)
+        client = stack.enter_context(_client(cluster))
+        figures += _creations(client, lambda: metrics(webhook, tls), rounds, pods)
         alone = placed_alone(webhook, tls)
         figures.append(Figure("placed without the controller", "", [alone], bar=Bar("<=", 0)))
     report("api-server", figures, watch, json_file, kubernetes=binaries.KUBERNETES)
@@ -150,6 +152,10 @@ class Client:
         """Milliseconds of each of so many creations; each pod is deleted before the next one comes."""
         return [self._create(subject) for _ in range(count)]
 
+    def metrics(self) -> str:
+        """What the API server counted."""
+        return self._ask("GET", "/metrics").decode()
+
     def _create(self, subject: Subject) -> float:
         self._created += 1
         name = f"clearml-id-{self._created:032x}"
@@ -183,15 +189,29 @@ def _client(cluster: Cluster) -> Iterator[Client]:
         connection.close()
 
 
-def _creations(client: Client, rounds: int, pods: int) -> list[Figure]:
+def _creations(client: Client, counted: Callable[[], str], rounds: int, pods: int) -> list[Figure]:
+    """Creations in rounds, and where the time for the webhook went; `counted` gives the webhook's metrics."""
     for subject in SUBJECTS.values():
         client.create(subject, min(pods, WARM_UP))
+    before = client.metrics(), counted()
     subjects = {name: partial(client.create, subject, pods) for name, subject in SUBJECTS.items()}
     measured = interleave(subjects, rounds)
+    after = client.metrics(), counted()
+    whats = "mean wait of the API server for the webhook", "mean of a review in the webhook, asking included"
     return [
         *[_compared(name, measured, percentile) for percentile in (50, 99) for name in (CALLED, UNLABELLED)],
         _added(measured),
+        *[
+            Figure(what, "ms", [_mean(early, late, metric)])
+            for what, early, late, metric in zip(whats, before, after, WAITS, strict=True)
+        ],
     ]
+
+
+def _mean(early: str, late: str, metric: str) -> float:
+    """Milliseconds of what a histogram of seconds counted between two texts."""
+    seconds, count = (total(late, metric + part) - total(early, metric + part) for part in ("_sum", "_count"))
+    return 1000 * seconds / count
 
 
 def _compared(name: str, measured: Mapping[str, Sequence[list[float]]], percentile: int) -> Figure:

@@ -6,7 +6,6 @@ it shares with the load. Every review is decided by the controller: those placed
 
 from __future__ import annotations
 
-import ssl
 import subprocess
 import sys
 import tempfile
@@ -16,18 +15,16 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-import httpx
 import typer
 
 from bench import bodies
 from bench.harness import Bar, Figure, interleave, report
 from bench.load import Load, press, tool
 from bench.machine import LOADING_CORE, Watch, pin
-from bench.processes import CHECKOUT, Server, asking_webhook, serving
+from bench.processes import CHECKOUT, Server, asking_webhook, metrics, serving, total
 from tests.control_plane.companion import write_tls
 
 CONCURRENCY = (16, 64)
-DEGRADED = "fraction_injector_degraded_placements_total"
 
 
 def main(
@@ -70,12 +67,8 @@ def _throughput(
 
 
 def placed_alone(server: Server, tls: Path) -> float:
-    """Placements that the webhook made alone, since its start."""
-    context = ssl.create_default_context(cafile=str(tls / "ca.crt"))
-    url = f"https://localhost:{server.port}/metrics"
-    text = httpx.get(url, verify=context, trust_env=False).raise_for_status().text
-    lines = text.splitlines()
-    return float(next(line for line in lines if line.startswith(DEGRADED)).rpartition(" ")[2])
+    """Placements that a webhook made without its controller, since its start."""
+    return total(metrics(server, tls), "fraction_injector_degraded_placements_total")
 
 
 @contextmanager

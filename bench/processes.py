@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,6 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
+
+import httpx
 
 from bench.bodies import FIXTURES
 from bench.machine import LOADING_CORE, MEASURED_CORE
@@ -80,6 +83,18 @@ def webhook_command(folder: Path, *options: str) -> list[str]:
     if "--port" not in options:
         given += ["--port", "0"]
     return [sys.executable, "-m", "cli.main", "webhook", *given]
+
+
+def metrics(server: Server, tls: Path) -> str:
+    """A server's metrics as text, over TLS with the CA of a mounted Secret."""
+    context = ssl.create_default_context(cafile=str(tls / "ca.crt"))
+    url = f"https://localhost:{server.port}/metrics"
+    return httpx.get(url, verify=context, trust_env=False).raise_for_status().text
+
+
+def total(text: str, series: str) -> float:
+    """The sum of all series of a metrics text whose name and labels begin so."""
+    return sum(float(line.rpartition(" ")[2]) for line in text.splitlines() if line.startswith(series))
 
 
 def on_core(pid: int, core: int) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from bench import bodies, load
 from bench.client import Answers, closed_loop, open_loop
-from bench.processes import Server, serving
+from bench.processes import Server, serving, total
 
 WRK = """#!/bin/sh
 [ "$1" = -v ] && echo "wrk 4.2.0 [epoll] Copyright" && exit 1
@@ -83,3 +83,14 @@ def test_an_answer_other_than_200_is_a_failure():
 def test_cpu_and_memory_of_a_server_are_read(null: Server):
     assert null.cpu_seconds > 0
     assert null.rss_mb > 1
+
+
+def test_series_of_a_metric_are_added_up():
+    text = """# HELP reviews Reviews.
+reviews_total{code="a"} 2.0
+reviews_total{code="b"} 3.5
+reviews_created 17.0
+"""
+    assert total(text, "reviews_total") == 5.5
+    assert total(text, 'reviews_total{code="b"') == 3.5
+    assert total(text, "nothing") == 0

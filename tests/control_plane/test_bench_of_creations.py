@@ -25,6 +25,8 @@ def test_pods_are_created_with_the_webhook_and_without(built: Path, tmp_path: Pa
         "create p99: labelled, webhook called",
         "create p99: no label",
         "added to the p50 by the webhook",
+        "mean wait of the API server for the webhook",
+        "mean of a review in the webhook, asking included",
         "placed without the controller",
     ]
     created = figures["create p50: labelled, webhook called"]
