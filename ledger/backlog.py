@@ -10,36 +10,37 @@ _Required = tuple[str, ...] | None
 
 
 class Backlog:
-    """Waiting slices by index (None in pooled mode) and by the GPU memory that the pods require."""
+    """Waiting slices by the GPU memory that the pods require and by index (None in pooled mode)."""
 
     def __init__(self) -> None:
-        self._slices: dict[int | None, dict[_Required, int]] = {}
+        self._slices: dict[_Required, dict[int | None, int]] = {}
         self.claims: dict[str, Claim] = {}
 
     def add(self, key: str, claim: Claim) -> None:
         """Enter a waiting claim; the inverse of `remove`."""
         self.claims[key] = claim
+        by_index = self._slices.setdefault(claim.memory_values, {})
         for index, slices in _waiting(claim):
-            by_memory = self._slices.setdefault(index, {})
-            by_memory[claim.memory_values] = by_memory.get(claim.memory_values, 0) + slices
+            by_index[index] = by_index.get(index, 0) + slices
 
     def remove(self, key: str) -> None:
         """Strike a waiting claim out; the inverse of `add`."""
         claim = self.claims.pop(key)
+        by_index = self._slices[claim.memory_values]
         for index, slices in _waiting(claim):
-            by_memory = self._slices[index]
-            by_memory[claim.memory_values] -= slices
-            if not by_memory[claim.memory_values]:
-                del by_memory[claim.memory_values]
-            if not by_memory:
-                del self._slices[index]
+            by_index[index] -= slices
+            if not by_index[index]:
+                del by_index[index]
+        if not by_index:
+            del self._slices[claim.memory_values]
 
-    def slices(self, index: int | None, memory_values: Collection[str]) -> int:
-        """Slices that wait for an index of GPUs, where pods may require any of those values."""
-        waiting = 0
-        for required, slices in self._slices.get(index, {}).items():
+    def slices(self, memory_values: Collection[str]) -> dict[int | None, int]:
+        """Slices that wait by index of GPUs, where pods may require any of those values."""
+        waiting: dict[int | None, int] = {}
+        for required, by_index in self._slices.items():
             if required is None or not set(required).isdisjoint(memory_values):
-                waiting += slices
+                for index, slices in by_index.items():
+                    waiting[index] = waiting.get(index, 0) + slices
         return waiting
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ledger.ask import Ask, Assumption
@@ -59,7 +59,7 @@ def least_backlog(found: Kinds, ask: Ask, backlog: Backlog, values: MemoryValues
     gpus, ranked = ask.fraction.gpus, []
     for share, kind in found.items():
         accepted = values.of_share(ask.fraction, next(iter(kind.shapes.values())))
-        load = _loads(kind, ask.fraction.slices_on_each, backlog, accepted)
+        load = _loads(kind, ask.fraction.slices_on_each, backlog.slices(accepted))
         for indices, gpu_mib in kind.shapes.items():
             taken = sorted([(load[index], index) for index in indices])[:gpus]
             total = sum([value for value, _ in taken]) if taken else load[None]
@@ -68,12 +68,12 @@ def least_backlog(found: Kinds, ask: Ask, backlog: Backlog, values: MemoryValues
     return Wait(chosen, gpu_mib)
 
 
-def _loads(kind: Kind, slices: int, backlog: Backlog, accepted: tuple[str, ...]) -> dict[int | None, int]:
+def _loads(kind: Kind, slices: int, waiting: Mapping[int | None, int]) -> dict[int | None, int]:
     """By index what would wait with so many slices more, for the capacity behind it."""
     loads = {}
     for index, capacity in kind.capacity.items():
-        waiting = (backlog.slices(index, accepted) + slices) * _PRECISION
-        loads[index] = waiting // capacity if capacity else waiting * _PRECISION
+        load = (waiting.get(index, 0) + slices) * _PRECISION
+        loads[index] = load // capacity if capacity else load * _PRECISION
     return loads
 
 
@@ -81,5 +81,6 @@ def assumed(assume: Assumption, ask: Ask, backlog: Backlog) -> Wait:
     """Choose an index of nodes that do not exist yet; the caller has checked that they have enough GPUs."""
     if ask.mode == "pooled":
         return Wait((), assume.gpu_mib)
-    waiting = sorted((backlog.slices(index, ()), index) for index in range(assume.gpus_per_node))
-    return Wait(tuple(sorted(index for _, index in waiting[: ask.fraction.gpus])), assume.gpu_mib)
+    waiting = backlog.slices(())
+    loads = sorted((waiting.get(index, 0), index) for index in range(assume.gpus_per_node))
+    return Wait(tuple(sorted(index for _, index in loads[: ask.fraction.gpus])), assume.gpu_mib)
