@@ -10,7 +10,7 @@ from certs.leaf import LOCAL_NAMES, make_leaf
 from tests.certs.files import mount_like_kubelet
 from tests.webhook.running import Running, command
 
-NEVER = {"aiohttp", "controller", "cryptography", "httpx", "jsonpatch", "kubernetes", "rich", "watchfiles"}
+NEVER = {"aiohttp", "controller", "cryptography", "httpx", "jsonpatch", "kubernetes", "rich"}
 """cryptography is worth 11 MB, the Kubernetes client 10."""
 
 
