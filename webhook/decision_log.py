@@ -2,11 +2,32 @@
 
 from __future__ import annotations
 
-from service.log import get_logger
+from datetime import UTC, datetime
+
+from msgspec import UNSET, UnsetType
+
+from service.log import Line, write_line
 from webhook.envelope import Request
 from webhook.injection.annotations import index_text
 from webhook.metrics import WebhookMetrics
 from webhook.review import Outcome
+
+
+class ReviewLine(Line):
+    """The line of a decision; what does not apply is left out."""
+
+    uid: str
+    namespace: str
+    decision: str
+    reason: str
+    ms: float
+    policy: str | UnsetType = UNSET
+    queue: str | UnsetType | None = UNSET
+    slices: int | UnsetType = UNSET
+    index: str | UnsetType | None = UNSET
+    dry_run: bool | UnsetType = UNSET
+    degraded: bool | UnsetType = UNSET
+    error: str | UnsetType = UNSET
 
 
 class DecisionLog:
@@ -14,32 +35,36 @@ class DecisionLog:
 
     def __init__(self, metrics: WebhookMetrics) -> None:
         self._metrics = metrics
-        self._log = get_logger("webhook")
 
     def __call__(self, request: Request, outcome: Outcome, seconds: float) -> None:
         """Count and log one decision that took `seconds`."""
-        metrics = self._metrics
-        metrics.reviews.add(outcome.reason, seconds)
-        fields: dict[str, str | int | float | None] = {
-            "uid": request.uid,
-            "namespace": request.namespace,
-            "decision": "allowed" if outcome.denial is None else "denied",
-            "reason": outcome.reason,
-            "ms": round(seconds * 1000, 3),
-        }
+        self._metrics.reviews.add(outcome.reason, seconds)
+        line = ReviewLine(
+            datetime.now(UTC),
+            "info" if outcome.error is None else "error",
+            "webhook",
+            "review",
+            request.uid,
+            request.namespace,
+            "allowed" if outcome.denial is None else "denied",
+            outcome.reason,
+            round(seconds * 1000, 3),
+        )
+        self._add(line, request, outcome)
+        write_line(line)
+
+    def _add(self, line: ReviewLine, request: Request, outcome: Outcome) -> None:
+        """Say what applies to this decision."""
+        policy, injection = outcome.policy, outcome.injection
+        if policy is not None:
+            line.policy, line.queue = policy.marker, policy.queue
+        if injection is not None:
+            line.slices = injection.slices
+            line.index = index_text(injection.placement.indices) or None
+            if injection.placement.degraded:
+                self._metrics.degraded.inc()
+                line.degraded = True
         if request.dry_run:
-            fields["dry_run"] = True
-        if outcome.policy is not None:
-            fields["policy"] = outcome.policy.marker
-            fields["queue"] = outcome.policy.queue
-        if outcome.injection is not None:
-            placement = outcome.injection.placement
-            fields["slices"] = outcome.injection.slices
-            fields["index"] = index_text(placement.indices) or None
-            if placement.degraded:
-                metrics.degraded.inc()
-                fields["degraded"] = True
-        if outcome.error is None:
-            self._log.write("info", "review", fields)
-        else:
-            self._log.write("error", "review", {**fields, "error": outcome.error})
+            line.dry_run = True
+        if outcome.error is not None:
+            line.error = outcome.error

@@ -70,13 +70,13 @@ class FormReader:
     def read(self, pod: PodOutline, label: str, namespace: str) -> Form | None:
         """Give the form of a pod with the fraction label; None if there is anything in it to weigh."""
         metadata, spec = pod.metadata, pod.spec
-        if metadata is None or spec is None or _has_rare_fields(spec):
+        if metadata is None or spec is None or not spec.containers or _has_rare_fields(spec):
             return None
         annotations = metadata.annotations
         if annotations and not _ANNOTATIONS.hold(annotations):
             return None
         init = self._containers(spec.init_containers) if spec.init_containers else ()
-        regular = self._containers(spec.containers) if spec.containers else None
+        regular = self._containers(spec.containers)
         if init is None or regular is None:
             return None
         return Form(
@@ -87,8 +87,8 @@ class FormReader:
             bool(spec.volumes),
             bool(spec.host_pid),
             spec.runtime_class_name is not None,
-            bytes(spec.node_selector),
-            bytes(spec.tolerations),
+            b"" if spec.node_selector is ABSENT else bytes(spec.node_selector),
+            b"" if spec.tolerations is ABSENT else bytes(spec.tolerations),
             init,
             regular,
         )
@@ -101,7 +101,7 @@ class FormReader:
             context = container.security_context
             forms.append(
                 ContainerForm(
-                    bytes(container.resources),
+                    b"" if container.resources is ABSENT else bytes(container.resources),
                     bool(container.env),
                     bool(container.volume_mounts),
                     context is not None and bool(context.privileged),
@@ -114,16 +114,16 @@ class FormReader:
     def _is_weighed(self, container: ContainerOutline) -> bool:
         """Whether a rule has to look at a text in a container."""
         name, env, mounts = container.name, container.env, container.volume_mounts
-        if len(name) > LONGEST_CONTAINER_NAME or name.startswith(OUR_NAMES):
+        if OUR_NAMES in name or len(name) > LONGEST_CONTAINER_NAME:
             return True
         if env and not self._variables.hold([variable.name for variable in env]):
             return True
-        if not mounts:
-            return False
-        for mount in mounts:
-            if mount.name.startswith(OUR_NAMES):
+        for mount in mounts or ():
+            if OUR_NAMES in mount.name or not (
+                mount.mount_path in self._paths or self._paths.hold((mount.mount_path,))
+            ):
                 return True
-        return not self._paths.hold([mount.mount_path for mount in mounts])
+        return False
 
 
 def _has_rare_fields(spec: SpecOutline) -> bool:
@@ -136,8 +136,8 @@ def _has_rare_fields(spec: SpecOutline) -> bool:
         or spec.resources is not ABSENT
     ):
         return True
-    for volume in spec.volumes or ():
-        if volume.host_path is not ABSENT or volume.name.startswith(OUR_NAMES):
+    for volume in spec.volumes or ():  # noqa: SIM110 any() with a generator takes twice as long
+        if volume.host_path is not ABSENT or OUR_NAMES in volume.name:
             return True
     return False
 
