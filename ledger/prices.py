@@ -69,22 +69,26 @@ class _Programme:
         if self.prices[lowest] < -_TINY:
             return self._enter([float(row == lowest) for row in range(len(self.prices))], 0.0)
         column = [float(count) for count in [*pattern, 1]]
-        gained = value - sum(price * amount for price, amount in zip(self.prices, column, strict=True))
+        gained = value - _dot(self.prices, column)
         return gained > _TINY * 100 and self._enter(column, float(value))
 
     def _enter(self, column: list[float], value: float) -> bool:
-        change = [sum(a * b for a, b in zip(row, column, strict=True)) for row in self._inverse]
+        change = [_dot(row, column) for row in self._inverse]
         ratios = [(self._left[row] / by, row) for row, by in enumerate(change) if by > _TINY]
         if not ratios:
             return False
         step, leaving = min(ratios)
         pivot = [entry / change[leaving] for entry in self._inverse[leaving]]
         for row, by in enumerate(change):
-            self._left[row] -= step * by
-            self._inverse[row] = [old - by * new for old, new in zip(self._inverse[row], pivot, strict=True)]
+            if by:
+                self._left[row] -= step * by
+                self._inverse[row] = [
+                    old - by * new for old, new in zip(self._inverse[row], pivot, strict=True)
+                ]
         self._left[leaving], self._inverse[leaving], self._values[leaving] = step, pivot, value
-        columns = zip(*self._inverse, strict=True)
-        self.prices = [
-            sum(v * entry for v, entry in zip(self._values, column, strict=True)) for column in columns
-        ]
+        self.prices = [_dot(self._values, entries) for entries in zip(*self._inverse, strict=True)]
         return True
+
+
+def _dot(one: Sequence[float], other: Sequence[float]) -> float:
+    return sum([a * b for a, b in zip(one, other, strict=True)])

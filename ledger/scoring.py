@@ -54,7 +54,7 @@ def _lost_on_idle(free: Sequence[int], gpus: int, worth: Worth) -> int | None:
     idle = free.count(worth.slices_per_gpu)
     if idle < gpus:
         return None
-    return gpus * worth.gpu[-1] + _together(idle, worth) - _together(idle - gpus, worth)
+    return gpus * worth.gpu[-1] + _lost_together(idle, gpus, worth)
 
 
 def _lost_on_one(free: Sequence[int], slices: int, worth: Worth) -> int | None:
@@ -64,9 +64,10 @@ def _lost_on_one(free: Sequence[int], slices: int, worth: Worth) -> int | None:
     lost = worth.gpu[hole] - worth.gpu[hole - slices]
     if hole < worth.slices_per_gpu:
         return lost
-    idle = free.count(hole)
-    return lost + _together(idle, worth) - _together(idle - 1, worth)
+    return lost + _lost_together(free.count(hole), 1, worth)
 
 
-def _together(idle: int, worth: Worth) -> int:
-    return worth.idle[min(idle, len(worth.idle) - 1)]
+def _lost_together(idle: int, gpus: int, worth: Worth) -> int:
+    """What idle GPUs of one node lose by being so many fewer, beyond the worth of each."""
+    most = len(worth.idle) - 1
+    return worth.idle[min(idle, most)] - worth.idle[min(idle - gpus, most)]
