@@ -49,7 +49,7 @@ class PolicySet:
             queue_name: value of its label clearml-agent-queue-name, or the queue's name as written.
             queue_id: value of its label clearml-agent-queue.
         """
-        entry = self.entry_of(namespace, queue_name, queue_id)
+        entry = self.entry_of(namespace, queue_name, queue_id) if self.queue_by_label else None
         settled = self.settled[entry, self.policy_of(namespace, entry)]
         if not settled.limits:
             return settled.effective
@@ -64,8 +64,6 @@ class PolicySet:
 
     def entry_of(self, namespace: str, queue_name: str | None, queue_id: str | None) -> str | None:
         """Name of the queue entry that applies, found by id first."""
-        if not self.queue_by_label:
-            return None
         by_id = self.queue_by_id.get(queue_id) if queue_id else None
         if by_id and self._applies(by_id, namespace):
             return by_id

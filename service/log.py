@@ -64,15 +64,15 @@ class _Output:
     """
 
     def __init__(self) -> None:
-        self.render: Callable[[Line | dict[str, Any]], bytes] = _json
+        self.render: Callable[[Line | dict[str, Any]], bytes] = _encode
         self._round: list[bytes] = []
 
     def write(self, line: bytes) -> None:
-        """Write a line, at the latest when the loop's round ends."""
+        """Write a line, given without its end, at the latest when the loop's round ends."""
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
-            _write_now(line)
+            _write_now(line + b"\n")
             return
         if not self._round:
             loop.call_soon(self._end_round)
@@ -80,7 +80,7 @@ class _Output:
 
     def _end_round(self) -> None:
         lines, self._round = self._round, []
-        _write_now(b"".join(lines))
+        _write_now(b"\n".join([*lines, b""]))
 
 
 def _write_now(lines: bytes) -> None:
@@ -90,16 +90,12 @@ def _write_now(lines: bytes) -> None:
             lines = lines[os.write(_STDERR, lines) :]
 
 
-def _json(line: Line | dict[str, Any]) -> bytes:
-    return _encode(line) + b"\n"
-
-
 def _coloured(line: Line | dict[str, Any]) -> bytes:
     said = msgspec.to_builtins(line, builtin_types=[datetime]) if isinstance(line, Line) else line
     time, level, logger, event = (said.pop(name) for name in ("timestamp", "level", "logger", "event"))
     fields = " ".join(f"\033[36m{name}\033[0m={value}" for name, value in said.items())
     start = f"\033[2m{time:%H:%M:%S}\033[0m {_COLOURS[level]}{level:7}\033[0m"
-    return f"{start} \033[1m{logger}: {event}\033[0m {fields}\n".encode("utf-8", "replace")
+    return f"{start} \033[1m{logger}: {event}\033[0m {fields}".encode("utf-8", "replace")
 
 
 _output = _Output()

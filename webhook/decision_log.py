@@ -48,7 +48,7 @@ class DecisionLog:
             request.namespace,
             "allowed" if outcome.denial is None else "denied",
             outcome.reason,
-            round(seconds * 1000, 3),
+            int(seconds * 1e6) / 1000,
         )
         self._add(line, request, outcome)
         write_line(line)

@@ -77,13 +77,16 @@ class Reviewer:
             UnreadableReviewError: there is no request to answer.
         """
         start = time.perf_counter()
-        request = decode(body)
+        request, answer = decode(body), None
         try:
             outcome = self._begin(request)
             if isinstance(outcome, Question):
-                outcome = await self._end(outcome)
+                answer = await self._placer.place(outcome.ask)
+                outcome = _outcome(outcome.conclude(answer), outcome.policy)
         except Exception as error:  # noqa: BLE001 whatever breaks, a labelled pod is not let through
             outcome = _broken(request, error)
+        if outcome.denial is not None and isinstance(answer, Placement) and answer.reservation is not None:
+            await self._placer.release(answer.reservation)
         reply = _reply(request, outcome)
         self._observe(request, outcome, time.perf_counter() - start)
         return reply
@@ -119,24 +122,7 @@ class Reviewer:
         asked = (
             _ask_by_rules(request, policy) if known is None else _ask_for_known(request, pod, policy, known)
         )
-        if isinstance(asked, Denial):
-            return Outcome(asked.reason, denial=asked, policy=policy)
-        if isinstance(asked, Injection):
-            return _injected(asked, policy)
-        return asked
-
-    async def _end(self, question: Question) -> Outcome:
-        """Place the pod; what was reserved for one that is not admitted after all is given back."""
-        answer = await self._placer.place(question.ask)
-        decided = None
-        try:
-            decided = question.conclude(answer)
-        finally:
-            if not isinstance(decided, Injection) and isinstance(answer, Placement) and answer.reservation:
-                await self._placer.release(answer.reservation)
-        if isinstance(decided, Denial):
-            return Outcome(decided.reason, denial=decided, policy=question.policy)
-        return _injected(decided, question.policy)
+        return asked if isinstance(asked, Question) else _outcome(asked, policy)
 
     def _policy(self, request: Request, metadata: HasLabels | None) -> EffectivePolicy:
         labels = (metadata.labels if metadata is not None else None) or {}
@@ -209,9 +195,11 @@ def _reservation(request: Request) -> str | None:
     return None if request.dry_run else request.uid
 
 
-def _injected(injection: Injection, policy: EffectivePolicy) -> Outcome:
-    reason = Reason.INJECTED if injection.patch else Reason.UNCHANGED
-    return Outcome(reason, injection.patch, injection=injection, policy=policy)
+def _outcome(decided: Injection | Denial, policy: EffectivePolicy) -> Outcome:
+    if isinstance(decided, Denial):
+        return Outcome(decided.reason, denial=decided, policy=policy)
+    reason = Reason.INJECTED if decided.patch else Reason.UNCHANGED
+    return Outcome(reason, decided.patch, None, decided, policy)
 
 
 def _refused(answer: Answer | Unanswered) -> Denial:
