@@ -6,6 +6,7 @@ import asyncio
 import ssl
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import cycle
 
@@ -71,6 +72,14 @@ class Connection:
             self._streams[1].close()
             self._streams = None
 
+    async def end(self) -> None:
+        """Drop the connection and wait until it is gone."""
+        if self._streams is not None:
+            writer = self._streams[1]
+            self.close()
+            with suppress(OSError):
+                await writer.wait_closed()
+
 
 def no_check() -> ssl.SSLContext:
     """A context that takes any certificate: for servers of the bench, whose CA nobody else knows."""
@@ -90,7 +99,7 @@ async def closed_loop(port: int, bodies: Sequence[bytes], connections: int, seco
         connection = Connection(port, trust)
         while time.perf_counter() < end:
             await _timed(connection, next(supply), time.perf_counter(), answers)
-        connection.close()
+        await connection.end()
 
     trust = no_check()
     await asyncio.gather(*(one() for _ in range(connections)))
@@ -117,7 +126,7 @@ async def open_loop(port: int, bodies: Sequence[bytes], rate: int, seconds: floa
 
     await asyncio.gather(*(one(number) for number in range(round(rate * seconds))))
     while not idle.empty():
-        idle.get_nowait().close()
+        await idle.get_nowait().end()
     return answers
 
 
@@ -126,7 +135,7 @@ async def _timed(connection: Connection, body: bytes, due: float, answers: Answe
         await connection.post(body)
         answers.latencies.append(time.perf_counter() - due)
     except (OSError, ValueError) as error:
-        connection.close()
+        await connection.end()
         answers.failures.append(f"{type(error).__name__}: {error}")
 
 
