@@ -30,6 +30,7 @@ bench-docs: bench ## Measure everything anew and write docs/performance.md; pack
 	$(BIN)/python -m bench.documentation
 
 TO = $(if $(RESULTS),--json $(RESULTS)/$(1).json)
+PLOT = $(if $(RESULTS),--plot docs/packing.svg)
 
 bench-handler: $(READY) ## Measure a review without a server, against json.loads
 	$(BIN)/python -m bench.handler $(call TO,handler) $(BENCH)
@@ -47,7 +48,7 @@ bench-placement: $(READY) ## Count placements per second, against a plain scan
 	$(BIN)/python -m bench.placement $(if $(TRACE),--trace $(TRACE)) $(call TO,placement) $(BENCH)
 
 bench-packing: $(READY) ## Compare placement policies; TRACE=DIR takes openb's files instead of a made-up trace
-	$(BIN)/python -m bench.packing $(if $(TRACE),--trace $(TRACE) $(call TO,packing)) $(BENCH)
+	$(BIN)/python -m bench.packing $(if $(TRACE),--trace $(TRACE) $(call TO,packing) $(PLOT)) $(BENCH)
 
 bench-waiting: $(READY) ## Compare waiting times of an index fixed at admission with late binding
 	$(BIN)/python -m bench.packing.waiting $(call TO,waiting) $(BENCH)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import ssl
 import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import cycle
+from typing import Any
 
 HOST = "127.0.0.1"
 _LENGTH = b"content-length: "
@@ -87,6 +89,25 @@ def no_check() -> ssl.SSLContext:
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     return context
+
+
+def response(port: int, body: bytes) -> dict[str, Any]:
+    """What a server responds to one review.
+
+    Raises:
+        OSError: the connection failed.
+        ValueError: the answer is not 200, or no JSON.
+    """
+
+    async def ask() -> bytes:
+        connection = Connection(port, no_check())
+        try:
+            return await connection.post(body)
+        finally:
+            await connection.end()
+
+    found: dict[str, Any] = json.loads(asyncio.run(ask()))["response"]
+    return found
 
 
 async def closed_loop(port: int, bodies: Sequence[bytes], connections: int, seconds: float) -> Answers:

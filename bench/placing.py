@@ -18,6 +18,7 @@ from typing import Annotated
 import typer
 
 from bench import bodies
+from bench.client import response
 from bench.harness import Bar, Figure, interleave, report
 from bench.load import Load, press, tool
 from bench.machine import LOADING_CORE, Watch, pin
@@ -42,6 +43,8 @@ def main(
         port = stack.enter_context(_controller(tls))
         asking = stack.enter_context(asking_webhook(tls, f"https://localhost:{port}"))
         servers = {"asking": asking, "at once": stack.enter_context(serving("ours"))}
+        for server in servers.values():
+            assert response(server.port, sample[0])["patch"]
         for connections in CONCURRENCY:
             figures += _throughput(servers, connections, sample, rounds, seconds)
         figures.append(

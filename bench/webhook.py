@@ -23,7 +23,7 @@ from typing import Annotated
 import typer
 
 from bench import bodies
-from bench.client import Answers, Connection, no_check, open_loop
+from bench.client import Answers, Connection, no_check, open_loop, response
 from bench.harness import Bar, Figure, interleave, report
 from bench.load import Load, press, tool
 from bench.machine import LOADING_CORE, MEASURED_CORE, Watch, pin
@@ -58,6 +58,7 @@ def main(  # noqa: PLR0913 each is an option of the command
         servers = {name: stack.enter_context(serving(name)) for name in ("ours", "A", "NULL")}
         servers["ledger"] = stack.enter_context(webhook(Path(folder)))
         for name, sample in samples.items():
+            _check_answers(servers, sample)
             figures += _throughput(name, sample, servers, rounds, seconds)
         figures += _connections(samples["ClearML pod"], servers, rounds)
         sweep = _sweep(samples["ClearML pod"], servers)
@@ -67,6 +68,15 @@ def main(  # noqa: PLR0913 each is an option of the command
     figures += [figure for rate, found in at_rates.items() for figure in _latencies(rate, found)]
     curves = {rate: _percentiles(found) for rate, found in at_rates.items()}
     report("webhook", figures, watch, json_file, load=tool(), concurrency=sweep, rates=curves)
+
+
+def _check_answers(servers: Mapping[str, Server], sample: Sequence[bytes]) -> None:
+    """Denials are answers too, and quick ones: what is measured must be patches, with audit annotations."""
+    answers = {name: response(server.port, sample[0]) for name, server in servers.items()}
+    assert all(answers[name]["allowed"] and answers[name]["patch"] for name in ("ours", "ledger", "A")), (
+        answers
+    )
+    assert all(answers[name]["auditAnnotations"] for name in ("ours", "ledger")), answers
 
 
 def _throughput(
@@ -161,7 +171,7 @@ def _memory(sample: Sequence[bytes], requests: int, more: int) -> list[Figure]:
     with tempfile.TemporaryDirectory() as folder, webhook(Path(folder), "--health-port", "0") as server:
         before = server.cpu_seconds
         time.sleep(REST_SECONDS)
-        rest = Figure("CPU at rest", "ms/s", [(server.cpu_seconds - before) / REST_SECONDS * 1000])
+        share = (server.cpu_seconds - before) / REST_SECONDS
         at_start = server.rss_mb
         _send(server, sample, requests)
         after = server.rss_mb
@@ -169,7 +179,7 @@ def _memory(sample: Sequence[bytes], requests: int, more: int) -> list[Figure]:
         grown = server.rss_mb - after
     counted = f"{requests // 1000}k requests"
     return [
-        rest,
+        Figure("CPU at rest", "% of a core", [100 * share]),
         Figure("RSS at rest", "MB", [at_start]),
         Figure(f"RSS after {counted}", "MB", [after], bar=Bar("<=", 64)),
         Figure(f"growth over {more // 1000}k more", "MB", [grown], bar=Bar("<=", 2)),

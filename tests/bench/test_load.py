@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench import bodies, load
-from bench.client import Answers, closed_loop, open_loop
+from bench.client import Answers, closed_loop, open_loop, response
 from bench.processes import Server, serving, total
 
 WRK = """#!/bin/sh
@@ -66,6 +66,11 @@ def test_without_wrk_our_own_client_presses(null: Server, monkeypatch: pytest.Mo
 def test_at_a_fixed_rate_every_review_is_answered(null: Server):
     answers = asyncio.run(open_loop(null.port, bodies.bare(2), rate=100, seconds=0.2))
     assert (len(answers.latencies), answers.failures) == (20, [])
+
+
+def test_a_response_is_read(null: Server):
+    found = response(null.port, bodies.bare(1)[0])
+    assert found == {"uid": "00000000-0000-4000-8000-000000000000", "allowed": True}
 
 
 def test_a_percentile_is_a_latency_that_was_measured():
