@@ -19,7 +19,6 @@ class UnreadableReviewError(ValueError):
 
 class _Resource(msgspec.Struct, frozen=True, gc=False):
     group: str = ""
-    version: str = ""
     resource: str = ""
 
 
@@ -91,11 +90,6 @@ _labels_only = msgspec.json.Decoder(_Labelled)
 _anything = msgspec.json.Decoder()
 _encode = msgspec.json.Encoder().encode
 
-_REPLY = (
-    b'{"apiVersion":%b,"kind":"AdmissionReview",'
-    b'"response":{"uid":%b,"allowed":%b,"auditAnnotations":%b%b}}'
-)  # fmt: skip
-
 
 class Request(msgspec.Struct, frozen=True, eq=False):
     """One question of the API server."""
@@ -144,26 +138,32 @@ def decode(body: bytes) -> Request:
 
 def allow(request: Request, reason: Reason, patch: bytes = b"", note: str | None = None) -> bytes:
     """Answer yes, with a JSON Patch, as its text, if there is something to change."""
+    verdict = _verdict("allowed", reason, note)
+    if not patch:
+        return _reply(request, verdict)
     # base64 needs no escaping.
-    rest = b',"patchType":"JSONPatch","patch":"%b"' % b64encode(patch) if patch else b""
-    return _reply(request, b"true", _audit("allowed", reason, note), rest)
+    return _reply(request, verdict, b',"patchType":"JSONPatch","patch":"', b64encode(patch), b'"')
 
 
 def deny(request: Request, denial: Denial) -> bytes:
     """Answer no, in one line; the API server shows it to whoever made the object."""
     status = {"code": 403, "reason": "Forbidden", "status": "Failure", "message": denial.message}
-    audit = _audit("denied", denial.reason, None)
-    return _reply(request, b"false", audit, b',"status":%b' % _encode(status))
+    return _reply(request, _verdict("denied", denial.reason, None), b',"status":', _encode(status))
+
+
+def _reply(request: Request, *members: bytes) -> bytes:
+    """Join the reply of the texts that follow the uid."""
+    head = b'{"kind":"AdmissionReview","apiVersion":', _encode(request.api_version)
+    return b"".join((*head, b',"response":{"uid":', _encode(request.uid), *members, b"}}"))
 
 
 @cache
-def _audit(decision: str, reason: Reason, note: str | None) -> bytes:
+def _verdict(decision: str, reason: Reason, note: str | None) -> bytes:
+    """The same for all reviews that end so."""
     annotations = {"decision": decision, "reason": reason.value}
-    return _encode(annotations if note is None else {**annotations, "note": note})
-
-
-def _reply(request: Request, allowed: bytes, audit: bytes, rest: bytes) -> bytes:
-    return _REPLY % (_encode(request.api_version), _encode(request.uid), allowed, audit, rest)
+    audit = _encode(annotations if note is None else {**annotations, "note": note})
+    allowed = _encode(decision == "allowed")
+    return b',"allowed":%b,"auditAnnotations":%b' % (allowed, audit)
 
 
 def _request(

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
+from webhook.pod import LABEL, QUEUE_ID_LABEL, QUEUE_NAME_LABEL
+
 ABSENT = msgspec.Raw()
 
 
@@ -41,7 +43,6 @@ class ContainerOutline(msgspec.Struct, rename="camel", gc=False):
     """A regular or an init container."""
 
     name: str
-    image: msgspec.Raw = ABSENT
     env: list[Named] | None = None
     resources: msgspec.Raw = ABSENT
     volume_mounts: list[MountOutline] | None = None
@@ -66,10 +67,21 @@ class SpecOutline(msgspec.Struct, rename="camel", gc=False):
     resources: msgspec.Raw = ABSENT
 
 
+class LabelsOutline(msgspec.Struct, gc=False):
+    """Of the labels those that have a meaning here."""
+
+    fraction: str | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name=LABEL)
+    queue_name: str | None = msgspec.field(default=None, name=QUEUE_NAME_LABEL)
+    queue_id: str | None = msgspec.field(default=None, name=QUEUE_ID_LABEL)
+
+
+NO_LABELS = LabelsOutline()
+
+
 class MetadataOutline(msgspec.Struct, gc=False):
     """Labels, and the names of annotations."""
 
-    labels: dict[str, str] | None = None
+    labels: LabelsOutline | None = None
     annotations: dict[str, msgspec.Raw] | None = None
 
 
@@ -78,3 +90,8 @@ class PodOutline(msgspec.Struct, gc=False):
 
     metadata: MetadataOutline | None = None
     spec: SpecOutline | None = None
+
+    @property
+    def labels(self) -> LabelsOutline:
+        """The labels, whether it has any or not."""
+        return NO_LABELS if self.metadata is None else self.metadata.labels or NO_LABELS

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import msgspec
 
 from ledger.constraints import NodeSelector, Toleration
@@ -145,14 +143,7 @@ class Job(msgspec.Struct, gc=False):
     spec: JobSpec | None = None
 
 
-class HasLabels(Protocol):
-    """Metadata, whatever else was decoded of it."""
-
-    @property
-    def labels(self) -> dict[str, str] | None: ...  # noqa: D102 the class says it
-
-
-def label_of(metadata: HasLabels | None) -> str | None:
+def label_of(metadata: ObjectMeta | None) -> str | None:
     """The text of the fraction label, or None where the object carries none."""
     if metadata is None or metadata.labels is None:
         return None

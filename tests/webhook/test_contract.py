@@ -204,7 +204,7 @@ def test_an_internal_error_is_logged_by_kind_and_place_alone(lines, monkeypatch)
     def broken(*_args):
         raise KeyError(CANARY)
 
-    monkeypatch.setattr("webhook.review.for_pod", broken)
+    monkeypatch.setattr("webhook.review.ask_for_known", broken)
     observing(Observed(), pod())
     (line,) = lines()
     assert (line["level"], line["decision"], line["reason"]) == ("error", "denied", "internal-error")

@@ -31,8 +31,6 @@ class ContainerForm(msgspec.Struct, frozen=True, gc=False):
     has_mounts: bool
     is_privileged: bool
     is_native_sidecar: bool
-    image: bytes
-    """Only under a limiter that looks at images."""
 
 
 class Form(msgspec.Struct, frozen=True, gc=False):
@@ -70,13 +68,13 @@ class FormReader:
     def read(self, pod: PodOutline, label: str, namespace: str) -> Form | None:
         """Give the form of a pod with the fraction label; None if there is anything in it to weigh."""
         metadata, spec = pod.metadata, pod.spec
-        if metadata is None or spec is None or not spec.containers or _has_rare_fields(spec):
+        if self._looks_at_images or metadata is None or spec is None or _has_rare_fields(spec):
             return None
         annotations = metadata.annotations
         if annotations and not _ANNOTATIONS.hold(annotations):
             return None
         init = self._containers(spec.init_containers) if spec.init_containers else ()
-        regular = self._containers(spec.containers)
+        regular = self._containers(spec.containers) if spec.containers else None
         if init is None or regular is None:
             return None
         return Form(
@@ -106,7 +104,6 @@ class FormReader:
                     bool(container.volume_mounts),
                     context is not None and bool(context.privileged),
                     container.restart_policy == "Always",
-                    bytes(container.image) if self._looks_at_images else b"",
                 )
             )
         return tuple(forms)

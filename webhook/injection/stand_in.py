@@ -44,7 +44,7 @@ def _container(form: ContainerForm, name: str) -> dict[str, Any]:
         container["volumeMounts"] = [{"name": MARK, "mountPath": f"/{MARK}"}]
     if form.is_native_sidecar:
         container["restartPolicy"] = "Always"
-    return container | _present(resources=form.resources, image=form.image)
+    return container | _present(resources=form.resources)
 
 
 def _present(**texts: bytes) -> dict[str, msgspec.Raw]:

@@ -1,0 +1,118 @@
+"""What a labelled pod's review still has to know of the ledger, and what the answer makes of the pod."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ledger.ask import Answer, Ask, Misfit, OverQuota, Placement
+from policies.effective import EffectivePolicy
+from webhook.envelope import Request
+from webhook.injection.annotations import INJECTED
+from webhook.injection.asking import ask_of, for_pod
+from webhook.injection.inject import Injection, inject
+from webhook.injection.known_forms import KnownForm
+from webhook.injection.plan import Plan, make_plan
+from webhook.injection.refusals import refuse_index
+from webhook.injection.written import Written
+from webhook.outline import PodOutline
+from webhook.placer import Unanswered
+from webhook.reasons import Denial, Reason
+
+
+class Question(msgspec.Struct, frozen=True, eq=False):
+    """A question to the ledger, asked for one pod."""
+
+    ask: Ask
+    policy: EffectivePolicy
+
+    def conclude(self, answer: Answer | Unanswered) -> Injection | Denial:
+        """Make the decision of the answer."""
+        raise NotImplementedError
+
+
+class KnownPod(Question, frozen=True, eq=False):
+    """Of a pod whose form is known."""
+
+    request: Request
+    pod: PodOutline
+    known: KnownForm
+
+    def conclude(self, answer: Answer | Unanswered) -> Injection | Denial:
+        """Fill the form's stencil in; where a rule has something against the placement, it tells the pod."""
+        if not isinstance(answer, Placement):
+            return _refused(answer)
+        injection = self.known.inject(self.pod, answer)
+        if injection is not None:
+            return injection
+        plan = _plan(self.request, self.policy)
+        return plan if isinstance(plan, Denial) else inject(plan, answer)
+
+
+class PlannedPod(Question, frozen=True, eq=False):
+    """Of a pod that the rules were asked about."""
+
+    plan: Plan
+
+    def conclude(self, answer: Answer | Unanswered) -> Injection | Denial:
+        """Give the pod the placement's share."""
+        return inject(self.plan, answer) if isinstance(answer, Placement) else _refused(answer)
+
+
+class PlacedPod(Question, frozen=True, eq=False):
+    """Of a pod that carries a placement from an earlier review."""
+
+    plan: Plan
+    kept: Placement
+
+    def conclude(self, answer: Answer | Unanswered) -> Injection | Denial:
+        """Let stand what the pod brings, unless the ledger knows better: it may have been written by hand."""
+        plan = self.plan
+        if isinstance(answer, (OverQuota, Unanswered)):
+            return _refused(answer)
+        if plan.keeps_assumption and isinstance(answer, Placement) and answer.memory_values:
+            return refuse_index(plan.containers) or inject(plan, answer)
+        return inject(plan, self.kept)
+
+
+def ask_for_known(request: Request, pod: PodOutline, policy: EffectivePolicy, known: KnownForm) -> KnownPod:
+    """Ask for a pod of a known form."""
+    queue, reservation = pod.labels.queue_name, None if request.dry_run else request.uid
+    ask = for_pod(known.ask, request.namespace, queue, policy, reservation)
+    return KnownPod(ask, policy, request, pod, known)
+
+
+def ask_by_rules(request: Request, policy: EffectivePolicy) -> Question | Injection | Denial:
+    """Ask the rules about a pod, then for it; some pods are decided without a question."""
+    plan = _plan(request, policy)
+    if isinstance(plan, Denial):
+        return plan
+    kept = plan.kept
+    if kept is not None and not policy.quotas and not plan.keeps_assumption:
+        return inject(plan, kept)
+    ask = ask_of(plan, None if request.dry_run or kept is not None else request.uid)
+    if isinstance(ask, Denial):
+        return ask
+    return PlannedPod(ask, policy, plan) if kept is None else PlacedPod(ask, policy, plan, kept)
+
+
+def _plan(request: Request, policy: EffectivePolicy) -> Plan | Denial:
+    pod = request.pod()
+    if isinstance(pod, Denial):
+        return pod
+    claims = pod.metadata is not None and INJECTED in (pod.metadata.annotations or ())
+    written = Written(request.whole_object()) if claims else Written()
+    return make_plan(pod, request.namespace, policy, written)
+
+
+def _refused(answer: Answer | Unanswered) -> Denial:
+    if isinstance(answer, Unanswered):
+        return Denial.of(answer.reason, answer.why)
+    if isinstance(answer, OverQuota):
+        quota = answer.quota
+        return Denial.of(
+            Reason.OVER_QUOTA,
+            f'quota of {quota.scope} "{quota.name}": {answer.used} of {answer.limit} {answer.unit} are used,'
+            f" {answer.asked} more were asked: wait, or ask for a smaller fraction",
+        )
+    assert isinstance(answer, Misfit)  # noqa: S101 the last of three kinds; for the type checker
+    return Denial.of(Reason.NO_NODE, f"no node of this cluster could ever hold the pod: {answer.why}")
