@@ -9,9 +9,8 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from datetime import datetime
-from importlib import import_module
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from certs.pair import CertificateError, LeafFacts, SelfSigned, TlsFiles
 
@@ -37,7 +36,7 @@ def _call(module: str, function: str, *arguments: object) -> object:
     """Call a function in a process of its own; keys pass through pipes only."""
     try:
         process = subprocess.run(
-            [sys.executable, "-m", "certs.apart"],
+            [sys.executable, "-m", "certs.worker"],
             input=pickle.dumps((module, function, arguments)),
             capture_output=True,
             cwd=_HOME,
@@ -49,21 +48,7 @@ def _call(module: str, function: str, *arguments: object) -> object:
     if process.returncode:
         said = process.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
         raise CertificateError(f"the process for {module} ended with status {process.returncode} ({said})")
-    answer: object = pickle.loads(process.stdout)  # noqa: S301  written by `_answer` in our own process
+    answer: object = pickle.loads(process.stdout)  # noqa: S301  our own process wrote it
     if isinstance(answer, CertificateError):
         raise answer
     return answer
-
-
-def _answer(asked: bytes) -> bytes:
-    """The other end of `_call`."""
-    module, function, arguments = pickle.loads(asked)  # noqa: S301  written by `_call`, which started us
-    wanted: Any = getattr(import_module(module), function)
-    try:
-        return pickle.dumps(wanted(*arguments))
-    except CertificateError as error:
-        return pickle.dumps(error)
-
-
-if __name__ == "__main__":
-    sys.stdout.buffer.write(_answer(sys.stdin.buffer.read()))
