@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
-from ledger.ask import Placement
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ledger.ask import Ask, Misfit, Placement
+from ledger.facts import UNLIMITED, NodeFact, PodFact
 from ledger.ledger import Ledger
+from ledger.memory_values import MEMORY_LABEL
+from tests.ledger.checker import could_ever_hold
 from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of
+from tests.ledger.strategies import asks, nodes
 
 
 def full(*sizes: tuple[int, int]) -> Ledger:
@@ -69,3 +78,73 @@ def test_a_pod_that_was_bound_waits_no_more() -> None:
     ledger.set_pod(holder("w", "n0", (0, 4)))
     assert ledger.waiting()[0].name == "first"
     assert waits(ledger, 4, "second").indices == (0,)
+
+
+waiting_pods = st.builds(
+    holder,
+    st.integers(0, 99).map(str),
+    st.none(),
+    st.tuples(st.integers(0, 4), st.integers(1, 8)),
+    pooled=st.sampled_from([0, 3]),
+    memory_values=st.sampled_from([None, ("16384",), ("16384", "16390"), ("81920",)]),
+)
+
+
+@given(
+    st.lists(nodes(), min_size=1, max_size=5),
+    st.lists(waiting_pods, max_size=12, unique_by=lambda pod: pod.key),
+    asks,
+)
+@settings(max_examples=300)
+def test_no_index_of_any_node_has_less_waiting_for_its_capacity(some_nodes, waiting, ask) -> None:
+    facts = list({node.name: node for node in some_nodes}.values())
+    ask = msgspec.structs.replace(ask, cpu_milli=2 * UNLIMITED)
+    answer = ledger_of(*facts, holders=tuple(waiting)).place(ask, 0.0)
+    choices = list(slow_choices(facts, waiting, ask))
+    if not choices:
+        assert isinstance(answer, Misfit)
+        return
+    assert isinstance(answer, Placement)
+    assert min(choices)[1:] == (slow_share(answer.gpu_mib, ask), answer.indices)
+
+
+def slow_choices(
+    facts: list[NodeFact], waiting: list[PodFact], ask: Ask
+) -> Iterator[tuple[int, int, tuple[int, ...]]]:
+    """For each node what waiting for the best of it means: what waits for its capacity, share, indices."""
+    eligible = [fact for fact in facts if could_ever_hold(fact, ask)]
+    eligible = [fact for fact in eligible if fact.usable] or eligible
+    for fact in eligible:
+        share = slow_share(fact.gpu_mib, ask)
+        alike = [other for other in eligible if slow_share(other.gpu_mib, ask) == share]
+        accepted = slow_values(facts, share, ask)
+        counted = [pod for pod in waiting if pod.memory_values is None or accepted & {*pod.memory_values}]
+        if ask.mode == "pooled":
+            pools = sum(other.pooled for other in alike)
+            yield slow_load(sum(pod.pooled for pod in counted), pools, ask), share, ()
+            continue
+        loads = []
+        for index, _ in fact.gpus:
+            capacity = sum(dict(o.gpus).get(index, 0) for o in alike if index not in o.cordoned)
+            loads.append((slow_load(sum(dict(p.gpus).get(index, 0) for p in counted), capacity, ask), index))
+        best = sorted(loads)[: ask.fraction.gpus]
+        yield sum(load for load, _ in best), share, tuple(sorted(index for _, index in best))
+
+
+def slow_values(facts: list[NodeFact], share: int, ask: Ask) -> set[str]:
+    """The memory labels that a pod of such a share accepts; whole GPUs ask for none."""
+    if ask.fraction.is_whole:
+        return set()
+    labelled = [fact for fact in facts if fact.gpu_mib is not None]
+    return {fact.labels[MEMORY_LABEL] for fact in labelled if slow_share(fact.gpu_mib, ask) == share}
+
+
+def slow_share(gpu_mib: int | None, ask: Ask) -> int:
+    fraction = ask.fraction
+    return 0 if fraction.is_whole else (gpu_mib or 0) * fraction.slices // fraction.slices_per_gpu
+
+
+def slow_load(waiting: int, capacity: int, ask: Ask) -> int:
+    """Millionths of the capacity; where there is none, more than any."""
+    load = (waiting + ask.fraction.slices_on_each) * 10**6
+    return load // capacity if capacity else load * 10**6
