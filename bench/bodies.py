@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +9,8 @@ from typing import Any
 
 FIXTURES = Path(__file__).parent.parent / "tests" / "fixtures"
 VARIANTS = 64
-"""Reviews of one kind that differ in uid and pod name, so that nothing can be remembered by them."""
+"""Reviews of one kind that differ in uid, in the pod's name and wherever else ClearML writes a task's id."""
+_TASK_LABEL = "clearml-task-id"
 
 Review = dict[str, Any]
 
@@ -47,12 +47,23 @@ def with_containers(count: int, variants: int = 4) -> list[bytes]:
     return _variants(review, variants)
 
 
+def unlike(variants: int = 600) -> list[bytes]:
+    """ClearML's pod, each with a CPU request of its own, and more of them than a webhook may remember."""
+    reviews = [_fixture("clearml-half") for _ in range(variants)]
+    for number, review in enumerate(reviews):
+        resources = review["request"]["object"]["spec"]["containers"][0]["resources"]
+        resources["requests"]["cpu"] = f"{1001 + number}m"
+        review["request"]["uid"] = f"{number:08x}{review['request']['uid'][8:]}"
+    return [_compact(review) for review in reviews]
+
+
 KINDS: dict[str, Callable[[], list[bytes]]] = {
     "bare pod": bare,
     "ClearML pod": clearml,
     "mesh-injected pod": meshed,
     "300 kB": lambda: padded(300_000),
     "1 MiB": lambda: padded(1024 * 1024),
+    "ClearML pods, no two alike": unlike,
 }
 
 
@@ -67,21 +78,15 @@ def _compact(review: Review) -> bytes:
 
 def _variants(review: Review, count: int) -> list[bytes]:
     made = []
+    pod = review["request"]["object"]
+    before = pod["metadata"]["name"]
+    # ClearML names its pods after tasks, whose ids stand in labels, variables and annotations too.
+    task = pod["metadata"]["labels"].get(_TASK_LABEL, before)
+    text = _compact(review).decode()
     for number in range(count):
-        one = copy.deepcopy(review)
-        one["request"]["uid"] = f"{number:08x}{one['request']['uid'][8:]}"
-        pod = one["request"]["object"]
-        before = pod["metadata"]["name"]
-        after = (
-            f"{number:04x}{before[4:]}"
-            if not before.startswith("clearml-id-")
-            else before[:-4] + f"{number:04x}"
-        )
-        pod["metadata"]["name"] = one["request"]["name"] = after
-        for container in pod["spec"]["containers"]:
-            if container["name"] == before:
-                container["name"] = after
-        made.append(_compact(one))
+        after = f"{number:04x}{task[4:]}"
+        uid = review["request"]["uid"]
+        made.append(text.replace(uid, f"{number:08x}{uid[8:]}").replace(task, after).encode())
     return made
 
 

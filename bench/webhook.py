@@ -60,6 +60,7 @@ def main(  # noqa: PLR0913 each is an option of the command
         for name, sample in samples.items():
             _check_answers(servers, sample)
             figures += _throughput(name, sample, servers, rounds, seconds)
+        figures.append(_unlike(servers, rounds, seconds))
         figures += _connections(samples["ClearML pod"], servers, rounds)
         sweep = _sweep(samples["ClearML pod"], servers)
         at_rates = {rate: _at_rate(rate, samples["ClearML pod"], servers, rounds) for rate in RATES}
@@ -97,6 +98,15 @@ def _throughput(
         Figure(f"{name}: p99", "ms", p99["ours"], "NULL", p99["NULL"], bars[2]),
         Figure(f"{name}: placed by a ledger in the process", "rps", rps["ledger"], "NULL", rps["NULL"]),
     ]
+
+
+def _unlike(servers: Mapping[str, Server], rounds: int, seconds: float) -> Figure:
+    """Throughput where nothing that was remembered of one pod serves for the next one."""
+    sample = bodies.unlike()
+    subjects = {name: partial(_pressed, servers[name], sample, seconds) for name in ("ours", "NULL")}
+    measured = interleave(subjects, rounds)
+    ours, null = ([load.rps for load, _ in measured[name]] for name in subjects)
+    return Figure("ClearML pods, no two alike: against NULL", "rps", ours, "NULL", null)
 
 
 def _pressed(server: Server, sample: Sequence[bytes], seconds: float) -> tuple[Load, float]:

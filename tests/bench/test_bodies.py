@@ -15,6 +15,7 @@ from bench import bodies
         ("mesh-injected pod", 21_000, 25_000),
         ("300 kB", 295_000, 305_000),
         ("1 MiB", 1_040_000, 1_060_000),
+        ("ClearML pods, no two alike", 12_000, 14_000),
     ],
 )
 def test_a_body_has_the_size_that_its_name_says(kind: str, least: int, most: int):
@@ -22,12 +23,33 @@ def test_a_body_has_the_size_that_its_name_says(kind: str, least: int, most: int
 
 
 @pytest.mark.parametrize("kind", bodies.KINDS)
-def test_bodies_are_compact_reviews_with_uids_and_pod_names_of_their_own(kind: str):
+def test_bodies_are_compact_reviews_with_uids_of_their_own(kind: str):
     found = bodies.KINDS[kind]()
-    requests = [json.loads(body)["request"] for body in found]
-    assert len({request["uid"] for request in requests}) == len(found)
-    assert len({request["object"]["metadata"]["name"] for request in requests}) == len(found)
+    assert len({json.loads(body)["request"]["uid"] for body in found}) == len(found)
     assert json.dumps(json.loads(found[0]), separators=(",", ":")).encode() == found[0]
+
+
+def test_pods_differ_wherever_the_id_of_a_task_is():
+    requests = [json.loads(body)["request"] for body in bodies.clearml()]
+    for number, request in enumerate(requests):
+        pod, task = request["object"], f"{number:04x}d3c4b5a697887766554433221100"
+        [container] = pod["spec"]["containers"]
+        assert task in pod["metadata"]["annotations"]["kubectl.kubernetes.io/last-applied-configuration"]
+        assert pod["metadata"]["labels"]["clearml-task-id"] == task
+        assert request["name"] == pod["metadata"]["name"] == container["name"] == f"clearml-id-{task}"
+        assert container["env"][-1] == {"name": "CLEARML_WORKER_ID", "value": f"clearml-agent:{task}"}
+
+
+def test_bare_pods_have_names_of_their_own_and_containers_named_like_them():
+    requests = [json.loads(body)["request"] for body in bodies.bare()]
+    names = [request["object"]["metadata"]["name"] for request in requests]
+    assert len(set(names)) == len(names) == bodies.VARIANTS
+    assert [request["name"] for request in requests] == names
+
+
+def test_unlike_pods_have_requests_of_their_own():
+    found = [json.loads(body)["request"]["object"]["spec"]["containers"][0] for body in bodies.unlike()]
+    assert len({container["resources"]["requests"]["cpu"] for container in found}) == 600
 
 
 def test_a_pod_has_as_many_containers_as_were_asked_for():
