@@ -89,6 +89,7 @@ _raw_review = msgspec.json.Decoder(_RawReview)
 _labels_only = msgspec.json.Decoder(_Labelled)
 _anything = msgspec.json.Decoder()
 _encode = msgspec.json.Encoder().encode
+_REPLY = b'{"kind":"AdmissionReview","apiVersion":'
 
 
 class Request(msgspec.Struct, frozen=True, eq=False):
@@ -153,8 +154,8 @@ def deny(request: Request, denial: Denial) -> bytes:
 
 def _reply(request: Request, *members: bytes) -> bytes:
     """Join the reply of the texts that follow the uid."""
-    head = b'{"kind":"AdmissionReview","apiVersion":', _encode(request.api_version)
-    return b"".join((*head, b',"response":{"uid":', _encode(request.uid), *members, b"}}"))
+    version, uid = _encode(request.api_version), _encode(request.uid)
+    return b"".join((_REPLY, version, b',"response":{"uid":', uid, *members, b"}}"))
 
 
 @cache

@@ -14,7 +14,7 @@ from webhook.injection.known_forms import KnownForm
 from webhook.injection.plan import Plan, make_plan
 from webhook.injection.refusals import refuse_index
 from webhook.injection.written import Written
-from webhook.outline import PodOutline
+from webhook.outline import LabelsOutline, PodOutline
 from webhook.placer import Unanswered
 from webhook.reasons import Denial, Reason
 
@@ -74,10 +74,12 @@ class PlacedPod(Question, frozen=True, eq=False):
         return inject(plan, self.kept)
 
 
-def ask_for_known(request: Request, pod: PodOutline, policy: EffectivePolicy, known: KnownForm) -> KnownPod:
+def ask_for_known(
+    request: Request, pod: PodOutline, labels: LabelsOutline, policy: EffectivePolicy, known: KnownForm
+) -> KnownPod:
     """Ask for a pod of a known form."""
-    queue, reservation = pod.labels.queue_name, None if request.dry_run else request.uid
-    ask = for_pod(known.ask, request.namespace, queue, policy, reservation)
+    reservation = None if request.dry_run else request.uid
+    ask = for_pod(known.ask, request.namespace, labels.queue_name, policy, reservation)
     return KnownPod(ask, policy, request, pod, known)
 
 

@@ -84,16 +84,13 @@ class Reviewer:
         found = request.object
         if request.operation != "CREATE" or request.sub_resource:
             return Outcome(Reason.NOT_HANDLED)
-        if isinstance(found, Denial):
-            return Outcome(found.reason, denial=found)
+        if isinstance(found, PodOutline):
+            return self._pod(request, found)
         if isinstance(found, Job):
             return self._job(request, found)
-        label = found.labels.fraction if found is not None else UNSET
-        if found is None or label is UNSET:
-            return Outcome(Reason.NOT_LABELLED)
-        if request.resource == "pods":
-            return self._pod(request, found, label)
-        return Outcome(Reason.NOT_HANDLED)
+        if isinstance(found, Denial):
+            return Outcome(found.reason, denial=found)
+        return Outcome(Reason.NOT_LABELLED)
 
     def _job(self, request: Request, job: Job) -> Outcome:
         labels = (job.metadata.labels if job.metadata is not None else None) or {}
@@ -109,12 +106,16 @@ class Reviewer:
             return Outcome(Reason.UNCHANGED, policy=policy)
         return Outcome(Reason.INJECTED, encode(operations), policy=policy)
 
-    def _pod(self, request: Request, pod: PodOutline, label: str) -> Outcome | Question:
+    def _pod(self, request: Request, pod: PodOutline) -> Outcome | Question:
         labels = pod.labels
+        if labels.fraction is UNSET:
+            return Outcome(Reason.NOT_LABELLED)
+        if request.resource != "pods":
+            return Outcome(Reason.NOT_HANDLED)
         policy = self._policies().resolve(request.namespace, labels.queue_name, labels.queue_id)
-        known = self._forms.find(pod, label, request.namespace, policy)
+        known = self._forms.find(pod, labels, request.namespace, policy)
         if known is not None:
-            return ask_for_known(request, pod, policy, known)
+            return ask_for_known(request, pod, labels, policy, known)
         asked = ask_by_rules(request, policy)
         return asked if isinstance(asked, Question) else _outcome(asked, policy)
 

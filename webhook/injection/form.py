@@ -20,7 +20,7 @@ from webhook.injection.limiter import LONGEST_CONTAINER_NAME, OUR_NAMES
 from webhook.injection.placeholders import uses_namespace
 from webhook.injection.plain_names import PlainNames
 from webhook.injection.refusals import DEVICE_LIST_MOUNT, refuse_annotation
-from webhook.outline import ABSENT, ContainerOutline, PodOutline, SpecOutline
+from webhook.outline import ABSENT, ContainerOutline, LabelsOutline, MountOutline, PodOutline, SpecOutline
 
 
 class ContainerForm(msgspec.Struct, frozen=True, gc=False):
@@ -39,7 +39,7 @@ class Form(msgspec.Struct, frozen=True, gc=False):
     policy: str
     namespace: str
     """Only under a policy whose variables speak of it."""
-    label: str
+    label: str | msgspec.UnsetType
     has_annotations: bool
     has_volumes: bool
     has_host_pid: bool
@@ -65,7 +65,7 @@ class FormReader:
         self._speaks_of_namespace = uses_namespace(variables)
         self._looks_at_images = bool(policy.limiter.image_pattern or policy.limiter.images)
 
-    def read(self, pod: PodOutline, label: str, namespace: str) -> Form | None:
+    def read(self, pod: PodOutline, labels: LabelsOutline, namespace: str) -> Form | None:
         """Give the form of a pod with the fraction label; None if there is anything in it to weigh."""
         metadata, spec = pod.metadata, pod.spec
         if self._looks_at_images or metadata is None or spec is None or _has_rare_fields(spec):
@@ -80,7 +80,7 @@ class FormReader:
         return Form(
             self._policy,
             namespace if self._speaks_of_namespace else "",
-            label,
+            labels.fraction,
             annotations is not None,
             bool(spec.volumes),
             bool(spec.host_pid),
@@ -94,33 +94,31 @@ class FormReader:
     def _containers(self, containers: Sequence[ContainerOutline]) -> tuple[ContainerForm, ...] | None:
         forms = []
         for container in containers:
-            if self._is_weighed(container):
+            name, env, mounts = container.name, container.env, container.volume_mounts
+            if OUR_NAMES in name or len(name) > LONGEST_CONTAINER_NAME:
+                return None
+            if env and not self._variables.hold([variable.name for variable in env]):
+                return None
+            if mounts and not self._are_plain(mounts):
                 return None
             context = container.security_context
             forms.append(
                 ContainerForm(
                     b"" if container.resources is ABSENT else bytes(container.resources),
-                    bool(container.env),
-                    bool(container.volume_mounts),
-                    context is not None and bool(context.privileged),
+                    bool(env),
+                    bool(mounts),
+                    context is not None and context.privileged is True,
                     container.restart_policy == "Always",
                 )
             )
         return tuple(forms)
 
-    def _is_weighed(self, container: ContainerOutline) -> bool:
-        """Whether a rule has to look at a text in a container."""
-        name, env, mounts = container.name, container.env, container.volume_mounts
-        if OUR_NAMES in name or len(name) > LONGEST_CONTAINER_NAME:
-            return True
-        if env and not self._variables.hold([variable.name for variable in env]):
-            return True
-        for mount in mounts or ():
-            if OUR_NAMES in mount.name or not (
-                mount.mount_path in self._paths or self._paths.hold((mount.mount_path,))
-            ):
-                return True
-        return False
+    def _are_plain(self, mounts: Sequence[MountOutline]) -> bool:
+        paths = self._paths
+        for mount in mounts:
+            if OUR_NAMES in mount.name or not (mount.mount_path in paths or paths.hold((mount.mount_path,))):
+                return False
+        return True
 
 
 def _has_rare_fields(spec: SpecOutline) -> bool:

@@ -13,7 +13,7 @@ from webhook.injection.plan import Plan, make_plan
 from webhook.injection.stand_in import stand_in
 from webhook.injection.stencil import MARK, MEMORY, NODE, RESERVATION, Stencil
 from webhook.injection.written import Written
-from webhook.outline import PodOutline
+from webhook.outline import LabelsOutline, PodOutline
 from webhook.reasons import Denial
 
 MOST_POLICIES = 64
@@ -37,14 +37,6 @@ class KnownForm:
 
     def inject(self, pod: PodOutline, placement: Placement) -> Injection | None:
         """Give a pod of this form its share; None where a rule has something against it."""
-        stencil = self._stencil(placement)
-        if stencil is None or pod.spec is None or pod.spec.containers is None:
-            return None
-        name = pod.spec.containers[self._chosen].name
-        patch = stencil.fill(name, placement)
-        return Injection(patch, name, self.ask.fraction.slices, placement, stencil.memory_mib)
-
-    def _stencil(self, placement: Placement) -> Stencil | None:
         key = (
             placement.indices,
             placement.gpu_mib,
@@ -52,13 +44,18 @@ class KnownForm:
             placement.node is None,
             placement.reservation is None,
         )
-        try:
-            return self._stencils[key]
-        except KeyError:
-            if len(self._stencils) >= MOST_STENCILS:
-                self._stencils.clear()
-            stencil = self._stencils[key] = self._cut(placement)
-            return stencil
+        stencil = self._stencils[key] if key in self._stencils else self._learn(key, placement)
+        if stencil is None or pod.spec is None or pod.spec.containers is None:
+            return None
+        name = pod.spec.containers[self._chosen].name
+        patch = stencil.fill(name, placement)
+        return Injection(patch, name, self.ask.fraction.slices, placement, stencil.memory_mib)
+
+    def _learn(self, key: tuple[object, ...], placement: Placement) -> Stencil | None:
+        if len(self._stencils) >= MOST_STENCILS:
+            self._stencils.clear()
+        stencil = self._stencils[key] = self._cut(placement)
+        return stencil
 
     def _cut(self, placement: Placement) -> Stencil | None:
         named = Placement(
@@ -83,9 +80,11 @@ class KnownForms:
         self._readers: dict[tuple[str, str | None], FormReader] = {}
         self._forms: dict[Form, KnownForm | None] = {}
 
-    def find(self, pod: PodOutline, label: str, namespace: str, policy: EffectivePolicy) -> KnownForm | None:
+    def find(
+        self, pod: PodOutline, labels: LabelsOutline, namespace: str, policy: EffectivePolicy
+    ) -> KnownForm | None:
         """Give what is known of the pod's form; None if the rules must be asked about the pod itself."""
-        form = self._reader(policy).read(pod, label, namespace)
+        form = self._reader(policy).read(pod, labels, namespace)
         if form is None:
             return None
         try:

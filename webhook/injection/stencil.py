@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from operator import itemgetter
 from typing import Any
 
@@ -37,11 +38,11 @@ class Stencil(msgspec.Struct, frozen=True, eq=False):
 
     def fill(self, container: str, placement: Placement) -> bytes:
         """Give the patch of one pod. What the placement lacks has no gap here, and is written nowhere."""
-        inside = (
-            encode(container)[1:-1],
-            encode(placement.reservation)[1:-1],
-            encode(placement.node)[1:-1],
-            encode(placement.memory_values)[2:-2],
-        )
-        filled: bytes = self.text % self.order(inside)
+        own = encode(container)[1:-1], encode(placement.reservation)[1:-1]
+        filled: bytes = self.text % self.order(own + _of_place(placement.node, placement.memory_values))
         return filled
+
+
+@lru_cache(maxsize=4096)
+def _of_place(node: str | None, memory_values: tuple[str, ...]) -> tuple[bytes, bytes]:
+    return encode(node)[1:-1], encode(memory_values)[2:-2]
