@@ -19,7 +19,7 @@ the version that was read (resourceVersion), and that `-tls` is read first and `
 1. A CA enters `ca.crt` before it enters the caBundle, and leaves it before it leaves the caBundle.
 2. A leaf is stored only when the version of `-tls` that it replaces lists its CA in `injected-ca`.
    So whoever drops a CA has changed `-tls` before, and a stale leaf write fails.
-3. No CA is dropped that made the stored leaf or one that an endpoint serves, nor any published one
+3. No CA is dropped that made the stored leaf or one that an endpoint serves, nor any of the caBundle
    while an endpoint cannot be dialled.
 """
 
@@ -202,13 +202,13 @@ def _trust(seen: Observation) -> tuple[Authority, ...]:
     own, bundle, published = seen.authorities, seen.bundle or (), seen.tls.trusted
     served = set(seen.served.values())
     stored = seen.tls.leaf.issuer_sha256 if seen.tls.leaf else None
-    # After the loss of `-tls` nothing is published: an unreachable endpoint may serve by any CA.
-    unsure = (published or bundle) if None in served else ()
+    # Whatever a hand has made of the Secrets: an endpoint may serve by any CA of the caBundle.
+    unsure = None in served
     return distinct(
         (
             *own.previous,
             *(ca for ca in (own.current, own.coming) if ca),
-            *(ca for ca in bundle if ca.sha256 == stored or ca in unsure),
+            *(ca for ca in bundle if unsure or ca.sha256 == stored),
             *(ca for ca in (*bundle, *published) if ca.sha256 in served),
         )
     )

@@ -350,3 +350,22 @@ def test_an_unreachable_endpoint_keeps_its_ca_though_the_ca_secret_forgot_it(clu
     cluster.refresh_endpoints()
     assert cluster.walk() == ["StoreTrust", "WriteBundle"]
     assert not digests(cluster.bundle.value) & old
+
+
+def test_unreachable_endpoints_keep_their_ca_though_a_hand_replaced_both_secrets(cluster):
+    old = digests(cluster.bundle.value)
+    foreign = make_authority(START)
+    leaf = make_leaf(foreign, NAMES, START)
+    for endpoint in cluster.endpoints.values():
+        endpoint.reachable = False
+    edit(cluster.authorities, ca_crt=foreign.certificate_pem, ca_key=foreign.key_pem)
+    edit(cluster.tls, tls_crt=leaf.certificate_pem, tls_key=leaf.key_pem, ca_crt=foreign.certificate_pem)
+    cluster.walk()
+    assert digests(cluster.bundle.value) > old
+    for endpoint in cluster.endpoints.values():
+        endpoint.reachable = True
+    cluster.now += timedelta(minutes=1)
+    cluster.walk()
+    cluster.refresh_endpoints()
+    cluster.walk()
+    assert digests(cluster.bundle.value) == digests(foreign.certificate_pem)
