@@ -123,7 +123,8 @@ class Groups:
         group.nodes.insert(position, (cpu_free, name, account))
         group.hopeless = None
         if position == 0:
-            self._occupied += len(group.nodes) == 1
+            if len(group.nodes) == 1:
+                self._occupied += 1
             self._note_cpu(group)
 
     def remove(self, name: str) -> None:
