@@ -20,6 +20,7 @@ from webhook.injection.limiter import LONGEST_CONTAINER_NAME, OUR_NAMES
 from webhook.injection.placeholders import uses_namespace
 from webhook.injection.plain_names import PlainNames
 from webhook.injection.refusals import DEVICE_LIST_MOUNT, refuse_annotation
+from webhook.injection.stencil import holds_mark
 from webhook.outline import ABSENT, ContainerOutline, LabelsOutline, MountOutline, PodOutline, SpecOutline
 
 
@@ -63,12 +64,12 @@ class FormReader:
             lambda path: any(is_at_or_below(normalised(path), place) for place in places)
         )
         self._speaks_of_namespace = uses_namespace(variables)
-        self._looks_at_images = bool(policy.limiter.image_pattern or policy.limiter.images)
+        self._has_forms = not (policy.limiter.image_pattern or policy.limiter.images or holds_mark(policy))
 
     def read(self, pod: PodOutline, labels: LabelsOutline, namespace: str) -> Form | None:
         """Give the form of a pod with the fraction label; None if there is anything in it to weigh."""
         metadata, spec = pod.metadata, pod.spec
-        if self._looks_at_images or metadata is None or spec is None or _has_rare_fields(spec):
+        if not self._has_forms or metadata is None or spec is None or _has_rare_fields(spec):
             return None
         annotations = metadata.annotations
         if annotations and not _ANNOTATIONS.hold(annotations):

@@ -11,17 +11,19 @@ from webhook.injection.form import Form, FormReader
 from webhook.injection.inject import Injection, inject
 from webhook.injection.plan import Plan, make_plan
 from webhook.injection.stand_in import stand_in
-from webhook.injection.stencil import MARK, MEMORY, NODE, RESERVATION, Stencil
+from webhook.injection.stencil import MEMORY, NODE, RESERVATION, Stencil
 from webhook.injection.written import Written
 from webhook.outline import LabelsOutline, PodOutline
 from webhook.reasons import Denial
 
 MOST_POLICIES = 64
 MOST_FORMS = 256
-MOST_STENCILS = 32
+MOST_STENCILS = 16
 """Of one form: shares differ in GPU index and kind of GPU."""
-LONGEST_FORM = 4096
-"""Characters of a form that is worth keeping."""
+LONGEST_FORM, LONGEST_FORMS = 2**15, 2**20
+"""Characters of one form that is worth keeping, and of all forms that are kept."""
+MOST_STRANGERS = 4096
+"""Forms of which only that they were seen is kept."""
 
 
 class KnownForm:
@@ -79,6 +81,9 @@ class KnownForms:
     def __init__(self) -> None:
         self._readers: dict[tuple[str, str | None], FormReader] = {}
         self._forms: dict[Form, KnownForm | None] = {}
+        self._kept = 0
+        """Characters of the forms."""
+        self._strangers: set[int] = set()
 
     def find(
         self, pod: PodOutline, labels: LabelsOutline, namespace: str, policy: EffectivePolicy
@@ -90,7 +95,7 @@ class KnownForms:
         try:
             return self._forms[form]
         except KeyError:
-            return self._learn(form, policy)
+            return self._meet(form, policy)
 
     def _reader(self, policy: EffectivePolicy) -> FormReader:
         key = policy.marker, policy.queue
@@ -101,12 +106,24 @@ class KnownForms:
             reader = self._readers[key] = FormReader(policy)
         return reader
 
+    def _meet(self, form: Form, policy: EffectivePolicy) -> KnownForm | None:
+        """Learn a form when it comes the second time: one that never comes again is cheaper by the rules."""
+        if hash(form) in self._strangers:
+            return self._learn(form, policy)
+        if len(self._strangers) >= MOST_STRANGERS:
+            self._strangers.clear()
+        self._strangers.add(hash(form))
+        return None
+
     def _learn(self, form: Form, policy: EffectivePolicy) -> KnownForm | None:
         text = repr(form)
-        if len(text) > LONGEST_FORM or MARK in text or MARK in repr(policy):
+        # Where a text needs escaping, it could hold a mark.
+        if len(text) > LONGEST_FORM or "\\" in text or not text.isascii():
             return None
-        if len(self._forms) >= MOST_FORMS:
+        if len(self._forms) >= MOST_FORMS or self._kept + len(text) > LONGEST_FORMS:
             self._forms.clear()
+            self._kept = 0
+        self._kept += len(text)
         known = self._forms[form] = _decide(form, policy)
         return known
 

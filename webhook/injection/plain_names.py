@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-LONGEST = 316
-"""Characters of the longest name worth keeping: a qualified name of Kubernetes."""
-MOST = 4096
+LONGEST = 128
+"""Characters of the longest name worth keeping."""
+MOST = 1024
 
 
 class PlainNames(set[str]):

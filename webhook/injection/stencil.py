@@ -11,11 +11,17 @@ from typing import Any
 import msgspec
 
 from ledger.ask import Placement
+from policies.effective import EffectivePolicy
 from webhook.injection.patch import encode
 
 MARK = "\ue000"
 """A character for private use, which no name in Kubernetes may hold."""
 RESERVATION, NODE, MEMORY = (f"{MARK}{name}{MARK}" for name in ("reservation", "node", "memory"))
+
+
+def holds_mark(policy: EffectivePolicy) -> bool:
+    """Whether a policy itself has the mark in some text, so that gaps could not be told from it."""
+    return repr(MARK).strip("'") in repr(policy)
 
 
 class Stencil(msgspec.Struct, frozen=True, eq=False):
