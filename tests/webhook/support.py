@@ -1,7 +1,6 @@
 """What tests of the webhook need: policies from text, small ledgers, pods, and one decision at a time."""
 
 import asyncio
-import base64
 import json
 from dataclasses import dataclass, field
 from functools import cache
@@ -14,6 +13,7 @@ from cli.manifests import read_inventory
 from ledger.ledger import Ledger
 from ledger.resource_names import ResourceNames
 from policies.loader import load_policies, parse_policies
+from tests.webhook.lanes import Recorder, check_by_rules, learn, readable
 from webhook.placer import LedgerPlacer
 from webhook.review import Outcome, Reviewer
 
@@ -126,29 +126,43 @@ class Decision:
         return [(entry["name"], entry.get("value")) for entry in self.container(name).get("env") or []]
 
 
+def as_body(review: Any) -> bytes:
+    return review if isinstance(review, bytes) else json.dumps(review).encode()
+
+
 def named(items, name):
     (found,) = [item for item in items if item["name"] == name]
     return found
 
 
 class Webhook:
-    """A reviewer over a ledger, without a server."""
+    """A reviewer over a ledger, without a server. Whatever it decides, the rules alone decide the same."""
 
     def __init__(self, policy_set=None, ledger=None):
         self.policies = policy_set or default_policies()
         self.ledger = ledger or fixture_ledger()
         self.outcomes: list[Outcome] = []
-        self.reviewer = Reviewer(lambda: self.policies, LedgerPlacer(self.ledger), self._observe)
+        self.placer = Recorder(LedgerPlacer(self.ledger))
+        self.reviewer = Reviewer(lambda: self.policies, self.placer, self._observe)
 
     def _observe(self, _request, outcome, _seconds):
         self.outcomes.append(outcome)
 
-    def send(self, review: Any) -> Decision:
-        body = json.dumps(review).encode()
-        reply = json.loads(asyncio.run(self.reviewer.review(body)))
-        encoded = reply["response"].get("patch")
-        patch = json.loads(base64.b64decode(encoded)) if encoded else []
-        return Decision(json.loads(body)["request"].get("object"), reply, self.outcomes[-1], patch)
+    def learn(self, review: Any) -> bool:
+        """Make the form of a review's pod known, if it has one; say whether it is."""
+        return learn(self.reviewer, self.policies, as_body(review))
+
+    def send(self, review: Any, *, learns=True) -> Decision:
+        """Decide a review, or the text of one, of a pod whose form is known if it can be."""
+        body = as_body(review)
+        if learns:
+            self.learn(body)
+        self.placer.take()
+        answered = asyncio.run(self.reviewer.review(body))
+        outcome = self.outcomes[-1]
+        check_by_rules(body, self.policies, answered, outcome, self.placer.take())
+        patch = readable(answered)["response"].get("patch", [])
+        return Decision(json.loads(body)["request"].get("object"), json.loads(answered), outcome, patch)
 
     def decide(self, found: Any, **request) -> Decision:
         return self.send(review_of(found, **request))

@@ -276,7 +276,8 @@ def test_a_forged_pod_of_many_mounts_is_read_once_for_each(monkeypatch):
     mounts = injected["spec"]["initContainers"][0]["volumeMounts"]
     mounts += [dict(mounts[0]) for _ in range(300)]
     assert webhook.decide(injected).patch == []
-    assert len(compared) < 10 * len(mounts)
+    # It is decided twice: see lanes.py.
+    assert len(compared) < 2 * 10 * len(mounts)
 
 
 QUOTA = "quotas: {namespaces: {team: {slices: 4}}}"

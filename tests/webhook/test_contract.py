@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
+from ledger.ledger import Ledger
 from service.metrics import new_registry, render
 from tests.webhook.support import FIXTURES, Webhook, container, decide, fixture_review, pod, review_of
 from webhook.decision_log import DecisionLog
@@ -201,10 +202,10 @@ def test_nothing_of_the_pod_is_logged(lines, found):
 
 
 def test_an_internal_error_is_logged_by_kind_and_place_alone(lines, monkeypatch):
-    def broken(*_args):
+    def broken(*_args, **_kwargs):
         raise KeyError(CANARY)
 
-    monkeypatch.setattr("webhook.review.ask_for_known", broken)
+    monkeypatch.setattr(Ledger, "place", broken)
     observing(Observed(), pod())
     (line,) = lines()
     assert (line["level"], line["decision"], line["reason"]) == ("error", "denied", "internal-error")
