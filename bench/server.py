@@ -45,7 +45,8 @@ def main(name: str) -> None:
     """Serve until SIGTERM."""
     context = LiveTlsContext()
     context.swap(self_signed(datetime.now(UTC)).pair)
-    listener = Listener(APPS[name](), bind("127.0.0.1", 0), context.listener)
+    app = APPS[name]()
+    listener = Listener(app, bind("127.0.0.1", 0), context.listener, getattr(app, "quick", None))
     port = listener.socket.getsockname()[1]
     run(
         serve(

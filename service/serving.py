@@ -9,19 +9,19 @@ import socket
 import ssl
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 import httptools
 import uvicorn
 import uvloop
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from service.http_protocol import HttpProtocol, Quick
 
 KEEP_ALIVE_SECONDS = 120
 """The API server keeps idle connections 90 s; a shorter time of ours would race its next request."""
 DRAIN_SECONDS = 20
 """For requests in flight, after new connections are refused."""
-GOODBYE_SECONDS = 1
-"""For an idle client to answer the end of its TLS connection; many never do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,8 @@ class Listener:
     app: Any
     socket: socket.socket
     tls: ssl.SSLContext | None = None
+    quick: Quick | None = None
+    """What is answered past the app where that needs no waiting."""
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -53,24 +55,6 @@ def bind(host: str, port: int) -> socket.socket:
     return bound
 
 
-class _Protocol(HttpToolsProtocol):
-    """uvicorn's protocol, whose broken connections go when they break."""
-
-    def shutdown(self) -> None:
-        """End an idle connection soon, also when its client does not answer."""
-        super().shutdown()
-        if self.transport.is_closing():
-            self.loop.call_later(GOODBYE_SECONDS, self.transport.abort)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """End the keep-alive timer too, which uvicorn leaves running when a connection was reset.
-
-        It would hold the connection, with 256 KiB of TLS buffer, for as long as we keep idle ones.
-        """
-        super().connection_lost(exc)
-        self._unset_keepalive_if_required()
-
-
 class _Server(uvicorn.Server):
     """A server that leaves signals to the process: it has more than one of them."""
 
@@ -82,7 +66,7 @@ class _Server(uvicorn.Server):
 def _server(listener: Listener) -> _Server:
     config = uvicorn.Config(
         listener.app,
-        http=_Protocol,
+        http=cast("type[HttpProtocol]", partial(HttpProtocol, quick=listener.quick)),
         loop="uvloop",
         ws="none",
         lifespan="off",

@@ -10,6 +10,7 @@ from typing import Any, cast
 from fastapi import FastAPI
 from starlette.types import Message, Receive, Scope, Send
 
+from service.http_protocol import Quick
 from webhook.envelope import UnreadableReviewError
 from webhook.metrics import WebhookMetrics
 from webhook.review import Reviewer
@@ -50,6 +51,8 @@ class WebhookApp(FastAPI):
     ) -> None:
         super().__init__(title="GPU Fraction Injector", docs_url=None, redoc_url=None)
         self._reviewer = reviewer
+        self.quick = Quick(b"/mutate", reviewer.review)
+        """For the listener: reviews that come whole, and that are decided at once, without ASGI."""
         self._metrics = metrics
         self._receive_seconds = receive_seconds
 

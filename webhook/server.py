@@ -72,7 +72,7 @@ class WebhookProcess:
         router = health_router(self._registry, self._readiness, self._detail)
         app = WebhookApp(reviewer, self._metrics)
         app.include_router(router)
-        self._listeners = [Listener(app, bind(options.host, options.port), context.listener)]
+        self._listeners = [Listener(app, bind(options.host, options.port), context.listener, app.quick)]
         if options.health_port is not None:
             self._listeners.append(Listener(health_app(router), bind(options.host, options.health_port)))
 

@@ -9,7 +9,8 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from service.serving import GOODBYE_SECONDS, _Protocol, bind
+from service.http_protocol import GOODBYE_SECONDS, HttpProtocol
+from service.serving import bind
 
 CHECKOUT = Path(__file__).parent.parent.parent
 
@@ -69,7 +70,7 @@ class Clock:
 def test_an_idle_client_that_never_says_goodbye_is_cut_off_soon_on_shutdown():
     config = uvicorn.Config(app=None, lifespan="off", log_config=None)
     config.load()
-    protocol = _Protocol(config, ServerState(), {}, _loop=Clock())
+    protocol = HttpProtocol(config, ServerState(), {}, _loop=Clock())
     connection = Silent()
     protocol.connection_made(connection)
     protocol.shutdown()
@@ -92,7 +93,7 @@ class Timer:
 def test_a_connection_that_ends_leaves_no_keep_alive_timer_that_would_hold_it(error):
     config = uvicorn.Config(app=None, lifespan="off", log_config=None)
     config.load()
-    protocol = _Protocol(config, ServerState(), {}, _loop=Clock())
+    protocol = HttpProtocol(config, ServerState(), {}, _loop=Clock())
     protocol.connection_made(Silent())
     timer = protocol.timeout_keep_alive_task = Timer()
     protocol.connection_lost(error)

@@ -1,0 +1,167 @@
+"""uvicorn's HTTP protocol, with a way past its machinery for requests that can be answered at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Generator
+from dataclasses import dataclass
+from functools import partial
+from types import coroutine
+from typing import Any, cast
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+GOODBYE_SECONDS = 1
+"""For an idle client to answer the end of its TLS connection; many never do."""
+JSON = (b"content-type", b"application/json")
+_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Quick:
+    """POSTs of JSON to one path, whose answers mostly need no waiting."""
+
+    path: bytes
+    answer: Callable[[bytes], Coroutine[Any, Any, bytes]]
+    """Makes JSON of JSON; where it raises, the request goes to the app as if nobody had looked at it."""
+
+
+class HttpProtocol(HttpToolsProtocol):
+    """uvicorn's protocol, whose broken connections go when they break.
+
+    A request that came whole, and whose answer is there without waiting, gets no task, no scope and no events
+    of its own, and its answer is one write. All else goes uvicorn's way: parts, pipelines, errors, the end.
+    """
+
+    def __init__(self, *args: Any, quick: Quick | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._quick = quick
+        self._held: list[bytes] | None = None
+        """The body of a request that may be answered at once; None while uvicorn has it, or there is none."""
+
+    def data_received(self, data: bytes) -> None:
+        """Read what came; for the rest of a request that did not come whole, uvicorn's app waits."""
+        super().data_received(data)
+        held, self._held = self._held, None
+        if held is not None and not self.transport.is_closing():
+            self._begin_cycle(self.app)
+            super().on_body(b"".join(held))
+
+    def on_message_begin(self) -> None:
+        """Start with nothing known; a scope is made only for an app."""
+        self.url, self.headers, self.expect_100_continue = b"", [], False
+
+    def on_headers_complete(self) -> None:
+        """Hold a request back if it may be answered at once."""
+        if self._may_be_quick():
+            self._held = []
+        else:
+            self._begin_cycle(self.app)
+
+    def on_body(self, body: bytes) -> None:
+        """Take a part of the body."""
+        if self._held is None:
+            super().on_body(body)
+        else:
+            self._held.append(body)
+
+    def on_message_complete(self) -> None:
+        """Answer a request that came whole, or let an app do it."""
+        held, self._held = self._held, None
+        if held is not None:
+            body = b"".join(held)
+            app = self._answer(body)
+            if app is None:
+                return
+            self._begin_cycle(app)
+            super().on_body(body)
+        super().on_message_complete()
+
+    def shutdown(self) -> None:
+        """End an idle connection soon, also when its client does not answer."""
+        super().shutdown()
+        if self.transport.is_closing():
+            self.loop.call_later(GOODBYE_SECONDS, self.transport.abort)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End the keep-alive timer too, which uvicorn leaves running when a connection was reset.
+
+        It would hold the connection, with 256 KiB of TLS buffer, for as long as we keep idle ones.
+        """
+        super().connection_lost(exc)
+        self._unset_keepalive_if_required()
+
+    def _may_be_quick(self) -> bool:
+        """Whether this is a request as an API server sends it, on a connection with nothing else to do."""
+        return (
+            self._quick is not None
+            and self.url == self._quick.path
+            and JSON in self.headers
+            and self.parser.get_method() == b"POST"
+            and self.parser.get_http_version() == "1.1"
+            and self.parser.should_keep_alive()
+            and not self.parser.should_upgrade()
+            and not self.expect_100_continue
+            and self._is_idle()
+            and not self.flow.write_paused
+            and not self.server_state.default_headers
+        )
+
+    def _is_idle(self) -> bool:
+        """Whether no request is under way; uvicorn's types do not say that there may be no cycle yet."""
+        cycle = cast("RequestResponseCycle | None", self.cycle)
+        return cycle is None or cycle.response_complete
+
+    def _answer(self, body: bytes) -> ASGIApp | None:
+        """Answer if that needs no waiting; else give the app that will."""
+        assert self._quick is not None  # noqa: S101 nothing is held without it
+        usual: ASGIApp = self.app
+        answering = self._quick.answer(body)
+        try:
+            awaited = answering.send(None)
+        except StopIteration as done:
+            answer: bytes = done.value
+        except Exception:  # noqa: BLE001 the app meets it again, and answers in its way
+            return usual
+        else:
+            return partial(_answer_later, answering, awaited)
+        self.transport.write(_HEAD % len(answer) + answer)
+        self.on_response_complete()
+        return None
+
+    def _begin_cycle(self, app: ASGIApp) -> None:
+        """Let uvicorn begin what it begins when headers are complete, for `app`."""
+        url, headers, expects = self.url, self.headers, self.expect_100_continue
+        super().on_message_begin()
+        self.url, self.expect_100_continue = url, expects
+        self.headers.extend(headers)
+        usual, self.app = self.app, app
+        super().on_headers_complete()
+        self.app = usual
+
+
+async def _answer_later(
+    answering: Coroutine[Any, Any, bytes], awaited: Any, _scope: Scope, _receive: Receive, send: Send
+) -> None:
+    """An app that sends the answer when it is there."""
+    answer = await _resumed(answering, awaited)
+    headers = [JSON, (b"content-length", b"%d" % len(answer))]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": answer})
+
+
+@coroutine
+def _resumed(answering: Coroutine[Any, Any, bytes], awaited: Any) -> Generator[Any, Any, bytes]:
+    """Go on with a coroutine that was begun outside a task and waits for `awaited`."""
+    while True:
+        try:
+            yield awaited
+        except BaseException as error:  # noqa: BLE001 handed on: it is for whoever waits inside
+            go_on = partial(answering.throw, error)
+        else:
+            go_on = partial(answering.send, None)
+        try:
+            awaited = go_on()
+        except StopIteration as done:
+            answer: bytes = done.value
+            return answer

@@ -1,0 +1,288 @@
+"""What is answered at once, and what goes uvicorn's way: over real sockets on loopback."""
+
+import asyncio
+
+import pytest
+import uvicorn
+import uvloop
+from uvicorn.server import ServerState
+
+from service.http_protocol import HttpProtocol, Quick
+
+BODY = b'{"number": 1}'
+HEAD = b"POST /quick HTTP/1.1\r\nhost: here\r\ncontent-type: application/json\r\n"
+
+
+def request(body=BODY, head=HEAD):
+    return head + b"content-length: %d\r\n\r\n%b" % (len(body), body)
+
+
+class Served:
+    """A server with a quick path, an app that says so when it is asked, and one connection to it."""
+
+    def __init__(self, answer):
+        self.app_calls = 0
+        self.state = ServerState()
+        self._answer = answer
+
+    async def app(self, scope, receive, send):
+        self.app_calls += 1
+        body = b""
+        while True:
+            message = await receive()
+            body += message.get("body", b"")
+            if not message.get("more_body"):
+                break
+        said = b"app: " + body
+        headers = [(b"content-length", b"%d" % len(said))]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": said})
+
+    async def __aenter__(self):
+        config = uvicorn.Config(
+            self.app, interface="asgi3", lifespan="off", log_config=None, access_log=False
+        )
+        config.load()
+        loop, quick = asyncio.get_running_loop(), Quick(b"/quick", self._answer)
+        self._server = await loop.create_server(
+            lambda: HttpProtocol(config, self.state, {}, quick=quick), "127.0.0.1", 0
+        )
+        self.reader, self.writer = await asyncio.open_connection(*self._server.sockets[0].getsockname())
+        return self
+
+    async def __aexit__(self, *_):
+        self.writer.close()
+        self._server.close()
+        for connection in list(self.state.connections):
+            connection.transport.abort()
+
+    async def say(self, text):
+        self.writer.write(text)
+        await self.writer.drain()
+
+    async def hear(self):
+        """One answer: its head's lines in small letters, and its body."""
+        head = (await self.reader.readuntil(b"\r\n\r\n")).decode().lower().split("\r\n")
+        length = next(int(line.partition(": ")[2]) for line in head if line.startswith("content-length"))
+        return head, await self.reader.readexactly(length)
+
+    async def ask(self, text):
+        await self.say(text)
+        return (await self.hear())[1]
+
+
+async def at_once(body):
+    return b"quick: " + body
+
+
+def run(test, answer=at_once):
+    async def main():
+        async with asyncio.timeout(20), Served(answer) as served:
+            await test(served)
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(main())
+
+
+@pytest.mark.parametrize(
+    "whole",
+    [
+        request(),
+        request(b""),
+        HEAD + b"transfer-encoding: chunked\r\n\r\n3\r\nabc\r\n3\r\ndef\r\n0\r\n\r\n",
+    ],
+)
+def test_a_request_that_comes_whole_is_answered_without_the_app(whole):
+    async def test(served):
+        for _ in range(3):
+            await served.say(whole)
+            head, body = await served.hear()
+            assert head[:2] == ["http/1.1 200 ok", "content-type: application/json"]
+            assert body.startswith(b"quick: ")
+        assert (served.app_calls, served.state.total_requests) == (0, 3)
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        request(head=HEAD.replace(b"POST", b"PUT")),
+        request(head=HEAD.replace(b"/quick", b"/quick/")),
+        request(head=HEAD.replace(b"/quick", b"/quick?x=1")),
+        request(head=HEAD.replace(b"/quick", b"/%71uick")),
+        request(head=HEAD.replace(b"application/json", b"text/plain")),
+        request(head=HEAD.replace(b"application/json", b"application/json; charset=utf-8")),
+        request(head=HEAD.replace(b"HTTP/1.1", b"HTTP/1.0")),
+        request(head=HEAD + b"connection: close\r\n"),
+    ],
+)
+def test_any_other_request_is_the_apps(other):
+    async def test(served):
+        assert await served.ask(other) == b"app: " + BODY
+        assert served.app_calls == 1
+
+    run(test)
+
+
+def test_a_wish_for_another_protocol_is_the_apps_to_ignore():
+    async def test(served):
+        assert (await served.ask(request(head=HEAD + b"connection: upgrade\r\nupgrade: h2c\r\n")))[
+            :4
+        ] == b"app:"
+
+    run(test)
+
+
+def test_a_body_that_is_announced_with_expect_is_asked_for_first():
+    async def test(served):
+        await served.say(HEAD + b"expect: 100-continue\r\ncontent-length: 2\r\n\r\n")
+        assert await served.reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+        assert await served.ask(b"{}") == b"app: {}"
+
+    run(test)
+
+
+@pytest.mark.parametrize("cut", [1, len(HEAD), len(request()) - len(BODY), len(request()) - 1])
+def test_a_request_in_two_parts_is_answered_all_the_same(cut):
+    async def test(served):
+        whole = request()
+        await served.say(whole[:cut])
+        while not served.state.connections:
+            await asyncio.sleep(0)
+        assert await served.ask(whole[cut:]) in {b"app: " + BODY, b"quick: " + BODY}
+        assert await served.ask(whole) == b"quick: " + BODY
+
+    run(test)
+
+
+def test_pipelined_requests_are_answered_in_order_whoever_answers():
+    async def test(served):
+        gets = b"GET /other HTTP/1.1\r\nhost: here\r\n\r\n"
+        await served.say(request(b"1") + request(b"2") + gets + request(b"3") + request(b"4"))
+        heard = [(await served.hear())[1] for _ in range(5)]
+        assert heard == [b"quick: 1", b"quick: 2", b"app: ", b"app: 3", b"app: 4"]
+
+    run(test)
+
+
+class Waiting:
+    """Answers that come when they are let go, or fail."""
+
+    def __init__(self):
+        self.futures = []
+        self.ended = []
+
+    async def answer(self, body):
+        try:
+            for _ in range(2):
+                future = asyncio.get_running_loop().create_future()
+                self.futures.append(future)
+                await future
+        except ValueError:
+            return b"failed: " + body
+        finally:
+            self.ended.append(body)
+        return b"waited: " + body
+
+    async def let_go(self, number):
+        while len(self.futures) <= number:
+            await asyncio.sleep(0)
+        self.futures[number].set_result(None)
+
+
+def test_an_answer_that_waits_is_sent_when_it_is_there_and_later_ones_after_it():
+    waiting = Waiting()
+
+    async def test(served):
+        await served.say(request(b"1") + request(b"2"))
+        await waiting.let_go(0)
+        await waiting.let_go(1)
+        head, body = await served.hear()
+        assert (head[1], body) == ("content-type: application/json", b"waited: 1")
+        assert (await served.hear())[1] == b"app: 2"
+        assert served.app_calls == 1
+
+    run(test, waiting.answer)
+
+
+def test_an_error_reaches_whoever_waits():
+    waiting = Waiting()
+
+    async def test(served):
+        await served.say(request())
+        await waiting.let_go(0)
+        while len(waiting.futures) < 2:
+            await asyncio.sleep(0)
+        waiting.futures[1].set_exception(ValueError())
+        assert (await served.hear())[1] == b"failed: " + BODY
+        assert waiting.ended == [BODY]
+
+    run(test, waiting.answer)
+
+
+def test_a_client_that_leaves_while_its_answer_waits_disturbs_nobody():
+    waiting = Waiting()
+
+    async def test(served):
+        await served.say(request())
+        while not waiting.futures:
+            await asyncio.sleep(0)
+        served.writer.transport.abort()
+        while served.state.connections:
+            await asyncio.sleep(0)
+        await waiting.let_go(0)
+        await waiting.let_go(1)
+        while served.state.tasks:
+            await asyncio.sleep(0)
+        assert waiting.ended == [BODY]
+
+    run(test, waiting.answer)
+
+
+def test_what_the_quick_answer_cannot_make_is_the_apps_to_say():
+    async def refusing(body):
+        raise ValueError(body)
+
+    async def test(served):
+        assert await served.ask(request()) == b"app: " + BODY
+        assert await served.ask(request(b"2")) == b"app: 2"
+
+    run(test, refusing)
+
+
+def test_while_the_process_drains_answers_end_their_connections():
+    async def test(served):
+        assert await served.ask(request()) == b"quick: " + BODY
+        served.state.default_headers = [(b"connection", b"close")]
+        await served.say(request())
+        head, body = await served.hear()
+        assert (body, "connection: close" in head) == (b"app: " + BODY, True)
+        assert await served.reader.read() == b""
+
+    run(test)
+
+
+def test_nonsense_after_a_head_gets_a_400_and_no_answer():
+    async def test(served):
+        await served.say(HEAD + b"transfer-encoding: chunked\r\n\r\nnonsense\r\n")
+        heard = await served.reader.read()
+        assert heard.startswith(b"HTTP/1.1 400 ")
+        assert b"quick" not in heard
+        assert served.app_calls == 0
+
+    run(test)
+
+
+def test_a_client_that_does_not_read_is_not_written_to_without_end():
+    async def long(body):
+        return b"x" * 1_000_000
+
+    async def test(served):
+        await served.say(request() * 40)
+        for _ in range(40):
+            body = (await served.hear())[1]
+            assert body in {b"x" * 1_000_000, b"app: " + BODY}
+        assert served.app_calls > 0
+
+    run(test, long)
