@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
 from http import HTTPStatus
-from typing import Any, cast
 
 from fastapi import FastAPI
 from starlette.types import Message, Receive, Scope, Send
@@ -78,28 +76,11 @@ async def _read(scope: Scope, receive: Receive, seconds: float) -> bytes | None:
         _RefusedError: it cannot be a review.
     """
     _check_head(scope)
-    message = _at_once(receive)
-    if message is not None and message["type"] == "http.request" and not message.get("more_body"):
-        return bytes(message.get("body", b""))
     try:
         async with asyncio.timeout(seconds):
-            return await _read_body(message or await receive(), receive)
+            return await _read_body(await receive(), receive)
     except TimeoutError:
         raise _RefusedError(408, f"no whole body within {seconds} s", close=True) from None
-
-
-def _at_once(receive: Receive) -> Message | None:
-    """The next message if it is there already, as it mostly is: a timer for each costs more than reading it.
-
-    A coroutine that would have to wait is ended before it has taken anything.
-    """
-    waiting = cast("Coroutine[Any, Any, Message]", receive())
-    try:
-        waiting.send(None)
-    except StopIteration as done:
-        return cast("Message", done.value)
-    waiting.close()
-    return None
 
 
 def _check_head(scope: Scope) -> None:

@@ -71,6 +71,11 @@ class Served:
         return (await self.hear())[1]
 
 
+async def until(condition):
+    while not condition():  # noqa: ASYNC110 nobody sets an event for what is seen from outside
+        await asyncio.sleep(0)
+
+
 async def at_once(body):
     return b"quick: " + body
 
@@ -148,8 +153,7 @@ def test_a_request_in_two_parts_is_answered_all_the_same(cut):
     async def test(served):
         whole = request()
         await served.say(whole[:cut])
-        while not served.state.connections:
-            await asyncio.sleep(0)
+        await until(lambda: served.state.connections)
         assert await served.ask(whole[cut:]) in {b"app: " + BODY, b"quick: " + BODY}
         assert await served.ask(whole) == b"quick: " + BODY
 
@@ -186,8 +190,7 @@ class Waiting:
         return b"waited: " + body
 
     async def let_go(self, number):
-        while len(self.futures) <= number:
-            await asyncio.sleep(0)
+        await until(lambda: len(self.futures) > number)
         self.futures[number].set_result(None)
 
 
@@ -212,8 +215,7 @@ def test_an_error_reaches_whoever_waits():
     async def test(served):
         await served.say(request())
         await waiting.let_go(0)
-        while len(waiting.futures) < 2:
-            await asyncio.sleep(0)
+        await until(lambda: len(waiting.futures) >= 2)
         waiting.futures[1].set_exception(ValueError())
         assert (await served.hear())[1] == b"failed: " + BODY
         assert waiting.ended == [BODY]
@@ -226,15 +228,12 @@ def test_a_client_that_leaves_while_its_answer_waits_disturbs_nobody():
 
     async def test(served):
         await served.say(request())
-        while not waiting.futures:
-            await asyncio.sleep(0)
+        await until(lambda: waiting.futures)
         served.writer.transport.abort()
-        while served.state.connections:
-            await asyncio.sleep(0)
+        await until(lambda: not served.state.connections)
         await waiting.let_go(0)
         await waiting.let_go(1)
-        while served.state.tasks:
-            await asyncio.sleep(0)
+        await until(lambda: not served.state.tasks)
         assert waiting.ended == [BODY]
 
     run(test, waiting.answer)
