@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from ledger.ask import Ask, Placement
@@ -17,11 +19,12 @@ from webhook.outline import LabelsOutline, PodOutline
 from webhook.reasons import Denial
 
 MOST_POLICIES = 64
-MOST_FORMS = 256
-MOST_STENCILS = 16
-"""Of one form: shares differ in GPU index and kind of GPU."""
-LONGEST_FORM, LONGEST_FORMS = 2**15, 2**20
-"""Characters of one form that is worth keeping, and of all forms that are kept."""
+MOST_BYTES = 2**24
+"""Of everything that is kept of forms, about; then all is forgotten, and learnt again from what comes."""
+LONGEST_FORM = 2**15
+"""Characters of a form that is worth keeping."""
+_BYTES_OF_A_FORM = 2**13
+"""Of what stands for a short form: its plan and its question to the ledger."""
 MOST_STRANGERS = 4096
 """Forms of which only that they were seen is kept."""
 
@@ -29,9 +32,11 @@ MOST_STRANGERS = 4096
 class KnownForm:
     """A form whose pods may have their share."""
 
-    def __init__(self, plan: Plan, ask: Ask) -> None:
+    def __init__(self, plan: Plan, ask: Ask, take: Callable[[int], None]) -> None:
+        """Keep what the rules said of a stand-in; `take` is told the bytes of what is kept later."""
         chosen = plan.containers.chosen
         self._plan = plan
+        self._take = take
         self.ask = ask
         """The question to the ledger, but for namespace, queue, quotas and reservation."""
         self._chosen = [slot for slot in plan.every if not slot.is_init].index(chosen)
@@ -54,9 +59,8 @@ class KnownForm:
         return Injection(patch, name, self.ask.fraction.slices, placement, stencil.memory_mib)
 
     def _learn(self, key: tuple[object, ...], placement: Placement) -> Stencil | None:
-        if len(self._stencils) >= MOST_STENCILS:
-            self._stencils.clear()
         stencil = self._stencils[key] = self._cut(placement)
+        self._take(len(stencil.text) if stencil is not None else 0)
         return stencil
 
     def _cut(self, placement: Placement) -> Stencil | None:
@@ -81,8 +85,8 @@ class KnownForms:
     def __init__(self) -> None:
         self._readers: dict[tuple[str, str | None], FormReader] = {}
         self._forms: dict[Form, KnownForm | None] = {}
-        self._kept = 0
-        """Characters of the forms."""
+        self._taken = 0
+        """Bytes."""
         self._strangers: set[int] = set()
 
     def find(
@@ -120,15 +124,18 @@ class KnownForms:
         # Where a text needs escaping, it could hold a mark.
         if len(text) > LONGEST_FORM or "\\" in text or not text.isascii():
             return None
-        if len(self._forms) >= MOST_FORMS or self._kept + len(text) > LONGEST_FORMS:
-            self._forms.clear()
-            self._kept = 0
-        self._kept += len(text)
-        known = self._forms[form] = _decide(form, policy)
+        self._take(_BYTES_OF_A_FORM + 8 * len(text))
+        known = self._forms[form] = _decide(form, policy, self._take)
         return known
 
+    def _take(self, size: int) -> None:
+        if self._taken + size > MOST_BYTES:
+            self._forms.clear()
+            self._taken = 0
+        self._taken += size
 
-def _decide(form: Form, policy: EffectivePolicy) -> KnownForm | None:
+
+def _decide(form: Form, policy: EffectivePolicy, take: Callable[[int], None]) -> KnownForm | None:
     """Put a stand-in through the rules; None where they refuse it, or where names would matter to them."""
     try:
         pod = stand_in(form)
@@ -138,7 +145,7 @@ def _decide(form: Form, policy: EffectivePolicy) -> KnownForm | None:
     if isinstance(plan, Denial) or len(plan.containers.gpu) > 1 or not _chosen_by_amounts(plan):
         return None
     ask = ask_of(plan, None)
-    return None if isinstance(ask, Denial) else KnownForm(plan, ask)
+    return None if isinstance(ask, Denial) else KnownForm(plan, ask, take)
 
 
 def _chosen_by_amounts(plan: Plan) -> bool:
