@@ -1,6 +1,5 @@
 """What tests of the webhook need: policies from text, small ledgers, pods, and one decision at a time."""
 
-import asyncio
 import json
 from dataclasses import dataclass, field
 from functools import cache
@@ -13,7 +12,7 @@ from cli.manifests import read_inventory
 from ledger.ledger import Ledger
 from ledger.resource_names import ResourceNames
 from policies.loader import load_policies, parse_policies
-from tests.webhook.lanes import Recorder, check_by_rules, learn, readable
+from tests.webhook.lanes import Recorder, check_by_rules, finish, learn, readable
 from webhook.placer import LedgerPlacer
 from webhook.review import Outcome, Reviewer
 
@@ -158,7 +157,7 @@ class Webhook:
         if learns:
             self.learn(body)
         self.placer.take()
-        answered = asyncio.run(self.reviewer.review(body))
+        answered = finish(self.reviewer.review(body))
         outcome = self.outcomes[-1]
         check_by_rules(body, self.policies, answered, outcome, self.placer.take())
         patch = readable(answered)["response"].get("patch", [])

@@ -1,0 +1,257 @@
+"""Values, ordinary and adverse, for every field of a pod or of its request that a decision can read.
+
+Whoever adds a field adds its values here: would a known form notice each of them?
+"""
+
+from typing import Any, NamedTuple
+
+from webhook.injection.stencil import MARK, MEMORY, NODE, RESERVATION
+
+GONE = object()
+"""The field is left out."""
+LABEL = "clearml-injector/fraction"
+OURS = "clearml-injector/"
+MARKS = [MARK, f"{MARK}0{MARK}", RESERVATION, NODE, MEMORY]
+TEXTS = ["", "other", "%", "%b", "%(a)s%%", 'q"', "a\\", "é", "a\nb", "\u2028", "\x00", "{container}", *MARKS]
+LIMITER = ["gpu-limiter", "gpu-limiter-library", "gpu-limiter-cache-train", "my-gpu-limiter", "gpu-limite"]
+LONG = ["a" * length for length in (45, 46, 63, 64)]
+IMAGES = ["example.com/b:2", "clearml/fractional-gpu:u22-cu12.3-8gb", "small:1"]
+RESERVED = [
+    "NVIDIA_VISIBLE_DEVICES",
+    "NVIDIA_GPU_MEMORY_LIMIT",
+    "CUDA_DEVICE_MEMORY_LIMIT",
+    "CUDA_DEVICE_MEMORY_LIMIT_0",
+    "CUDA_DEVICE_SM_LIMIT_1",
+    "CUDA_DEVICE_MEMORY_SHARED_CACHE",
+    "CUDA_REDIRECT",
+    "CUDA_DISABLE_CONTROL",
+    "CUDA_OVERSUBSCRIBE",
+    "GPU_CORE_UTILIZATION_POLICY",
+    "ACTIVE_OOM_KILLER",
+    "CUDA_MPS_PIPE_DIRECTORY",
+    "LIBCUDA_LOG_LEVEL",
+    "LD_PRELOAD",
+]
+OF_POLICIES = ["WHERE", "SHARE", "QUOTED"]
+VARIABLES = [*RESERVED, *OF_POLICIES, "PATH", "ld_preload", "LD_PRELOAD ", "CUDA_", "x" * 200, *TEXTS]
+PATHS = [
+    "/data",
+    "/usr/local/vgpu",
+    "/usr/local/vgpu/",
+    "//usr/local/./vgpu",
+    "/usr/local/x/../vgpu-cache/y",
+    "usr/local/vgpu",
+    "/usr/local/vgpu2",
+    "/usr/local",
+    "/",
+    "/var/run/nvidia-container-devices",
+    "/run/nvidia-container-devices/GPU-1",
+    "/run/nvidia-container-devices2",
+    "/" + "x" * 200,
+    *TEXTS,
+]
+HOST_PATHS = ["/data", "/dev", "//dev/./x", "/", "/var", "/var/run/nvidia", "/proc/1/root", ""]
+COUNTS = ["1", "2", "4", "8", "16", "0", 1, 3, "500m", "-1", "", "%b", "x"]
+OTHERS = ["nvidia.com/gpu.shared", "nvidia.com/gpu-0", "nvidia.com/gpu-9", "nvidia.com/mig-1g.5gb"]
+OTHERS += ["nvidia.com/gpumem", "amd.com/gpu", "example.com/pool"]
+AMOUNTS: list[Any] = [
+    GONE,
+    None,
+    {},
+    *({"nvidia.com/gpu": count} for count in COUNTS),
+    *({name: "1"} for name in OTHERS),
+    *({"clear.ml/fraction-1": amount} for amount in ("0.500", "500m", "250m", "1", "2")),
+    {"nvidia.com/gpu": "1", "clear.ml/fraction-a/b~c%b": "500m"},
+    {"cpu": "1", "memory": "1Gi"},
+    {"cpu": 1, "memory": "1Ti", "ephemeral-storage": "1Gi"},
+    {"cpu": "a lot"},
+    {"cpu": '1"', MARK: "1"},
+    {f"example.com/{number}": "1" for number in range(1000)},
+]
+RESOURCES: list[Any] = [GONE, None, {}, *({"limits": each, "requests": each} for each in AMOUNTS[1:])]
+TERM = {"matchExpressions": [{"key": "nvidia.com/gpu.memory", "operator": "In", "values": ["81920"]}]}
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+AFFINITIES: list[Any] = [GONE, None, {}, {"nodeAffinity": None}, {"podAffinity": {}}]
+NODE_AFFINITIES: list[Any] = [GONE, None, {}, {REQUIRED: {"nodeSelectorTerms": [TERM]}}]
+SELECTORS: list[Any] = [
+    GONE,
+    None,
+    {},
+    {"nvidia.com/gpu.present": "true"},
+    {"kubernetes.io/hostname": "none"},
+]
+LABELS = {LABEL: "0.500"}
+
+
+class Also(NamedTuple):
+    """Members to put beside those that an object has."""
+
+    members: dict[str, Any]
+
+
+def also(name: str, *values: Any) -> list[Also]:
+    return [Also({name: value}) for value in values]
+
+
+CONTAINER = {"name": "more"}
+VALUES: dict[str, list[Any]] = {
+    "Pod.metadata": [
+        GONE,
+        None,
+        {},
+        {"labels": {}},
+        {"labels": LABELS},
+        {"labels": LABELS, "annotations": {}},
+    ],
+    "Pod.spec": [GONE, None, {}, {"containers": []}, {"containers": [CONTAINER]}],
+    "ObjectMeta.name": [GONE, None, "train", "proxy", "clearml-id-1", *TEXTS],
+    "ObjectMeta.labels": [
+        *also(LABEL, "0.250", "0.5", "1.000", "2", "", "0.500 ", "é"),
+        *also("clearml-agent-queue-name", "large", "LARGE", "none-such", ""),
+        *also("clearml-agent-queue", "id-1", "id-2", ""),
+        *also("app%b", *TEXTS),
+        GONE,
+        None,
+        {},
+        LABELS,
+    ],
+    "ObjectMeta.annotations": [
+        GONE,
+        None,
+        {},
+        *also("note", *TEXTS),
+        *also(OURS + "container", "train", "proxy", "none-such", ""),
+        *also(OURS + "injected", "default@x", ""),
+        *also(OURS + "gpu-index", "0"),
+        *also(OURS + "gpu-container", "train"),
+        *also(OURS + "memory-mib", "40960"),
+        *also(OURS + "reservation", "another"),
+        *also(OURS + "slices", "4"),
+        *also(OURS, "x"),
+        *also("Clearml-injector/injected", "x"),
+        *also("gpu-fraction", "0.5"),
+        *also("gpu-memory", "5"),
+        *also("cdi.k8s.io/a", "nvidia.com/gpu=all"),
+        *also("nvidia.cdi.k8s.io/b", "all"),
+        Also({f"{number}": "x" for number in range(1000)}),
+    ],
+    "PodSpec.containers": [
+        GONE,
+        None,
+        [],
+        [CONTAINER],
+        [CONTAINER, {"name": "two"}],
+        [{"name": "gpu", "resources": {"limits": {"nvidia.com/gpu": "1"}}}, CONTAINER],
+        [{"name": f"c-{number}"} for number in range(1000)],
+    ],
+    "PodSpec.init_containers": [
+        GONE,
+        None,
+        [],
+        [CONTAINER],
+        [{"name": "beside", "restartPolicy": "Always"}],
+        [{"name": "gpu", "resources": {"limits": {"nvidia.com/gpu": "1"}}}],
+        [{"name": "gpu-limiter"}, CONTAINER],
+    ],
+    "PodSpec.volumes": [GONE, None, [], [{"name": "a"}], [{"name": f"v-{number}"} for number in range(1000)]],
+    "PodSpec.host_pid": [GONE, None, True, False],
+    "PodSpec.node_name": [GONE, None, "", "gpu-1"],
+    "PodSpec.node_selector": [*SELECTORS, {f"a-{number}": "b" for number in range(101)}],
+    "PodSpec.affinity": AFFINITIES,
+    "PodSpec.tolerations": [
+        GONE,
+        None,
+        [],
+        [{"operator": "Exists"}],
+        [{"key": "gpu", "operator": "Equal", "value": "", "effect": "NoSchedule"}],
+        [{"key": "gpu", "operator": "Equal", "effect": "NoSchedule"}],
+        [{"key": f"k-{number}"} for number in range(101)],
+    ],
+    "PodSpec.runtime_class_name": [GONE, None, "", "nvidia", "gvisor", MARK],
+    "PodSpec.resource_claims": [GONE, None, [], [{"name": "gpu"}]],
+    "PodSpec.overhead": [GONE, None, {}, {"cpu": "1"}, {"cpu": "x"}],
+    "PodSpec.resources": RESOURCES,
+    "Container.name": [
+        "train",
+        "proxy",
+        "clearml-id-1",
+        *LIMITER,
+        *("a" * n for n in (45, 46, 63, 64)),
+        *TEXTS,
+    ],
+    "Container.image": [
+        GONE,
+        None,
+        "example.com/b:2",
+        "clearml/fractional-gpu:u22-cu12.3-8gb",
+        "small:1",
+        *TEXTS,
+    ],
+    "Container.env": [
+        GONE,
+        None,
+        [],
+        [{"name": "A"}],
+        *([{"name": "A"}, {"name": name, "value": "x"}] for name in RESERVED),
+        [{"name": "LD_PRELOAD", "value": "/a.so"}, {"name": "LD_PRELOAD", "valueFrom": {}}],
+        [{"name": f"V_{number}", "value": "x"} for number in range(1000)],
+    ],
+    "Container.resources": RESOURCES,
+    "Container.volume_mounts": [
+        GONE,
+        None,
+        [],
+        *([{"name": "a", "mountPath": path}] for path in PATHS),
+        [{"name": "a", "mountPath": f"/{number}"} for number in range(1000)],
+    ],
+    "Container.security_context": [GONE, None, {}, {"privileged": True}, {"runAsUser": 0}],
+    "Container.restart_policy": [GONE, None, "", "Always", "always", "OnFailure", "Never"],
+    "SecurityContext.privileged": [GONE, None, True, False],
+    "EnvEntry.name": VARIABLES,
+    "EnvEntry.value": [GONE, None, "all", "/a.so", *TEXTS],
+    "EnvEntry.value_from": [GONE, None, {}, {"configMapKeyRef": {"name": "a", "key": "b"}}],
+    "VolumeMount.name": ["data", *LIMITER, *TEXTS],
+    "VolumeMount.mount_path": PATHS,
+    "Volume.name": [*LIMITER, *TEXTS],
+    "Volume.host_path": [GONE, None, *({"path": path} for path in HOST_PATHS)],
+    "HostPath.path": HOST_PATHS,
+    "Resources.limits": AMOUNTS,
+    "Resources.requests": AMOUNTS,
+    "Affinity.node_affinity": NODE_AFFINITIES,
+    "NodeAffinity.required": [GONE, None, {}, {"nodeSelectorTerms": [{}]}, {"nodeSelectorTerms": [TERM, {}]}],
+    "NodeAffinity.preferred": [GONE, None, [], [{"weight": 1}]],
+    "NodeSelector.node_selector_terms": [GONE, None, [], [{}], [TERM], [TERM] * 101],
+    "NodeSelectorTerm.match_expressions": [
+        GONE,
+        None,
+        [],
+        TERM["matchExpressions"],
+        [{"key": "a", "operator": "Exists"}],
+    ],
+    "NodeSelectorTerm.match_fields": [
+        GONE,
+        None,
+        [],
+        [{"key": "metadata.name", "operator": "In", "values": ["x"]}],
+    ],
+    "Requirement.key": ["other", "nvidia.com/gpu.memory", ""],
+    "Requirement.operator": ["In", "NotIn", "Exists", "DoesNotExist", "Gt", "", "x"],
+    "Requirement.values": [GONE, None, [], ["81920"], ["a", "b"], ["x"] * 1001],
+    "Toleration.key": [GONE, None, "", "gpu", "x"],
+    "Toleration.operator": [GONE, None, "Exists", "Equal", "x"],
+    "Toleration.value": [GONE, None, "", "x", *MARKS],
+    "Toleration.effect": [GONE, None, "", "NoSchedule", "NoExecute"],
+    "_Header.uid": ["another", *TEXTS],
+    "_Header.resource": [
+        GONE,
+        {"group": "", "version": "v1", "resource": "bindings"},
+        {"group": "metrics.k8s.io", "version": "v1", "resource": "pods"},
+    ],
+    "_Header.operation": [GONE, "", "UPDATE", "DELETE", "CONNECT"],
+    "_Header.sub_resource": [GONE, None, "", "status", "ephemeralcontainers"],
+    "_Header.namespace": [GONE, None, "", "other", "o'ther", *TEXTS],
+    "_Header.dry_run": [GONE, None, True, False],
+    "_Resource.group": ["", "apps"],
+    "_Resource.resource": ["pods", "jobs", "bindings"],
+}

@@ -1,0 +1,61 @@
+"""Policies that differ in everything that becomes part of a patch, and a ledger that always has room."""
+
+from ledger.ask import Placement
+from tests.webhook.support import policies
+
+QUEUES = """
+kind: Queues
+queues:
+  large: {id: id-1, namespaces: [team], limiter: none}
+"""
+EVERYTHING = r"""
+tolerations: [{key: gpu, operator: Equal, value: "", effect: NoSchedule}, {operator: Exists}]
+runtimeClassName: nvidia
+privileged: any-container
+env: {WHERE: "{namespace}/{container}/{container}", SHARE: "100% %b %s {percent}%", QUOTED: "\"é\\'"}
+"""
+IMAGES = """
+kind: Limiter
+name: images
+image: {pattern: "[a-z]+:([0-9]+)", choices: {"small:1": 1024, "large:8": 8192}}
+"""
+HOST_PID = """
+kind: Limiter
+name: host-pid
+hostPID: true
+env: {MEMORY: "{memory_mib} of {container}"}
+"""
+POLICIES = {
+    "default": policies(),
+    "queues": policies(queues=QUEUES),
+    "pooled": policies("resources: {mode: pooled, name: example.com/pool}"),
+    "none": policies("limiter: none"),
+    "clearml-image": policies("limiter: clearml-image"),
+    "own images": policies("limiter: images", images=IMAGES),
+    "nvidia-driver": policies("limiter: nvidia-driver"),
+    "host PID": policies("limiter: host-pid", pid=HOST_PID),
+    "everything": policies(EVERYTHING),
+    "hides nothing": policies("hideGpusFromOthers: false\nmemory: {reserveMiB: 100}"),
+    "no memory left": policies("memory: {reserveMiB: 100000}"),
+    "quotas": policies("quotas: {namespaces: {team: {slices: 8}}, queues: {large: {maxPods: 1}}}"),
+    "assume": policies("assume: {gpusPerNode: 4, gpuMemoryMiB: 81920}"),
+    "whole GPUs": policies('fractions: {"0.500": 4, "1.000": 8, "2": 16}'),
+}
+WITHOUT_FORMS = {"clearml-image", "own images"}
+"""Their rules look at the image."""
+
+
+class Roomy:
+    """A placer that gives every pod of a kind the same place."""
+
+    def __init__(self, node="gpu-1"):
+        self._node = node
+
+    async def place(self, ask):
+        fraction = ask.fraction
+        indices = () if ask.mode == "pooled" else tuple(range(fraction.gpus))
+        values = () if ask.assume is not None or fraction.is_whole else ("81559", "81920")
+        return Placement(indices, 81920, values, self._node, ask.reservation)
+
+    async def release(self, _reservation):
+        """There is always room."""
