@@ -23,8 +23,8 @@ MOST_BYTES = 2**24
 """Of everything that is kept of forms, about; then all is forgotten, and learnt again from what comes."""
 LONGEST_FORM = 2**15
 """Characters of a form that is worth keeping."""
-_BYTES_OF_A_FORM = 2**13
-"""Of what stands for a short form: its plan and its question to the ledger."""
+_BYTES_OF_A_FORM, _BYTES_OF_A_KEY = 2**13, 2**8
+"""Of what stands for a short form (its plan and its question to the ledger), and of a stencil's key."""
 MOST_STRANGERS = 4096
 """Forms of which only that they were seen is kept."""
 
@@ -60,7 +60,7 @@ class KnownForm:
 
     def _learn(self, key: tuple[object, ...], placement: Placement) -> Stencil | None:
         stencil = self._stencils[key] = self._cut(placement)
-        self._take(len(stencil.text) if stencil is not None else 0)
+        self._take(_BYTES_OF_A_KEY + (len(stencil.text) if stencil is not None else 0))
         return stencil
 
     def _cut(self, placement: Placement) -> Stencil | None:
