@@ -35,11 +35,16 @@ class Stencil(msgspec.Struct, frozen=True, eq=False):
     """MiB of the share on each GPU; None for whole GPUs."""
 
     @classmethod
-    def cut(cls, patch: bytes, container: str, memory_mib: int | None) -> Stencil:
-        """Make a stencil of the patch of a container, in which marks stand for all names."""
+    def cut(cls, patch: bytes, container: str, memory_mib: int | None) -> Stencil | None:
+        """Make a stencil of the patch of a container, in which marks stand for all names.
+
+        None if there is a mark in it that is no gap: a text that is the pod's own, and would be lost.
+        """
         gaps = [mark.encode() for mark in (container, RESERVATION, NODE, MEMORY)]
         parts = re.split(b"(%b)" % b"|".join(map(re.escape, gaps)), patch)
         text = b"%b".join([part.replace(b"%", b"%%") for part in parts[::2]])
+        if MARK.encode() in text:
+            return None
         return cls(text, itemgetter(*map(gaps.index, parts[1::2])), memory_mib)
 
     def fill(self, container: str, placement: Placement) -> bytes:
