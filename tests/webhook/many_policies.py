@@ -38,6 +38,7 @@ POLICIES = {
     "hides nothing": policies("hideGpusFromOthers: false\nmemory: {reserveMiB: 100}"),
     "no memory left": policies("memory: {reserveMiB: 100000}"),
     "quotas": policies("quotas: {namespaces: {team: {slices: 8}}, queues: {large: {maxPods: 1}}}"),
+    "by name": policies("container: {names: ['clearml-id-*', '*0?']}"),
     "assume": policies("assume: {gpusPerNode: 4, gpuMemoryMiB: 81920}"),
     "whole GPUs": policies('fractions: {"0.500": 4, "1.000": 8, "2": 16}'),
 }
@@ -46,16 +47,21 @@ WITHOUT_FORMS = {"clearml-image", "own images"}
 
 
 class Roomy:
-    """A placer that gives every pod of a kind the same place."""
+    """A placer that has room for every pod, in the places it is told of, in turn."""
 
-    def __init__(self, node="gpu-1"):
-        self._node = node
+    def __init__(self, *places):
+        self._places = places or ((0, 81920, "gpu-1", ("81559", "81920")),)
+        """Each: first GPU index, MiB of a GPU, node, values of the node's memory label."""
+        self._placed = 0
 
     async def place(self, ask):
+        index, mib, node, values = self._places[self._placed % len(self._places)]
+        self._placed += 1
         fraction = ask.fraction
-        indices = () if ask.mode == "pooled" else tuple(range(fraction.gpus))
-        values = () if ask.assume is not None or fraction.is_whole else ("81559", "81920")
-        return Placement(indices, 81920, values, self._node, ask.reservation)
+        indices = () if ask.mode == "pooled" else tuple(range(index, index + fraction.gpus))
+        if ask.assume is not None or fraction.is_whole:
+            values = ()
+        return Placement(indices, mib, values, node, ask.reservation)
 
     async def release(self, _reservation):
         """There is always room."""

@@ -1,17 +1,12 @@
 """Whatever of a pod can be read: changed in a pod of a known form, it does what it does by the rules."""
 
-import copy
-import typing
-
-import msgspec
 import pytest
 
-from tests.webhook.field_values import GONE, LABEL, OURS, REQUIRED, VALUES, Also
+from tests.webhook.changes import FIELDS, changed, places_in
+from tests.webhook.field_values import LABEL, OURS, REQUIRED, VALUES
 from tests.webhook.lanes import Recorder, check_by_rules, finish, learn
 from tests.webhook.many_policies import POLICIES, WITHOUT_FORMS, Roomy
 from tests.webhook.support import as_body, container, fixture_review, pod, review_of
-from webhook.envelope import _Header
-from webhook.pod import Pod
 from webhook.review import Reviewer
 
 
@@ -44,9 +39,9 @@ def mesh():
     proxy = container(
         "proxy", env=[{"name": "MODE", "valueFrom": {"fieldRef": {}}}], resources=resources(cpu="1")
     )
-    beside = container(
-        "beside", restartPolicy="Always", volumeMounts=[{"name": "data", "mountPath": "/certs"}]
-    )
+    certs = [{"name": "data", "mountPath": "/certs"}]
+    amounts = resources(cpu="1", memory="1Gi")
+    beside = container("beside", restartPolicy="Always", volumeMounts=certs, resources=amounts)
     return review_of(
         pod(
             containers=[proxy, train],
@@ -74,63 +69,18 @@ def rare():
     )
 
 
-BASES = {"bare": bare(), "clearml": clearml(), "mesh": mesh(), "rare": rare()}
+def told_by_name():
+    """Which container is meant, only its name says."""
+    return review_of(pod(containers=[container("side"), container("clearml-id-1")]))
 
 
-def kinds(annotation):
-    """The structs that a field's type is made of."""
-    if isinstance(annotation, type) and issubclass(annotation, msgspec.Struct):
-        return {annotation}
-    return {kind for part in typing.get_args(annotation) for kind in kinds(part)}
+def init_gpu():
+    """Two containers get the share, each a cache of its own name."""
+    return review_of(pod(initContainers=[container("warm", limits={"nvidia.com/gpu": "1"})]))
 
 
-def fields_of(*roots):
-    """Every field of the roots and of whatever structs they hold."""
-    seen, found = set(), {}
-    waiting = list(roots)
-    while waiting:
-        kind = waiting.pop()
-        if kind not in seen:
-            seen.add(kind)
-            for field in msgspec.structs.fields(kind):
-                found[f"{kind.__name__}.{field.name}"] = field
-                waiting += kinds(field.type)
-    return found
-
-
-FIELDS = fields_of(Pod, _Header)
-
-
-def places(found, kind, path=()):
-    """Where in a JSON object of a kind the objects of every kind are: kind and path."""
-    yield kind, path
-    for field in msgspec.structs.fields(kind):
-        inner = found.get(field.encode_name)
-        for inner_kind in kinds(field.type):
-            if isinstance(inner, dict):
-                yield from places(inner, inner_kind, (*path, field.encode_name))
-            for at, each in enumerate(inner if isinstance(inner, list) else ()):
-                yield from places(each, inner_kind, (*path, field.encode_name, at))
-
-
-def places_in(review):
-    yield from places(review["request"], _Header, ("request",))
-    yield from places(review["request"]["object"], Pod, ("request", "object"))
-
-
-def changed(review, path, field, value):
-    review = copy.deepcopy(review)
-    parent = review
-    for step in path:
-        parent = parent[step]
-    name = FIELDS[field].encode_name
-    if value is GONE:
-        parent.pop(name, None)
-    elif isinstance(value, Also):
-        parent[name] = {**(parent.get(name) or {}), **value.members}
-    else:
-        parent[name] = value
-    return review
+BASES = {"bare": bare(), "clearml": clearml(), "mesh": mesh()}
+FORMLESS = {"rare": rare(), "told by name": told_by_name(), "init GPU": init_gpu()}
 
 
 def changes(review, field):
@@ -142,28 +92,29 @@ def changes(review, field):
 
 def test_every_field_that_can_be_read_has_values_to_try_and_a_place_in_some_base():
     assert VALUES.keys() == FIELDS.keys()
-    present = {kind.__name__ for review in BASES.values() for kind, _ in places_in(review)}
+    present = {kind.__name__ for review in (BASES | FORMLESS).values() for kind, _ in places_in(review)}
     assert {field.partition(".")[0] for field in FIELDS} <= present
 
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_the_usual_bases_have_a_form_wherever_the_image_does_not_matter(policy):
-    for base, review in BASES.items():
+    for base, review in (BASES | FORMLESS).items():
         reviewer = Reviewer(lambda: POLICIES[policy], Roomy(), print)
-        is_known = base != "rare" and policy not in WITHOUT_FORMS
+        is_known = base in BASES and policy not in WITHOUT_FORMS
         assert learn(reviewer, POLICIES[policy], as_body(review)) == is_known
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("base", BASES | FORMLESS)
 def test_a_pod_that_differs_from_a_known_one_in_any_field_is_decided_as_by_the_rules(base, policy):
-    policy_set, known = POLICIES[policy], as_body(BASES[base])
+    review_of_base = (BASES | FORMLESS)[base]
+    policy_set, known = POLICIES[policy], as_body(review_of_base)
     placer, outcomes = Recorder(Roomy()), []
     reviewer = Reviewer(
         lambda: policy_set, placer, lambda _request, outcome, _seconds: outcomes.append(outcome)
     )
     for field in VALUES:
-        for review in changes(BASES[base], field):
+        for review in changes(review_of_base, field):
             # A flood of forms may have cleared it away.
             learn(reviewer, policy_set, known)
             body = as_body(review)
