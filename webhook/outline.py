@@ -1,7 +1,8 @@
 """The outline of a pod, decoded in one pass: names, and as raw JSON what only has to be the same.
 
 It holds whatever a form is read from (webhook/injection/form.py). The fields that rules read are in
-webhook/pod.py, and are decoded only of a pod that the rules are asked about.
+webhook/pod.py, and are decoded only of a pod that the rules are asked about: types of what is not here are
+checked no more. An API server has decoded the object before.
 """
 
 from __future__ import annotations
