@@ -45,12 +45,21 @@ POLICIES = {
 WITHOUT_FORMS = {"clearml-image", "own images"}
 """Their rules look at the image."""
 
+PLACES = (
+    (0, 81920, "gpu-1", ("81559", "81920")),
+    (7, 81920, "gpu-1", ("81559", "81920")),
+    (7, 40960, "gpu-1", ("81559", "81920")),
+    (7, 40960, None, ("81559", "81920")),
+    (7, 40960, None, ()),
+)
+"""Each differs from the one before it in one thing that a patch depends on."""
+
 
 class Roomy:
     """A placer that has room for every pod, in the places it is told of, in turn."""
 
     def __init__(self, *places):
-        self._places = places or ((0, 81920, "gpu-1", ("81559", "81920")),)
+        self._places = places or PLACES[:1]
         """Each: first GPU index, MiB of a GPU, node, values of the node's memory label."""
         self._placed = 0
 

@@ -5,7 +5,7 @@ import pytest
 from tests.webhook.changes import FIELDS, changed, places_in
 from tests.webhook.field_values import LABEL, OURS, REQUIRED, VALUES
 from tests.webhook.lanes import Recorder, check_by_rules, finish, learn
-from tests.webhook.many_policies import POLICIES, WITHOUT_FORMS, Roomy
+from tests.webhook.many_policies import PLACES, POLICIES, WITHOUT_FORMS, Roomy
 from tests.webhook.support import as_body, container, fixture_review, pod, review_of
 from webhook.review import Reviewer
 
@@ -109,7 +109,7 @@ def test_the_usual_bases_have_a_form_wherever_the_image_does_not_matter(policy):
 def test_a_pod_that_differs_from_a_known_one_in_any_field_is_decided_as_by_the_rules(base, policy):
     review_of_base = (BASES | FORMLESS)[base]
     policy_set, known = POLICIES[policy], as_body(review_of_base)
-    placer, outcomes = Recorder(Roomy()), []
+    placer, outcomes = Recorder(Roomy(*PLACES)), []
     reviewer = Reviewer(
         lambda: policy_set, placer, lambda _request, outcome, _seconds: outcomes.append(outcome)
     )
