@@ -113,7 +113,7 @@ class Interrupting(Roomy):
         return await super().place(ask)
 
 
-def test_a_pod_that_waits_for_its_place_keeps_the_form_and_the_policy_it_was_asked_under(monkeypatch):
+def test_a_pod_that_waits_for_its_place_keeps_the_form_and_the_policy_it_was_asked_under():
     webhook = Webhook()
     webhook.placer._placer = Interrupting()
     before = webhook.policies
