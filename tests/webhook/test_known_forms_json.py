@@ -1,12 +1,19 @@
 """One pod in other words of JSON: a member twice (the last counts, as in Go), escapes, white space."""
 
+import contextlib
 import copy
 import json
+import sys
 
 import pytest
 
 from tests.webhook.field_values import MARKS, REQUIRED, TERM
+from tests.webhook.lanes import finish
+from tests.webhook.many_policies import Roomy
 from tests.webhook.support import Webhook, as_body, container, pod, policies, review_of
+from webhook.envelope import UnreadableReviewError
+from webhook.reasons import Reason
+from webhook.review import Reviewer
 
 FULL = pod(
     metadata={"annotations": {"note": "x"}},
@@ -144,6 +151,26 @@ def test_white_space_changes_nothing():
     wide = json.dumps(review_of(FULL, dryRun=True), indent=4).encode()
     assert webhook.send(wide).code == "injected"
     assert webhook.send(wide).patch == webhook.send(review_of(FULL, dryRun=True)).patch
+
+
+def test_a_pod_nested_as_deep_as_can_just_be_read_is_no_internal_error():
+    reviewer, outcomes = reviewer_and_outcomes()
+    found = pod(containers=[container(resources={"claims": "HERE"})])
+    for depth in range(sys.getrecursionlimit() - 150, sys.getrecursionlimit()):
+        body = as_body(review_of(found)).replace(b'"HERE"', b"[" * depth + b"]" * depth)
+        for _ in range(2):
+            with contextlib.suppress(UnreadableReviewError):
+                finish(reviewer.review(body))
+    assert {outcome.reason for outcome in outcomes} <= {Reason.INJECTED, Reason.UNREADABLE}
+    assert Reason.INJECTED in {outcome.reason for outcome in outcomes}
+
+
+def reviewer_and_outcomes():
+    outcomes = []
+    policy_set = policies()
+    return Reviewer(
+        lambda: policy_set, Roomy(), lambda _request, made, _seconds: outcomes.append(made)
+    ), outcomes
 
 
 @pytest.mark.parametrize("escapes", [True, False])

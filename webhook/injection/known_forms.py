@@ -139,7 +139,7 @@ def _decide(form: Form, policy: EffectivePolicy, take: Callable[[int], None]) ->
     """Put a stand-in through the rules; None where they refuse it, or where names would matter to them."""
     try:
         pod = stand_in(form)
-    except msgspec.ValidationError:
+    except (msgspec.ValidationError, RecursionError):
         return None
     plan = make_plan(pod, form.namespace, policy, Written())
     if isinstance(plan, Denial) or len(plan.containers.gpu) > 1 or not _chosen_by_amounts(plan):

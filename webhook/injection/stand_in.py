@@ -19,6 +19,7 @@ def stand_in(form: Form) -> Pod:
 
     Raises:
         msgspec.ValidationError: a JSON text of the form is not what the field takes.
+        RecursionError: a JSON text of the form is nested too deep.
     """
     metadata: dict[str, Any] = {"name": MARK, "labels": {LABEL: form.label}}
     if form.has_annotations:
