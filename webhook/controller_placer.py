@@ -63,6 +63,11 @@ class ControllerPlacer:
             "Slices in someone's hands, as the controller last said: what is placed by while it is away.",
             registry=registry,
         ).set_function(self._fallback.used)
+        Gauge(
+            "fraction_injector_snapshot_nodes",
+            "Nodes to place on while the controller is away; 0 until it has said once what it knows.",
+            registry=registry,
+        ).set_function(self._fallback.nodes)
 
     async def place(self, ask: Ask) -> Answer | Unanswered:
         """Have the leader decide, or decide by its last snapshot after 250 ms."""

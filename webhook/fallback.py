@@ -26,6 +26,7 @@ class Fallback:
         self._clock = clock
         self._ledger = Ledger()
         self._backlog: dict[str, PodFact] = {}
+        self._nodes: set[str] = set()
         self._known = False
 
     def place(self, ask: Ask) -> Answer | Unanswered:
@@ -46,6 +47,10 @@ class Fallback:
         """Give back what was reserved here."""
         self._ledger.release(reservation)
 
+    def nodes(self) -> int:
+        """How many nodes the controller knew of."""
+        return len(self._nodes)
+
     def used(self) -> int:
         """Slices in someone's hands on all nodes."""
         return sum(gpu.used for node in self._ledger.view().nodes for gpu in node.gpus)
@@ -55,16 +60,19 @@ class Fallback:
         pods = [_waiting(waiting) for waiting in backlog]
         self._backlog = {pod.key: pod for pod in pods}
         taken = [_taken(state) for state in nodes.values()]
+        self._nodes = set(nodes)
         self._ledger.replace([state.fact for state in nodes.values()], [*taken, *pods])
         self._known = True
 
     def set_node(self, state: NodeState) -> None:
         """Take in how a node is now; the inverse of `remove_node`."""
+        self._nodes.add(state.fact.name)
         self._ledger.set_node(state.fact)
         self._ledger.set_pod(_taken(state))
 
     def remove_node(self, name: str) -> None:
         """Take in that a node is gone."""
+        self._nodes.discard(name)
         self._ledger.remove_node(name)
         self._ledger.remove_pod(f"/{name}")
 

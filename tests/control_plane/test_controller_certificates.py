@@ -80,6 +80,11 @@ class Installation:
         except httpx.TransportError:
             return False
 
+    def follows(self, number: int) -> bool:
+        """Whether a webhook has heard of the one node from the controller."""
+        metrics = httpx.get(f"http://127.0.0.1:{self.ports[number][1]}/metrics", trust_env=False).text
+        return "fraction_injector_snapshot_nodes 1.0" in metrics
+
     def secret(self, suffix: str) -> dict[str, bytes]:
         data = self.api.get("Secret", f"{NAME}-{suffix}", self.namespace).get("data") or {}
         return {name: base64.b64decode(value) for name, value in data.items()}
@@ -342,7 +347,10 @@ def test_every_command_of_the_runbook_does_what_it_says(control_plane, installat
 
 
 def at_rest(installation, what):
+    """Wait until nothing is to be rotated, and both webhooks could place without the controller."""
     eventually(lambda: installation.phase() == "S0-steady", what, seconds=60)
+    for number in (0, 1):
+        eventually(lambda number=number: installation.follows(number), "the snapshot is there", seconds=60)
 
 
 def run(control_plane, installation, commands):

@@ -84,8 +84,9 @@ def test_changes_since_the_snapshot_count(fallback):
     assert placed(fallback.place(Ask(HALF))) == (None, (0,))
     fallback.set_node(node("b", pod("x", "b", 0, 8)))
     assert placed(fallback.place(Ask(HALF))) == ("b", (1,))
+    assert fallback.nodes() == 2
     fallback.remove_node("b")
-    assert fallback.used() == 14
+    assert (fallback.used(), fallback.nodes()) == (14, 1)
 
 
 def test_who_waits_makes_others_wait_elsewhere(fallback):
