@@ -18,10 +18,10 @@ class ReadyPlacer:
             [(index, f"node-{node:03d}") for node, index in product(range(NODES), range(GPUS))]
         )
 
-    async def place(self, ask: Ask) -> Placement:
+    def place(self, ask: Ask) -> Placement:
         """Give the next GPU."""
         index, node = next(self._places)
         return Placement((index,), GPU_MIB, (str(GPU_MIB),), node, ask.reservation)
 
-    async def release(self, reservation: str) -> None:
+    def release(self, reservation: str) -> None:
         """Nothing is kept."""

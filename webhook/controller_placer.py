@@ -10,12 +10,12 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, Gauge
 
-from ledger.ask import Answer, Ask
+from ledger.ask import Ask
 from ledger.wire import MOST_ASKS, Answered, Batch
 from service.log import get_logger
 from webhook.controller_client import ControllerClient
 from webhook.fallback import Fallback
-from webhook.placer import Unanswered
+from webhook.placer import Placed
 from webhook.snapshot import SnapshotFollower
 
 DEADLINE_SECONDS = 0.25
@@ -28,8 +28,7 @@ MOST_RELEASES = 1000
 @dataclass(frozen=True, slots=True)
 class _Waiting:
     ask: Ask
-    answered: asyncio.Future[Answer | None]
-    """None: place it without the controller."""
+    answered: asyncio.Future[Placed]
     deadline: float
 
 
@@ -69,17 +68,16 @@ class ControllerPlacer:
             registry=registry,
         ).set_function(self._fallback.nodes)
 
-    async def place(self, ask: Ask) -> Answer | Unanswered:
+    def place(self, ask: Ask) -> Placed | asyncio.Future[Placed]:
         """Have the leader decide, or decide by its last snapshot after 250 ms."""
         if self._clock() < self._away_until:
             return self._fallback.place(ask)
-        answered: asyncio.Future[Answer | None] = asyncio.get_running_loop().create_future()
+        answered: asyncio.Future[Placed] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Waiting(ask, answered, self._clock() + DEADLINE_SECONDS))
         self._some.set()
-        answer = await answered
-        return self._fallback.place(ask) if answer is None else answer
+        return answered
 
-    async def release(self, reservation: str) -> None:
+    def release(self, reservation: str) -> None:
         """Give back with the next batch; what is never given back ends by itself."""
         self._fallback.release(reservation)
         if len(self._releases) < MOST_RELEASES:
@@ -129,7 +127,7 @@ class ControllerPlacer:
         self._waiting = []
         for waiting in batch:
             if not waiting.answered.done():
-                waiting.answered.set_result(None)
+                waiting.answered.set_result(self._fallback.place(waiting.ask))
         self._tell(answers=False, error=f"{type(error).__name__}: {error}")
 
     def _tell(self, *, answers: bool, **why: str) -> None:

@@ -47,7 +47,7 @@ class _OutlinedReview(msgspec.Struct, rename="camel", gc=False):
 
 
 class _PodRequest(msgspec.Struct, gc=False):
-    object: Pod
+    object: Pod | None
 
 
 class _PodReview(msgspec.Struct, gc=False):
@@ -110,7 +110,7 @@ class Request(msgspec.Struct, frozen=True, eq=False):
     def pod(self) -> Pod | Denial:
         """Decode the pod with all the fields that rules read; a Denial where it cannot be read."""
         try:
-            return _pod_review.decode(self.body).request.object
+            return _pod_review.decode(self.body).request.object or Pod()
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             return _unreadable(error)
 

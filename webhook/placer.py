@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -19,13 +20,16 @@ class Unanswered:
     """One line for the user."""
 
 
+Placed = Answer | Unanswered
+
+
 class Placer(Protocol):
     """Answers asks, one pod at a time."""
 
-    async def place(self, ask: Ask) -> Answer | Unanswered:
-        """Choose GPUs for a pod and reserve them, unless the ask names no reservation."""
+    def place(self, ask: Ask) -> Placed | asyncio.Future[Placed]:
+        """Choose GPUs for a pod and reserve them, unless the ask names no reservation; now or later."""
 
-    async def release(self, reservation: str) -> None:
+    def release(self, reservation: str) -> None:
         """Give back what was reserved for a pod that was denied after all."""
 
 
@@ -38,10 +42,10 @@ class LedgerPlacer:
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
 
-    async def place(self, ask: Ask) -> Answer:
+    def place(self, ask: Ask) -> Answer:
         """Ask the ledger."""
         return self.ledger.place(ask, now=0.0)
 
-    async def release(self, reservation: str) -> None:
+    def release(self, reservation: str) -> None:
         """Forget the reservation."""
         self.ledger.release(reservation)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 import traceback
 from collections.abc import Callable
@@ -69,12 +70,13 @@ class Reviewer:
         try:
             outcome = self._begin(request)
             if isinstance(outcome, Question):
-                answer = await self._placer.place(outcome.ask)
+                placed = self._placer.place(outcome.ask)
+                answer = await placed if isinstance(placed, asyncio.Future) else placed
                 outcome = _outcome(outcome.conclude(answer), outcome.policy)
         except Exception as error:  # noqa: BLE001 whatever breaks, a labelled pod is not let through
             outcome = _broken(request, error)
         if outcome.denial is not None and isinstance(answer, Placement) and answer.reservation is not None:
-            await self._placer.release(answer.reservation)
+            self._placer.release(answer.reservation)
         reply = _reply(request, outcome)
         self._observe(request, outcome, time.perf_counter() - start)
         return reply

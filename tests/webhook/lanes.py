@@ -27,18 +27,18 @@ class Recorder:
         self.asked = []
         self.released = []
 
-    async def place(self, ask):
+    def place(self, ask):
         try:
-            answer = await self._placer.place(ask)
+            answer = self._placer.place(ask)
         except Exception as error:
             self.asked.append((ask, error))
             raise
         self.asked.append((ask, answer))
         return answer
 
-    async def release(self, reservation):
+    def release(self, reservation):
         self.released.append(reservation)
-        await self._placer.release(reservation)
+        self._placer.release(reservation)
 
     def take(self):
         """Give what was kept, and keep nothing of it."""
@@ -53,13 +53,13 @@ class Replay:
     def __init__(self, answers):
         self._answers = iter(answers)
 
-    async def place(self, _ask):
+    def place(self, _ask):
         answer = next(self._answers)
         if isinstance(answer, Exception):
             raise answer
         return answer
 
-    async def release(self, _reservation):
+    def release(self, _reservation):
         """There is nothing to give back."""
 
 

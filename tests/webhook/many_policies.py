@@ -63,7 +63,7 @@ class Roomy:
         """Each: first GPU index, MiB of a GPU, node, values of the node's memory label."""
         self._placed = 0
 
-    async def place(self, ask):
+    def place(self, ask):
         index, mib, node, values = self._places[self._placed % len(self._places)]
         self._placed += 1
         fraction = ask.fraction
@@ -72,5 +72,5 @@ class Roomy:
             values = ()
         return Placement(indices, mib, values, node, ask.reservation)
 
-    async def release(self, _reservation):
+    def release(self, _reservation):
         """There is always room."""

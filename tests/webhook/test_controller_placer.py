@@ -100,6 +100,11 @@ def of_each(node):
     return answer
 
 
+async def placed(placer, ask):
+    answer = placer.place(ask)
+    return await answer if isinstance(answer, asyncio.Future) else answer
+
+
 def run(main):
     return asyncio.run(main())
 
@@ -110,7 +115,7 @@ def test_asks_that_come_together_go_in_one_batch_over_one_connection():
         async with listening(controller) as port, placing(port) as placer:
             asks = [Ask(Fraction(1, 8), reservation=f"uid-{i}") for i in range(20)]
             answers = await asyncio.gather(*map(placer.place, asks))
-            await placer.place(HALF)
+            await placed(placer, HALF)
         assert [answer.reservation for answer in answers] == [f"uid-{i}" for i in range(20)]
         assert not any(answer.degraded for answer in answers)
         assert [len(batch["asks"]) for batch in controller.batches] == [20, 1]
@@ -125,12 +130,12 @@ def test_a_connection_that_was_closed_while_idle_is_made_anew_without_a_trace(en
     async def main():
         controller = Controller(of_each("gpu-0"))
         async with listening(controller) as port, placing(port) as placer:
-            await placer.place(HALF)
+            await placed(placer, HALF)
             for writer in controller.writers:
                 getattr(writer.transport, end)()
                 with contextlib.suppress(ConnectionError):
                     await writer.wait_closed()
-            answer = await placer.place(HALF)
+            answer = await placed(placer, HALF)
         assert (answer.node, answer.degraded) == ("gpu-0", False)
         assert len(controller.batches) == 2
 
@@ -144,9 +149,9 @@ def test_a_controller_that_breaks_every_connection_is_not_asked_for_ever():
     async def main():
         controller = Controller(of_each("gpu-0"))
         async with listening(controller) as port, placing(port) as placer:
-            await placer.place(HALF)
+            await placed(placer, HALF)
             controller.answer = broken
-            assert (await placer.place(HALF)).degraded
+            assert (await placed(placer, HALF)).degraded
         assert len(controller.batches) == 3
 
     run(main)
@@ -163,7 +168,7 @@ def test_quotas_come_back_as_they_were_decided():
 
     async def main():
         async with listening(Controller(over)) as port, placing(port) as placer:
-            return await placer.place(Ask(Fraction(1, 8), quotas=(quota,)))
+            return await placed(placer, Ask(Fraction(1, 8), quotas=(quota,)))
 
     assert run(main) == OverQuota(quota, 4, 1, 4, "slices")
 
@@ -178,7 +183,7 @@ def test_a_standby_sends_us_to_the_leader_and_we_stay_there():
 
             standby = Controller(elsewhere)
             async with listening(standby) as port, placing(port) as placer:
-                first, second = await placer.place(HALF), await placer.place(HALF)
+                first, second = await placed(placer, HALF), await placed(placer, HALF)
         assert (first.node, second.node, first.degraded) == ("gpu-7", "gpu-7", False)
         return len(standby.batches), len(leader.batches)
 
@@ -210,7 +215,7 @@ def test_what_is_no_answer_is_placed_without_the_controller(answer):
     async def main():
         controller = Controller(answer)
         async with listening(controller) as port, placing(port) as placer:
-            return await placer.place(HALF)
+            return await placed(placer, HALF)
 
     found = run(main)
     assert isinstance(found, Placement)
@@ -223,11 +228,11 @@ def test_a_controller_that_is_not_there_is_left_alone_for_a_moment_and_then_aske
     async def main():
         controller = Controller(_nonsense)
         async with listening(controller) as port, placing(port, lambda: now[0]) as placer:
-            answers = [await placer.place(HALF), await placer.place(HALF)]
+            answers = [await placed(placer, HALF), await placed(placer, HALF)]
             controller.answer = of_each("gpu-0")
-            answers.append(await placer.place(HALF))
+            answers.append(await placed(placer, HALF))
             now[0] += AWAY_SECONDS
-            answers.append(await placer.place(HALF))
+            answers.append(await placed(placer, HALF))
         # What the lost batch may have reserved is given back.
         assert [batch["releases"] for batch in controller.batches] == [[], ["uid-1"]]
         return [answer.degraded for answer in answers]
@@ -243,8 +248,8 @@ def test_a_release_goes_with_the_next_batch():
     async def main():
         controller = Controller(of_each("gpu-0"))
         async with listening(controller) as port, placing(port) as placer:
-            await placer.release("uid-0")
-            await placer.place(HALF)
+            placer.release("uid-0")
+            await placed(placer, HALF)
         return [release for batch in controller.batches for release in batch["releases"]]
 
     assert run(main) == ["uid-0"]
@@ -254,7 +259,7 @@ def test_whoever_answers_must_be_the_service_whatever_address_it_has():
     async def main():
         other = Controller(of_each("gpu-0"))
         async with listening(other, files(names=("other.example",))) as port, placing(port) as placer:
-            return (await placer.place(HALF)).degraded, other.batches
+            return (await placed(placer, HALF)).degraded, other.batches
 
     assert run(main) == (True, [])
 
@@ -266,7 +271,7 @@ def test_a_client_of_another_authority_is_not_let_in():
         controller = Controller(of_each("gpu-0"))
         shown = TlsFiles(KeyPair(pair.certificate_pem, pair.key_pem), AUTHORITY.certificate_pem)
         async with listening(controller) as port, placing(port, shown=shown) as placer:
-            return (await placer.place(HALF)).degraded, controller.batches
+            return (await placed(placer, HALF)).degraded, controller.batches
 
     assert run(main) == (True, [])
 

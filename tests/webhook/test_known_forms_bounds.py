@@ -107,10 +107,10 @@ class Interrupting(Roomy):
         super().__init__()
         self.meanwhile = []
 
-    async def place(self, ask):
+    def place(self, ask):
         for happens in self.meanwhile:
             happens()
-        return await super().place(ask)
+        return super().place(ask)
 
 
 def test_a_pod_that_waits_for_its_place_keeps_the_form_and_the_policy_it_was_asked_under():
