@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from webhook.injection.known_forms import MOST_STRANGERS
+
 FIXTURES = Path(__file__).parent.parent / "tests" / "fixtures"
 VARIANTS = 64
 """Reviews of one kind that differ in uid, in the pod's name and wherever else ClearML writes a task's id."""
@@ -47,14 +49,17 @@ def with_containers(count: int, variants: int = 4) -> list[bytes]:
     return _variants(review, variants)
 
 
-def unlike(variants: int = 600) -> list[bytes]:
-    """ClearML's pod, each with a CPU request of its own, and more of them than a webhook may remember."""
-    reviews = [_fixture("clearml-half") for _ in range(variants)]
-    for number, review in enumerate(reviews):
-        resources = review["request"]["object"]["spec"]["containers"][0]["resources"]
-        resources["requests"]["cpu"] = f"{1001 + number}m"
-        review["request"]["uid"] = f"{number:08x}{review['request']['uid'][8:]}"
-    return [_compact(review) for review in reviews]
+def unlike(variants: int = MOST_STRANGERS + 904) -> list[bytes]:
+    """ClearML's pod, each with a CPU request of its own: new to a webhook, also when it comes round again."""
+    review = _fixture("clearml-half")
+    uid = review["request"]["uid"][8:]
+    requests = review["request"]["object"]["spec"]["containers"][0]["resources"]["requests"]
+    made = []
+    for number in range(variants):
+        requests["cpu"] = f"{1001 + number}m"
+        review["request"]["uid"] = f"{number:08x}{uid}"
+        made.append(_compact(review))
+    return made
 
 
 KINDS: dict[str, Callable[[], list[bytes]]] = {
