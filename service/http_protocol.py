@@ -70,11 +70,14 @@ class HttpProtocol(HttpToolsProtocol):
         held, self._held = self._held, None
         if held is not None:
             body = b"".join(held)
-            app = self._answer(body)
+            app = self._answer(body) if self.parser.should_keep_alive() else self.app
             if app is None:
                 return
             self._begin_cycle(app)
             super().on_body(body)
+        elif not self.parser.should_keep_alive():
+            # A trailer may have ended it: the parser takes nothing more, so nobody may be let wait for it.
+            self.cycle.keep_alive = False
         super().on_message_complete()
 
     def shutdown(self) -> None:
@@ -121,7 +124,7 @@ class HttpProtocol(HttpToolsProtocol):
             awaited = answering.send(None)
         except StopIteration as done:
             answer: bytes = done.value
-        except Exception:  # noqa: BLE001 the app meets it again, and answers in its way
+        except BaseException:  # noqa: BLE001 the app meets it again; httptools would make a 400 of it
             return usual
         else:
             return partial(_answer_later, answering, awaited)
@@ -138,6 +141,8 @@ class HttpProtocol(HttpToolsProtocol):
         usual, self.app = self.app, app
         super().on_headers_complete()
         self.app = usual
+        # One that was answered at once may have set it, earlier in the same data.
+        self._unset_keepalive_if_required()
 
 
 async def _answer_later(

@@ -273,6 +273,58 @@ def test_nonsense_after_a_head_gets_a_400_and_no_answer():
     run(test)
 
 
+@pytest.mark.parametrize("error", [asyncio.CancelledError, KeyboardInterrupt])
+def test_whatever_a_quick_answer_raises_is_not_put_down_to_the_client(error):
+    async def ended(body):
+        raise error
+
+    async def test(served):
+        assert await served.ask(request()) == b"app: " + BODY
+
+    run(test, ended)
+
+
+CHUNKED = HEAD + b"transfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nconnection: close\r\n\r\n"
+
+
+@pytest.mark.parametrize("cut", [0, len(CHUNKED) - 2, CHUNKED.index(b"0\r\nconn")])
+def test_a_trailer_that_ends_the_connection_ends_it(cut):
+    async def test(served):
+        if cut:
+            await served.say(CHUNKED[:cut])
+            await until(lambda: served.state.tasks)
+        await served.say(CHUNKED[cut:])
+        head, body = await served.hear()
+        assert (body, "connection: close" in head) == (b"app: {}", True)
+        assert await served.reader.read() == b""
+
+    run(test)
+
+
+@pytest.mark.parametrize("later", [b"GET /other HTTP/1.1\r\nhost: here\r\n\r\n", request()[:-1]])
+def test_no_idle_time_runs_while_a_later_request_of_the_same_data_is_under_way(later):
+    async def test(served):
+        await served.say(request() + later)
+        await until(lambda: served.state.tasks)
+        (connection,) = served.state.connections
+        assert connection.timeout_keep_alive_task is None
+
+    run(test)
+
+
+def test_idle_time_runs_after_a_quick_answer_and_ends_with_the_connection():
+    async def test(served):
+        await served.ask(request())
+        (connection,) = served.state.connections
+        timer = connection.timeout_keep_alive_task
+        assert timer is not None
+        served.writer.transport.abort()
+        await until(lambda: not served.state.connections)
+        assert (timer.cancelled(), connection.timeout_keep_alive_task) == (True, None)
+
+    run(test)
+
+
 def test_a_client_that_does_not_read_is_not_written_to_without_end():
     async def long(body):
         return b"x" * 1_000_000
