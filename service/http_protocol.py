@@ -80,11 +80,27 @@ class HttpProtocol(HttpToolsProtocol):
             self.cycle.keep_alive = False
         super().on_message_complete()
 
+    def on_response_complete(self) -> None:
+        """Go on, or part from a client whose last answer this was."""
+        super().on_response_complete()
+        if self.transport.is_closing():
+            self._part()
+
     def shutdown(self) -> None:
         """End an idle connection soon, also when its client does not answer."""
         super().shutdown()
         if self.transport.is_closing():
-            self.loop.call_later(GOODBYE_SECONDS, self.transport.abort)
+            self._part()
+
+    def _part(self) -> None:
+        """Cut a closing connection off once everything is sent: many clients never say goodbye."""
+        self.loop.call_later(GOODBYE_SECONDS, self._cut)
+
+    def _cut(self) -> None:
+        if self.transport.get_write_buffer_size():
+            self._part()
+        else:
+            self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End the keep-alive timer too, which uvicorn leaves running when a connection was reset.

@@ -43,6 +43,7 @@ class Silent:
 
     def __init__(self):
         self.calls = []
+        self.unsent = 0
 
     def get_extra_info(self, _name):
         return None
@@ -52,6 +53,9 @@ class Silent:
 
     def is_closing(self):
         return "close" in self.calls
+
+    def get_write_buffer_size(self):
+        return self.unsent
 
     def abort(self):
         self.calls.append("abort")
@@ -78,6 +82,22 @@ def test_an_idle_client_that_never_says_goodbye_is_cut_off_soon_on_shutdown():
     (seconds, callback) = protocol.loop.later[-1]
     callback()
     assert (seconds, connection.calls) == (GOODBYE_SECONDS, ["close", "abort"])
+
+
+def test_a_last_answer_is_sent_whole_before_a_client_that_stays_is_cut_off():
+    config = uvicorn.Config(app=None, lifespan="off", log_config=None)
+    config.load()
+    protocol = HttpProtocol(config, ServerState(), {}, _loop=Clock())
+    connection = Silent()
+    protocol.connection_made(connection)
+    connection.close()
+    connection.unsent = 5
+    protocol.on_response_complete()
+    protocol.loop.later.pop()[1]()
+    assert connection.calls == ["close"]
+    connection.unsent = 0
+    protocol.loop.later.pop()[1]()
+    assert connection.calls == ["close", "abort"]
 
 
 class Timer:
