@@ -29,7 +29,7 @@ class Quota(msgspec.Struct, frozen=True):
     max_pods: int | None = None
 
 
-class Ask(msgspec.Struct, frozen=True):
+class Ask(msgspec.Struct, frozen=True, gc=False):
     """What one pod wants of the ledger."""
 
     fraction: Fraction
@@ -52,7 +52,7 @@ class Ask(msgspec.Struct, frozen=True):
     """Reservation that the pod says it holds from an earlier review: if so, quotas count it already."""
 
 
-class Placement(msgspec.Struct, frozen=True):
+class Placement(msgspec.Struct, frozen=True, gc=False):
     """Where a pod's slices go. Empty `indices` in pooled mode: the kubelet chooses the GPUs."""
 
     indices: tuple[int, ...]

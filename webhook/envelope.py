@@ -92,7 +92,7 @@ _encode = msgspec.json.Encoder().encode
 _REPLY = b'{"kind":"AdmissionReview","apiVersion":'
 
 
-class Request(msgspec.Struct, frozen=True, eq=False):
+class Request(msgspec.Struct, frozen=True, eq=False, gc=False):
     """One question of the API server."""
 
     uid: str

@@ -19,7 +19,7 @@ from webhook.placer import Unanswered
 from webhook.reasons import Denial, Reason
 
 
-class Question(msgspec.Struct, frozen=True, eq=False):
+class Question(msgspec.Struct, frozen=True, eq=False, gc=False):
     """A question to the ledger, asked for one pod."""
 
     ask: Ask
@@ -30,7 +30,7 @@ class Question(msgspec.Struct, frozen=True, eq=False):
         raise NotImplementedError
 
 
-class KnownPod(Question, frozen=True, eq=False):
+class KnownPod(Question, frozen=True, eq=False, gc=False):
     """Of a pod whose form is known."""
 
     request: Request
@@ -48,7 +48,7 @@ class KnownPod(Question, frozen=True, eq=False):
         return plan if isinstance(plan, Denial) else inject(plan, answer)
 
 
-class PlannedPod(Question, frozen=True, eq=False):
+class PlannedPod(Question, frozen=True, eq=False, gc=False):
     """Of a pod that the rules were asked about."""
 
     plan: Plan
@@ -58,7 +58,7 @@ class PlannedPod(Question, frozen=True, eq=False):
         return inject(self.plan, answer) if isinstance(answer, Placement) else _refused(answer)
 
 
-class PlacedPod(Question, frozen=True, eq=False):
+class PlacedPod(Question, frozen=True, eq=False, gc=False):
     """Of a pod that carries a placement from an earlier review."""
 
     plan: Plan

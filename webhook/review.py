@@ -33,7 +33,7 @@ class Policies(Protocol):
         """Give the effective policy of a namespace and queue; never fails."""
 
 
-class Outcome(msgspec.Struct, frozen=True, eq=False):
+class Outcome(msgspec.Struct, frozen=True, eq=False, gc=False):
     """One decision, as it is answered, logged and counted. Never holds anything of the pod's own text."""
 
     reason: Reason

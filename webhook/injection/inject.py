@@ -17,7 +17,7 @@ from webhook.injection.share import Share, share_of
 from webhook.reasons import Denial, Reason
 
 
-class Injection(msgspec.Struct, frozen=True, eq=False):
+class Injection(msgspec.Struct, frozen=True, eq=False, gc=False):
     """What a labelled pod gets."""
 
     patch: bytes
