@@ -92,12 +92,14 @@ def _handler(placer: Placer) -> Work:
     """The reviewer as the webhook process makes it."""
     policies = load_policies(POLICIES)
     reviewer = Reviewer(lambda: policies, placer, DecisionLog(WebhookMetrics(new_registry())))
-    loop = asyncio.new_event_loop()
 
     async def every(sample: Sample) -> None:
+        """Answer as the server does, inside an event loop, whose rounds log lines are written by."""
         for body in sample:
-            await reviewer.review(body)
+            answer = reviewer.answer(body)
+            assert isinstance(answer, bytes), "no placement has to be waited for here"
 
+    loop = asyncio.new_event_loop()
     return lambda sample: loop.run_until_complete(every(sample))
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
-from types import coroutine
 from typing import Any, cast
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -22,8 +21,9 @@ class Quick:
     """POSTs of JSON to one path, whose answers mostly need no waiting."""
 
     path: bytes
-    answer: Callable[[bytes], Coroutine[Any, Any, bytes]]
-    """Makes JSON of JSON; where it raises, the request goes to the app as if nobody had looked at it."""
+    answer: Callable[[bytes], bytes | Coroutine[Any, Any, bytes]]
+    """Makes JSON of JSON, or gives what will; where it raises, the request goes to the app as if nobody had
+    looked at it."""
 
 
 class HttpProtocol(HttpToolsProtocol):
@@ -135,15 +135,12 @@ class HttpProtocol(HttpToolsProtocol):
         """Answer if that needs no waiting; else give the app that will."""
         assert self._quick is not None  # noqa: S101 nothing is held without it
         usual: ASGIApp = self.app
-        answering = self._quick.answer(body)
         try:
-            awaited = answering.send(None)
-        except StopIteration as done:
-            answer: bytes = done.value
+            answer = self._quick.answer(body)
         except BaseException:  # noqa: BLE001 the app meets it again; httptools would make a 400 of it
             return usual
-        else:
-            return partial(_answer_later, answering, awaited)
+        if not isinstance(answer, bytes):
+            return partial(_answer_later, answer)
         self.transport.write(_HEAD % len(answer) + answer)
         self.on_response_complete()
         return None
@@ -162,27 +159,10 @@ class HttpProtocol(HttpToolsProtocol):
 
 
 async def _answer_later(
-    answering: Coroutine[Any, Any, bytes], awaited: Any, _scope: Scope, _receive: Receive, send: Send
+    answering: Coroutine[Any, Any, bytes], _scope: Scope, _receive: Receive, send: Send
 ) -> None:
     """An app that sends the answer when it is there."""
-    answer = await _resumed(answering, awaited)
+    answer = await answering
     headers = [JSON, (b"content-length", b"%d" % len(answer))]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": answer})
-
-
-@coroutine
-def _resumed(answering: Coroutine[Any, Any, bytes], awaited: Any) -> Generator[Any, Any, bytes]:
-    """Go on with a coroutine that was begun outside a task and waits for `awaited`."""
-    while True:
-        try:
-            yield awaited
-        except BaseException as error:  # noqa: BLE001 handed on: it is for whoever waits inside
-            go_on = partial(answering.throw, error)
-        else:
-            go_on = partial(answering.send, None)
-        try:
-            awaited = go_on()
-        except StopIteration as done:
-            answer: bytes = done.value
-            return answer

@@ -49,7 +49,7 @@ class WebhookApp(FastAPI):
     ) -> None:
         super().__init__(title="GPU Fraction Injector", docs_url=None, redoc_url=None)
         self._reviewer = reviewer
-        self.quick = Quick(b"/mutate", reviewer.review)
+        self.quick = Quick(b"/mutate", reviewer.answer)
         """For the listener: reviews that come whole, and that are decided at once, without ASGI."""
         self._metrics = metrics
         self._receive_seconds = receive_seconds

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Protocol
+from time import perf_counter
+from typing import Any, Protocol
 
 import msgspec
 from msgspec import UNSET
@@ -20,7 +20,7 @@ from webhook.injection.job import prepare_job
 from webhook.injection.known_forms import KnownForms
 from webhook.injection.patch import encode
 from webhook.outline import PodOutline
-from webhook.placer import Placer
+from webhook.placer import Placed, Placer
 from webhook.pod import LABEL, QUEUE_ID_LABEL, QUEUE_NAME_LABEL, Job
 from webhook.questions import Question, ask_by_rules, ask_for_known
 from webhook.reasons import Denial, Reason
@@ -60,25 +60,51 @@ class Reviewer:
         self._forms = KnownForms()
 
     async def review(self, body: bytes) -> bytes:
-        """Answer one AdmissionReview.
+        """Answer one AdmissionReview, waiting for the ledger where that must be.
 
         Raises:
             UnreadableReviewError: there is no request to answer.
         """
-        start = time.perf_counter()
-        request, answer = decode(body), None
+        answer = self.answer(body)
+        return answer if isinstance(answer, bytes) else await answer
+
+    def answer(self, body: bytes) -> bytes | Coroutine[Any, Any, bytes]:
+        """Answer at once, or give what answers when the ledger has; raises as `review` does."""
+        start = perf_counter()
+        request = decode(body)
         try:
             outcome = self._begin(request)
             if isinstance(outcome, Question):
                 placed = self._placer.place(outcome.ask)
-                answer = await placed if isinstance(placed, asyncio.Future) else placed
-                outcome = _outcome(outcome.conclude(answer), outcome.policy)
+                if isinstance(placed, asyncio.Future):
+                    return self._answer_later(request, outcome, placed, start)
+                outcome = self._conclude(outcome, placed)
         except Exception as error:  # noqa: BLE001 whatever breaks, a labelled pod is not let through
             outcome = _broken(request, error)
-        if outcome.denial is not None and isinstance(answer, Placement) and answer.reservation is not None:
-            self._placer.release(answer.reservation)
+        return self._end(request, outcome, start)
+
+    async def _answer_later(
+        self, request: Request, question: Question, placed: asyncio.Future[Placed], start: float
+    ) -> bytes:
+        try:
+            outcome = self._conclude(question, await placed)
+        except Exception as error:  # noqa: BLE001 as above
+            outcome = _broken(request, error)
+        return self._end(request, outcome, start)
+
+    def _conclude(self, question: Question, answer: Placed) -> Outcome:
+        """Make the decision; what was reserved for a pod that is not let in after all is given back."""
+        decided = None
+        try:
+            decided = question.conclude(answer)
+        finally:
+            if not isinstance(decided, Injection) and isinstance(answer, Placement) and answer.reservation:
+                self._placer.release(answer.reservation)
+        return _outcome(decided, question.policy)
+
+    def _end(self, request: Request, outcome: Outcome, start: float) -> bytes:
         reply = _reply(request, outcome)
-        self._observe(request, outcome, time.perf_counter() - start)
+        self._observe(request, outcome, perf_counter() - start)
         return reply
 
     def _begin(self, request: Request) -> Outcome | Question:

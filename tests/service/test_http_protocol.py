@@ -76,7 +76,7 @@ async def until(condition):
         await asyncio.sleep(0)
 
 
-async def at_once(body):
+def at_once(body):
     return b"quick: " + body
 
 
@@ -240,7 +240,7 @@ def test_a_client_that_leaves_while_its_answer_waits_disturbs_nobody():
 
 
 def test_what_the_quick_answer_cannot_make_is_the_apps_to_say():
-    async def refusing(body):
+    def refusing(body):
         raise ValueError(body)
 
     async def test(served):
@@ -275,7 +275,7 @@ def test_nonsense_after_a_head_gets_a_400_and_no_answer():
 
 @pytest.mark.parametrize("error", [asyncio.CancelledError, KeyboardInterrupt])
 def test_whatever_a_quick_answer_raises_is_not_put_down_to_the_client(error):
-    async def ended(body):
+    def ended(body):
         raise error
 
     async def test(served):
@@ -326,7 +326,7 @@ def test_idle_time_runs_after_a_quick_answer_and_ends_with_the_connection():
 
 
 def test_a_client_that_does_not_read_is_not_written_to_without_end():
-    async def long(body):
+    def long(body):
         return b"x" * 1_000_000
 
     async def test(served):
