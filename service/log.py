@@ -30,7 +30,7 @@ class Line(msgspec.Struct, gc=False):
 
 def write_line(line: Line) -> None:
     """Write a line whose fields are a struct: for what happens thousands of times a second."""
-    _output.write(_output.render(line))
+    _output.write(line)
 
 
 class Logger:
@@ -53,7 +53,7 @@ class Logger:
 
     def _write(self, level: str, event: str, fields: dict[str, Any]) -> None:
         line = {"timestamp": datetime.now(UTC), "level": level, "logger": self._name, "event": event}
-        _output.write(_output.render(line | fields))
+        _output.write(line | fields)
 
 
 class _Output:
@@ -67,8 +67,9 @@ class _Output:
         self.render: Callable[[Line | dict[str, Any]], bytes] = _encode
         self._round: list[bytes] = []
 
-    def write(self, line: bytes) -> None:
-        """Write a line, given without its end, at the latest when the loop's round ends."""
+    def write(self, said: Line | dict[str, Any]) -> None:
+        """Write a line, at the latest when the loop's round ends."""
+        line = self.render(said)
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:

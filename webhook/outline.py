@@ -76,9 +76,6 @@ class LabelsOutline(msgspec.Struct, gc=False):
     queue_id: str | None = msgspec.field(default=None, name=QUEUE_ID_LABEL)
 
 
-NO_LABELS = LabelsOutline()
-
-
 class MetadataOutline(msgspec.Struct, gc=False):
     """Labels, and the names of annotations."""
 
@@ -91,8 +88,3 @@ class PodOutline(msgspec.Struct, gc=False):
 
     metadata: MetadataOutline | None = None
     spec: SpecOutline | None = None
-
-    @property
-    def labels(self) -> LabelsOutline:
-        """The labels, whether it has any or not."""
-        return NO_LABELS if self.metadata is None else self.metadata.labels or NO_LABELS

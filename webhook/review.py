@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import traceback
+from asyncio import Future
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from time import perf_counter
@@ -76,7 +76,7 @@ class Reviewer:
             outcome = self._begin(request)
             if isinstance(outcome, Question):
                 placed = self._placer.place(outcome.ask)
-                if isinstance(placed, asyncio.Future):
+                if isinstance(placed, Future):
                     return self._answer_later(request, outcome, placed, start)
                 outcome = self._conclude(outcome, placed)
         except Exception as error:  # noqa: BLE001 whatever breaks, a labelled pod is not let through
@@ -84,7 +84,7 @@ class Reviewer:
         return self._end(request, outcome, start)
 
     async def _answer_later(
-        self, request: Request, question: Question, placed: asyncio.Future[Placed], start: float
+        self, request: Request, question: Question, placed: Future[Placed], start: float
     ) -> bytes:
         try:
             outcome = self._conclude(question, await placed)
@@ -135,8 +135,8 @@ class Reviewer:
         return Outcome(Reason.INJECTED, encode(operations), policy=policy)
 
     def _pod(self, request: Request, pod: PodOutline) -> Outcome | Question:
-        labels = pod.labels
-        if labels.fraction is UNSET:
+        labels = pod.metadata.labels if pod.metadata is not None else None
+        if labels is None or labels.fraction is UNSET:
             return Outcome(Reason.NOT_LABELLED)
         if request.resource != "pods":
             return Outcome(Reason.NOT_HANDLED)

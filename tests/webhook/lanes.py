@@ -79,9 +79,9 @@ def form_of(reviewer, policies, body):
     except UnreadableReviewError:
         return None
     pod = request.object
-    if not isinstance(pod, PodOutline) or pod.labels.fraction is UNSET:
+    labels = pod.metadata.labels if isinstance(pod, PodOutline) and pod.metadata else None
+    if labels is None or labels.fraction is UNSET:
         return None
-    labels = pod.labels
     policy = policies.resolve(request.namespace, labels.queue_name, labels.queue_id)
     return reviewer._forms.find(pod, labels, request.namespace, policy)
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from ledger.ledger import Ledger
+from service import log
 from service.metrics import new_registry, render
 from tests.webhook.support import FIXTURES, Webhook, container, decide, fixture_review, pod, review_of
 from webhook.decision_log import DecisionLog
@@ -113,7 +114,7 @@ class Observed:
 def lines(monkeypatch):
     """The log lines of a test, as the process writes them to a file."""
     written = []
-    monkeypatch.setattr("service.log._output.write", written.append)
+    monkeypatch.setattr("service.log._output.write", lambda said: written.append(log._encode(said)))
     return lambda: [json.loads(line) for line in written]
 
 

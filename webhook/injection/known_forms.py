@@ -93,7 +93,8 @@ class KnownForms:
         self, pod: PodOutline, labels: LabelsOutline, namespace: str, policy: EffectivePolicy
     ) -> KnownForm | None:
         """Give what is known of the pod's form; None if the rules must be asked about the pod itself."""
-        form = self._reader(policy).read(pod, labels, namespace)
+        reader = self._readers.get((policy.marker, policy.queue)) or self._new_reader(policy)
+        form = reader.read(pod, labels, namespace)
         if form is None:
             return None
         try:
@@ -101,13 +102,10 @@ class KnownForms:
         except KeyError:
             return self._meet(form, policy)
 
-    def _reader(self, policy: EffectivePolicy) -> FormReader:
-        key = policy.marker, policy.queue
-        reader = self._readers.get(key)
-        if reader is None:
-            if len(self._readers) >= MOST_POLICIES:
-                self._readers.clear()
-            reader = self._readers[key] = FormReader(policy)
+    def _new_reader(self, policy: EffectivePolicy) -> FormReader:
+        if len(self._readers) >= MOST_POLICIES:
+            self._readers.clear()
+        reader = self._readers[policy.marker, policy.queue] = FormReader(policy)
         return reader
 
     def _meet(self, form: Form, policy: EffectivePolicy) -> KnownForm | None:
