@@ -50,8 +50,7 @@ class PolicySet:
             queue_id: value of its label clearml-agent-queue.
         """
         entry = self.entry_of(namespace, queue_name, queue_id) if self.queue_by_label else None
-        policy = self.policy_of(namespace, entry) if entry else self.by_namespace.get(namespace, DEFAULT)
-        settled = self.settled[entry, policy]
+        settled = self.settled[entry, self.policy_of(namespace, entry)]
         if not settled.limits:
             return settled.effective
         queue = entry or queue_name

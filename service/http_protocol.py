@@ -162,7 +162,11 @@ async def _answer_later(
     answering: Coroutine[Any, Any, bytes], _scope: Scope, _receive: Receive, send: Send
 ) -> None:
     """An app that sends the answer when it is there."""
-    answer = await answering
-    headers = [JSON, (b"content-length", b"%d" % len(answer))]
-    await send({"type": "http.response.start", "status": 200, "headers": headers})
-    await send({"type": "http.response.body", "body": answer})
+    await send_whole(send, 200, [JSON], await answering)
+
+
+async def send_whole(send: Send, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
+    """Send an ASGI response whose body is at hand, with its length."""
+    length = (b"content-length", b"%d" % len(body))
+    await send({"type": "http.response.start", "status": status, "headers": [*headers, length]})
+    await send({"type": "http.response.body", "body": body})

@@ -6,9 +6,9 @@ import asyncio
 from http import HTTPStatus
 
 from fastapi import FastAPI
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
-from service.http_protocol import Quick
+from service.http_protocol import JSON, Quick, send_whole
 from webhook.envelope import UnreadableReviewError
 from webhook.metrics import WebhookMetrics
 from webhook.review import Reviewer
@@ -16,8 +16,6 @@ from webhook.review import Reviewer
 LARGEST_BODY = 7 * 1024 * 1024
 """Bytes. The API server takes objects of 3 MiB and sends the old one beside the new one."""
 RECEIVE_SECONDS = 10
-
-_JSON_HEADERS = [(b"content-type", b"application/json")]
 
 
 class _RefusedError(Exception):
@@ -63,7 +61,7 @@ class WebhookApp(FastAPI):
             body = await _read(scope, receive, self._receive_seconds)
             if body is None:
                 return
-            await _send(send, 200, _JSON_HEADERS, await self._reviewer.review(body))
+            await send_whole(send, 200, [JSON], await self._reviewer.review(body))
         except (_RefusedError, UnreadableReviewError) as error:
             self._metrics.unreadable.inc()
             await _refuse(send, error)
@@ -78,7 +76,7 @@ async def _read(scope: Scope, receive: Receive, seconds: float) -> bytes | None:
     _check_head(scope)
     try:
         async with asyncio.timeout(seconds):
-            return await _read_body(await receive(), receive)
+            return await _read_body(receive)
     except TimeoutError:
         raise _RefusedError(408, f"no whole body within {seconds} s", close=True) from None
 
@@ -95,7 +93,8 @@ def _check_head(scope: Scope) -> None:
         raise _RefusedError(413, f"the body is over {LARGEST_BODY} bytes", close=True)
 
 
-async def _read_body(message: Message, receive: Receive) -> bytes | None:
+async def _read_body(receive: Receive) -> bytes | None:
+    message = await receive()
     if message["type"] == "http.disconnect":
         return None
     parts = [message.get("body", b"")]
@@ -121,10 +120,4 @@ async def _refuse(send: Send, error: _RefusedError | UnreadableReviewError) -> N
             headers.append((b"connection", b"close"))
         if status == HTTPStatus.METHOD_NOT_ALLOWED:
             headers.append((b"allow", b"POST"))
-    await _send(send, status, headers, str(error).encode("utf-8", "replace") + b"\n")
-
-
-async def _send(send: Send, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
-    length = (b"content-length", b"%d" % len(body))
-    await send({"type": "http.response.start", "status": status, "headers": [*headers, length]})
-    await send({"type": "http.response.body", "body": body})
+    await send_whole(send, status, headers, str(error).encode("utf-8", "replace") + b"\n")

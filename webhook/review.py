@@ -98,9 +98,13 @@ class Reviewer:
         try:
             decided = question.conclude(answer)
         finally:
-            if not isinstance(decided, Injection) and isinstance(answer, Placement) and answer.reservation:
-                self._placer.release(answer.reservation)
+            if not isinstance(decided, Injection) and isinstance(answer, Placement):
+                self._give_back(answer)
         return _outcome(decided, question.policy)
+
+    def _give_back(self, placement: Placement) -> None:
+        if placement.reservation is not None:
+            self._placer.release(placement.reservation)
 
     def _end(self, request: Request, outcome: Outcome, start: float) -> bytes:
         reply = _reply(request, outcome)

@@ -71,10 +71,15 @@ class Clock:
         self.later.append((seconds, callback))
 
 
-def test_an_idle_client_that_never_says_goodbye_is_cut_off_soon_on_shutdown():
+def clocked():
+    """A protocol whose loop does nothing by itself."""
     config = uvicorn.Config(app=None, lifespan="off", log_config=None)
     config.load()
-    protocol = HttpProtocol(config, ServerState(), {}, _loop=Clock())
+    return HttpProtocol(config, ServerState(), {}, _loop=Clock())
+
+
+def test_an_idle_client_that_never_says_goodbye_is_cut_off_soon_on_shutdown():
+    protocol = clocked()
     connection = Silent()
     protocol.connection_made(connection)
     protocol.shutdown()
@@ -85,9 +90,7 @@ def test_an_idle_client_that_never_says_goodbye_is_cut_off_soon_on_shutdown():
 
 
 def test_a_last_answer_is_sent_whole_before_a_client_that_stays_is_cut_off():
-    config = uvicorn.Config(app=None, lifespan="off", log_config=None)
-    config.load()
-    protocol = HttpProtocol(config, ServerState(), {}, _loop=Clock())
+    protocol = clocked()
     connection = Silent()
     protocol.connection_made(connection)
     connection.close()
@@ -111,9 +114,7 @@ class Timer:
 
 @pytest.mark.parametrize("error", [None, ConnectionResetError()])
 def test_a_connection_that_ends_leaves_no_keep_alive_timer_that_would_hold_it(error):
-    config = uvicorn.Config(app=None, lifespan="off", log_config=None)
-    config.load()
-    protocol = HttpProtocol(config, ServerState(), {}, _loop=Clock())
+    protocol = clocked()
     protocol.connection_made(Silent())
     timer = protocol.timeout_keep_alive_task = Timer()
     protocol.connection_lost(error)
