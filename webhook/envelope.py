@@ -82,12 +82,39 @@ class _Labelled(msgspec.Struct, gc=False):
     metadata: _LabelledMetadata | None = None
 
 
+class _User(msgspec.Struct, gc=False):
+    username: str
+    groups: list[str]
+
+
+class _Annotated(msgspec.Struct, gc=False):
+    annotations: dict[str, msgspec.Raw]
+
+
+class _AnnotatedObject(msgspec.Struct, gc=False):
+    metadata: _Annotated
+
+
+class _Creation(msgspec.Struct, rename="camel", gc=False):
+    user_info: _User
+    object: _AnnotatedObject
+
+
+class _CreationReview(msgspec.Struct, gc=False):
+    """Who creates an object with which annotations."""
+
+    request: _Creation
+
+
 _outlined_review = msgspec.json.Decoder(_OutlinedReview)
 _pod_review = msgspec.json.Decoder(_PodReview)
 _job_review = msgspec.json.Decoder(_JobReview)
 _raw_review = msgspec.json.Decoder(_RawReview)
+_creation_review = msgspec.json.Decoder(_CreationReview)
 _labels_only = msgspec.json.Decoder(_Labelled)
 _anything = msgspec.json.Decoder()
+MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
+NODE_USER_PREFIX, NODE_GROUP = "system:node:", "system:nodes"
 _encode = msgspec.json.Encoder().encode
 _REPLY = b'{"kind":"AdmissionReview","apiVersion":'
 
@@ -113,6 +140,25 @@ class Request(msgspec.Struct, frozen=True, eq=False, gc=False):
             return _pod_review.decode(self.body).request.object or Pod()
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             return _unreadable(error)
+
+    def is_mirror_pod(self) -> bool:
+        """Whether a node shows a static pod of its own, which it runs whatever is decided here.
+
+        Anybody may write the annotation, so the creator must be a node, by name and by group.
+        """
+        if self.resource != "pods":
+            return False
+        try:
+            creation = _creation_review.decode(self.body).request
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return False
+        user = creation.user_info
+        return (
+            MIRROR_ANNOTATION in creation.object.metadata.annotations
+            and NODE_GROUP in user.groups
+            and user.username.startswith(NODE_USER_PREFIX)
+            and user.username != NODE_USER_PREFIX
+        )
 
     def whole_object(self) -> dict[str, Any]:
         """Decode the object with all its fields."""

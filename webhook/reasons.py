@@ -16,6 +16,7 @@ class Reason(StrEnum):
     UNCHANGED = "unchanged"
     NOT_LABELLED = "not-labelled"
     NOT_HANDLED = "not-handled"
+    MIRROR_POD = "mirror-pod"
 
     LABEL = "label-not-allowed"
     CONTAINER_UNKNOWN = "container-unknown"
@@ -42,7 +43,9 @@ class Reason(StrEnum):
     INTERNAL = "internal-error"
 
 
-ADMITTED = frozenset({Reason.INJECTED, Reason.UNCHANGED, Reason.NOT_LABELLED, Reason.NOT_HANDLED})
+ADMITTED = frozenset(
+    {Reason.INJECTED, Reason.UNCHANGED, Reason.NOT_LABELLED, Reason.NOT_HANDLED, Reason.MIRROR_POD}
+)
 """Reasons under which an object is let through."""
 
 

@@ -14,7 +14,7 @@ from msgspec import UNSET
 
 from ledger.ask import Placement
 from policies.effective import EffectivePolicy
-from webhook.envelope import Request, allow, decode, deny
+from webhook.envelope import MIRROR_ANNOTATION, Request, allow, decode, deny
 from webhook.injection.inject import Injection
 from webhook.injection.job import prepare_job
 from webhook.injection.known_forms import KnownForms
@@ -121,7 +121,7 @@ class Reviewer:
         if isinstance(found, Job):
             return self._job(request, found)
         if isinstance(found, Denial):
-            return Outcome(found.reason, denial=found)
+            return Outcome(Reason.MIRROR_POD) if request.is_mirror_pod() else _outcome(found, None)
         return Outcome(Reason.NOT_LABELLED)
 
     def _job(self, request: Request, job: Job) -> Outcome:
@@ -139,11 +139,14 @@ class Reviewer:
         return Outcome(Reason.INJECTED, encode(operations), policy=policy)
 
     def _pod(self, request: Request, pod: PodOutline) -> Outcome | Question:
-        labels = pod.metadata.labels if pod.metadata is not None else None
-        if labels is None or labels.fraction is UNSET:
+        metadata = pod.metadata
+        labels = metadata.labels if metadata is not None else None
+        if metadata is None or labels is None or labels.fraction is UNSET:
             return Outcome(Reason.NOT_LABELLED)
         if request.resource != "pods":
             return Outcome(Reason.NOT_HANDLED)
+        if MIRROR_ANNOTATION in (metadata.annotations or ()) and request.is_mirror_pod():
+            return Outcome(Reason.MIRROR_POD)
         policy = self._policies().resolve(request.namespace, labels.queue_name, labels.queue_id)
         known = self._forms.find(pod, labels, request.namespace, policy)
         if known is not None:
@@ -152,7 +155,7 @@ class Reviewer:
         return asked if isinstance(asked, Question) else _outcome(asked, policy)
 
 
-def _outcome(decided: Injection | Denial, policy: EffectivePolicy) -> Outcome:
+def _outcome(decided: Injection | Denial, policy: EffectivePolicy | None) -> Outcome:
     if isinstance(decided, Denial):
         return Outcome(decided.reason, denial=decided, policy=policy)
     reason = Reason.INJECTED if decided.patch else Reason.UNCHANGED

@@ -132,6 +132,7 @@ VALUES: dict[str, list[Any]] = {
         *also("Clearml-injector/injected", "x"),
         *also("gpu-fraction", "0.5"),
         *also("gpu-memory", "5"),
+        *also("kubernetes.io/config.mirror", "x"),
         *also("cdi.k8s.io/a", "nvidia.com/gpu=all"),
         *also("nvidia.cdi.k8s.io/b", "all"),
         Also({f"{number}": "x" for number in range(1000)}),

@@ -1,0 +1,75 @@
+"""A mirror pod only shows in the API what a kubelet runs already: it is let through as it is."""
+
+import pytest
+
+from tests.webhook.support import LABEL, Webhook, container, decide, pod
+
+MIRROR = {"annotations": {"kubernetes.io/config.mirror": "0123456789abcdef"}}
+NODE = {"username": "system:node:gpu-1", "groups": ["system:nodes", "system:authenticated"]}
+AMOUNT = [container(limits={"nvidia.com/gpu": "3"})]
+
+
+def mirror(**fields):
+    return pod(metadata=MIRROR, **fields)
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        mirror(),
+        mirror(containers=AMOUNT),
+        mirror(hostPID=True, nodeName="gpu-1"),
+        mirror(fraction="nonsense"),
+        {"metadata": {"labels": {LABEL: 0.5}, **MIRROR}},
+        {"metadata": {"labels": {LABEL: "0.500"}, **MIRROR}, "spec": []},
+    ],
+)
+def test_a_labelled_mirror_pod_of_a_node_is_never_touched(found):
+    decided = decide(found, userInfo=NODE)
+    assert (decided.allowed, decided.code, decided.patch) == (True, "mirror-pod", [])
+
+
+def test_a_mirror_pod_holds_no_reservation():
+    webhook = Webhook()
+    webhook.decide(mirror(), userInfo=NODE)
+    assert not [gpu for node in webhook.ledger.view().nodes for gpu in node.gpus if gpu.used]
+
+
+@pytest.mark.parametrize(
+    "user",
+    [
+        {"username": "admin", "groups": ["system:masters"]},
+        {"username": "system:node:gpu-1", "groups": ["system:authenticated"]},
+        {"username": "system:node:gpu-1", "groups": None},
+        {"username": "system:node:gpu-1"},
+        {"username": "system:nodes", "groups": ["system:nodes"]},
+        {"username": "system:node:", "groups": ["system:nodes"]},
+        {"username": "alice:system:node:gpu-1", "groups": ["system:nodes"]},
+        {"username": "gpu-1", "groups": ["system:nodes"]},
+        {"username": 5, "groups": ["system:nodes"]},
+        {"username": "system:node:gpu-1", "groups": [5]},
+        {"groups": ["system:nodes"]},
+        {},
+        [],
+        None,
+    ],
+)
+def test_whoever_is_no_node_cannot_claim_it(user):
+    decided = decide(mirror(), userInfo=user)
+    assert decided.code == "injected"
+    assert decide(mirror(containers=AMOUNT), userInfo=user).code == "gpu-amount"
+
+
+def test_a_review_without_a_user_is_decided_as_any():
+    assert decide(mirror()).code == "injected"
+
+
+@pytest.mark.parametrize("annotations", [None, {}, {"kubernetes.io/config.source": "file"}])
+def test_another_pod_of_a_node_is_decided_as_any(annotations):
+    assert decide(pod(metadata={"annotations": annotations}), userInfo=NODE).code == "injected"
+
+
+def test_a_job_of_a_node_is_none():
+    job = {"group": "batch", "version": "v1", "resource": "jobs"}
+    found = {"metadata": {"labels": {LABEL: "0.5"}, **MIRROR}, "spec": {}}
+    assert decide(found, resource=job, userInfo=NODE).code != "mirror-pod"
