@@ -56,7 +56,7 @@ class ControllerApi:
         router.add_api_route("/placements", self._placements, methods=["POST"], response_class=Response)
         router.add_api_route("/ledger", self._ledger, response_class=Response)
         router.add_api_route("/ledger/stream", self._stream, response_class=Response)
-        app = FastAPI(title="GPU Fraction Injector: controller", docs_url=None, redoc_url=None)
+        app = FastAPI(title="GPU Fraction Injector: controller", openapi_url=None)
         app.include_router(router)
         return app
 

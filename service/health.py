@@ -43,6 +43,6 @@ def health_router(registry: CollectorRegistry, readiness: Readiness, detail: Cal
 
 def health_app(router: APIRouter) -> FastAPI:
     """Make the app of the plain port: health and metrics alone."""
-    app = FastAPI(title="GPU Fraction Injector: health", docs_url=None, redoc_url=None)
+    app = FastAPI(title="GPU Fraction Injector: health", openapi_url=None)
     app.include_router(router)
     return app

@@ -18,7 +18,10 @@ _HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %
 
 @dataclass(frozen=True, slots=True)
 class Quick:
-    """POSTs of JSON to one path, whose answers mostly need no waiting."""
+    """POSTs of JSON to one path, whose answers mostly need no waiting.
+
+    A query counts for nothing: an API server adds `?timeout=5s` to the path that it is given.
+    """
 
     path: bytes
     answer: Callable[[bytes], bytes | Coroutine[Any, Any, bytes]]
@@ -114,7 +117,7 @@ class HttpProtocol(HttpToolsProtocol):
         """Whether this is a request as an API server sends it, on a connection with nothing else to do."""
         return (
             self._quick is not None
-            and self.url == self._quick.path
+            and self.url.partition(b"?")[0] == self._quick.path
             and JSON in self.headers
             and self.parser.get_method() == b"POST"
             and self.parser.get_http_version() == "1.1"

@@ -45,7 +45,7 @@ class WebhookApp(FastAPI):
     def __init__(
         self, reviewer: Reviewer, metrics: WebhookMetrics, *, receive_seconds: float = RECEIVE_SECONDS
     ) -> None:
-        super().__init__(title="GPU Fraction Injector", docs_url=None, redoc_url=None)
+        super().__init__(title="GPU Fraction Injector", openapi_url=None)
         self._reviewer = reviewer
         self.quick = Quick(b"/mutate", reviewer.answer)
         """For the listener: reviews that come whole, and that are decided at once, without ASGI."""

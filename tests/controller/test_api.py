@@ -77,6 +77,11 @@ def test_a_standby_names_the_leader_and_decides_nothing():
     assert place(api(state, leads=False, leader=None)).json() == {"leader": None}
 
 
+@pytest.mark.parametrize("path", ["/openapi.json", "/docs", "/redoc", "/"])
+def test_the_api_does_not_describe_itself(path):
+    assert ask(api(ready_state("a")[0]), "GET", path).status_code == 404
+
+
 @pytest.mark.parametrize("path", ["/v1/ledger", "/v1/ledger/stream"])
 def test_nothing_is_told_before_the_ledger_is_whole(path):
     reply = ask(api(State(lambda: 0.0)), "GET", path)

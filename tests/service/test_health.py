@@ -55,6 +55,6 @@ def test_metrics_are_in_prometheus_text_format(process):
     assert "process_resident_memory_bytes " in response.text
 
 
-@pytest.mark.parametrize("path", ["/docs", "/redoc", "/mutate", "/"])
+@pytest.mark.parametrize("path", ["/openapi.json", "/docs", "/redoc", "/mutate", "/"])
 def test_there_is_nothing_else(process, path):
     assert process.get(path).status_code == 404

@@ -94,6 +94,8 @@ def run(test, answer=at_once):
     [
         request(),
         request(b""),
+        request(head=HEAD.replace(b"/quick", b"/quick?timeout=5s")),
+        request(head=HEAD.replace(b"/quick", b"/quick?timeout=10s&x=%2F?")),
         HEAD + b"transfer-encoding: chunked\r\n\r\n3\r\nabc\r\n3\r\ndef\r\n0\r\n\r\n",
     ],
 )
@@ -114,7 +116,8 @@ def test_a_request_that_comes_whole_is_answered_without_the_app(whole):
     [
         request(head=HEAD.replace(b"POST", b"PUT")),
         request(head=HEAD.replace(b"/quick", b"/quick/")),
-        request(head=HEAD.replace(b"/quick", b"/quick?x=1")),
+        request(head=HEAD.replace(b"/quick", b"/quic?k")),
+        request(head=HEAD.replace(b"/quick", b"/other?/quick")),
         request(head=HEAD.replace(b"/quick", b"/%71uick")),
         request(head=HEAD.replace(b"application/json", b"text/plain")),
         request(head=HEAD.replace(b"application/json", b"application/json; charset=utf-8")),
