@@ -87,7 +87,7 @@ class PodEvents:
 
     def _waiting(self, finding: Finding) -> str | None:
         """What a pod waits for at this moment; None if it no longer does."""
-        pod = self._state.pods.get(f"{finding.namespace}/{finding.pod}")
+        pod = self._state.pods.get((finding.namespace, finding.pod))
         if pod is None or pod.fact.node is not None:
             return None
         return waiting_message(pod.fact, self._state, self._names)

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
-from controller.watching import ListMetadata, Resource
+from controller.watching import ListMetadata, ObjectKey, Resource
 from ledger.decoding import (
     PLACED_WEIGHT,
     Page,
@@ -185,13 +185,12 @@ def _readable(kind: str, read: Callable[[], Extra]) -> Extra | None:
 _named = msgspec.json.Decoder(_Named)
 
 
-def _key_of_json(data: msgspec.Raw) -> str:
+def _key_of_json(data: msgspec.Raw) -> ObjectKey:
     return _key(_named.decode(data))
 
 
-def _key(found: _Pod | _Named) -> str:
-    metadata = found.metadata
-    return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
+def _key(found: _Pod | _Named) -> ObjectKey:
+    return found.metadata.namespace or "", found.metadata.name
 
 
 def _injected(pod: _Pod) -> InjectedPod | None:

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from controller.pods_and_nodes import SeenNode, SeenPod
+from controller.watching import ObjectKey
 from ledger.ask import Answer, Ask, Placement
-from ledger.facts import PodFact
+from ledger.facts import PodFact, PodKey
 from ledger.ledger import Ledger
 from ledger.reservations import LIFETIME_SECONDS
 from ledger.wire import NodeState
@@ -66,7 +67,7 @@ class State:
         self._clock = clock
         self.ledger = Ledger()
         self.nodes: dict[str, SeenNode] = {}
-        self.pods: dict[str, SeenPod] = {}
+        self.pods: dict[PodKey, SeenPod] = {}
         self.synced = asyncio.Event()
         """Nodes and pods have been listed: the ledger is whole."""
         self.node_sink = _NodeSink(self)
@@ -175,7 +176,7 @@ class State:
         for listener in self._pod_listeners:
             listener(before, pod)
 
-    def remove_pod(self, key: str) -> None:
+    def remove_pod(self, key: PodKey) -> None:
         """Take in that a pod is gone."""
         known = self.pods.pop(key, None)
         if known is not None:
@@ -215,8 +216,8 @@ class _NodeSink:
     def set(self, item: SeenNode) -> None:
         self._state.set_node(item)
 
-    def remove(self, key: str) -> None:
-        self._state.remove_node(key)
+    def remove(self, key: ObjectKey) -> None:
+        self._state.remove_node(key[1])
 
 
 class _PodSink:
@@ -235,5 +236,5 @@ class _PodSink:
     def set(self, item: SeenPod) -> None:
         self._state.set_pod(item)
 
-    def remove(self, key: str) -> None:
+    def remove(self, key: ObjectKey) -> None:
         self._state.remove_pod(key)

@@ -21,6 +21,8 @@ from service.log import get_logger
 
 Item = TypeVar("Item")
 
+ObjectKey = tuple[str, str]
+"""Namespace, empty for what has none, and name."""
 PAGE = 500
 _FORGOTTEN = {HTTPStatus.BAD_REQUEST, HTTPStatus.GONE, HTTPStatus.GATEWAY_TIMEOUT}
 """Answers to a watch whose version the server does not know: 504 where it lies in the server's future."""
@@ -38,7 +40,7 @@ class Resource(Generic[Item]):
     """Read one page. Raises ValueError when it is no list; bad items are left out."""
     read: Callable[[msgspec.Raw], Item | None]
     """Read one object; None if it cannot be read."""
-    key: Callable[[msgspec.Raw], str]
+    key: Callable[[msgspec.Raw], ObjectKey]
     """The key of an object, even of one that `read` could not make sense of."""
 
 
@@ -51,7 +53,7 @@ class Sink(Protocol[Item]):
     def set(self, item: Item) -> None:
         """One that was added or changed."""
 
-    def remove(self, key: str) -> None:
+    def remove(self, key: ObjectKey) -> None:
         """One that is gone."""
 
 

@@ -6,6 +6,9 @@ from typing import Protocol
 
 from ledger.facts import NodeFact
 
+ClaimKey = tuple[str, ...]
+"""Of a pod its namespace and name; of a reservation these and one part more, so that they never meet."""
+
 
 class Claim(Protocol):
     """Whatever takes GPU slices, CPU and memory: a pod, or a reservation until its pod shows up."""
@@ -51,7 +54,7 @@ class NodeAccount:
     def __init__(self, name: str) -> None:
         self.name = name
         self._fact: NodeFact | None = None
-        self.claims: dict[str, Claim] = {}
+        self.claims: dict[ClaimKey, Claim] = {}
         self.taken: dict[int, int] = {}
         """Slices of bound pods and of promises by index."""
         self.left: dict[int, int] = {}
@@ -78,12 +81,12 @@ class NodeAccount:
         taken = self.taken
         self.left = {index: slices - taken.get(index, 0) for index, slices in gpus if index not in cordoned}
 
-    def take(self, key: str, claim: Claim) -> None:
+    def take(self, key: ClaimKey, claim: Claim) -> None:
         """Enter a claim; the inverse of `give_back`."""
         self.claims[key] = claim
         self._book(claim, 1)
 
-    def give_back(self, key: str) -> None:
+    def give_back(self, key: ClaimKey) -> None:
         """Strike a claim out; the inverse of `take`."""
         self._book(self.claims.pop(key), -1)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ledger.accounts import Claim
+from ledger.accounts import Claim, ClaimKey
 
 _Required = tuple[str, ...] | None
 
@@ -14,16 +14,16 @@ class Backlog:
 
     def __init__(self) -> None:
         self._slices: dict[_Required, dict[int | None, int]] = {}
-        self.claims: dict[str, Claim] = {}
+        self.claims: dict[ClaimKey, Claim] = {}
 
-    def add(self, key: str, claim: Claim) -> None:
+    def add(self, key: ClaimKey, claim: Claim) -> None:
         """Enter a waiting claim; the inverse of `remove`."""
         self.claims[key] = claim
         by_index = self._slices.setdefault(claim.memory_values, {})
         for index, slices in _waiting(claim):
             by_index[index] = by_index.get(index, 0) + slices
 
-    def remove(self, key: str) -> None:
+    def remove(self, key: ClaimKey) -> None:
         """Strike a waiting claim out; the inverse of `add`."""
         claim = self.claims.pop(key)
         by_index = self._slices[claim.memory_values]

@@ -10,6 +10,10 @@ UNLIMITED = 1 << 60
 """CPU or memory of a node that does not state it: never what a placement fails for."""
 
 
+PodKey = tuple[str, str]
+"""Namespace and name. Never joined into one text: other pairs could make the same one."""
+
+
 class NodeFact(msgspec.Struct, frozen=True, kw_only=True):
     """One node with GPUs, or without."""
 
@@ -60,9 +64,9 @@ class PodFact(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Values of nvidia.com/gpu.memory that an unbound pod requires; None when it requires none."""
 
     @property
-    def key(self) -> str:
-        """`namespace/name`, unique among the pods of a cluster at one time."""
-        return f"{self.namespace}/{self.name}"
+    def key(self) -> PodKey:
+        """Unique among the pods of a cluster at one time."""
+        return self.namespace, self.name
 
     @property
     def slices(self) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ledger.accounts import Claim, NodeAccount
+from ledger.accounts import Claim, ClaimKey, NodeAccount
 from ledger.constraints import Taint
 from ledger.facts import NodeFact
 from ledger.groups import Groups
@@ -81,13 +81,13 @@ class Fleet:
         self.generation += 1
         self._mark(account)
 
-    def take(self, name: str, key: str, claim: Claim) -> None:
+    def take(self, name: str, key: ClaimKey, claim: Claim) -> None:
         """Enter a claim on a node; the inverse of `give_back`."""
         account = self.accounts.get(name) or self._open(name)
         account.take(key, claim)
         self._changed[name] = account
 
-    def give_back(self, name: str, key: str) -> None:
+    def give_back(self, name: str, key: ClaimKey) -> None:
         """Strike a claim on a node out; the inverse of `take`."""
         account = self.accounts[name]
         account.give_back(key)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ledger import waiting
-from ledger.accounts import Claim, NodeAccount
+from ledger.accounts import Claim, ClaimKey, NodeAccount
 from ledger.ask import Answer, Ask, Misfit, Placement
 from ledger.backlog import Backlog
 from ledger.demand import Demand, Worth
-from ledger.facts import NodeFact, PodFact
+from ledger.facts import NodeFact, PodFact, PodKey
 from ledger.fitness import misfit
 from ledger.fleet import Fleet
 from ledger.fraction import Fraction
@@ -34,7 +34,7 @@ class Ledger:
     """
 
     def __init__(self, reservations_per_namespace: int = RESERVATIONS_PER_NAMESPACE) -> None:
-        self._pods: dict[str, PodFact] = {}
+        self._pods: dict[PodKey, PodFact] = {}
         self._fleet = Fleet()
         self._selector = Selector(self._fleet)
         self._reservations = Reservations(reservations_per_namespace)
@@ -74,8 +74,8 @@ class Ledger:
         if reservation is not None and reservation.became(fact):
             self._end(reservation)
 
-    def remove_pod(self, key: str) -> None:
-        """Take in that the pod `namespace/name` is gone."""
+    def remove_pod(self, key: PodKey) -> None:
+        """Take in that a pod is gone."""
         known = self._pods.pop(key, None)
         if known is not None:
             self._strike(key, known)
@@ -197,7 +197,6 @@ class Ledger:
         reservation = Reservation(
             name=name,
             namespace=ask.namespace,
-            key=f"reservation/{ask.namespace}/{name}",
             promised_node=placement.node,
             gpus=tuple([(index, each) for index in placement.indices]),
             pooled=0 if placement.indices else ask.fraction.slices,
@@ -215,7 +214,7 @@ class Ledger:
         self._reservations.remove(reservation)
         self._strike(reservation.key, reservation)
 
-    def _enter(self, key: str, claim: Claim) -> None:
+    def _enter(self, key: ClaimKey, claim: Claim) -> None:
         """Book a claim where it belongs; the inverse of `_strike`."""
         self._usage.add(claim)
         node = claim.node or claim.promised_node
@@ -224,7 +223,7 @@ class Ledger:
         elif claim.slices:
             self._backlog.add(key, claim)
 
-    def _strike(self, key: str, claim: Claim) -> None:
+    def _strike(self, key: ClaimKey, claim: Claim) -> None:
         self._usage.remove(claim)
         node = claim.node or claim.promised_node
         if node is not None:

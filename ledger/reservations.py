@@ -6,6 +6,7 @@ from collections import Counter, OrderedDict
 
 import msgspec
 
+from ledger.accounts import ClaimKey
 from ledger.facts import PodFact
 
 LIFETIME_SECONDS = 30.0
@@ -17,8 +18,6 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     name: str
     """As the webhook named it; the pod carries it in the annotation clearml-injector/reservation."""
     namespace: str
-    key: str
-    """As books know it: unlike any pod's key, which holds one slash."""
     promised_node: str | None
     """None when no node had room: the slices are backlog then."""
     gpus: tuple[tuple[int, int], ...]
@@ -31,6 +30,11 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     memory_values: tuple[str, ...] | None
     expires_at: float
     node: None = None
+
+    @property
+    def key(self) -> ClaimKey:
+        """As books know it: unlike any pod's key, which has two parts."""
+        return self.namespace, self.name, "reservation"
 
     def became(self, pod: PodFact) -> bool:
         """Whether the pod is what was promised: annotations can be copied, so everything has to agree."""

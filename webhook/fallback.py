@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 import msgspec
 
 from ledger.ask import Answer, Ask, Misfit, Placement
-from ledger.facts import PodFact
+from ledger.facts import PodFact, PodKey
 from ledger.ledger import Ledger
 from ledger.view import Waiting
 from ledger.wire import NodeState
@@ -25,7 +25,7 @@ class Fallback:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._ledger = Ledger()
-        self._backlog: dict[str, PodFact] = {}
+        self._backlog: dict[PodKey, PodFact] = {}
         self._nodes: set[str] = set()
         self._known = False
 
@@ -74,7 +74,7 @@ class Fallback:
         """Take in that a node is gone."""
         self._nodes.discard(name)
         self._ledger.remove_node(name)
-        self._ledger.remove_pod(f"/{name}")
+        self._ledger.remove_pod(("", name))
 
     def set_backlog(self, backlog: Iterable[Waiting]) -> None:
         """Take in who waits now."""
@@ -87,7 +87,7 @@ class Fallback:
 
 
 def _taken(state: NodeState) -> PodFact:
-    """All that is taken of a node, as one pod; its key `/name` is no real pod's."""
+    """All that is taken of a node, as one pod; no real pod is without a namespace."""
     gpus = ((gpu.index, gpu.used) for gpu in state.view.gpus)
     return PodFact(
         namespace="",

@@ -83,7 +83,7 @@ class Cluster:
     def _end_until(self, moment: float) -> None:
         while self.ends and self.ends[0][0] <= moment:
             now, name, node, index = heapq.heappop(self.ends)
-            self.ledger.remove_pod(f"default/{name}")
+            self.ledger.remove_pod(("default", name))
             self._let_in(node, index, now)
 
     def _let_in(self, node: str, index: int, now: float) -> None:

@@ -52,7 +52,7 @@ def test_a_reader_begins_with_all_nodes_and_then_sees_what_changes():
     assert changes.take() == ["b"]
     state.set_pod(seen_pod("x", node="b"))
     assert changes.take() == []
-    state.remove_pod("team/x")
+    state.remove_pod(("team", "x"))
     state.set_node(seen_node("a", gpus=2))
     assert changes.take() == ["b", "a"]
     state.unsubscribe(changes)
@@ -108,7 +108,7 @@ def test_a_new_list_takes_away_what_is_not_in_it():
     state.set_pod(seen_pod("x", node="a"))
     state.pod_sink.replace([seen_pod("y", node="b")])
     state.node_sink.replace([seen_node("b")])
-    assert list(state.pods) == ["team/y"]
+    assert list(state.pods) == [("team", "y")]
     assert [found.name for found in state.ledger.view().nodes] == ["b"]
 
 

@@ -96,7 +96,7 @@ def follow(fake, expected, asked, *, silence=5.0):
 
 def test_all_pages_of_a_list_come_before_the_watch():
     fake = FakeApi(reply(listed(pod("a"), more="next", version="7")), reply(listed(pod("b"), version="7")))
-    counts, pauses = follow(fake, {"team/a": 4, "team/b": 4}, asked=3)
+    counts, pauses = follow(fake, {("team", "a"): 4, ("team", "b"): 4}, asked=3)
     assert fake.queries == [FIRST_LIST, FIRST_LIST | {"continue": "next"}, watching("7")]
     assert (counts.lists, counts.troubles, pauses) == (1, [], [])
 
@@ -108,12 +108,12 @@ def test_events_change_what_was_listed():
     )
     gone = event("DELETED", pod("b", version="13"))
     fake = FakeApi(reply(listed(pod("a"))), watch(added, changed, gone, end=False))
-    follow(fake, {"team/a": 2}, asked=2)
+    follow(fake, {("team", "a"): 2}, asked=2)
 
 
 def test_a_watch_that_ends_goes_on_from_its_bookmark():
     fake = FakeApi(reply(listed(pod("a"))), watch(bookmark("90")))
-    counts, pauses = follow(fake, {"team/a": 4}, asked=3)
+    counts, pauses = follow(fake, {("team", "a"): 4}, asked=3)
     assert fake.queries[1:] == [watching("10"), watching("90")]
     assert (counts.lists, counts.troubles, pauses) == (1, [], [])
 
@@ -136,7 +136,7 @@ def test_a_watch_without_a_word_is_not_begun_again_at_once():
 )
 def test_what_cannot_be_carried_on_is_listed_anew(forgotten):
     fake = FakeApi(reply(listed(pod("a"), pod("b"))), forgotten, reply(listed(pod("b"), version="20")))
-    counts, pauses = follow(fake, {"team/b": 4}, asked=4)
+    counts, pauses = follow(fake, {("team", "b"): 4}, asked=4)
     assert fake.queries == [FIRST_LIST, watching("10"), FIRST_LIST, watching("20")]
     assert (counts.lists, counts.troubles, pauses) == (2, ["stale"], [0.1875])
 
@@ -145,7 +145,7 @@ def test_a_connection_that_breaks_within_an_event_loses_nothing():
     whole = event("ADDED", pod("b", version="11"))
     again = event("ADDED", pod("c", version="12"))
     fake = FakeApi(reply(listed(pod("a"))), cut(whole, tail=b'{"type":"AD'), watch(again, end=False))
-    counts, _ = follow(fake, {"team/a": 4, "team/b": 4, "team/c": 4}, asked=3)
+    counts, _ = follow(fake, {("team", "a"): 4, ("team", "b"): 4, ("team", "c"): 4}, asked=3)
     assert fake.queries[1:] == [watching("10"), watching("11")]
     assert (counts.lists, counts.troubles) == (1, ["watch"])
 
@@ -153,14 +153,14 @@ def test_a_connection_that_breaks_within_an_event_loses_nothing():
 def test_silence_ends_a_watch_and_another_goes_on_from_there():
     first = event("ADDED", pod("b", version="11"))
     fake = FakeApi(reply(listed(pod("a"))), watch(first, end=False))
-    counts, _ = follow(fake, {"team/a": 4, "team/b": 4}, asked=3, silence=0.05)
+    counts, _ = follow(fake, {("team", "a"): 4, ("team", "b"): 4}, asked=3, silence=0.05)
     assert fake.queries[1:3] == [watching("10"), watching("11")]
     assert counts.troubles[0] == "watch"
 
 
 def test_too_many_requests_are_answered_by_patience():
     fake = FakeApi(refusal(429, Retry_After="7"), reply(listed(pod("a"))), refusal(429, Retry_After="3"))
-    counts, pauses = follow(fake, {"team/a": 4}, asked=4)
+    counts, pauses = follow(fake, {("team", "a"): 4}, asked=4)
     assert fake.queries == [FIRST_LIST, FIRST_LIST, watching("10"), watching("10")]
     assert (counts.troubles, pauses) == (["list", "watch"], [7.0, 3.0])
 
@@ -174,7 +174,7 @@ def test_pauses_grow_while_nothing_works_and_start_small_again_after_it_did():
 
 def test_a_list_whose_pages_are_forgotten_begins_anew():
     fake = FakeApi(reply(listed(pod("a"), more="next")), refusal(410, "expired"), reply(listed(pod("b"))))
-    follow(fake, {"team/b": 4}, asked=4)
+    follow(fake, {("team", "b"): 4}, asked=4)
     assert fake.queries == [FIRST_LIST, FIRST_LIST | {"continue": "next"}, FIRST_LIST, watching("10")]
 
 
@@ -184,10 +184,10 @@ def test_an_object_that_cannot_be_read_counts_nothing_and_hides_no_other():
         reply(listed(pod("a"), pod("z", slices="many"), pod("b"))),
         watch(event("MODIFIED", broken), event("ADDED", pod("c", version="12")), end=False),
     )
-    follow(fake, {"team/b": 4, "team/c": 4}, asked=2)
+    follow(fake, {("team", "b"): 4, ("team", "c"): 4}, asked=2)
 
 
 def test_an_event_of_five_megabytes_is_one_event():
     large = pod("b", version="11", annotations={"large": "x" * 5_000_000})
     fake = FakeApi(reply(listed(pod("a"))), watch(event("ADDED", large), end=False))
-    follow(fake, {"team/a": 4, "team/b": 4}, asked=2)
+    follow(fake, {("team", "a"): 4, ("team", "b"): 4}, asked=2)

@@ -115,7 +115,7 @@ def test_a_running_pod_is_read() -> None:
     assert fact == PodFact(
         namespace="ml", name="p", node="gpu-0", gpus=((3, 4),), cpu_milli=2000, queues=("q",)
     )
-    assert (fact.key, fact.slices) == ("ml/p", 4)
+    assert (fact.key, fact.slices) == (("ml", "p"), 4)
 
 
 def test_a_waiting_pod_tells_its_reservation_the_node_promised_and_the_memory_required() -> None:
@@ -168,11 +168,11 @@ def test_one_bad_object_is_skipped_with_its_name_and_hides_no_other() -> None:
     bad_type = pod() | {"spec": None, "metadata": {"name": "null", "namespace": "ml"}}
     listed = {"kind": "PodList", "metadata": {"resourceVersion": "42", "continue": "next"}}
     page = pods_from_json(json.dumps(listed | {"items": [pod(), bad_amount]}).encode(), NAMES)
-    assert [fact.key for fact in page.facts] == ["ml/p"]
+    assert [fact.key for fact in page.facts] == [("ml", "p")]
     assert page.skipped == [Skipped("ml/bad", 'quantity "1.5" is not a whole number from 0 up')]
     assert (page.resource_version, page.continue_token) == ("42", "next")
     page = pods_from_json(json.dumps(listed | {"items": [bad_type, pod(), bad_amount, 7]}).encode(), NAMES)
-    assert [fact.key for fact in page.facts] == ["ml/p"]
+    assert [fact.key for fact in page.facts] == [("ml", "p")]
     assert [skipped.name for skipped in page.skipped] == ["ml/null", "ml/bad", "?"]
     assert page.resource_version == "42"
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from ledger.ask import Ask, Placement
-from ledger.facts import NodeFact, PodFact
+from ledger.facts import NodeFact, PodFact, PodKey
 from ledger.ledger import Ledger
 from tests.ledger.books import books
 from tests.ledger.judge import assert_right, slow_nodes, worth_for
@@ -33,7 +33,7 @@ class LedgerLife(RuleBasedStateMachine):
         super().__init__()
         self.ledger = Ledger(reservations_per_namespace=3)
         self.nodes: dict[str, NodeFact] = {}
-        self.pods: dict[str, PodFact] = {}
+        self.pods: dict[PodKey, PodFact] = {}
         self.now = 0.0
         self.in_step = True
 

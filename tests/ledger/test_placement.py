@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ledger.ask import Ask, Assumption, Misfit, Placement
 from ledger.constraints import Constraints, NodeSelectorTerm, Requirement, Taint, Toleration
-from ledger.facts import NodeFact, PodFact
+from ledger.facts import NodeFact, PodFact, PodKey
 from ledger.fraction import Fraction
 from ledger.ledger import Ledger
 from tests.ledger.cluster import GIB, eighths, gpu_node, holder, ledger_of
@@ -29,7 +29,7 @@ class Churn:
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)  # noqa: S311 - a repeatable experiment
         self.nodes = {f"n{i}": self._node(f"n{i}") for i in range(self.rng.randint(3, 14))}
-        self.pods: dict[str, PodFact] = {}
+        self.pods: dict[PodKey, PodFact] = {}
         self.ledger = Ledger()
         self.ledger.replace(self.nodes.values(), [])
 

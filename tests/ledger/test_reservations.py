@@ -7,6 +7,7 @@ import pytest
 from ledger.ask import Placement
 from ledger.ledger import Ledger
 from ledger.view import GpuView, Share, Waiting
+from tests.ledger.books import books
 from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of
 
 
@@ -42,7 +43,7 @@ def test_its_pod_takes_its_place_and_counts_once() -> None:
     assert shares(ledger) == (Share("default", "p", "promised", 5),)
     ledger.set_pod(holder("p", "a", (0, 5), reservation="r"))
     assert shares(ledger) == (Share("default", "p", "holder", 5),)
-    ledger.remove_pod("default/p")
+    ledger.remove_pod(("default", "p"))
     assert shares(ledger) == ()
 
 
@@ -119,3 +120,24 @@ def test_the_view_shows_cordons_pools_and_products() -> None:
         GpuView(0, 8, (), cordoned=True),
         GpuView(None, 16, (Share("default", "p", "holder", 3),)),
     )
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [(("a", "b/c"), ("a/b", "c")), (("", "a/b"), ("/a", "b")), (("a", ""), ("", "a"))]
+)
+def test_names_that_read_alike_when_joined_are_booked_apart(
+    one: tuple[str, str], other: tuple[str, str]
+) -> None:
+    ledger = ledger_of(gpu_node("a", 1))
+    before = books(ledger)
+    for namespace, name in (one, other):
+        placed = ledger.place(eighths(1, namespace=namespace, reservation=name), 0.0)
+        assert isinstance(placed, Placement)
+        assert placed.reservation == name
+    assert {(share.namespace, share.name) for share in shares(ledger)} == {one, other}
+    ledger.set_pod(holder(one[1], "a", (0, 1), namespace=one[0]))
+    ledger.set_pod(holder(other[1], "a", (0, 1), namespace=other[0]))
+    assert sum(share.slices for share in shares(ledger)) == 4
+    ledger.replace([gpu_node("a", 1)], [])
+    ledger.expire(31.0)
+    assert books(ledger) == before
