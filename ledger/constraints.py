@@ -48,6 +48,10 @@ class Taint(msgspec.Struct, frozen=True, gc=False):
     value: str | None = None
 
 
+_BYTES_OF_A_MEMBER = 64
+"""Of a text or an object beside its characters, about."""
+
+
 class Constraints(msgspec.Struct, frozen=True):
     """Everything about the node that a pod fixes before it is placed."""
 
@@ -56,3 +60,19 @@ class Constraints(msgspec.Struct, frozen=True):
     """Terms of the required node affinity, one of which must match; None when there is none."""
     tolerations: tuple[Toleration, ...] = ()
     node_name: str | None = None
+
+    def size(self) -> int:
+        """Bytes that keeping this takes, about: its texts are a pod author's."""
+        size = _texts(*self.node_selector, *self.node_selector.values(), self.node_name)
+        for term in self.required_terms or ():
+            size += _BYTES_OF_A_MEMBER
+            for asked in (*(term.match_expressions or ()), *(term.match_fields or ())):
+                size += _texts(asked.key, asked.operator, *(asked.values or ()))
+        for one in self.tolerations:
+            size += _texts(one.key, one.operator, one.value, one.effect)
+        return size
+
+
+def _texts(*texts: str | None) -> int:
+    """A character takes up to four bytes."""
+    return sum([4 * len(text) + _BYTES_OF_A_MEMBER for text in texts if text is not None])

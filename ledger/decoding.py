@@ -22,6 +22,7 @@ from ledger.api_objects import (
     NodeSpec,
     NodeStatus,
     Pod,
+    PodAnnotations,
     PodLabels,
     PodList,
     PodStatus,
@@ -29,6 +30,7 @@ from ledger.api_objects import (
 )
 from ledger.constraints import Taint
 from ledger.facts import UNLIMITED, NodeFact, PodFact
+from ledger.kubernetes_names import is_uid
 from ledger.memory_values import MEMORY_LABEL
 from ledger.quantity import milli, rounded_up, whole
 from ledger.requests import effective_request
@@ -256,7 +258,7 @@ def _pod_fact(pod: Pod, names: ResourceNames) -> PodFact:
         cpu_milli=request.cpu_milli,
         memory_bytes=request.memory_bytes,
         queues=_queues(metadata.labels),
-        reservation=metadata.annotations.reservation if metadata.annotations else None,
+        reservation=_reservation(metadata.annotations),
         promised_node=_promised_node(affinity, status),
         memory_values=_memory_values(affinity),
     )
@@ -272,6 +274,12 @@ def _split(extended: Any, names: ResourceNames) -> tuple[tuple[tuple[int, int], 
         elif amount:
             gpus.append((index, amount))
     return tuple(sorted(gpus)), pooled
+
+
+def _reservation(annotations: PodAnnotations | None) -> str | None:
+    """What the annotation names, if it can be a reservation: anybody may write annotations of 256 KiB."""
+    name = annotations.reservation if annotations is not None else None
+    return name if name is not None and is_uid(name) else None
 
 
 def _queues(labels: PodLabels | None) -> tuple[str, ...]:

@@ -17,7 +17,12 @@ from ledger.fleet import Fleet, NodeClass
 from ledger.groups import Groups
 from ledger.waiting import Kinds, kinds
 
-_MOST_REMEMBERED = 1024
+MAX_BYTES = 2**24
+"""Of everything remembered, about; then all is forgotten, and selected again for what comes."""
+MAX_BYTES_OF_ONE = 2**16
+"""Of constraints that are worth remembering."""
+_BYTES_OF_A_SELECTION = 2**13
+"""Beside the pod's constraints."""
 _FEW = 64
 """Nodes that are asked one by one rather than looked for in groups."""
 
@@ -64,23 +69,38 @@ class Selector:
         self._fleet = fleet
         self._generation = -1
         self._known: dict[Hashable, Selection] = {}
+        self._taken = 0
+        """Bytes."""
 
     def select(self, ask: Ask) -> Selection:
         """The nodes that could hold the pod some day."""
         self._fleet.settle()
-        if self._generation != self._fleet.generation or len(self._known) >= _MOST_REMEMBERED:
-            self._known.clear()
-            self._generation = self._fleet.generation
+        if self._generation != self._fleet.generation:
+            self._forget()
         key = _key(ask)
         selection = self._known.get(key)
         if selection is None:
             selection = self._select(ask)
             if self._generation != self._fleet.generation:
                 # Nodes were told apart anew for this pod: earlier selections hold classes that are no more.
-                self._known.clear()
-                self._generation = self._fleet.generation
-            self._known[key] = selection
+                self._forget()
+            self._remember(key, selection)
         return selection
+
+    def _forget(self) -> None:
+        self._known.clear()
+        self._taken = 0
+        self._generation = self._fleet.generation
+
+    def _remember(self, key: Hashable, selection: Selection) -> None:
+        size = selection.ask.constraints.size()
+        if size > MAX_BYTES_OF_ONE:
+            return
+        size += _BYTES_OF_A_SELECTION
+        if self._taken + size > MAX_BYTES:
+            self._forget()
+        self._known[key] = selection
+        self._taken += size
 
     def _select(self, ask: Ask) -> Selection:
         named = _named_nodes(ask.constraints)

@@ -8,8 +8,9 @@ from typing import Any
 import msgspec
 from pybase64 import b64encode
 
+from ledger.kubernetes_names import is_namespace, is_uid
 from webhook.outline import PodOutline
-from webhook.pod import LABEL, Job, Pod
+from webhook.pod import LABEL, Job, Pod, label_of
 from webhook.reasons import Denial, Reason
 
 
@@ -116,6 +117,10 @@ _anything = msgspec.json.Decoder()
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 NODE_USER_PREFIX, NODE_GROUP = "system:node:", "system:nodes"
 _encode = msgspec.json.Encoder().encode
+MAX_API_VERSION = 63
+"""Characters; the reply repeats it."""
+UNREADABLE_NAMESPACE = "unreadable"
+"""Stands for a namespace that cannot be one, wherever a namespace is kept or logged."""
 _REPLY = b'{"kind":"AdmissionReview","apiVersion":'
 
 
@@ -169,7 +174,7 @@ def decode(body: bytes) -> Request:
     """Read a review in two stages: all typed at once, else the envelope first and the object as it can be.
 
     Raises:
-        UnreadableReviewError: the body is not JSON, or has no object `request` with a uid.
+        UnreadableReviewError: the body is not JSON, or has no object `request` with a uid that can be one.
     """
     try:
         review = _outlined_review.decode(body)
@@ -216,17 +221,38 @@ def _verdict(decision: str, reason: Reason, note: str | None) -> bytes:
 def _request(
     header: _Header, api_version: str, found: PodOutline | Job | Denial | None, body: bytes
 ) -> Request:
-    resource = header.resource
+    """Check what is kept, logged or repeated of a request: anybody may have written it, at any length."""
+    resource, namespace = header.resource, header.namespace or "default"
+    if not is_uid(header.uid) or len(api_version) > MAX_API_VERSION:
+        raise UnreadableReviewError("request.uid or apiVersion is too long, or is none of Kubernetes'")
+    if not is_namespace(namespace):
+        namespace, found = UNREADABLE_NAMESPACE, _in_no_namespace(found)
     return Request(
         header.uid,
         api_version,
         header.operation,
         f"{resource.group}/{resource.resource}" if resource.group else resource.resource,
         header.sub_resource or "",
-        header.namespace or "default",
+        namespace,
         header.dry_run is True,
         found,
         body,
+    )
+
+
+def _in_no_namespace(found: PodOutline | Job | Denial | None) -> Denial | None:
+    """Refuse a labelled object of a namespace that cannot be; others have nothing to do with us."""
+    if isinstance(found, PodOutline):
+        labels = found.metadata.labels if found.metadata is not None else None
+        is_labelled = labels is not None and labels.fraction is not msgspec.UNSET
+    elif isinstance(found, Job):
+        is_labelled = label_of(found.metadata) is not None
+    else:
+        return found
+    if not is_labelled:
+        return None
+    return Denial.of(
+        Reason.UNREADABLE, "request.namespace is no name of a namespace: create the object in one that exists"
     )
 
 

@@ -19,6 +19,7 @@ from webhook.injection.inject import Injection
 from webhook.injection.job import prepare_job
 from webhook.injection.known_forms import KnownForms
 from webhook.injection.patch import encode
+from webhook.injection.queue_labels import refuse_queue_labels
 from webhook.outline import PodOutline
 from webhook.placer import Placed, Placer
 from webhook.pod import LABEL, QUEUE_ID_LABEL, QUEUE_NAME_LABEL, Job
@@ -128,9 +129,11 @@ class Reviewer:
         labels = (job.metadata.labels if job.metadata is not None else None) or {}
         if LABEL not in labels:
             return Outcome(Reason.NOT_LABELLED)
-        policy = self._policies().resolve(
-            request.namespace, labels.get(QUEUE_NAME_LABEL), labels.get(QUEUE_ID_LABEL)
-        )
+        queue_name, queue_id = labels.get(QUEUE_NAME_LABEL), labels.get(QUEUE_ID_LABEL)
+        refused = refuse_queue_labels(queue_name, queue_id)
+        if refused is not None:
+            return _outcome(refused, None)
+        policy = self._policies().resolve(request.namespace, queue_name, queue_id)
         operations = prepare_job(job, policy)
         if isinstance(operations, Denial):
             return Outcome(operations.reason, denial=operations, policy=policy)
@@ -147,6 +150,9 @@ class Reviewer:
             return Outcome(Reason.NOT_HANDLED)
         if MIRROR_ANNOTATION in (metadata.annotations or ()) and request.is_mirror_pod():
             return Outcome(Reason.MIRROR_POD)
+        refused = refuse_queue_labels(labels.queue_name, labels.queue_id)
+        if refused is not None:
+            return _outcome(refused, None)
         policy = self._policies().resolve(request.namespace, labels.queue_name, labels.queue_id)
         known = self._forms.find(pod, labels, request.namespace, policy)
         if known is not None:

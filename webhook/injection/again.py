@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ledger.ask import Placement
 from ledger.fraction import Fraction
+from ledger.kubernetes_names import is_uid
 from policies.effective import EffectivePolicy
 from webhook.injection.affinity import demanded_memories
 from webhook.injection.annotations import (
@@ -48,7 +49,10 @@ def kept_placement(
     if memory is None:
         return None
     gpu_mib, values = memory
-    return Placement(indices, gpu_mib, values, reservation=said.get(RESERVATION))
+    reservation = said.get(RESERVATION)
+    if reservation is not None and not is_uid(reservation):
+        reservation = None
+    return Placement(indices, gpu_mib, values, reservation=reservation)
 
 
 def _indices(text: str | None, fraction: Fraction, policy: EffectivePolicy) -> tuple[int, ...] | None:

@@ -1,0 +1,109 @@
+"""What is kept, logged or repeated of a review is what Kubernetes allows, whoever wrote it."""
+
+import json
+
+import pytest
+
+from ledger.ledger import Ledger
+from tests.webhook.support import (
+    LABEL,
+    Webhook,
+    as_body,
+    container,
+    decide,
+    fixture_ledger,
+    pod,
+    policies,
+    review_of,
+    reviewed,
+)
+from webhook.envelope import UnreadableReviewError, decode
+
+LONG = "x" * 2**20
+QUEUES = ["clearml-agent-queue-name", "clearml-agent-queue"]
+JOB = {"group": "batch", "version": "v1", "resource": "jobs"}
+BAD_LABEL_VALUES = [LONG, "x" * 64, "two words", "-a", "a-", "a/b", "\u0661", "a\n"]
+
+
+@pytest.mark.parametrize("uid", [LONG, "u" * 254, "two words", "a\nb", "a/b", "\u0661"])
+@pytest.mark.parametrize("fraction", ["0.500", None])
+def test_a_review_whose_uid_cannot_be_one_is_unreadable(uid, fraction):
+    with pytest.raises(UnreadableReviewError) as error:
+        decode(as_body(review_of(pod(fraction=fraction), uid=uid)))
+    assert len(str(error.value)) < 200
+
+
+def test_a_reply_never_repeats_a_version_of_any_length():
+    with pytest.raises(UnreadableReviewError):
+        decode(as_body(review_of(pod()) | {"apiVersion": LONG}))
+
+
+@pytest.mark.parametrize("namespace", [LONG, "a" * 64, "Team", "a/b", "-a", "two words", "a\nb"])
+@pytest.mark.parametrize("found", [pod(), {"metadata": {"labels": {LABEL: 0.5}}}])
+def test_a_labelled_object_of_a_namespace_that_cannot_be_is_denied_in_one_line(namespace, found):
+    webhook = Webhook()
+    decided = webhook.decide(found, namespace=namespace)
+    assert (decided.allowed, decided.code) == (False, "unreadable-object")
+    assert len(decided.message) <= 200
+    assert "\n" not in decided.message
+    assert decode(as_body(review_of(found, namespace=namespace))).namespace == "unreadable"
+
+
+def test_a_labelled_job_of_a_namespace_that_cannot_be_is_denied():
+    job = {"metadata": {"labels": {LABEL: "0.500"}}, "spec": None}
+    assert decide(job, resource=JOB, namespace="A B").code == "unreadable-object"
+
+
+@pytest.mark.parametrize("namespace", [LONG, "Team"])
+def test_an_unlabelled_pod_of_any_namespace_is_allowed(namespace):
+    decided = decide(pod(fraction=None), namespace=namespace)
+    assert (decided.allowed, decided.code) == (True, "not-labelled")
+
+
+@pytest.mark.parametrize("label", QUEUES)
+@pytest.mark.parametrize("value", BAD_LABEL_VALUES)
+def test_a_queue_label_that_the_api_server_would_refuse_denies_the_pod_and_counts_nowhere(label, value):
+    webhook = Webhook(policies("quotas: {namespaces: {team: {maxPods: 9}}}"))
+    decided = webhook.decide(pod(labels={label: value}))
+    assert (decided.allowed, decided.code) == (False, "unreadable-object")
+    assert label in decided.message
+    assert len(decided.message) <= 200
+    assert len(webhook.ledger._reservations) == 0
+
+
+@pytest.mark.parametrize("label", QUEUES)
+def test_queue_labels_of_jobs_and_of_unlabelled_pods(label):
+    job = {"metadata": {"labels": {LABEL: "0.500", label: LONG}}, "spec": None}
+    assert decide(job, resource=JOB).code == "unreadable-object"
+    assert decide(pod(fraction=None, labels={label: LONG})).code == "not-labelled"
+
+
+@pytest.mark.parametrize("label", QUEUES)
+@pytest.mark.parametrize("value", ["", "a", "My_Queue.1", "x" * 63])
+def test_what_labels_can_be_is_accepted(label, value):
+    assert decide(pod(labels={label: value})).allowed
+
+
+@pytest.mark.parametrize("name", [LONG, "two words", "a/b"])
+def test_a_reservation_that_nobody_can_have_made_is_taken_off_the_pod(name):
+    webhook, injected = reviewed(policy_set=policies("quotas: {namespaces: {team: {slices: 64}}}"))
+    injected["metadata"]["annotations"]["clearml-injector/reservation"] = name
+    again = webhook.decide(injected, uid="another")
+    assert again.annotations.get("clearml-injector/reservation") != name
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_what_stays_of_many_large_pods_is_bounded_in_bytes(dry_run):
+    webhook = Webhook(ledger=fixture_ledger())
+    for number in range(30):
+        found = pod(
+            containers=[container()],
+            nodeSelector={f"example.com/{number}-{each}": "v" * 60 for each in range(90)},
+        )
+        webhook.decide(found, uid=f"uid-{number}", dryRun=dry_run)
+    assert kept_bytes(webhook.ledger) <= 2**24
+
+
+def kept_bytes(ledger: Ledger) -> int:
+    remembered = [selection.ask.constraints.size() for selection in ledger._selector._known.values()]
+    return sum(remembered) + len(json.dumps(list(ledger._reservations._by_name)))
