@@ -6,6 +6,7 @@
 | nodes and pods are not listed yet | 503 |
 | a body that is no batch | 400 |
 | a body over 4 MiB | 413 |
+| one ask that cannot be read | 200, refused in its own answer |
 """
 
 from __future__ import annotations
@@ -22,8 +23,7 @@ from fastapi.responses import StreamingResponse
 from controller.leadership import Leadership
 from controller.metrics import ControllerMetrics
 from controller.state import Changes, State
-from ledger.ask import Ask
-from ledger.wire import MOST_ASKS, Answered, Answers, Batch, LedgerReply, NotLeading, StreamEvent
+from ledger.wire import MOST_ASKS, Answered, Answers, Batch, LedgerReply, NotLeading, StreamEvent, read_ask
 
 LARGEST_BODY = 4 * 1024 * 1024
 """Bytes."""
@@ -31,6 +31,8 @@ BEAT_SECONDS = 1.0
 """A stream is never silent for longer, so that its reader knows a dead one."""
 GATHER_SECONDS = 0.05
 """Changes within so short a time go out together."""
+MAX_REFUSAL = 200
+"""Characters of why one ask was refused."""
 _BEAT = b": beat\n\n"
 
 _batch = msgspec.json.Decoder(Batch)
@@ -85,7 +87,12 @@ class ControllerApi:
         self._metrics.batch_seconds.observe(time.perf_counter() - start)
         return answers
 
-    def _answer(self, ask: Ask) -> Answered:
+    def _answer(self, data: msgspec.Raw) -> Answered:
+        """Decide one ask; one that cannot be read is refused alone."""
+        try:
+            ask = read_ask(data)
+        except ValueError as error:
+            return Answered(refused=str(error)[:MAX_REFUSAL])
         answer = self._state.place(ask)
         self._metrics.answered(answer)
         return Answered.of(answer)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
 from ledger.constraints import Constraints
 from ledger.fraction import Fraction
+from ledger.kubernetes_names import MAX_LABEL_VALUE, MAX_NAME
+
+_LabelValue = Annotated[str, msgspec.Meta(max_length=MAX_LABEL_VALUE)]
+_ReservationName = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
 
 Mode = Literal["per-gpu", "pooled"]
 
@@ -34,8 +38,8 @@ class Ask(msgspec.Struct, frozen=True, gc=False):
 
     fraction: Fraction
     mode: Mode = "per-gpu"
-    namespace: str = "default"
-    queue: str | None = None
+    namespace: _LabelValue = "default"
+    queue: _LabelValue | None = None
     """The ClearML queue as the pod's label names it."""
     constraints: Constraints = msgspec.field(default_factory=Constraints)
     cpu_milli: int = 0
@@ -46,9 +50,9 @@ class Ask(msgspec.Struct, frozen=True, gc=False):
     quotas: tuple[Quota, ...] = ()
     quotas_when_degraded: Literal["deny", "admit"] = "deny"
     """What becomes of a pod under a quota while nobody can count."""
-    reservation: str | None = None
+    reservation: _ReservationName | None = None
     """Name under which to reserve; None (a dry run) leaves the ledger as it was."""
-    kept: str | None = None
+    kept: _ReservationName | None = None
     """Reservation that the pod says it holds from an earlier review: if so, quotas count it already."""
 
 

@@ -2,22 +2,46 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
 from ledger.ask import Answer, Ask, Misfit, OverQuota, Placement
 from ledger.facts import NodeFact
+from ledger.kubernetes_names import MAX_NAME
 from ledger.view import LedgerView, NodeView, Waiting
 
 MOST_ASKS = 512
 """Asks in one batch."""
+MAX_ASK_BYTES = 2**19
+"""Of one ask as JSON: more than all demands come to that a pod may have."""
+MAX_ASKS_BYTES = 3 * 2**20
+"""Of all asks in one batch; the controller reads no more than 4 MiB."""
+MAX_RELEASES = 1000
+_Release = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
+
+_decode_ask = msgspec.json.Decoder(Ask).decode
 
 
 class Batch(msgspec.Struct, frozen=True):
     """Body of `POST /v1/placements`: decided in this order, in one go."""
 
-    asks: list[Ask]
-    releases: list[str] = []
+    asks: list[msgspec.Raw]
+    """Each the JSON of an Ask, so that one that cannot be read spoils no other."""
+    releases: Annotated[list[_Release], msgspec.Meta(max_length=MAX_RELEASES)] = []
     """Reservations to give back first."""
+
+
+def read_ask(data: msgspec.Raw) -> Ask:
+    """Read one ask of a batch.
+
+    Raises:
+        ValueError: it is none, or larger than any that the webhook sends.
+    """
+    size = len(memoryview(data))
+    if size > MAX_ASK_BYTES:
+        raise ValueError(f"{size} bytes are over {MAX_ASK_BYTES}")
+    return _decode_ask(data)
 
 
 class Answered(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -26,6 +50,8 @@ class Answered(msgspec.Struct, frozen=True, omit_defaults=True):
     placement: Placement | None = None
     misfit: Misfit | None = None
     over_quota: OverQuota | None = None
+    refused: str | None = None
+    """Why this ask alone could not be decided."""
 
     @classmethod
     def of(cls, answer: Answer) -> Answered:
@@ -42,8 +68,10 @@ class Answered(msgspec.Struct, frozen=True, omit_defaults=True):
         """Unwrap it.
 
         Raises:
-            ValueError: no field is set.
+            ValueError: the ask was refused, or no field is set.
         """
+        if self.refused is not None:
+            raise ValueError(f"the controller refused the ask: {self.refused}")
         found = self.placement or self.misfit or self.over_quota
         if found is None:
             raise ValueError("an answer holds neither placement nor misfit nor over_quota")

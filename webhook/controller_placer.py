@@ -8,26 +8,31 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 from prometheus_client import CollectorRegistry, Gauge
 
 from ledger.ask import Ask
-from ledger.wire import MOST_ASKS, Answered, Batch
+from ledger.wire import MAX_ASK_BYTES, MAX_ASKS_BYTES, MAX_RELEASES, MOST_ASKS, Answered, Batch
 from service.log import get_logger
 from webhook.controller_client import ControllerClient
 from webhook.fallback import Fallback
-from webhook.placer import Placed
+from webhook.placer import Placed, Unanswered
+from webhook.reasons import Reason
 from webhook.snapshot import SnapshotFollower
 
 DEADLINE_SECONDS = 0.25
 """For each ask, from when it is asked."""
 AWAY_SECONDS = 0.5
 """How long the controller is not asked again after it did not answer."""
-MOST_RELEASES = 1000
+
+_encode = msgspec.json.Encoder().encode
 
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
     ask: Ask
+    body: bytes
+    """The ask as JSON."""
     answered: asyncio.Future[Placed]
     deadline: float
 
@@ -72,15 +77,18 @@ class ControllerPlacer:
         """Have the leader decide, or decide by its last snapshot after 250 ms."""
         if self._clock() < self._away_until:
             return self._fallback.place(ask)
+        body = _encode(ask)
+        if len(body) > MAX_ASK_BYTES:
+            return _too_large(len(body))
         answered: asyncio.Future[Placed] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Waiting(ask, answered, self._clock() + DEADLINE_SECONDS))
+        self._waiting.append(_Waiting(ask, body, answered, self._clock() + DEADLINE_SECONDS))
         self._some.set()
         return answered
 
     def release(self, reservation: str) -> None:
         """Give back with the next batch; what is never given back ends by itself."""
         self._fallback.release(reservation)
-        if len(self._releases) < MOST_RELEASES:
+        if len(self._releases) < MAX_RELEASES:
             self._releases.append(reservation)
             self._some.set()
 
@@ -97,9 +105,9 @@ class ControllerPlacer:
 
     async def _send_batch(self) -> None:
         """One batch: what came while the last one was under way."""
-        batch, self._waiting = self._waiting[:MOST_ASKS], self._waiting[MOST_ASKS:]
+        batch = self._take_batch()
         releases, self._releases = self._releases, []
-        asks = [waiting.ask for waiting in batch]
+        asks = [msgspec.Raw(waiting.body) for waiting in batch]
         first = batch[0].deadline if batch else self._clock() + DEADLINE_SECONDS
         try:
             async with asyncio.timeout(max(0.0, first - self._clock())):
@@ -110,19 +118,30 @@ class ControllerPlacer:
         else:
             self._tell(answers=True)
 
+    def _take_batch(self) -> list[_Waiting]:
+        """Those who have waited longest: as many as go into one body."""
+        size = count = 0
+        for waiting in self._waiting[:MOST_ASKS]:
+            size += len(waiting.body)
+            if size > MAX_ASKS_BYTES:
+                break
+            count += 1
+        batch, self._waiting = self._waiting[:count], self._waiting[count:]
+        return batch
+
     def _settle(self, batch: list[_Waiting], answers: list[Answered]) -> None:
         if len(answers) != len(batch):
             raise ValueError(f"{len(answers)} answers came to {len(batch)} asks")
         for waiting, answered in zip(batch, answers, strict=True):
             if not waiting.answered.done():
-                waiting.answered.set_result(answered.answer())
+                waiting.answered.set_result(_placed(answered))
 
     def _gone(self, batch: list[_Waiting], error: Exception) -> None:
         """Let everybody who waits go on without the controller, and leave it alone for a moment."""
         self._client.drop()
         self._away_until = self._clock() + AWAY_SECONDS
         self._releases += [w.ask.reservation for w in batch if w.ask.reservation is not None]
-        del self._releases[MOST_RELEASES:]
+        del self._releases[MAX_RELEASES:]
         batch += self._waiting
         self._waiting = []
         for waiting in batch:
@@ -140,3 +159,19 @@ class ControllerPlacer:
             self._log.info("the controller answers again")
         else:
             self._log.warning("the controller does not answer: placing by its last snapshot", **why)
+
+
+def _placed(answered: Answered) -> Placed:
+    """One answer, whatever the others of its batch are."""
+    try:
+        return answered.answer()
+    except ValueError as error:
+        return Unanswered(Reason.UNREADABLE, f"{error}: try again or tell your admin")
+
+
+def _too_large(size: int) -> Unanswered:
+    return Unanswered(
+        Reason.MANY_DEMANDS,
+        f"what the pod demands of its node takes {size} bytes, more than {MAX_ASK_BYTES}: label the nodes,"
+        " and ask for that label",
+    )

@@ -15,11 +15,10 @@ from controller.state import State
 from ledger.ask import Ask, Misfit, OverQuota, Placement, Quota
 from ledger.constraints import Constraints
 from ledger.fraction import Fraction
-from ledger.wire import MOST_ASKS, Answers, Batch, LedgerReply, StreamEvent
+from ledger.wire import MAX_ASK_BYTES, MOST_ASKS, Answers, Batch, LedgerReply, StreamEvent
 from tests.controller.test_state import ready_state, seen_node, seen_pod
 
 EIGHTH = Fraction(1, 8)
-NINE_EIGHTHS = b'{"asks": [{"fraction": {"slices": 9, "slices_per_gpu": 8}}]}'
 
 
 def api(state, *, leads=True, leader="https://other:9443"):
@@ -37,7 +36,8 @@ def ask(api, method, path, content=b""):
 
 
 def place(api, *asks, releases=()):
-    body = msgspec.json.encode(Batch(list(asks), list(releases)))
+    raw = [msgspec.Raw(msgspec.json.encode(ask)) for ask in asks]
+    body = msgspec.json.encode(Batch(raw, list(releases)))
     return ask(api, "POST", "/v1/placements", body)
 
 
@@ -94,11 +94,7 @@ def test_nothing_is_told_before_the_ledger_is_whole(path):
     [
         (b"", 400, "no batch of asks: "),
         (b'{"asks": 1}', 400, "no batch of asks: "),
-        (
-            b'{"asks": [{"fraction": {"slices": 9, "slices_per_gpu": 8}}]}',
-            400,
-            "no batch of asks: 9 slices are",
-        ),
+        (b'{"asks": [], "releases": ["' + b"x" * 254 + b'"]}', 400, "no batch of asks: "),
         (b" " * (4 * 1024 * 1024 + 1), 413, "the body is over 4194304 bytes"),
     ],
 )
@@ -124,6 +120,32 @@ def test_a_body_without_a_length_is_read_no_further_than_the_limit():
 def test_a_batch_that_is_too_long_is_refused():
     reply = place(api(ready_state("a")[0]), *[Ask(EIGHTH)] * (MOST_ASKS + 1))
     assert (reply.status_code, reply.text) == (400, "513 asks are over 512: send less at once\n")
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        b'{"fraction": {"slices": 9, "slices_per_gpu": 8}}',
+        b"null",
+        b"[]",
+        b'{"fraction": {"slices": 1, "slices_per_gpu": 8}, "namespace": "%b"}' % (b"n" * 64),
+        b'{"fraction": {"slices": 1, "slices_per_gpu": 8}, "reservation": "%b"}' % (b"r" * 254),
+        b'{"fraction": {"slices": 1, "slices_per_gpu": 8}, "kept": "%b"}' % (b"r" * 254),
+        b'{"fraction": {"slices": 1, "slices_per_gpu": 8}, "constraints": {"node_selector": {"k": "%b"}}}'
+        % (b"v" * MAX_ASK_BYTES),
+    ],
+)
+def test_an_ask_that_cannot_be_read_is_refused_alone(bad):
+    state, _ = ready_state("a")
+    good = msgspec.json.encode(Ask(EIGHTH, namespace="team", reservation="r"))
+    body = b'{"asks": [%b,%b,%b]}' % (good, bad, good)
+    reply = ask(api(state), "POST", "/v1/placements", body)
+    assert reply.status_code == 200
+    first, refused, last = msgspec.json.decode(reply.content, type=Answers).answers
+    assert first.answer() == last.answer()
+    assert 0 < len(refused.refused) <= 200
+    with pytest.raises(ValueError, match="the controller refused the ask: "):
+        refused.answer()
 
 
 def test_the_ledger_comes_with_leader_and_term():

@@ -15,9 +15,14 @@ from certs.leaf import LOCAL_NAMES, make_leaf
 from certs.live_context import LiveTlsContext
 from certs.pair import KeyPair, TlsFiles
 from ledger.ask import Ask, Assumption, OverQuota, Placement, Quota
+from ledger.constraints import Constraints
 from ledger.fraction import Fraction
+from ledger.kubernetes_names import MAX_NAME
+from ledger.wire import MAX_ASK_BYTES, MAX_ASKS_BYTES, MAX_RELEASES
 from webhook.controller_client import ControllerClient
 from webhook.controller_placer import AWAY_SECONDS, DEADLINE_SECONDS, ControllerPlacer
+from webhook.placer import Unanswered
+from webhook.reasons import Reason
 
 HALF = Ask(Fraction(4, 8), reservation="uid-1", assume=Assumption(1, 81920))
 AUTHORITY = make_authority(datetime.now(UTC))
@@ -238,6 +243,64 @@ def test_a_controller_that_is_not_there_is_left_alone_for_a_moment_and_then_aske
         return [answer.degraded for answer in answers]
 
     assert run(main) == [True, True, True, False]
+
+
+def large_ask(number, size):
+    selector = {f"key-{number}": "v" * size}
+    constraints = Constraints(selector)
+    return Ask(Fraction(1, 8), reservation=f"uid-{number}", constraints=constraints)
+
+
+def test_asks_go_in_as_many_batches_as_their_bytes_need(monkeypatch):
+    monkeypatch.setattr("webhook.controller_placer.MAX_ASKS_BYTES", 6000)
+
+    async def main():
+        controller = Controller(of_each("gpu-0"))
+        async with listening(controller) as port, placing(port) as placer:
+            asks = [large_ask(number, 700) for number in range(9)]
+            answers = await asyncio.gather(*map(placer.place, asks))
+        assert [answer.reservation for answer in answers] == [f"uid-{number}" for number in range(9)]
+        return controller.batches
+
+    sizes = [len(json.dumps(batch)) for batch in run(main)]
+    assert len(sizes) == 2
+    assert max(sizes) < 7000
+
+
+def test_a_batch_of_the_largest_asks_is_no_larger_than_the_controller_reads():
+    releases = MAX_RELEASES * (MAX_NAME + len('"",'))
+    assert MAX_ASK_BYTES < MAX_ASKS_BYTES
+    assert MAX_ASKS_BYTES + releases + 2**10 < 4 * 2**20
+
+
+def test_an_ask_that_is_too_large_fails_alone():
+    async def main():
+        controller = Controller(of_each("gpu-0"))
+        async with listening(controller) as port, placing(port) as placer:
+            asks = [HALF, large_ask(1, MAX_ASK_BYTES), HALF]
+            return await asyncio.gather(*[placed(placer, ask) for ask in asks])
+
+    first, large, last = run(main)
+    assert (first.node, last.node) == ("gpu-0", "gpu-0")
+    assert isinstance(large, Unanswered)
+    assert large.reason is Reason.MANY_DEMANDS
+    assert len(large.why) <= 200
+
+
+@pytest.mark.parametrize("bad", [{"refused": "9 slices"}, {}])
+def test_an_answer_that_is_none_fails_alone(bad):
+    async def second_is_bad(batch):
+        content = [placement("gpu-0", ask["reservation"]) for ask in batch["asks"]]
+        content[1] = bad
+        return 200, {"answers": content}
+
+    async def main():
+        async with listening(Controller(second_is_bad)) as port, placing(port) as placer:
+            return await asyncio.gather(*[placer.place(HALF) for _ in range(3)])
+
+    first, refused, last = run(main)
+    assert [first.degraded, last.degraded] == [False, False]
+    assert isinstance(refused, Unanswered)
 
 
 def test_the_deadline_is_a_quarter_of_a_second():
