@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from certs.observation import Observation
 from certs.rotation import RotationSettings, Wait, decide, phase
 from cli.options import fail
+from cli.terminal import Terminal
 
 certs_app = typer.Typer(help="Look at an installation's certificates.", no_args_is_help=True)
 DEFAULT_KUBECONFIG = Path("~/.kube/config")
@@ -48,10 +48,10 @@ def status(
     seen = asyncio.run(_look(kubeconfig or given, namespace, name, tuple(webhook_endpoint or ())))
     now, where = datetime.now(UTC), phase(seen)
     action = decide(seen, now, RotationSettings())
-    console = Console()
+    console = Terminal()
     console.print(f"phase: {where.value}")
     what = f"waits: {action.why}" if isinstance(action, Wait) else f"next: {type(action).__name__}"
-    console.print(what, highlight=False)
+    console.print(what)
     console.print(_table(seen, now))
     raise typer.Exit(0 if where.value.startswith("S0") and isinstance(action, Wait) else 1)
 

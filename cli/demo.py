@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import httpx
 import jsonpatch
 import typer
-from rich.console import Console
+from rich.text import Text
 
 from cli.demo_picture import picture
 from cli.demo_table import table
@@ -31,6 +31,7 @@ from cli.options import (
     read_ledger,
     read_policies,
 )
+from cli.terminal import Terminal
 from ledger.decoding import pod_from_object
 from ledger.ledger import Ledger
 
@@ -64,13 +65,13 @@ def demo(
     Starts the webhook over a small inventory of four nodes, sends it the pods of examples/demo over HTTPS,
     applies the patches that come back, and draws who holds which slices. Needs no cluster and no GPU.
     """
-    console = Console(highlight=False, soft_wrap=True)
+    console = Terminal(soft_wrap=True)
     # Ended from outside like by Ctrl-C, it takes the webhook with it.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with tempfile.TemporaryDirectory() as folder, _webhook(Path(folder) / "ca.pem", port) as (process, url):
         ca_file = Path(folder) / "ca.pem"
-        console.rule("[bold]GPU Fraction Injector")
-        console.print(f"\nThe webhook answers on [bold]{url}[/bold], with a CA of its own.\n")
+        console.rule(Text("GPU Fraction Injector", "bold"))
+        console.print(Text.assemble("\nThe webhook answers on ", (url, "bold"), ", with a CA of its own.\n"))
         answers = _send_all(url, ca_file)
         _show(console, answers)
         if serve:
@@ -115,17 +116,18 @@ def _send(client: httpx.Client, url: str, pod: dict[str, Any], number: int) -> A
     return Answered(jsonpatch.apply_patch(stored, patch), patch, None)
 
 
-def _show(console: Console, answers: list[Answered]) -> None:
+def _show(console: Terminal, answers: list[Answered]) -> None:
     denied = [answer for answer in answers if answer.denial is not None]
     untouched = [answer for answer in answers if answer.denial is None and not answer.patch]
     console.print(table(answers))
     console.print(picture(_ledger_of(answers)))
     for answer in denied:
-        console.print(f"[bold red]denied[/]     {answer.name}: {answer.denial}")
+        console.print(Text("denied", "bold red"), f"    {answer.name}: {answer.denial}")
     for answer in untouched:
-        console.print(f"[bold green]untouched[/]  {answer.name}: it carries no label, so nothing was changed")
+        why = "it carries no label, so nothing was changed"
+        console.print(Text("untouched", "bold green"), f" {answer.name}: {why}")
+    console.print(Text("\nNext", "bold"))
     console.print(
-        "\n[bold]Next[/]\n"
         "  every change to every pod:  .venv/bin/fraction-injector explain examples/demo/pods.yaml\n"
         "  send reviews of your own:   .venv/bin/fraction-injector demo --serve\n"
         "  your nodes, your policies:  .venv/bin/fraction-injector webhook --help\n"
@@ -143,7 +145,7 @@ def _ledger_of(answers: list[Answered]) -> Ledger:
 
 
 def _stay(
-    console: Console, process: subprocess.Popen[bytes], url: str, ca_file: Path, review_file: Path
+    console: Terminal, process: subprocess.Popen[bytes], url: str, ca_file: Path, review_file: Path
 ) -> None:
     review_file.write_text(json.dumps(review_of(read_objects(DEMO_PODS)[0])))
     with contextlib.suppress(KeyboardInterrupt):

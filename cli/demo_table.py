@@ -7,7 +7,9 @@ from typing import Any, Protocol
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
+from rich.text import Text
 
+from policies.problems import printable
 from webhook.injection.annotations import GPU_CONTAINER, MEMORY_MIB
 from webhook.pod import LABEL
 
@@ -54,22 +56,23 @@ def table(rows: Iterable[Row]) -> Table:
 
 def shortened(name: str) -> str:
     """Cut a name to what a column holds; a ClearML task's has 43 characters."""
+    name = printable(name)
     return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
 
 
-def _cells(row: Row) -> list[str]:
+def _cells(row: Row) -> list[str | Text]:
     metadata = row.pod["metadata"]
     annotations = metadata.get("annotations") or {}
     label = (metadata.get("labels") or {}).get(LABEL, "-")
-    cells = [shortened(metadata["name"]), label]
+    cells: list[str | Text] = [shortened(metadata["name"]), shortened(str(label))]
     if row.denial is not None:
-        return [*cells, "[red]denied[/]"]
+        return [*cells, Text("denied", "red")]
     if not row.patch:
         return [*cells, "untouched"]
     container = annotations.get(GPU_CONTAINER, "")
     return [
         *cells,
-        "[green]injected[/]",
+        Text("injected", "green"),
         "the same" if container == metadata["name"] else shortened(container),
         _gpu_resources(row.pod, container),
         annotations.get(MEMORY_MIB, "-"),

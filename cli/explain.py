@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.markup import escape
+from rich.text import Text
 
 from cli.explaining import Explainer, Explanation
 from cli.manifests import ManifestError, read_objects
 from cli.options import DEFAULT_POLICIES, InventoryOption, PoliciesOption, fail, read_ledger, read_policies
+from cli.terminal import Terminal, say
+from policies.problems import printable
 from webhook.envelope import UnreadableReviewError
 
 SOME_DENIED = 1
@@ -48,7 +50,7 @@ def explain(
     explanations = [explanation for file in files for explanation in _explain_file(explainer, file)]
     if output is Output.JSON:
         documents = [explanation.as_json() for explanation in explanations]
-        typer.echo(json.dumps(documents[0] if len(documents) == 1 else documents, indent=2))
+        say(json.dumps(documents[0] if len(documents) == 1 else documents, indent=2))
     else:
         for explanation in explanations:
             _print(explanation)
@@ -71,22 +73,25 @@ def _explain_file(explainer: Explainer, file: Path) -> list[Explanation]:
 
 
 def _print(explanation: Explanation) -> None:
-    console = Console(highlight=False, soft_wrap=True)
-    facts, name = explanation.as_json(), escape(explanation.name)
+    console, facts = Terminal(soft_wrap=True), explanation.as_json()
+    decision = Text("allowed", "green") if explanation.allowed else Text("denied", "red")
+    console.print(Text.assemble((printable(explanation.name), "bold"), ": ", decision, f" ({facts['code']})"))
+    for line in _details(explanation, facts):
+        console.print(f"  {printable(line)}")
+
+
+def _details(explanation: Explanation, facts: dict[str, Any]) -> Iterator[str]:
     if not explanation.allowed:
-        console.print(f"[bold]{name}[/bold]: [red]denied[/red] ({facts['code']})")
-        console.print(f"  {facts['message']}", markup=False)
-        return
-    console.print(f"[bold]{name}[/bold]: [green]allowed[/green] ({facts['code']})")
+        yield facts["message"]
     if facts["slices"] is None:
         return
-    console.print(f"  policy {facts['policy']}, limiter {facts['limiter']}", markup=False)
+    yield f"policy {facts['policy']}, limiter {facts['limiter']}"
     memory = f", {facts['memoryMiB']} MiB" if facts["memoryMiB"] is not None else ""
     share = f"{_slices(facts['slices'])} of GPU {_index(facts['index'])}{memory}"
-    console.print(f"  container {facts['container']}: {share}", markup=False)
+    yield f"container {facts['container']}: {share}"
     for operation in explanation.patch:
         value = f" {json.dumps(operation['value'])}" if "value" in operation else ""
-        console.print(f"  {operation['op']:7} {operation['path']}{value}", markup=False)
+        yield f"{operation['op']:7} {operation['path']}{value}"
 
 
 def _slices(number: int) -> str:

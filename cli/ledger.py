@@ -13,11 +13,11 @@ from typing import Annotated
 import httpx
 import msgspec
 import typer
-from rich.console import Console
 from rich.live import Live
 
 from cli.ledger_table import table
 from cli.options import fail
+from cli.terminal import Terminal
 from ledger.view import LedgerView
 from ledger.wire import LedgerReply
 
@@ -59,7 +59,7 @@ def ledger(
 ) -> None:
     """Show nodes, their GPUs slice by slice, and who holds them."""
     read = _source(controller, tls_dir, kubeconfig)
-    console = Console()
+    console = Terminal()
     try:
         if not watch:
             console.print(table(read()))

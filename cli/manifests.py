@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import yaml
 
+from cli.kubernetes_yaml import MAX_BYTES, MAX_DEPTH, UnusableTextError, depth, read_documents
 from ledger.decoding import node_from_object, pod_from_object
 from ledger.facts import NodeFact, PodFact
 from ledger.resource_names import ResourceNames
+from policies.problems import printable
 
 STANDARD_INPUT = Path("-")
 
@@ -30,17 +31,14 @@ _SHAPE = (
 
 
 class ManifestError(ValueError):
-    """A file that cannot be used; the text names the file, the document and the rule."""
+    """A file that cannot be used.
 
+    Args:
+        text: names the file, the document and the rule; kept as one printable line.
+    """
 
-class _Loader(yaml.CSafeLoader):
-    """YAML as Kubernetes means it: a date stays text."""
-
-
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-    for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
-}
+    def __init__(self, text: str) -> None:
+        super().__init__(printable(text))
 
 
 def read_objects(file: Path) -> list[dict[str, Any]]:
@@ -50,15 +48,11 @@ def read_objects(file: Path) -> list[dict[str, Any]]:
         ManifestError: the file cannot be read, is neither YAML nor JSON, or holds something else.
     """
     try:
-        text = sys.stdin.read() if file == STANDARD_INPUT else file.read_text(encoding="utf-8")
-        documents = list(yaml.load_all(text, Loader=_Loader))
+        documents = read_documents(_content(file))
     except OSError as error:
         raise ManifestError(f"{file}: {error.strerror}: name a file that can be read") from None
-    except UnicodeDecodeError:
-        raise ManifestError(f"{file}: is not UTF-8 text: write it as UTF-8") from None
-    except (yaml.YAMLError, ValueError, AttributeError, RecursionError) as error:
-        # A wrong value behind an explicit tag, as in `!!int x`, escapes from PyYAML as it is.
-        raise ManifestError(f"{file}: is neither YAML nor JSON: {_first_line(error)}") from None
+    except UnusableTextError as error:
+        raise ManifestError(f"{file}: {error}") from None
     objects = [found for document in documents for found in _objects(document, file)]
     if not objects:
         raise ManifestError(f"{file}: holds no object: give it a Kubernetes object with apiVersion and kind")
@@ -89,6 +83,14 @@ def read_inventory(file: Path, names: ResourceNames) -> tuple[list[NodeFact], li
     if not nodes:
         raise ManifestError(f"{file}: holds no Node: an inventory is what `kubectl get nodes -o yaml` prints")
     return nodes, pods
+
+
+def _content(file: Path) -> bytes:
+    """Read no more of a file, or of a device, than one byte too many."""
+    if file == STANDARD_INPUT:
+        return sys.stdin.buffer.read(MAX_BYTES + 1)
+    with file.open("rb") as stream:
+        return stream.read(MAX_BYTES + 1)
 
 
 def _name(found: dict[str, Any]) -> str:
@@ -127,10 +129,10 @@ def _check_shape(document: dict[str, Any], file: Path) -> None:
 def _plain(document: dict[str, Any], file: Path) -> dict[str, Any]:
     """Give an object as JSON would: no part stands in two places, however YAML's aliases wrote it."""
     try:
-        return dict(msgspec.json.decode(msgspec.json.encode(document)))
+        plain = dict(msgspec.json.decode(msgspec.json.encode(document)))
     except (TypeError, ValueError, RecursionError) as error:
         raise ManifestError(f"{file}: {document['kind']}: is more than JSON can say: {error}") from None
-
-
-def _first_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:200]
+    if depth(plain) > MAX_DEPTH:
+        rule = f"is nested more than {MAX_DEPTH} deep: no Kubernetes object is"
+        raise ManifestError(f"{file}: {document['kind']}: {rule}")
+    return plain

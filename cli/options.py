@@ -10,6 +10,7 @@ import typer
 
 import policies as policies_package
 from cli.manifests import ManifestError, read_inventory
+from cli.terminal import say
 from ledger.ledger import Ledger
 from policies.loader import load_policies
 from policies.policy_set import PolicySet
@@ -44,7 +45,7 @@ InventoryOption = Annotated[
 
 def fail(message: str) -> NoReturn:
     """End the command with a message for unusable input."""
-    typer.echo(f"fraction-injector: {message}", err=True)
+    say(f"fraction-injector: {message}", err=True)
     raise typer.Exit(UNUSABLE)
 
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from cli.options import DEFAULT_POLICIES, UNUSABLE, PoliciesOption, read_policies
+from cli.terminal import say
 from policies.advice import advice
 from policies.loader import load_policies
 from policies.policy_set import PolicySet
@@ -31,14 +32,14 @@ def check(
         policy_set = load_policies(directory)
     except PolicyError as error:
         for problem in error.problems:
-            typer.echo(f"{directory}/{problem}", err=True)
+            say(f"{directory}/{problem}", err=True)
         raise typer.Exit(UNUSABLE if isinstance(error, UnreadableError) else 1) from None
     for note in advice(policy_set):
-        typer.echo(f"note: {directory}/{note}")
+        say(f"note: {directory}/{note}")
     parts = policy_set.parts
     own = sum(source.document.file in _files(policy_set) for _, source in parts.limiters.values())
     counts = f"policies: {len(parts.policies)}, limiters of your own: {own}, queues: {len(parts.queues)}"
-    typer.echo(f"{directory} is fine ({counts}), digest {policy_set.digest}")
+    say(f"{directory} is fine ({counts}), digest {policy_set.digest}")
 
 
 @policy_app.command()
@@ -51,15 +52,15 @@ def show(
     """Show the policy that pods of a namespace and queue follow, and where each value comes from."""
     policy_set = read_policies(policies)
     effective = policy_set.resolve(namespace, queue, queue_id)
-    typer.echo(f"# {effective.marker}{f', queue {effective.queue}' if effective.queue else ''}")
+    say(f"# {effective.marker}{f', queue {effective.queue}' if effective.queue else ''}")
     for value in trace(policy_set, namespace, queue, queue_id):
-        typer.echo(_line(value))
+        say(_line(value))
     limiter, source = policy_set.parts.limiters[effective.limiter.name]
-    typer.echo(f"# limiter {limiter.name} is from {source.line('name')} and needs:")
+    say(f"# limiter {limiter.name} is from {source.line('name')} and needs:")
     for need in limiter.needs:
-        typer.echo(f"#   {need}")
+        say(f"#   {need}")
     if effective.left_out:
-        typer.echo(f"# no whole number of slices, hence denied: {', '.join(effective.left_out)}")
+        say(f"# no whole number of slices, hence denied: {', '.join(effective.left_out)}")
 
 
 @policy_app.command()

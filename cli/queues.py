@@ -10,12 +10,14 @@ import typer
 
 from cli.manifests import ManifestError, read_inventory
 from cli.options import DEFAULT_POLICIES, UNUSABLE, PoliciesOption, fail, read_policies
+from cli.terminal import say
 from ledger.facts import NodeFact
 from ledger.fraction import Fraction
 from policies.chart_queues import ChartQueue, queue_problems, read_chart_queues
 from policies.effective import EffectivePolicy
 from policies.policy_set import PolicySet
 from policies.problems import PolicyError, Problem
+from policies.strict_yaml import MAX_BYTES
 
 queues_app = typer.Typer(help="Check the queue values of the ClearML agent chart.", no_args_is_help=True)
 
@@ -46,17 +48,18 @@ def check(
         mistakes = list(queue_problems(queue, policy))
         problems += mistakes
         for line in _report(queue, policy, nodes, is_wrong=bool(mistakes)):
-            typer.echo(line)
+            say(line)
     for problem in sorted(set(problems)):
-        typer.echo(f"{values.parent / str(problem)}", err=True)
+        say(f"{values.parent / str(problem)}", err=True)
     raise typer.Exit(1 if problems else 0)
 
 
 def _read(values: Path) -> tuple[list[ChartQueue], list[Problem]]:
     try:
-        return read_chart_queues(values.name, values.read_bytes())
+        with values.open("rb") as stream:
+            return read_chart_queues(values.name, stream.read(MAX_BYTES + 1))
     except OSError as error:
-        typer.echo(f"{values}: cannot be read: {error.strerror}", err=True)
+        say(f"{values}: cannot be read: {error.strerror}", err=True)
         raise typer.Exit(UNUSABLE) from None
     except PolicyError as error:
         return [], list(error.problems)

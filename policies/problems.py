@@ -28,9 +28,9 @@ class Problem:
     """What is wrong with which value, and what to write instead."""
 
     def __str__(self) -> str:
-        """Text form `default.yaml:12: fractions."0.5": ...`, as compilers print it."""
+        """Text form `default.yaml:12: fractions."0.5": ...`, as compilers print it, in one printable line."""
         place = f"{self.file}:{self.line}" if self.line else self.file
-        return ": ".join(part for part in (place, self.path, self.rule) if part)
+        return printable(": ".join(part for part in (place, self.path, self.rule) if part))
 
 
 class PolicyError(Exception):
@@ -59,6 +59,13 @@ def dotted(path: Path) -> str:
             key = part if _BARE_KEY.fullmatch(part) else f'"{part}"'
             text += f".{key}" if text else key
     return text
+
+
+def printable(text: str) -> str:
+    """Show what a terminal would obey, or could not show, as an escape: one line of harmless text."""
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
 def quoted(value: Any) -> str:

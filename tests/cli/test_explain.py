@@ -266,8 +266,8 @@ def test_what_cannot_be_explained_is_named_with_its_value_and_rule(text, wrong):
         ("kind: Pod\nx: !custom y", "-: is neither YAML nor JSON: "),
         ('kind: Pod\nx: "\\ud800"', "-: is neither YAML nor JSON: "),
         ("kind: Pod\nx: " + "9" * 5000, "-: is neither YAML nor JSON: "),
-        ("kind: Pod\nx: " + "[" * 20_000, "-: is neither YAML nor JSON: "),
-        ("kind: Pod\nx: &a [*a]", "-: Pod: is more than JSON can say: "),
+        ("kind: Pod\nx: " + "[" * 20_000, "-: is nested more than 100 deep: no Kubernetes object is"),
+        ("kind: Pod\nx: &a [*a]", "-: holds *a within &a, which has no end: write it out"),
         ("kind: Pod\nx: {~: y}", "-: Pod: is more than JSON can say: "),
     ],
 )

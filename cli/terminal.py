@@ -1,0 +1,43 @@
+"""What reaches the terminal: text that others wrote, without what a terminal would obey.
+
+A name, a label or an error text may hold escape sequences that move the cursor, rename the window or turn
+letters round. Everything that commands print goes through here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import typer
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+
+from policies.problems import printable
+
+
+def say(text: str, *, err: bool = False) -> None:
+    """Print lines; what is not printable in them is shown as an escape."""
+    typer.echo("\n".join(map(printable, text.split("\n"))), err=err)
+
+
+class Terminal(Console):
+    """A rich console that neither obeys nor interprets what it is given to print.
+
+    Args:
+        soft_wrap: whether long lines are left to the terminal.
+    """
+
+    def __init__(self, *, soft_wrap: bool = False) -> None:
+        super().__init__(highlight=False, markup=False, emoji=False, soft_wrap=soft_wrap)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Render to segments, with `�` for each character that is not printable."""
+        for segment in super().render(renderable, options):
+            if segment.control or segment.text == "\n" or segment.text.isprintable():
+                yield segment
+            else:
+                yield Segment(_replaced(segment.text), segment.style)
+
+
+def _replaced(text: str) -> str:
+    return "".join(each if each.isprintable() or each == "\n" else "�" for each in text)

@@ -1,0 +1,157 @@
+"""Nothing that a file or a cluster holds reaches the terminal as more than letters."""
+
+import io
+import json
+
+import pytest
+import yaml
+from rich.live import Live
+from rich.text import Text
+from typer.testing import CliRunner
+
+from cli.app import app
+from cli.demo import Answered
+from cli.demo_table import table as demo_table
+from cli.ledger_table import table as ledger_table
+from cli.terminal import Terminal
+from ledger.view import GpuView, LedgerView, NodeView, Share, Waiting
+from policies.problems import printable
+from tests.cli.running import INVENTORY
+from tests.webhook.support import container, pod
+
+EVIL = "x\x1b]0;owned\x07\x1b[31m\x9b2J\u202e\r\x00[bold red]:boom:"
+"""A window's title, a colour, a cleared screen, letters turned round, a line begun again, rich's markup."""
+
+
+def assert_harmless(text):
+    found = {each for each in text if not each.isprintable() and each != "\n"}
+    assert found == set()
+
+
+def invoke(*arguments, text=None):
+    result = CliRunner().invoke(app, [*map(str, arguments)], input=text)
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    assert_harmless(result.stdout + result.stderr)
+    return result
+
+
+def as_json(**fields):
+    return json.dumps(fields)
+
+
+def evil_pod(**changes):
+    labels = {"clearml-injector/fraction": "0.500", **changes.pop("labels", {})}
+    found = pod(containers=[container(name=EVIL, image=EVIL)], metadata={"name": EVIL, "labels": labels})
+    return json.dumps({**found, **changes})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        evil_pod(),
+        evil_pod(labels={"clearml-injector/fraction": EVIL}),
+        evil_pod(labels={EVIL: EVIL}),
+        evil_pod(kind=EVIL),
+        evil_pod(apiVersion=5),
+        as_json(kind="Pod", metadata={"name": [EVIL]}),
+        as_json(kind="AdmissionReview", request={"uid": EVIL, "object": EVIL}),
+        "kind: Pod\n? {a: b}\n: c",
+        "kind: Pod\nx: !<" + "\\x1b" + ">",
+    ],
+)
+@pytest.mark.parametrize("output", ["text", "json"])
+def test_explain(text, output):
+    invoke("explain", "-", "--inventory", INVENTORY, "--output", output, text=text)
+
+
+def test_a_name_makes_no_second_line_in_explain():
+    ours = evil_pod(metadata={"name": "a\nb: allowed (injected)"})
+    result = invoke("explain", "-", "--inventory", INVENTORY, text=ours)
+    assert result.stdout == "a\\nb: allowed (injected): allowed (not-labelled)\n"
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        {"kind": "Node", "metadata": {"name": EVIL}, "status": {"allocatable": {"nvidia.com/gpu-0": EVIL}}},
+        {"kind": "Node", "metadata": EVIL},
+        {"kind": EVIL},
+    ],
+)
+def test_an_inventory(found, tmp_path):
+    file = tmp_path / "nodes\x1b[31m.yaml"
+    file.write_text(json.dumps(found))
+    assert invoke("explain", "-", "--inventory", file, text=evil_pod()).exit_code == 2
+
+
+def values(name=EVIL, label="0.500", **template):
+    queue = {"templateOverrides": {"labels": {"clearml-injector/fraction": label}, **template}}
+    return {"agentk8sglue": {"queues": {name: queue}}}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        values(),
+        values(label=EVIL),
+        values(resources={"limits": {"clear.ml/fraction-1": EVIL, EVIL: 1}}),
+        values(label="0.500", resources={"limits": {"clear.ml/fraction-" + EVIL: "0.5"}}),
+        values(**{EVIL: 1}),
+        {"agentk8sglue": EVIL},
+    ],
+)
+def test_queues_check(content, tmp_path):
+    file = tmp_path / "values\x1b[31m.yaml"
+    file.write_text(yaml.safe_dump(content))
+    invoke("queues", "check", file)
+
+
+@pytest.mark.parametrize("command", ["check", "show"])
+@pytest.mark.parametrize(
+    "changes",
+    [{EVIL: 1}, {"limiter": EVIL}, {"fractions": {EVIL: 1}}, {"env": {"A": EVIL}}, {"resources": {EVIL: 1}}],
+)
+def test_policy_check_and_show(changes, command, tmp_path):
+    (tmp_path / "default\x1b[31m.yaml").write_text(
+        yaml.safe_dump({"kind": "Policy", "name": "default", **changes})
+    )
+    where = ["check", tmp_path] if command == "check" else ["show", "--policies", tmp_path]
+    result = invoke("policy", *where)
+    assert result.exit_code == 0 or "default\\x1b[31m.yaml:" in result.stderr
+
+
+def drawn(renderable, *, live=False):
+    console = Terminal()
+    console.file = io.StringIO()
+    if live:
+        with Live(renderable, console=console, auto_refresh=False):
+            pass
+    else:
+        console.print(renderable)
+    return console.file.getvalue()
+
+
+@pytest.mark.parametrize("live", [False, True])
+def test_the_ledger(live):
+    gpus = (GpuView(0, 8, (Share(EVIL, EVIL, "holder", 4),)),)
+    view = LedgerView(
+        (NodeView(EVIL, usable=True, slices_per_gpu=8, gpu_mib=1, product=EVIL, gpus=gpus),),
+        (Waiting(EVIL, EVIL, "pod", (0,), 8),),
+    )
+    text = drawn(ledger_table(view), live=live)
+    assert_harmless(text)
+    assert "[bold red]:boom:" in text.replace("\n", "")
+
+
+def test_the_demos_table():
+    metadata = {"name": "[b]\x1b", "labels": {"clearml-injector/fraction": EVIL}}
+    text = drawn(demo_table([Answered({"metadata": metadata}, [], EVIL)]))
+    assert_harmless(text)
+    assert "[b]\\x1b" in text
+
+
+def test_what_is_printable_stays():
+    assert printable("a ä 漢 [red] 😀") == "a ä 漢 [red] 😀"
+    assert printable(EVIL) == "x\\x1b]0;owned\\x07\\x1b[31m\\x9b2J\\u202e\\r\\x00[bold red]:boom:"
+    assert printable("\ud800\n") == "\\ud800\\n"
+    assert drawn(Text("a", "red")) == "a\n"
