@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Protocol
 
 from ledger.facts import NodeFact
@@ -100,6 +101,19 @@ class NodeAccount:
     def placeable_pool(self) -> int:
         """Free slices of the pool, never negative."""
         return max(0, self._fact.pooled - self.taken_pooled) if self._fact is not None else 0
+
+    def free(self, indices: Collection[int | None]) -> int | None:
+        """Slices left on the fullest of some GPUs (None: the pool), at least 0; None if one is missing."""
+        fact = self._fact
+        if fact is None:
+            return None
+        left = [self._left_of(fact, index) for index in indices]
+        return max(0, min([slices for slices in left if slices is not None])) if None not in left else None
+
+    def _left_of(self, fact: NodeFact, index: int | None) -> int | None:
+        if index is None:
+            return fact.pooled - self.taken_pooled if fact.pooled else None
+        return self.left.get(index)
 
     def _book(self, claim: Claim, sign: int) -> None:
         for index, slices in claim.gpus:

@@ -34,6 +34,10 @@ class Backlog:
         if not by_index:
             del self._slices[claim.memory_values]
 
+    def total(self) -> int:
+        """All slices that wait."""
+        return sum([sum(by_index.values()) for by_index in self._slices.values()])
+
     def slices(self, memory_values: Collection[str]) -> dict[int | None, int]:
         """Slices that wait by index of GPUs, where pods may require any of those values."""
         waiting: dict[int | None, int] = {}

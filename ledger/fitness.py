@@ -55,9 +55,9 @@ def gpu_obstacle(node: NodeFact, ask: Ask) -> Obstacle | None:
     return None
 
 
-def misfit(nodes: Iterable[NodeFact], ask: Ask) -> Misfit:
-    """Say why none of the nodes could ever hold the pod, by the obstacle of those that came nearest."""
-    nearest = max((found for node in nodes if (found := obstacle(node, ask)) is not None), default=None)
+def misfit(obstacles: Iterable[Obstacle], ask: Ask) -> Misfit:
+    """Say why no node could ever hold the pod, by the obstacle of those that came nearest."""
+    nearest = max(obstacles, default=None)
     why = {
         Obstacle.OTHER_NODE: f'there is no node "{ask.constraints.node_name}"',
         Obstacle.SLICES: f"no node divides its GPUs into {ask.fraction.slices_per_gpu} slices",

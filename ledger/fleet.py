@@ -14,6 +14,8 @@ from ledger.constraints import Taint
 from ledger.facts import NodeFact
 from ledger.groups import Groups
 from ledger.scoring import gpu_score, pool_score
+from ledger.stock import Stock
+from ledger.totals import RunningTotals
 
 MOST_VALUES_OF_A_CLASS_KEY = 64
 _Shape = tuple[tuple[int, ...], int, int, int, int | None]
@@ -32,6 +34,20 @@ class NodeClass:
         self.per_gpu = Groups(gpu_score)
         self.pooled = Groups(pool_score)
         self.members: dict[str, NodeAccount] = {}
+        self.usable = Stock(sample)
+        """What its members that take pods now offer."""
+        self.unusable = Stock(sample)
+
+    def rename(self, key: _ClassKey, sample: NodeFact) -> None:
+        """Tell it from other classes by more labels; `sample` is a member that has these values."""
+        self.key = key
+        self.order = repr(key)
+        self.sample = sample
+
+    def add(self, account: NodeAccount, fact: NodeFact) -> None:
+        """Enter a member that states such facts; the inverse of `remove`."""
+        self.members[account.name] = account
+        self._stock(fact).add(fact)
 
     def seat(self, account: NodeAccount, fact: NodeFact) -> None:
         """Put a member into the groups where it belongs now; an unusable one is in none."""
@@ -43,12 +59,16 @@ class NodeClass:
             self.pooled.seat(account, (account.placeable_pool(),))
 
     def remove(self, name: str, fact: NodeFact) -> None:
-        """Let a member go that stated such facts when it came."""
+        """Let a member go that stated such facts when it came; the inverse of `add`."""
         del self.members[name]
+        self._stock(fact).remove(fact)
         if fact.usable and fact.gpus:
             self.per_gpu.remove(name)
         if fact.usable and fact.pooled:
             self.pooled.remove(name)
+
+    def _stock(self, fact: NodeFact) -> Stock:
+        return self.usable if fact.usable else self.unusable
 
 
 class Fleet:
@@ -60,6 +80,7 @@ class Fleet:
     def __init__(self) -> None:
         self.accounts: dict[str, NodeAccount] = {}
         self.classes: dict[_ClassKey, NodeClass] = {}
+        self.totals = RunningTotals()
         self.generation = 0
         """Changes with everything that decides which nodes a pod may use at all."""
         self.own_keys: frozenset[str] = frozenset()
@@ -99,6 +120,7 @@ class Fleet:
             return
         for account in self._changed.values():
             self._seat(account)
+        self.totals.note(self._changed)
         self._changed.clear()
         if len(self.classes) > self._classify_anew_at:
             self._classify(self._class_keys)
@@ -108,7 +130,36 @@ class Fleet:
         new = keys.difference(self._class_keys, self.own_keys)
         present = [key for key in sorted(new) if any(key in fact.labels for fact in self.facts())]
         if present:
-            self._classify((*self._class_keys, *present))
+            self._split_by(present)
+
+    def _split_by(self, keys: list[str]) -> None:
+        """Part the nodes of each class that differ in these labels; only a minority moves."""
+        own = {key for key in keys if self._values(key) > MOST_VALUES_OF_A_CLASS_KEY}
+        self.own_keys |= own
+        self.generation += 1
+        keys = [key for key in keys if key not in own]
+        if not keys:
+            return
+        self._class_keys = (*self._class_keys, *keys)
+        classes = list(self.classes.values())
+        self.classes.clear()
+        for node_class in classes:
+            self._split(node_class, keys)
+
+    def _split(self, node_class: NodeClass, keys: list[str]) -> None:
+        parts: dict[tuple[str | None, ...], list[NodeAccount]] = {}
+        for name, account in node_class.members.items():
+            labels = self._joined[name][0].labels
+            parts.setdefault(tuple([labels.get(key) for key in keys]), []).append(account)
+        values, most = max(parts.items(), key=lambda part: len(part[1]))
+        shape, taints, before = node_class.key
+        node_class.rename((shape, taints, (*before, *values)), self._joined[most[0].name][0])
+        self.classes[node_class.key] = node_class
+        for accounts in parts.values():
+            for account in accounts if accounts is not most else ():
+                fact, _ = self._joined.pop(account.name)
+                node_class.remove(account.name, fact)
+                self._join_class(account, fact).seat(account, fact)
 
     def _classify(self, keys: tuple[str, ...]) -> None:
         own = {key for key in keys if self._values(key) > MOST_VALUES_OF_A_CLASS_KEY}
@@ -135,6 +186,7 @@ class Fleet:
         if account.name in self._joined:
             self._leave_class(account.name)
         self._changed.pop(account.name, None)
+        self.totals.forget(account.name)
         del self.accounts[account.name]
 
     def _seat(self, account: NodeAccount) -> None:
@@ -152,7 +204,7 @@ class Fleet:
         if key not in self.classes:
             self.classes[key] = NodeClass(key, fact)
         node_class = self.classes[key]
-        node_class.members[account.name] = account
+        node_class.add(account, fact)
         self._joined[account.name] = fact, node_class
         return node_class
 

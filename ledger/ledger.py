@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from ledger import waiting
 from ledger.accounts import Claim, ClaimKey, NodeAccount
@@ -10,7 +10,6 @@ from ledger.ask import Answer, Ask, Misfit, Placement
 from ledger.backlog import Backlog
 from ledger.demand import Demand, Worth
 from ledger.facts import NodeFact, PodFact, PodKey
-from ledger.fitness import misfit
 from ledger.fleet import Fleet
 from ledger.fraction import Fraction
 from ledger.groups import Found
@@ -19,10 +18,13 @@ from ledger.placement import best
 from ledger.reservations import LIFETIME_SECONDS, Reservation, Reservations
 from ledger.scoring import best_hole
 from ledger.selection import Selection, Selector
+from ledger.totals import Totals
 from ledger.usage import Usage
 from ledger.view import LedgerView, NodeView, Waiting, node_view, waiting_view
 
 RESERVATIONS_PER_NAMESPACE = 256
+MAX_ENDED_AT_ONCE = 256
+"""Reservations that one decision ends first: many that end together must not delay it."""
 
 
 class Ledger:
@@ -93,10 +95,17 @@ class Ledger:
         for pod in listed_pods.values():
             self.set_pod(pod)
 
-    def expire(self, now: float) -> None:
-        """End the reservations whose time is over. `now` is any clock's seconds that never run back."""
-        while (reservation := self._reservations.first_expired(now)) is not None:
+    def expire(self, now: float) -> bool:
+        """End reservations whose time is over, `MAX_ENDED_AT_ONCE` at most; say whether there may be more.
+
+        `now` is any clock's seconds that never run back.
+        """
+        for _ in range(MAX_ENDED_AT_ONCE):
+            reservation = self._reservations.first_expired(now)
+            if reservation is None:
+                return False
             self._end(reservation)
+        return True
 
     def place(self, ask: Ask, now: float) -> Answer:
         """Decide where a pod goes and, if it names a reservation, keep the place for it.
@@ -135,6 +144,24 @@ class Ledger:
         """Who waits: slices that carry an index and have no node."""
         return tuple(waiting_view(claim) for _, claim in sorted(self._backlog.claims.items()))
 
+    def names(self) -> list[str]:
+        """Names of all nodes that are known or have pods."""
+        return sorted(self._fleet.accounts)
+
+    def free(self, name: str, indices: Collection[int | None]) -> int | None:
+        """Slices left on the fullest of some GPUs of a node (None: its pool); None if it lacks one."""
+        account = self._fleet.accounts.get(name)
+        return account.free(indices) if account is not None else None
+
+    def totals(self) -> Totals:
+        """Sums over all nodes, in time that grows with the nodes that have changed since the last call."""
+        self._fleet.settle()
+        return self._fleet.totals.sum()
+
+    def waiting_slices(self) -> int:
+        """Slices of pods and reservations without a node."""
+        return self._backlog.total()
+
     def node(self, name: str) -> NodeView | None:
         """One node with GPUs; None if there is none of that name."""
         account = self._fleet.accounts.get(name)
@@ -166,9 +193,7 @@ class Ledger:
     def _assumed(self, ask: Ask) -> Placement | Misfit:
         assume = ask.assume
         if assume is None or assume.gpus_per_node < ask.fraction.gpus:
-            return misfit(
-                (account.fact for account in self._fleet.accounts.values() if account.fact is not None), ask
-            )
+            return self._selector.misfit(ask)
         wait = waiting.assumed(assume, ask, self._backlog)
         return Placement(wait.indices, wait.gpu_mib, (), None, self._granted(ask), degraded=True)
 

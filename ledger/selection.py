@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 
 from ledger.accounts import NodeAccount
-from ledger.ask import Ask
+from ledger.ask import Ask, Misfit
 from ledger.constraints import Constraints, NodeSelectorTerm, Requirement
 from ledger.eligibility import labels_match, tolerates
 from ledger.facts import NodeFact
-from ledger.fitness import gpu_obstacle, obstacle
+from ledger.fitness import Obstacle, gpu_obstacle, misfit, obstacle
 from ledger.fleet import Fleet, NodeClass
 from ledger.groups import Groups
+from ledger.stock import Stock
 from ledger.waiting import Kinds, kinds
 
 MAX_BYTES = 2**24
@@ -46,7 +47,7 @@ class Selection:
     @cached_property
     def kinds(self) -> Kinds:
         """What there is to wait for."""
-        return kinds(self.nodes(), self.ask)
+        return kinds(self._stocks(), self.ask)
 
     @cached_property
     def groups(self) -> tuple[Groups, ...]:
@@ -60,6 +61,14 @@ class Selection:
         for account in accounts:
             if account.fact is not None and (self.accepts is None or self.accepts(account)):
                 yield account.fact
+
+    def _stocks(self) -> Iterable[Stock]:
+        """What the nodes offer: those that could hold the pod today, if there are any, else all."""
+        if self.few is not None or self.accepts is not None:
+            nodes = list(self.nodes())
+            return map(Stock.of, [node for node in nodes if node.usable] or nodes)
+        usable = [node_class.usable for node_class in self.classes if node_class.usable.nodes]
+        return usable or [node_class.unusable for node_class in self.classes]
 
 
 class Selector:
@@ -87,6 +96,10 @@ class Selector:
             self._remember(key, selection)
         return selection
 
+    def misfit(self, ask: Ask) -> Misfit:
+        """Say why no node could ever hold the pod; the caller has seen that its selection is empty."""
+        return misfit(self._obstacles(ask), ask)
+
     def _forget(self) -> None:
         self._known.clear()
         self._taken = 0
@@ -102,6 +115,32 @@ class Selector:
         self._known[key] = selection
         self._taken += size
 
+    def _obstacles(self, ask: Ask) -> Iterator[Obstacle]:
+        """What keeps the pod off, at least once for each class of nodes."""
+        named = ask.constraints.node_name
+        account = self._fleet.accounts.get(named) if named is not None else None
+        if account is not None and account.fact is not None:
+            yield obstacle(account.fact, ask) or Obstacle.OTHER_NODE
+            return
+        for node_class in self._fleet.classes.values():
+            yield self._obstacle_of_class(node_class, ask)
+
+    def _obstacle_of_class(self, node_class: NodeClass, ask: Ask) -> Obstacle:
+        """The nearest that the nodes of a class come, none of which could hold the pod."""
+        constraints, node = ask.constraints, node_class.sample
+        if constraints.node_name is not None:
+            return Obstacle.OTHER_NODE
+        found = gpu_obstacle(node, ask)
+        if found is not None:
+            return found
+        if tolerates(constraints.tolerations, node.taints):
+            return Obstacle.LABELS
+        if not _asks_names(constraints) and not self._fleet.own_keys & _label_keys(constraints):
+            return obstacle(node, ask) or Obstacle.LABELS
+        facts = (account.fact for account in node_class.members.values())
+        matching = (labels_match(constraints, fact.name, fact.labels) for fact in facts if fact is not None)
+        return Obstacle.TAINTS if any(matching) else Obstacle.LABELS
+
     def _select(self, ask: Ask) -> Selection:
         named = _named_nodes(ask.constraints)
         if named is not None:
@@ -113,7 +152,8 @@ class Selector:
         classes = tuple(sorted(self._classes(ask, own), key=lambda node_class: node_class.order))
         if not own and not _asks_names(ask.constraints):
             return Selection(ask, classes)
-        accepted = (a for c in classes for a in c.members.values() if _can_hold(a, ask))
+        glance = _glance(ask.constraints, own)
+        accepted = (a for c in classes for a in c.members.values() if glance(a) and _can_hold(a, ask))
         some = tuple(islice(accepted, _FEW + 1))
         if len(some) <= _FEW:
             return Selection(ask, (), few=some)
@@ -133,6 +173,30 @@ class Selector:
 
 def _can_hold(account: NodeAccount, ask: Ask) -> bool:
     return account.fact is not None and obstacle(account.fact, ask) is None
+
+
+def _glance(constraints: Constraints, own: frozenset[str]) -> Callable[[NodeAccount], bool]:
+    """A quick look at single nodes' own labels: False only where the whole check would say no."""
+    selector = [(key, value) for key, value in constraints.node_selector.items() if key in own]
+    terms = [
+        [(asked.key, frozenset(asked.values or ())) for asked in term if asked.operator == "In"]
+        for term in _own_requirements(constraints, own)
+    ]
+
+    def may_match(labels: Mapping[str, str]) -> bool:
+        if any(labels.get(key) != value for key, value in selector):
+            return False
+        return any(all(labels.get(key) in values for key, values in term) for term in terms)
+
+    return lambda account: account.fact is not None and may_match(account.fact.labels)
+
+
+def _own_requirements(constraints: Constraints, own: frozenset[str]) -> Iterator[list[Requirement]]:
+    """What each term asks of single nodes' own labels; one empty term where there is no affinity."""
+    if constraints.required_terms is None:
+        yield []
+    for term in constraints.required_terms or ():
+        yield [asked for asked in term.match_expressions or () if asked.key in own]
 
 
 def _key(ask: Ask) -> Hashable:

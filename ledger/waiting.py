@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from ledger.ask import Ask, Assumption
 from ledger.backlog import Backlog
-from ledger.facts import NodeFact
 from ledger.memory_values import MemoryValues
+from ledger.stock import Stock
 
 _PRECISION = 10**6
 
@@ -35,22 +35,15 @@ Kinds = dict[int, Kind]
 """What there is to wait for, by MiB of the share."""
 
 
-def kinds(nodes: Iterable[NodeFact], ask: Ask) -> Kinds:
-    """Sum up nodes that could hold the pod some day. Those that could today go first, if there are any."""
-    nodes = list(nodes)
+def kinds(stocks: Iterable[Stock], ask: Ask) -> Kinds:
+    """Sum up the stocks of nodes that could hold the pod some day."""
     found: Kinds = {}
-    for node in [node for node in nodes if node.usable] or nodes:
-        gpu_mib = node.gpu_mib or 0
-        share = 0 if ask.fraction.is_whole else ask.fraction.share_mib(gpu_mib)
+    for stock in stocks:
+        share = 0 if ask.fraction.is_whole else ask.fraction.share_mib(stock.gpu_mib)
         kind = found.setdefault(share, Kind({}, {}))
-        gpus: tuple[tuple[int | None, int], ...] = (
-            ((None, node.pooled),) if ask.mode == "pooled" else node.gpus
-        )
-        for index, slices in gpus:
-            usable = 0 if index in node.cordoned else slices
-            kind.capacity[index] = kind.capacity.get(index, 0) + usable
-        indices = () if ask.mode == "pooled" else tuple(index for index, _ in node.gpus)
-        kind.shapes.setdefault(indices, gpu_mib)
+        for index, slices in stock.capacity(ask.mode).items():
+            kind.capacity[index] = kind.capacity.get(index, 0) + slices
+        kind.shapes.setdefault(() if ask.mode == "pooled" else stock.indices, stock.gpu_mib)
     return found
 
 

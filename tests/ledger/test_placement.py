@@ -10,11 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ledger import fleet, selection
 from ledger.ask import Ask, Assumption, Misfit, Placement
 from ledger.constraints import Constraints, NodeSelectorTerm, Requirement, Taint, Toleration
 from ledger.facts import NodeFact, PodFact, PodKey
+from ledger.fitness import misfit, obstacle
 from ledger.fraction import Fraction
 from ledger.ledger import Ledger
+from ledger.memory_values import MEMORY_LABEL
 from tests.ledger.cluster import GIB, eighths, gpu_node, holder, ledger_of
 from tests.ledger.judge import assert_right, slow_nodes, worth_for
 from tests.ledger.strategies import asks, nodes, pods
@@ -254,3 +257,53 @@ def test_groups_of_states_that_no_node_is_in_any_more_are_forgotten() -> None:
         occupied = sum(1 for group in node_class.per_gpu._groups.values() if group.nodes)
         assert occupied == node_class.per_gpu._occupied
         assert len(node_class.per_gpu) <= occupied + 128
+
+
+@given(st.lists(nodes(), max_size=6), asks)
+@settings(max_examples=300)
+def test_a_misfit_names_the_nearest_obstacle_of_any_node(some_nodes: list[NodeFact], ask: Ask) -> None:
+    """Classes of nodes answer for their members: so many nodes with so few words must not be walked."""
+    by_name = {node.name: node for node in some_nodes}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fleet, "MOST_VALUES_OF_A_CLASS_KEY", 1)
+        ledger = Ledger()
+        ledger.replace(by_name.values(), [])
+        answer = ledger.place(ask, 0.0)
+    if isinstance(answer, Misfit):
+        obstacles = [obstacle(node, ask) for node in by_name.values()]
+        assert answer == misfit([found for found in obstacles if found is not None], ask)
+
+
+def test_a_misfit_of_many_nodes_is_found_by_their_classes(monkeypatch) -> None:
+    looked_at = []
+
+    def looking(node, ask):
+        looked_at.append(node.name)
+        return obstacle(node, ask)
+
+    monkeypatch.setattr(selection, "obstacle", looking)
+    ledger = ledger_of(*[gpu_node(f"n{i:03}") for i in range(200)])
+    nowhere = eighths(4, constraints=Constraints({"zone": "x"}))
+    assert isinstance(ledger.place(nowhere, 0.0), Misfit)
+    host = eighths(4, constraints=Constraints({"kubernetes.io/hostname": "n007"}))
+    assert ledger.place(host, 0.0).node == "n007"
+    assert looked_at == ["n007"]
+
+
+def test_a_label_that_was_never_asked_for_moves_only_the_nodes_that_differ(monkeypatch) -> None:
+    common = {MEMORY_LABEL: "81920", "product": "x"}
+    zones = ["a"] * 9 + ["b"]
+    ledger = ledger_of(*[gpu_node(f"n{i}", labels={**common, "zone": zone}) for i, zone in enumerate(zones)])
+    ledger.place(eighths(4), 0.0)
+    seated = []
+    real = fleet.NodeClass.seat
+
+    def seating(self, account, fact):
+        seated.append(fact.name)
+        real(self, account, fact)
+
+    monkeypatch.setattr(fleet.NodeClass, "seat", seating)
+    for selector in ({"product": "x"}, {"zone": "b"}):
+        answer = ledger.place(eighths(4, constraints=Constraints(selector)), 0.0)
+        assert isinstance(answer, Placement)
+    assert (answer.node, seated) == ("n9", ["n9"])
