@@ -100,8 +100,9 @@ def _pod(plan: Plan) -> list[Operation]:
 def _limiter_volumes(plan: Plan) -> list[Operation]:
     if plan.limiter.library is None and plan.limiter.cache is None:
         return []
-    volumes = Volumes(plan.spec, plan.every, plan.limiter, plan.written)
-    mounts = [operation for slot in plan.containers.gpu for operation in volumes.mount(slot)]
+    gpu = plan.containers.gpu
+    volumes = Volumes(plan.spec, plan.every, gpu, plan.limiter, plan.written)
+    mounts = [operation for slot in gpu for operation in volumes.mount(slot)]
     init = volumes.add_init_container(plan.containers.chosen.container)
     return [*mounts, *volumes.add(), *init]
 

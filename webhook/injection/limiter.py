@@ -10,10 +10,10 @@ from policies.effective import InitContainer, LibraryVolume, Limiter
 from webhook.injection.env import VISIBLE_DEVICES
 from webhook.injection.host_paths import NORMALISED, is_at_or_below
 from webhook.injection.names import LONGEST, free_name
-from webhook.injection.patch import Operation, add, append
+from webhook.injection.patch import Operation, add, append, remove
 from webhook.injection.slots import Slot
 from webhook.injection.written import Written
-from webhook.pod import Container, PodSpec
+from webhook.pod import Container, PodSpec, VolumeMount
 from webhook.reasons import Denial, Reason
 
 INIT_CONTAINER = OUR_NAMES = "gpu-limiter"
@@ -36,7 +36,9 @@ _SECURITY_CONTEXT = {
 class Volumes:
     """The limiter's volumes in one pod: found as an earlier review wrote them, or new under free names."""
 
-    def __init__(self, spec: PodSpec, every: Sequence[Slot], limiter: Limiter, written: Written) -> None:
+    def __init__(
+        self, spec: PodSpec, every: Sequence[Slot], gpu: Sequence[Slot], limiter: Limiter, written: Written
+    ) -> None:
         self._spec = spec
         self._limiter = limiter
         self._written = written
@@ -47,24 +49,31 @@ class Volumes:
             for mount in slot.container.volume_mounts or ():
                 self._taken.add(mount.name)
         self._added: list[dict[str, Any]] = []
-        self._library_name: str | None = None
+        self._kept_library = _library(gpu, limiter, written)
+        self._library_name = self._kept_library
 
     def mount(self, slot: Slot) -> list[Operation]:
-        """Mount the library, read-only, and a cache of its own into one GPU container."""
-        mounts = []
+        """Mount the library, read-only, and a cache of its own into one GPU container.
+
+        What an earlier review did not write exactly so gives way: refuse_mounts let nothing else stand there.
+        """
+        stale: list[int] = []
+        mounts: list[dict[str, Any]] = []
         library, cache = self._limiter.library, self._limiter.cache
         if library is not None:
-            name = _library_in(slot.container, self._limiter, self._written)
-            if name is None:
-                mounts.append(
-                    {"name": self._library(library), "mountPath": library.mount_path, "readOnly": True}
-                )
-            else:
-                self._library_name = name
-        if cache is not None and _cache_in(slot.container, self._limiter, self._written) is None:
+            at = _position(slot.container, library.mount_path)
+            if at is None or _mounts_of(slot)[at].name != self._kept_library:
+                stale += [] if at is None else [at]
+                name = self._library(library)
+                mounts.append({"name": name, "mountPath": library.mount_path, "readOnly": True})
+        if cache is not None and self._written.cache(slot, cache) is None:
+            at = _position(slot.container, cache.mount_path)
+            stale += [] if at is None else [at]
             name = self._new(f"{CACHE_VOLUME}-{slot.container.name}", cache.size_limit)
             mounts.append({"name": name, "mountPath": cache.mount_path})
-        return append(slot.path + "/volumeMounts", slot.container.volume_mounts, mounts)
+        path = slot.path + "/volumeMounts"
+        removals = [remove(f"{path}/{at}") for at in sorted(stale, reverse=True)]
+        return [*removals, *append(path, slot.container.volume_mounts, mounts)]
 
     def add(self) -> list[Operation]:
         """Add the volumes that are new to the pod."""
@@ -73,12 +82,14 @@ class Volumes:
     def add_init_container(self, model: Container) -> list[Operation]:
         """Put our init container first, with the cpu and memory of `model`, unless it is there."""
         init, library = self._limiter.init_container, self._limiter.library
-        if init is None or library is None:
+        if init is None or library is None or self._kept_library is not None:
             return []
-        wanted = _init_container(init, library, self._library(library))
-        if not self._written.is_empty and self._written.has_init_container(wanted):
-            return []
-        named = {"name": free_name(INIT_CONTAINER, self._taken), **wanted, **_cpu_and_memory(model)}
+        named = {
+            "name": free_name(INIT_CONTAINER, self._taken),
+            **_init_container(init),
+            "volumeMounts": [{"name": self._library(library), "mountPath": library.mount_path}],
+            **_cpu_and_memory(model),
+        }
         if init.image_pull_policy is not None:
             named["imagePullPolicy"] = init.image_pull_policy
         if not self._spec.init_containers:
@@ -97,40 +108,38 @@ class Volumes:
 
 
 def refuse_mounts(gpu_containers: Iterable[Slot], limiter: Limiter, written: Written) -> Denial | None:
-    """Refuse a user's mount at or below a path where the limiter's volumes go."""
+    """Refuse a user's mount at or below a path where the limiter's volumes go.
+
+    In a pod that says it was injected, one mount exactly there may be ours, and is replaced if it is not.
+    """
     for slot in gpu_containers:
-        for volume, find in ((limiter.library, _library_in), (limiter.cache, _cache_in)):
-            if volume is None or not slot.container.volume_mounts:
-                continue
-            ours = None if written.is_empty else find(slot.container, limiter, written)
-            place = NORMALISED[volume.mount_path]
-            for mount in slot.container.volume_mounts:
+        for mount_path in limiter.mount_paths if slot.container.volume_mounts else ():
+            place = NORMALISED[mount_path]
+            ours = None if written.is_empty else _position(slot.container, mount_path)
+            for at, mount in enumerate(slot.container.volume_mounts or ()):
                 normal = NORMALISED[mount.mount_path]
-                if normal.startswith(place) and is_at_or_below(normal, place) and mount.name != ours:
+                if normal.startswith(place) and is_at_or_below(normal, place) and at != ours:
                     return _mount_taken(slot.container, mount.mount_path)
     return None
 
 
-def _library_in(container: Container, limiter: Limiter, written: Written) -> str | None:
-    """Name of the library volume in a container; None if it has none, or one that others write into."""
+def _library(gpu: Sequence[Slot], limiter: Limiter, written: Written) -> str | None:
+    """Name of the library volume that an earlier review wrote, with all that belongs to it."""
     init, library = limiter.init_container, limiter.library
     if written.is_empty or init is None or library is None:
         return None
-    mount = {"mountPath": library.mount_path, "readOnly": True}
-    name = written.volume_at(container.name, mount, library.size_limit)
-    if name is None:
-        return None
-    ours = _init_container(init, library, name)
-    # Another webhook may fetch it from a mirror; then ours is missing and is put before it.
-    del ours["image"]
-    return name if written.only_writer(name, ours) else None
+    return written.library(gpu, _init_container(init), library)
 
 
-def _cache_in(container: Container, limiter: Limiter, written: Written) -> str | None:
-    cache = limiter.cache
-    if written.is_empty or cache is None:
-        return None
-    return written.volume_at(container.name, {"mountPath": cache.mount_path}, cache.size_limit)
+def _mounts_of(slot: Slot) -> list[VolumeMount]:
+    return slot.container.volume_mounts or []
+
+
+def _position(container: Container, path: str) -> int | None:
+    """Position of the first mount at exactly this path."""
+    return next(
+        (at for at, mount in enumerate(container.volume_mounts or ()) if mount.mount_path == path), None
+    )
 
 
 def _mount_taken(container: Container, path: str) -> Denial:
@@ -140,15 +149,9 @@ def _mount_taken(container: Container, path: str) -> Denial:
     )
 
 
-def _init_container(init: InitContainer, library: LibraryVolume, volume: str) -> dict[str, Any]:
-    """Our init container but for its name and resources."""
-    mounts = [{"name": volume, "mountPath": library.mount_path}]
-    return {**_unmounted(init), "volumeMounts": mounts}
-
-
 @lru_cache(maxsize=64)
-def _unmounted(init: InitContainer) -> dict[str, Any]:
-    """What is the same in all pods; shared, so never changed.
+def _init_container(init: InitContainer) -> dict[str, Any]:
+    """What of our init container is the same in all pods; shared, so never changed.
 
     Not the pull policy: the API server's AlwaysPullImages sets that of every container to its own.
     """

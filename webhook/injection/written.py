@@ -2,106 +2,88 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ledger.quantity import parse_quantity
-
-TOKENS = "/var/run/secrets/"
-"""Where the API server and cloud identity webhooks mount tokens into every container."""
+from policies.effective import CacheVolume, LibraryVolume
+from webhook.injection.exact import Json, is_empty_dir, same, volume_filled_by
+from webhook.injection.slots import Slot
 
 
 class Written:
     """The whole object of a pod that says it was injected; empty for every other pod.
 
-    Only content counts: whatever is not exactly as we would write it is written again. Fields that others
-    filled on our own objects (a LimitRange's resources, API defaults) are not compared.
+    Only content counts, and all of it: with one field more or less on what is ours, or one container more
+    that mounts it, it is ours no longer. Then it is written again, into volumes that nobody else mounts.
     """
 
-    def __init__(self, pod: Mapping[str, Any] | None = None) -> None:
-        self._spec: Mapping[str, Any] = (pod or {}).get("spec") or {}
-        self._containers = _by_name(self._spec, "containers", "initContainers")
-        self._volumes = _by_name(self._spec, "volumes")
-        self._only_writers: dict[str, bool] = {}
-        self.is_empty = not self._spec
+    def __init__(self, pod: Json | None = None) -> None:
+        spec = (pod or {}).get("spec") or {}
+        self._containers: dict[str, Json] = {
+            f"/spec/{field}/{position}": container
+            for field in ("initContainers", "containers")
+            for position, container in enumerate(spec.get(field) or ())
+        }
+        volumes = spec.get("volumes") or ()
+        self._volumes: dict[str, Json] = {volume["name"]: volume for volume in volumes}
+        self._doubled = {
+            name for name, count in Counter(each["name"] for each in volumes).items() if count > 1
+        }
+        self._mounts = Counter(
+            mount["name"] for container in self._containers.values() for mount in _mounts(container)
+        )
+        self.is_empty = not spec
         """Whether nothing can have been written before, so that nothing needs to be looked for."""
 
-    def volume_at(self, container: str, mount: Mapping[str, Any], size_limit: str) -> str | None:
-        """Name of our volume that `container` mounts as `mount` says (all but the name), else None."""
-        for existing in self._containers.get(container, {}).get("volumeMounts") or ():
-            if _is_mount(existing, mount) and self._is_empty_dir(existing.get("name"), size_limit):
-                return str(existing["name"])
+    def library(self, gpu: Sequence[Slot], filler: Json, library: LibraryVolume) -> str | None:
+        """Name of the volume with the limiter's library, for every GPU container; None if none has it.
+
+        An init container before them, which does what `filler` says, fills it. Nobody else mounts it: not
+        even to read, since the kubelet makes the folder of a subPath in it.
+        """
+        readers = {slot.path for slot in gpu}
+        fillers = dict(self._fillers(readers, filler, library.mount_path))
+        found = [name for name in fillers.values() if self._is_ours(name, library.size_limit)]
+        mount = {"mountPath": library.mount_path, "readOnly": True}
+        others = {
+            each["name"]
+            for path, container in self._containers.items()
+            for each in _mounts(container)
+            if fillers.get(path) != each["name"]
+            and not (path in readers and same(each, {"name": each["name"], **mount}))
+        }
+        return next((name for name in found if name not in others), None)
+
+    def cache(self, slot: Slot, cache: CacheVolume) -> str | None:
+        """Name of the cache volume of a GPU container, which nobody else mounts; None if it has none."""
+        for mount in _mounts(self._containers.get(slot.path, {})):
+            name = mount["name"]
+            if (
+                same(mount, {"name": name, "mountPath": cache.mount_path})
+                and self._mounts[name] == 1
+                and self._is_ours(name, cache.size_limit)
+            ):
+                return str(name)
         return None
 
-    def has_init_container(self, wanted: Mapping[str, Any]) -> bool:
-        """Whether an init container does what `wanted` says and nothing else, under whatever name."""
-        return any(_does(existing, wanted) for existing in self._spec.get("initContainers") or ())
+    def _fillers(self, readers: set[str], filler: Json, mount_path: str) -> Iterator[tuple[str, str]]:
+        """Paths of init containers that do what `filler` says before any reader runs, and their volumes."""
+        for path, container in self._containers.items():
+            if path in readers or not path.startswith("/spec/initContainers/"):
+                return
+            volume = volume_filled_by(container, filler, mount_path, self._volumes)
+            if volume is not None:
+                yield path, volume
 
-    def only_writer(self, volume: str, wanted: Mapping[str, Any]) -> bool:
-        """Whether nobody can write into a volume but init containers that do what `wanted` says."""
-        if volume not in self._only_writers:
-            self._only_writers[volume] = not any(
-                _writes_into(container, volume) for container in self._spec.get("containers") or ()
-            ) and all(
-                _does(container, wanted)
-                for container in self._spec.get("initContainers") or ()
-                if _writes_into(container, volume)
-            )
-        return self._only_writers[volume]
-
-    def _is_empty_dir(self, name: str | None, size_limit: str) -> bool:
-        empty_dir = self._volumes.get(name, {}).get("emptyDir")
-        return isinstance(empty_dir, Mapping) and _same_quantity(empty_dir.get("sizeLimit"), size_limit)
+    def _is_ours(self, name: str, size_limit: str) -> bool:
+        volume = self._volumes.get(name)
+        return volume is not None and name not in self._doubled and is_empty_dir(volume, size_limit)
 
 
-def covers(existing: Any, wanted: Any) -> bool:
-    """Whether `existing` says everything that `wanted` says; more is allowed, other values are not.
-
-    Lists of objects may hold further objects, lists of anything else must be equal. The API server leaves
-    empty texts out.
-    """
-    if isinstance(wanted, Mapping):
-        return isinstance(existing, Mapping) and all(
-            covers(existing.get(key), value) for key, value in wanted.items()
-        )
-    if isinstance(wanted, list) and wanted and isinstance(wanted[0], Mapping):
-        return isinstance(existing, list) and all(
-            any(covers(candidate, value) for candidate in existing) for value in wanted
-        )
-    return bool(existing == wanted) or (wanted == "" and existing is None)
-
-
-def _by_name(spec: Mapping[str, Any], *fields: str) -> dict[str | None, Mapping[str, Any]]:
-    """Members of lists by name. A pod may have thousands, and is not yet known to be valid."""
-    return {each.get("name"): each for field in fields for each in reversed(spec.get(field) or ())}
-
-
-def _writes_into(container: Mapping[str, Any], volume: str) -> bool:
-    return any(
-        mount.get("name") == volume and not mount.get("readOnly")
-        for mount in container.get("volumeMounts") or ()
-    )
-
-
-def _is_mount(existing: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    return covers(existing, wanted) and not any(existing.get(key) for key in ("subPath", "subPathExpr"))
-
-
-def _does(existing: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    """Whether an init container does what `wanted` says; others may only have given it a token to read."""
-    return (
-        covers(existing, wanted)
-        and not any(existing.get(key) for key in ("args", "restartPolicy"))
-        and all(
-            str(mount.get("mountPath")).startswith(TOKENS)
-            or any(_is_mount(mount, each) for each in wanted["volumeMounts"])
-            for mount in existing["volumeMounts"]
-        )
-    )
-
-
-def _same_quantity(existing: Any, wanted: str) -> bool:
-    try:
-        return parse_quantity(existing) == parse_quantity(wanted)
-    except (TypeError, ValueError):
-        return False
+def _mounts(container: Json) -> Iterator[Any]:
+    """Mounts of a container, and its block devices, which look like mounts of another kind."""
+    yield from container.get("volumeMounts") or ()
+    devices = container.get("volumeDevices")
+    if isinstance(devices, list):
+        yield from (each for each in devices if isinstance(each, dict) and isinstance(each.get("name"), str))
