@@ -57,8 +57,10 @@ def main(tls: Path) -> None:
 def _state() -> State:
     state, names = State(time.monotonic), ResourceNames()
     manifests = (GpuNode(gpus=8).manifest(f"node-{number}") for number in range(NODES))
-    state.node_sink.replace([SeenNode(node_from_object(found, names), "") for found in manifests])
-    state.pod_sink.replace([])
+    for found in manifests:
+        state.set_node(SeenNode(node_from_object(found, names), ""))
+    state.listed("nodes")
+    state.listed("pods")
     return state
 
 

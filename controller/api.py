@@ -14,16 +14,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import msgspec
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.responses import StreamingResponse
 
 from controller.leadership import Leadership
+from controller.ledger_parts import backlog_json, ledger_json
 from controller.metrics import ControllerMetrics
 from controller.state import Changes, State
-from ledger.wire import MOST_ASKS, Answered, Answers, Batch, LedgerReply, NotLeading, StreamEvent, read_ask
+from controller.turns import NODES_AT_ONCE, Stint
+from ledger.wire import MOST_ASKS, Answered, Answers, Batch, NotLeading, StreamEvent, read_ask
 
 LARGEST_BODY = 4 * 1024 * 1024
 """Bytes."""
@@ -63,7 +65,7 @@ class ControllerApi:
         return app
 
     async def _placements(self, request: Request) -> Response:
-        """Decide a batch of asks, one after the other, without letting anything in between."""
+        """Decide a batch of asks, one after the other."""
         body = await _body(request)
         if body is None:
             return _text(413, f"the body is over {LARGEST_BODY} bytes")
@@ -73,17 +75,24 @@ class ControllerApi:
             return _text(400, f"no batch of asks: {error}")
         if len(batch.asks) > MOST_ASKS:
             return _text(400, f"{len(batch.asks)} asks are over {MOST_ASKS}: send less at once")
-        if not self._leadership.leads:
-            return _json(NotLeading(self._leadership.leader), status=409)
-        if self._state.missing:
+        if self._leadership.leads and self._state.missing:
             return _text(503, self._state.missing)
-        return _json(Answers(self._decide(batch)))
+        answers = await self._decide(batch) if self._leadership.leads else None
+        if answers is None:
+            return _json(NotLeading(self._leadership.leader), status=409)
+        return _json(Answers(answers))
 
-    def _decide(self, batch: Batch) -> list[Answered]:
-        start = time.perf_counter()
+    async def _decide(self, batch: Batch) -> list[Answered] | None:
+        """Answer each ask in its turn; None as soon as this replica does not lead."""
+        start, stint, answers = time.perf_counter(), Stint(), list[Answered]()
         for reservation in batch.releases:
             self._state.release(reservation)
-        answers = [self._answer(ask) for ask in batch.asks]
+            await stint.pause()
+        for ask in batch.asks:
+            if not self._leadership.leads:
+                return None
+            answers.append(self._answer(ask))
+            await stint.pause()
         self._metrics.batch_seconds.observe(time.perf_counter() - start)
         return answers
 
@@ -101,8 +110,8 @@ class ControllerApi:
         """All nodes with GPUs, and who waits."""
         if self._state.missing:
             return _text(503, self._state.missing)
-        view = self._state.ledger.view()
-        return _json(LedgerReply(view, self._leadership.leader, self._leadership.transition))
+        leader, transition = self._leadership.leader, self._leadership.transition
+        return StreamingResponse(ledger_json(self._state, leader, transition), media_type="application/json")
 
     async def _stream(self) -> Response:
         """Server-sent events: everything, then what changes."""
@@ -113,8 +122,8 @@ class ControllerApi:
     async def _events(self) -> AsyncIterator[bytes]:
         changes = self._state.subscribe()
         try:
-            yield self._backlog(changes)
-            for part in self._nodes(changes):
+            yield await self._backlog(changes)
+            async for part in self._nodes(changes):
                 yield part
             yield _event(StreamEvent(synced=True))
             while not self._stopping:
@@ -123,22 +132,26 @@ class ControllerApi:
                     with contextlib.suppress(TimeoutError):
                         await asyncio.wait_for(changes.wait(), left)
                         await asyncio.sleep(GATHER_SECONDS)
-                    yield b"".join(self._nodes(changes))
+                    async for part in self._nodes(changes):
+                        yield part
                 # Who waits goes out with the beat only: it is a whole list each time.
-                yield self._backlog(changes) or _BEAT
+                yield await self._backlog(changes) or _BEAT
         finally:
             self._state.unsubscribe(changes)
 
-    def _nodes(self, changes: Changes) -> Iterator[bytes]:
-        for name in changes.take():
-            state = self._state.node_state(name)
-            yield _event(StreamEvent(gone=name) if state is None else StreamEvent(node=state))
+    async def _nodes(self, changes: Changes) -> AsyncIterator[bytes]:
+        async for names in self._state.turns.slices(changes.take(), NODES_AT_ONCE):
+            yield b"".join([self._node(name) for name in names])
 
-    def _backlog(self, changes: Changes) -> bytes:
+    def _node(self, name: str) -> bytes:
+        state = self._state.node_state(name)
+        return _event(StreamEvent(gone=name) if state is None else StreamEvent(node=state))
+
+    async def _backlog(self, changes: Changes) -> bytes:
         if not changes.backlog:
             return b""
         changes.backlog = False
-        return _event(StreamEvent(backlog=self._state.ledger.waiting()))
+        return b"data: " + await backlog_json(self._state) + b"\n\n"
 
 
 async def _body(request: Request) -> bytes | None:

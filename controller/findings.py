@@ -9,14 +9,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from controller.free_nodes import FreeNodes
 from controller.pods_and_nodes import LABEL, InjectedPod, SeenPod
-from controller.state import State
 from ledger.facts import PodFact
-from ledger.memory_values import MEMORY_LABEL
 from ledger.resource_names import ResourceNames
 
 Reason = Literal["WaitingForSlices", "PlacedElsewhere", "FractionDrift"]
-MOST_NODES_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,29 +57,16 @@ def drift(fact: PodFact, injected: InjectedPod) -> str | None:
     return None
 
 
-def waiting_message(fact: PodFact, state: State, names: ResourceNames) -> str:
+def waiting_message(fact: PodFact, free: FreeNodes, names: ResourceNames) -> str:
     """Say what a waiting pod needs, and what is free where it could go."""
     needs = [f"{slices} of {names.per_gpu_prefix}{index}" for index, slices in fact.gpus]
     if fact.pooled:
         needs.append(f"{fact.pooled} of {names.pooled[0]}")
-    free = sorted(_free_there(fact, state), key=lambda found: (-found[0], found[1]))
-    named = ", ".join(f"{name} {slices}" for slices, name in free[:MOST_NODES_NAMED])
-    more = f" and {len(free) - MOST_NODES_NAMED} more nodes" if len(free) > MOST_NODES_NAMED else ""
-    where = f"free there: {named}{more}" if free else "no node has such GPUs now"
+    named = ", ".join(f"{name} {slices}" for name, slices in free.most)
+    more = f" and {free.others} more nodes" if free.others else ""
+    where = f"free there: {named}{more}" if free.most else "no node has such GPUs now"
     memory = f" of {' or '.join(fact.memory_values)} MiB" if fact.memory_values else ""
     return f"needs slices {' and '.join(needs)}{memory}; {where}"
-
-
-def _free_there(fact: PodFact, state: State) -> Iterator[tuple[int, str]]:
-    """Free slices of the wanted GPUs, of the tightest where there are several, by node."""
-    indices: set[int | None] = {index for index, _ in fact.gpus} or {None}
-    for name, node in state.nodes.items():
-        if fact.memory_values and node.fact.labels.get(MEMORY_LABEL) not in fact.memory_values:
-            continue
-        view = state.ledger.node(name)
-        free = [gpu.free for gpu in view.gpus if gpu.index in indices] if view is not None else []
-        if len(free) == len(indices):
-            yield max(0, min(free)), name
 
 
 def _finding(pod: SeenPod, injected: InjectedPod, reason: Reason, message: str) -> Finding:

@@ -71,23 +71,21 @@ class ControllerMetrics:
 
 
 class LedgerCollector(Collector):
-    """The ledger's totals, summed up when someone asks for metrics."""
+    """The ledger's running totals: a scrape builds no view of any node."""
 
     def __init__(self, state: State) -> None:
         self._state = state
 
     def collect(self) -> Iterator[Metric]:
         """Make the gauges."""
-        view = self._state.ledger.view()
-        gpus = [gpu for node in view.nodes for gpu in node.gpus]
-        yield _gauge(
-            "gpus", "GPUs with a resource name of their own.", sum(g.index is not None for g in gpus)
-        )
-        yield _gauge("slices_capacity", "Slices that can be allocated.", sum(g.capacity for g in gpus))
-        yield _gauge("slices_used", "Slices in someone's hands.", sum(g.used for g in gpus))
-        yield _gauge("slices_free", "Slices for new pods.", sum(max(0, g.free) for g in gpus))
-        yield _gauge("slices_over", "Slices held beyond capacity.", sum(g.over for g in gpus))
-        yield _gauge("waiting_slices", "Slices of pods without a node.", sum(w.slices for w in view.backlog))
+        ledger = self._state.ledger
+        totals = ledger.totals()
+        yield _gauge("gpus", "GPUs with a resource name of their own.", totals.gpus)
+        yield _gauge("slices_capacity", "Slices that can be allocated.", totals.capacity)
+        yield _gauge("slices_used", "Slices in someone's hands.", totals.used)
+        yield _gauge("slices_free", "Slices for new pods.", totals.free)
+        yield _gauge("slices_over", "Slices held beyond capacity.", totals.over)
+        yield _gauge("waiting_slices", "Slices of pods without a node.", ledger.waiting_slices())
         yield _gauge("reservations", "Placements promised to pods yet unseen.", self._state.reservations)
         yield _gauge("synced", "1 once nodes and pods are listed.", self._state.synced.is_set())
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from html import escape
 
-from ledger.view import GpuView, LedgerView, NodeView
+from controller.ledger_parts import node_views, waiting_views
+from controller.state import State
+from ledger.view import GpuView, NodeView, Waiting
 
 REFRESH_SECONDS = 2
 _STYLE = """
@@ -17,22 +20,27 @@ td,th{padding:.2em .8em;text-align:left;vertical-align:top}
 """
 
 
-def render(view: LedgerView, leader: str | None) -> str:
-    """Write the whole page; names come from users and are escaped."""
-    rows = "".join(_node(node) for node in view.nodes)
-    waiting = "".join(
-        f"<tr><td>{escape(w.namespace)}/{escape(w.name)}<td>{w.kind}<td>{w.slices}"
-        f"<td>{escape(', '.join(map(str, w.indices)) or 'any')}"
-        for w in view.backlog
-    )
-    return (
+async def render(state: State, leader: str | None) -> AsyncIterator[str]:
+    """Write the whole page in parts; names come from users and are escaped."""
+    yield (
         "<!doctype html><html lang=en><meta charset=utf-8>"
         f"<meta http-equiv=refresh content={REFRESH_SECONDS}>"
         f"<title>GPU fractions</title><style>{_STYLE}</style><h1>GPU fractions</h1>"
         f"<p>Leader: {escape(leader or 'none')}. One bar is one slice."
-        f"<table><tr><th>Node<th>GPU<th>MiB<th>Slices{rows}</table>"
-        f"<h2>Waiting</h2><table><tr><th>Pod<th>Kind<th>Slices<th>GPU{waiting}</table></html>"
+        "<table><tr><th>Node<th>GPU<th>MiB<th>Slices"
     )
+    async for nodes in node_views(state):
+        yield "".join([_node(node) for node in nodes])
+    yield "</table><h2>Waiting</h2><table><tr><th>Pod<th>Kind<th>Slices<th>GPU"
+    async for waiting in waiting_views(state):
+        yield "".join([_waiting(found) for found in waiting])
+    yield "</table></html>"
+
+
+def _waiting(found: Waiting) -> str:
+    indices = ", ".join(map(str, found.indices)) or "any"
+    name = f"{escape(found.namespace)}/{escape(found.name)}"
+    return f"<tr><td>{name}<td>{found.kind}<td>{found.slices}<td>{indices}"
 
 
 def _node(node: NodeView) -> str:

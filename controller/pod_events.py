@@ -11,6 +11,7 @@ from typing import Any
 
 from controller.api_server import TRANSPORT_ERRORS, ApiError, ApiServer
 from controller.findings import Finding, findings, waiting_message
+from controller.free_nodes import FreeNodesFinder
 from controller.leadership import Leadership
 from controller.metrics import ControllerMetrics
 from controller.pods_and_nodes import SeenPod
@@ -42,6 +43,7 @@ class PodEvents:
         self._leadership = leadership
         self._metrics = metrics
         self._names = names
+        self._free_nodes = FreeNodesFinder(state)
         self._untold: asyncio.Queue[Finding] = asyncio.Queue(MOST_UNTOLD)
         self._told: dict[str, None] = {}
         self._log = get_logger("events")
@@ -49,8 +51,10 @@ class PodEvents:
 
     async def run(self) -> None:
         """Tell what is found, from what holds now on, until cancelled."""
-        for pod in list(self._state.pods.values()):
-            self._note(None, pod)
+        async for keys in self._state.turns.slices(list(self._state.pods)):
+            for key in keys:
+                if (pod := self._state.pods.get(key)) is not None:
+                    self._note(None, pod)
         while self._leadership.leads:
             finding = await self._untold.get()
             try:
@@ -72,7 +76,7 @@ class PodEvents:
             self._untold.put_nowait(finding)
 
     async def _tell(self, finding: Finding) -> None:
-        message = finding.message or self._waiting(finding)
+        message = finding.message or await self._waiting(finding)
         if message is None:
             return
         body = event(finding, message, lambda: datetime.now(UTC))
@@ -85,12 +89,12 @@ class PodEvents:
         else:
             self._metrics.events.labels(finding.reason).inc()
 
-    def _waiting(self, finding: Finding) -> str | None:
+    async def _waiting(self, finding: Finding) -> str | None:
         """What a pod waits for at this moment; None if it no longer does."""
         pod = self._state.pods.get((finding.namespace, finding.pod))
         if pod is None or pod.fact.node is not None:
             return None
-        return waiting_message(pod.fact, self._state, self._names)
+        return waiting_message(pod.fact, await self._free_nodes.find(pod.fact), self._names)
 
 
 def event(finding: Finding, message: str, now: Callable[[], datetime]) -> dict[str, Any]:

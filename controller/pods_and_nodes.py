@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 import msgspec
@@ -39,8 +38,7 @@ class InjectedPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The scheduler has looked for a node and found none."""
 
 
-@dataclass(frozen=True, slots=True)
-class SeenPod:
+class SeenPod(msgspec.Struct, frozen=True, gc=False):
     """One pod."""
 
     fact: PodFact
@@ -48,8 +46,7 @@ class SeenPod:
     """None for pods without our label."""
 
 
-@dataclass(frozen=True, slots=True)
-class SeenNode:
+class SeenNode(msgspec.Struct, frozen=True, gc=False):
     """One node."""
 
     fact: NodeFact

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, StreamingResponse
 
 from certs.mounted import MountedCertificate
 from certs.rotation import RotationSettings
@@ -171,7 +171,8 @@ class Replica:
     async def _expire(self) -> None:
         while True:
             await asyncio.sleep(EXPIRY_SECONDS)
-            self._state.expire()
+            while self._state.expire():
+                await self._state.turns.next()
 
     def _mounted_certificate(self) -> MountedCertificate:
         log, directory = get_logger("certificate"), self._options.tls_directory
@@ -189,8 +190,8 @@ class Replica:
             app.add_api_route("/", self._page, response_class=HTMLResponse)
         return app
 
-    async def _page(self) -> HTMLResponse:
-        return HTMLResponse(page.render(self._state.ledger.view(), self._leadership.leader))
+    async def _page(self) -> StreamingResponse:
+        return StreamingResponse(page.render(self._state, self._leadership.leader), media_type="text/html")
 
     def _readiness(self) -> Mapping[str, str | None]:
         return {

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from http import HTTPStatus
 
 from controller.api_server import APPLY, TRANSPORT_ERRORS, ApiError, ApiServer
+from controller.due_names import DueNames
 from controller.gpu_ledger import (
     COLLECTION,
     Status,
@@ -26,6 +27,8 @@ from service.log import get_logger
 FIELD_MANAGER = "fraction-injector-controller"
 SECONDS_BETWEEN_WRITES = 1.0
 WRITES_AT_ONCE = 8
+WRITE_SECONDS = 5.0
+"""After which a write counts as failed: the API server's own limit would hold up others for a minute."""
 _APPLIED: dict[str, str | int] = {"fieldManager": FIELD_MANAGER, "force": "true"}
 
 
@@ -49,10 +52,10 @@ class Publisher:
         self._written: dict[str, Status] = {}
         self._owners: dict[str, str] = {}
         """By node: UID of the Node that owns its GpuLedger."""
-        self._due: dict[str, float] = {}
-        """By node that has changed: when it may be written."""
+        self._due = DueNames()
+        """Nodes that have changed, by when they may be written."""
         self._last: dict[str, float] = {}
-        self._permits = asyncio.Semaphore(WRITES_AT_ONCE)
+        self._ready: asyncio.Queue[str] = asyncio.Queue()
 
     async def run(self) -> None:
         """Take over what is there, then publish changes until cancelled.
@@ -63,21 +66,43 @@ class Publisher:
         changes = self._state.subscribe()
         try:
             await self._take_over()
-            while self._leadership.leads:
-                await self._until_due(changes)
-                for name in changes.take():
-                    self._due.setdefault(name, self._last.get(name, -1.0) + SECONDS_BETWEEN_WRITES)
-                now = self._clock()
-                ready = [name for name, due in self._due.items() if due <= now]
-                await asyncio.gather(*map(self._publish, ready))
+            async with asyncio.TaskGroup() as group:
+                # A slow write holds up its own node, and others only when eight are slow.
+                workers = [group.create_task(self._work(changes)) for _ in range(WRITES_AT_ONCE)]
+                await self._hand_out(changes)
+                for worker in workers:
+                    worker.cancel()
         finally:
             self._state.unsubscribe(changes)
 
+    async def _hand_out(self, changes: Changes) -> None:
+        """Give the workers what is due, until this replica no longer leads."""
+        while self._leadership.leads:
+            for name in changes.take():
+                self._due.add(name, self._not_before(name))
+            for name in self._due.take(self._clock()):
+                self._ready.put_nowait(name)
+            await self._until_due(changes)
+
     async def _until_due(self, changes: Changes) -> None:
         """Wait for a change, or until a node that changed earlier may be written."""
-        seconds = max(0.0, min(self._due.values()) - self._clock()) if self._due else None
+        due = self._due.next()
+        seconds = max(0.0, due - self._clock()) if due is not None else None
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(changes.wait(), seconds)
+
+    def _not_before(self, name: str) -> float:
+        return self._last.get(name, -1.0) + SECONDS_BETWEEN_WRITES
+
+    async def _work(self, changes: Changes) -> None:
+        """Publish what is ready, one after the other, until cancelled."""
+        while True:
+            name = await self._ready.get()
+            await self._state.turns.next()
+            if self._leadership.leads:
+                await self._publish(name)
+            self._due.done(name, self._not_before(name))
+            changes.wake()
 
     async def _take_over(self) -> None:
         found = await list_gpu_ledgers(self._api)
@@ -87,24 +112,19 @@ class Publisher:
         for ledger in found:
             name = ledger.metadata.name
             self._owners[name] = next((owner.uid for owner in ledger.metadata.owner_references), "")
-            self._due[name] = 0.0
+            self._due.add(name, 0.0)
             if ledger.status is not None:
                 self._written[name] = ledger.status
 
     async def _publish(self, name: str) -> None:
-        """Bring one GpuLedger to what the ledger says now; what fails stays due."""
-        async with self._permits:
-            if not self._leadership.leads:
-                return
-            self._last[name] = self._clock()
-            try:
-                await self._write(name)
-            except (ApiError, *TRANSPORT_ERRORS) as error:
-                self._due[name] = self._last[name] + SECONDS_BETWEEN_WRITES
-                self._metrics.publish_errors.inc()
-                self._log.warning("not published", node=name, error=f"{type(error).__name__}: {error}")
-                return
-            self._due.pop(name, None)
+        """Bring one GpuLedger to what the ledger says now; what fails is due again."""
+        self._last[name] = self._clock()
+        try:
+            await self._write(name)
+        except (ApiError, *TRANSPORT_ERRORS) as error:
+            self._due.add(name, self._not_before(name))
+            self._metrics.publish_errors.inc()
+            self._log.warning("not published", node=name, error=f"{type(error).__name__}: {error}")
 
     async def _write(self, name: str) -> None:
         view, node = self._state.ledger.node(name), self._state.nodes.get(name)
@@ -124,7 +144,9 @@ class Publisher:
 
     async def _apply(self, path: str, body: object) -> None:
         try:
-            await self._api.request("PATCH", path, query=_APPLIED, body=body, content_type=APPLY)
+            await self._api.request(
+                "PATCH", path, query=_APPLIED, body=body, content_type=APPLY, seconds=WRITE_SECONDS
+            )
         except ApiError as error:
             if error.status == HTTPStatus.NOT_FOUND:
                 # Someone deleted it: the next attempt makes it anew.
@@ -135,7 +157,7 @@ class Publisher:
         if name not in self._owners:
             return
         try:
-            await self._api.request("DELETE", f"{COLLECTION}/{name}")
+            await self._api.request("DELETE", f"{COLLECTION}/{name}", seconds=WRITE_SECONDS)
         except ApiError as error:
             if error.status != HTTPStatus.NOT_FOUND:
                 raise

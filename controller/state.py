@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from controller.pods_and_nodes import SeenNode, SeenPod
+from controller.turns import FACTS_AT_ONCE, Turns
 from controller.watching import ObjectKey
 from ledger.ask import Answer, Ask, Placement
 from ledger.facts import PodFact, PodKey
@@ -40,6 +41,10 @@ class Changes:
             self._names[name] = None
         self._some.set()
 
+    def wake(self) -> None:
+        """End a `wait` though no node has changed."""
+        self._some.set()
+
     async def wait(self) -> None:
         """Wait until something has changed."""
         await self._some.wait()
@@ -66,6 +71,7 @@ class State:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.ledger = Ledger()
+        self.turns = Turns()
         self.nodes: dict[str, SeenNode] = {}
         self.pods: dict[PodKey, SeenPod] = {}
         self.synced = asyncio.Event()
@@ -76,6 +82,7 @@ class State:
         self._pod_listeners: list[PodListener] = []
         self._promises: dict[str, _Promise] = {}
         self._unlisted = {"nodes", "pods"}
+        self._unsettled = 0
 
     @property
     def missing(self) -> str | None:
@@ -119,12 +126,13 @@ class State:
         self.ledger.release(reservation)
         self._forget(reservation)
 
-    def expire(self) -> None:
-        """End the reservations whose time is over."""
+    def expire(self) -> bool:
+        """End reservations whose time is over, as many as one step may; say whether there may be more."""
         now = self._clock()
-        self.ledger.expire(now)
-        for name in [name for name, promise in self._over(now)]:
+        more = self.ledger.expire(now)
+        for name in [name for name, _ in self._over(now)]:
             self._forget(name)
+        return more
 
     def node_state(self, name: str) -> NodeState | None:
         """One node with GPUs; None if there is none of that name."""
@@ -138,6 +146,13 @@ class State:
         """Note a change of a node, or of the backlog, for every reader."""
         for reader in self._readers:
             reader.mark(node)
+
+    def settle(self, changes: int) -> None:
+        """Do ahead what the next decision would do, once enough has changed to make it slow."""
+        self._unsettled += changes
+        if self._unsettled >= FACTS_AT_ONCE:
+            self._unsettled = 0
+            self.ledger.totals()
 
     def listed(self, what: str) -> None:
         """Note that a resource has been listed."""
@@ -195,7 +210,7 @@ class State:
     def _over(self, now: float) -> Iterator[tuple[str, _Promise]]:
         """Promises whose time is over: they stand in the order of their ends."""
         for name, promise in self._promises.items():
-            if promise.until > now:
+            if promise.until > now or self.ledger.is_reserved(name):
                 return
             yield name, promise
 
@@ -206,18 +221,27 @@ class _NodeSink:
     def __init__(self, state: State) -> None:
         self._state = state
 
-    def replace(self, items: list[SeenNode]) -> None:
-        for name in self._state.nodes.keys() - {node.fact.name for node in items}:
-            self._state.remove_node(name)
-        for node in items:
-            self._state.set_node(node)
-        self._state.listed("nodes")
+    async def replace(self, items: list[SeenNode]) -> None:
+        """Take in a whole list in slices: in between, a node is as it was or as it is."""
+        state, listed = self._state, set[str]()
+        async for taken in state.turns.consumed(items):
+            for node in taken:
+                listed.add(node.fact.name)
+                state.set_node(node)
+            state.settle(len(taken))
+        async for names in state.turns.slices(list(state.nodes)):
+            for name in [name for name in names if name not in listed]:
+                state.remove_node(name)
+            state.settle(len(names))
+        state.listed("nodes")
 
     def set(self, item: SeenNode) -> None:
         self._state.set_node(item)
+        self._state.settle(1)
 
     def remove(self, key: ObjectKey) -> None:
         self._state.remove_node(key[1])
+        self._state.settle(1)
 
 
 class _PodSink:
@@ -226,15 +250,24 @@ class _PodSink:
     def __init__(self, state: State) -> None:
         self._state = state
 
-    def replace(self, items: list[SeenPod]) -> None:
-        for key in self._state.pods.keys() - {pod.fact.key for pod in items}:
-            self._state.remove_pod(key)
-        for pod in items:
-            self._state.set_pod(pod)
-        self._state.listed("pods")
+    async def replace(self, items: list[SeenPod]) -> None:
+        """Take in a whole list in slices: in between, a pod is as it was or as it is."""
+        state, listed = self._state, set[PodKey]()
+        async for taken in state.turns.consumed(items):
+            for pod in taken:
+                listed.add(pod.fact.key)
+                state.set_pod(pod)
+            state.settle(len(taken))
+        async for keys in state.turns.slices(list(state.pods)):
+            for key in [key for key in keys if key not in listed]:
+                state.remove_pod(key)
+            state.settle(len(keys))
+        state.listed("pods")
 
     def set(self, item: SeenPod) -> None:
         self._state.set_pod(item)
+        self._state.settle(1)
 
     def remove(self, key: ObjectKey) -> None:
         self._state.remove_pod(key)
+        self._state.settle(1)

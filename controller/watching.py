@@ -23,7 +23,8 @@ Item = TypeVar("Item")
 
 ObjectKey = tuple[str, str]
 """Namespace, empty for what has none, and name."""
-PAGE = 500
+PAGE = 200
+"""Objects of one request: more would be decoded in one long step."""
 _FORGOTTEN = {HTTPStatus.BAD_REQUEST, HTTPStatus.GONE, HTTPStatus.GATEWAY_TIMEOUT}
 """Answers to a watch whose version the server does not know: 504 where it lies in the server's future."""
 Sleep = Callable[[float], Awaitable[None]]
@@ -47,8 +48,8 @@ class Resource(Generic[Item]):
 class Sink(Protocol[Item]):
     """Takes in what the API server holds."""
 
-    def replace(self, items: list[Item]) -> None:
-        """All of it; what is not in the list is gone."""
+    async def replace(self, items: list[Item]) -> None:
+        """All of it; what is not in the list is gone. The list is used up."""
 
     def set(self, item: Item) -> None:
         """One that was added or changed."""
@@ -150,9 +151,10 @@ class Watcher(Generic[Item]):
                 break
             query["continue"] = metadata.continue_
         self._version = metadata.resource_version
-        self._sink.replace(items)
+        count = len(items)
+        await self._sink.replace(items)
         self._counts.listed(self._resource.name)
-        self._log.info("listed", resource=self._resource.name, items=len(items))
+        self._log.info("listed", resource=self._resource.name, items=count)
 
     async def _watch_on(self) -> None:
         """Watch from where we are until the connection ends, and pause if that was trouble.

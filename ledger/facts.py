@@ -14,7 +14,7 @@ PodKey = tuple[str, str]
 """Namespace and name. Never joined into one text: other pairs could make the same one."""
 
 
-class NodeFact(msgspec.Struct, frozen=True, kw_only=True):
+class NodeFact(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One node with GPUs, or without."""
 
     name: str

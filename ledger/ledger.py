@@ -137,12 +137,21 @@ class Ledger:
 
     def view(self) -> LedgerView:
         """All nodes with GPUs, and who waits."""
-        nodes = (node_view(account) for _, account in sorted(self._fleet.accounts.items()))
-        return LedgerView(tuple(node for node in nodes if node is not None), self.waiting())
+        nodes = [self.node(name) for name in self.names()]
+        return LedgerView(tuple([node for node in nodes if node is not None]), self.waiting())
 
     def waiting(self) -> tuple[Waiting, ...]:
         """Who waits: slices that carry an index and have no node."""
-        return tuple(waiting_view(claim) for _, claim in sorted(self._backlog.claims.items()))
+        return self.waiting_of(self.waiting_keys())
+
+    def waiting_keys(self) -> list[ClaimKey]:
+        """Keys of who waits, by namespace and name."""
+        return sorted(self._backlog.claims)
+
+    def waiting_of(self, keys: Iterable[ClaimKey]) -> tuple[Waiting, ...]:
+        """Who waits under these keys; who does not any more is left out."""
+        claims = [self._backlog.claims.get(key) for key in keys]
+        return tuple([waiting_view(claim) for claim in claims if claim is not None])
 
     def names(self) -> list[str]:
         """Names of all nodes that are known or have pods."""

@@ -1,11 +1,13 @@
 """What a change of a pod is worth telling."""
 
+import asyncio
 from datetime import UTC, datetime
 
 import msgspec
 import pytest
 
 from controller.findings import Finding, findings, waiting_message
+from controller.free_nodes import FreeNodesFinder
 from controller.pod_events import event
 from controller.pods_and_nodes import InjectedPod, SeenNode, SeenPod
 from controller.state import State
@@ -70,14 +72,18 @@ def test_a_waiting_pod_learns_what_it_needs_and_what_is_free_where():
         state.set_node(SeenNode(node_from_object(node(name), ResourceNames()), name))
     state.set_pod(seen(None, name="holder", node="gpu-1", gpus=((1, 6),)))
     fact = seen(memory_values=("81920",)).fact
-    assert waiting_message(fact, state, ResourceNames()) == (
+    assert message(state, fact) == (
         "needs slices 4 of nvidia.com/gpu-1 of 81920 MiB; free there: gpu-0 8, gpu-2 8, gpu-3 8 "
         "and 1 more nodes"
     )
     other = seen(memory_values=("40960",)).fact
-    assert waiting_message(other, state, ResourceNames()) == (
+    assert message(state, other) == (
         "needs slices 4 of nvidia.com/gpu-1 of 40960 MiB; no node has such GPUs now"
     )
+
+
+def message(state, fact):
+    return waiting_message(fact, asyncio.run(FreeNodesFinder(state).find(fact)), ResourceNames())
 
 
 def test_an_event_is_named_by_pod_and_reason_so_that_it_is_told_once():

@@ -1,5 +1,7 @@
 """The single writer: what changes where, for everyone who must be told."""
 
+import asyncio
+
 from controller.pods_and_nodes import SeenNode, SeenPod
 from controller.state import State
 from ledger.ask import Ask
@@ -22,8 +24,10 @@ class Clock:
 def ready_state(*names):
     clock = Clock()
     state = State(clock)
-    state.node_sink.replace([seen_node(name) for name in names])
-    state.pod_sink.replace([])
+    for name in names:
+        state.set_node(seen_node(name))
+    state.listed("nodes")
+    state.listed("pods")
     return state, clock
 
 
@@ -38,9 +42,9 @@ def seen_pod(name, **fact):
 def test_the_ledger_is_whole_once_nodes_and_pods_are_listed():
     state = State(Clock())
     assert (state.missing, state.synced.is_set()) == ("nodes and pods not listed yet", False)
-    state.node_sink.replace([])
+    asyncio.run(state.node_sink.replace([]))
     assert state.missing == "pods not listed yet"
-    state.pod_sink.replace([])
+    asyncio.run(state.pod_sink.replace([]))
     assert (state.missing, state.synced.is_set()) == (None, True)
 
 
@@ -106,8 +110,8 @@ def test_a_copied_annotation_does_not_end_a_reservation():
 def test_a_new_list_takes_away_what_is_not_in_it():
     state, _ = ready_state("a", "b")
     state.set_pod(seen_pod("x", node="a"))
-    state.pod_sink.replace([seen_pod("y", node="b")])
-    state.node_sink.replace([seen_node("b")])
+    asyncio.run(state.pod_sink.replace([seen_pod("y", node="b")]))
+    asyncio.run(state.node_sink.replace([seen_node("b")]))
     assert list(state.pods) == [("team", "y")]
     assert [found.name for found in state.ledger.view().nodes] == ["b"]
 

@@ -11,7 +11,7 @@ from ledger.resource_names import ResourceNames
 from tests.controller.fake_api import FakeApi, cut, refusal, reply, talking_to, watch
 from tests.controller.objects import bookmark, event, listed, pod
 
-FIRST_LIST = {"limit": "500"}
+FIRST_LIST = {"limit": "200"}
 
 
 def watching(version):
@@ -25,7 +25,7 @@ class Sink:
         self.pods = {}
         self.changed = asyncio.Event()
 
-    def replace(self, items):
+    async def replace(self, items):
         self.pods = {item.fact.key: item.fact.slices for item in items}
         self.changed.set()
 

@@ -1,0 +1,42 @@
+"""Names that are due for work: each once at a time, the earliest first."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+
+
+class DueNames:
+    """When each name may be worked on; what changes while it is worked on is due again after that."""
+
+    def __init__(self) -> None:
+        self._at: dict[str, float] = {}
+        self._heap: list[tuple[float, str]] = []
+        self._taken: set[str] = set()
+        self._again: dict[str, float] = {}
+
+    def add(self, name: str, at: float) -> None:
+        """Have a name worked on at `at`, or earlier where that was said before."""
+        if name in self._taken:
+            self._again.setdefault(name, at)
+        elif name not in self._at:
+            self._at[name] = at
+            heapq.heappush(self._heap, (at, name))
+
+    def take(self, now: float) -> Iterator[str]:
+        """Give the names whose time has come; each is the caller's until `done`."""
+        while self._heap and self._heap[0][0] <= now:
+            _, name = heapq.heappop(self._heap)
+            del self._at[name]
+            self._taken.add(name)
+            yield name
+
+    def done(self, name: str, not_before: float) -> None:
+        """Give a name back; if it changed meanwhile, it is due again, but not before a time."""
+        self._taken.discard(name)
+        if name in self._again:
+            self.add(name, max(not_before, self._again.pop(name)))
+
+    def next(self) -> float | None:
+        """When the next name is due; None while none is."""
+        return self._heap[0][0] if self._heap else None

@@ -1,0 +1,66 @@
+"""Where slices are free for a pod that waits: for people, so a moment old at most, and found in slices."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from controller.state import State
+from ledger.facts import PodFact
+from ledger.memory_values import MEMORY_LABEL
+
+MAX_NODES_NAMED = 3
+KEPT_SECONDS = 2.0
+"""Pods that wait for the same are told the same for so long."""
+_Wanted = tuple[tuple[int | None, ...], tuple[str, ...] | None]
+
+
+@dataclass(frozen=True, slots=True)
+class FreeNodes:
+    """Usable nodes that have all the GPUs that a pod wants, full ones included."""
+
+    most: tuple[tuple[str, int], ...]
+    """Names of those with most slices left on the fullest of these GPUs, and how many that are."""
+    others: int
+    """How many nodes more."""
+
+
+class FreeNodesFinder:
+    """Walks all nodes once for all pods that want the same."""
+
+    def __init__(self, state: State, clock: Callable[[], float] = time.monotonic) -> None:
+        self._state = state
+        self._clock = clock
+        self._kept: dict[_Wanted, tuple[float, FreeNodes]] = {}
+
+    async def find(self, fact: PodFact) -> FreeNodes:
+        """The nodes for a pod that wants these indices, or the pool, of GPUs with such memory."""
+        now = self._clock()
+        self._kept = {wanted: kept for wanted, kept in self._kept.items() if kept[0] > now}
+        indices: tuple[int | None, ...] = tuple(sorted(index for index, _ in fact.gpus)) or (None,)
+        wanted = indices, fact.memory_values
+        kept = self._kept.get(wanted)
+        if kept is None:
+            kept = self._kept[wanted] = now + KEPT_SECONDS, await self._walk(wanted)
+        return kept[1]
+
+    async def _walk(self, wanted: _Wanted) -> FreeNodes:
+        most: list[tuple[int, str]] = []
+        count = 0
+        async for names in self._state.turns.slices(list(self._state.nodes)):
+            found = [(self._free(name, wanted), name) for name in names]
+            there = [(-free, name) for free, name in found if free is not None]
+            count += len(there)
+            most = sorted([*most, *there])[:MAX_NODES_NAMED]
+        return FreeNodes(tuple((name, -free) for free, name in most), count - len(most))
+
+    def _free(self, name: str, wanted: _Wanted) -> int | None:
+        """Slices left; None where the pod cannot go."""
+        indices, memory_values = wanted
+        node = self._state.nodes.get(name)
+        if node is None or not node.fact.usable:
+            return None
+        if memory_values and node.fact.labels.get(MEMORY_LABEL) not in memory_values:
+            return None
+        return self._state.ledger.free(name, indices)

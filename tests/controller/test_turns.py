@@ -1,0 +1,275 @@
+"""No step of the event loop handles more than a slice of the nodes and pods: counted, never timed."""
+
+import asyncio
+from collections import Counter
+from types import SimpleNamespace
+
+import msgspec
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+
+from controller import page
+from controller.api import ControllerApi
+from controller.findings import waiting_message
+from controller.free_nodes import FreeNodesFinder
+from controller.ledger_parts import ledger_json
+from controller.metrics import ControllerMetrics, LedgerCollector
+from controller.pod_events import PodEvents
+from controller.pods_and_nodes import InjectedPod, SeenPod
+from controller.state import State
+from controller.turns import FACTS_AT_ONCE, NODES_AT_ONCE, STINT_SECONDS, Stint, Turns
+from ledger import ledger as ledger_module
+from ledger.ask import Ask
+from ledger.facts import PodFact
+from ledger.fraction import Fraction
+from ledger.resource_names import ResourceNames
+from ledger.wire import LedgerReply
+from tests.controller.test_state import Clock, ready_state, seen_node, seen_pod
+
+NODES = 10 * NODES_AT_ONCE + 1
+NAMES = [f"gpu-{number:03}" for number in range(NODES)]
+LEADING = SimpleNamespace(leads=True, leader=None, transition=1)
+
+
+class Steps:
+    """Counts what happens in each step of the running loop."""
+
+    def __init__(self):
+        self.number = 0
+        self.counts = Counter()
+        self._loop = asyncio.get_running_loop()
+        self._next()
+
+    def _next(self):
+        self.number += 1
+        self._loop.call_soon(self._next)
+
+    def count(self, function):
+        """Make a function count its calls."""
+
+        def counting(*arguments):
+            self.counts[self.number] += 1
+            return function(*arguments)
+
+        return counting
+
+    @property
+    def most(self):
+        return max(self.counts.values(), default=0)
+
+    @property
+    def total(self):
+        return self.counts.total()
+
+
+@pytest.fixture
+def views(monkeypatch):
+    """Gives, within a loop, the count of node views that are built from now on."""
+
+    def counted():
+        steps = Steps()
+        monkeypatch.setattr(ledger_module, "node_view", steps.count(ledger_module.node_view))
+        return steps
+
+    return counted
+
+
+def test_walks_take_turns_so_that_a_step_has_one_slice_of_one_of_them():
+    async def main():
+        steps, turns, seen = Steps(), Turns(), []
+
+        async def walk(name):
+            seen.extend([(steps.number, name, list(items)) async for items in turns.slices(range(7), 3)])
+
+        await asyncio.gather(walk("a"), walk("b"))
+        return seen
+
+    seen = asyncio.run(main())
+    assert len({number for number, _, _ in seen}) == len(seen) == 6
+    assert [items for _, name, items in seen if name == "b"] == [[0, 1, 2], [3, 4, 5], [6]]
+    assert [name for _, name, _ in sorted(seen)] == ["a", "b"] * 3
+
+
+def test_a_stint_lets_others_run_once_it_has_lasted():
+    async def main():
+        steps, clock = Steps(), Clock()
+        stint = Stint(clock)
+        before = steps.number
+        await stint.pause()
+        at_once = steps.number
+        clock.now += STINT_SECONDS
+        await stint.pause()
+        return at_once - before, steps.number - at_once
+
+    assert asyncio.run(main()) == (0, 1)
+
+
+def test_a_scrape_builds_no_view_of_a_node(views):
+    async def main():
+        state, _ = ready_state(*NAMES)
+        state.set_pod(seen_pod("x", node=NAMES[0]))
+        registry = CollectorRegistry()
+        registry.register(LedgerCollector(state))
+        steps = views()
+        return generate_latest(registry).decode(), steps
+
+    text, steps = asyncio.run(main())
+    assert "fraction_injector_slices_used 4.0" in text
+    assert f"fraction_injector_slices_capacity {8 * NODES}.0" in text
+    assert steps.total == 0
+
+
+def test_the_whole_ledger_is_shown_a_few_nodes_at_a_time_and_loses_none(views):
+    async def main():
+        state, _ = ready_state(*NAMES)
+        for number in range(2 * FACTS_AT_ONCE):
+            state.set_pod(seen_pod(f"w{number:03}"))
+        steps = views()
+        shown = b"".join([part async for part in ledger_json(state, "https://x:1", 7)])
+        return shown, state, steps.most
+
+    shown, state, most = asyncio.run(main())
+    assert most == NODES_AT_ONCE
+    assert msgspec.json.decode(shown, type=LedgerReply) == LedgerReply(state.ledger.view(), "https://x:1", 7)
+
+
+def test_an_empty_ledger_is_json_too():
+    async def main():
+        return b"".join([part async for part in ledger_json(ready_state()[0], None, 0)])
+
+    reply = msgspec.json.decode(asyncio.run(main()), type=LedgerReply)
+    assert (reply.ledger.nodes, reply.ledger.backlog, reply.leader) == ((), (), None)
+
+
+def test_the_page_is_written_a_few_nodes_at_a_time_and_escapes_names(views):
+    async def main():
+        state, _ = ready_state(*NAMES)
+        state.set_pod(seen_pod("<x>", node=NAMES[0]))
+        state.set_pod(seen_pod("<w>"))
+        steps = views()
+        return "".join([part async for part in page.render(state, "<leader>")]), steps
+
+    text, steps = asyncio.run(main())
+    assert all(f"<td>{name}<td>" in text for name in NAMES)
+    assert ("team/&lt;x&gt;: 4" in text, "team/&lt;w&gt;" in text, "&lt;leader&gt;" in text) == (True,) * 3
+    assert steps.most == NODES_AT_ONCE
+
+
+def test_streams_begin_a_few_nodes_at_a_time_however_many_there_are(views):
+    async def main():
+        state, _ = ready_state(*NAMES)
+        served = ControllerApi(state, LEADING, ControllerMetrics(CollectorRegistry()))
+        steps = views()
+
+        async def begin():
+            lines = b""
+            events = served._events()
+            while b'"synced"' not in lines:
+                lines += await anext(events)
+            await events.aclose()
+            return lines.count(b'"node"')
+
+        return await asyncio.gather(*[begin() for _ in range(3)]), steps
+
+    nodes, steps = asyncio.run(main())
+    assert nodes == [NODES] * 3
+    assert steps.most == NODES_AT_ONCE
+
+
+def test_a_waiting_text_builds_no_view_and_is_found_once_for_all_that_want_the_same(views):
+    async def main():
+        state, clock = ready_state(*NAMES)
+        finder = FreeNodesFinder(state, clock)
+        steps, built = Steps(), views()
+        state.ledger.free = steps.count(state.ledger.free)
+        fact = seen_pod("x").fact
+        found = await finder.find(fact)
+        await finder.find(seen_pod("y").fact)
+        once = steps.total
+        clock.now += 60
+        await finder.find(fact)
+        return waiting_message(fact, found, ResourceNames()), once, steps, built
+
+    text, once, steps, built = asyncio.run(main())
+    assert text == (
+        "needs slices 4 of nvidia.com/gpu-0; free there: gpu-000 8, gpu-001 8, gpu-002 8 and 318 more nodes"
+    )
+    assert (once, steps.total, built.total) == (NODES, 2 * NODES, 0)
+    assert steps.most == FACTS_AT_ONCE
+
+
+def test_a_node_that_takes_no_pods_or_whose_gpu_is_cordoned_is_not_called_free():
+    state, _ = ready_state("a", "b", "c")
+    for name, change in (("a", {"usable": False}), ("b", {"cordoned": frozenset({0})})):
+        known = state.nodes[name]
+        fact = msgspec.structs.replace(known.fact, **change)
+        state.set_node(msgspec.structs.replace(known, fact=fact))
+    found = asyncio.run(FreeNodesFinder(state).find(seen_pod("x").fact))
+    assert (found.most, found.others) == ((("c", 8),), 0)
+
+
+@pytest.mark.parametrize("what", ["nodes", "pods"])
+def test_a_whole_list_is_taken_in_a_slice_at_a_time(what):
+    count = 5 * FACTS_AT_ONCE + 1
+
+    def items(first):
+        numbers = range(first, first + count)
+        return [seen_node(f"n{i}") if what == "nodes" else seen_pod(f"p{i}", node="n0") for i in numbers]
+
+    async def main():
+        state, steps = State(Clock()), Steps()
+        for name in ("set_node", "set_pod", "remove_node", "remove_pod"):
+            setattr(state, name, steps.count(getattr(state, name)))
+        sink = state.node_sink if what == "nodes" else state.pod_sink
+        await sink.replace(items(0))
+        handed = items(count - 1)
+        await sink.replace(handed)
+        return getattr(state, what), handed, steps
+
+    kept, handed, steps = asyncio.run(main())
+    assert (len(kept), handed) == (count, [])
+    assert (steps.total, steps.most) == (count + count + count - 1, FACTS_AT_ONCE)
+
+
+def test_changes_are_settled_before_a_decision_has_to_do_it():
+    async def main():
+        state, _ = ready_state(*NAMES)
+        state.ledger.totals()
+        for name in NAMES:
+            state.pod_sink.set(seen_pod(name, node=name))
+        return len(state.ledger._fleet._changed)
+
+    assert asyncio.run(main()) < FACTS_AT_ONCE
+
+
+def test_a_new_leader_looks_at_the_pods_a_slice_at_a_time():
+    async def main():
+        state, _ = ready_state()
+        for number in range(3 * FACTS_AT_ONCE):
+            fact = PodFact(namespace="team", name=f"p{number}", gpus=((0, 4),))
+            state.set_pod(SeenPod(fact, InjectedPod(uid=str(number), fraction="0.5", injected="x")))
+        metrics = ControllerMetrics(CollectorRegistry())
+        events = PodEvents(None, state, LEADING, metrics, ResourceNames())
+        steps = Steps()
+        events._note = steps.count(events._note)
+        task = asyncio.create_task(events.run())
+        while steps.total < 3 * FACTS_AT_ONCE:  # noqa: ASYNC110 steps of the loop are what is counted
+            await asyncio.sleep(0)
+        task.cancel()
+        return steps.most
+
+    assert asyncio.run(main()) == FACTS_AT_ONCE
+
+
+def test_a_batch_stops_as_soon_as_its_controller_no_longer_leads(monkeypatch):
+    state, _ = ready_state("a")
+    leadership = SimpleNamespace(leads=True, leader=None)
+    served = ControllerApi(state, leadership, ControllerMetrics(CollectorRegistry()))
+
+    def place(ask):
+        leadership.leads = False
+        return State.place(state, ask)
+
+    monkeypatch.setattr(state, "place", place)
+    asks = [msgspec.Raw(msgspec.json.encode(Ask(Fraction(1, 8)))) for _ in range(2)]
+    assert asyncio.run(served._decide(SimpleNamespace(asks=asks, releases=[]))) is None
