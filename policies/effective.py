@@ -12,6 +12,7 @@ import msgspec
 from ledger.ask import Assumption, Mode, Quota
 from ledger.fraction import Fraction
 from ledger.resource_names import ResourceNames
+from policies.allowances import Allowances
 
 
 class EnvVar(msgspec.Struct, frozen=True):
@@ -121,6 +122,8 @@ class EffectivePolicy:
     tolerations: tuple[Mapping[str, Any], ...]
     """Added when the pod has none equal; JSON as the Kubernetes API takes it."""
     quotas: tuple[QuotaRule, ...]
+    allow: Allowances = field(default_factory=Allowances)
+    """What of the refused by default its pods may bring."""
     queue: str | None = None
     """The queue entry that applied, if any."""
     left_out: tuple[str, ...] = ()

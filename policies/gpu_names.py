@@ -6,6 +6,7 @@ WHOLE_GPU_NAMES = frozenset({"nvidia.com/gpu", "nvidia.com/gpu.shared"})
 CLEARML_FRACTION_PREFIX = "clear.ml/fraction-"
 
 OTHER_SYSTEM_PREFIXES = (
+    "deviceclass.resource.kubernetes.io/",
     "nvidia.com/mig-",
     "nvidia.com/gpumem",
     "nvidia.com/gpucores",
@@ -26,4 +27,4 @@ OTHER_SYSTEM_PREFIXES = (
     "aws.amazon.com/neuron",
     "google.com/tpu",
 )
-"""Resources of MIG, HAMi, Volcano and Alibaba's GPU sharing, and the GPUs of other vendors."""
+"""Device classes, MIG, HAMi, Volcano, Alibaba's GPU sharing, and the GPUs of other vendors."""

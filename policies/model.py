@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from ledger.fraction import ALLOWED_SLICES_PER_GPU
+from policies.allowances import Capability, HostPath
 from policies.fields import (
     AbsolutePath,
     Count,
@@ -93,6 +94,20 @@ class Quotas(Part):
     """What becomes of pods under a quota while the controller, who counts, cannot be asked."""
 
 
+class Allow(Part):
+    """Ways past the share that some honest pods need: refused beside the label unless they stand here."""
+
+    host_paths: list[HostPath] = Field(default_factory=list)
+    """Of `/etc/kubernetes`, `/var/lib/kubelet`, `/etc/containerd`, `/etc/nvidia-container-runtime`, \
+`/run/cri-dockerd.sock` and `/usr/local/nvidia`: those that hostPath volumes may reach."""
+    capabilities: list[Capability] = Field(default_factory=list)
+    """Of `SYS_ADMIN` and `ALL`: those that GPU containers may add."""
+    override_env: bool = False
+    """Mounts at `/overrideEnv`, a file that HAMi-core believes more than its environment."""
+    resources: list[Text] = Field(default_factory=list)
+    """Resources of `nvidia.com/` that are no way to a GPU, such as `nvidia.com/hostdev`."""
+
+
 class Policy(Part):
     """What becomes of labelled pods: which fractions, of which resource, limited how."""
 
@@ -122,6 +137,8 @@ class Policy(Part):
     """Give containers without a GPU `NVIDIA_VISIBLE_DEVICES=void`."""
     privileged: Literal["gpu-containers", "any-container"] = "gpu-containers"
     """Which privileged containers deny the pod: they see every GPU."""
+    allow: Allow = Field(default_factory=Allow)
+    """What labelled pods may bring although it is refused by default."""
     runtime_class_name: DnsLabel | None = None
     """Set on pods that name no runtime class, such as `nvidia`."""
     tolerations: list[Toleration] = Field(default_factory=list)

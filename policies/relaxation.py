@@ -28,6 +28,8 @@ def _of_values(over: EffectivePolicy, base: EffectivePolicy) -> Iterator[tuple[s
         yield "policy", f"assume.gpuMemoryMiB {over.assume.gpu_mib} instead of {former}"
     if over.refuse_privileged != base.refuse_privileged and base.refuse_privileged == "any-container":
         yield "policy", f"privileged {over.refuse_privileged}"
+    for what in over.allow.beyond(base.allow):
+        yield "policy", what
     if base.hide_gpus_from_others and not over.hide_gpus_from_others:
         yield "policy", "hideGpusFromOthers false"
 

@@ -9,11 +9,12 @@ from ledger.ask import Assumption, Mode
 from ledger.fraction import ALLOWED_SLICES_PER_GPU, Fraction
 from ledger.resource_names import ResourceNames
 from policies import placeholders
+from policies.allowances import NVIDIA_DOMAIN, Allowances
 from policies.effective import CacheVolume, EffectivePolicy, EnvVar, ImageChoice, InitContainer, LibraryVolume
 from policies.effective import Limiter as EffectiveLimiter
 from policies.fields import extended_resource
-from policies.gpu_names import CLEARML_FRACTION_PREFIX, OTHER_SYSTEM_PREFIXES
-from policies.model import Limiter, Policy, Toleration
+from policies.gpu_names import CLEARML_FRACTION_PREFIX, OTHER_SYSTEM_PREFIXES, WHOLE_GPU_NAMES
+from policies.model import Allow, Limiter, Policy, Toleration
 from policies.problems import Problem, did_you_mean, quoted
 from policies.sources import Parts, Source
 
@@ -35,6 +36,7 @@ def policy_problems(policy: Policy, source: Source, parts: Parts) -> Iterator[Pr
         yield from _index_problems(policy.env, source, "env")
     for number, toleration in enumerate(policy.tolerations):
         yield from _toleration_problems(toleration, source, number)
+    yield from _allowed_resource_problems(policy.allow, source)
 
 
 def fraction_problems(
@@ -123,6 +125,7 @@ def effective_policy(policy: Policy, limiter: Limiter, digest: str, names: Resou
         tolerations=tuple(t.model_dump(by_alias=True, exclude_none=True) for t in policy.tolerations),
         quotas=(),
         left_out=left_out,
+        allow=_allowances(policy.allow),
     )
 
 
@@ -200,6 +203,27 @@ def _toleration_problems(toleration: Toleration, source: Source, number: int) ->
         yield source.problem("without a key the operator must be Exists", "tolerations", number)
     if toleration.operator == "Exists" and toleration.value:
         yield source.problem("operator Exists takes no value", "tolerations", number, "value")
+
+
+def _allowed_resource_problems(allow: Allow, source: Source) -> Iterator[Problem]:
+    """Names that are a way to a GPU, or that nobody refuses."""
+    for number, name in enumerate(allow.resources):
+        if not name.startswith(NVIDIA_DOMAIN):
+            rule = f"{quoted(name)} is not refused anyway: only names in {NVIDIA_DOMAIN} need to stand here"
+        elif name in WHOLE_GPU_NAMES or name.startswith(OTHER_SYSTEM_PREFIXES) or _ONE_GPU.fullmatch(name):
+            rule = f"{quoted(name)} is a way to ask for GPUs, which cannot be allowed beside the label"
+        else:
+            continue
+        yield source.problem(f"{rule}: take it out", "allow", "resources", number)
+
+
+def _allowances(allow: Allow) -> Allowances:
+    return Allowances(
+        frozenset(allow.host_paths),
+        frozenset(allow.capabilities),
+        allow.override_env,
+        frozenset(allow.resources),
+    )
 
 
 def _overlap(one: str, other: str) -> bool:

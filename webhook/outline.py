@@ -34,10 +34,17 @@ class VolumeOutline(msgspec.Struct, rename="camel", gc=False):
     host_path: msgspec.Raw = ABSENT
 
 
+class CapabilitiesOutline(msgspec.Struct, gc=False):
+    """Linux capabilities that a container adds."""
+
+    add: list[str] | None = None
+
+
 class SecurityOutline(msgspec.Struct, gc=False):
     """Of a container's security context what breaks isolation between GPUs."""
 
     privileged: bool | None = None
+    capabilities: CapabilitiesOutline | None = None
 
 
 class ContainerOutline(msgspec.Struct, rename="camel", gc=False):
@@ -47,6 +54,8 @@ class ContainerOutline(msgspec.Struct, rename="camel", gc=False):
     env: list[Named] | None = None
     resources: msgspec.Raw = ABSENT
     volume_mounts: list[MountOutline] | None = None
+    volume_devices: msgspec.Raw = ABSENT
+    termination_message_path: str | None = None
     security_context: SecurityOutline | None = None
     restart_policy: str | None = None
 

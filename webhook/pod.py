@@ -37,10 +37,23 @@ class VolumeMount(msgspec.Struct, rename="camel", gc=False):
     mount_path: str
 
 
+class VolumeDevice(msgspec.Struct, rename="camel", gc=False):
+    """Where a container sees a volume as a block device."""
+
+    device_path: str
+
+
+class Capabilities(msgspec.Struct, gc=False):
+    """Linux capabilities that a container adds to the usual ones."""
+
+    add: list[str] | None = None
+
+
 class SecurityContext(msgspec.Struct, gc=False):
     """Of a container's security context only what breaks isolation between GPUs."""
 
     privileged: bool | None = None
+    capabilities: Capabilities | None = None
 
 
 class Container(msgspec.Struct, rename="camel", gc=False):
@@ -51,8 +64,22 @@ class Container(msgspec.Struct, rename="camel", gc=False):
     env: list[EnvEntry] | None = None
     resources: Resources | None = None
     volume_mounts: list[VolumeMount] | None = None
+    volume_devices: list[VolumeDevice] | None = None
+    termination_message_path: str | None = None
+    """Where the kubelet mounts a file for the container's last words."""
     security_context: SecurityContext | None = None
     restart_policy: str | None = None
+
+    @property
+    def other_paths(self) -> list[str]:
+        """Paths at which the container sees something beside its mounts."""
+        devices = [device.device_path for device in self.volume_devices or ()]
+        return devices if self.termination_message_path is None else [*devices, self.termination_message_path]
+
+    @property
+    def paths(self) -> list[str]:
+        """All paths at which the container sees something that its image does not bring."""
+        return [*[mount.mount_path for mount in self.volume_mounts or ()], *self.other_paths]
 
     @property
     def is_native_sidecar(self) -> bool:

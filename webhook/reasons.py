@@ -30,6 +30,7 @@ class Reason(StrEnum):
     AFFINITY = "affinity-matches-nothing"
     MANY_DEMANDS = "too-many-demands"
     PRIVILEGED = "privileged"
+    CAPABILITY = "capability"
     HOST_PID = "host-pid"
     HOST_PATH = "host-path"
     CDI_ANNOTATION = "cdi-annotation"

@@ -159,6 +159,10 @@ def test_pods_elsewhere_have_no_quota():
         ("policy: open", "(quotas.whenDegraded admit instead of deny)"),
         ("policy: open", "(hideGpusFromOthers false)"),
         ("policy: open", "(assume.gpuMemoryMiB 81920 instead of 40960)"),
+        ("policy: open", "(allow.hostPaths /etc/containerd)"),
+        ("policy: open", "(allow.capabilities ALL)"),
+        ("policy: open", "(allow.resources nvidia.com/hostdev)"),
+        ("policy: open", "(allow.overrideEnv true)"),
         ("policy: halves", "(quota of queue q: 8 instead of 8 slices, of 2 to a GPU instead of 8)"),
     ],
 )
@@ -172,6 +176,8 @@ def test_an_entry_for_all_namespaces_may_relax_nothing(entry, expected):
         "kind: Policy\nname: loose\nlimiter: none\n---\nkind: Policy\nname: open\nhideGpusFromOthers: false\n"
     )
     others += "quotas: {whenDegraded: admit}\nassume: {gpusPerNode: 8, gpuMemoryMiB: 81920}\n"
+    others += "allow: {hostPaths: [/etc/containerd], capabilities: [ALL], overrideEnv: true,"
+    others += " resources: [nvidia.com/hostdev]}\n"
     others += "---\nkind: Policy\nname: halves\nslicesPerGpu: 2\nquotas: {queues: {q: {slices: 8}}}\n"
     files = {"default": base, "others": others, "queues": f"kind: Queues\nqueues:\n  q:\n    {entry}\n"}
     assert expected in "\n".join(problems(**files))
@@ -185,6 +191,31 @@ def test_an_entry_for_all_namespaces_may_relax_nothing(entry, expected):
 def test_an_entry_for_all_namespaces_may_tighten(entry):
     tight = "kind: Policy\nname: tight\nmemory: {reserveMiB: 9}\nprivileged: any-container\n"
     assert problems(tight=tight, queues=f"kind: Queues\nqueues:\n  q:\n    {entry}\n") == []
+
+
+@pytest.mark.parametrize(
+    ("allow", "expected"),
+    [
+        ("hostPaths: [/dev]", "allow.hostPaths[0]: "),
+        ("capabilities: [CAP_SYS_ADMIN]", "allow.capabilities[0]: "),
+        ("resources: [example.com/nic]", '"example.com/nic" is not refused anyway'),
+        ("resources: [nvidia.com/gpu]", '"nvidia.com/gpu" is a way to ask for GPUs'),
+        ("resources: [nvidia.com/gpu-3]", '"nvidia.com/gpu-3" is a way to ask for GPUs'),
+        ("resources: [nvidia.com/mig-1g.5gb]", '"nvidia.com/mig-1g.5gb" is a way to ask for GPUs'),
+        ("mounts: true", "allow.mounts: "),
+    ],
+)
+def test_what_no_policy_may_allow_is_a_mistake(allow, expected):
+    (problem,) = problems(default=f"kind: Policy\nname: default\nallow:\n  {allow}\n")
+    assert problem.startswith("default.yaml:4: ")
+    assert expected in problem
+
+
+def test_an_entry_may_allow_less_for_every_namespace():
+    default = "kind: Policy\nname: default\nallow: {hostPaths: [/etc/containerd, /etc/kubernetes]}\n"
+    less = "kind: Policy\nname: less\nallow: {hostPaths: [/etc/kubernetes]}\n"
+    queues = "kind: Queues\nqueues: {q: {policy: less}}\n"
+    assert problems(default=default, less=less, queues=queues) == []
 
 
 def test_a_policy_of_another_mode_with_the_same_limiter_relaxes_nothing():

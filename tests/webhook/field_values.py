@@ -47,13 +47,25 @@ PATHS = [
     "/var/run/nvidia-container-devices",
     "/run/nvidia-container-devices/GPU-1",
     "/run/nvidia-container-devices2",
+    "/overrideEnv",
+    "//overrideEnv/x",
+    "/overrideEnv2",
+    "/dev/termination-log",
     "/" + "x" * 200,
     *TEXTS,
 ]
 HOST_PATHS = ["/data", "/dev", "//dev/./x", "/", "/var", "/var/run/nvidia", "/proc/1/root", ""]
+HOST_PATHS += ["/dev//shm", "/etc/kubernetes", "/var/lib/kubelet/pods", "/var/run/cri-dockerd.sock"]
 COUNTS = ["1", "2", "4", "8", "16", "0", 1, 3, "500m", "-1", "", "%b", "x"]
-OTHERS = ["nvidia.com/gpu.shared", "nvidia.com/gpu-0", "nvidia.com/gpu-9", "nvidia.com/mig-1g.5gb"]
-OTHERS += ["nvidia.com/gpumem", "amd.com/gpu", "example.com/pool"]
+OTHERS = [
+    "nvidia.com/gpu.shared",
+    "nvidia.com/gpu-0",
+    "nvidia.com/gpu-9",
+    "nvidia.com/mig-1g.5gb",
+    "nvidia.com/hostdev",
+]
+OTHERS += ["nvidia.com/gpumem", "amd.com/gpu", "example.com/pool", "deviceclass.resource.kubernetes.io/gpu"]
+CAPABILITIES = ["NET_ADMIN", "SYS_ADMIN", "ALL", "CAP_SYS_ADMIN", "cap_all", "sys_admin", *TEXTS]
 AMOUNTS: list[Any] = [
     GONE,
     None,
@@ -206,9 +218,21 @@ VALUES: dict[str, list[Any]] = {
         *([{"name": "a", "mountPath": path}] for path in PATHS),
         [{"name": "a", "mountPath": f"/{number}"} for number in range(1000)],
     ],
-    "Container.security_context": [GONE, None, {}, {"privileged": True}, {"runAsUser": 0}],
+    "Container.volume_devices": [GONE, None, [], *([{"name": "a", "devicePath": path}] for path in PATHS)],
+    "Container.termination_message_path": [GONE, None, *PATHS],
+    "Container.security_context": [
+        GONE,
+        None,
+        {},
+        {"privileged": True},
+        {"runAsUser": 0},
+        *({"capabilities": {"add": [name]}} for name in CAPABILITIES),
+    ],
     "Container.restart_policy": [GONE, None, "", "Always", "always", "OnFailure", "Never"],
     "SecurityContext.privileged": [GONE, None, True, False],
+    "SecurityContext.capabilities": [GONE, None, {}, {"drop": ["ALL"]}, {"add": ["SYS_ADMIN"]}],
+    "Capabilities.add": [GONE, None, [], *([name] for name in CAPABILITIES), ["NET_ADMIN", "ALL"]],
+    "VolumeDevice.device_path": PATHS,
     "EnvEntry.name": VARIABLES,
     "EnvEntry.value": [GONE, None, "all", "/a.so", *TEXTS],
     "EnvEntry.value_from": [GONE, None, {}, {"configMapKeyRef": {"name": "a", "key": "b"}}],

@@ -25,6 +25,13 @@ name: host-pid
 hostPID: true
 env: {MEMORY: "{memory_mib} of {container}"}
 """
+ALLOWS = """
+allow:
+  hostPaths: [/etc/kubernetes, /var/lib/kubelet]
+  capabilities: [SYS_ADMIN]
+  overrideEnv: true
+  resources: [nvidia.com/hostdev]
+"""
 POLICIES = {
     "default": policies(),
     "queues": policies(queues=QUEUES),
@@ -35,6 +42,7 @@ POLICIES = {
     "nvidia-driver": policies("limiter: nvidia-driver"),
     "host PID": policies("limiter: host-pid", pid=HOST_PID),
     "everything": policies(EVERYTHING),
+    "allows": policies(ALLOWS),
     "hides nothing": policies("hideGpusFromOthers: false\nmemory: {reserveMiB: 100}"),
     "no memory left": policies("memory: {reserveMiB: 100000}"),
     "quotas": policies("quotas: {namespaces: {team: {slices: 8}}, queues: {large: {maxPods: 1}}}"),

@@ -66,7 +66,7 @@ mounts = st.lists(
     some(
         {
             "name": st.sampled_from([*LIMITER, "data", "host"]),
-            "mountPath": st.sampled_from(["/data", "/usr/local", "/usr/local/vgpu2", "/host", "/"]),
+            "mountPath": st.sampled_from(["/data", "/usr/local", "/usr/local/vgpu2", "/host", "/opt"]),
         },
         {"readOnly": st.booleans()},
     ),

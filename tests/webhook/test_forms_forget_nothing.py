@@ -34,7 +34,8 @@ def mesh():
         env=[{"name": "PATH", "value": "/bin"}],
         resources=resources("nvidia.com/gpu", "1", cpu="2", memory="4Gi"),
         volumeMounts=[{"name": "data", "mountPath": "/data"}],
-        securityContext={"privileged": False},
+        securityContext={"privileged": False, "capabilities": {"drop": ["ALL"], "add": ["NET_ADMIN"]}},
+        terminationMessagePath="/dev/termination-log",
     )
     proxy = container(
         "proxy", env=[{"name": "MODE", "valueFrom": {"fieldRef": {}}}], resources=resources(cpu="1")
@@ -60,6 +61,7 @@ def rare():
     terms = [{"matchExpressions": [expression], "matchFields": [expression]}]
     return review_of(
         pod(
+            containers=[container(volumeDevices=[{"name": "disk", "devicePath": "/dev/disk"}])],
             metadata={"annotations": {OURS + "container": "train"}},
             affinity={"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}},
             volumes=[{"name": "logs", "hostPath": {"path": "/var/log"}}],

@@ -11,15 +11,16 @@ from collections.abc import Sequence
 
 import msgspec
 
+from policies.allowances import OVERRIDE_ENV
 from policies.effective import EffectivePolicy
 from policies.reserved import is_reserved
 from webhook.injection.annotations import PREFIX
 from webhook.injection.env import PRELOAD
-from webhook.injection.host_paths import is_at_or_below, normalised
+from webhook.injection.host_paths import is_at_or_below, normalised, touches
 from webhook.injection.limiter import LONGEST_CONTAINER_NAME, OUR_NAMES
 from webhook.injection.placeholders import uses_namespace
 from webhook.injection.plain_names import PlainNames
-from webhook.injection.refusals import DEVICE_LIST_MOUNT, refuse_annotation
+from webhook.injection.refusals import DEVICE_LIST_MOUNT, refuse_annotation, refused_capability
 from webhook.injection.stencil import holds_mark
 from webhook.outline import ABSENT, ContainerOutline, LabelsOutline, MountOutline, PodOutline, SpecOutline
 
@@ -61,7 +62,10 @@ class FormReader:
         self._policy = f"{policy.marker} {policy.queue or ''}"
         self._variables = PlainNames(lambda name: name in names or is_reserved(name))
         self._paths = PlainNames(
-            lambda path: any(is_at_or_below(normalised(path), place) for place in places)
+            lambda path: (
+                touches(normalised(path), OVERRIDE_ENV)
+                or any(is_at_or_below(normalised(path), place) for place in places)
+            )
         )
         self._speaks_of_namespace = uses_namespace(variables)
         self._has_forms = not (policy.limiter.image_pattern or policy.limiter.images or holds_mark(policy))
@@ -95,24 +99,35 @@ class FormReader:
     def _containers(self, containers: Sequence[ContainerOutline]) -> tuple[ContainerForm, ...] | None:
         forms = []
         for container in containers:
-            name, env, mounts = container.name, container.env, container.volume_mounts
-            if OUR_NAMES in name or len(name) > LONGEST_CONTAINER_NAME:
-                return None
-            if env and not self._variables.hold([variable.name for variable in env]):
-                return None
-            if mounts and not self._are_plain(mounts):
+            if self._has_something_to_weigh(container):
                 return None
             context = container.security_context
             forms.append(
                 ContainerForm(
                     b"" if container.resources is ABSENT else bytes(container.resources),
-                    bool(env),
-                    bool(mounts),
+                    bool(container.env),
+                    bool(container.volume_mounts),
                     context is not None and context.privileged is True,
                     container.restart_policy == "Always",
                 )
             )
         return tuple(forms)
+
+    def _has_something_to_weigh(self, container: ContainerOutline) -> bool:
+        name, env, mounts = container.name, container.env, container.volume_mounts
+        if OUR_NAMES in name or len(name) > LONGEST_CONTAINER_NAME or container.volume_devices is not ABSENT:
+            return True
+        if env and not self._variables.hold([variable.name for variable in env]):
+            return True
+        if mounts and not self._are_plain(mounts):
+            return True
+        message_path = container.termination_message_path
+        if message_path is not None and not self._paths.hold((message_path,)):
+            return True
+        context = container.security_context
+        if context is None or context.capabilities is None or not context.capabilities.add:
+            return False
+        return not _CAPABILITIES.hold(context.capabilities.add)
 
     def _are_plain(self, mounts: Sequence[MountOutline]) -> bool:
         paths = self._paths
@@ -139,3 +154,4 @@ def _has_rare_fields(spec: SpecOutline) -> bool:
 
 
 _ANNOTATIONS = PlainNames(lambda name: name.startswith(PREFIX) or refuse_annotation(name) is not None)
+_CAPABILITIES = PlainNames(lambda name: refused_capability(name) is not None)

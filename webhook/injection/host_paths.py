@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Collection
 
+from policies.allowances import HOST_PATHS, HostPath
 from webhook.injection.remembered import Remembered
+
+SHARED_MEMORY = "/dev/shm"  # noqa: S108 a path of the node, not of this machine
 
 PROTECTED = (
     "/dev",
@@ -24,16 +28,22 @@ PROTECTED = (
 runtime sockets and the kubelet's device-plugin sockets. /var/run stands for /run, which it is a link to."""
 
 
-def protected_place(path: str) -> str | None:
+def protected_place(path: str, allowed: Collection[HostPath] = ()) -> str | None:
     """Give the protected place that `path` is, contains or lies below; None if there is none.
 
-    The path is normalised first: `//dev` and `/./dev` are /dev, and `/` contains everything.
+    The path is normalised first: `//dev` and `/./dev` are /dev, and `/` contains everything. What a policy
+    allowed is open but for the places below it that no policy can open.
     """
     normal = NORMALISED[path]
-    for place in PROTECTED:
-        if is_at_or_below(normal, place) or is_at_or_below(place, normal):
+    for place in (*PROTECTED, *(each for each in HOST_PATHS if each not in allowed)):
+        if touches(normal, place):
             return place
     return None
+
+
+def touches(path: str, place: str) -> bool:
+    """Whether the normalised `path` is `place`, contains it or lies below it."""
+    return is_at_or_below(path, place) or is_at_or_below(place, path)
 
 
 def normalised(path: str) -> str:

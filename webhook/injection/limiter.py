@@ -108,18 +108,19 @@ class Volumes:
 
 
 def refuse_mounts(gpu_containers: Iterable[Slot], limiter: Limiter, written: Written) -> Denial | None:
-    """Refuse a user's mount at or below a path where the limiter's volumes go.
+    """Refuse whatever a user puts at or below a path where the limiter's volumes go.
 
     In a pod that says it was injected, one mount exactly there may be ours, and is replaced if it is not.
     """
     for slot in gpu_containers:
-        for mount_path in limiter.mount_paths if slot.container.volume_mounts else ():
+        paths = slot.container.paths
+        for mount_path in limiter.mount_paths if paths else ():
             place = NORMALISED[mount_path]
             ours = None if written.is_empty else _position(slot.container, mount_path)
-            for at, mount in enumerate(slot.container.volume_mounts or ()):
-                normal = NORMALISED[mount.mount_path]
+            for at, path in enumerate(paths):
+                normal = NORMALISED[path]
                 if normal.startswith(place) and is_at_or_below(normal, place) and at != ours:
-                    return _mount_taken(slot.container, mount.mount_path)
+                    return _mount_taken(slot.container, path)
     return None
 
 

@@ -31,12 +31,12 @@ class Mode(Protocol):
 class PerGpu:
     """One resource name per GPU: k of nvidia.com/gpu-3 is exactly k slices of GPU 3."""
 
-    def __init__(self, template: str, names: ResourceNames) -> None:
+    def __init__(self, template: str, names: ResourceNames, allowed: frozenset[str]) -> None:
         self._template = template
         before, _, after = template.partition("{index}")
         own = f"{re.escape(before)}[0-9]+{re.escape(after)}"
         # The policy's names, and the standard ones, whichever the policy goes by.
-        self.kinds = _kinds(f"{own}|{STANDARD_INDEX}", None, names)
+        self.kinds = _kinds(f"{own}|{STANDARD_INDEX}", None, names, allowed)
 
     def amounts(self, fraction: Fraction, indices: tuple[int, ...]) -> dict[str, str]:
         """Slices of each chosen index."""
@@ -47,17 +47,19 @@ class PerGpu:
 class Pooled:
     """One resource name for all GPUs of a node; the kubelet picks the devices."""
 
-    def __init__(self, resource: str, names: ResourceNames) -> None:
+    def __init__(self, resource: str, names: ResourceNames, allowed: frozenset[str]) -> None:
         self._resource = resource
         # Per-GPU names have no place under a pooled policy.
-        self.kinds = _kinds(STANDARD_INDEX, resource, names)
+        self.kinds = _kinds(STANDARD_INDEX, resource, names, allowed)
 
     def amounts(self, fraction: Fraction, indices: tuple[int, ...]) -> dict[str, str]:  # noqa: ARG002 the kubelet chooses the indices
         """Slices of the node's pool."""
         return {self._resource: str(fraction.slices)}
 
 
-def _kinds(index: str, pool: str | None, names: ResourceNames) -> Remembered[ResourceKind | None]:
+def _kinds(
+    index: str, pool: str | None, names: ResourceNames, allowed: frozenset[str]
+) -> Remembered[ResourceKind | None]:
     pattern = re.compile(index, re.ASCII)
     return Remembered(
         lambda name: kind_of(
@@ -65,15 +67,16 @@ def _kinds(index: str, pool: str | None, names: ResourceNames) -> Remembered[Res
             is_index=pattern.fullmatch(name) is not None,
             is_pool=name == pool,
             is_counted=names.counts(name),
+            is_allowed=name in allowed,
         )
     )
 
 
 @lru_cache(maxsize=64)
-def _mode(name: str, resource: str, names: ResourceNames) -> Mode:
-    return PerGpu(resource, names) if name == "per-gpu" else Pooled(resource, names)
+def _mode(name: str, resource: str, names: ResourceNames, allowed: frozenset[str]) -> Mode:
+    return (PerGpu if name == "per-gpu" else Pooled)(resource, names, allowed)
 
 
 def mode_of(policy: EffectivePolicy) -> Mode:
     """The mode that a policy asks for."""
-    return _mode(policy.mode, policy.resource, policy.all_resources)
+    return _mode(policy.mode, policy.resource, policy.all_resources, policy.allow.resources)

@@ -16,7 +16,7 @@ from webhook.injection.gpu_resources import check_amounts
 from webhook.injection.label import read_label
 from webhook.injection.limiter import refuse_mounts
 from webhook.injection.modes import Mode, mode_of
-from webhook.injection.refusals import refuse_index, refuse_pod, refuse_privileged
+from webhook.injection.refusals import refuse_index, refuse_override_env, refuse_pod, refuse_privileged
 from webhook.injection.slots import Slot, slots
 from webhook.injection.written import Written
 from webhook.pod import LABEL, ObjectMeta, Pod, PodSpec, label_of
@@ -63,7 +63,7 @@ def make_plan(pod: Pod, namespace: str, policy: EffectivePolicy, written: Writte
     mode = mode_of(policy)
     limiter = NO_LIMITER if fraction.is_whole else policy.limiter
     every = slots(spec, mode)
-    refused = refuse_pod(metadata, spec, every, limiter) or refuse_empty_affinity(spec)
+    refused = refuse_pod(metadata, spec, every, limiter, policy.allow) or refuse_empty_affinity(spec)
     if refused is not None:
         return refused
     containers = choose_containers(metadata, every, policy)
@@ -85,4 +85,8 @@ def _refuse_containers(plan: Plan, text: str) -> Denial | None:
         refused = refused or check_amounts(slot, plan.fraction, text)
         if plan.limiter.preload is not None:
             refused = refused or refuse_preload_from(slot.container)
-    return refused or refuse_mounts(containers.gpu, plan.limiter, plan.written)
+    return (
+        refused
+        or refuse_override_env(containers.gpu, plan.limiter, plan.policy.allow)
+        or refuse_mounts(containers.gpu, plan.limiter, plan.written)
+    )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
+from policies.allowances import CAPABILITIES, OVERRIDE_ENV, Allowances, HostPath
 from policies.effective import EffectivePolicy, Limiter
 from webhook.injection.containers import Containers
-from webhook.injection.host_paths import NORMALISED, is_at_or_below, protected_place
+from webhook.injection.host_paths import NORMALISED, SHARED_MEMORY, is_at_or_below, protected_place, touches
 from webhook.injection.remembered import Remembered
 from webhook.injection.slots import Slot
 from webhook.pod import LABEL, ObjectMeta, PodSpec
@@ -21,20 +22,22 @@ DEVICE_LIST_MOUNT = "/run/nvidia-container-devices"
 """With the volume-mounts strategy, the container toolkit reads device ids from mounts below this path."""
 
 
-def refuse_pod(metadata: ObjectMeta, spec: PodSpec, every: Sequence[Slot], limiter: Limiter) -> Denial | None:
+def refuse_pod(
+    metadata: ObjectMeta, spec: PodSpec, every: Sequence[Slot], limiter: Limiter, allow: Allowances
+) -> Denial | None:
     """Refuse what would break the share wherever it stands in the pod."""
     return (
         _refuse_annotations(metadata)
         or _refuse_resources(every)
         or _refuse_claims(spec)
         or _refuse_host_pid(spec, limiter)
-        or _refuse_host_paths(spec)
+        or _refuse_host_paths(spec, allow.host_paths)
         or _refuse_device_lists(every)
     )
 
 
 def refuse_privileged(containers: Containers, policy: EffectivePolicy) -> Denial | None:
-    """Refuse privileged GPU containers, or any privileged container where the policy says so."""
+    """Refuse GPU containers, or where the policy says so any, that can make their own way to devices."""
     checked = containers.gpu
     if policy.refuse_privileged == "any-container":
         checked = [*checked, *containers.others]
@@ -46,6 +49,24 @@ def refuse_privileged(containers: Containers, policy: EffectivePolicy) -> Denial
                 f'container "{slot.container.name}" is privileged and would see every GPU of the node:'
                 f" drop securityContext.privileged or the label {LABEL}",
             )
+        denial = _refuse_capabilities(slot, policy.allow)
+        if denial is not None:
+            return denial
+    return None
+
+
+def refuse_override_env(gpu_containers: Sequence[Slot], limiter: Limiter, allow: Allowances) -> Denial | None:
+    """Refuse mounts over the file from which a preloaded limiter takes other settings than ours."""
+    if limiter.preload is None or allow.override_env:
+        return None
+    for slot in gpu_containers:
+        for path in slot.container.paths:
+            if touches(NORMALISED[path], OVERRIDE_ENV):
+                return Denial.of(
+                    Reason.MOUNT_PATH,
+                    f'container "{slot.container.name}" mounts {path}, and so {OVERRIDE_ENV}, where the GPU'
+                    " memory limiter looks for settings: use another path",
+                )
     return None
 
 
@@ -110,28 +131,49 @@ def _refuse_host_pid(spec: PodSpec, limiter: Limiter) -> Denial | None:
     )
 
 
-def _refuse_host_paths(spec: PodSpec) -> Denial | None:
+def _refuse_host_paths(spec: PodSpec, allowed: Collection[HostPath]) -> Denial | None:
     for volume in spec.volumes or ():
         if volume.host_path is None:
             continue
-        place = protected_place(volume.host_path.path)
-        if place is not None:
+        path = volume.host_path.path
+        place = protected_place(path, allowed)
+        if place is None:
+            continue
+        if is_at_or_below(NORMALISED[path], SHARED_MEMORY):
+            why = "is memory of the whole node: use an emptyDir with medium: Memory"
+        else:
+            why = f"reaches {place}, and with it past the share: remove the volume"
+        return Denial.of(Reason.HOST_PATH, f'volume "{volume.name}": hostPath {path} {why}')
+    return None
+
+
+def refused_capability(name: str) -> str | None:
+    """Give a capability, written in whatever way, as a policy names it; None where none has to allow it."""
+    plain = name.upper().removeprefix("CAP_")
+    return plain if plain in CAPABILITIES else None
+
+
+def _refuse_capabilities(slot: Slot, allow: Allowances) -> Denial | None:
+    context = slot.container.security_context
+    added = context.capabilities.add if context is not None and context.capabilities is not None else None
+    for name in added or ():
+        if refused_capability(name) not in (None, *allow.capabilities):
             return Denial.of(
-                Reason.HOST_PATH,
-                f'volume "{volume.name}": hostPath {volume.host_path.path} reaches {place},'
-                " and with it past the share: remove the volume",
+                Reason.CAPABILITY,
+                f'container "{slot.container.name}" adds capability {name}, a way to every GPU of the node:'
+                f" drop it or the label {LABEL}",
             )
     return None
 
 
 def _refuse_device_lists(every: Sequence[Slot]) -> Denial | None:
     for slot in every:
-        for mount in slot.container.volume_mounts or ():
-            normal = NORMALISED[mount.mount_path]
+        for path in slot.container.paths:
+            normal = NORMALISED[path]
             if normal.startswith(DEVICE_LIST_MOUNT) and is_at_or_below(normal, DEVICE_LIST_MOUNT):
                 return Denial.of(
                     Reason.MOUNT_PATH,
-                    f'container "{slot.container.name}" mounts {mount.mount_path}, which selects GPUs'
+                    f'container "{slot.container.name}" mounts {path}, which selects GPUs'
                     " past the share: remove the mount",
                 )
     return None

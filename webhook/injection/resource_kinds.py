@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from policies.allowances import NVIDIA_DOMAIN
 from policies.gpu_names import CLEARML_FRACTION_PREFIX, OTHER_SYSTEM_PREFIXES, WHOLE_GPU_NAMES
 
 
@@ -19,22 +20,25 @@ class ResourceKind(msgspec.Struct, frozen=True, gc=False):
     is_pool: bool
     """The policy's own name for slices of any GPU."""
     is_other_system: bool
-    """MIG, HAMi, another vendor's GPU, or slices under the name of another policy."""
+    """MIG, HAMi, another vendor's GPU, slices under another policy's name, or an unknown one of NVIDIA's."""
     is_replaced: bool
     """A user's way to ask for a GPU, which ours takes the place of."""
     asks: bool
     """Any way to ask for a GPU, in the user's words or, after a first review, in ours."""
 
 
-def kind_of(resource: str, *, is_index: bool, is_pool: bool, is_counted: bool) -> ResourceKind | None:
+def kind_of(
+    resource: str, *, is_index: bool, is_pool: bool, is_counted: bool, is_allowed: bool
+) -> ResourceKind | None:
     """Tell what a resource name says of GPUs; None for cpu, memory and whatever else has no part in it.
 
-    `is_counted` says that some policy puts it into pods.
+    `is_counted` says that some policy puts it into pods, `is_allowed` that the policy knows it for no GPU.
     """
     is_whole = resource in WHOLE_GPU_NAMES
     is_clearml = resource.startswith(CLEARML_FRACTION_PREFIX)
     asks = is_whole or is_clearml or is_index or is_pool
-    is_other_system = resource.startswith(OTHER_SYSTEM_PREFIXES) or (is_counted and not asks)
+    is_unknown = resource.startswith(NVIDIA_DOMAIN) and not is_allowed
+    is_other_system = resource.startswith(OTHER_SYSTEM_PREFIXES) or ((is_counted or is_unknown) and not asks)
     if not asks and not is_other_system:
         return None
     is_replaced = is_whole or is_clearml

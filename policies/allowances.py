@@ -1,0 +1,47 @@
+"""What labelled pods may bring only where the admin says so: the names, and what a policy allows of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+HostPath = Literal[
+    "/etc/kubernetes",
+    "/var/lib/kubelet",
+    "/etc/containerd",
+    "/etc/nvidia-container-runtime",
+    "/run/cri-dockerd.sock",
+    "/usr/local/nvidia",
+]
+"""Places of a node, normalised, with credentials, settings or sockets that lead to GPUs past the share."""
+HOST_PATHS: tuple[HostPath, ...] = get_args(HostPath)
+
+Capability = Literal["SYS_ADMIN", "ALL"]
+"""Linux capabilities with which a container can make its own way to devices, without the CAP_ before them."""
+CAPABILITIES: tuple[Capability, ...] = get_args(Capability)
+
+OVERRIDE_ENV = "/overrideEnv"
+"""A file from which HAMi-core takes its settings, whatever its environment says."""
+
+NVIDIA_DOMAIN = "nvidia.com/"
+
+
+@dataclass(frozen=True, slots=True)
+class Allowances:
+    """What one policy allows."""
+
+    host_paths: frozenset[HostPath] = frozenset()
+    capabilities: frozenset[Capability] = frozenset()
+    override_env: bool = False
+    resources: frozenset[str] = frozenset()
+    """NVIDIA's resources that are no way to a GPU."""
+
+    def beyond(self, base: Allowances) -> list[str]:
+        """What this allows and `base` does not, in a policy's own words."""
+        lists = (
+            ("hostPaths", self.host_paths - base.host_paths),
+            ("capabilities", self.capabilities - base.capabilities),
+            ("resources", self.resources - base.resources),
+        )
+        more = [f"allow.{key} {name}" for key, names in lists for name in sorted(names)]
+        return [*more, "allow.overrideEnv true"] if self.override_env and not base.override_env else more
