@@ -7,6 +7,7 @@ from tests.webhook.field_values import LABEL, OURS, REQUIRED, VALUES
 from tests.webhook.lanes import Recorder, check_by_rules, finish, learn
 from tests.webhook.many_policies import PLACES, POLICIES, WITHOUT_FORMS, Roomy
 from tests.webhook.support import as_body, container, fixture_review, pod, review_of
+from webhook.envelope import UnreadableReviewError
 from webhook.review import Reviewer
 
 
@@ -120,5 +121,10 @@ def test_a_pod_that_differs_from_a_known_one_in_any_field_is_decided_as_by_the_r
             # A flood of forms may have cleared it away.
             learn(reviewer, policy_set, known)
             body = as_body(review)
-            answered = finish(reviewer.review(body))
+            try:
+                answered = finish(reviewer.review(body))
+            except UnreadableReviewError:
+                # Nobody decides it: no uid or namespace of Kubernetes'.
+                assert field.startswith("_Header.")
+                continue
             check_by_rules(body, policy_set, answered, outcomes[-1], placer.take())
