@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain, islice
 
 from policies.chart_queues import queue_problems, template_queue
 from policies.effective import EffectivePolicy
-from policies.model import Limiter, Policy, QueueEntry
+from policies.model import Limiter, QueueEntry
 from policies.policy_set import DEFAULT, PolicySet, Settled
-from policies.problems import PolicyError, Problem, did_you_mean
+from policies.problems import MAX_PROBLEMS, PolicyError, Problem, did_you_mean
 from policies.queue_names import sanitised
-from policies.quotas import limits
+from policies.quotas import limits, limits_under
 from policies.relaxation import relaxations
 from policies.settle import (
     effective_limiter,
@@ -29,6 +30,8 @@ from policies.settle import (
 from policies.sources import Parts
 
 DIGEST_LENGTH = 12
+MAX_COMBINATIONS = 20_000
+"""Of queues with the policies that their pods can come to follow: each is settled beforehand."""
 
 
 def build(parts: Parts) -> PolicySet:
@@ -37,18 +40,12 @@ def build(parts: Parts) -> PolicySet:
     Raises:
         PolicyError: with every problem.
     """
-    problems = list(_problems(parts))
-    if problems:
-        raise PolicyError(problems)
-    digest = _digest(parts)
-    settled: dict[tuple[str | None, str], Settled] = {
-        (None, name): _settle(parts, digest, policy, None) for name, (policy, _) in parts.policies.items()
-    }
-    for queue in parts.queues:
-        for name in _policies_under(parts, queue):
-            settled[queue, name] = _settle(parts, digest, parts.policies[name][0], queue)
-    if problems := [*_relaxed(parts, settled), *_template_problems(parts, settled)]:
-        raise PolicyError(problems)
+    _raise_for(_problems(parts))
+    under = _policies_by_queue(parts)
+    _raise_for(_size_problems(parts, under))
+    settled = _settle_all(parts, under)
+    _raise_for(chain(_relaxed(parts, settled), _template_problems(parts, under, settled)))
+    digest = settled[None, DEFAULT].effective.digest
     return PolicySet(
         digest,
         parts,
@@ -57,6 +54,11 @@ def build(parts: Parts) -> PolicySet:
         {sanitised(queue): queue for queue in parts.queues},
         {entry.id: queue for queue, (entry, _) in parts.queues.items() if entry.id},
     )
+
+
+def _raise_for(found: Iterator[Problem]) -> None:
+    if problems := list(islice(found, MAX_PROBLEMS)):
+        raise PolicyError(problems)
 
 
 def _problems(parts: Parts) -> Iterator[Problem]:
@@ -70,8 +72,9 @@ def _problems(parts: Parts) -> Iterator[Problem]:
     yield from _prefix_problems(parts)
     yield from _namespace_problems(parts)
     yield from _queue_name_problems(parts)
+    under = _policies_by_queue(parts)
     for queue in parts.queues:
-        yield from _entry_problems(parts, queue)
+        yield from _entry_problems(parts, queue, under[queue])
 
 
 def _prefix_problems(parts: Parts) -> Iterator[Problem]:
@@ -110,13 +113,13 @@ def _queue_name_problems(parts: Parts) -> Iterator[Problem]:
         ids.setdefault(entry.id or "", queue)
 
 
-def _entry_problems(parts: Parts, queue: str) -> Iterator[Problem]:
+def _entry_problems(parts: Parts, queue: str, under: Sequence[str]) -> Iterator[Problem]:
     entry, source = parts.queues[queue]
     if entry.policy is not None and entry.policy not in parts.policies:
         rule = f'policy "{entry.policy}" is not defined{did_you_mean(entry.policy, parts.policies)}'
         yield source.problem(rule, "policy")
         return
-    policies = [parts.policies[name][0] for name in _policies_under(parts, queue) if name in parts.policies]
+    policies = [parts.policies[name][0] for name in under]
     for size in sorted({policy.slices_per_gpu for policy in policies}):
         yield from fraction_problems(entry.fractions, size, source)
     for mode in sorted({policy.resources.mode for policy in policies}):
@@ -124,25 +127,49 @@ def _entry_problems(parts: Parts, queue: str) -> Iterator[Problem]:
             yield from limiter_name_problems(entry.limiter, mode, source, parts)
 
 
-def _policies_under(parts: Parts, queue: str) -> list[str]:
-    """Policies that pods of a queue can come to follow."""
-    entry = parts.queues[queue][0]
-    if entry.policy is not None:
-        return [entry.policy]
+def _policies_by_queue(parts: Parts) -> Mapping[str, Sequence[str]]:
+    """Policies that pods of each queue can come to follow, as far as they are defined."""
     by_namespace = {namespace: name for name, (p, _) in parts.policies.items() for namespace in p.namespaces}
-    if entry.namespaces is None:
-        return sorted({DEFAULT, *by_namespace.values()})
-    return sorted({by_namespace.get(namespace, DEFAULT) for namespace in entry.namespaces})
+    every = sorted({DEFAULT, *by_namespace.values()} & parts.policies.keys())
+    found: dict[str, Sequence[str]] = {}
+    for queue, (entry, _) in parts.queues.items():
+        if entry.policy is not None:
+            found[queue] = [entry.policy] if entry.policy in parts.policies else []
+        elif entry.namespaces is None:
+            found[queue] = every
+        else:
+            own = {by_namespace.get(namespace, DEFAULT) for namespace in entry.namespaces}
+            found[queue] = sorted(own & parts.policies.keys())
+    return found
 
 
-def _settle(parts: Parts, digest: str, policy: Policy, queue: str | None) -> Settled:
-    names = resource_names(each for each, _ in parts.policies.values())
-    effective = effective_policy(policy, _limiter(parts, policy.limiter), digest, names)
-    entry = parts.queues[queue][0] if queue else None
-    if entry is not None:
-        effective = _under_entry(parts, effective, entry)
-    effective = replace(effective, queue=queue)
-    return Settled(effective, policy, limits(policy, queue, entry))
+def _size_problems(parts: Parts, under: Mapping[str, Sequence[str]]) -> Iterator[Problem]:
+    bases = len(_bases(parts))
+    total = sum(
+        len(under[queue]) if entry.namespaces else bases for queue, (entry, _) in parts.queues.items()
+    )
+    if total > MAX_COMBINATIONS:
+        rule = f"queues and the policies that their pods may follow make {total} combinations"
+        yield Problem(
+            ".", 0, "", f"{rule}, at most {MAX_COMBINATIONS} are read: give queues namespaces, or one policy"
+        )
+
+
+def _settle_all(parts: Parts, under: Mapping[str, Sequence[str]]) -> dict[tuple[str | None, str], Settled]:
+    """Settle each policy, and each under every queue that can lead to it."""
+    digest, names = _digest(parts), resource_names(policy for policy, _ in parts.policies.values())
+    settled: dict[tuple[str | None, str], Settled] = {}
+    for name, (policy, _) in parts.policies.items():
+        effective = effective_policy(policy, _limiter(parts, policy.limiter), digest, names)
+        settled[None, name] = Settled(effective, policy, limits(policy))
+    for queue, (entry, _) in parts.queues.items():
+        for name in under[queue]:
+            base = settled[None, name]
+            effective = replace(_under_entry(parts, base.effective, entry), queue=queue)
+            settled[queue, name] = Settled(
+                effective, base.policy, limits_under(base.policy, base.limits, queue, entry)
+            )
+    return settled
 
 
 def _under_entry(parts: Parts, effective: EffectivePolicy, entry: QueueEntry) -> EffectivePolicy:
@@ -159,27 +186,31 @@ def _limiter(parts: Parts, name: str) -> Limiter:
     return parts.limiters[name][0]
 
 
+def _bases(parts: Parts) -> list[str]:
+    """Policies that pods follow by their namespace alone."""
+    return sorted({DEFAULT, *(name for name, (policy, _) in parts.policies.items() if policy.namespaces)})
+
+
 def _relaxed(parts: Parts, settled: Mapping[tuple[str | None, str], Settled]) -> Iterator[Problem]:
     """Entries for every namespace that relax what pods would have without them: pods label themselves."""
-    bases = {DEFAULT, *(name for name, (policy, _) in parts.policies.items() if policy.namespaces)}
+    bases = _bases(parts)
     for queue, (entry, source) in parts.queues.items():
         if entry.namespaces is not None:
             continue
-        for base in sorted(bases):
+        for base in bases:
             over = settled[queue, entry.policy or base]
             for key, what in relaxations(over, settled[None, base]):
                 rule = f"relaxes policy {base} ({what}) for every pod that wears this queue's label"
                 yield source.problem(f"{rule}: name the namespaces in which it applies", *_key(entry, key))
 
 
-def _template_problems(parts: Parts, settled: Mapping[tuple[str | None, str], Settled]) -> Iterator[Problem]:
+def _template_problems(
+    parts: Parts, under: Mapping[str, Sequence[str]], settled: Mapping[tuple[str | None, str], Settled]
+) -> Iterator[Problem]:
     """Templates pasted from the ClearML agent chart whose pods would be denied wherever they may run."""
     for name, (_, source) in parts.queues.items():
         queue = template_queue(name, source, source.document.data["queues"][name])
-        found = [
-            list(queue_problems(queue, settled[name, policy].effective))
-            for policy in _policies_under(parts, name)
-        ]
+        found = [list(queue_problems(queue, settled[name, policy].effective)) for policy in under[name]]
         if all(found):
             yield from found[0]
 

@@ -15,6 +15,8 @@ from policies.strict_yaml import MAX_BYTES
 
 ENDINGS = (".yaml", ".yml")
 MAX_FILES = 200
+MAX_TOTAL_BYTES = 4 * MAX_BYTES
+"""Of all files: four ConfigMaps, projected into one folder."""
 ATTEMPTS = 5
 
 
@@ -26,6 +28,10 @@ def parse_policies(files: Mapping[str, bytes]) -> PolicySet:
     """
     if not files:
         rule = "holds no policy file: add one ending in .yaml or .yml with kind: Policy and name: default"
+        raise PolicyError([Problem(".", 0, "", rule)])
+    size = sum(map(len, files.values()))
+    if size > MAX_TOTAL_BYTES:
+        rule = f"holds {size} bytes of policy files; at most {MAX_TOTAL_BYTES} are read: take some away"
         raise PolicyError([Problem(".", 0, "", rule)])
     return build(read_parts(files))
 
@@ -73,7 +79,9 @@ def _read_all(folder: Path) -> dict[str, bytes]:
     except OSError as error:
         raise UnreadableError([Problem(".", 0, "", f"cannot be read: {error.strerror}")]) from None
     if len(names) > MAX_FILES:
-        raise PolicyError([Problem(".", 0, "", f"holds {len(names)} files; at most {MAX_FILES} are read")])
+        raise PolicyError(
+            [Problem(".", 0, "", f"holds {len(names)} files; at most {MAX_FILES} are read: join them")]
+        )
     files: dict[str, bytes] = {}
     problems = []
     for name in names:

@@ -24,7 +24,7 @@ from policies.fields import (
 )
 
 Text = Annotated[str, StringConstraints(min_length=1, max_length=253)]
-Fractions = Annotated[dict[str, Count], Field(min_length=1)]
+Fractions = Annotated[dict[str, Count], Field(min_length=1, max_length=200)]
 
 
 class Resources(Part):

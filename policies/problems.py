@@ -6,12 +6,20 @@ import difflib
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 Path = tuple[str | int, ...]
 """Keys and list positions that lead to a value in a YAML document."""
 
 LONGEST_VALUE = 60
+MAX_KEY = 253
+MAX_PROBLEMS = 1000
+"""Problems that are looked for in one set; an admin mends these first."""
+MAX_SHOWN = 100
+"""Problems in the text of an error, which goes into a log line and into /readyz."""
+MAX_KNOWN = 200
+"""Words among which a misspelled one is looked for: each takes some microseconds."""
 _BARE_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*", re.ASCII)
 
 
@@ -42,7 +50,9 @@ class PolicyError(Exception):
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems: Sequence[Problem] = tuple(sorted(set(problems)))
-        super().__init__("\n".join(map(str, self.problems)))
+        shown = [str(problem) for problem in self.problems[:MAX_SHOWN]]
+        more = len(self.problems) - len(shown)
+        super().__init__("\n".join([*shown, f"and {more} more problems"] if more else shown))
 
 
 class UnreadableError(PolicyError):
@@ -56,7 +66,8 @@ def dotted(path: Path) -> str:
         if isinstance(part, int):
             text += f"[{part}]"
         else:
-            key = part if _BARE_KEY.fullmatch(part) else f'"{part}"'
+            key = part if len(part) <= MAX_KEY else f"{part[:MAX_KEY]}..."
+            key = key if _BARE_KEY.fullmatch(key) else f'"{key}"'
             text += f".{key}" if text else key
     return text
 
@@ -77,5 +88,8 @@ def quoted(value: Any) -> str:
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Suggest the nearest known word as ` (did you mean "..."?)`, or nothing."""
-    near = difflib.get_close_matches(word, sorted(known), n=1)
+    words = list(islice(known, MAX_KNOWN + 1))
+    if len(words) > MAX_KNOWN or len(word) > MAX_KEY:
+        return ""
+    near = difflib.get_close_matches(word, sorted(words), n=1)
     return f' (did you mean "{near[0]}"?)' if near else ""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import ChainMap
+from collections.abc import Iterator, MutableMapping
 from typing import Literal
 
 from ledger.ask import Quota
@@ -11,18 +12,23 @@ from policies.model import Policy, QueueEntry, QuotaAmounts
 from policies.queue_names import sanitised
 
 Scope = Literal["namespace", "queue"]
-Limits = Mapping[tuple[Scope, str], QuotaAmounts]
+Limits = MutableMapping[tuple[Scope, str], QuotaAmounts]
+"""Never changed once made; mutable in type alone, for ChainMap."""
 
 
-def limits(policy: Policy, queue: str | None = None, entry: QueueEntry | None = None) -> Limits:
-    """Every limit of a policy, as a queue's entry changes them; queues by their label."""
+def limits(policy: Policy) -> Limits:
+    """Every limit of a policy; queues by their label."""
     table: dict[tuple[Scope, str], QuotaAmounts] = {}
     table.update({("namespace", name): amounts for name, amounts in policy.quotas.namespaces.items()})
     table.update({("queue", sanitised(name)): amounts for name, amounts in policy.quotas.queues.items()})
-    if queue is not None and entry is not None:
-        own = _of_entry(policy, entry, table.get(("queue", sanitised(queue))))
-        table.update({("queue", sanitised(queue)): own} if own else {})
     return table
+
+
+def limits_under(policy: Policy, table: Limits, queue: str, entry: QueueEntry) -> Limits:
+    """The limits of a policy as a queue's entry changes them; the very same table where it does not."""
+    key: tuple[Scope, str] = ("queue", sanitised(queue))
+    own = _of_entry(policy, entry, table.get(key))
+    return ChainMap({key: own}, table) if own and own != table.get(key) else table
 
 
 def rules(

@@ -35,6 +35,8 @@ def _of_values(over: EffectivePolicy, base: EffectivePolicy) -> Iterator[tuple[s
 
 
 def _of_limits(over: Settled, base: Settled) -> Iterator[str]:
+    if over.limits is base.limits:
+        return
     for (scope, name), amounts in base.limits.items():
         now = over.limits.get((scope, name))
         sizes = over.effective.slices_per_gpu, base.effective.slices_per_gpu

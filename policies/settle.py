@@ -20,6 +20,7 @@ from policies.sources import Parts, Source
 
 CONTRACT = ("0.125", "0.250", "0.375", "0.500", "0.625", "0.750", "0.875")
 """The label texts of ClearML's documentation."""
+MAX_LIMITERS_NAMED = 20
 _ONE_GPU = re.compile(r"nvidia\.com/gpu-[0-9]+", re.ASCII)
 DEFAULT_NAMES: Mapping[Mode, str] = {"per-gpu": "nvidia.com/gpu-{index}", "pooled": "nvidia.com/gpu"}
 
@@ -57,10 +58,10 @@ def fraction_problems(
 def limiter_name_problems(name: str, mode: Mode, source: Source, parts: Parts) -> Iterator[Problem]:
     """A limiter that nobody defines, or that cannot work in a mode."""
     if name not in parts.limiters:
-        known = ", ".join(sorted(parts.limiters))
-        rule = (
-            f'"{name}" is not defined{did_you_mean(name, parts.limiters)}: known are {known}; or add a file'
-        )
+        known = sorted(parts.limiters)
+        more = ", ..." if len(known) > MAX_LIMITERS_NAMED else ""
+        listed = f"known are {', '.join(known[:MAX_LIMITERS_NAMED])}{more}"
+        rule = f'"{name}" is not defined{did_you_mean(name, parts.limiters)}: {listed}; or add a file'
         yield source.problem(f"{rule} with kind: Limiter and name: {name}", "limiter")
     elif mode == "pooled":
         limiter = parts.limiters[name][0]

@@ -9,12 +9,14 @@ from pathlib import Path as FilePath
 from typing import TypeVar
 
 from policies.model import Limiter, Policy, QueueEntry, Queues
-from policies.problems import Path, PolicyError, Problem, dotted
+from policies.problems import MAX_PROBLEMS, Path, PolicyError, Problem, dotted
 from policies.strict_yaml import Document, read_documents
 from policies.validation import validate
 
 _Part = TypeVar("_Part", Policy, Limiter, QueueEntry)
 
+MAX_ENTRIES = 2000
+"""Policies, limiters and queues of one set."""
 PRESETS_FOLDER = FilePath(__file__).parent / "limiters"
 
 
@@ -69,6 +71,8 @@ def read_parts(files: Mapping[str, bytes]) -> Parts:
             problems += error.problems
         else:
             problems += [] if found else [Problem(name, 0, "", "is empty: delete it or write it anew")]
+    if problem := _size_problem(documents):
+        raise PolicyError([*problems, problem])
     try:
         parts = _collect(documents, presets())
     except PolicyError as error:
@@ -76,6 +80,18 @@ def read_parts(files: Mapping[str, bytes]) -> Parts:
     if problems:
         raise PolicyError(problems)
     return parts
+
+
+def _size_problem(documents: list[Document]) -> Problem | None:
+    """More policies, limiters and queues than are read, counted before anything is made of them."""
+    found = 0
+    for document in documents:
+        queues = document.data.get("queues") if isinstance(document.data, dict) else None
+        found += len(queues) if isinstance(queues, dict) else 1
+    if found <= MAX_ENTRIES:
+        return None
+    rule = f"{found} policies, limiters and queues are more than the {MAX_ENTRIES} that are read"
+    return Problem(".", 0, "", f"{rule}: name only queues that differ from their namespace's policy")
 
 
 def _collect(documents: list[Document], limiters: Mapping[str, tuple[Limiter, Source]]) -> Parts:
@@ -96,6 +112,9 @@ class _Collector:
         self.queues: dict[str, tuple[QueueEntry, Source]] = {}
 
     def add(self, document: Document) -> None:
+        """Take in a document, or note what is wrong with it; nothing more once there is enough to mend."""
+        if len(self.problems) >= MAX_PROBLEMS:
+            return
         try:
             part = validate(document)
         except PolicyError as error:

@@ -14,6 +14,8 @@ from policies.model import KINDS, Limiter, Policy, Queues
 from policies.problems import Path, PolicyError, Problem, did_you_mean, dotted, quoted
 from policies.strict_yaml import Document
 
+MAX_PROBLEMS_OF_A_DOCUMENT = 100
+
 
 def validate(document: Document) -> Policy | Limiter | Queues:
     """Build the model of a document.
@@ -25,7 +27,8 @@ def validate(document: Document) -> Policy | Limiter | Queues:
     try:
         return kind.model_validate(document.data)
     except ValidationError as error:
-        raise PolicyError(_problem(document, kind, details) for details in error.errors()) from None
+        found = error.errors(include_url=False, include_context=True)[:MAX_PROBLEMS_OF_A_DOCUMENT]
+        raise PolicyError(_problem(document, kind, details) for details in found) from None
 
 
 def _kind(document: Document) -> type[Policy | Limiter | Queues]:
