@@ -19,6 +19,7 @@ from collections.abc import AsyncIterator
 import msgspec
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.responses import StreamingResponse
+from starlette.requests import ClientDisconnect
 
 from controller.leadership import Leadership
 from controller.ledger_parts import backlog_json, ledger_json
@@ -155,15 +156,17 @@ class ControllerApi:
 
 
 async def _body(request: Request) -> bytes | None:
-    """The body, whether or not its length was announced; None when it is too long."""
+    """The body, whether or not its length was announced; None when it is too long, or nobody waits any more."""
     parts: list[bytes] = []
     size = 0
-    async for part in request.stream():
-        parts.append(part)
-        size += len(part)
-        if size > LARGEST_BODY:
-            return None
-    return b"".join(parts)
+    with contextlib.suppress(ClientDisconnect):
+        async for part in request.stream():
+            parts.append(part)
+            size += len(part)
+            if size > LARGEST_BODY:
+                return None
+        return b"".join(parts)
+    return None
 
 
 def _event(event: StreamEvent) -> bytes:

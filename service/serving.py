@@ -8,7 +8,7 @@ import signal
 import socket
 import ssl
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, cast
 
@@ -16,10 +16,12 @@ import httptools
 import uvicorn
 import uvloop
 
+from service.acceptor import Acceptor
+from service.client_names import is_good_for_one
+from service.held_bytes import HeldBytes
 from service.http_protocol import HttpProtocol, Quick
+from service.limits import Limits
 
-KEEP_ALIVE_SECONDS = 120
-"""The API server keeps idle connections 90 s; a shorter time of ours would race its next request."""
 DRAIN_SECONDS = 20
 """For requests in flight, after new connections are refused."""
 
@@ -33,6 +35,9 @@ class Listener:
     tls: ssl.SSLContext | None = None
     quick: Quick | None = None
     """What is answered past the app where that needs no waiting."""
+    clients: frozenset[str] | None = None
+    """A client's certificate must be good for one of these names; None for every client that TLS lets in."""
+    limits: Limits = field(default_factory=Limits)
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -56,17 +61,41 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 class _Server(uvicorn.Server):
-    """A server that leaves signals to the process: it has more than one of them."""
+    """A server that leaves signals to the process, which has more than one server, and accepts by itself."""
+
+    def __init__(self, config: uvicorn.Config, listener: Listener) -> None:
+        super().__init__(config)
+        self._listener = listener
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:  # noqa: ARG002 its own
+        await self.lifespan.startup()
+        listener = self._listener
+        acceptor = Acceptor(listener.socket, self._connection, listener.tls, listener.limits)
+        acceptor.start(self.config.backlog)
+        # Of its servers uvicorn only asks that they close.
+        self.servers = [cast("asyncio.Server", acceptor)]
+        self.started = True
 
-def _server(listener: Listener) -> _Server:
+    def _connection(self) -> HttpProtocol:
+        made = self.config.http_protocol_class(
+            config=self.config,  # type: ignore[call-arg] # as uvicorn itself calls it
+            server_state=self.server_state,
+            app_state={},
+        )
+        return cast("HttpProtocol", made)
+
+
+def _server(listener: Listener, held: HeldBytes) -> _Server:
+    protocol = partial(
+        HttpProtocol, quick=listener.quick, limits=listener.limits, held=held, admits=_admission(listener)
+    )
     config = uvicorn.Config(
         listener.app,
-        http=cast("type[HttpProtocol]", partial(HttpProtocol, quick=listener.quick)),
+        http=cast("type[HttpProtocol]", protocol),
         loop="uvloop",
         ws="none",
         lifespan="off",
@@ -75,15 +104,16 @@ def _server(listener: Listener) -> _Server:
         server_header=False,
         date_header=False,
         proxy_headers=False,
-        timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=DRAIN_SECONDS,
-        ssl_context_factory=_always(listener.tls) if listener.tls is not None else None,
     )
-    return _Server(config)
+    return _Server(config, listener)
 
 
-def _always(context: ssl.SSLContext) -> Callable[..., ssl.SSLContext]:
-    return lambda *_: context
+def _admission(listener: Listener) -> Callable[[asyncio.Transport], bool] | None:
+    names = listener.clients
+    if names is None:
+        return None
+    return lambda transport: is_good_for_one(transport.get_extra_info("peercert"), names)
 
 
 async def serve(
@@ -100,7 +130,8 @@ async def serve(
     endpoints have forgotten it. A second signal ends the wait. `background` runs beside the servers;
     if any of it ends or fails, so does this.
     """
-    servers = [_server(listener) for listener in listeners]
+    held = HeldBytes(min(listener.limits.held_bytes for listener in listeners))
+    servers = [_server(listener, held) for listener in listeners]
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

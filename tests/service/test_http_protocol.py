@@ -11,6 +11,7 @@ from service.http_protocol import HttpProtocol, Quick
 
 BODY = b'{"number": 1}'
 HEAD = b"POST /quick HTTP/1.1\r\nhost: here\r\ncontent-type: application/json\r\n"
+CHUNKED_IN_FULL = HEAD + b"transfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n"
 
 
 def request(body=BODY, head=HEAD):
@@ -65,6 +66,13 @@ class Served:
         head = (await self.reader.readuntil(b"\r\n\r\n")).decode().lower().split("\r\n")
         length = next(int(line.partition(": ")[2]) for line in head if line.startswith("content-length"))
         return head, await self.reader.readexactly(length)
+
+    async def ended(self):
+        """What came before the end; a reset is one too."""
+        try:
+            return await self.reader.read()
+        except ConnectionResetError:
+            return b""
 
     async def ask(self, text):
         await self.say(text)
@@ -163,12 +171,29 @@ def test_a_request_in_two_parts_is_answered_all_the_same(cut):
     run(test)
 
 
-def test_pipelined_requests_are_answered_in_order_whoever_answers():
+GET = b"GET /other HTTP/1.1\r\nhost: here\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("first", "said"), [(request(b"1"), b"quick: 1"), (GET, b"app: "), (CHUNKED_IN_FULL, b"quick: {}")]
+)
+@pytest.mark.parametrize("later", [request(b"2"), GET, b"nonsense", b"\x00", request(b"2")[:20]])
+def test_a_request_that_begins_before_the_answer_to_another_ends_the_connection_after_that(
+    first, said, later
+):
     async def test(served):
-        gets = b"GET /other HTTP/1.1\r\nhost: here\r\n\r\n"
-        await served.say(request(b"1") + request(b"2") + gets + request(b"3") + request(b"4"))
-        heard = [(await served.hear())[1] for _ in range(5)]
-        assert heard == [b"quick: 1", b"quick: 2", b"app: ", b"app: 3", b"app: 4"]
+        await served.say(first + later + GET * 1000)
+        assert (await served.hear())[1] == said
+        assert await served.ended() == b""
+        assert served.state.total_requests == 1
+
+    run(test)
+
+
+def test_empty_lines_between_requests_are_no_request():
+    async def test(served):
+        assert await served.ask(b"\r\n" + request(b"1") + b"\r\n\r\n") == b"quick: 1"
+        assert await served.ask(request(b"2")) == b"quick: 2"
 
     run(test)
 
@@ -197,17 +222,36 @@ class Waiting:
         self.futures[number].set_result(None)
 
 
-def test_an_answer_that_waits_is_sent_when_it_is_there_and_later_ones_after_it():
+def test_an_answer_that_waits_is_sent_when_it_is_there_and_what_came_meanwhile_is_not_read():
     waiting = Waiting()
 
     async def test(served):
         await served.say(request(b"1") + request(b"2"))
         await waiting.let_go(0)
+        await served.say(request(b"3"))
         await waiting.let_go(1)
         head, body = await served.hear()
         assert (head[1], body) == ("content-type: application/json", b"waited: 1")
-        assert (await served.hear())[1] == b"app: 2"
-        assert served.app_calls == 1
+        assert "connection: close" in head
+        await served.ended()
+        assert (waiting.ended, served.app_calls) == ([b"1"], 0)
+
+    run(test, waiting.answer)
+
+
+def test_a_request_that_comes_later_than_another_but_before_its_answer_ends_the_connection_too():
+    waiting = Waiting()
+
+    async def test(served):
+        await served.say(request(b"1"))
+        await waiting.let_go(0)
+        (connection,) = served.state.connections
+        await served.say(request(b"2"))
+        await until(lambda: connection.flow.read_paused)
+        await waiting.let_go(1)
+        assert (await served.hear())[1] == b"waited: 1"
+        await served.ended()
+        assert (waiting.ended, served.app_calls) == ([b"1"], 0)
 
     run(test, waiting.answer)
 
@@ -302,41 +346,3 @@ def test_a_trailer_that_ends_the_connection_ends_it(cut):
         assert await served.reader.read() == b""
 
     run(test)
-
-
-@pytest.mark.parametrize("later", [b"GET /other HTTP/1.1\r\nhost: here\r\n\r\n", request()[:-1]])
-def test_no_idle_time_runs_while_a_later_request_of_the_same_data_is_under_way(later):
-    async def test(served):
-        await served.say(request() + later)
-        await until(lambda: served.state.tasks)
-        (connection,) = served.state.connections
-        assert connection.timeout_keep_alive_task is None
-
-    run(test)
-
-
-def test_idle_time_runs_after_a_quick_answer_and_ends_with_the_connection():
-    async def test(served):
-        await served.ask(request())
-        (connection,) = served.state.connections
-        timer = connection.timeout_keep_alive_task
-        assert timer is not None
-        served.writer.transport.abort()
-        await until(lambda: not served.state.connections)
-        assert (timer.cancelled(), connection.timeout_keep_alive_task) == (True, None)
-
-    run(test)
-
-
-def test_a_client_that_does_not_read_is_not_written_to_without_end():
-    def long(body):
-        return b"x" * 1_000_000
-
-    async def test(served):
-        await served.say(request() * 40)
-        for _ in range(40):
-            body = (await served.hear())[1]
-            assert body in {b"x" * 1_000_000, b"app: " + BODY}
-        assert served.app_calls > 0
-
-    run(test, long)

@@ -9,7 +9,8 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from service.http_protocol import GOODBYE_SECONDS, HttpProtocol
+from service.http_protocol import HttpProtocol
+from service.limits import Limits
 from service.serving import bind
 
 CHECKOUT = Path(__file__).parent.parent.parent
@@ -61,14 +62,29 @@ class Silent:
         self.calls.append("abort")
 
 
+class Timer:
+    """A timer of the loop, that may be cancelled."""
+
+    cancelled = False
+
+    def cancel(self):
+        self.cancelled = True
+
+
 class Clock:
     """A loop that only remembers what it should call later."""
 
     def __init__(self):
         self.later = []
+        self.now = 0.0
+
+    def time(self):
+        return self.now
 
     def call_later(self, seconds, callback):
-        self.later.append((seconds, callback))
+        timer = Timer()
+        self.later.append((seconds, callback, timer))
+        return timer
 
 
 def clocked():
@@ -84,9 +100,9 @@ def test_an_idle_client_that_never_says_goodbye_is_cut_off_soon_on_shutdown():
     protocol.connection_made(connection)
     protocol.shutdown()
     assert connection.calls == ["close"]
-    (seconds, callback) = protocol.loop.later[-1]
+    (seconds, callback, _) = protocol.loop.later[-1]
     callback()
-    assert (seconds, connection.calls) == (GOODBYE_SECONDS, ["close", "abort"])
+    assert (seconds, connection.calls) == (Limits().goodbye_seconds, ["close", "abort"])
 
 
 def test_a_last_answer_is_sent_whole_before_a_client_that_stays_is_cut_off():
@@ -103,23 +119,40 @@ def test_a_last_answer_is_sent_whole_before_a_client_that_stays_is_cut_off():
     assert connection.calls == ["close", "abort"]
 
 
-class Timer:
-    """A timer of the loop, that may be cancelled."""
+def test_a_client_that_does_not_read_its_last_answer_is_cut_off_in_the_end():
+    protocol = clocked()
+    connection = Silent()
+    protocol.connection_made(connection)
+    connection.unsent = 5
+    protocol.shutdown()
+    protocol.loop.later.pop()[1]()
+    protocol.loop.now += Limits().unread_seconds
+    assert connection.calls == ["close"]
+    protocol.loop.later.pop()[1]()
+    assert connection.calls == ["close", "abort"]
 
-    cancelled = False
 
-    def cancel(self):
-        self.cancelled = True
+def test_a_client_that_does_not_read_an_answer_is_cut_off():
+    protocol = clocked()
+    connection = Silent()
+    protocol.connection_made(connection)
+    protocol.pause_writing()
+    (seconds, callback, timer) = protocol.loop.later[-1]
+    assert seconds == Limits().unread_seconds
+    protocol.resume_writing()
+    assert timer.cancelled
+    protocol.pause_writing()
+    callback()
+    assert connection.calls == ["abort"]
 
 
 @pytest.mark.parametrize("error", [None, ConnectionResetError()])
-def test_a_connection_that_ends_leaves_no_keep_alive_timer_that_would_hold_it(error):
+def test_a_connection_that_ends_leaves_no_timer_that_would_hold_it(error):
     protocol = clocked()
     protocol.connection_made(Silent())
-    timer = protocol.timeout_keep_alive_task = Timer()
+    protocol.pause_writing()
     protocol.connection_lost(error)
-    assert timer.cancelled
-    assert protocol.timeout_keep_alive_task is None
+    assert [timer.cancelled for _, _, timer in protocol.loop.later] == [True, True]
 
 
 PROGRAM = """

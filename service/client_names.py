@@ -1,0 +1,36 @@
+"""Who a client is, by the names in its certificate."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from ipaddress import ip_address
+from typing import Any
+
+
+def is_good_for_one(certificate: Mapping[str, Any] | None, names: Collection[str]) -> bool:
+    """Whether a verified certificate, as ssl's `getpeercert` shows it, is good for one of `names`.
+
+    A wildcard stands for the first label of a name, as for servers.
+    """
+    held = {
+        value.lower() if kind == "DNS" else _plain(value)
+        for kind, value in (certificate or {}).get("subjectAltName", ())
+        if kind in ("DNS", "IP Address")
+    }
+    return any(_covers(held, name.lower()) for name in names)
+
+
+def _covers(held: Collection[str], name: str) -> bool:
+    try:
+        return str(ip_address(name)) in held
+    except ValueError:
+        _, _, parent = name.partition(".")
+        return name in held or (bool(parent) and f"*.{parent}" in held)
+
+
+def _plain(address: str) -> str:
+    """An IP address in its one short form; what is none, as it is."""
+    try:
+        return str(ip_address(address.strip()))
+    except ValueError:
+        return address

@@ -1,0 +1,403 @@
+"""uvicorn's HTTP protocol for clients of any kind: one request at a time, bounded in bytes and in seconds."""
+
+from __future__ import annotations
+
+import array
+import fcntl
+import http
+import itertools
+import termios
+from asyncio import TimerHandle, Transport
+from collections.abc import Callable
+from typing import Any, cast
+
+import httptools
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+from service.held_bytes import HeldBytes
+from service.limits import Limits
+
+_RETRY = b"retry-after: 1\r\n"
+"""Makes an API server send its request again by itself, within its own time."""
+_moments = itertools.count()
+_UNREAD_SECONDS = 0.1
+"""Until data that waits in the kernel has been read for certain."""
+_NOTICE_SECONDS = 0.1
+"""Between looks at whether everything was sent."""
+
+
+class _UnwantedError(Exception):
+    """Raised within the parser, to stop it."""
+
+
+class Connection(HttpToolsProtocol):
+    """One client's connection.
+
+    | what a client does | what it gets |
+    |---|---|
+    | begins a request while one is under way | the answer to the first one, and the end |
+    | sends more than 100 headers, or a head over 32 KiB | 431 |
+    | needs more than 5 s for a head or 10 s more for a body | 408 |
+    | sends what is no HTTP | 400 |
+    | holds a large body while there is no room for all | 503, with `Retry-After` |
+    | does not read its answer for 10 s, stays idle for 120 s | the end |
+    | is refused by name | 403 |
+
+    An answer that has begun is never followed by another one: then the connection just ends.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        limits: Limits | None = None,
+        held: HeldBytes | None = None,
+        admits: Callable[[Transport], bool] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """`held` is shared by all connections of a process; `admits` looks at the client's certificate."""
+        super().__init__(*args, **kwargs)
+        self._limits = limits or Limits()
+        self._held = held or HeldBytes(self._limits.held_bytes)
+        self._admits = admits
+        self._receiving = False
+        """Whether a request has begun to come and is not whole yet."""
+        self._in_head = False
+        self._completed = False
+        """Whether a request became whole in the data that is being read."""
+        self._received = 0
+        """Bytes of the request, as they came."""
+        self._is_held = False
+        self._deaf = False
+        """Whether the rest of what comes is not looked at."""
+        self._refusal: tuple[int, str] | None = None
+        self._is_pipelined = False
+        self._timer: TimerHandle | None = None
+        self._timer_at = 0.0
+        self._due = 0.0
+        self._overdue: Callable[[], None] | None = None
+        """What is done when what is awaited has not come; None while nothing is awaited."""
+        self._unread: TimerHandle | None = None
+        self.is_open = False
+        """Whether its handshake was done."""
+        self.is_admitted = True
+        self.on_lost: Callable[[], None] = lambda: None
+        """Called once the connection is gone."""
+        self.served = 0
+        """Requests answered."""
+        self.since = next(_moments)
+        """When it was opened, became idle, or its request began: the larger, the later."""
+
+    # What the event loop calls
+
+    def connection_made(self, transport: Transport) -> None:  # type: ignore[override] # as uvicorn's
+        """Wait for the first request."""
+        super().connection_made(transport)
+        self.is_open = True
+        if self._admits is not None and not self._admits(transport):
+            self.is_admitted, self.app = False, _forbid
+        self._await_request()
+
+    def data_received(self, data: bytes) -> None:
+        """Read what came, as far as it is wanted."""
+        if self._deaf:
+            self._pause()
+            return
+        if not self._receiving:
+            self._received = 0
+        self._received += len(data)
+        self._completed = False
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self._end_after_answer()
+        except httptools.HttpParserError:
+            self._stop_reading()
+        else:
+            self._bound_request()
+
+    def pause_writing(self) -> None:
+        """Give a client that does not read some time to do so."""
+        super().pause_writing()
+        self._unread = self.loop.call_later(self._limits.unread_seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """Go on."""
+        super().resume_writing()
+        self._end_unread()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Release everything; a timer would keep the connection, with 256 KiB of TLS buffer."""
+        super().connection_lost(exc)
+        self._release()
+        self._end_unread()
+        self._overdue = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self.on_lost()
+
+    def shutdown(self) -> None:
+        """End an idle connection soon, also when its client does not answer; else after its answer."""
+        if self.is_idle:
+            self._end_idle()
+            return
+        self.cycle.keep_alive = False
+        if self._receiving:
+            self._expect(self._limits.last_seconds, self._late_for_good)
+
+    # What the parser calls
+
+    def on_message_begin(self) -> None:
+        """Begin a request, unless one is under way: then this one is not read at all."""
+        if self._completed or not self.is_idle:
+            self._is_pipelined = True
+            raise _UnwantedError
+        self._receiving = self._in_head = True
+        self.url, self.headers, self.expect_100_continue = b"", [], False
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header; trailers are not looked at."""
+        if not self._in_head:
+            return
+        if len(self.headers) >= self._limits.headers:
+            self._refuse_head(f"over {self._limits.headers} headers")
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """Let the app begin."""
+        self.check_head()
+        self.begin_cycle(self.app)
+
+    def on_message_complete(self) -> None:
+        """Let the app have the end of the request."""
+        self.end_request()
+        if not self.parser.should_keep_alive():
+            # A trailer may have ended it: the parser takes nothing more, so nobody may be let wait for it.
+            self.cycle.keep_alive = False
+        super().on_message_complete()
+
+    # What an answer calls
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request, or end the connection where this was its last answer."""
+        self.server_state.total_requests += 1
+        self.served += 1
+        self._release()
+        if self.transport.is_closing():
+            self._part()
+        elif self._receiving:
+            # Its body goes on, and nobody wants it.
+            self._close()
+        else:
+            self.flow.resume_reading()
+            self._await_request()
+
+    # For those who decide about it
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is under way, but for one whose head has not come whole."""
+        # uvicorn's types do not say that there may be no cycle yet.
+        cycle = cast("RequestResponseCycle | None", self.cycle)
+        return cycle is None or cycle.response_complete
+
+    @property
+    def is_receiving(self) -> bool:
+        """Whether a part of a request has come."""
+        return self._receiving
+
+    def shed(self) -> None:
+        """Answer what is being received with 503: an API server asks again after a second."""
+        self._is_held = False
+        self._refuse(503, "too much is being received: send it again", _RETRY)
+
+    # For the protocol that answers at once
+
+    def check_head(self) -> None:
+        """Refuse a head that is too large; raises within the parser."""
+        self._in_head = False
+        limit = self._limits.head_bytes
+        if self._received > limit and self._head_size() > limit:
+            self._refuse_head(f"a head over {limit} bytes")
+
+    def end_request(self) -> None:
+        """Note that the request is whole."""
+        self._receiving, self._completed = False, True
+        self._overdue = None
+        if self._is_held:
+            self._hold(whole=True)
+
+    def begin_cycle(self, app: ASGIApp) -> None:
+        """Let uvicorn begin what it begins when headers are complete, for `app`."""
+        url, headers, expects = self.url, self.headers, self.expect_100_continue
+        super().on_message_begin()
+        self.url, self.expect_100_continue = url, expects
+        self.headers.extend(headers)
+        usual, self.app = self.app, app
+        super().on_headers_complete()
+        self.app = usual
+
+    # Bounds
+
+    def _bound_request(self) -> None:
+        """Bound a request that came in part, or waits for its answer."""
+        if self._deaf:
+            return
+        if not self._receiving:
+            if self._received > self._limits.small_bytes and not self.is_idle:
+                self._hold(whole=True)
+            return
+        if self._overdue not in (self._late_head, self._late_body):
+            self.since = next(_moments)
+            self._expect(self._limits.head_seconds, self._late_head)
+        if self._in_head and self._received > self._limits.head_bytes:
+            self._refuse(431, f"a head over {self._limits.head_bytes} bytes")
+        elif self._received > self._limits.small_bytes:
+            self._hold(whole=False)
+
+    def _late_head(self) -> None:
+        if self._in_head:
+            self._refuse(408, f"no whole head within {self._limits.head_seconds} s")
+        else:
+            self._expect(self._limits.body_seconds, self._late_body)
+
+    def _late_body(self) -> None:
+        self._refuse(408, f"no whole body within {self._limits.body_seconds} s")
+
+    def _late_for_good(self) -> None:
+        self._refuse(503, "this process ends: send it again", _RETRY)
+
+    def _hold(self, *, whole: bool) -> None:
+        self._is_held = True
+        self._held.hold(self, self._received, whole=whole)
+
+    def _release(self) -> None:
+        if self._is_held:
+            self._is_held = False
+            self._held.release(self)
+
+    def _head_size(self) -> int:
+        return len(self.url) + sum(len(name) + len(value) + len(": \r\n") for name, value in self.headers)
+
+    # Time
+
+    def _await_request(self) -> None:
+        self.since = next(_moments)
+        self._expect(self._limits.idle_seconds, self._end_idle)
+
+    def _expect(self, seconds: float, otherwise: Callable[[], None]) -> None:
+        """Do `otherwise` after so long, unless something else is expected by then.
+
+        One timer for all: it is not moved for what comes in time, as each request on a kept connection does.
+        """
+        self._overdue, self._due = otherwise, self.loop.time() + seconds
+        if self._timer is not None and self._timer_at > self._due:
+            self._timer.cancel()
+            self._timer = None
+        if self._timer is None:
+            self._timer_at = self._due
+            self._timer = self.loop.call_later(seconds, self._look_at_time)
+
+    def _look_at_time(self) -> None:
+        self._timer = None
+        if self._overdue is None or self.transport.is_closing():
+            return
+        if self._due > self.loop.time():
+            self._expect(self._due - self.loop.time(), self._overdue)
+        else:
+            self._overdue()
+
+    def _end_unread(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
+
+    # Ends
+
+    def _end_idle(self) -> None:
+        """Close, unless a request is here already that the loop has not read: it is answered first."""
+        if _has_unread_data(self.transport):
+            self._expect(_UNREAD_SECONDS, self._end_idle)
+        else:
+            self._close()
+
+    def _refuse_head(self, text: str) -> None:
+        self._refusal = 431, text
+        raise _UnwantedError
+
+    def _stop_reading(self) -> None:
+        """Do what the parser was stopped for."""
+        if self._is_pipelined:
+            self._end_after_answer()
+        else:
+            self._refuse(*(self._refusal or (400, "Invalid HTTP request received.")))
+
+    def _end_after_answer(self) -> None:
+        """Look at nothing more, and close when the request that is under way is answered."""
+        self._deaf = True
+        if self.is_idle:
+            self._close()
+        else:
+            self.cycle.keep_alive = False
+            self._pause()
+
+    def _pause(self) -> None:
+        if not self.transport.is_closing():
+            self.flow.pause_reading()
+
+    def _refuse(self, status: int, text: str, header: bytes = b"") -> None:
+        """Answer the request instead of the app, unless that has begun to, and close."""
+        self._deaf = True
+        self._release()
+        if self.is_idle or not self.cycle.response_started:
+            phrase = http.HTTPStatus(status).phrase.encode()
+            self.transport.write(
+                b"HTTP/1.1 %d %b\r\n%bcontent-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\n"
+                b"connection: close\r\n\r\n%b\n" % (status, phrase, header, len(text) + 1, text.encode())
+            )
+        if not self.is_idle:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        self._close()
+
+    def _close(self) -> None:
+        self.transport.close()
+        self._part()
+
+    def _part(self) -> None:
+        """Cut a closing connection off once everything is sent: many clients never say goodbye."""
+        self._overdue = None
+        self._cut_at = self.loop.time() + self._limits.unread_seconds
+        self.loop.call_later(self._limits.goodbye_seconds, self._cut)
+
+    def _cut(self) -> None:
+        if self.transport.get_write_buffer_size() and self.loop.time() < self._cut_at:
+            self.loop.call_later(_NOTICE_SECONDS, self._cut)
+        else:
+            self.transport.abort()
+
+
+def _has_unread_data(transport: Transport) -> bool:
+    """Whether the kernel holds data of a client that nobody has read yet."""
+    found = transport.get_extra_info("socket")
+    if found is None or found.fileno() < 0:
+        return False
+    count = array.array("i", [0])
+    try:
+        fcntl.ioctl(found.fileno(), termios.FIONREAD, count)
+    except OSError:
+        return False
+    return count[0] > 0
+
+
+async def _forbid(_scope: Scope, _receive: Receive, send: Send) -> None:
+    """An app that serves nobody."""
+    text = b"your certificate is good for no name that this port serves: show the webhook's\n"
+    headers = [
+        (b"content-type", b"text/plain; charset=utf-8"),
+        (b"content-length", b"%d" % len(text)),
+        (b"connection", b"close"),
+    ]
+    await send({"type": "http.response.start", "status": 403, "headers": headers})
+    await send({"type": "http.response.body", "body": text})

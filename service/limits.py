@@ -1,0 +1,36 @@
+"""How much of its connections, time and memory a listener lends to its clients, who may be strangers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+KIB = 1024
+MIB = 1024 * KIB
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds of one listener."""
+
+    connections: int = 256
+    """Open ones, handshakes included. Past it one of the client address that holds the most is closed."""
+    head_bytes: int = 32 * KIB
+    """Request line and headers."""
+    headers: int = 100
+    handshake_seconds: float = 10
+    head_seconds: float = 5
+    """From the first byte of a request to the end of its head."""
+    body_seconds: float = 10
+    """From then on to the end of its body."""
+    idle_seconds: float = 120
+    """The API server keeps idle connections 90 s; a shorter time of ours would race its next request."""
+    unread_seconds: float = 10
+    """For a client to read what it was sent."""
+    last_seconds: float = 2
+    """For what is being received when the process ends: an API server sends a body at once."""
+    goodbye_seconds: float = 1
+    """For a client to answer the end of its TLS connection; many never do."""
+    held_bytes: int = 32 * MIB
+    """Of requests that are not answered yet, over all connections of a process."""
+    small_bytes: int = 64 * KIB
+    """Requests up to this size are not counted: nobody's large body shuts out a small one."""

@@ -1,0 +1,153 @@
+"""A listener as a process has it, in the loop of a test, and raw clients of it."""
+
+import asyncio
+import socket
+from contextlib import asynccontextmanager
+
+import uvloop
+
+from service.held_bytes import HeldBytes
+from service.limits import Limits
+from service.serving import Listener, _server, bind
+
+GET = b"GET /livez HTTP/1.1\r\nhost: here\r\n\r\n"
+OK = b"HTTP/1.1 200 OK\r\n"
+
+
+class App:
+    """Reads a body to its end, says its length, and remembers what it was asked; may be made to wait."""
+
+    def __init__(self):
+        self.asked = []
+        self.gone = 0
+        self.go = asyncio.Event()
+        self.go.set()
+
+    async def __call__(self, scope, receive, send):
+        self.asked.append(scope["path"])
+        size = 0
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                self.gone += 1
+                return
+            size += len(message.get("body", b""))
+            if not message.get("more_body"):
+                break
+        await self.go.wait()
+        said = b"%d" % size
+        headers = [(b"content-length", b"%d" % len(said))]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": said})
+
+
+class Client:
+    """One connection, from an address of its own if it is given one."""
+
+    def __init__(self, reader, writer):
+        self.reader = reader
+        self.writer = writer
+
+    async def say(self, text):
+        self.writer.write(text)
+        await self.writer.drain()
+
+    async def hear(self):
+        """One answer whole, with its length; as much as came where the connection ended before."""
+        try:
+            head = await self.reader.readuntil(b"\r\n\r\n")
+            length = int(head.lower().partition(b"content-length: ")[2].split(b"\r\n")[0])
+            return head + await self.reader.readexactly(length)
+        except asyncio.IncompleteReadError as error:
+            return error.partial
+        except ConnectionError:
+            return b""
+
+    async def ask(self, text=GET):
+        await self.say(text)
+        return await self.hear()
+
+    async def ended(self):
+        """Wait for the end; what came before it."""
+        try:
+            return await self.reader.read()
+        except ConnectionError:
+            return b""
+
+    def leave(self):
+        self.writer.transport.abort()
+
+
+class Server:
+    """What a test asks of a listener."""
+
+    def __init__(self, server, held, app):
+        self._server = server
+        self.held = held
+        self.app = app
+        self._socket = server._listener.socket
+        self.clients = []
+
+    @property
+    def acceptor(self):
+        return self._server.servers[0]
+
+    @property
+    def state(self):
+        return self._server.server_state
+
+    @property
+    def port(self):
+        return self._socket.getsockname()[1]
+
+    async def connect(self, address="127.0.0.1", **tls):
+        plain = socket.socket()
+        plain.setblocking(False)  # noqa: FBT003 as the socket module has it
+        plain.bind((address, 0))
+        await asyncio.get_running_loop().sock_connect(plain, ("127.0.0.1", self.port))
+        client = Client(*await asyncio.open_connection(sock=plain, **tls))
+        self.clients.append(client)
+        return client
+
+
+@asynccontextmanager
+async def listening(*, tls=None, clients=None, quick=None, **limits):
+    app = App()
+    bounds = Limits(**limits)
+    held = HeldBytes(bounds.held_bytes)
+    listener = Listener(app, bind("127.0.0.1", 0), tls, quick, clients, bounds)
+    server = _server(listener, held)
+    server.config.load()
+    server.lifespan = server.config.lifespan_class(server.config)
+    await server.startup()
+    served = Server(server, held, app)
+    try:
+        yield served
+    finally:
+        for client in served.clients:
+            client.leave()
+        app.go.set()
+        served.acceptor.close()
+        for connection in list(served.state.connections):
+            connection.transport.abort()
+        await until(lambda: not served.state.connections and not served.state.tasks)
+        await served.acceptor.wait_closed()
+        listener.socket.close()
+
+
+async def until(condition):
+    while not condition():  # noqa: ASYNC110 nobody sets an event for what is seen from outside
+        await asyncio.sleep(0.001)
+
+
+def run(test, **options):
+    broken = []
+
+    async def main():
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: broken.append(context))
+        async with asyncio.timeout(60), listening(**options) as served:
+            await test(served)
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(main())
+    assert broken == []

@@ -1,0 +1,145 @@
+"""Who gets in where all connections are taken, and who has to go."""
+
+import asyncio
+import ssl
+from datetime import UTC, datetime
+
+import pytest
+
+from certs.apart import self_signed
+from certs.live_context import LiveTlsContext
+from tests.service.listening import GET, OK, run, until
+
+FLOOD, API_SERVER = "127.0.0.2", "127.0.0.1"
+
+
+def test_a_flood_takes_places_of_its_own_and_not_an_api_servers():
+    async def test(served):
+        kept = [await served.connect(API_SERVER) for _ in range(2)]
+        for client in kept:
+            await client.ask()
+        flood = [await served.connect(FLOOD) for _ in range(20)]
+        for client in flood[-6:]:
+            assert (await client.ask()).startswith(OK)
+        assert served.acceptor.count <= 8
+        for client in kept:
+            assert (await client.ask()).startswith(OK)
+        late = await served.connect(API_SERVER)
+        assert (await late.ask()).startswith(OK)
+        assert await asyncio.gather(*(client.ended() for client in flood[:14])) == [b""] * 14
+
+    run(test, connections=8)
+
+
+def test_of_one_address_who_has_asked_nothing_goes_first_then_who_is_idle_for_the_longest():
+    async def test(served):
+        silent = await served.connect()
+        await until(lambda: served.acceptor.count == 1)
+        first, second = await served.connect(), await served.connect()
+        for client in (first, second, first):
+            await client.ask()
+        third = await served.connect()
+        assert (await third.ask()).startswith(OK)
+        assert await silent.ended() == b""
+        fourth = await served.connect()
+        assert (await fourth.ask()).startswith(OK)
+        assert await second.ended() == b""
+        assert (await first.ask()).startswith(OK)
+
+    run(test, connections=3)
+
+
+def test_who_sends_slowly_goes_after_the_idle_and_who_waits_for_an_answer_never():
+    async def test(served):
+        waiting, sending = await served.connect(), await served.connect()
+        await sending.say(b"POST / HTTP/1.1\r\ncontent-length: 9\r\n\r\nx")
+        await until(lambda: served.app.asked)
+        served.app.go.clear()
+        await waiting.say(GET)
+        await until(lambda: len(served.app.asked) == 2)
+        other = await served.connect()
+        await other.say(GET)
+        await until(lambda: len(served.app.asked) == 3)
+        assert await sending.ended() == b""
+        last = await served.connect()
+        await last.say(GET)
+        served.app.go.set()
+        answers = await asyncio.gather(*(client.hear() for client in (waiting, other, last)))
+        assert [answer.startswith(OK) for answer in answers] == [True] * 3
+
+    run(test, connections=2)
+
+
+def trusting():
+    made = self_signed(datetime.now(UTC))
+    context = LiveTlsContext()
+    context.swap(made.pair)
+    return context.listener, {
+        "ssl": ssl.create_default_context(cadata=made.ca_pem.decode()),
+        "server_hostname": "localhost",
+    }
+
+
+def test_handshakes_that_never_end_count_and_are_the_first_to_go():
+    listener, tls = trusting()
+
+    async def test(served):
+        kept = await served.connect(**tls)
+        await kept.ask()
+        silent = [await served.connect() for _ in range(10)]
+        assert (await kept.ask()).startswith(OK)
+        for _ in range(3):
+            assert (await (await served.connect(**tls)).ask()).startswith(OK)
+        assert served.acceptor.count <= 4
+        assert await asyncio.gather(*(client.ended() for client in silent[:9])) == [b""] * 9
+
+    run(test, tls=listener, connections=4)
+
+
+@pytest.mark.parametrize("said", [b"", b"\x16\x03\x01", b"GET / HTTP/1.1\r\n\r\n", b"\x00" * 100])
+def test_a_handshake_that_fails_or_takes_too_long_leaves_nothing(said):
+    listener, tls = trusting()
+
+    async def test(served):
+        client = await served.connect()
+        await client.say(said)
+        await client.ended()
+        await until(lambda: served.acceptor.count == 0)
+        assert (await (await served.connect(**tls)).ask()).startswith(OK)
+
+    run(test, tls=listener, handshake_seconds=0.5)
+
+
+def test_a_listener_that_closes_ends_handshakes():
+    listener, _ = trusting()
+
+    async def test(served):
+        client = await served.connect()
+        await until(lambda: served.acceptor.count == 1)
+        served.acceptor.close()
+        await served.acceptor.wait_closed()
+        assert await client.ended() == b""
+
+    run(test, tls=listener)
+
+
+def test_places_are_free_again_when_clients_leave():
+    async def test(served):
+        for _ in range(5):
+            clients = [await served.connect() for _ in range(4)]
+            for client in clients:
+                assert (await client.ask()).startswith(OK)
+                client.leave()
+            await until(lambda: served.acceptor.count == 0)
+
+    run(test, connections=4)
+
+
+def test_connections_that_break_as_they_are_accepted_are_forgotten():
+    async def test(served):
+        for _ in range(50):
+            (await served.connect()).leave()
+        assert (await (await served.connect()).ask()).startswith(OK)
+        await until(lambda: served.acceptor.count == 1)
+
+    run(test)

@@ -1,0 +1,293 @@
+"""What a client can take of a listener: one request at a time, so many bytes, so many seconds."""
+
+import asyncio
+import time
+
+import pytest
+
+from service.limits import Limits
+from tests.service.listening import GET, OK, run, until
+
+MIB = 1024 * 1024
+POST = b"POST /mutate HTTP/1.1\r\nhost: here\r\n"
+
+
+def post(size, *, sent=None):
+    return POST + b"content-length: %d\r\n\r\n" % size + b"x" * (size if sent is None else sent)
+
+
+def status(answer):
+    return int(answer.split(b" ", 2)[1])
+
+
+def test_of_50_mib_of_pipelined_requests_one_is_answered_and_the_rest_is_not_even_kept():
+    async def test(served):
+        client = await served.connect()
+        client.writer.write(GET * (50 * MIB // len(GET)))
+        assert (await client.hear()).startswith(OK)
+        await client.ended()
+        assert served.app.asked == ["/livez"]
+
+    run(test)
+
+
+def test_while_an_answer_is_under_way_pipelined_requests_wait_in_the_kernel():
+    async def test(served):
+        served.app.go.clear()
+        client = await served.connect()
+        client.writer.write(GET * (50 * MIB // len(GET)))
+        await until(lambda: served.state.tasks)
+        (connection,) = served.state.connections
+        await until(lambda: connection._deaf)
+        assert (len(served.state.tasks), len(connection.pipeline)) == (1, 0)
+        served.app.go.set()
+        assert b"connection: close" in await client.hear()
+        await client.ended()
+        assert served.app.asked == ["/livez"]
+
+    run(test)
+
+
+HEADERS = b"".join(b"x-%d: y\r\n" % number for number in range(101))
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"GET / HTTP/1.1\r\n" + HEADERS + b"\r\n",
+        b"GET / HTTP/1.1\r\nx: " + b"y" * 40_000 + b"\r\n\r\n",
+        b"GET /" + b"y" * 40_000 + b" HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\n" + b"y" * 40_000 + b": x\r\n\r\n",
+        b"GET / HTTP/1.1\r\nx: " + b"y" * 40_000,
+        b"GET /" + b"y" * 40_000,
+    ],
+)
+@pytest.mark.parametrize("pieces", [1, 7])
+def test_a_head_that_is_too_large_is_refused_whole_or_in_part_and_however_it_comes(head, pieces):
+    async def test(served):
+        client = await served.connect()
+        size = len(head) // pieces + 1
+        for at in range(0, len(head), size):
+            client.writer.write(head[at : at + size])
+            await asyncio.sleep(0.001)
+        assert status(await client.ended()) == 431
+        assert served.app.asked == []
+
+    run(test)
+
+
+def test_a_large_body_does_not_make_its_head_too_large():
+    async def test(served):
+        client = await served.connect()
+        assert (await client.ask(post(MIB))).endswith(b"\r\n\r\n1048576")
+        assert (await client.ask()).startswith(OK)
+
+    run(test)
+
+
+def test_trailers_are_not_kept():
+    chunked = POST + b"transfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n" + HEADERS * 20 + b"\r\n"
+
+    async def test(served):
+        client = await served.connect()
+        assert (await client.ask(chunked)).endswith(b"\r\n\r\n2")
+        assert (await client.ask()).startswith(OK)
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    ("part", "limits", "text"),
+    [
+        (GET[:-1], {"head_seconds": 0.01}, b"no whole head within 0.01 s\n"),
+        (b"\r\n\r\nG", {"head_seconds": 0.01}, b"no whole head within 0.01 s\n"),
+        (
+            post(10, sent=9),
+            {"head_seconds": 0.01, "body_seconds": 0.02},
+            b"no whole body within 0.02 s\n",
+        ),
+        (
+            POST + b"transfer-encoding: chunked\r\n\r\n1;" + b"x" * 1000,
+            {"head_seconds": 0.01, "body_seconds": 0.02},
+            b"no whole body within 0.02 s\n",
+        ),
+    ],
+)
+def test_a_request_that_does_not_get_whole_is_ended_with_a_408(part, limits, text):
+    async def test(served):
+        client = await served.connect()
+        await client.say(part)
+        answer = await client.ended()
+        assert (status(answer), answer.endswith(text)) == (408, True)
+        await until(lambda: not served.state.tasks and not served.state.connections)
+        assert served.app.gone == len(served.app.asked)
+
+    run(test, **limits)
+
+
+@pytest.mark.parametrize("said", [b"", b"\r\n" * 10])
+@pytest.mark.parametrize("asked", [0, 2])
+def test_who_asks_nothing_is_let_go(said, asked):
+    async def test(served):
+        client = await served.connect()
+        for _ in range(asked):
+            await client.ask()
+        await client.say(said)
+        assert await client.ended() == b""
+
+    run(test, idle_seconds=0.05)
+
+
+def test_time_does_not_run_out_while_an_answer_is_made():
+    async def test(served):
+        served.app.go.clear()
+        client = await served.connect()
+        await client.say(GET)
+        await until(lambda: served.state.tasks)
+        await asyncio.sleep(0.05)
+        served.app.go.set()
+        assert (await client.hear()).startswith(OK)
+
+    run(test, idle_seconds=0.01, head_seconds=0.01, body_seconds=0.01)
+
+
+def test_a_request_that_is_here_when_idle_time_ends_is_answered():
+    """The loop is busy when it comes, until long after."""
+
+    async def test(served):
+        client = await served.connect()
+        await client.ask()
+        (connection,) = served.state.connections
+        client.writer.write(GET)
+        time.sleep(0.3)  # noqa: ASYNC251 the loop has to be busy
+        connection._end_idle()
+        assert (await client.hear()).startswith(OK)
+
+    run(test, idle_seconds=0.2)
+
+
+@pytest.mark.parametrize("shut", ["shutdown", "_end_idle"])
+def test_nothing_is_lost_by_the_end_of_an_idle_connection(shut):
+    async def test(served):
+        client = await served.connect()
+        await client.ask()
+        (connection,) = served.state.connections
+        client.writer.write(GET)
+        getattr(connection, shut)()
+        assert (await client.hear()).startswith(OK)
+        getattr(connection, shut)()
+        assert await client.ended() == b""
+
+    run(test)
+
+
+@pytest.mark.parametrize("rest", [b"nonsense\r\n", b"1\r\nxnonsense", b"0\r\nno: trailer\r\n nonsense\x00"])
+def test_nonsense_in_a_body_is_a_400_for_it_and_the_app_is_told(rest):
+    async def test(served):
+        client = await served.connect()
+        await client.say(POST + b"transfer-encoding: chunked\r\n\r\n")
+        await until(lambda: served.app.asked)
+        await client.say(rest)
+        assert status(await client.ended()) == 400
+        await until(lambda: served.app.gone == 1)
+
+    run(test)
+
+
+def test_no_second_answer_follows_one_that_has_begun():
+    begun = asyncio.Event()
+
+    async def app(_scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"9")]})
+        await send({"type": "http.response.body", "body": b"begun", "more_body": True})
+        begun.set()
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+    async def test(served):
+        served.state.connections.clear()
+        client = await served.connect()
+        await until(lambda: served.state.connections)
+        (connection,) = served.state.connections
+        connection.app = app
+        await client.say(POST + b"transfer-encoding: chunked\r\n\r\n")
+        await begun.wait()
+        await client.say(b"nonsense")
+        answer = await client.ended()
+        assert answer.endswith(b"\r\n\r\nbegun")
+        assert answer.count(b"HTTP/1.1") == 1
+
+    run(test)
+
+
+def test_a_body_that_goes_on_after_its_answer_ends_the_connection():
+    async def app(_scope, _receive, send):
+        await send({"type": "http.response.start", "status": 404, "headers": [(b"content-length", b"0")]})
+        await send({"type": "http.response.body"})
+
+    async def test(served):
+        client = await served.connect()
+        await until(lambda: served.state.connections)
+        (connection,) = served.state.connections
+        connection.app = app
+        await client.say(post(10, sent=1))
+        assert status(await client.ended()) == 404
+
+    run(test)
+
+
+def test_the_sum_of_bodies_is_bounded_and_who_began_first_gives_way():
+    """Ten bodies of 1 MiB, held at their last byte, where three have room."""
+
+    async def test(served):
+        slow = [await served.connect() for _ in range(10)]
+        for number, client in enumerate(slow):
+            await client.say(post(MIB, sent=MIB - 1))
+            await until(lambda begun=number + 1: len(served.app.asked) == begun)
+            await until(lambda least=[0, 1, 2, *[2] * 7][number] * MIB: served.held.total >= least)
+            assert served.held.total <= 3 * MIB + 4096
+        for client in slow[:7]:
+            answer = await client.ended()
+            assert (status(answer), b"retry-after: 1\r\n" in answer) == (503, True)
+        for client in slow[7:]:
+            assert (await client.ask(b"x")).endswith(b"\r\n\r\n1048576")
+        assert served.held.total == 0
+        await until(lambda: served.app.gone == 7)
+
+    run(test, held_bytes=3 * MIB + 4096)
+
+
+def test_small_requests_pass_while_large_ones_fill_all_there_is():
+    async def test(served):
+        served.app.go.clear()
+        large = await served.connect()
+        await large.say(post(MIB))
+        await until(lambda: served.held.total > MIB)
+        small = await served.connect()
+        await small.say(post(50_000, sent=40_000))
+        await until(lambda: len(served.app.asked) == 2)
+        another = await served.connect()
+        assert status(await another.ask(post(MIB))) == 503
+        served.app.go.set()
+        assert (await small.ask(b"x" * 10_000)).endswith(b"\r\n\r\n50000")
+        assert (await large.hear()).endswith(b"\r\n\r\n1048576")
+
+    run(test, held_bytes=MIB + 4096)
+
+
+def test_clients_that_leave_give_back_what_they_held():
+    async def test(served):
+        clients = [await served.connect() for _ in range(5)]
+        for client in clients:
+            await client.say(post(MIB, sent=MIB // 2))
+        await until(lambda: served.held.total >= 5 * MIB // 2)
+        for client in clients:
+            client.leave()
+        await until(lambda: served.held.total == 0 and served.app.gone == 5)
+
+    run(test)
+
+
+def test_an_api_server_outlasts_its_own_idle_time():
+    """Go's transport drops a connection after 90 s of idleness; so never do we before it."""
+    assert Limits().idle_seconds > 90
