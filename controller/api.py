@@ -156,7 +156,7 @@ class ControllerApi:
 
 
 async def _body(request: Request) -> bytes | None:
-    """The body, whether or not its length was announced; None when it is too long, or nobody waits any more."""
+    """The body, with or without an announced length; None when it is too long, or nobody waits any more."""
     parts: list[bytes] = []
     size = 0
     with contextlib.suppress(ClientDisconnect):

@@ -6,6 +6,8 @@ from collections.abc import Collection, Mapping
 from ipaddress import ip_address
 from typing import Any
 
+from starlette.types import Receive, Scope, Send
+
 
 def is_good_for_one(certificate: Mapping[str, Any] | None, names: Collection[str]) -> bool:
     """Whether a verified certificate, as ssl's `getpeercert` shows it, is good for one of `names`.
@@ -34,3 +36,15 @@ def _plain(address: str) -> str:
         return str(ip_address(address.strip()))
     except ValueError:
         return address
+
+
+async def forbid(_scope: Scope, _receive: Receive, send: Send) -> None:
+    """An ASGI app that answers 403 to everything."""
+    text = b"your certificate is good for no name that this port serves: show the webhook's\n"
+    headers = [
+        (b"content-type", b"text/plain; charset=utf-8"),
+        (b"content-length", b"%d" % len(text)),
+        (b"connection", b"close"),
+    ]
+    await send({"type": "http.response.start", "status": 403, "headers": headers})
+    await send({"type": "http.response.body", "body": text})

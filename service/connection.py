@@ -12,9 +12,10 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import httptools
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from service.client_names import forbid
 from service.held_bytes import HeldBytes
 from service.limits import Limits
 
@@ -95,7 +96,7 @@ class Connection(HttpToolsProtocol):
         super().connection_made(transport)
         self.is_open = True
         if self._admits is not None and not self._admits(transport):
-            self.is_admitted, self.app = False, _forbid
+            self.is_admitted, self.app = False, forbid
         self._await_request()
 
     def data_received(self, data: bytes) -> None:
@@ -389,15 +390,3 @@ def _has_unread_data(transport: Transport) -> bool:
     except OSError:
         return False
     return count[0] > 0
-
-
-async def _forbid(_scope: Scope, _receive: Receive, send: Send) -> None:
-    """An app that serves nobody."""
-    text = b"your certificate is good for no name that this port serves: show the webhook's\n"
-    headers = [
-        (b"content-type", b"text/plain; charset=utf-8"),
-        (b"content-length", b"%d" % len(text)),
-        (b"connection", b"close"),
-    ]
-    await send({"type": "http.response.start", "status": 403, "headers": headers})
-    await send({"type": "http.response.body", "body": text})

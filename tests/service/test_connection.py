@@ -181,6 +181,21 @@ def test_nothing_is_lost_by_the_end_of_an_idle_connection(shut):
     run(test)
 
 
+def test_what_does_not_come_whole_is_not_waited_for_when_the_process_ends():
+    async def test(served):
+        client, in_time = await served.connect(), await served.connect()
+        for each in (client, in_time):
+            await each.say(post(10, sent=9))
+        await until(lambda: len(served.app.asked) == 2)
+        for connection in list(served.state.connections):
+            connection.shutdown()
+        assert (await in_time.ask(b"x")).endswith(b"\r\n\r\n10")
+        answer = await client.ended()
+        assert (status(answer), b"retry-after: 1\r\n" in answer) == (503, True)
+
+    run(test, last_seconds=0.2)
+
+
 @pytest.mark.parametrize("rest", [b"nonsense\r\n", b"1\r\nxnonsense", b"0\r\nno: trailer\r\n nonsense\x00"])
 def test_nonsense_in_a_body_is_a_400_for_it_and_the_app_is_told(rest):
     async def test(served):
