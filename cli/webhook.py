@@ -12,6 +12,7 @@ from cli.options import DEFAULT_POLICIES, PoliciesOption, fail, read_ledger, rea
 from policies.problems import PolicyError
 from service.log import configure_logging
 from service.serving import run
+from webhook.controller_wait import CONTROLLER_WAIT_SECONDS
 from webhook.server import WebhookOptions, WebhookProcess
 
 LOOPBACK = "127.0.0.1"
@@ -36,6 +37,10 @@ def webhook(  # noqa: PLR0913 each is an option of the command
             help="Let the controller place, instead of an inventory: https://HOST:PORT of its Service.",
         ),
     ] = None,
+    controller_wait: Annotated[
+        float,
+        typer.Option(min=0, help="With --controller: seconds to stay unready until it has told its nodes."),
+    ] = CONTROLLER_WAIT_SECONDS,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = LOOPBACK,
     port: Annotated[int, typer.Option(min=0, max=65535, help="TLS port; 0 takes a free one.")] = 8443,
     health_port: Annotated[
@@ -102,6 +107,7 @@ def webhook(  # noqa: PLR0913 each is an option of the command
         tls_rules=MountRules(tuple(tls_name or ["localhost"]), require_injected=require_injected_ca),
         stop_delay_seconds=stop_delay,
         controller=controller,
+        controller_wait_seconds=controller_wait,
     )
     try:
         process = WebhookProcess(options, ledger)

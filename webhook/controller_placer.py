@@ -92,6 +92,10 @@ class ControllerPlacer:
             self._releases.append(reservation)
             self._some.set()
 
+    def knows_nodes(self) -> bool:
+        """Whether the controller has ever told the nodes that it knows, even if there are none."""
+        return self._fallback.is_known
+
     def background(self) -> list[Coroutine[Any, Any, None]]:
         """What must run beside the server."""
         return [self._send_batches(), self._follower.run()]

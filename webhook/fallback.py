@@ -47,6 +47,11 @@ class Fallback:
         """Give back what was reserved here."""
         self._ledger.release(reservation)
 
+    @property
+    def is_known(self) -> bool:
+        """Whether the controller has said once what it knows."""
+        return self._known
+
     def nodes(self) -> int:
         """How many nodes the controller knew of."""
         return len(self._nodes)

@@ -20,6 +20,7 @@ from webhook.app import WebhookApp
 from webhook.certificate import mounted_certificate, self_signed_context
 from webhook.controller_client import ControllerClient
 from webhook.controller_placer import ControllerPlacer
+from webhook.controller_wait import CONTROLLER_WAIT_SECONDS, ControllerWait
 from webhook.decision_log import DecisionLog
 from webhook.metrics import WebhookMetrics
 from webhook.placer import LedgerPlacer, Placer
@@ -44,6 +45,8 @@ class WebhookOptions:
     stop_delay_seconds: float
     controller: str | None = None
     """`https://HOST:PORT` of the controller that places; None where the ledger is in this process."""
+    controller_wait_seconds: float = CONTROLLER_WAIT_SECONDS
+    """How long to stay unready until the controller has told its nodes."""
 
 
 class WebhookProcess:
@@ -67,6 +70,7 @@ class WebhookProcess:
         self._mounted = self._mounted_certificate()
         context = self._mounted.context if self._mounted is not None else self._self_signed()
         self._background: list[Coroutine[Any, Any, None]] = []
+        self._controller_wait: ControllerWait | None = None
         placer = self._placer(ledger)
         reviewer = Reviewer(lambda: self._policies.current, placer, DecisionLog(self._metrics))
         router = health_router(self._registry, self._readiness, self._detail)
@@ -108,13 +112,20 @@ class WebhookProcess:
         client = ControllerClient(self._options.controller, lambda: certificate.client)
         placer = ControllerPlacer(client, self._registry)
         self._background = placer.background()
+        self._controller_wait = ControllerWait(placer.knows_nodes, self._options.controller_wait_seconds)
         return placer
 
     def _readiness(self) -> Mapping[str, str | None]:
-        return {
-            "certificate": self._mounted.missing if self._mounted is not None else None,
+        certificate = self._mounted.missing if self._mounted is not None else None
+        conditions = {
+            "certificate": certificate,
             "serving": "the process is stopping" if self._stopping else None,
         }
+        if self._controller_wait is not None:
+            # Nobody can be asked without a certificate, so that no time is lost before there is one.
+            without = "waits for the certificate"
+            conditions["controller"] = without if certificate is not None else self._controller_wait.missing()
+        return conditions
 
     def _detail(self) -> str:
         last = self._policies.last

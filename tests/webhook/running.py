@@ -130,3 +130,13 @@ def head(length=None, *, extra="", method="POST", path="/mutate"):
     if length is not None:
         lines.append(f"Content-Length: {length}")
     return ("\r\n".join(lines) + "\r\n" + extra + "\r\n").encode()
+
+
+def until(condition):
+    """Wait for what nothing tells us of."""
+    pause = threading.Event()
+    for _ in range(LONGEST_SECONDS * 50):
+        if condition():
+            return
+        pause.wait(0.02)
+    raise AssertionError("it did not come to pass")

@@ -8,7 +8,6 @@ import socket
 import ssl
 import subprocess
 import sys
-import threading
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -28,6 +27,7 @@ from tests.webhook.running import (
     ending_well,
     head,
     read_all,
+    until,
     webhook,
 )
 from tests.webhook.support import FIXTURES, POLICIES, pod, review_of
@@ -45,16 +45,6 @@ def is_refused(running):
             return False
     except ConnectionRefusedError:
         return True
-
-
-def until(condition):
-    """Wait for what nothing tells us of."""
-    pause = threading.Event()
-    for _ in range(LONGEST_SECONDS * 50):
-        if condition():
-            return
-        pause.wait(0.02)
-    raise AssertionError("it did not come to pass")
 
 
 def test_sigterm_drains_unready_first_and_no_request_is_lost(tmp_path):
