@@ -20,6 +20,7 @@ import msgspec
 from certs.leaf import service_names
 from certs.observation import SecretContent
 from controller.api_server import JSON_PATCH, MERGE_PATCH, ApiError, ApiServer
+from controller.certificate_delivery import CertificateDelivery
 from controller.expiry import ExpiryWarning
 
 FIELD_MANAGER = "fraction-injector-certificates"
@@ -131,6 +132,7 @@ class CertificateStore:
     def __init__(self, api: ApiServer, installation: Installation) -> None:
         self._api = api
         self._installation = installation
+        self._delivery = CertificateDelivery(api, installation.namespace, f"{installation.name}-tls")
 
     async def read_secret(self, suffix: str) -> tuple[SecretContent | None, Version]:
         """Read `<name>-<suffix>`; None where it is missing.
@@ -171,6 +173,10 @@ class CertificateStore:
         await self._api.request(
             "PATCH", self._secret(suffix), query=query, body=body, content_type=MERGE_PATCH
         )
+
+    async def deliver(self, content: SecretContent) -> None:
+        """Have the pods that mount `-tls` get what was written at once."""
+        await self._delivery.hasten(content)
 
     async def read_bundle(self) -> Bundle:
         """Read the caBundle of the configuration's one entry."""

@@ -149,6 +149,7 @@ class CertificateLoop:
                 await self._store.write_secret("ca", content, found.authorities_version)
             case TlsSecretWrite(content):
                 await self._store.write_secret("tls", content, found.tls_version)
+                await self._store.deliver(content)
             case CaBundleWrite(pem):
                 await self._store.write_bundle(pem, found.bundle)
             case _:

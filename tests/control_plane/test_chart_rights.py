@@ -13,6 +13,7 @@ from certs.leaf import make_leaf, service_names
 from certs.validation import validate_files
 from certs.watcher import read_tls_files
 from controller.api_server import ApiError
+from controller.certificate_delivery import ANNOTATION
 from tests.certs.files import mount_like_kubelet
 from tests.control_plane.chart import ADMISSION, RELEASE, Helm
 from tests.control_plane.companion import gpu_ledger
@@ -46,7 +47,7 @@ EVERYWHERE = {
     (LEDGERS, "delete"),
     (LEDGERS_STATUS, "patch"),
 }
-AT_HOME = {(LEASES, "create"), (ENDPOINTS, "list")}
+AT_HOME = {(LEASES, "create"), (ENDPOINTS, "list"), (("", "pods/status"), "patch")}
 NAMED = {
     (LEASES, CONTROLLER): {"get", "patch"},
     (SECRETS, f"{RELEASE}-ca"): {"get", "patch"},
@@ -210,6 +211,7 @@ def test_the_real_controller_issues_and_publishes_with_its_rights(
         served = read_tls_files(mounted)
         validate_files(served, names, datetime.now(UTC))
         assert injected_ca(api) == served.ca_pem
+        eventually(lambda: touched(api), "every pod of the release is touched for this certificate")
         [node] = nodes(GpuNode(gpus=1))
         eventually(lambda: gpu_ledger(api, node), "the node's GpuLedger is written")
         api.delete("Node", node)
@@ -233,6 +235,13 @@ def test_the_real_controller_injects_the_ca_of_an_existing_secret(control_plane,
     helm.apply({})
     assert REFUSED not in log.read_text()
     assert "orbidden" not in log.read_text()
+
+
+def touched(api):
+    """Whether all pods of the release carry the mark of one certificate."""
+    pods = api.list("Pod", OWN_NAMESPACE, labels=f"app.kubernetes.io/instance={RELEASE}")
+    marks = [pod["metadata"].get("annotations", {}).get(ANNOTATION) for pod in pods]
+    return len(marks) == 4 and None not in marks and len(set(marks)) == 1
 
 
 def has_ledger(control_plane, node):
