@@ -19,6 +19,7 @@ class Reason(StrEnum):
     MIRROR_POD = "mirror-pod"
 
     LABEL = "label-not-allowed"
+    LABEL_NOT_ON_TEMPLATE = "label-not-on-template"
     CONTAINER_UNKNOWN = "container-unknown"
     CONTAINER_AMBIGUOUS = "container-ambiguous"
     SEVERAL_GPU_CONTAINERS = "several-gpu-containers"

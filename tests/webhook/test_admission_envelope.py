@@ -202,6 +202,22 @@ def test_a_label_that_no_pod_could_be_admitted_with_denies_the_job():
     assert decide(job(template_labels={LABEL: "0.9"}), resource=JOB).code == "label-not-allowed"
 
 
+@pytest.mark.parametrize("labels", [{}, {"clearml-agent-queue-name": "half"}])
+def test_a_job_whose_template_lacks_the_label_is_denied_with_what_to_write(labels):
+    decided = decide(job("0.500", template_labels=labels), resource=JOB)
+    assert decided.code == "label-not-on-template"
+    assert decided.message == (
+        f"{LABEL} stands on the Job alone, its pods would get no share: "
+        "write it in spec.template.metadata.labels too"
+    )
+
+
+def test_a_job_of_a_template_without_metadata_is_denied_too():
+    found = job()
+    del found["spec"]["template"]["metadata"]
+    assert decide(found, resource=JOB).code == "label-not-on-template"
+
+
 def test_an_unlabelled_job_is_let_through():
     found = job(limits={"clear.ml/fraction-1": "0.25"})
     del found["metadata"]["labels"]

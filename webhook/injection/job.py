@@ -8,21 +8,27 @@ from webhook.injection.label import read_label
 from webhook.injection.modes import mode_of
 from webhook.injection.patch import Operation
 from webhook.injection.slots import slots
-from webhook.pod import Job, label_of
-from webhook.reasons import Denial
+from webhook.pod import LABEL, Job, label_of
+from webhook.reasons import Denial, Reason
+
+_LABEL_NOT_ON_TEMPLATE = Denial.of(
+    Reason.LABEL_NOT_ON_TEMPLATE,
+    f"{LABEL} stands on the Job alone, its pods would get no share:"
+    " write it in spec.template.metadata.labels too",
+)
 
 
 def prepare_job(job: Job, policy: EffectivePolicy) -> list[Operation] | Denial:
     """Take `clear.ml/fraction-*` out of a labelled Job's template; its pods are injected one by one later.
 
-    A label that no pod could be admitted with denies the Job here, where its author sees it.
+    A label that no pod could be admitted with, or would carry, denies the Job here, where its author sees it.
     """
     template = job.spec.template if job.spec is not None else None
     if template is None or template.spec is None:
         return []
     text = label_of(template.metadata)
     if text is None:
-        text = label_of(job.metadata) or ""
+        return _LABEL_NOT_ON_TEMPLATE
     fraction = read_label(text, policy)
     if isinstance(fraction, Denial):
         return fraction
