@@ -75,6 +75,8 @@ topologySpreadConstraints:
     labelSelector:
       matchLabels:
         {{- include "fraction-injector.componentSelector" . | nindent 8 }}
+    # Pods that a rollout is about to end must not count, or its new ones all land on one node.
+    matchLabelKeys: [pod-template-hash]
 {{- end -}}
 
 {{- define "fraction-injector.container" -}}
