@@ -67,10 +67,35 @@ def test_every_value_that_stands_beside_a_described_one_is_described():
 
 @pytest.mark.parametrize("mode", ["per-gpu", "pooled"])
 def test_the_locks_limits_are_the_presets(mode):
-    template = (CHART / "templates" / "_policies.tpl").read_text()
-    [table] = re.findall(r'define "fraction-injector.presetLimits" -}}\n(.*?){{- end', template, re.DOTALL)
     expected = {name: limits(effective_limiter(limiter, mode)) for name, (limiter, _) in presets().items()}
-    assert {name: sorted(modes[mode]) for name, modes in yaml.safe_load(table).items()} == expected
+    assert {name: sorted(modes[mode]) for name, modes in table_of("presetLimits").items()} == expected
+
+
+def test_the_locks_limiter_paths_are_the_presets():
+    expected = {
+        name: paths(effective_limiter(limiter, "per-gpu")) for name, (limiter, _) in presets().items()
+    }
+    assert table_of("presetPaths") == {name: found for name, found in expected.items() if found}
+
+
+def test_the_locks_limiters_that_are_images_are_the_presets():
+    images = {
+        name
+        for name, (limiter, _) in presets().items()
+        if effective_limiter(limiter, "per-gpu").image_pattern
+    }
+    assert images == {"clearml-image"}
+
+
+def table_of(name):
+    """A table that a template holds as YAML."""
+    template = (CHART / "templates" / "_policies.tpl").read_text()
+    [table] = re.findall(rf'define "fraction-injector.{name}" -}}}}\n(.*?){{{{- end', template, re.DOTALL)
+    return yaml.safe_load(table)
+
+
+def paths(limiter):
+    return [volume.mount_path for volume in (limiter.library, limiter.cache) if volume is not None]
 
 
 def limits(limiter):

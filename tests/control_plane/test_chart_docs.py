@@ -39,7 +39,7 @@ def test_the_values_render(control_plane, tmp_path, block):
 
 
 def test_every_environment_has_values():
-    assert [name.partition("-")[0] for name in VALUES].count("install.md") == 4
+    assert [name.partition("-")[0] for name in VALUES].count("install.md") == 5
 
 
 @pytest.mark.parametrize("page", PAGES)

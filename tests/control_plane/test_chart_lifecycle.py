@@ -22,7 +22,16 @@ ALLOCATED = {"clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"}
 OF_THE_SERVER = {"annotations", "creationTimestamp", "generation", "managedFields", "resourceVersion", "uid"}
 LOCKS = {
     f"{RELEASE}-{part}"
-    for part in ("bindings", "ephemeral-containers", "injected", "unchanged", "unlabelled")
+    for part in (
+        "bindings",
+        "ephemeral-containers",
+        "injected",
+        "priority-class",
+        "unchanged",
+        "unlabelled",
+        "unserved",
+        "workloads",
+    )
 }
 
 

@@ -134,3 +134,64 @@ what a queue says for one namespace alone stands under policy/namespace.
 {{- end -}}
 {{- $out | toJson -}}
 {{- end -}}
+
+{{/* CEL: labels by which a ClearML queue is known. */}}
+{{- define "fraction-injector.celQueueLabels" -}}
+['clearml-agent-queue-name', 'clearml-agent-queue']
+{{- end -}}
+
+{{/* Where limiters mount their volumes, by preset. */}}
+{{- define "fraction-injector.presetPaths" -}}
+hami-core: [/usr/local/vgpu, /usr/local/vgpu-cache]
+{{- end -}}
+
+{{/* CEL: where any limiter mounts its volumes. */}}
+{{- define "fraction-injector.celLimiterPaths" -}}
+{{- $paths := list -}}
+{{- range include "fraction-injector.presetPaths" . | fromYaml -}}{{- $paths = concat $paths . -}}{{- end -}}
+{{- range $limiter := .Values.limiters -}}
+{{- range $volume := list (dig "library" dict $limiter) (dig "cache" dict $limiter) -}}
+{{- with dig "mountPath" "" $volume -}}{{- $paths = append $paths . -}}{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- $paths | uniq | sortAlpha | toJson -}}
+{{- end -}}
+
+{{/* Policies under which an image may be the limit, as JSON. */}}
+{{- define "fraction-injector.celImagePolicies" -}}
+{{- $limiters := list -}}
+{{- if not (hasKey .Values.limiters "clearml-image") -}}{{- $limiters = append $limiters "clearml-image" -}}{{- end -}}
+{{- range $name, $limiter := .Values.limiters -}}
+{{- if hasKey $limiter "image" -}}{{- $limiters = append $limiters $name -}}{{- end -}}
+{{- end -}}
+{{- $out := list -}}
+{{- range $name, $policy := .Values.policies -}}
+{{- $used := list (dig "limiter" "hami-core" $policy) -}}
+{{- range $entry := $.Values.queues -}}
+{{- if eq $name (dig "policy" $name $entry) -}}{{- $used = append $used (dig "limiter" "" $entry) -}}{{- end -}}
+{{- end -}}
+{{- range $used -}}{{- if has . $limiters -}}{{- $out = append $out $name -}}{{- end -}}{{- end -}}
+{{- end -}}
+{{- $out | uniq | toJson -}}
+{{- end -}}
+
+{{/* CEL: whether the webhook serves a namespace whose labels are variables.labels. */}}
+{{- define "fraction-injector.celServed" -}}
+{{- $terms := list -}}
+{{- $selector := include "fraction-injector.namespaceSelector" . | fromYaml -}}
+{{- range $key, $value := dig "matchLabels" dict $selector -}}
+{{- $terms = append $terms (printf "variables.labels[?'%s'] == optional.of('%s')" $key $value) -}}
+{{- end -}}
+{{- range $selector.matchExpressions -}}
+{{- $has := printf "'%s' in variables.labels" .key -}}
+{{- $values := dig "values" list . | toJson | replace "\"" "'" -}}
+{{- if eq .operator "Exists" -}}{{- $terms = append $terms (printf "(%s)" $has) -}}
+{{- else if eq .operator "DoesNotExist" -}}{{- $terms = append $terms (printf "!(%s)" $has) -}}
+{{- else if eq .operator "In" -}}
+{{- $terms = append $terms (printf "(%s && variables.labels['%s'] in %s)" $has .key $values) -}}
+{{- else -}}
+{{- $terms = append $terms (printf "!(%s && variables.labels['%s'] in %s)" $has .key $values) -}}
+{{- end -}}
+{{- end -}}
+{{- $terms | join " && " -}}
+{{- end -}}

@@ -7,21 +7,26 @@ from tests.control_plane.process import eventually
 from tests.control_plane.product import Setup, decides, self_signed
 from tests.control_plane.registration import OWN_NAMESPACE, labelled_pod, probe
 from tests.control_plane.second_lock.lock import (
+    KINDS,
+    LABELLED,
     NAMESPACES,
     NODES,
     OLD,
     VALUES,
-    asking,
+    WEBHOOK,
     in_effect,
-    is_allowed,
+    lock_in_effect,
     unlabelled_pod,
+    workload,
 )
 
 
 @pytest.fixture(scope="package")
 def old_pod(control_plane):
-    """A labelled pod from before the install: never injected, held by a finalizer."""
+    """A labelled pod from before the install: never injected, held by a finalizer; and labelled workloads."""
     control_plane.create_namespace(OLD)
+    for kind in KINDS:
+        control_plane.api.create(workload(kind, LABELLED, {}), OLD)
     pod = labelled_pod("old")
     pod["metadata"]["finalizers"] = ["example.com/hold"]
     return control_plane.api.create(pod, OLD)
@@ -32,9 +37,9 @@ def nodes_and_namespaces(control_plane):
     """Nodes of every mode, and a namespace for each policy."""
     for node in NODES.values():
         control_plane.api.create(node)
-    for name in (*NAMESPACES, OWN_NAMESPACE):
+    for name, labels in {**NAMESPACES, OWN_NAMESPACE: {}}.items():
         if not control_plane.takes_pods(name):
-            control_plane.create_namespace(name)
+            control_plane.create_namespace(name, labels)
     yield
     for name in NODES:
         control_plane.api.delete("Node", name)
@@ -47,7 +52,8 @@ def values(control_plane, nodes_and_namespaces, tmp_path_factory):
     inventory = folder / "inventory.yaml"
     inventory.write_text(control_plane.kubectl("get", "nodes", "--output=yaml").stdout)
     product = self_signed(Setup(mounted_policies(Helm(control_plane, folder), folder), inventory), folder)
-    yield {**VALUES, **elsewhere(product)}
+    outside = elsewhere(product)
+    yield {**VALUES, **outside, "webhook": {**WEBHOOK, **outside["webhook"]}}
     product.stop()
 
 
@@ -70,9 +76,7 @@ def lock(control_plane, old_pod, values, tmp_path_factory):
     yield lambda: helm.apply(values)
     helm.uninstall()
     eventually(lambda: not decides(probe(control_plane.api, OLD)), "the webhook is out of effect")
-    eventually(
-        lambda: is_allowed(control_plane.api, asking("nvidia.com/gpu-0"), OLD), "the lock is out of effect"
-    )
+    eventually(lambda: not lock_in_effect(control_plane.api), "the lock is out of effect")
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """What the tests of the second lock share: its policies, its refusals, and whether it is in effect."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -7,9 +8,10 @@ import pytest
 
 from tests.control_plane.api import Api, ApiError, Object
 from tests.control_plane.chart import RELEASE
+from tests.control_plane.cluster import Cluster, Output
 from tests.control_plane.gpu_nodes import GpuNode
 from tests.control_plane.product import decides
-from tests.control_plane.registration import labelled_pod, probe
+from tests.control_plane.registration import LABEL, labelled_pod, probe
 from tests.control_plane.test_manifests import INVENTORY
 
 NODES = {
@@ -31,6 +33,7 @@ POLICIES = {
     "quarters": {"namespaces": ["lock-quarters"], "slicesPerGpu": 4},
     "open": {"namespaces": ["lock-open"], "limiter": "none"},
     "custom": {"namespaces": ["lock-custom"], "limiter": "site"},
+    "image": {"namespaces": ["lock-image"], "limiter": "clearml-image"},
 }
 LIMITERS = {
     "site": {
@@ -39,15 +42,55 @@ LIMITERS = {
     }
 }
 QUEUES = {"trusted": {"namespaces": ["lock-queue"], "limiter": "none"}}
-VALUES = {"policies": POLICIES, "limiters": LIMITERS, "queues": QUEUES}
-NAMESPACES = ("lock-default", "lock-queue", *(f"lock-{name}" for name in POLICIES if name != "default"))
+UNSERVED = ("kube-system", "lock-excluded", "lock-unselected", "lock-not-selected")
+TRUSTED = "lock-trusted"
+"""A namespace that is not served either, whose pods may ask for slices all the same."""
+VALUES = {
+    "policies": POLICIES,
+    "limiters": LIMITERS,
+    "queues": QUEUES,
+    "secondLock": {"uninjectedNamespaces": [TRUSTED]},
+}
+WEBHOOK = {
+    "excludedNamespaces": ["lock-excluded", TRUSTED],
+    "namespaceSelector": {
+        "matchExpressions": [
+            {"key": "unserved", "operator": "DoesNotExist"},
+            {"key": "served", "operator": "NotIn", "values": ["no", "never"]},
+        ]
+    },
+}
+NAMESPACES = {
+    "lock-default": {},
+    "lock-queue": {},
+    **{f"lock-{name}": {} for name in POLICIES if name != "default"},
+    "lock-excluded": {},
+    TRUSTED: {},
+    "lock-unselected": {"unserved": "yes"},
+    "lock-not-selected": {"served": "no"},
+}
+"""Namespaces and their labels."""
 OLD = "lock-old"
-"""Namespace of a pod from before the install."""
+"""Namespace of a pod from before the install, and of labelled workloads whose pods are not."""
+LABELLED = {LABEL: "0.500"}
+KINDS = {
+    "DaemonSet": "apps/v1",
+    "Deployment": "apps/v1",
+    "ReplicaSet": "apps/v1",
+    "StatefulSet": "apps/v1",
+    "CronJob": "batch/v1",
+}
+"""Workloads by their API."""
 
 
 def in_effect(api: Api) -> bool:
-    """Whether webhook and lock are: of the lock's parts, the one about unlabelled pods comes last."""
-    return decides(probe(api, OLD)) and not is_allowed(api, asking("nvidia.com/gpu-0"), OLD)
+    """Whether webhook and lock are."""
+    return decides(probe(api, OLD)) and lock_in_effect(api)
+
+
+def lock_in_effect(api: Api) -> bool:
+    """Whether the lock is: of its parts, the one about workloads comes and goes last."""
+    return not is_allowed(api, workload("Deployment", LABELLED, {}), "default")
 
 
 def is_allowed(api: Api, pod: Object, namespace: str) -> bool:
@@ -72,6 +115,55 @@ def asking(resource: str, containers: str = "containers") -> Object:
     container = {"name": "asks", "image": "example.com/task:1", "resources": {"limits": {resource: "1"}}}
     pod["spec"].setdefault(containers, []).append(container)
     return pod
+
+
+def labelled_asking(resource: str) -> Object:
+    """The same with the label."""
+    pod = asking(resource)
+    pod["metadata"]["labels"] = {LABEL: "0.125"}
+    return pod
+
+
+def large_pod(name: str) -> Object:
+    """A pod of many containers, mounts and annotations, near what etcd stores of one object."""
+    volumes = [{"name": f"volume-{n}", "emptyDir": {}} for n in range(40)]
+    mounts = [{"name": f"volume-{n}", "mountPath": f"/mnt/volume-{n}"} for n in range(40)]
+    pod = labelled_pod(name, "0.500", volumes=volumes, schedulingGates=[{"name": "example.com/wait"}])
+    pod["metadata"]["annotations"] = {f"example.com/note-{n}": "x" * 60 for n in range(2500)}
+    task = {**pod["spec"]["containers"][0], "resources": {"limits": {"nvidia.com/gpu": "1"}}}
+    others = [{"name": f"c-{n}", "image": "example.com/other:1", "volumeMounts": mounts} for n in range(60)]
+    inits = [{**container, "name": f"i-{n}"} for n, container in enumerate(others)]
+    pod["spec"] |= {"containers": [task, *others], "initContainers": inits}
+    return pod
+
+
+def workload(kind: str, labels: Object, template_labels: Object) -> Object:
+    """A workload with labels of its own and of its pods, of which it makes none."""
+    selector = {"app": "task"}
+    spec: Object = {
+        "containers": [{"name": "task", "image": "example.com/task:1"}],
+        "nodeSelector": {"no": "node"},
+    }
+    template = {"metadata": {"labels": {**selector, **template_labels}}, "spec": spec}
+    made: Object = {"selector": {"matchLabels": selector}, "template": template}
+    if kind == "CronJob":
+        spec["restartPolicy"] = "Never"
+        made = {"schedule": "0 0 1 1 *", "jobTemplate": {"spec": {"template": template}}}
+    elif kind != "DaemonSet":
+        made["replicas"] = 0
+    metadata = {"name": "work", "labels": labels}
+    return {"apiVersion": KINDS[kind], "kind": kind, "metadata": metadata, "spec": made}
+
+
+def create_as_node(cluster: Cluster, pod: Object, namespace: str) -> Output:
+    """Create a pod as the kubelet of a node does with the mirror of a static one."""
+    node = [f"--as=system:node:{pod['spec']['nodeName']}", "--as-group=system:nodes"]
+    # What a node may do is not in question.
+    rights = ["--as-group=system:masters"]
+    manifest = json.dumps(pod)
+    return cluster.kubectl(
+        "create", "--filename=-", f"--namespace={namespace}", *node, *rights, stdin=manifest
+    )
 
 
 @contextmanager

@@ -2,10 +2,11 @@
 
 import pytest
 
+from tests.control_plane.api import ApiError
 from tests.control_plane.process import eventually
 from tests.control_plane.product import INJECTED
-from tests.control_plane.registration import LABEL
-from tests.control_plane.second_lock.lock import OLD, refused, unlabelled_pod
+from tests.control_plane.registration import LABEL, labelled_pod
+from tests.control_plane.second_lock.lock import OLD, large_pod, refused, unlabelled_pod
 
 LABEL_KEPT = (
     "clearml-injector/fraction: cannot be added, changed or removed after creation: "
@@ -16,6 +17,7 @@ ANNOTATIONS_KEPT = (
     "what was decided at creation and cannot change"
 )
 PATCH = "application/merge-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
 
 
 def change(api, namespace, pod, metadata, subresource=""):
@@ -52,58 +54,161 @@ def test_other_subresources_do_not_carry_labels(unlabelled, control_plane, names
     assert "labels" not in control_plane.api.get("Pod", "unlabelled", namespace)["metadata"]
 
 
-@pytest.mark.parametrize("field", ["labels", "annotations"])
-@pytest.mark.parametrize("by", ["pods/binding", "bindings"])
-def test_a_binding_cannot_bring_our_labels_or_annotations(lock, control_plane, namespace, field, by):
-    control_plane.api.create(unlabelled_pod("unbound", schedulerName="nobody"), namespace)
-    path = "pods/unbound/binding" if by == "pods/binding" else "bindings"
-    key = LABEL if field == "labels" else INJECTED
-    binding = {
+QUEUE_KEPT = (
+    "clearml-agent-queue-name, clearml-agent-queue: the pod is counted in its queue and cannot change it: "
+    "delete the pod and create it again"
+)
+DEVICES_KEPT = (
+    "annotations cdi.k8s.io/*, nvidia.cdi.k8s.io/*, gpu-fraction, gpu-memory: cannot be added to a pod "
+    "labelled clearml-injector/fraction: leave them out"
+)
+IMAGES_KEPT = (
+    "images of init containers: cannot change after the injection, as the GPU memory limiter comes with one: "
+    "delete the pod and create it again"
+)
+GPU_IMAGES_KEPT = (
+    "images of GPU containers: cannot change after the injection, as the image limits the memory: "
+    "delete the pod and create it again"
+)
+
+
+@pytest.mark.parametrize("subresource", ["", "/status"])
+@pytest.mark.parametrize("label", ["clearml-agent-queue-name", "clearml-agent-queue"])
+def test_an_injected_pod_stays_in_its_queue(lock, control_plane, namespace, subresource, label):
+    pod = labelled_pod("queued", "0.500")
+    pod["metadata"]["labels"] |= {"clearml-agent-queue-name": "mine", "clearml-agent-queue": "0123"}
+    control_plane.api.create(pod, namespace)
+    for value in ("other", None):
+        with refused("unchanged", QUEUE_KEPT):
+            change(control_plane.api, namespace, "queued", {"labels": {label: value}}, subresource)
+
+
+def test_an_injected_pod_cannot_enter_a_queue_later(injected, control_plane, namespace):
+    with refused("unchanged", QUEUE_KEPT):
+        labels = {"clearml-agent-queue-name": "trusted"}
+        change(control_plane.api, namespace, "injected", {"labels": labels})
+
+
+@pytest.mark.parametrize("subresource", ["", "/status"])
+@pytest.mark.parametrize(
+    "name",
+    ["cdi.k8s.io/all", "nvidia.cdi.k8s.io/container.injected", "gpu-fraction", "gpu-memory"],
+)
+def test_devices_cannot_be_annotated_later(injected, control_plane, namespace, subresource, name):
+    with refused("unchanged", DEVICES_KEPT):
+        annotations = {name: "nvidia.com/gpu=all"}
+        change(control_plane.api, namespace, "injected", {"annotations": annotations}, subresource)
+
+
+def with_image(pod, field, name):
+    """A patch that gives another image to a container."""
+    images = [{"name": found["name"]} for found in pod["spec"][field]]
+    [changed] = [entry for entry in images if entry["name"] == name]
+    changed["image"] = "example.com/other:1"
+    return {"spec": {field: images}}
+
+
+def change_image(api, pod, field, name):
+    namespace = pod["metadata"]["namespace"]
+    path = f"/api/v1/namespaces/{namespace}/pods/{pod['metadata']['name']}"
+    return api.call("PATCH", path, with_image(pod, field, name), content=STRATEGIC)
+
+
+@pytest.mark.parametrize("gates", [[], [{"name": "example.com/wait"}]], ids=["free", "gated"])
+@pytest.mark.parametrize("name", ["gpu-limiter", "prepare"])
+def test_the_limiters_init_container_keeps_its_image(lock, control_plane, namespace, gates, name):
+    prepare = {"name": "prepare", "image": "example.com/prepare:1"}
+    pod = labelled_pod("gated", "0.500", schedulingGates=gates, initContainers=[prepare])
+    made = control_plane.api.create(pod, namespace)
+    with refused("unchanged", IMAGES_KEPT):
+        change_image(control_plane.api, made, "initContainers", name)
+
+
+def test_kubernetes_itself_keeps_the_environment_of_a_gated_pod(lock, control_plane, namespace):
+    pod = labelled_pod("gated", "0.500", schedulingGates=[{"name": "example.com/wait"}])
+    made = control_plane.api.create(pod, namespace)
+    [limiter] = made["spec"]["initContainers"]
+    other = {"name": limiter["name"], "env": [{"name": "PATH", "value": "/mine"}]}
+    path = f"/api/v1/namespaces/{namespace}/pods/gated"
+    with pytest.raises(ApiError, match="pod updates may not change fields other than"):
+        control_plane.api.call("PATCH", path, {"spec": {"initContainers": [other]}}, content=STRATEGIC)
+
+
+def test_images_of_regular_containers_and_sidecars_may_change(lock, control_plane, namespace):
+    sidecar = {"name": "mesh", "image": "example.com/mesh:1", "restartPolicy": "Always"}
+    made = control_plane.api.create(labelled_pod("pod", "0.500", initContainers=[sidecar]), namespace)
+    changed = change_image(control_plane.api, made, "initContainers", "mesh")
+    assert "example.com/other:1" in {found["image"] for found in changed["spec"]["initContainers"]}
+    changed = change_image(control_plane.api, made, "containers", "pod")
+    assert changed["spec"]["containers"][0]["image"] == "example.com/other:1"
+
+
+def test_an_image_that_is_the_limit_cannot_change(lock, control_plane):
+    pod = labelled_pod("image", "0.250", schedulingGates=[{"name": "example.com/wait"}])
+    pod["spec"]["containers"][0]["image"] = "clearml/fractional-gpu:u22-cu12.3-8gb"
+    pod["spec"]["containers"].append({"name": "other", "image": "example.com/task:1"})
+    made = control_plane.api.create(pod, "lock-image")
+    with refused("unchanged", GPU_IMAGES_KEPT):
+        change_image(control_plane.api, made, "containers", "image")
+    change_image(control_plane.api, made, "containers", "other")
+    control_plane.api.delete("Pod", "image", "lock-image")
+
+
+def binding(metadata):
+    return {
         "apiVersion": "v1",
         "kind": "Binding",
-        "metadata": {"name": "unbound", field: {key: "0.500"}},
+        "metadata": {"name": "unbound", **metadata},
         "target": {"apiVersion": "v1", "kind": "Node", "name": "gpu-0"},
     }
-    with refused(
-        "bindings", "clearml-injector/*: a Binding may not put these labels and annotations onto the pod"
-    ):
-        control_plane.api.call("POST", f"/api/v1/namespaces/{namespace}/{path}", binding)
-    del binding["metadata"][field]
-    control_plane.api.call("POST", f"/api/v1/namespaces/{namespace}/{path}", binding)
-    assert control_plane.api.get("Pod", "unbound", namespace)["spec"]["nodeName"] == "gpu-0"
 
 
-VOID = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}
-ALL = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}
+NONE_OF_OURS = "clearml-injector/*: a Binding may not put these labels and annotations onto the pod"
+NO_QUEUE = (
+    "clearml-agent-queue*: a Binding may not put a pod into a queue: set the label when you create the pod"
+)
+NO_DEVICES = (
+    "cdi.k8s.io/*, nvidia.cdi.k8s.io/*: a Binding may not put devices into a pod: leave the annotation out"
+)
+BROUGHT = {
+    "our label": (
+        {"labels": {LABEL: "0.500"}},
+        NONE_OF_OURS,
+    ),
+    "our annotation": (
+        {"annotations": {INJECTED: "0.500"}},
+        NONE_OF_OURS,
+    ),
+    "a queue": (
+        {"labels": {"clearml-agent-queue-name": "large"}},
+        NO_QUEUE,
+    ),
+    "a queue by its id": (
+        {"labels": {"clearml-agent-queue": "0123"}},
+        NO_QUEUE,
+    ),
+    "devices": (
+        {"annotations": {"cdi.k8s.io/all": "nvidia.com/gpu=all"}},
+        NO_DEVICES,
+    ),
+    "NVIDIA's devices": (
+        {"annotations": {"nvidia.cdi.k8s.io/container.task": "nvidia.com/gpu=all"}},
+        NO_DEVICES,
+    ),
+}
 
 
-def debug(api, namespace, pod, env, name="debug"):
-    container = {"name": name, "image": "example.com/debug:1", "env": env}
-    path = f"/api/v1/namespaces/{namespace}/pods/{pod}/ephemeralcontainers"
-    patch = {"spec": {"ephemeralContainers": [container]}}
-    strategic = "application/strategic-merge-patch+json"
-    return api.call("PATCH", path, patch, content=strategic)
-
-
-@pytest.mark.parametrize("env", [[], [ALL], [VOID, ALL], [ALL, VOID]], ids=["none", "all", "last", "first"])
-def test_an_ephemeral_container_that_could_see_gpus_is_refused(injected, control_plane, namespace, env):
-    message = (
-        "ephemeral containers of a pod labelled clearml-injector/fraction must set env "
-        "NVIDIA_VISIBLE_DEVICES=void, such as by kubectl debug --env"
-    )
-    with refused("ephemeral-containers", message):
-        debug(control_plane.api, namespace, "injected", env)
-
-
-def test_an_ephemeral_container_without_gpus_joins_and_more_may_follow(injected, control_plane, namespace):
-    debug(control_plane.api, namespace, "injected", [VOID])
-    made = debug(control_plane.api, namespace, "injected", [VOID], "second")
-    assert sorted(c["name"] for c in made["spec"]["ephemeralContainers"]) == ["debug", "second"]
-
-
-def test_pods_without_the_label_take_any_ephemeral_container(unlabelled, control_plane, namespace):
-    made = debug(control_plane.api, namespace, "unlabelled", [ALL])
-    assert made["spec"]["ephemeralContainers"][0]["env"] == [ALL]
+@pytest.mark.parametrize("brought", BROUGHT.values(), ids=BROUGHT)
+@pytest.mark.parametrize("by", ["pods/unbound/binding", "bindings"])
+def test_a_binding_cannot_bring_what_is_decided_at_creation(lock, control_plane, namespace, brought, by):
+    control_plane.api.create(unlabelled_pod("unbound", schedulerName="nobody"), namespace)
+    metadata, message = brought
+    path = f"/api/v1/namespaces/{namespace}/{by}"
+    with refused("bindings", message):
+        control_plane.api.call("POST", path, binding(metadata))
+    control_plane.api.call("POST", path, binding({"annotations": {"note": "mine"}}))
+    pod = control_plane.api.get("Pod", "unbound", namespace)
+    assert (pod["spec"]["nodeName"], pod["metadata"]["annotations"]) == ("gpu-0", {"note": "mine"})
 
 
 # --- what must pass
@@ -135,3 +240,11 @@ def test_an_injected_pod_is_scheduled_runs_and_takes_other_labels(injected, cont
 def test_unlabelled_pods_take_any_other_label(unlabelled, control_plane, namespace):
     changed = change(control_plane.api, namespace, "unlabelled", {"labels": {"team": "blue"}})
     assert changed["metadata"]["labels"] == {"team": "blue"}
+
+
+def test_changes_of_a_large_pod_are_within_what_the_api_server_computes(lock, control_plane, namespace):
+    control_plane.api.create(large_pod("large"), namespace)
+    changed = change(control_plane.api, namespace, "large", {"labels": {"team": "blue"}})
+    assert changed["metadata"]["labels"]["team"] == "blue"
+    with refused("unchanged", DEVICES_KEPT):
+        change(control_plane.api, namespace, "large", {"annotations": {"cdi.k8s.io/all": "all"}})

@@ -7,11 +7,19 @@ import pytest
 import yaml
 
 from tests.control_plane.admission_server import AdmissionServer, patching
-from tests.control_plane.chart import ADMISSION, CONFIGURATION
+from tests.control_plane.chart import ADMISSION, CONFIGURATION, RELEASE
 from tests.control_plane.process import eventually
 from tests.control_plane.product import INJECTED
 from tests.control_plane.registration import LABEL, OWN_NAMESPACE, configuration, labelled_pod
-from tests.control_plane.second_lock.lock import asking, is_allowed, refused, unlabelled_pod
+from tests.control_plane.second_lock.lock import (
+    TRUSTED,
+    UNSERVED,
+    asking,
+    is_allowed,
+    labelled_asking,
+    refused,
+    unlabelled_pod,
+)
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 EXPECTED = json.loads((FIXTURES / "expected.json").read_text())["pods"]
@@ -66,6 +74,38 @@ def test_excluded_namespaces_are_left_alone(lock, control_plane, where):
     made = control_plane.api.create(labelled_pod("free"), where, dry_run=True)
     assert INJECTED not in made["metadata"].get("annotations", {})
     assert control_plane.api.create(asking("nvidia.com/gpu-0"), where, dry_run=True)["spec"]["containers"]
+
+
+@pytest.mark.parametrize("where", UNSERVED)
+def test_a_labelled_pod_may_not_ask_for_one_gpus_slices_where_the_webhook_does_not_serve(
+    lock, control_plane, where
+):
+    message = (
+        f"clearml-injector/fraction: namespace {where} is not served, its pods would get no limit: "
+        "use another, or leave the slices out"
+    )
+    with refused("unserved", message):
+        control_plane.api.create(labelled_asking("nvidia.com/gpu-0"), where, dry_run=True)
+    assert is_allowed(control_plane.api, labelled_pod("free"), where)
+    assert is_allowed(control_plane.api, labelled_asking("nvidia.com/gpu"), where)
+
+
+@pytest.mark.parametrize("where", [TRUSTED, OWN_NAMESPACE])
+def test_labelled_pods_ask_for_slices_where_the_admin_says_so(lock, control_plane, where):
+    made = control_plane.api.create(labelled_asking("nvidia.com/gpu-0"), where, dry_run=True)
+    assert INJECTED not in made["metadata"].get("annotations", {})
+
+
+def test_another_namespaces_pod_may_not_take_the_injectors_priority(lock, control_plane, namespace):
+    pod = unlabelled_pod(priorityClassName=RELEASE)
+    message = (
+        f"priorityClassName {RELEASE} is for the injector's own pods: leave it out or name another class"
+    )
+    with refused("priority-class", message):
+        control_plane.api.create(pod, namespace)
+    assert control_plane.api.create(pod, OWN_NAMESPACE, dry_run=True)["spec"]["priority"] == 1000000000
+    other = unlabelled_pod(priorityClassName="system-cluster-critical")
+    assert is_allowed(control_plane.api, other, namespace)
 
 
 @pytest.mark.parametrize("name", ALLOWED)

@@ -20,3 +20,21 @@ spec:
   policyName: {{ include "fraction-injector.lockName" . }}
   validationActions: [Deny]
 {{- end -}}
+
+{{/* The kubelet's picture of a static pod, which runs already: the same words as the webhook's. */}}
+{{- define "fraction-injector.lockMatchConditions" -}}
+matchConditions:
+  - name: not-a-mirror-pod
+    expression: >-
+      !(request.userInfo.?username.orValue('').startsWith('system:node:') &&
+      'system:nodes' in request.userInfo.?groups.orValue([]) &&
+      has(object.metadata.annotations) && 'kubernetes.io/config.mirror' in object.metadata.annotations)
+{{- end -}}
+
+{{/* CEL: no container asks for a resource whose name matches a pattern. */}}
+{{- define "fraction-injector.celAsksForNone" -}}
+(dyn(object.spec.containers) + dyn(has(object.spec.initContainers) ? object.spec.initContainers : [])).all(c,
+!has(c.resources) || (
+(!has(c.resources.limits) || c.resources.limits.all(n, !n.matches({{ . | squote }}))) &&
+(!has(c.resources.requests) || c.resources.requests.all(n, !n.matches({{ . | squote }})))))
+{{- end -}}

@@ -1,0 +1,120 @@
+"""Containers that join a labelled pod after its creation."""
+
+import pytest
+
+from tests.control_plane.registration import labelled_pod
+from tests.control_plane.second_lock.lock import large_pod, refused
+
+STRATEGIC = "application/strategic-merge-patch+json"
+VOID = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}
+ALL = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}
+
+
+def debug(api, namespace, pod, env, name="debug", **more):
+    container = {"name": name, "image": "example.com/debug:1", "env": env, **more}
+    path = f"/api/v1/namespaces/{namespace}/pods/{pod}/ephemeralcontainers"
+    patch = {"spec": {"ephemeralContainers": [container]}}
+    return api.call("PATCH", path, patch, content=STRATEGIC)
+
+
+@pytest.mark.parametrize("env", [[], [ALL], [VOID, ALL], [ALL, VOID]], ids=["none", "all", "last", "first"])
+def test_an_ephemeral_container_that_could_see_gpus_is_refused(injected, control_plane, namespace, env):
+    message = (
+        "ephemeral containers of a pod labelled clearml-injector/fraction must set env "
+        "NVIDIA_VISIBLE_DEVICES=void, such as by kubectl debug --env"
+    )
+    with refused("ephemeral-containers", message):
+        debug(control_plane.api, namespace, "injected", env)
+
+
+def test_an_ephemeral_container_without_gpus_joins_and_more_may_follow(injected, control_plane, namespace):
+    debug(control_plane.api, namespace, "injected", [VOID])
+    made = debug(control_plane.api, namespace, "injected", [VOID], "second")
+    assert sorted(c["name"] for c in made["spec"]["ephemeralContainers"]) == ["debug", "second"]
+
+
+def test_pods_without_the_label_take_any_ephemeral_container(unlabelled, control_plane, namespace):
+    made = debug(control_plane.api, namespace, "unlabelled", [ALL])
+    assert made["spec"]["ephemeralContainers"][0]["env"] == [ALL]
+
+
+CONTEXTS = [
+    {"privileged": True},
+    {"capabilities": {"add": ["SYS_ADMIN"]}},
+    {"capabilities": {"drop": ["ALL"], "add": ["KILL", "SYS_PTRACE"]}},
+    {"capabilities": {"add": ["ALL"]}},
+    {"capabilities": {"add": ["CAP_SYS_ADMIN"]}},
+]
+
+
+@pytest.mark.parametrize("context", CONTEXTS, ids=str)
+def test_an_ephemeral_container_with_more_rights_is_refused(injected, control_plane, namespace, context):
+    message = (
+        "ephemeral containers of a pod labelled clearml-injector/fraction may not be privileged nor add "
+        "capabilities: use kubectl debug --profile=baseline"
+    )
+    with refused("ephemeral-containers", message):
+        debug(control_plane.api, namespace, "injected", [VOID], securityContext=context)
+
+
+@pytest.fixture
+def of_volumes(lock, control_plane, namespace):
+    """An injected pod with a volume of its own; names of the volumes that its task has at our paths."""
+    pod = labelled_pod("injected", "0.500", volumes=[{"name": "mine", "emptyDir": {}}])
+    made = control_plane.api.create(pod, namespace)
+    mounts = made["spec"]["containers"][0]["volumeMounts"]
+    return {m["mountPath"]: m["name"] for m in mounts if m["name"].startswith("gpu-limiter")}
+
+
+MOUNTS = (
+    "ephemeral containers of a pod labelled clearml-injector/fraction may mount neither the limiter's "
+    'volumes nor nvidia-container-devices, and no path with dots or "//": leave the mount out'
+)
+
+
+@pytest.mark.parametrize("path", ["/usr/local/vgpu", "/usr/local/vgpu-cache"])
+def test_an_ephemeral_container_may_not_have_the_limiters_volumes(of_volumes, control_plane, namespace, path):
+    mounts = [{"name": of_volumes[path], "mountPath": "/mine"}]
+    with refused("ephemeral-containers", MOUNTS):
+        debug(control_plane.api, namespace, "injected", [VOID], volumeMounts=mounts)
+
+
+DEVICE_LISTS = [
+    "/var/run/nvidia-container-devices",
+    "/run/nvidia-container-devices/all",
+    "var/run/nvidia-container-devices/0",
+    "/var//run/nvidia-container-devices/0",
+    "/var/run/./nvidia-container-devices/0",
+    "/mnt/../var/run/nvidia-container-devices/0",
+    "/var/run/nvidia-container-devices/cdi/nvidia.com/gpu/all",
+]
+
+
+@pytest.mark.parametrize("path", DEVICE_LISTS)
+def test_an_ephemeral_container_may_not_list_devices(of_volumes, control_plane, namespace, path):
+    mounts = [{"name": "mine", "mountPath": path}]
+    with refused("ephemeral-containers", MOUNTS):
+        debug(control_plane.api, namespace, "injected", [VOID], volumeMounts=mounts)
+
+
+def test_an_ephemeral_container_keeps_what_harms_nobody(of_volumes, control_plane, namespace):
+    mounts = [{"name": "mine", "mountPath": "/var/run/mine.d/.cache/"}]
+    context = {"privileged": False, "capabilities": {"drop": ["ALL"], "add": ["CHOWN"]}}
+    made = debug(
+        control_plane.api, namespace, "injected", [VOID], volumeMounts=mounts, securityContext=context
+    )
+    [joined] = made["spec"]["ephemeralContainers"]
+    assert joined["volumeMounts"] == mounts
+    assert debug(control_plane.api, namespace, "injected", [VOID], "second")["spec"]["ephemeralContainers"][
+        1:
+    ]
+
+
+def test_a_large_pod_is_within_what_the_api_server_computes(lock, control_plane, namespace):
+    control_plane.api.create(large_pod("large"), namespace)
+    mounts = [{"name": f"volume-{n}", "mountPath": f"/mnt/{n}"} for n in range(40)]
+    for n in range(5):
+        debug(control_plane.api, namespace, "large", [VOID] * 50, f"debug-{n}", volumeMounts=mounts)
+    with refused("ephemeral-containers", MOUNTS):
+        mounts.append({"name": "gpu-limiter-library", "mountPath": "/mine"})
+        debug(control_plane.api, namespace, "large", [VOID], "last", volumeMounts=mounts)
