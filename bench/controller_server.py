@@ -42,7 +42,7 @@ def main(tls: Path) -> None:
     context.swap(files.pair, files.ca_pem)
     # Of the election the API asks no more than this.
     api = ControllerApi(_state(), cast(Leadership, Leading()), ControllerMetrics(new_registry()))
-    listener = Listener(api.app(), bind("127.0.0.1", 0), context.listener)
+    listener = Listener(api.app(), bind("127.0.0.1", 0), context.listener, clients=frozenset({"localhost"}))
     port = listener.socket.getsockname()[1]
     run(
         serve(

@@ -24,13 +24,21 @@ def controller(  # noqa: PLR0913 each is an option of the command
         typer.Option(
             metavar="DIR",
             help="tls.crt, tls.key and ca.crt of the API, read again when they change. Clients need a "
-            "certificate of the same CA.",
+            "certificate of the same CA, good for a --client-name.",
         ),
     ],
     tls_name: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME", show_default="localhost", help="Name that the certificate must be good for."
+        ),
+    ] = None,
+    client_name: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            show_default="localhost",
+            help="Clients get answers if their certificate is good for one such name: those of the webhook.",
         ),
     ] = None,
     kubeconfig: Annotated[
@@ -142,6 +150,7 @@ def controller(  # noqa: PLR0913 each is an option of the command
         health_port=health_port,
         tls_directory=tls_dir,
         tls_names=tuple(tls_name or ["localhost"]),
+        client_names=tuple(client_name or ["localhost"]),
         advertise=_address(advertise) if advertise is not None else None,
         namespace=namespace,
         lease=lease,

@@ -52,6 +52,8 @@ class ControllerOptions:
     tls_directory: Path
     tls_names: tuple[str, ...]
     """Names that the mounted certificate must be good for."""
+    client_names: tuple[str, ...]
+    """Names, of which a client's certificate must be good for one: those of the webhook."""
     advertise: str | None
     """`https://host:port` that others reach this replica's API by; None makes it of host and port."""
     namespace: str
@@ -109,7 +111,12 @@ class Replica:
         try:
             await serve(
                 [
-                    Listener(self._served.app(), self._socket, self._certificate.context.listener),
+                    Listener(
+                        self._served.app(),
+                        self._socket,
+                        self._certificate.context.listener,
+                        clients=frozenset(self._options.client_names),
+                    ),
                     Listener(self._plain_app(), self._health_socket),
                 ],
                 background=self._background(),

@@ -28,12 +28,12 @@ SHORT_LEASE = ("--lease-duration=3", "--renew-deadline=2", "--lease-retry=0.3")
 """Seconds; the real ones would make every change of leader cost a quarter of a minute."""
 
 
-def write_tls(folder: Path, authority: KeyPair | None = None) -> Path:
+def write_tls(folder: Path, authority: KeyPair | None = None, names: Sequence[str] = LOCAL_NAMES) -> Path:
     """A directory as a mounted TLS Secret, good for this machine."""
     folder.mkdir(exist_ok=True)
     now = datetime.now(UTC)
     authority = authority or make_authority(now)
-    leaf = make_leaf(authority, LOCAL_NAMES, now)
+    leaf = make_leaf(authority, names, now)
     (folder / "ca.crt").write_bytes(authority.certificate_pem)
     (folder / "tls.key").write_bytes(leaf.key_pem)
     (folder / "tls.crt").write_bytes(leaf.certificate_pem)

@@ -4,10 +4,12 @@ import re
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
 
 import httpx
 import pytest
 
+from certs.authority import make_authority
 from tests.control_plane.api import ApiError
 from tests.control_plane.companion import (
     Controller,
@@ -34,7 +36,8 @@ quotas:
 def start(control_plane, namespace, tmp_path):
     """Start controllers of one Lease: `start("a")` returns one whose ledger is whole."""
     install_crd(control_plane.api)
-    tls = write_tls(tmp_path / "tls")
+    authority = make_authority(datetime.now(UTC))
+    tls = write_tls(tmp_path / "tls", authority)
     with ExitStack() as stack:
 
         def one(name):
@@ -43,6 +46,7 @@ def start(control_plane, namespace, tmp_path):
             stack.callback(running.stop)
             return running
 
+        one.authority = authority
         yield one
 
 
@@ -146,6 +150,15 @@ def test_strangers_without_a_certificate_of_ours_get_no_answer(start, tmp_path):
     context.load_verify_locations(str(controller.tls / "ca.crt"))
     with pytest.raises(httpx.TransportError):
         httpx.get(f"{controller.url}/v1/ledger", verify=context, trust_env=False)
+
+
+@pytest.mark.parametrize("path", ["/v1/ledger", "/v1/ledger/stream", "/v1/placements", "/nothing"])
+def test_another_client_of_the_same_ca_is_refused_on_every_route(start, tmp_path, path):
+    controller = start("a")
+    other = write_tls(tmp_path / "other", start.authority, ("database.example.com",))
+    answer = httpx.get(f"{controller.url}{path}", verify=client_context(other), trust_env=False)
+    assert answer.status_code == 403
+    assert controller.ledger().ledger is not None
 
 
 def test_no_create_fails_while_the_leader_dies_and_another_takes_over(

@@ -1,0 +1,118 @@
+"""Which certificates are good for a name that a listener serves."""
+
+import ssl
+from datetime import UTC, datetime
+
+import pytest
+
+from certs.authority import make_authority
+from certs.leaf import make_leaf
+from certs.live_context import LiveTlsContext
+from service.client_names import is_good_for_one
+from service.http_protocol import Quick
+from tests.certs.handshakes import presenting
+from tests.service.listening import GET, OK, run
+
+NAMES = ("fraction-webhook.gpu.svc", "127.0.0.1", "::1")
+
+
+def shown(*names):
+    return {"subject": ((("commonName", "fraction-webhook.gpu.svc"),),), "subjectAltName": names}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        ("DNS", "fraction-webhook.gpu.svc"),
+        ("DNS", "Fraction-Webhook.gpu.SVC"),
+        ("DNS", "*.gpu.svc"),
+        ("IP Address", "127.0.0.1"),
+        ("IP Address", "0:0:0:0:0:0:0:1"),
+    ],
+)
+def test_one_name_is_enough(name):
+    assert is_good_for_one(shown(("DNS", "other"), name), NAMES)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        ("DNS", "fraction-controller.gpu.svc"),
+        ("DNS", "*.svc"),
+        ("DNS", "*"),
+        ("DNS", "*.*.svc"),
+        ("DNS", "fraction-webhook.gpu.svc.evil.example"),
+        ("DNS", "fraction-webhook.gpu.svc\x00.evil.example"),
+        ("DNS", "x.fraction-webhook.gpu.svc"),
+        ("URI", "fraction-webhook.gpu.svc"),
+        ("email", "fraction-webhook.gpu.svc"),
+        ("IP Address", "127.0.0.2"),
+        ("IP Address", "fraction-webhook.gpu.svc."),
+    ],
+)
+def test_any_other_name_is_not(name):
+    assert not is_good_for_one(shown(name), NAMES)
+
+
+@pytest.mark.parametrize("certificate", [None, {}, shown()])
+def test_a_subject_or_nothing_at_all_is_no_name(certificate):
+    assert not is_good_for_one(certificate, NAMES)
+
+
+NOW = datetime.now(UTC)
+
+
+@pytest.mark.parametrize(
+    ("names", "status"), [(["webhook.gpu.svc"], 200), (["localhost", "webhook.gpu.svc.x"], 403)]
+)
+@pytest.mark.parametrize("path", [b"/livez", b"/v1/placements", b"/nothing"])
+def test_every_route_is_for_the_named_clients_of_the_ca(tmp_path, names, status, path):
+    authority = make_authority(NOW)
+    context = LiveTlsContext(verify_clients=True)
+    context.swap(make_leaf(authority, ["localhost"], NOW), authority.certificate_pem)
+    client = presenting(authority.certificate_pem, make_leaf(authority, names, NOW), tmp_path / "client")
+
+    async def test(served):
+        asking = await served.connect(ssl=client, server_hostname="localhost")
+        answer = await asking.ask(GET.replace(b"/livez", path))
+        assert answer.startswith(b"HTTP/1.1 %d " % status)
+        assert (served.app.asked != []) == (status == 200)
+        if status == 403:
+            assert await asking.ended() == b""
+
+    run(test, tls=context.listener, clients=frozenset({"webhook.gpu.svc"}))
+
+
+def test_nor_is_anything_answered_at_once_to_others(tmp_path):
+    authority = make_authority(NOW)
+    context = LiveTlsContext(verify_clients=True)
+    context.swap(make_leaf(authority, ["localhost"], NOW), authority.certificate_pem)
+    post = b"POST /quick HTTP/1.1\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}"
+
+    def show(name):
+        return presenting(authority.certificate_pem, make_leaf(authority, [name], NOW), tmp_path / name)
+
+    async def test(served):
+        ours = await served.connect(ssl=show("ours"), server_hostname="localhost")
+        assert (await ours.ask(post)).startswith(OK)
+        other = await served.connect(ssl=show("other"), server_hostname="localhost")
+        assert (await other.ask(post)).startswith(b"HTTP/1.1 403 ")
+
+    run(test, tls=context.listener, clients=frozenset({"ours"}), quick=Quick(b"/quick", lambda body: body))
+
+
+def test_nobody_without_a_certificate_reaches_a_route():
+    authority = make_authority(NOW)
+    context = LiveTlsContext(verify_clients=True)
+    context.swap(make_leaf(authority, ["localhost"], NOW), authority.certificate_pem)
+    trust = ssl.create_default_context(cadata=authority.certificate_pem.decode())
+
+    async def test(served):
+        asking = await served.connect(ssl=trust, server_hostname="localhost")
+        try:
+            answer = await asking.ask()
+        except OSError:
+            answer = b""
+        assert (answer, served.app.asked) == (b"", [])
+
+    run(test, tls=context.listener, clients=frozenset({"localhost"}))
