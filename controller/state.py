@@ -6,16 +6,14 @@ Everything here runs on the event loop's one thread and never waits, so nothing 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 
 from controller.pods_and_nodes import SeenNode, SeenPod
 from controller.turns import FACTS_AT_ONCE, Turns
 from controller.watching import ObjectKey
-from ledger.ask import Answer, Ask, Placement
+from ledger.ask import Answer, Ask
 from ledger.facts import PodFact, PodKey
 from ledger.ledger import Ledger
-from ledger.reservations import LIFETIME_SECONDS
 from ledger.wire import NodeState
 
 Clock = Callable[[], float]
@@ -57,20 +55,12 @@ class Changes:
         return names
 
 
-@dataclass(frozen=True, slots=True)
-class _Promise:
-    """Where a reservation lies, to know what changes when it ends."""
-
-    node: str | None
-    until: float
-
-
 class State:
     """The ledger, and who must be told when it changes."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self.ledger = Ledger()
+        self.ledger = Ledger(on_promise=self.mark)
         self.turns = Turns()
         self.nodes: dict[str, SeenNode] = {}
         self.pods: dict[PodKey, SeenPod] = {}
@@ -80,7 +70,6 @@ class State:
         self.pod_sink = _PodSink(self)
         self._readers: list[Changes] = []
         self._pod_listeners: list[PodListener] = []
-        self._promises: dict[str, _Promise] = {}
         self._unlisted = {"nodes", "pods"}
         self._unsettled = 0
 
@@ -92,7 +81,7 @@ class State:
     @property
     def reservations(self) -> int:
         """Reservations that have neither become a pod nor ended."""
-        return len(self._promises)
+        return self.ledger.reservations
 
     def subscribe(self) -> Changes:
         """Begin to note changes for one reader, with every node as changed; ends with `unsubscribe`."""
@@ -111,28 +100,16 @@ class State:
         self._pod_listeners.append(listener)
 
     def place(self, ask: Ask) -> Answer:
-        """Decide one ask and note what was reserved."""
-        now = self._clock()
-        self.expire()
-        self._forget(ask.reservation)
-        answer = self.ledger.place(ask, now)
-        if isinstance(answer, Placement) and answer.reservation is not None:
-            self._promises[answer.reservation] = _Promise(answer.node, now + LIFETIME_SECONDS)
-            self.mark(answer.node)
-        return answer
+        """Decide one ask."""
+        return self.ledger.place(ask, self._clock())
 
     def release(self, reservation: str) -> None:
         """Give back what was reserved."""
         self.ledger.release(reservation)
-        self._forget(reservation)
 
     def expire(self) -> bool:
         """End reservations whose time is over, as many as one step may; say whether there may be more."""
-        now = self._clock()
-        more = self.ledger.expire(now)
-        for name in [name for name, _ in self._over(now)]:
-            self._forget(name)
-        return more
+        return self.ledger.expire(self._clock())
 
     def node_state(self, name: str) -> NodeState | None:
         """One node with GPUs; None if there is none of that name."""
@@ -186,8 +163,6 @@ class State:
             self.ledger.set_pod(fact)
             self._mark_pod(before.fact if before else None)
             self._mark_pod(fact)
-            if fact.reservation is not None and not self.ledger.is_reserved(fact.reservation):
-                self._forget(fact.reservation)
         for listener in self._pod_listeners:
             listener(before, pod)
 
@@ -201,18 +176,6 @@ class State:
     def _mark_pod(self, fact: PodFact | None) -> None:
         if fact is not None and (fact.slices or fact.node):
             self.mark(fact.node or fact.promised_node)
-
-    def _forget(self, reservation: str | None) -> None:
-        promise = self._promises.pop(reservation, None) if reservation is not None else None
-        if promise is not None:
-            self.mark(promise.node)
-
-    def _over(self, now: float) -> Iterator[tuple[str, _Promise]]:
-        """Promises whose time is over: they stand in the order of their ends."""
-        for name, promise in self._promises.items():
-            if promise.until > now or self.ledger.is_reserved(name):
-                return
-            yield name, promise
 
 
 class _NodeSink:

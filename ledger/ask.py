@@ -33,6 +33,24 @@ class Quota(msgspec.Struct, frozen=True):
     max_pods: int | None = None
 
 
+class Placement(msgspec.Struct, frozen=True, gc=False):
+    """Where a pod's slices go. Empty `indices` in pooled mode: the kubelet chooses the GPUs."""
+
+    indices: tuple[int, ...]
+    gpu_mib: int
+    """MiB of one GPU of the chosen kind."""
+    memory_values: tuple[str, ...]
+    """Values of the node label nvidia.com/gpu.memory whose share comes to the same MiB, sorted by number.
+
+    Empty when the placement is assumed, or when whole GPUs are asked and memory does not bind.
+    """
+    node: str | None = None
+    """The node to prefer; None when no node has room now."""
+    reservation: _ReservationName | None = None
+    degraded: bool = False
+    """Made without the controller, from a last snapshot or an assumption."""
+
+
 class Ask(msgspec.Struct, frozen=True, gc=False):
     """What one pod wants of the ledger."""
 
@@ -52,26 +70,10 @@ class Ask(msgspec.Struct, frozen=True, gc=False):
     """What becomes of a pod under a quota while nobody can count."""
     reservation: _ReservationName | None = None
     """Name under which to reserve; None (a dry run) leaves the ledger as it was."""
-    kept: _ReservationName | None = None
-    """Reservation that the pod says it holds from an earlier review: if so, quotas count it already."""
-
-
-class Placement(msgspec.Struct, frozen=True, gc=False):
-    """Where a pod's slices go. Empty `indices` in pooled mode: the kubelet chooses the GPUs."""
-
-    indices: tuple[int, ...]
-    gpu_mib: int
-    """MiB of one GPU of the chosen kind."""
-    memory_values: tuple[str, ...]
-    """Values of the node label nvidia.com/gpu.memory whose share comes to the same MiB, sorted by number.
-
-    Empty when the placement is assumed, or when whole GPUs are asked and memory does not bind.
-    """
-    node: str | None = None
-    """The node to prefer; None when no node has room now."""
-    reservation: str | None = None
-    degraded: bool = False
-    """Made without the controller, from a last snapshot or an assumption."""
+    keeps: Placement | None = None
+    """What the pod brings from an earlier review, with the reservation that it names: it stays there."""
+    pod: Annotated[str, msgspec.Meta(max_length=MAX_LABEL_VALUE)] = ""
+    """Digest of what names the pod before it has a uid: a reservation vouches for this pod alone."""
 
 
 class Misfit(msgspec.Struct, frozen=True):

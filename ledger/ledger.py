@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
+
+import msgspec
 
 from ledger import waiting
 from ledger.accounts import Claim, ClaimKey, NodeAccount
@@ -35,7 +37,12 @@ class Ledger:
     reservations never end and count like holders.
     """
 
-    def __init__(self, reservations_per_namespace: int = RESERVATIONS_PER_NAMESPACE) -> None:
+    def __init__(
+        self,
+        reservations_per_namespace: int = RESERVATIONS_PER_NAMESPACE,
+        on_promise: Callable[[str | None], None] | None = None,
+    ) -> None:
+        """`on_promise` is told the node, None for the backlog, when something is reserved or no longer."""
         self._pods: dict[PodKey, PodFact] = {}
         self._fleet = Fleet()
         self._selector = Selector(self._fleet)
@@ -44,6 +51,7 @@ class Ledger:
         self._usage = Usage()
         self._values = MemoryValues()
         self._demand: dict[int, Demand] = {}
+        self._on_promise = on_promise
 
     def set_node(self, fact: NodeFact) -> None:
         """Take in a node that was added or changed; the inverse of `remove_node`."""
@@ -111,17 +119,22 @@ class Ledger:
         """Decide where a pod goes and, if it names a reservation, keep the place for it.
 
         The same reservation asked for again is decided anew. A namespace with too many reservations is
-        placed without one.
+        placed without one. A pod that keeps a placement is counted like any other, unless its reservation
+        of an earlier review vouches for it.
         """
         self.expire(now)
         if ask.reservation is not None:
             self.release(ask.reservation)
-        if ask.quotas and not self._is_counted(ask):
-            over = self._usage.passed_by(ask.fraction.slices, ask.quotas)
-            if over is not None:
-                return over
         demand = self._demand_of(ask)
-        placement = self._placement(ask, demand.worth)
+        stays = self._stays(ask, demand.worth)
+        if ask.keeps is not None and self._vouches(ask, ask.keeps):
+            if stays is not None:
+                return stays
+            self._release_former(ask)
+        over = self._usage.passed_by(ask.fraction.slices, ask.quotas)
+        if over is not None:
+            return over
+        placement = self._placement(ask, demand.worth) if stays is None else self._kept(ask, stays)
         if ask.reservation is None or isinstance(placement, Misfit):
             return placement
         demand.learn(ask.fraction, ask.cpu_milli)
@@ -181,6 +194,11 @@ class Ledger:
         account = self._fleet.accounts.get(name)
         return (account.cpu_free, account.memory_free) if account is not None else None
 
+    @property
+    def reservations(self) -> int:
+        """Reservations that have neither become a pod nor ended."""
+        return len(self._reservations)
+
     def is_reserved(self, reservation: str) -> bool:
         """Whether something is reserved under a name: its pod has not shown up, its time is not over."""
         return self._reservations.get(reservation) is not None
@@ -210,14 +228,37 @@ class Ledger:
         values = self._values.of_share(ask.fraction, gpu_mib)
         return Placement(indices, gpu_mib, values, node, self._granted(ask))
 
-    def _is_counted(self, ask: Ask) -> bool:
-        """Whether the pod is counted already, by the reservation of an earlier review."""
-        kept = self._reservations.get(ask.kept)
-        return kept is not None and (kept.namespace, kept.slices) == (ask.namespace, ask.fraction.slices)
+    def _vouches(self, ask: Ask, keeps: Placement) -> bool:
+        """Whether the pod is counted already, by its reservation of an earlier review."""
+        pledge = ask.namespace, ask.pod, *_taken(ask, keeps)
+        return self._reservations.vouch(keeps.reservation, pledge, ask.reservation)
+
+    def _stays(self, ask: Ask, worth: Worth) -> Placement | None:
+        """The placement that the pod brings; None where it was assumed and a node tells better by now."""
+        keeps = ask.keeps
+        if keeps is not None and _is_assumed(ask, keeps):
+            found = self._placement(ask, worth)
+            if isinstance(found, Placement) and found.memory_values:
+                return None
+        return keeps
+
+    def _kept(self, ask: Ask, stays: Placement) -> Placement:
+        return msgspec.structs.replace(stays, reservation=self._granted(ask))
+
+    def _release_former(self, ask: Ask) -> None:
+        """Give back what the pod holds from an earlier review, as it is placed anew; not for a dry run."""
+        if ask.keeps is not None and ask.keeps.reservation is not None and ask.reservation is not None:
+            self.release(ask.keeps.reservation)
 
     def _granted(self, ask: Ask) -> str | None:
-        """The reservation's name, None where none is asked for or the namespace has too many."""
-        return ask.reservation if self._reservations.has_room(ask.namespace) else None
+        """The reservation's name, None where none is asked for or the namespace has too many.
+
+        The one that the pod names already if nobody has it: after a restart its annotation stays as it is.
+        """
+        if ask.reservation is None or not self._reservations.has_room(ask.namespace):
+            return None
+        named = ask.keeps.reservation if ask.keeps is not None else None
+        return ask.reservation if named is None or self.is_reserved(named) else named
 
     def _demand_of(self, ask: Ask) -> Demand:
         slices_per_gpu = ask.fraction.slices_per_gpu
@@ -227,26 +268,37 @@ class Ledger:
         return demand
 
     def _reserve(self, ask: Ask, placement: Placement, name: str, now: float) -> None:
-        each = ask.fraction.slices_on_each
+        gpus, pooled = _taken(ask, placement)
         reservation = Reservation(
             name=name,
             namespace=ask.namespace,
             promised_node=placement.node,
-            gpus=tuple([(index, each) for index in placement.indices]),
-            pooled=0 if placement.indices else ask.fraction.slices,
+            gpus=gpus,
+            pooled=pooled,
             slices=ask.fraction.slices,
             cpu_milli=ask.cpu_milli,
             memory_bytes=ask.memory_bytes,
             queues=_queues(ask),
             memory_values=placement.memory_values or None,
             expires_at=now + LIFETIME_SECONDS,
+            pod=ask.pod,
         )
+        self._begin(reservation)
+
+    def _begin(self, reservation: Reservation) -> None:
+        """Enter a reservation; the inverse of `_end`."""
         self._reservations.add(reservation)
         self._enter(reservation.key, reservation)
+        self._tell(reservation)
 
     def _end(self, reservation: Reservation) -> None:
         self._reservations.remove(reservation)
         self._strike(reservation.key, reservation)
+        self._tell(reservation)
+
+    def _tell(self, reservation: Reservation) -> None:
+        if self._on_promise is not None:
+            self._on_promise(reservation.promised_node)
 
     def _enter(self, key: ClaimKey, claim: Claim) -> None:
         """Book a claim where it belongs; the inverse of `_strike`."""
@@ -275,6 +327,18 @@ def _indices(account: NodeAccount, fraction: Fraction, worth: Worth) -> tuple[in
     left = account.left
     hole = best_hole(left.values(), fraction.slices_on_each, worth)
     return tuple([index for index, slices in left.items() if slices == hole][: fraction.gpus])
+
+
+def _taken(ask: Ask, placement: Placement) -> tuple[tuple[tuple[int, int], ...], int]:
+    """Slices that a placement takes, by index and of the pool."""
+    each = ask.fraction.slices_on_each
+    gpus = tuple([(index, each) for index in placement.indices])
+    return gpus, 0 if gpus else ask.fraction.slices
+
+
+def _is_assumed(ask: Ask, keeps: Placement) -> bool:
+    """Whether only an assumption, and no node, vouches for the memory that the pod says it was given."""
+    return not keeps.memory_values and not ask.fraction.is_whole
 
 
 def _queues(ask: Ask) -> tuple[str, ...]:

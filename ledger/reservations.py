@@ -12,6 +12,10 @@ from ledger.facts import PodFact
 LIFETIME_SECONDS = 30.0
 
 
+Pledge = tuple[str, str, tuple[tuple[int, int], ...], int]
+"""Whom a reservation is for, and what it holds: namespace, Ask.pod, slices by index and of the pool."""
+
+
 class Reservation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A claim in the words of PodFact, before there is a pod."""
 
@@ -29,12 +33,19 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     queues: tuple[str, ...]
     memory_values: tuple[str, ...] | None
     expires_at: float
+    pod: str = ""
+    """Ask.pod of the pod that it was made for."""
     node: None = None
 
     @property
     def key(self) -> ClaimKey:
         """As books know it: unlike any pod's key, which has two parts."""
         return self.namespace, self.name, "reservation"
+
+    @property
+    def pledge(self) -> Pledge:
+        """Whom it is for, and what it holds."""
+        return self.namespace, self.pod, self.gpus, self.pooled
 
     def became(self, pod: PodFact) -> bool:
         """Whether the pod is what was promised: annotations can be copied, so everything has to agree."""
@@ -54,6 +65,8 @@ class Reservations:
         # The first of a plain dict is found by stepping over all that were removed before it.
         self._by_name: OrderedDict[str, Reservation] = OrderedDict()
         self._per_namespace: Counter[str] = Counter()
+        self._vouched_in: dict[str, str] = {}
+        """By name of the reservation the review that it has vouched in."""
 
     def __len__(self) -> int:
         return len(self._by_name)
@@ -74,11 +87,25 @@ class Reservations:
     def remove(self, reservation: Reservation) -> None:
         """Strike a reservation out; the inverse of `add`."""
         del self._by_name[reservation.name]
+        self._vouched_in.pop(reservation.name, None)
         left = self._per_namespace[reservation.namespace] - 1
         if left:
             self._per_namespace[reservation.namespace] = left
         else:
             del self._per_namespace[reservation.namespace]
+
+    def vouch(self, name: str | None, pod: Pledge, review: str | None) -> bool:
+        """Whether a reservation answers for a pod that was reviewed before: for the same pod, and once.
+
+        The same review may come twice, after a broken connection. A dry run (None) uses nothing up.
+        """
+        reservation = self.get(name)
+        if reservation is None or reservation.pledge != pod:
+            return False
+        former = self._vouched_in.get(reservation.name)
+        if review is not None and former is None:
+            self._vouched_in[reservation.name] = review
+        return former in {None, review}
 
     def first_expired(self, now: float) -> Reservation | None:
         """A reservation whose time is over, None when there is none."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from hashlib import blake2b
 from typing import Any
 
 import msgspec
@@ -107,11 +108,33 @@ class _CreationReview(msgspec.Struct, gc=False):
     request: _Creation
 
 
+class _NamedMetadata(msgspec.Struct, rename="camel", gc=False):
+    name: msgspec.Raw = msgspec.Raw()
+    generate_name: msgspec.Raw = msgspec.Raw()
+    owner_references: msgspec.Raw = msgspec.Raw()
+
+
+class _NamedObject(msgspec.Struct, gc=False):
+    metadata: _NamedMetadata
+
+
+class _NamedRequest(msgspec.Struct, rename="camel", gc=False):
+    object: _NamedObject
+    user_info: msgspec.Raw = msgspec.Raw()
+
+
+class _NamedReview(msgspec.Struct, gc=False):
+    """Who creates an object of which name."""
+
+    request: _NamedRequest
+
+
 _outlined_review = msgspec.json.Decoder(_OutlinedReview)
 _pod_review = msgspec.json.Decoder(_PodReview)
 _job_review = msgspec.json.Decoder(_JobReview)
 _raw_review = msgspec.json.Decoder(_RawReview)
 _creation_review = msgspec.json.Decoder(_CreationReview)
+_named_review = msgspec.json.Decoder(_NamedReview)
 _labels_only = msgspec.json.Decoder(_Labelled)
 _anything = msgspec.json.Decoder()
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
@@ -145,6 +168,18 @@ class Request(msgspec.Struct, frozen=True, eq=False, gc=False):
             return _pod_review.decode(self.body).request.object or Pod()
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             return _unreadable(error)
+
+    def pod_identity(self) -> str:
+        """Digest of what names a labelled pod before it has a uid: its name, its owners and its creator.
+
+        The API server sends these as they were when it asks about the same pod again.
+        """
+        named = _named_review.decode(self.body).request
+        metadata, digest = named.object.metadata, blake2b(digest_size=16)
+        for part in (metadata.name, metadata.generate_name, metadata.owner_references, named.user_info):
+            # With its length, so that no other parts join to the same bytes.
+            digest.update(b"%d:" % len(bytes(part)) + bytes(part))
+        return digest.hexdigest()
 
     def is_mirror_pod(self) -> bool:
         """Whether a node shows a static pod of its own, which it runs whatever is decided here.

@@ -8,7 +8,7 @@ from ledger.ask import Answer, Ask, Misfit, OverQuota, Placement
 from policies.effective import EffectivePolicy
 from webhook.envelope import Request
 from webhook.injection.annotations import INJECTED
-from webhook.injection.asking import ask_of, for_pod
+from webhook.injection.asking import AskingPod, ask_of, for_pod
 from webhook.injection.inject import Injection, inject
 from webhook.injection.known_forms import KnownForm
 from webhook.injection.plan import Plan, make_plan
@@ -67,23 +67,27 @@ class PlacedPod(Question, frozen=True, eq=False, gc=False):
     def conclude(self, answer: Answer | Unanswered) -> Injection | Denial:
         """Let stand what the pod brings, unless the ledger knows better: it may have been written by hand."""
         plan = self.plan
-        if isinstance(answer, (OverQuota, Unanswered)):
+        if not isinstance(answer, Placement):
             return _refused(answer)
-        if plan.keeps_assumption and isinstance(answer, Placement) and answer.memory_values:
+        if plan.keeps_assumption and answer.memory_values:
             return refuse_index(plan.containers) or inject(plan, answer)
-        return inject(plan, self.kept)
+        if self.ask.reservation is None:
+            return inject(plan, self.kept)
+        kept = msgspec.structs.replace(self.kept, reservation=answer.reservation, degraded=answer.degraded)
+        return inject(plan, kept)
 
 
 def ask_for_known(
     request: Request, pod: PodOutline, labels: LabelsOutline, policy: EffectivePolicy, known: KnownForm
 ) -> KnownPod:
     """Ask for a pod of a known form."""
-    reservation = None if request.dry_run else request.uid
-    ask = for_pod(known.ask, request.namespace, labels.queue_name, policy, reservation)
+    ask = for_pod(known.ask, _asking(request, labels, policy), policy)
     return KnownPod(ask, policy, request, pod, known)
 
 
-def ask_by_rules(request: Request, policy: EffectivePolicy) -> Question | Injection | Denial:
+def ask_by_rules(
+    request: Request, labels: LabelsOutline, policy: EffectivePolicy
+) -> Question | Injection | Denial:
     """Ask the rules about a pod, then for it; some pods are decided without a question."""
     plan = _plan(request, policy)
     if isinstance(plan, Denial):
@@ -91,10 +95,16 @@ def ask_by_rules(request: Request, policy: EffectivePolicy) -> Question | Inject
     kept = plan.kept
     if kept is not None and not policy.quotas and not plan.keeps_assumption:
         return inject(plan, kept)
-    ask = ask_of(plan, None if request.dry_run or kept is not None else request.uid)
+    ask = ask_of(plan, _asking(request, labels, policy))
     if isinstance(ask, Denial):
         return ask
     return PlannedPod(ask, policy, plan) if kept is None else PlacedPod(ask, policy, plan, kept)
+
+
+def _asking(request: Request, labels: LabelsOutline, policy: EffectivePolicy) -> AskingPod:
+    reservation = None if request.dry_run else request.uid
+    identity = request.pod_identity() if policy.quotas else ""
+    return AskingPod(request.namespace, labels.queue_name, reservation, identity)
 
 
 def _plan(request: Request, policy: EffectivePolicy) -> Plan | Denial:

@@ -157,7 +157,7 @@ class Reviewer:
         known = self._forms.find(pod, labels, request.namespace, policy)
         if known is not None:
             return ask_for_known(request, pod, labels, policy, known)
-        asked = ask_by_rules(request, policy)
+        asked = ask_by_rules(request, labels, policy)
         return asked if isinstance(asked, Question) else _outcome(asked, policy)
 
 

@@ -130,7 +130,7 @@ def test_a_batch_that_is_too_long_is_refused():
         b"[]",
         b'{"fraction": {"slices": 1, "slices_per_gpu": 8}, "namespace": "%b"}' % (b"n" * 64),
         b'{"fraction": {"slices": 1, "slices_per_gpu": 8}, "reservation": "%b"}' % (b"r" * 254),
-        b'{"fraction": {"slices": 1, "slices_per_gpu": 8}, "kept": "%b"}' % (b"r" * 254),
+        b'{"fraction": {"slices": 1, "slices_per_gpu": 8}, "pod": "%b"}' % (b"p" * 64),
         b'{"fraction": {"slices": 1, "slices_per_gpu": 8}, "constraints": {"node_selector": {"k": "%b"}}}'
         % (b"v" * MAX_ASK_BYTES),
     ],

@@ -21,8 +21,7 @@ def rebuilt(listed_nodes: dict[str, NodeFact], listed_pods: dict[str, PodFact], 
     ledger = Ledger()
     ledger.replace(listed_nodes.values(), listed_pods.values())
     for reservation in like._reservations._by_name.values():
-        ledger._reservations.add(reservation)
-        ledger._enter(reservation.key, reservation)
+        ledger._begin(reservation)
     return ledger
 
 
@@ -105,8 +104,7 @@ class LedgerLife(RuleBasedStateMachine):
         assert reservation is not None
         self.ledger.release(reservation.name)
         assert books(self.ledger) == before
-        self.ledger._reservations.add(reservation)
-        self.ledger._enter(reservation.key, reservation)
+        self.ledger._begin(reservation)
 
 
 TestLedgerLife = LedgerLife.TestCase

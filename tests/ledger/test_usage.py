@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from ledger.ask import OverQuota, Placement, Quota
+from ledger.ask import Ask, OverQuota, Placement, Quota
+from tests.ledger.books import books
 from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of
 
 RED = Quota("namespace", "red", slices=8)
@@ -53,20 +56,79 @@ def test_a_second_ask_for_the_same_reservation_does_not_pass_its_own_quota() -> 
         assert isinstance(answer, Placement)
 
 
+A = Quota("namespace", "a", slices=4)
+
+
+def again(slices: int = 4, index: int = 0, kept: str | None = "uid", **changes: object) -> Ask:
+    """A pod that brings its placement of an earlier review."""
+    brings = Placement((index,), 81920, ("81920",), reservation=kept)
+    known = {"namespace": "a", "pod": "p", "reservation": "again", "quotas": (A,)}
+    return eighths(slices, keeps=brings, **(known | changes))
+
+
 @pytest.mark.parametrize(
-    ("kept", "namespace", "slices", "answer"),
+    "changes",
     [
-        ("uid", "a", 4, Placement),
-        ("uid", "b", 4, OverQuota),
-        ("uid", "a", 3, OverQuota),
-        ("other", "a", 4, OverQuota),
+        {"namespace": "b"},
+        {"slices": 3},
+        {"index": 1},
+        {"kept": "other"},
+        {"kept": None},
+        {"pod": "other"},
+        {"pod": ""},
     ],
 )
 def test_only_the_pods_own_reservation_spares_it_from_being_counted_twice(
-    kept: str, namespace: str, slices: int, answer: type
+    changes: dict[str, Any],
 ) -> None:
     ledger = ledger_of(gpu_node("n"))
-    ledger.place(eighths(4, reservation="uid", namespace="a"), 0.0)
-    quota = Quota("namespace", "a", slices=4)
-    ask = eighths(slices, namespace=namespace, kept=kept, quotas=(quota,))
-    assert isinstance(ledger.place(ask, 0.0), answer)
+    ledger.place(eighths(4, reservation="uid", namespace="a", pod="p"), 0.0)
+    before = books(ledger)
+    assert isinstance(ledger.place(again(**changes), 0.0), OverQuota)
+    assert ledger.place(again(), 0.0) == again().keeps
+    assert books(ledger) == before
+
+
+def test_a_reservation_vouches_once_and_for_the_same_review_again() -> None:
+    ledger = ledger_of(gpu_node("n"))
+    ledger.place(eighths(4, reservation="uid", namespace="a", pod="p"), 0.0)
+    dry_run = again(reservation=None)
+    for ask in (dry_run, dry_run, again(), again()):
+        assert ledger.place(ask, 0.0) == ask.keeps
+    for ask in (again(reservation="third"), dry_run):
+        assert isinstance(ledger.place(ask, 0.0), OverQuota)
+
+
+def test_a_kept_placement_takes_a_reservation_like_any_other() -> None:
+    ledger = ledger_of(gpu_node("n"))
+    restarted = ledger.place(again(kept="uid"), 0.0)
+    assert restarted == again(kept="uid").keeps, "the name is free, so the annotation stays as it is"
+    assert isinstance(ledger.place(again(kept="uid", pod="copy", reservation="x"), 0.0), OverQuota)
+    ledger.release("uid")
+    ledger.place(eighths(1, reservation="uid", namespace="a", pod="p"), 0.0)
+    other = ledger.place(again(slices=3, kept="uid", reservation="x"), 0.0)
+    assert isinstance(other, Placement)
+    assert (other.indices, other.reservation) == ((0,), "x")
+    assert isinstance(ledger.place(again(slices=1, kept=None, reservation="y"), 0.0), OverQuota)
+
+
+def test_a_dry_run_of_a_kept_placement_leaves_no_trace() -> None:
+    ledger = ledger_of(gpu_node("n"))
+    before = books(ledger)
+    assert ledger.place(again(reservation=None), 0.0) == again(kept=None).keeps
+    assert books(ledger) == before
+
+
+@pytest.mark.parametrize("copies", ["ended by its pod", "still reserved"])
+def test_parallel_copies_of_an_own_pod_never_pass_the_quota(copies: str) -> None:
+    ledger = ledger_of(gpu_node("n"))
+    quota = (Quota("namespace", "a", slices=8),)
+    ledger.place(eighths(1, reservation="uid", namespace="a", pod="p", quotas=quota), 0.0)
+    if copies == "ended by its pod":
+        ledger.set_pod(holder("p", "n", (0, 1), namespace="a", reservation="uid"))
+    asks = [again(1, pod=f"copy-{n}", reservation=f"r-{n}", quotas=quota) for n in range(60)]
+    admitted = [
+        answer for answer in [ledger.place(ask, 0.0) for ask in asks] if isinstance(answer, Placement)
+    ]
+    assert len(admitted) == 7
+    assert len({answer.reservation for answer in admitted}) == 7

@@ -299,7 +299,7 @@ def test_the_last_slices_of_a_quota_stay_with_the_pod_that_has_them():
 def test_a_placement_written_by_hand_is_held_to_the_quota(dry_run):
     webhook, injected = reviewed(policy_set=policies(QUOTA))
     before = held(webhook)
-    assert webhook.decide(by_hand(injected), dryRun=dry_run).code == "over-quota"
+    assert webhook.decide(by_hand(injected), uid="another", dryRun=dry_run).code == "over-quota"
     assert held(webhook) == before
 
 

@@ -22,9 +22,10 @@ from webhook.injection.modes import Mode
 from webhook.injection.slots import Slot
 from webhook.pod import Pod
 
-LONGEST_INDEX = 4
+LONGEST_INDEX = 3
+"""Digits; the ledger counts no longer one, so that a pod of it would hold nothing in its books."""
 LONGEST_MIB = 9
-"""Digits; more than any GPU index or memory has."""
+"""Digits; more than any GPU memory has."""
 
 
 def kept_placement(

@@ -4,19 +4,35 @@ from __future__ import annotations
 
 from typing import Literal
 
-from ledger.ask import Ask
+import msgspec
+
+from ledger.ask import Ask, Placement
 from ledger.constraints import Constraints, Toleration
 from ledger.requests import EffectiveRequest, effective_request
 from policies.effective import EffectivePolicy
 from webhook.injection.affinity import required_terms
 from webhook.injection.demands import refuse_many_demands
 from webhook.injection.plan import Plan
-from webhook.pod import QUEUE_NAME_LABEL, PodSpec
+from webhook.pod import PodSpec
 from webhook.reasons import Denial, Reason
 
+MAX_KEPT_VALUES = 64
+"""Values of GPU memory, of those that a pod is bound to already, that the ledger is told."""
 
-def ask_of(plan: Plan, reservation: str | None) -> Ask | Denial:
-    """Put the plan's question to the ledger; `reservation` None leaves no trace (a dry run).
+
+class AskingPod(msgspec.Struct, frozen=True, gc=False):
+    """What a question to the ledger has of one pod alone, and of no other of its form."""
+
+    namespace: str
+    queue: str | None = None
+    reservation: str | None = None
+    """None leaves no trace (a dry run)."""
+    identity: str = ""
+    """Of webhook/envelope.py; only where there is a quota to pass."""
+
+
+def ask_of(plan: Plan, pod: AskingPod) -> Ask | Denial:
+    """Put the plan's question to the ledger.
 
     Of a pod that is bound to its memory already, only the quotas are in question.
     """
@@ -37,30 +53,35 @@ def ask_of(plan: Plan, reservation: str | None) -> Ask | Denial:
         cpu_milli=request.cpu_milli,
         memory_bytes=request.memory_bytes,
         assume=policy.assume,
-        kept=kept.reservation if kept is not None else None,
+        keeps=_keeps(kept),
     )
-    queue = (plan.metadata.labels or {}).get(QUEUE_NAME_LABEL)
-    return for_pod(ask, plan.namespace, queue, policy, reservation)
+    return for_pod(ask, pod, policy)
 
 
-def for_pod(
-    ask: Ask, namespace: str, queue: str | None, policy: EffectivePolicy, reservation: str | None
-) -> Ask:
-    """Put the same question for another pod: one of `namespace` and `queue`, with its quotas."""
+def for_pod(ask: Ask, pod: AskingPod, policy: EffectivePolicy) -> Ask:
+    """Put the same question for another pod, with the quotas of its policy."""
     return Ask(
         ask.fraction,
         ask.mode,
-        namespace,
-        queue,
+        pod.namespace,
+        pod.queue,
         ask.constraints,
         ask.cpu_milli,
         ask.memory_bytes,
         ask.assume,
         tuple([rule.quota for rule in policy.quotas]) if policy.quotas else (),
         _when_degraded(policy) if policy.quotas else "admit",
-        reservation,
-        ask.kept,
+        pod.reservation,
+        ask.keeps,
+        pod.identity,
     )
+
+
+def _keeps(kept: Placement | None) -> Placement | None:
+    """What the pod brings, without more than a pod of ours would hold."""
+    if kept is None or len(kept.memory_values) <= MAX_KEPT_VALUES:
+        return kept
+    return msgspec.structs.replace(kept, memory_values=kept.memory_values[:MAX_KEPT_VALUES])
 
 
 def _constraints(spec: PodSpec, policy: EffectivePolicy) -> Constraints:

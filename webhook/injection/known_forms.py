@@ -8,7 +8,7 @@ import msgspec
 
 from ledger.ask import Ask, Placement
 from policies.effective import EffectivePolicy
-from webhook.injection.asking import ask_of
+from webhook.injection.asking import AskingPod, ask_of
 from webhook.injection.form import Form, FormReader
 from webhook.injection.inject import Injection, inject
 from webhook.injection.plan import Plan, make_plan
@@ -142,7 +142,7 @@ def _decide(form: Form, policy: EffectivePolicy, take: Callable[[int], None]) ->
     plan = make_plan(pod, form.namespace, policy, Written())
     if isinstance(plan, Denial) or len(plan.containers.gpu) > 1 or not _chosen_by_amounts(plan):
         return None
-    ask = ask_of(plan, None)
+    ask = ask_of(plan, AskingPod(plan.namespace))
     return None if isinstance(ask, Denial) else KnownForm(plan, ask, take)
 
 

@@ -1,0 +1,127 @@
+"""A namespace never gets more than its quota, however often its pods are copied, forged or reviewed again."""
+
+import copy
+
+import pytest
+
+from ledger.ledger import Ledger
+from tests.ledger.cluster import gpu_node
+from tests.webhook.support import Webhook, container, pod, policies
+
+EIGHT = policies("quotas: {namespaces: {team: {slices: 8}}}")
+MINE = {"username": "me", "groups": ["system:authenticated"]}
+RESERVATION = "clearml-injector/reservation"
+UIDS = [f"uid-{number}" for number in range(100)]
+
+
+def webhook_of(policy_set=EIGHT):
+    ledger = Ledger()
+    ledger.set_node(gpu_node("a", 8))
+    return Webhook(policy_set, ledger)
+
+
+def used(webhook):
+    return sum(gpu.used for node in webhook.ledger.view().nodes for gpu in node.gpus) + sum(
+        waiting.slices for waiting in webhook.ledger.waiting()
+    )
+
+
+def injected(webhook, name="task", **metadata):
+    """A pod as its first review left it."""
+    found = pod(fraction="0.125")
+    found["metadata"] |= {"name": name, **metadata}
+    return webhook.decide(found, uid=f"first-{name}", userInfo=MINE).stored
+
+
+def copied(found, **metadata):
+    made = copy.deepcopy(found)
+    made["metadata"] |= metadata
+    return made
+
+
+def test_sixty_copies_of_an_own_pod_get_what_is_left_of_the_quota():
+    webhook = webhook_of()
+    first = injected(webhook)
+    copies = [webhook.decide(copied(first, name=f"copy-{uid}"), uid=uid, userInfo=MINE) for uid in UIDS[:60]]
+    admitted = [decided for decided in copies if decided.allowed]
+    assert len(admitted) == 7
+    assert {decided.code for decided in copies if not decided.allowed} == {"over-quota"}
+    assert len({decided.annotations[RESERVATION] for decided in admitted}) == 7
+    assert used(webhook) == 8
+
+
+@pytest.mark.parametrize(
+    ("changed", "user"),
+    [
+        ({"name": "other"}, MINE),
+        ({"name": None, "generateName": "task"}, MINE),
+        ({"ownerReferences": [{"uid": "x"}]}, MINE),
+        ({}, {"username": "other"}),
+        ({}, {}),
+    ],
+)
+def test_a_live_reservation_vouches_for_its_own_pod_alone(changed, user):
+    webhook = webhook_of(policies("quotas: {namespaces: {team: {slices: 1}}}"))
+    first = injected(webhook)
+    assert webhook.decide(copied(first, **changed), uid="second", userInfo=user).code == "over-quota"
+    again = webhook.decide(first, uid="third", userInfo=MINE)
+    assert (again.code, again.patch) == ("unchanged", [])
+
+
+@pytest.mark.parametrize(
+    "metadata", [{"name": "task"}, {"name": "", "generateName": "task-", "ownerReferences": [{"uid": "x"}]}]
+)
+def test_a_legitimate_second_review_changes_nothing_and_reserves_nothing(metadata):
+    webhook = webhook_of(policies("quotas: {namespaces: {team: {slices: 1}}}"))
+    first = injected(webhook, **metadata)
+    for dry_run, uid in ((True, "second"), (False, "third"), (False, "third")):
+        again = webhook.decide(first, uid=uid, userInfo=MINE, dryRun=dry_run)
+        assert (again.code, again.patch) == ("unchanged", [])
+    assert used(webhook) == 1
+    assert webhook.decide(first, uid="fourth", userInfo=MINE).code == "over-quota"
+
+
+def test_after_a_restart_in_between_the_pod_is_counted_and_still_unchanged():
+    injected_before = injected(webhook_of())
+    webhook = webhook_of()
+    again = webhook.decide(injected_before, uid="second", userInfo=MINE)
+    assert (again.code, again.patch) == ("unchanged", [])
+    assert used(webhook) == 1
+    assert webhook.ledger.is_reserved("first-task")
+
+
+def test_a_copy_whose_reservation_is_taken_gets_one_of_its_own_and_nothing_else():
+    webhook = webhook_of()
+    first = injected(webhook)
+    decided = webhook.decide(copied(first, name="copy"), uid="second", userInfo=MINE)
+    path = "/metadata/annotations/clearml-injector~1reservation"
+    assert decided.patch == [{"op": "add", "path": path, "value": "second"}]
+    assert used(webhook) == 2
+
+
+def test_where_there_is_no_quota_a_second_review_asks_nothing():
+    webhook = webhook_of(policies())
+    again = webhook.decide(injected(webhook), uid="second")
+    assert (again.patch, used(webhook)) == ([], 1)
+
+
+@pytest.mark.parametrize("index", ["1000", "9999"])
+def test_an_index_that_the_ledger_cannot_count_is_no_placement(index):
+    webhook = webhook_of()
+    forged = copied(injected(webhook), name="forged")
+    forged["metadata"]["annotations"]["clearml-injector/gpu-index"] = index
+    limits = {f"nvidia.com/gpu-{index}": "1"}
+    forged["spec"]["containers"] = [container(limits=limits)]
+    assert webhook.decide(forged, uid="second", userInfo=MINE).code == "gpu-index-set"
+
+
+def test_an_index_that_no_node_has_counts_in_full():
+    webhook = webhook_of(policies("quotas: {namespaces: {team: {slices: 2}}}"))
+    first = injected(webhook)
+    forged = copied(first, name="forged")
+    forged["metadata"]["annotations"]["clearml-injector/gpu-index"] = "999"
+    forged["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu-999": "1"}}
+    assert webhook.decide(forged, uid="second", userInfo=MINE).allowed
+    assert used(webhook) == 2
+    again = copied(forged, name="again")
+    assert webhook.decide(again, uid="third", userInfo=MINE).code == "over-quota"
