@@ -5,6 +5,7 @@ Whoever adds a field adds its values here: would a known form notice each of the
 
 from typing import Any, NamedTuple
 
+from ledger.kubernetes_names import is_uid
 from webhook.injection.stencil import MARK, MEMORY, NODE, RESERVATION
 
 GONE = object()
@@ -267,7 +268,7 @@ VALUES: dict[str, list[Any]] = {
     "Toleration.operator": [GONE, None, "Exists", "Equal", "x"],
     "Toleration.value": [GONE, None, "", "x", *MARKS],
     "Toleration.effect": [GONE, None, "", "NoSchedule", "NoExecute"],
-    "_Header.uid": ["another", *TEXTS],
+    "_Header.uid": ["another", *filter(is_uid, TEXTS)],
     "_Header.resource": [
         GONE,
         {"group": "", "version": "v1", "resource": "bindings"},
