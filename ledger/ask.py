@@ -11,6 +11,7 @@ from ledger.fraction import Fraction
 from ledger.kubernetes_names import MAX_LABEL_VALUE, MAX_NAME
 
 _LabelValue = Annotated[str, msgspec.Meta(max_length=MAX_LABEL_VALUE)]
+_QueueKey = Annotated[str, msgspec.Meta(max_length=MAX_LABEL_VALUE + 1)]
 _ReservationName = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
 
 Mode = Literal["per-gpu", "pooled"]
@@ -31,6 +32,11 @@ class Quota(msgspec.Struct, frozen=True):
     name: str
     slices: int | None = None
     max_pods: int | None = None
+    keys: tuple[str, ...] = ()
+    """Of a queue, by name and by id: pods of either count, once. Empty stands for the name alone."""
+    namespaces: tuple[str, ...] | None = None
+    """Where pods of a queue count; None is everywhere but in `other_namespaces`."""
+    other_namespaces: tuple[str, ...] = ()
 
 
 class Placement(msgspec.Struct, frozen=True, gc=False):
@@ -57,8 +63,8 @@ class Ask(msgspec.Struct, frozen=True, gc=False):
     fraction: Fraction
     mode: Mode = "per-gpu"
     namespace: _LabelValue = "default"
-    queue: _LabelValue | None = None
-    """The ClearML queue as the pod's label names it."""
+    queues: Annotated[tuple[_QueueKey, ...], msgspec.Meta(max_length=2)] = ()
+    """Keys of the pod's ClearML queue (ledger/queue_names.py)."""
     constraints: Constraints = msgspec.field(default_factory=Constraints)
     cpu_milli: int = 0
     """Effective CPU request, milli-CPU."""

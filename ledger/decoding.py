@@ -33,6 +33,7 @@ from ledger.facts import UNLIMITED, NodeFact, PodFact
 from ledger.kubernetes_names import is_uid
 from ledger.memory_values import MEMORY_LABEL
 from ledger.quantity import milli, rounded_up, whole
+from ledger.queue_names import queue_keys
 from ledger.requests import effective_request
 from ledger.resource_names import ResourceNames
 
@@ -285,7 +286,7 @@ def _reservation(annotations: PodAnnotations | None) -> str | None:
 def _queues(labels: PodLabels | None) -> tuple[str, ...]:
     if labels is None:
         return ()
-    return tuple({queue: None for queue in (labels.queue_name, labels.queue_id) if queue})
+    return queue_keys(labels.queue_name, labels.queue_id)
 
 
 def _promised_node(affinity: NodeAffinity | None, status: PodStatus | None) -> str | None:

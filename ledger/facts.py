@@ -55,7 +55,7 @@ class PodFact(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     cpu_milli: int = 0
     memory_bytes: int = 0
     queues: tuple[str, ...] = ()
-    """ClearML queue as the pod's labels name it: by name, by id."""
+    """Keys of its ClearML queue (ledger/queue_names.py), as its labels name it: by name, by id."""
     reservation: str | None = None
     """The reservation that its annotation claims to be."""
     promised_node: str | None = None

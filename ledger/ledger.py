@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from itertools import islice
 
 import msgspec
 
@@ -79,6 +80,7 @@ class Ledger:
         if fact.is_over:
             return
         self._pods[fact.key] = fact
+        self._usage.add(fact)
         self._enter(fact.key, fact)
         reservation = self._reservations.get(fact.reservation)
         if reservation is not None and reservation.became(fact):
@@ -88,6 +90,7 @@ class Ledger:
         """Take in that a pod is gone."""
         known = self._pods.pop(key, None)
         if known is not None:
+            self._usage.remove(known)
             self._strike(key, known)
 
     def replace(self, nodes: Iterable[NodeFact], pods: Iterable[PodFact]) -> None:
@@ -106,8 +109,11 @@ class Ledger:
     def expire(self, now: float) -> bool:
         """End reservations whose time is over, `MAX_ENDED_AT_ONCE` at most; say whether there may be more.
 
-        `now` is any clock's seconds that never run back.
+        Those whose pods should have shown up by now are counted by quotas no longer. `now` is any clock's
+        seconds that never run back.
         """
+        for late in islice(self._reservations.stop_counting(now), MAX_ENDED_AT_ONCE):
+            self._usage.remove(late)
         for _ in range(MAX_ENDED_AT_ONCE):
             reservation = self._reservations.first_expired(now)
             if reservation is None:
@@ -278,7 +284,7 @@ class Ledger:
             slices=ask.fraction.slices,
             cpu_milli=ask.cpu_milli,
             memory_bytes=ask.memory_bytes,
-            queues=_queues(ask),
+            queues=ask.queues,
             memory_values=placement.memory_values or None,
             expires_at=now + LIFETIME_SECONDS,
             pod=ask.pod,
@@ -288,11 +294,13 @@ class Ledger:
     def _begin(self, reservation: Reservation) -> None:
         """Enter a reservation; the inverse of `_end`."""
         self._reservations.add(reservation)
+        self._usage.add(reservation)
         self._enter(reservation.key, reservation)
         self._tell(reservation)
 
     def _end(self, reservation: Reservation) -> None:
-        self._reservations.remove(reservation)
+        if self._reservations.remove(reservation):
+            self._usage.remove(reservation)
         self._strike(reservation.key, reservation)
         self._tell(reservation)
 
@@ -302,7 +310,6 @@ class Ledger:
 
     def _enter(self, key: ClaimKey, claim: Claim) -> None:
         """Book a claim where it belongs; the inverse of `_strike`."""
-        self._usage.add(claim)
         node = claim.node or claim.promised_node
         if node is not None:
             self._fleet.take(node, key, claim)
@@ -310,7 +317,6 @@ class Ledger:
             self._backlog.add(key, claim)
 
     def _strike(self, key: ClaimKey, claim: Claim) -> None:
-        self._usage.remove(claim)
         node = claim.node or claim.promised_node
         if node is not None:
             self._fleet.give_back(node, key)
@@ -339,11 +345,3 @@ def _taken(ask: Ask, placement: Placement) -> tuple[tuple[tuple[int, int], ...],
 def _is_assumed(ask: Ask, keeps: Placement) -> bool:
     """Whether only an assumption, and no node, vouches for the memory that the pod says it was given."""
     return not keeps.memory_values and not ask.fraction.is_whole
-
-
-def _queues(ask: Ask) -> tuple[str, ...]:
-    """Every name that the pod's queue is counted under: its own, and those of the quotas it was held to."""
-    if ask.queue is None and not ask.quotas:
-        return ()
-    names = [ask.queue, *(quota.name for quota in ask.quotas if quota.scope == "queue")]
-    return tuple({name: None for name in names if name})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
+from collections.abc import Iterator
 
 import msgspec
 
@@ -10,6 +11,8 @@ from ledger.accounts import ClaimKey
 from ledger.facts import PodFact
 
 LIFETIME_SECONDS = 30.0
+COUNTED_SECONDS = 5.0
+"""How long quotas count a reservation without a pod: the API server may have refused it after all."""
 
 
 Pledge = tuple[str, str, tuple[tuple[int, int], ...], int]
@@ -65,6 +68,7 @@ class Reservations:
         # The first of a plain dict is found by stepping over all that were removed before it.
         self._by_name: OrderedDict[str, Reservation] = OrderedDict()
         self._per_namespace: Counter[str] = Counter()
+        self._counted: OrderedDict[str, Reservation] = OrderedDict()
         self._vouched_in: dict[str, str] = {}
         """By name of the reservation the review that it has vouched in."""
 
@@ -81,11 +85,11 @@ class Reservations:
 
     def add(self, reservation: Reservation) -> None:
         """Enter a reservation that ends no earlier than all others; the inverse of `remove`."""
-        self._by_name[reservation.name] = reservation
+        self._by_name[reservation.name] = self._counted[reservation.name] = reservation
         self._per_namespace[reservation.namespace] += 1
 
-    def remove(self, reservation: Reservation) -> None:
-        """Strike a reservation out; the inverse of `add`."""
+    def remove(self, reservation: Reservation) -> bool:
+        """Strike a reservation out; the inverse of `add`. Say whether quotas counted it until now."""
         del self._by_name[reservation.name]
         self._vouched_in.pop(reservation.name, None)
         left = self._per_namespace[reservation.namespace] - 1
@@ -93,6 +97,17 @@ class Reservations:
             self._per_namespace[reservation.namespace] = left
         else:
             del self._per_namespace[reservation.namespace]
+        return self._counted.pop(reservation.name, None) is not None
+
+    def stop_counting(self, now: float) -> Iterator[Reservation]:
+        """Give the reservations that quotas count no more from now on."""
+        until = now + LIFETIME_SECONDS - COUNTED_SECONDS
+        while self._counted:
+            first = next(iter(self._counted.values()))
+            if first.expires_at > until:
+                return
+            del self._counted[first.name]
+            yield first
 
     def vouch(self, name: str | None, pod: Pledge, review: str | None) -> bool:
         """Whether a reservation answers for a pod that was reviewed before: for the same pod, and once.
@@ -100,7 +115,7 @@ class Reservations:
         The same review may come twice, after a broken connection. A dry run (None) uses nothing up.
         """
         reservation = self.get(name)
-        if reservation is None or reservation.pledge != pod:
+        if reservation is None or reservation.pledge != pod or reservation.name not in self._counted:
             return False
         former = self._vouched_in.get(reservation.name)
         if review is not None and former is None:

@@ -2,61 +2,82 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Iterator
 
 from ledger.accounts import Claim
 from ledger.ask import OverQuota, Quota
 
-_Scope = Literal["namespace", "queue"]
+_Cell = tuple[tuple[str, ...], str]
+"""Keys of queues that claims have all of, none for all claims; and a namespace, empty for all of them."""
 _NOTHING = (0, 0)
 
 
 class Usage:
-    """Slices and pods by namespace and by queue."""
+    """Slices, and pods that have any, by namespace and by queue."""
 
     def __init__(self) -> None:
-        self._taken: dict[tuple[_Scope, str], tuple[int, int]] = {}
-        """Slices, and pods that have any."""
+        self._taken: dict[_Cell, tuple[int, int]] = {}
 
     def add(self, claim: Claim) -> None:
         """Count a claim; the inverse of `remove`."""
         slices = claim.slices
-        for scope in _scopes(claim) if slices else ():
-            taken, pods = self._taken.get(scope, _NOTHING)
-            self._taken[scope] = taken + slices, pods + 1
+        for cell in _cells(claim) if slices else ():
+            taken, pods = self._taken.get(cell, _NOTHING)
+            self._taken[cell] = taken + slices, pods + 1
 
     def remove(self, claim: Claim) -> None:
         """Forget a claim; the inverse of `add`."""
         slices = claim.slices
-        for scope in _scopes(claim) if slices else ():
-            taken, pods = self._taken[scope]
+        for cell in _cells(claim) if slices else ():
+            taken, pods = self._taken[cell]
             if pods == 1:
-                del self._taken[scope]
+                del self._taken[cell]
             else:
-                self._taken[scope] = taken - slices, pods - 1
+                self._taken[cell] = taken - slices, pods - 1
 
-    def slices(self, scope: _Scope, name: str) -> int:
-        """Slices taken by a namespace or queue."""
-        return self._taken.get((scope, name), _NOTHING)[0]
-
-    def pods(self, scope: _Scope, name: str) -> int:
-        """Pods with slices in a namespace or queue, reservations among them."""
-        return self._taken.get((scope, name), _NOTHING)[1]
+    def of(self, quota: Quota) -> tuple[int, int]:
+        """Slices, and pods with any, that a quota counts; reservations are among them."""
+        if quota.scope == "namespace":
+            return self._taken.get(((), quota.name), _NOTHING)
+        slices = pods = 0
+        for cell, sign in _counted(quota):
+            taken = self._taken.get(cell, _NOTHING)
+            slices += sign * taken[0]
+            pods += sign * taken[1]
+        return slices, pods
 
     def passed_by(self, slices: int, quotas: tuple[Quota, ...]) -> OverQuota | None:
         """The first quota that one more pod of so many slices would pass."""
         for quota in quotas:
-            used = self.slices(quota.scope, quota.name)
+            used, pods = self.of(quota)
             if quota.slices is not None and used + slices > quota.slices:
                 return OverQuota(quota, used, slices, quota.slices, "slices")
-            pods = self.pods(quota.scope, quota.name)
             if quota.max_pods is not None and pods >= quota.max_pods:
                 return OverQuota(quota, pods, 1, quota.max_pods, "pods")
         return None
 
 
-def _scopes(claim: Claim) -> list[tuple[_Scope, str]]:
-    scopes: list[tuple[_Scope, str]] = [("namespace", claim.namespace)]
-    for queue in claim.queues:
-        scopes.append(("queue", queue))  # noqa: PERF401 - most claims have none, and then a loop is fastest
-    return scopes
+def _cells(claim: Claim) -> list[_Cell]:
+    """Where a claim is counted: a queue by its name, by its id, and by both, in its namespace and in all."""
+    cells: list[_Cell] = [((), claim.namespace)]
+    for keys in _subsets(claim.queues):
+        cells += [(keys, claim.namespace), (keys, "")]
+    return cells
+
+
+def _counted(quota: Quota) -> Iterator[tuple[_Cell, int]]:
+    """The cells of a queue's quota with their signs: claims with both keys are in two, and counted once."""
+    if quota.namespaces is None:
+        spaces = [("", 1), *((namespace, -1) for namespace in quota.other_namespaces)]
+    else:
+        spaces = [(namespace, 1) for namespace in quota.namespaces]
+    for keys in _subsets(quota.keys or (quota.name,)):
+        for namespace, sign in spaces:
+            yield (keys, namespace), sign if len(keys) == 1 else -sign
+
+
+def _subsets(keys: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    """Each of at most two keys, and both together."""
+    if len(keys) <= 1:
+        return (keys,) if keys else ()
+    return (keys[:1], keys[1:], keys)

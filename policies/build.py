@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, islice
 
+from ledger.queue_names import sanitised
 from policies.chart_queues import queue_problems, template_queue
 from policies.effective import EffectivePolicy
 from policies.model import Limiter, QueueEntry
 from policies.policy_set import DEFAULT, PolicySet, Settled
 from policies.problems import MAX_PROBLEMS, PolicyError, Problem, did_you_mean
-from policies.queue_names import sanitised
-from policies.quotas import limits, limits_under
+from policies.quotas import Counted, limits, limits_under
 from policies.relaxation import relaxations
 from policies.settle import (
     effective_limiter,
@@ -53,7 +53,18 @@ def build(parts: Parts) -> PolicySet:
         {namespace: name for name, (policy, _) in parts.policies.items() for namespace in policy.namespaces},
         {sanitised(queue): queue for queue in parts.queues},
         {entry.id: queue for queue, (entry, _) in parts.queues.items() if entry.id},
+        _followed(parts),
+        any(each.limits for each in settled.values()),
     )
+
+
+def _followed(parts: Parts) -> dict[str, Counted]:
+    """By policy the namespaces whose pods follow it: `default` is for all that no other policy names."""
+    named = {name: Counted(tuple(policy.namespaces)) for name, (policy, _) in parts.policies.items()}
+    others = chain.from_iterable(
+        policy.namespaces for name, (policy, _) in parts.policies.items() if name != DEFAULT
+    )
+    return {**named, DEFAULT: Counted(None, tuple(others))}
 
 
 def _raise_for(found: Iterator[Problem]) -> None:

@@ -13,10 +13,10 @@ from typing import Any
 
 from ledger.fraction import Fraction
 from ledger.quantity import parse_quantity
+from ledger.queue_names import sanitised
 from policies.effective import EffectivePolicy
 from policies.gpu_names import CLEARML_FRACTION_PREFIX, WHOLE_GPU_NAMES
 from policies.problems import Problem, did_you_mean, quoted
-from policies.queue_names import sanitised
 from policies.sources import Source
 from policies.strict_yaml import Document, read_documents
 

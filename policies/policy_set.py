@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from ledger.queue_names import queue_keys, sanitised
 from ledger.resource_names import ResourceNames
-from policies.effective import EffectivePolicy
+from policies.effective import EffectivePolicy, QuotaRule
 from policies.model import Policy
-from policies.queue_names import sanitised
-from policies.quotas import Limits, rules
+from policies.quotas import Counted, Limits, rule_of
 from policies.settle import resource_names
 from policies.sources import Parts
 
@@ -37,6 +37,9 @@ class PolicySet:
     by_namespace: Mapping[str, str]
     queue_by_label: Mapping[str, str]
     queue_by_id: Mapping[str, str]
+    followed: Mapping[str, Counted]
+    """By policy the namespaces whose pods follow it, but for their queues."""
+    has_quotas: bool
 
     def resolve(self, namespace: str, queue_name: str | None, queue_id: str | None) -> EffectivePolicy:
         """Settle the policy of a pod; never raises.
@@ -51,10 +54,10 @@ class PolicySet:
         """
         entry = self.entry_of(namespace, queue_name, queue_id) if self.queue_by_label else None
         settled = self.settled[entry, self.policy_of(namespace, entry)]
-        if not settled.limits:
+        if not self.has_quotas:
             return settled.effective
-        queue = entry or queue_name
-        quotas = rules(settled.policy, settled.limits, namespace, self._names_of(queue) if queue else ())
+        rules = self._rules(namespace, settled, entry, queue_name)
+        quotas = tuple(rule for rule in rules if rule is not None)
         return replace(settled.effective, quotas=quotas) if quotas else settled.effective
 
     @property
@@ -75,11 +78,43 @@ class PolicySet:
         named = self.parts.queues[entry][0].policy if entry else None
         return named or self.by_namespace.get(namespace, DEFAULT)
 
-    def _names_of(self, queue: str) -> tuple[str, ...]:
-        """Every name by which pods of a queue can be labelled and are counted."""
-        entry = self.parts.queues.get(queue)
-        identity = entry[0].id if entry else None
-        return (sanitised(queue), identity) if identity else (sanitised(queue),)
+    def _rules(
+        self, namespace: str, settled: Settled, entry: str | None, queue_name: str | None
+    ) -> Iterator[QuotaRule | None]:
+        """The quotas of a pod: its namespace's, and those of each queue that its labels name."""
+        limit = settled.limits.get(("namespace", namespace))
+        yield rule_of(settled.policy, "namespace", namespace, limit)
+        label = sanitised(queue_name) if queue_name else None
+        named = self.entry_of(namespace, queue_name, None)
+        for queue in dict.fromkeys(each for each in (entry, named) if each):
+            yield self._rule_of_entry(self.settled[queue, self.policy_of(namespace, queue)], queue)
+        if label is not None and named is None and (entry is None or sanitised(entry) != label):
+            counts = self._without_entry(settled.effective.name, label)
+            limit = settled.limits.get(("queue", label))
+            yield rule_of(settled.policy, "queue", label, limit, counts.bounded(label))
+
+    def _rule_of_entry(self, settled: Settled, queue: str) -> QuotaRule | None:
+        entry, label, policy = self.parts.queues[queue][0], sanitised(queue), settled.policy
+        counts = Counted(tuple(entry.namespaces) if entry.namespaces is not None else None)
+        if entry.quota is None and entry.policy is None:
+            # The policy's own limit: it counts where the policy is followed.
+            if entry.namespaces is None:
+                counts = self.followed[policy.name]
+            else:
+                followed = (n for n in entry.namespaces if self.policy_of(n, None) == policy.name)
+                counts = Counted(tuple(followed))
+        limit = settled.limits.get(("queue", label))
+        return rule_of(policy, "queue", label, limit, counts.bounded(*queue_keys(label, entry.id)))
+
+    def _without_entry(self, policy: str, label: str) -> Counted:
+        """Where pods of a label follow a policy, and no entry of that name applies."""
+        counts, queue = self.followed[policy], self.queue_by_label.get(label)
+        served = self.parts.queues[queue][0].namespaces if queue is not None else None
+        if not served:
+            return counts
+        if counts.namespaces is not None:
+            return Counted(tuple(n for n in counts.namespaces if n not in served))
+        return Counted(None, tuple(dict.fromkeys((*counts.other_namespaces, *served))))
 
     def _applies(self, entry: str, namespace: str) -> bool:
         namespaces = self.parts.queues[entry][0].namespaces

@@ -3,15 +3,35 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Iterator, MutableMapping
-from typing import Literal
+from collections.abc import MutableMapping
+from typing import Literal, NamedTuple
 
 from ledger.ask import Quota
+from ledger.queue_names import sanitised
 from policies.effective import QuotaRule
 from policies.model import Policy, QueueEntry, QuotaAmounts
-from policies.queue_names import sanitised
 
 Scope = Literal["namespace", "queue"]
+MAX_NAMESPACES = 1000
+"""Told to the ledger with each pod; a queue that is served in more of them is counted everywhere."""
+
+
+class Counted(NamedTuple):
+    """Which pods a quota of a queue counts: those that are held to it, wherever else its label is worn."""
+
+    namespaces: tuple[str, ...] | None = None
+    """None stands for all but `other_namespaces`."""
+    other_namespaces: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+
+    def bounded(self, *keys: str) -> Counted:
+        """The same for some keys of a queue, and without lists that are too long to be told."""
+        if len(self.namespaces or self.other_namespaces) > MAX_NAMESPACES:
+            return Counted(keys=keys)
+        return self._replace(keys=keys)
+
+
+EVERYWHERE = Counted()
 Limits = MutableMapping[tuple[Scope, str], QuotaAmounts]
 """Never changed once made; mutable in type alone, for ChainMap."""
 
@@ -31,24 +51,22 @@ def limits_under(policy: Policy, table: Limits, queue: str, entry: QueueEntry) -
     return ChainMap({key: own}, table) if own and own != table.get(key) else table
 
 
-def rules(
-    policy: Policy, table: Limits, namespace: str, queue_names: tuple[str, ...]
-) -> tuple[QuotaRule, ...]:
-    """The quotas of one pod: its namespace's, and its queue's under every name of the queue, label first."""
-    return tuple(_rules(policy, table, namespace, queue_names))
-
-
-def _rules(
-    policy: Policy, table: Limits, namespace: str, queue_names: tuple[str, ...]
-) -> Iterator[QuotaRule]:
-    named: list[tuple[Scope, str, QuotaAmounts | None]] = [
-        ("namespace", namespace, table.get(("namespace", namespace)))
-    ]
-    named += [("queue", name, table.get(("queue", queue_names[0]))) for name in queue_names]
-    for scope, name, amounts in named:
-        if amounts and (amounts.slices or amounts.max_pods):
-            quota = Quota(scope, name, amounts.slices, amounts.max_pods)
-            yield QuotaRule(quota, policy.quotas.when_degraded)
+def rule_of(
+    policy: Policy, scope: Scope, name: str, amounts: QuotaAmounts | None, counts: Counted = EVERYWHERE
+) -> QuotaRule | None:
+    """The rule that holds a pod of a policy to some amounts; None where these limit nothing."""
+    if amounts is None or not (amounts.slices or amounts.max_pods):
+        return None
+    quota = Quota(
+        scope,
+        name,
+        amounts.slices,
+        amounts.max_pods,
+        counts.keys,
+        counts.namespaces,
+        counts.other_namespaces,
+    )
+    return QuotaRule(quota, policy.quotas.when_degraded)
 
 
 def _of_entry(policy: Policy, entry: QueueEntry, inherited: QuotaAmounts | None) -> QuotaAmounts | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from ledger.ask import Answer, Ask, Misfit, OverQuota, Placement
+from ledger.queue_names import queue_keys
 from policies.effective import EffectivePolicy
 from webhook.envelope import Request
 from webhook.injection.annotations import INJECTED
@@ -104,7 +105,8 @@ def ask_by_rules(
 def _asking(request: Request, labels: LabelsOutline, policy: EffectivePolicy) -> AskingPod:
     reservation = None if request.dry_run else request.uid
     identity = request.pod_identity() if policy.quotas else ""
-    return AskingPod(request.namespace, labels.queue_name, reservation, identity)
+    queues = queue_keys(labels.queue_name, labels.queue_id)
+    return AskingPod(request.namespace, queues, reservation, identity)
 
 
 def _plan(request: Request, policy: EffectivePolicy) -> Plan | Denial:

@@ -24,29 +24,68 @@ def test_a_namespace_may_take_its_quota_to_the_last_slice() -> None:
     assert isinstance(ledger.place(eighths(1, **asked), 0.0), Placement)
 
 
-def test_a_queue_is_counted_by_its_name_or_id_across_namespaces() -> None:
+def test_a_queue_is_counted_once_by_its_name_its_id_or_both_across_namespaces() -> None:
     pods = (
-        holder("p", "a", (0, 1), namespace="red", queues=("training", "id-1")),
+        holder("p", "a", (0, 1), namespace="red", queues=("training", "#id-1")),
         holder("q", "a", (0, 1), namespace="blue", queues=("training",)),
+        holder("r", "a", (0, 1), namespace="blue", queues=("#id-1",)),
+        holder("s", "a", (0, 1), namespace="blue", queues=("other", "#id-2")),
         holder("cpu", "a", namespace="blue", queues=("training",)),
         holder("done", "a", (0, 1), queues=("training",), is_over=True),
     )
     ledger = ledger_of(gpu_node("a"), holders=pods)
-    over = OverQuota(QUEUE, used=2, asked=1, limit=2, unit="pods")
-    assert ledger.place(eighths(1, queue="training", quotas=(QUEUE,)), 0.0) == over
-    by_id = Quota("queue", "id-1", max_pods=2)
-    assert isinstance(ledger.place(eighths(1, queue="id-1", quotas=(by_id,)), 0.0), Placement)
+    quota = Quota("queue", "training", max_pods=3, keys=("training", "#id-1"))
+    assert ledger.place(eighths(1, quotas=(quota,)), 0.0) == OverQuota(quota, 3, 1, 3, "pods")
+    assert ledger.place(eighths(1, quotas=(QUEUE,)), 0.0) == OverQuota(QUEUE, 2, 1, 2, "pods")
+    ledger.remove_pod(("red", "p"))
+    assert isinstance(ledger.place(eighths(1, quotas=(quota, QUEUE)), 0.0), Placement)
 
 
-def test_a_reservation_counts_under_every_queue_name_that_it_was_checked_for() -> None:
+@pytest.mark.parametrize(
+    ("namespaces", "others", "used"),
+    [(None, (), 4), (("red",), (), 1), (("red", "blue", "none"), (), 3), (None, ("red",), 3), ((), (), 0)],
+)
+def test_a_queue_is_counted_in_the_namespaces_that_it_serves(
+    namespaces: tuple[str, ...] | None, others: tuple[str, ...], used: int
+) -> None:
+    spaces = ["red", "blue", "blue", "green"]
+    pods = [
+        holder(f"p{number}", "a", (0, 1), namespace=space, queues=("q", "#i"))
+        for number, space in enumerate(spaces)
+    ]
+    ledger = ledger_of(gpu_node("a"), holders=tuple(pods))
+    quota = Quota("queue", "q", slices=used, keys=("q", "#i"), namespaces=namespaces, other_namespaces=others)
+    assert ledger.place(eighths(1, quotas=(quota,)), 0.0) == OverQuota(quota, used, 1, used, "slices")
+
+
+def test_a_reservation_counts_under_its_pods_queues() -> None:
     ledger = ledger_of(gpu_node("a"))
-    by_id = Quota("queue", "id-1", max_pods=1)
-    assert isinstance(
-        ledger.place(eighths(1, queue="training", quotas=(by_id,), reservation="r"), 0.0), Placement
-    )
-    assert ledger.place(eighths(1, queue="x", quotas=(by_id,)), 0.0) == OverQuota(by_id, 1, 1, 1, "pods")
-    one = Quota("queue", "training", max_pods=1)
-    assert ledger.place(eighths(1, quotas=(one,)), 0.0) == OverQuota(one, 1, 1, 1, "pods")
+    ledger.place(eighths(1, queues=("training", "#id-1"), reservation="r"), 0.0)
+    for keys in (("training",), ("#id-1",), ("training", "#id-1")):
+        one = Quota("queue", "training", max_pods=1, keys=keys)
+        assert ledger.place(eighths(1, quotas=(one,)), 0.0) == OverQuota(one, 1, 1, 1, "pods")
+
+
+def test_quotas_stop_counting_a_reservation_whose_pod_does_not_show_up() -> None:
+    ledger = ledger_of(gpu_node("a"))
+    asked = {"namespace": "red", "quotas": (RED,)}
+    ledger.place(eighths(8, **asked, reservation="refused"), 0.0)
+    assert isinstance(ledger.place(eighths(1, **asked), 4.9), OverQuota)
+    after = ledger.place(eighths(8, **asked, reservation="r"), 5.0)
+    assert isinstance(after, Placement)
+    assert after.indices == (1,), "its room stays reserved"
+    ledger.set_pod(holder("p", None, (0, 8), namespace="red", reservation="refused", promised_node="a"))
+    assert ledger.place(eighths(1, **asked), 5.1) == OverQuota(RED, 16, 1, 8, "slices")
+    ledger.remove_pod(("red", "p"))
+    ledger.expire(40.0)
+    assert isinstance(ledger.place(eighths(8, **asked), 40.0), Placement)
+
+
+def test_a_reservation_that_is_counted_no_more_vouches_for_nobody() -> None:
+    ledger = ledger_of(gpu_node("n"))
+    ledger.place(eighths(4, reservation="uid", namespace="a", pod="p"), 0.0)
+    ledger.place(eighths(1, reservation="other", namespace="a"), 6.0)
+    assert isinstance(ledger.place(again(), 6.0), OverQuota)
 
 
 def test_a_second_ask_for_the_same_reservation_does_not_pass_its_own_quota() -> None:

@@ -24,7 +24,8 @@ class AskingPod(msgspec.Struct, frozen=True, gc=False):
     """What a question to the ledger has of one pod alone, and of no other of its form."""
 
     namespace: str
-    queue: str | None = None
+    queues: tuple[str, ...] = ()
+    """Keys of its ClearML queue."""
     reservation: str | None = None
     """None leaves no trace (a dry run)."""
     identity: str = ""
@@ -64,7 +65,7 @@ def for_pod(ask: Ask, pod: AskingPod, policy: EffectivePolicy) -> Ask:
         ask.fraction,
         ask.mode,
         pod.namespace,
-        pod.queue,
+        pod.queues,
         ask.constraints,
         ask.cpu_milli,
         ask.memory_bytes,
