@@ -14,7 +14,7 @@ from certs.watcher import MountedPair, MountRules
 class MountedCertificate:
     """Serves the newest valid pair of a directory, and shows the same one as a client."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 what is read, what is done with it, and who gets in
         self,
         directory: Path,
         rules: MountRules,
@@ -22,15 +22,18 @@ class MountedCertificate:
         refused: Callable[[CertificateError], None],
         *,
         verify_clients: bool = False,
+        client_ca_pem: bytes | None = None,
     ) -> None:
         """Read the directory once; `served` and `refused` get what becomes of each new content.
 
-        With `verify_clients` only clients with a certificate of `ca.crt` get in.
+        With `verify_clients` only clients with a certificate of `ca.crt` get in; with `client_ca_pem` only
+        those with a certificate of these CAs.
         """
-        self.context = LiveTlsContext(verify_clients=verify_clients)
+        self.context = LiveTlsContext(verify_clients=verify_clients or client_ca_pem is not None)
         self.client: ssl.SSLContext | None = None
         """Shows the pair to servers of the same CA; None before the first."""
         self._verify_clients = verify_clients
+        self._client_ca_pem = client_ca_pem
         self._served = served
         self._refused = refused
         self._last_error = "no certificate has been read yet"
@@ -48,7 +51,7 @@ class MountedCertificate:
 
     def _accept(self, files: TlsFiles, leaf: LeafFacts) -> None:
         client = client_context(files)
-        self.context.swap(files.pair, files.ca_pem if self._verify_clients else None)
+        self.context.swap(files.pair, files.ca_pem if self._verify_clients else self._client_ca_pem)
         self.client = client
         self._served(leaf)
 

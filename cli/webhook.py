@@ -76,6 +76,14 @@ def webhook(  # noqa: PLR0913 each is an option of the command
             help="With --tls-dir: serve only what the controller has issued and injected (file injected-ca).",
         ),
     ] = False,
+    client_ca_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            show_default="anybody gets in",
+            help="PEM of the CAs whose clients get in on the TLS port, and nobody else: the API server's.",
+        ),
+    ] = None,
     stop_delay: Annotated[
         float, typer.Option(min=0, help="Seconds to serve on after SIGTERM, unready, before draining.")
     ] = 10,
@@ -107,6 +115,7 @@ def webhook(  # noqa: PLR0913 each is an option of the command
         tls_rules=MountRules(tuple(tls_name or ["localhost"]), require_injected=require_injected_ca),
         stop_delay_seconds=stop_delay,
         controller=controller,
+        client_ca_pem=_client_ca(client_ca_file),
         controller_wait_seconds=controller_wait,
     )
     try:
@@ -114,3 +123,12 @@ def webhook(  # noqa: PLR0913 each is an option of the command
     except (OSError, PolicyError, ValueError) as error:
         fail(str(error))
     run(process.run())
+
+
+def _client_ca(file: Path | None) -> bytes | None:
+    if file is None:
+        return None
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        fail(f"--client-ca-file {file}: {error.strerror}: name a file with the PEM of the CA of your clients")

@@ -35,6 +35,7 @@ from ledger.resource_names import ResourceNames
 from service.health import health_app, health_router
 from service.log import get_logger
 from service.metrics import new_registry
+from service.own_port import OwnPort
 from service.serving import Listener, bind, serve
 
 EXPIRY_SECONDS = 1.0
@@ -98,6 +99,8 @@ class Replica:
         self._certificate_metrics = CertificateMetrics(self._registry)
         self._certificate = self._mounted_certificate()
         self._socket = bind(options.host, options.port)
+        address, name = self._socket.getsockname()[:2], options.tls_names[0]
+        self._port = OwnPort(address, name, lambda: self._certificate.client)
         self._health_socket = bind(options.host, options.health_port)
         self._state = State(time.monotonic)
         self._leadership = Leadership(api, self._candidate(), options.lease_timing)
@@ -137,6 +140,7 @@ class Replica:
             supervise("watch of pods", of_pods.run),
             supervise("reservations", self._expire),
             self._certificate.follow(),
+            self._port.watch(),
             self._stand_for_election(),
         ]
 
@@ -203,6 +207,7 @@ class Replica:
     def _readiness(self) -> Mapping[str, str | None]:
         return {
             "certificate": self._certificate.missing,
+            "port": self._port.missing,
             "ledger": self._state.missing,
             "serving": "the process is stopping" if self._stopping else None,
         }

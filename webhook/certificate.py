@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,8 +16,12 @@ from service.log import get_logger
 from webhook.metrics import WebhookMetrics
 
 
-def self_signed_context(ca_file: Path, metrics: WebhookMetrics) -> LiveTlsContext:
+def self_signed_context(
+    ca_file: Path, metrics: WebhookMetrics, client_ca_pem: bytes | None
+) -> tuple[LiveTlsContext, ssl.SSLContext]:
     """A CA and a leaf for this machine, new at every start; only the CA's certificate is written.
+
+    Also gives the context of a client that trusts it. With `client_ca_pem` only clients of these CAs get in.
 
     Raises:
         CertificateError: they cannot be made.
@@ -24,13 +29,15 @@ def self_signed_context(ca_file: Path, metrics: WebhookMetrics) -> LiveTlsContex
     """
     made = self_signed(datetime.now(UTC))
     write_ca_file(ca_file, made.ca_pem)
-    context = LiveTlsContext()
-    context.swap(made.pair)
+    context = LiveTlsContext(verify_clients=client_ca_pem is not None)
+    context.swap(made.pair, client_ca_pem)
     metrics.certificate_expiry.set(made.not_after.timestamp())
-    return context
+    return context, ssl.create_default_context(cadata=made.ca_pem.decode("ascii"))
 
 
-def mounted_certificate(directory: Path, rules: MountRules, metrics: WebhookMetrics) -> MountedCertificate:
+def mounted_certificate(
+    directory: Path, rules: MountRules, metrics: WebhookMetrics, client_ca_pem: bytes | None
+) -> MountedCertificate:
     """The newest valid pair of a directory, as the kubelet mounts a Secret."""
     log = get_logger("certificate")
 
@@ -42,4 +49,4 @@ def mounted_certificate(directory: Path, rules: MountRules, metrics: WebhookMetr
         metrics.swap_errors.inc()
         log.warning("certificate is not served", error=str(error))
 
-    return MountedCertificate(directory, rules, served, refused)
+    return MountedCertificate(directory, rules, served, refused, client_ca_pem=client_ca_pem)

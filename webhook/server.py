@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Mapping
+import ssl
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from policies.watch import LivePolicies, Reload
 from service.health import health_app, health_router
 from service.log import get_logger
 from service.metrics import new_registry
+from service.own_port import OwnPort
 from service.serving import Listener, bind, serve
 from webhook.app import WebhookApp
 from webhook.certificate import mounted_certificate, self_signed_context
@@ -43,6 +45,8 @@ class WebhookOptions:
     tls_rules: MountRules
     """What a mounted certificate must fulfil."""
     stop_delay_seconds: float
+    client_ca_pem: bytes | None = None
+    """Only clients with a certificate of these CAs get in; None lets everybody in."""
     controller: str | None = None
     """`https://HOST:PORT` of the controller that places; None where the ledger is in this process."""
     controller_wait_seconds: float = CONTROLLER_WAIT_SECONDS
@@ -68,7 +72,7 @@ class WebhookProcess:
         self._policies = LivePolicies(options.policies, self._reloaded)
         self._metrics.reload_successful.set(1)
         self._mounted = self._mounted_certificate()
-        context = self._mounted.context if self._mounted is not None else self._self_signed()
+        context, trust = self._served()
         self._background: list[Coroutine[Any, Any, None]] = []
         self._controller_wait: ControllerWait | None = None
         placer = self._placer(ledger)
@@ -76,7 +80,9 @@ class WebhookProcess:
         router = health_router(self._registry, self._readiness, self._detail)
         app = WebhookApp(reviewer, self._metrics)
         app.include_router(router)
-        self._listeners = [Listener(app, bind(options.host, options.port), context.listener, app.quick)]
+        bound = bind(options.host, options.port)
+        self._listeners = [Listener(app, bound, context.listener, app.quick)]
+        self._port = OwnPort(bound.getsockname()[:2], options.tls_rules.names[0], trust)
         if options.health_port is not None:
             self._listeners.append(Listener(health_app(router), bind(options.host, options.health_port)))
 
@@ -85,7 +91,7 @@ class WebhookProcess:
         following = [self._mounted.follow()] if self._mounted is not None else []
         await serve(
             self._listeners,
-            background=[*following, self._policies.watch(), *self._background],
+            background=[*following, self._policies.watch(), self._port.watch(), *self._background],
             on_started=self._started,
             on_stopping=self._unready,
             stop_delay_seconds=self._options.stop_delay_seconds,
@@ -96,12 +102,19 @@ class WebhookProcess:
         options = self._options
         if options.tls_directory is None:
             return None
-        return mounted_certificate(options.tls_directory, options.tls_rules, self._metrics)
+        rules, client_ca = options.tls_rules, options.client_ca_pem
+        return mounted_certificate(options.tls_directory, rules, self._metrics, client_ca)
 
-    def _self_signed(self) -> LiveTlsContext:
+    def _served(self) -> tuple[LiveTlsContext, Callable[[], ssl.SSLContext | None]]:
+        """What the listener serves, and how a client of ours trusts it."""
+        if (mounted := self._mounted) is not None:
+            return mounted.context, lambda: mounted.client
         if self._options.ca_file is None:
             raise ValueError("a webhook needs a certificate: self-signed, or a directory that holds one")
-        return self_signed_context(self._options.ca_file, self._metrics)
+        context, trust = self_signed_context(
+            self._options.ca_file, self._metrics, self._options.client_ca_pem
+        )
+        return context, lambda: trust
 
     def _placer(self, ledger: Ledger | None) -> Placer:
         if ledger is not None:
@@ -119,6 +132,7 @@ class WebhookProcess:
         certificate = self._mounted.missing if self._mounted is not None else None
         conditions = {
             "certificate": certificate,
+            "port": self._port.missing,
             "serving": "the process is stopping" if self._stopping else None,
         }
         if self._controller_wait is not None:

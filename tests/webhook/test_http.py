@@ -270,10 +270,10 @@ def test_health_answers_on_both_ports(running, http, method, path, plain):
 
 def test_readiness_says_which_policies_are_in_force(running, http):
     text = http.get("/readyz").text
-    first, second, third = text.splitlines()
-    assert (first, second) == ("[+] certificate: ok", "[+] serving: ok")
-    assert third.startswith("policies ")
-    assert third.endswith(": in force")
+    *conditions, policies = text.splitlines()
+    assert conditions == ["[+] certificate: ok", "[+] port: ok", "[+] serving: ok"]
+    assert policies.startswith("policies ")
+    assert policies.endswith(": in force")
 
 
 def test_the_plain_port_has_no_mutate(running, http):

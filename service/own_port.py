@@ -1,0 +1,70 @@
+"""A process's look at its own TLS port, as a client sees it."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable
+
+from service.log import get_logger
+
+_SECONDS_BETWEEN_LOOKS = 5.0
+_SECONDS_UNTIL_SECOND_LOOK = 1.0
+_HANDSHAKE_SECONDS = 5.0
+_ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 what a socket is bound to, not what it binds
+
+
+class OwnPort:
+    """Shakes hands with the own port every 5 s, whoever asks for readiness and however often.
+
+    Two failures in a row count. A look needs no place of its own where all connections are taken: like any
+    newcomer it gets that of an idle one.
+    """
+
+    def __init__(
+        self,
+        address: tuple[str, int],
+        name: str,
+        trust: Callable[[], ssl.SSLContext | None],
+        *,
+        seconds_between_looks: float = _SECONDS_BETWEEN_LOOKS,
+        handshake_seconds: float = _HANDSHAKE_SECONDS,
+    ) -> None:
+        """`trust` gives the newest context of a client that trusts our CA; None while nothing is served."""
+        host, self._port = address
+        self._host = _ANY.get(host, host)
+        self._name = name
+        self._trust = trust
+        self._seconds_between_looks = seconds_between_looks
+        self._handshake_seconds = handshake_seconds
+        self._log = get_logger("port")
+        self.missing: str | None = None
+        """Why no client can shake hands; None where it can, or where that is not known."""
+
+    async def watch(self) -> None:
+        """Look again and again, until cancelled."""
+        while True:
+            await asyncio.sleep(self._seconds_between_looks)
+            error = await self.look()
+            if error is not None:
+                await asyncio.sleep(min(_SECONDS_UNTIL_SECOND_LOOK, self._seconds_between_looks))
+                error = await self.look()
+            if error is not None and self.missing is None:
+                self._log.error("our own port gives no handshake", port=self._port, error=error)
+            self.missing = error
+
+    async def look(self) -> str | None:
+        """Why no handshake comes about, if none does."""
+        context = self._trust()
+        if context is None:
+            return None
+        opening = asyncio.open_connection(self._host, self._port, ssl=context, server_hostname=self._name)
+        try:
+            async with asyncio.timeout(self._handshake_seconds):
+                _, writer = await opening
+        except TimeoutError:
+            return f"{self._host}:{self._port} gave no handshake within {self._handshake_seconds} s"
+        except OSError as error:
+            return f"{self._host}:{self._port} gave no handshake for {self._name}: {error}"
+        writer.transport.abort()
+        return None
