@@ -1,8 +1,8 @@
-"""`fraction-injector queues check`: what the queues of a ClearML agent chart will get, or what is wrong."""
+"""`fraction-injector queues check`: what the queues of either ClearML agent chart get, or what is wrong."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -13,23 +13,30 @@ from cli.options import DEFAULT_POLICIES, UNUSABLE, PoliciesOption, fail, read_p
 from cli.terminal import say
 from ledger.facts import NodeFact
 from ledger.fraction import Fraction
-from policies.chart_queues import ChartQueue, queue_problems, read_chart_queues
+from policies.chart_queues import Chart, ChartQueue, ChartValues, queue_problems, read_chart_values
 from policies.effective import EffectivePolicy
 from policies.policy_set import PolicySet
-from policies.problems import PolicyError, Problem
+from policies.problems import PolicyError
 from policies.strict_yaml import MAX_BYTES
 
-queues_app = typer.Typer(help="Check the queue values of the ClearML agent chart.", no_args_is_help=True)
+CHARTS: Mapping[Chart, str] = {
+    "open": "chart: the open ClearML agent's; agentk8sglue.basePodTemplate is the template of all its queues",
+    "enterprise": "chart: the Enterprise ClearML agent's; the open one does not read agentk8sglue.queues",
+}
+
+queues_app = typer.Typer(help="Check the queue values of a ClearML agent chart.", no_args_is_help=True)
 
 
 @queues_app.callback()
 def queues() -> None:
-    """Check the queue values of the ClearML agent chart."""
+    """Check the queue values of a ClearML agent chart."""
 
 
 @queues_app.command()
 def check(
-    values: Annotated[Path, typer.Argument(help="Values file of the ClearML agent chart.")],
+    values: Annotated[
+        Path, typer.Argument(help="Values of the ClearML agent chart, the open or the Enterprise one.")
+    ],
     inventory: Annotated[
         Path | None, typer.Option(help="Nodes as kubectl prints them; tells how many pods of a queue fit.")
     ] = None,
@@ -41,7 +48,10 @@ def check(
     Exit code 0: fine; 1: mistakes; 2: a file could not be read.
     """
     policy_set = read_policies(policies)
-    queues, problems = _read(values)
+    found = _read(values)
+    queues, problems = found.queues, list(found.problems)
+    if found.chart is not None:
+        say(CHARTS[found.chart])
     nodes = None if inventory is None else _nodes(inventory, policy_set)
     for queue in queues:
         policy = policy_set.resolve(namespace, queue.name, None)
@@ -54,15 +64,15 @@ def check(
     raise typer.Exit(1 if problems else 0)
 
 
-def _read(values: Path) -> tuple[list[ChartQueue], list[Problem]]:
+def _read(values: Path) -> ChartValues:
     try:
         with values.open("rb") as stream:
-            return read_chart_queues(values.name, stream.read(MAX_BYTES + 1))
+            return read_chart_values(values.name, stream.read(MAX_BYTES + 1))
     except OSError as error:
         say(f"{values}: cannot be read: {error.strerror}", err=True)
         raise typer.Exit(UNUSABLE) from None
     except PolicyError as error:
-        return [], list(error.problems)
+        return ChartValues(None, [], error.problems)
 
 
 def _nodes(inventory: Path, policy_set: PolicySet) -> list[NodeFact]:

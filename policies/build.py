@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import chain, islice
 
 from ledger.queue_names import sanitised
-from policies.chart_queues import queue_problems, template_queue
+from policies.chart_queues import BASE, ChartQueue, base_queue, queue_problems, template_queue
 from policies.effective import EffectivePolicy
 from policies.model import Limiter, QueueEntry
 from policies.policy_set import DEFAULT, PolicySet, Settled
@@ -27,7 +27,7 @@ from policies.settle import (
     resource_names,
     resource_prefix,
 )
-from policies.sources import Parts
+from policies.sources import Parts, Source
 
 DIGEST_LENGTH = 12
 MAX_COMBINATIONS = 20_000
@@ -220,10 +220,23 @@ def _template_problems(
 ) -> Iterator[Problem]:
     """Templates pasted from the ClearML agent chart whose pods would be denied wherever they may run."""
     for name, (_, source) in parts.queues.items():
-        queue = template_queue(name, source, source.document.data["queues"][name])
-        found = [list(queue_problems(queue, settled[name, policy].effective)) for policy in under[name]]
-        if all(found):
-            yield from found[0]
+        queue = template_queue(name, source, source.document.data["queues"][name], _base_of(source))
+        yield from _denied_under_all(queue, [settled[name, policy].effective for policy in under[name]])
+    for base in parts.base_templates:
+        every = [settled[None, policy].effective for policy in _bases(parts)]
+        yield from _denied_under_all(base_queue(DEFAULT, base), every)
+
+
+def _base_of(source: Source) -> Source | None:
+    """The template of all queues in the same file, where it has one."""
+    base = Source(source.document, (BASE,))
+    return base if base.line() is not None else None
+
+
+def _denied_under_all(queue: ChartQueue, policies: Sequence[EffectivePolicy]) -> Iterator[Problem]:
+    found = [list(queue_problems(queue, policy)) for policy in policies]
+    if found and all(found):
+        yield from found[0]
 
 
 def _key(entry: QueueEntry, key: str) -> tuple[str, ...]:

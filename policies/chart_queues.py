@@ -1,15 +1,16 @@
-"""Queue values of the ClearML agent chart: what each queue's pods ask for, and what is wrong with it.
+"""Queue values of the ClearML agent charts: what each queue's pods ask for, and what is wrong with it.
 
-The shape, one pod template per queue: `agentk8sglue.queues.<name>.templateOverrides.labels/resources` and
-`.queueSettings.maxPods`. The same template may stand in a Queues file.
+Two charts, two shapes under `agentk8sglue`. The open one has one template for all its queues, `queue: a,b`:
+`basePodTemplate.labels/resources`. The Enterprise one has a template for each queue on top of it:
+`queues.<name>.templateOverrides.labels/resources`, `.queueSettings.maxPods`. Both may stand in a Queues file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction as Rational
-from typing import Any
+from typing import Any, Literal
 
 from ledger.fraction import Fraction
 from ledger.quantity import parse_quantity
@@ -22,6 +23,10 @@ from policies.strict_yaml import Document, read_documents
 
 FRACTION_LABEL = "clearml-injector/fraction"
 ROOT = "agentk8sglue"
+BASE = "basePodTemplate"
+TEMPLATE = "templateOverrides"
+
+Chart = Literal["open", "enterprise"]
 
 _OF_A_QUEUE = ("templateOverrides", "queueSettings")
 _OF_A_TEMPLATE = ("labels", "resources")
@@ -33,6 +38,8 @@ class ChartQueue:
 
     name: str
     source: Source
+    templates: Sequence[Source]
+    """Its own template and the one of all queues: the first that has a key says its value."""
     labels: Mapping[str, Any]
     limits: Mapping[str, Any]
     requests: Mapping[str, Any]
@@ -47,6 +54,11 @@ class ChartQueue:
         """What the label means under a policy, if it is in the table."""
         return policy.fractions.get(self.label) if isinstance(self.label, str) else None
 
+    def problem(self, rule: str, *path: str) -> Problem:
+        """Say that a value breaks a rule, in the template that has it."""
+        found = (template for template in self.templates if template.line(*path) is not None)
+        return next(found, self.templates[0]).problem(rule, *path)
+
     @property
     def replaced(self) -> Mapping[str, Any]:
         """Limits that the webhook takes out."""
@@ -58,75 +70,124 @@ def is_replaced(resource: str) -> bool:
     return resource in WHOLE_GPU_NAMES or resource.startswith(CLEARML_FRACTION_PREFIX)
 
 
-def read_chart_queues(file: str, content: bytes) -> tuple[list[ChartQueue], list[Problem]]:
-    """Read a values file of the ClearML agent chart.
+@dataclass(frozen=True, slots=True)
+class ChartValues:
+    """A values file of one of the two charts."""
+
+    chart: Chart | None
+    """None where nothing tells."""
+    queues: Sequence[ChartQueue]
+    problems: Sequence[Problem]
+
+
+def read_chart_values(file: str, content: bytes) -> ChartValues:
+    """Read a values file of a ClearML agent chart.
 
     Raises:
         PolicyError: it is no YAML that can be read.
     """
+    charts: list[Chart] = []
     queues: list[ChartQueue] = []
     problems: list[Problem] = []
-    documents = read_documents(file, content)
-    for document in documents:
-        queues += _queues(document, problems)
-    if not queues and not problems:
-        rule = f"has no {ROOT}.queues: is it a values file of the ClearML agent chart?"
+    for document in read_documents(file, content):
+        queues += _queues(document, charts, problems)
+    if not charts and not problems:
+        rule = f"has neither {ROOT}.queues nor {ROOT}.{BASE}: is it a values file of a ClearML agent chart?"
         problems.append(Problem(file, 0, "", rule))
-    return queues, [*problems, *_name_problems(queues)]
+    return ChartValues(next(iter(charts), None), queues, [*problems, *_name_problems(queues)])
 
 
 def queue_problems(queue: ChartQueue, policy: EffectivePolicy) -> Iterator[Problem]:
     """What the webhook would deny of every pod of a queue, under the policy that the pods follow."""
     label = queue.label
-    at = ("templateOverrides", "labels", FRACTION_LABEL)
+    at = ("labels", FRACTION_LABEL)
     fraction = queue.fraction(policy)
     if label is None:
         yield from _unlabelled(queue)
     elif not isinstance(label, str):
-        yield queue.source.problem(f'{quoted(label)[1:-1]} must be quoted: "{label}"', *at)
+        yield queue.problem(f'{quoted(label)[1:-1]} must be quoted: "{label}"', *at)
     elif fraction is None:
-        yield queue.source.problem(_not_allowed(label, policy), *at)
+        yield queue.problem(_not_allowed(label, policy), *at)
     else:
         for field, amounts in (("limits", queue.limits), ("requests", queue.requests)):
             for resource, amount in amounts.items():
                 if rule := _disagreement(resource, amount, fraction, label, policy):
-                    yield queue.source.problem(rule, "templateOverrides", "resources", field, resource)
+                    yield queue.problem(rule, "resources", field, resource)
 
 
-def template_queue(name: str, source: Source, entry: Mapping[str, Any]) -> ChartQueue:
-    """Read a queue's values; what is no mapping counts as absent."""
-    template, settings = _mapping(entry, "templateOverrides"), _mapping(entry, "queueSettings")
-    resources = _mapping(template, "resources")
-    max_pods = settings.get("maxPods")
+def template_queue(name: str, source: Source, entry: Mapping[str, Any], base: Source | None) -> ChartQueue:
+    """Read a queue's values over the template of all queues; what is no mapping counts as absent."""
+    own = Source(source.document, (*source.path, TEMPLATE))
+    max_pods = _mapping(entry, "queueSettings").get("maxPods")
+    valid = isinstance(max_pods, int) and not isinstance(max_pods, bool) and max_pods > 0
+    templates = [own] if base is None else [own, base]
+    return _queue(name, source, templates, max_pods if valid else None)
+
+
+def base_queue(name: str, base: Source) -> ChartQueue:
+    """Read the template of all queues as that of one queue of the open chart."""
+    return _queue(name, base, [base], None)
+
+
+def _queue(name: str, source: Source, templates: Sequence[Source], max_pods: int | None) -> ChartQueue:
+    found = [_at(template) for template in reversed(templates)]
+    resources = [_mapping(template, "resources") for template in found]
     return ChartQueue(
         name,
         source,
-        _mapping(template, "labels"),
-        _mapping(resources, "limits"),
-        _mapping(resources, "requests"),
-        max_pods if isinstance(max_pods, int) and not isinstance(max_pods, bool) and max_pods > 0 else None,
+        templates,
+        labels=_merged(found, "labels"),
+        limits=_merged(resources, "limits"),
+        requests=_merged(resources, "requests"),
+        max_pods=max_pods,
     )
 
 
-def _queues(document: Document, problems: list[Problem]) -> Iterator[ChartQueue]:
+def _merged(values: Sequence[Mapping[str, Any]], key: str) -> Mapping[str, Any]:
+    """Join the mappings that stand under a key; the last has the last word."""
+    return {name: value for each in values for name, value in _mapping(each, key).items()}
+
+
+def _queues(document: Document, charts: list[Chart], problems: list[Problem]) -> Iterator[ChartQueue]:
     root = document.data if isinstance(document.data, dict) else {}
     agent = root.get(ROOT)
     problems += _misplaced(Source(document), root, {ROOT})
     if not isinstance(agent, dict):
         return
-    problems += _misplaced(Source(document, (ROOT,)), agent, {"queues"})
-    queues = agent.get("queues")
-    at = Source(document, (ROOT, "queues"))
+    source = Source(document, (ROOT,))
+    problems += _misplaced(source, agent, {"queues"})
+    problems += _labels_of_the_agent(source, agent)
+    base = Source(document, (ROOT, BASE)) if isinstance(agent.get(BASE), dict) else None
+    if base is not None:
+        problems += _template_shape_problems(base, agent[BASE])
+    if "queues" in agent:
+        charts.append("enterprise")
+        yield from _enterprise_queues(Source(document, (ROOT, "queues")), agent["queues"], base, problems)
+    elif base is not None:
+        charts.append("open")
+        names = [name.strip() for name in str(agent.get("queue", "default")).split(",")]
+        yield from (base_queue(name, base) for name in names if name)
+
+
+def _enterprise_queues(
+    at: Source, queues: Any, base: Source | None, problems: list[Problem]
+) -> Iterator[ChartQueue]:
     if not isinstance(queues, dict):
-        problems += [at.problem("must be a mapping of queue name to its values")] if "queues" in agent else []
+        problems.append(at.problem("must be a mapping of queue name to its values"))
         return
     for name, entry in queues.items():
-        source = Source(document, (*at.path, name))
+        source = Source(at.document, (*at.path, name))
         if entry is not None and not isinstance(entry, dict):
             problems.append(source.problem("must be a mapping with templateOverrides and queueSettings"))
             continue
         problems += _shape_problems(source, entry or {})
-        yield template_queue(name, source, entry or {})
+        yield template_queue(name, source, entry or {}, base)
+
+
+def _labels_of_the_agent(source: Source, agent: Mapping[str, Any]) -> Iterator[Problem]:
+    if FRACTION_LABEL in _mapping(agent, "labels"):
+        rule = f"labels the agent's own pod, not its tasks: move it under {BASE}.labels"
+        yield source.problem(rule, "labels", FRACTION_LABEL)
 
 
 def _misplaced(source: Source, values: Mapping[str, Any], known: set[str]) -> Iterator[Problem]:
@@ -152,11 +213,15 @@ def _shape_problems(source: Source, entry: Mapping[str, Any]) -> Iterator[Proble
             yield source.problem(f"{key} stands one level too high: move it under templateOverrides", key)
         elif key not in _OF_A_QUEUE and (hint := did_you_mean(key, _OF_A_QUEUE)):
             yield source.problem(f"unknown key{hint}", key)
-    template = _mapping(entry, "templateOverrides")
+    own = Source(source.document, (*source.path, TEMPLATE))
+    yield from _template_shape_problems(own, _mapping(entry, TEMPLATE))
+    yield from _max_pods_problems(source, entry)
+
+
+def _template_shape_problems(source: Source, template: Mapping[str, Any]) -> Iterator[Problem]:
     for key in template:
         if key not in _OF_A_TEMPLATE and (hint := did_you_mean(key, _OF_A_TEMPLATE)):
-            yield source.problem(f"unknown key{hint}", "templateOverrides", key)
-    yield from _max_pods_problems(source, entry)
+            yield source.problem(f"unknown key{hint}", key)
 
 
 def _max_pods_problems(source: Source, entry: Mapping[str, Any]) -> Iterator[Problem]:
@@ -180,11 +245,11 @@ def _unlabelled(queue: ChartQueue) -> Iterator[Problem]:
     for resource in queue.limits:
         if resource.startswith(CLEARML_FRACTION_PREFIX):
             rule = f"needs the label {FRACTION_LABEL} beside it: Kubernetes refuses the resource as it is"
-            yield queue.source.problem(rule, "templateOverrides", "resources", "limits", resource)
+            yield queue.problem(rule, "resources", "limits", resource)
     near = [key for key in queue.labels if key.lower().replace("_", "-").endswith("injector/fraction")]
     for key in near:
         rule = f"is not the label that is read: write {FRACTION_LABEL}"
-        yield queue.source.problem(rule, "templateOverrides", "labels", key)
+        yield queue.problem(rule, "labels", key)
 
 
 def _not_allowed(label: str, policy: EffectivePolicy) -> str:
@@ -223,6 +288,14 @@ def _exact(amount: Any) -> Rational | None:
         return Rational(parse_quantity(amount if isinstance(amount, int) else str(amount)))
     except ValueError:
         return None
+
+
+def _at(source: Source) -> Mapping[str, Any]:
+    """Return the mapping that stands at a place."""
+    found: Any = source.document.data
+    for key in source.path:
+        found = found.get(key) if isinstance(found, dict) else None
+    return found if isinstance(found, dict) else {}
 
 
 def _mapping(values: Mapping[str, Any], key: str) -> Mapping[str, Any]:

@@ -231,7 +231,7 @@ class QueueSettings(Part, extra="ignore"):
 
 
 class TemplateOverrides(Part, extra="ignore"):
-    """The ClearML agent chart's own `templateOverrides`; other keys are the chart's."""
+    """The ClearML agent chart's own `templateOverrides` or `basePodTemplate`; other keys are the chart's."""
 
     labels: Json = Field(default_factory=dict)
     """Labels of the queue's pods; the fraction label is checked."""
@@ -261,11 +261,13 @@ class QueueEntry(Part):
 
 
 class Queues(Part):
-    """ClearML queues; the shape is the ClearML agent chart's `agentk8sglue.queues`, with a few keys more."""
+    """ClearML queues; the shape is the ClearML agent charts' `agentk8sglue`, with a few keys more."""
 
     kind: Literal["Queues"]
     """Always `Queues`."""
-    queues: dict[Text, QueueEntry]
+    base_pod_template: TemplateOverrides | None = None
+    """Pasted from the ClearML agent chart's values, its one template for all queues; checked, not applied."""
+    queues: dict[Text, QueueEntry] = Field(default_factory=dict)
     """Queue (as written in ClearML, or as its label) to what is different for its pods."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path as FilePath
@@ -46,6 +46,8 @@ class Parts:
     limiters: Mapping[str, tuple[Limiter, Source]]
     queues: Mapping[str, tuple[QueueEntry, Source]]
     """By the name that the file writes."""
+    base_templates: Sequence[Source] = ()
+    """Where a file holds the template that all queues of the agent chart have in common."""
 
 
 @cache
@@ -101,7 +103,9 @@ def _collect(documents: list[Document], limiters: Mapping[str, tuple[Limiter, So
         collector.add(document)
     if collector.problems:
         raise PolicyError(collector.problems)
-    return Parts(collector.policies, {**limiters, **collector.limiters}, collector.queues)
+    return Parts(
+        collector.policies, {**limiters, **collector.limiters}, collector.queues, collector.base_templates
+    )
 
 
 class _Collector:
@@ -110,6 +114,7 @@ class _Collector:
         self.policies: dict[str, tuple[Policy, Source]] = {}
         self.limiters: dict[str, tuple[Limiter, Source]] = {}
         self.queues: dict[str, tuple[QueueEntry, Source]] = {}
+        self.base_templates: list[Source] = []
 
     def add(self, document: Document) -> None:
         """Take in a document, or note what is wrong with it; nothing more once there is enough to mend."""
@@ -121,6 +126,8 @@ class _Collector:
             self.problems += error.problems
             return
         if isinstance(part, Queues):
+            if part.base_pod_template is not None:
+                self.base_templates.append(Source(document, ("basePodTemplate",)))
             for name, entry in part.queues.items():
                 self._put(self.queues, name, entry, Source(document, ("queues", name)))
         elif isinstance(part, Policy):

@@ -6,8 +6,9 @@ import pytest
 from typer.testing import CliRunner
 
 from cli.app import app
-from policies.chart_queues import queue_problems, read_chart_queues
+from policies.chart_queues import queue_problems, read_chart_values
 from policies.loader import load_policies
+from tests.cli.running import FIXTURES
 from tests.policies.console import ROOT
 
 INVENTORY = ROOT / "examples" / "demo" / "inventory.yaml"
@@ -34,6 +35,7 @@ def test_a_queue_is_reported_with_slices_replaced_limits_and_what_fits(tmp_path)
     code, out, err = invoke("queues", "check", values, "--inventory", INVENTORY)
     assert (code, err) == (0, "")
     assert out.splitlines() == [
+        "chart: the Enterprise ClearML agent's; the open one does not read agentk8sglue.queues",
         'queue half (values.yaml:3): label "0.500" is 4 of 8 slices, nvidia.com/gpu-<i>: 4',
         "  policy default, limiter hami-core",
         "  limits that will be replaced: nvidia.com/gpu: 1, clear.ml/fraction-1: 0.5",
@@ -51,7 +53,7 @@ def test_mistakes_go_to_standard_error_with_the_files_path(tmp_path):
     values.write_text(VALUES.replace('"0.500"', '"0.5"'))
     code, out, err = invoke("queues", "check", values)
     assert code == 1
-    assert out.splitlines()[0] == "queue half (values.yaml:3): its pods will be denied, see below"
+    assert out.splitlines()[1] == "queue half (values.yaml:3): its pods will be denied, see below"
     assert err.startswith(f"{values}:5: agentk8sglue.queues.half.templateOverrides.labels.")
 
 
@@ -99,9 +101,10 @@ def test_the_check_agrees_with_what_the_webhook_decides(tmp_path, label, limits)
     (directory / "default.yaml").write_text(f"kind: Policy\nname: default\nfractions: {table}\n")
     template = {"labels": {"clearml-injector/fraction": label}, "resources": {"limits": limits}}
     values = {"agentk8sglue": {"queues": {"q": {"templateOverrides": template}}}}
-    (queue,), found = read_chart_queues("values.yaml", json.dumps(values).encode())
+    found = read_chart_values("values.yaml", json.dumps(values).encode())
+    (queue,) = found.queues
     policy = load_policies(directory).resolve("default", None, None)
-    mistakes = [*found, *queue_problems(queue, policy)]
+    mistakes = [*found.problems, *queue_problems(queue, policy)]
 
     pod = tmp_path / "pod.json"
     container = {"name": "clearml-id-1", "image": "a/b:1", "resources": template["resources"]}
@@ -113,3 +116,27 @@ def test_the_check_agrees_with_what_the_webhook_decides(tmp_path, label, limits)
     )
     assert json.loads(out)["allowed"] is (not mistakes), out
     assert code == bool(mistakes)
+
+
+def test_values_of_both_charts_are_told_apart():
+    fixtures = FIXTURES / "clearml-agent-values"
+    code, out, err = invoke("queues", "check", fixtures / "open.yaml")
+    assert (code, err) == (0, "")
+    assert out.splitlines() == [
+        "chart: the open ClearML agent's; agentk8sglue.basePodTemplate is the template of all its queues",
+        'queue gpu_half (open.yaml:11): label "0.500" is 4 of 8 slices, nvidia.com/gpu-<i>: 4',
+        "  policy default, limiter hami-core",
+        "  limits that will be replaced: nvidia.com/gpu: 1",
+        "  no maxPods",
+        'queue gpu_more (open.yaml:11): label "0.500" is 4 of 8 slices, nvidia.com/gpu-<i>: 4',
+        "  policy default, limiter hami-core",
+        "  limits that will be replaced: nvidia.com/gpu: 1",
+        "  no maxPods",
+    ]
+    code, out, err = invoke("queues", "check", fixtures / "enterprise.yaml")
+    assert (code, err) == (0, "")
+    assert [line.split(":")[0] for line in out.splitlines() if line[0] != " "] == [
+        "chart",
+        "queue default0500 (enterprise.yaml",
+        "queue default0250 (enterprise.yaml",
+    ]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from policies.chart_queues import queue_problems, read_chart_queues
+from policies.chart_queues import queue_problems, read_chart_values
 from policies.problems import PolicyError
 from tests.policies.support import policy_set
 
@@ -28,14 +28,13 @@ agentk8sglue:
 
 
 def read(text):
-    return read_chart_queues("values.yaml", text.encode())
+    return read_chart_values("values.yaml", text.encode())
 
 
 def problems(text):
-    queues, found = read(text)
-    return [
-        str(problem) for problem in [*found, *(p for queue in queues for p in queue_problems(queue, POLICY))]
-    ]
+    found = read(text)
+    denied = (problem for queue in found.queues for problem in queue_problems(queue, POLICY))
+    return [str(problem) for problem in [*found.problems, *denied]]
 
 
 def queue(*lines):
@@ -49,8 +48,9 @@ def template(label, limits="{}"):
 
 
 def test_the_documented_example_is_read_as_it_stands():
-    (half, cpu), found = read(DOCUMENTED)
-    assert found == []
+    found = read(DOCUMENTED)
+    half, cpu = found.queues
+    assert (found.chart, found.problems) == ("enterprise", [])
     assert (half.name, half.label, half.max_pods) == ("default0500", "0.500", 10)
     assert half.replaced == {"nvidia.com/gpu": 1, "clear.ml/fraction-1": "0.5"}
     assert half.fraction(POLICY).slices == 4
@@ -193,7 +193,10 @@ LIMITS = "agentk8sglue.queues.q.templateOverrides.resources.limits"
         ),
         (
             "other: 1\n",
-            "values.yaml: has no agentk8sglue.queues: is it a values file of the ClearML agent chart?",
+            (
+                "values.yaml: has neither agentk8sglue.queues nor agentk8sglue.basePodTemplate: is it a"
+                " values file of a ClearML agent chart?"
+            ),
         ),
     ],
 )
@@ -209,3 +212,95 @@ def test_values_that_are_no_yaml_say_where():
 def test_a_duplicate_queue_is_a_mistake_not_the_last_one_wins():
     with pytest.raises(PolicyError, match='key "a" stands twice'):
         read("agentk8sglue:\n  queues:\n    a: {}\n    a: {}\n")
+
+
+OPEN = """\
+agentk8sglue:
+  queue: default, gpu_half
+  basePodTemplate:
+    labels:
+      clearml-injector/fraction: "0.500"
+    resources:
+      limits: {nvidia.com/gpu: 1}
+    tolerations: [{key: nvidia.com/gpu, operator: Exists}]
+    volumes: []
+"""
+
+
+def test_the_open_chart_has_one_template_for_all_its_queues():
+    found = read(OPEN)
+    assert (found.chart, found.problems) == ("open", [])
+    assert [(queue.name, queue.label, queue.max_pods) for queue in found.queues] == [
+        ("default", "0.500", None),
+        ("gpu_half", "0.500", None),
+    ]
+    assert found.queues[0].replaced == {"nvidia.com/gpu": 1}
+    assert found.queues[0].source.line() == "values.yaml:3"
+    assert [queue.name for queue in read(OPEN.replace("  queue: default, gpu_half\n", "")).queues] == [
+        "default"
+    ]
+
+
+BASE = "values.yaml:5: agentk8sglue.basePodTemplate.labels"
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (
+            OPEN.replace('"0.500"', "0.500"),
+            [f'{BASE}."clearml-injector/fraction": 0.500 must be quoted: "0.500"'] * 2,
+        ),
+        (
+            "agentk8sglue:\n  labels: {clearml-injector/fraction: '0.500'}\n  basePodTemplate: {}\n",
+            [
+                (
+                    'values.yaml:2: agentk8sglue.labels."clearml-injector/fraction": labels the agent\'s own'
+                    " pod, not its tasks: move it under basePodTemplate.labels"
+                )
+            ],
+        ),
+        (
+            "agentk8sglue:\n  basePodTemplate: {label: {}}\n",
+            ['values.yaml:2: agentk8sglue.basePodTemplate.label: unknown key (did you mean "labels"?)'],
+        ),
+    ],
+)
+def test_a_mistake_in_the_template_of_all_queues_is_told_with_its_line(values, expected):
+    assert problems(values) == expected
+
+
+def test_a_queue_of_the_enterprise_chart_has_what_its_own_template_leaves_of_the_common_one():
+    both = (
+        OPEN
+        + "  queues:\n    half: {}\n    quarter:\n      templateOverrides:\n"
+        + ("        labels: {clearml-injector/fraction: '0.250'}\n")
+    )
+    found = read(both)
+    assert found.chart == "enterprise"
+    assert [(queue.name, queue.label, queue.replaced) for queue in found.queues] == [
+        ("half", "0.500", {"nvidia.com/gpu": 1}),
+        ("quarter", "0.250", {"nvidia.com/gpu": 1}),
+    ]
+    # Each value is told where it stands.
+    wrong = both.replace("nvidia.com/gpu: 1", "nvidia.com/gpu: 4")
+    assert problems(wrong) == [
+        (
+            'values.yaml:7: agentk8sglue.basePodTemplate.resources.limits."nvidia.com/gpu": nvidia.com/gpu: 4'
+            ' does not fit label "0.250": leave it out, or use 1 or 2'
+        )
+    ]
+
+
+BASE_IN_OURS = "kind: Queues\nbasePodTemplate: {labels: {clearml-injector/fraction: LABEL}, env: []}\n"
+
+
+def test_a_base_template_in_a_queues_file_is_checked_and_not_applied():
+    plain = policy_set()
+    found = policy_set(queues=BASE_IN_OURS.replace("LABEL", '"0.500"'))
+    assert found.resolve("default", None, None) == plain.resolve("default", None, None)
+    with pytest.raises(PolicyError, match=r'queues.yaml:2: basePodTemplate.labels.*"0.5" is not allowed by'):
+        policy_set(queues=BASE_IN_OURS.replace("LABEL", '"0.5"'))
+    # What one policy allows may be meant for its namespaces.
+    other = 'kind: Policy\nname: other\nnamespaces: [team]\nfractions: {"1.000": 8}\n'
+    policy_set(queues=BASE_IN_OURS.replace("LABEL", '"1.000"'), other=other)
