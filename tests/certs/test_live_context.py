@@ -4,15 +4,21 @@ import asyncio
 import shutil
 import ssl
 from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 
 import pytest
 import uvloop
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.x509.oid import NameOID
 
-from certs.authority import make_authority
+from certs.authority import key_to_pem, make_authority
 from certs.leaf import LOCAL_NAMES, make_leaf
 from certs.live_context import LiveTlsContext
 from certs.pair import CertificateError, KeyPair
-from tests.certs.files import der_of
+from certs.pem import load_key, to_pem
+from tests.certs.files import certificate_of, der_of
 from tests.certs.handshakes import listening, presenting, recording_names, shake_hands, trusting
 
 NOW = datetime.now(UTC)
@@ -226,9 +232,55 @@ def test_fifty_swaps_under_load_fail_no_handshake_though_one_in_five_pairs_is_br
         runner.run(scenario())
 
 
-async def keep_dialling(port: int, done: asyncio.Queue[None]) -> None:
+def rsa_leaf() -> KeyPair:
+    """A leaf as cert-manager or an admin may bring it: an RSA key, of the same CA."""
+    key = rsa.generate_private_key(65537, 2048)
+    issuer = certificate_of(AUTHORITY)
+    names = x509.SubjectAlternativeName([x509.DNSName("localhost"), x509.IPAddress(ip_address("127.0.0.1"))])
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    certificate = (
+        x509.CertificateBuilder(issuer.subject, subject, key.public_key(), x509.random_serial_number())
+        .not_valid_before(NOW - timedelta(minutes=1))
+        .not_valid_after(NOW + timedelta(days=1))
+        .add_extension(names, critical=False)
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer.public_key()), critical=False
+        )
+        .sign(load_key(AUTHORITY.key_pem, "CA key"), hashes.SHA256())
+    )
+    return KeyPair(to_pem([certificate]), key_to_pem(key))
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+def test_keys_change_from_rsa_to_ec_and_back_under_load(loop, version):
+    leaves = [rsa_leaf(), new_leaf(), rsa_leaf(), new_leaf(), rsa_leaf()]
+
+    async def scenario():
+        live = live_with(leaves[0])
+        done: asyncio.Queue[None] = asyncio.Queue()
+        client = trusting(CA)
+        client.minimum_version = client.maximum_version = version
+        async with listening(live.listener) as port, asyncio.TaskGroup() as clients:
+            dialling = [clients.create_task(keep_dialling(port, done, version)) for _ in range(4)]
+            for leaf in leaves * 3:
+                await asyncio.to_thread(live.swap, leaf)
+                assert (await shake_hands(port, client)).leaf_der == der_of(leaf)
+                for _ in range(done.qsize() + 5):
+                    await done.get()
+            for task in dialling:
+                task.cancel()
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(scenario())
+
+
+async def keep_dialling(
+    port: int, done: asyncio.Queue[None], version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3
+) -> None:
     """Handshakes one after the other; a failed one ends the test."""
     client = trusting(CA)
+    client.minimum_version = client.maximum_version = version
     while True:
         _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=client, server_hostname="localhost")
         done.put_nowait(None)
