@@ -14,7 +14,7 @@ from webhook.injection.inject import Injection, inject
 from webhook.injection.known_forms import KnownForm
 from webhook.injection.plan import Plan, make_plan
 from webhook.injection.refusals import refuse_index
-from webhook.injection.written import Written
+from webhook.injection.written import NOTHING_WRITTEN, Written
 from webhook.outline import LabelsOutline, PodOutline
 from webhook.placer import Unanswered
 from webhook.reasons import Denial, Reason
@@ -114,7 +114,7 @@ def _plan(request: Request, policy: EffectivePolicy) -> Plan | Denial:
     if isinstance(pod, Denial):
         return pod
     claims = pod.metadata is not None and INJECTED in (pod.metadata.annotations or ())
-    written = Written(request.whole_object()) if claims else Written()
+    written = Written(request.whole_object()) if claims else NOTHING_WRITTEN
     return make_plan(pod, request.namespace, policy, written)
 
 

@@ -11,16 +11,15 @@ from collections.abc import Sequence
 
 import msgspec
 
-from policies.allowances import OVERRIDE_ENV
 from policies.effective import EffectivePolicy
 from policies.reserved import is_reserved
 from webhook.injection.annotations import PREFIX
 from webhook.injection.env import PRELOAD
-from webhook.injection.host_paths import is_at_or_below, normalised, touches
+from webhook.injection.host_paths import is_at_or_below, normalised
 from webhook.injection.limiter import LONGEST_CONTAINER_NAME, OUR_NAMES
 from webhook.injection.placeholders import uses_namespace
 from webhook.injection.plain_names import PlainNames
-from webhook.injection.refusals import DEVICE_LIST_MOUNT, refuse_annotation, refused_capability
+from webhook.injection.refusals import DEVICE_LIST_MOUNT, OVERRIDES, refuse_annotation, refused_capability
 from webhook.injection.stencil import holds_mark
 from webhook.outline import ABSENT, ContainerOutline, LabelsOutline, MountOutline, PodOutline, SpecOutline
 
@@ -62,10 +61,7 @@ class FormReader:
         self._policy = f"{policy.marker} {policy.queue or ''}"
         self._variables = PlainNames(lambda name: name in names or is_reserved(name))
         self._paths = PlainNames(
-            lambda path: (
-                touches(normalised(path), OVERRIDE_ENV)
-                or any(is_at_or_below(normalised(path), place) for place in places)
-            )
+            lambda path: OVERRIDES[path] or any(is_at_or_below(normalised(path), place) for place in places)
         )
         self._speaks_of_namespace = uses_namespace(variables)
         self._has_forms = not (policy.limiter.image_pattern or policy.limiter.images or holds_mark(policy))
@@ -121,8 +117,8 @@ class FormReader:
             return True
         if mounts and not self._are_plain(mounts):
             return True
-        message_path = container.termination_message_path
-        if message_path is not None and not self._paths.hold((message_path,)):
+        path = container.termination_message_path
+        if path is not None and path not in self._paths and not self._paths.hold((path,)):
             return True
         context = container.security_context
         if context is None or context.capabilities is None or not context.capabilities.add:

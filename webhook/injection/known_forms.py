@@ -14,7 +14,7 @@ from webhook.injection.inject import Injection, inject
 from webhook.injection.plan import Plan, make_plan
 from webhook.injection.stand_in import stand_in
 from webhook.injection.stencil import MEMORY, NODE, RESERVATION, Stencil
-from webhook.injection.written import Written
+from webhook.injection.written import NOTHING_WRITTEN
 from webhook.outline import LabelsOutline, PodOutline
 from webhook.reasons import Denial
 
@@ -139,7 +139,7 @@ def _decide(form: Form, policy: EffectivePolicy, take: Callable[[int], None]) ->
         pod = stand_in(form)
     except (msgspec.ValidationError, RecursionError):
         return None
-    plan = make_plan(pod, form.namespace, policy, Written())
+    plan = make_plan(pod, form.namespace, policy, NOTHING_WRITTEN)
     if isinstance(plan, Denial) or len(plan.containers.gpu) > 1 or not _chosen_by_amounts(plan):
         return None
     ask = ask_of(plan, AskingPod(plan.namespace))

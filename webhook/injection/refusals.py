@@ -61,7 +61,7 @@ def refuse_override_env(gpu_containers: Sequence[Slot], limiter: Limiter, allow:
         return None
     for slot in gpu_containers:
         for path in slot.container.paths:
-            if touches(NORMALISED[path], OVERRIDE_ENV):
+            if OVERRIDES[path]:
                 return Denial.of(
                     Reason.MOUNT_PATH,
                     f'container "{slot.container.name}" mounts {path}, and so {OVERRIDE_ENV}, where the GPU'
@@ -179,4 +179,6 @@ def _refuse_device_lists(every: Sequence[Slot]) -> Denial | None:
     return None
 
 
+OVERRIDES = Remembered(lambda path: touches(NORMALISED[path], OVERRIDE_ENV))
+"""Whether a path is, contains or lies below the file that overrides the limiter's settings."""
 _REFUSED_ANNOTATIONS = Remembered(refuse_annotation)

@@ -12,7 +12,7 @@ from webhook.injection.slots import Slot
 
 
 class Written:
-    """The whole object of a pod that says it was injected; empty for every other pod.
+    """The whole object of a pod that says it was injected.
 
     Only content counts, and all of it: with one field more or less on what is ours, or one container more
     that mounts it, it is ours no longer. Then it is written again, into volumes that nobody else mounts.
@@ -87,3 +87,7 @@ def _mounts(container: Json) -> Iterator[Any]:
     devices = container.get("volumeDevices")
     if isinstance(devices, list):
         yield from (each for each in devices if isinstance(each, dict) and isinstance(each.get("name"), str))
+
+
+NOTHING_WRITTEN = Written()
+"""Of a pod that does not say it was injected."""
