@@ -1,15 +1,17 @@
-"""AdmissionReviews as an API server sends them: compact JSON, from the recorded fixtures."""
+"""AdmissionReviews as an API server sends them, from the recorded fixtures; also as others print them."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from webhook.injection.known_forms import MOST_STRANGERS
 
 FIXTURES = Path(__file__).parent.parent / "tests" / "fixtures"
+PATH = "/mutate?timeout=5s"
+"""Where an API server posts them: it adds its own time to the path."""
 VARIANTS = 64
 """Reviews of one kind that differ in uid, in the pod's name and wherever else ClearML writes a task's id."""
 _TASK_LABEL = "clearml-task-id"
@@ -62,10 +64,16 @@ def unlike(variants: int = MOST_STRANGERS + 904) -> list[bytes]:
     return made
 
 
+def pretty(sample: Sequence[bytes]) -> list[bytes]:
+    """The same reviews with a line for each value, as a proxy or another API server may print them."""
+    return [json.dumps(json.loads(body), indent=2).encode() for body in sample]
+
+
 KINDS: dict[str, Callable[[], list[bytes]]] = {
     "bare pod": bare,
     "ClearML pod": clearml,
     "mesh-injected pod": meshed,
+    "ClearML pod, pretty-printed": lambda: pretty(clearml()),
     "300 kB": lambda: padded(300_000),
     "1 MiB": lambda: padded(1024 * 1024),
     "ClearML pods, no two alike": unlike,

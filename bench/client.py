@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from itertools import cycle
 from typing import Any
 
+from bench.bodies import PATH
+
 HOST = "127.0.0.1"
 _LENGTH = b"content-length: "
 
@@ -111,15 +113,17 @@ def response(port: int, body: bytes) -> dict[str, Any]:
 
 
 async def closed_loop(port: int, bodies: Sequence[bytes], connections: int, seconds: float) -> Answers:
-    """Keep `connections` reviews in flight."""
+    """Keep `connections` reviews in flight; each connection sends one at least."""
     answers = Answers(seconds)
     supply = cycle(bodies)
     end = time.perf_counter() + seconds
 
     async def one() -> None:
         connection = Connection(port, trust)
-        while time.perf_counter() < end:
+        while True:
             await _timed(connection, next(supply), time.perf_counter(), answers)
+            if time.perf_counter() >= end:
+                break
         await connection.end()
 
     trust = no_check()
@@ -162,7 +166,7 @@ async def _timed(connection: Connection, body: bytes, due: float, answers: Answe
 
 def _request(body: bytes) -> bytes:
     head = (
-        f"POST /mutate HTTP/1.1\r\nhost: {HOST}\r\ncontent-type: application/json\r\n"
+        f"POST {PATH} HTTP/1.1\r\nhost: {HOST}\r\ncontent-type: application/json\r\n"
         f"content-length: {len(body)}\r\n\r\n"
     )
     return head.encode() + body

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.bodies import PATH
 from bench.client import HOST, closed_loop
 
 WRK = shutil.which("wrk")
@@ -47,10 +48,11 @@ def press(
     """
     if WRK is None:
         return _own(port, bodies, connections, seconds)
-    with tempfile.NamedTemporaryFile(suffix=".jsonl") as file:
-        file.write(b"\n".join(bodies))
+    with tempfile.NamedTemporaryFile(suffix=".reviews") as file:
+        for body in bodies:
+            file.write(b"%d\n%b\n" % (len(body), body))
         file.flush()
-        url = f"https://{HOST}:{port}/mutate"
+        url = f"https://{HOST}:{port}{PATH}"
         options = ["--threads", "1", "--connections", str(connections), "--duration", f"{seconds:.0f}s"]
         command = [WRK, *options, "--timeout", "20s", "--script", str(_SCRIPT), url]
         arguments = ["--", file.name, "keep-alive" if keep_alive else "close"]

@@ -1,13 +1,16 @@
 -- wrk's script: posts reviews in turn, and ends with one line of JSON for bench/load.py.
--- Arguments: a file with one review on each line, and the value of the header "connection".
+-- Arguments: a file with reviews, each after a line with its length, and the value of the header "connection".
 local requests = {}
 local position = 0
 
 function init(arguments)
   local headers = { ["content-type"] = "application/json", ["connection"] = arguments[2] }
-  for body in io.lines(arguments[1]) do
-    requests[#requests + 1] = wrk.format("POST", "/mutate", headers, body)
+  local file = assert(io.open(arguments[1], "rb"))
+  for length in function() return file:read("*l") end do
+    requests[#requests + 1] = wrk.format("POST", wrk.path, headers, file:read(tonumber(length)))
+    file:read("*l")
   end
+  file:close()
 end
 
 function request()

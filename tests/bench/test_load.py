@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench import bodies, load
-from bench.client import Answers, closed_loop, open_loop, response
+from bench.client import Answers, _request, closed_loop, open_loop, response
 from bench.processes import Server, serving, total
 
 WRK = """#!/bin/sh
@@ -38,6 +38,15 @@ def fake_wrk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 def test_what_wrk_says_becomes_rates_and_milliseconds(fake_wrk):
     fake_wrk(errors=0)
     assert load.press(1, [b"{}"], 16, 1) == load.Load(3000, 2000.0, 0.8, 2.5)
+
+
+def test_every_load_calls_the_webhook_as_an_api_server_does(tmp_path: Path, fake_wrk):
+    fake_wrk(errors=0)
+    wrk = Path(load.WRK or "")
+    wrk.write_text(wrk.read_text().replace('echo "Running', f'echo "$@" > {tmp_path}/said; echo "Running'))
+    load.press(443, [b"{}"], 16, 1)
+    assert "https://127.0.0.1:443/mutate?timeout=5s" in (tmp_path / "said").read_text().split()
+    assert _request(b"{}").startswith(b"POST /mutate?timeout=5s HTTP/1.1\r\n")
 
 
 def test_a_load_with_a_failed_request_measures_nothing(fake_wrk):
