@@ -10,6 +10,7 @@ from tests.control_plane.api import ApiError
 from tests.control_plane.gpu_nodes import GpuNode
 from tests.control_plane.product import INJECTED
 from tests.control_plane.registration import LABEL, configuration, labelled_pod, registered
+from tests.webhook.limiter_parts import check_limiter
 
 SIDECAR = {"name": "mesh", "image": "example.com/mesh:1"}
 VOID = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}
@@ -142,3 +143,31 @@ def test_a_pull_policy_that_is_set_after_ours_is_no_reason_to_refuse_the_pod(
     stored = control_plane.api.get("Pod", "task", namespace)
     (init,) = stored["spec"]["initContainers"]
     assert (init["name"], init["imagePullPolicy"]) == ("gpu-limiter", "Always")
+
+
+def test_the_copy_of_a_stored_pod_gets_no_second_limiter(nodes, webhook, control_plane, namespace):
+    """What an API server fills in and mounts is not taken for somebody else's hand on our limiter."""
+    nodes(GpuNode(gpus=1))
+    webhook()
+    control_plane.api.create(labelled_pod("task", "0.500"), namespace)
+    stored = control_plane.api.get("Pod", "task", namespace)
+    copied = {"name": "copy", **{field: stored["metadata"][field] for field in ("labels", "annotations")}}
+    control_plane.api.create({**stored, "metadata": copied, "status": {}}, namespace)
+    copy_of_it = control_plane.api.get("Pod", "copy", namespace)
+    check_limiter(copy_of_it)
+    assert copy_of_it["spec"]["initContainers"] == stored["spec"]["initContainers"]
+    assert copy_of_it["spec"]["volumes"] == stored["spec"]["volumes"]
+
+
+def test_a_copy_with_another_limiter_runs_under_ours(nodes, webhook, control_plane, namespace):
+    nodes(GpuNode(gpus=1))
+    webhook()
+    control_plane.api.create(labelled_pod("task", "0.500"), namespace)
+    stored = control_plane.api.get("Pod", "task", namespace)
+    copied = {"name": "copy", **{field: stored["metadata"][field] for field in ("labels", "annotations")}}
+    stored["spec"]["initContainers"][0]["image"] = "example.com/none:1"
+    control_plane.api.create({**stored, "metadata": copied, "status": {}}, namespace)
+    copy_of_it = control_plane.api.get("Pod", "copy", namespace)
+    check_limiter(copy_of_it)
+    names_of_inits = [container["name"] for container in copy_of_it["spec"]["initContainers"]]
+    assert names_of_inits == ["gpu-limiter-2", "gpu-limiter"]
