@@ -18,6 +18,7 @@ from ledger.fraction import Fraction
 from ledger.groups import Found
 from ledger.memory_values import MemoryValues
 from ledger.placement import best
+from ledger.recent_placements import RecentPlacements
 from ledger.reservations import LIFETIME_SECONDS, Reservation, Reservations
 from ledger.scoring import best_hole
 from ledger.selection import Selection, Selector
@@ -53,6 +54,7 @@ class Ledger:
         self._values = MemoryValues()
         self._demand: dict[int, Demand] = {}
         self._on_promise = on_promise
+        self._recent = RecentPlacements(self)
 
     def set_node(self, fact: NodeFact) -> None:
         """Take in a node that was added or changed; the inverse of `remove_node`."""
@@ -76,6 +78,8 @@ class Ledger:
         known = self._pods.get(fact.key)
         if known == fact:
             return
+        if known is None and fact.reservation is None and not fact.is_over:
+            self._recent.retire(fact)
         self.remove_pod(fact.key)
         if fact.is_over:
             return
@@ -112,6 +116,7 @@ class Ledger:
         Those whose pods should have shown up by now are counted by quotas no longer. `now` is any clock's
         seconds that never run back.
         """
+        self._recent.expire(now)
         for late in islice(self._reservations.stop_counting(now), MAX_ENDED_AT_ONCE):
             self._usage.remove(late)
         for _ in range(MAX_ENDED_AT_ONCE):
@@ -125,8 +130,8 @@ class Ledger:
         """Decide where a pod goes and, if it names a reservation, keep the place for it.
 
         The same reservation asked for again is decided anew. A namespace with too many reservations is
-        placed without one. A pod that keeps a placement is counted like any other, unless its reservation
-        of an earlier review vouches for it.
+        placed without one, and only summed up for a while. A pod that keeps a placement is counted like any
+        other, unless its reservation of an earlier review vouches for it.
         """
         self.expire(now)
         if ask.reservation is not None:
@@ -145,7 +150,10 @@ class Ledger:
             return placement
         demand.learn(ask.fraction, ask.cpu_milli)
         if placement.reservation is not None:
-            self._reserve(ask, placement, placement.reservation, now)
+            self._begin(_reservation(ask, placement, placement.reservation, ask.queues, now))
+        else:
+            counted = tuple([key for key in ask.queues if any(key in quota.keys for quota in ask.quotas)])
+            self._recent.add(_reservation(ask, placement, "", counted, now))
         return placement
 
     def release(self, reservation: str) -> None:
@@ -273,24 +281,6 @@ class Ledger:
             demand = self._demand[slices_per_gpu] = Demand(slices_per_gpu)
         return demand
 
-    def _reserve(self, ask: Ask, placement: Placement, name: str, now: float) -> None:
-        gpus, pooled = _taken(ask, placement)
-        reservation = Reservation(
-            name=name,
-            namespace=ask.namespace,
-            promised_node=placement.node,
-            gpus=gpus,
-            pooled=pooled,
-            slices=ask.fraction.slices,
-            cpu_milli=ask.cpu_milli,
-            memory_bytes=ask.memory_bytes,
-            queues=ask.queues,
-            memory_values=placement.memory_values or None,
-            expires_at=now + LIFETIME_SECONDS,
-            pod=ask.pod,
-        )
-        self._begin(reservation)
-
     def _begin(self, reservation: Reservation) -> None:
         """Enter a reservation; the inverse of `_end`."""
         self._reservations.add(reservation)
@@ -303,6 +293,18 @@ class Ledger:
             self._usage.remove(reservation)
         self._strike(reservation.key, reservation)
         self._tell(reservation)
+
+    def enter_many(self, claim: Reservation, unit: Reservation, pods: int) -> None:
+        """Book the sum of pods placed lately; the inverse of `strike_many`."""
+        self._usage.add(unit, pods)
+        self._enter(claim.key, claim)
+        self._tell(claim)
+
+    def strike_many(self, claim: Reservation, unit: Reservation, pods: int) -> None:
+        """Take such a sum out of the books."""
+        self._usage.remove(unit, pods)
+        self._strike(claim.key, claim)
+        self._tell(claim)
 
     def _tell(self, reservation: Reservation) -> None:
         if self._on_promise is not None:
@@ -333,6 +335,26 @@ def _indices(account: NodeAccount, fraction: Fraction, worth: Worth) -> tuple[in
     left = account.left
     hole = best_hole(left.values(), fraction.slices_on_each, worth)
     return tuple([index for index, slices in left.items() if slices == hole][: fraction.gpus])
+
+
+def _reservation(
+    ask: Ask, placement: Placement, name: str, queues: tuple[str, ...], now: float
+) -> Reservation:
+    gpus, pooled = _taken(ask, placement)
+    return Reservation(
+        name=name,
+        namespace=ask.namespace,
+        promised_node=placement.node,
+        gpus=gpus,
+        pooled=pooled,
+        slices=ask.fraction.slices,
+        cpu_milli=ask.cpu_milli,
+        memory_bytes=ask.memory_bytes,
+        queues=queues,
+        memory_values=placement.memory_values or None,
+        expires_at=now + LIFETIME_SECONDS,
+        pod=ask.pod,
+    )
 
 
 def _taken(ask: Ask, placement: Placement) -> tuple[tuple[tuple[int, int], ...], int]:

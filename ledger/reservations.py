@@ -11,6 +11,8 @@ from ledger.accounts import ClaimKey
 from ledger.facts import PodFact
 
 LIFETIME_SECONDS = 30.0
+MAX_RESERVATIONS = 2**14
+"""Of all namespaces together: whoever reaches the webhook can name as many as he likes."""
 COUNTED_SECONDS = 5.0
 """How long quotas count a reservation without a pod: the API server may have refused it after all."""
 
@@ -81,7 +83,10 @@ class Reservations:
 
     def has_room(self, namespace: str) -> bool:
         """Whether the namespace may have one more; what nobody ever uses must not pile up."""
-        return self._per_namespace[namespace] < self._most_per_namespace
+        return (
+            self._per_namespace[namespace] < self._most_per_namespace
+            and len(self._by_name) < MAX_RESERVATIONS
+        )
 
     def add(self, reservation: Reservation) -> None:
         """Enter a reservation that ends no earlier than all others; the inverse of `remove`."""

@@ -18,22 +18,22 @@ class Usage:
     def __init__(self) -> None:
         self._taken: dict[_Cell, tuple[int, int]] = {}
 
-    def add(self, claim: Claim) -> None:
+    def add(self, claim: Claim, times: int = 1) -> None:
         """Count a claim; the inverse of `remove`."""
-        slices = claim.slices
+        slices = claim.slices * times
         for cell in _cells(claim) if slices else ():
             taken, pods = self._taken.get(cell, _NOTHING)
-            self._taken[cell] = taken + slices, pods + 1
+            self._taken[cell] = taken + slices, pods + times
 
-    def remove(self, claim: Claim) -> None:
+    def remove(self, claim: Claim, times: int = 1) -> None:
         """Forget a claim; the inverse of `add`."""
-        slices = claim.slices
+        slices = claim.slices * times
         for cell in _cells(claim) if slices else ():
             taken, pods = self._taken[cell]
-            if pods == 1:
+            if pods == times:
                 del self._taken[cell]
             else:
-                self._taken[cell] = taken - slices, pods - 1
+                self._taken[cell] = taken - slices, pods - times
 
     def of(self, quota: Quota) -> tuple[int, int]:
         """Slices, and pods with any, that a quota counts; reservations are among them."""

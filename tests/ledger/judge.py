@@ -20,7 +20,8 @@ def slow_nodes(nodes: Iterable[NodeFact], pods: Iterable[PodFact], ledger: Ledge
     """Nodes with what pods and reservations took, added up from the lists."""
     slow = {node.name: SlowNode(node) for node in nodes}
     reservations = ledger._reservations._by_name.values()
-    for claim in [*(pod for pod in pods if not pod.is_over), *reservations]:
+    recent = [many.claim for many in ledger._recent.every()]
+    for claim in [*(pod for pod in pods if not pod.is_over), *reservations, *recent]:
         on = claim.node or claim.promised_node
         if on in slow:
             slow[on].take(claim)
