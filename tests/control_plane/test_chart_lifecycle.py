@@ -5,6 +5,7 @@ import io
 import json
 import subprocess
 import tarfile
+import time
 from pathlib import Path
 
 import pytest
@@ -214,8 +215,9 @@ def test_uninstall_leaves_the_crd_and_nothing_that_stops_pods(helm, control_plan
     api = control_plane.api
     helm.apply({})
     eventually(lambda: not creates(api, namespace), "labelled pods are stopped: no webhook answers")
-    helm.uninstall()
+    uninstalled = uninstall(helm)
     eventually(lambda: creates(api, namespace), "labelled pods are created again")
+    say_how_long("a release", uninstalled)
     left = control_plane.kubectl(
         "get",
         "--all-namespaces",
@@ -227,6 +229,48 @@ def test_uninstall_leaves_the_crd_and_nothing_that_stops_pods(helm, control_plan
     )
     assert (left.code, left.stdout) == (0, "")
     assert control_plane.kubectl("get", "crd", "gpuledgers.clearml-injector.io").code == 0
+
+
+def test_uninstalling_a_failed_revision_leaves_nothing_that_stops_pods(helm, control_plane, namespace):
+    api = control_plane.api
+    helm.apply({})
+    by_hand = {"spec": {"replicas": 3}}
+    api.patch("Deployment", f"{RELEASE}-webhook", by_hand, OWN_NAMESPACE, "apps/v1")
+    without_lock = {"secondLock": {"enabled": False}, "webhook": {"replicas": 4}}
+    failed = helm.run("upgrade", RELEASE, str(CHART), helm.values(without_lock))
+    assert "Apply failed with 1 conflict" in failed.stderr
+    eventually(lambda: not creates(api, namespace), "labelled pods are stopped: no webhook answers")
+    uninstalled = uninstall(helm)
+    left = api.list("ValidatingAdmissionPolicyBinding", api=ADMISSION)
+    assert left, "Helm knows only the last revision's objects"
+    eventually(lambda: creates(api, namespace), "labelled pods are created again")
+    say_how_long("a failed revision", uninstalled)
+    for kind in ("ValidatingAdmissionPolicyBinding", "ValidatingAdmissionPolicy"):
+        for obj in api.list(kind, api=ADMISSION):
+            api.delete(kind, obj["metadata"]["name"], api=ADMISSION)
+
+
+def test_force_conflicts_mends_a_failed_upgrade(helm, control_plane):
+    helm.apply({})
+    by_hand = {"spec": {"replicas": 3}}
+    control_plane.api.patch("Deployment", f"{RELEASE}-webhook", by_hand, OWN_NAMESPACE, "apps/v1")
+    values = helm.values({"webhook": {"replicas": 4}})
+    assert helm.run("upgrade", RELEASE, str(CHART), values).code == 1
+    mended = helm.run("upgrade", RELEASE, str(CHART), values, "--force-conflicts")
+    assert (mended.code, mended.stderr) == (0, "")
+    found = control_plane.api.get("Deployment", f"{RELEASE}-webhook", OWN_NAMESPACE, "apps/v1")
+    assert found["spec"]["replicas"] == 4
+
+
+def uninstall(helm):
+    """Remove the release; when that was done."""
+    helm.uninstall()
+    return time.monotonic()
+
+
+def say_how_long(what, since):
+    """Print how long the API server still refused labelled pods."""
+    print(f"after the uninstall of {what}, labelled pods were refused for {time.monotonic() - since:.1f} s")  # noqa: T201 - a figure
 
 
 def creates(api, namespace):

@@ -3,6 +3,11 @@
 {{ include "fraction-injector.fullname" .root }}-{{ .name }}
 {{- end -}}
 
+{{/* What the lock holds by; of the release's own name, which no value changes. */}}
+{{- define "fraction-injector.lockMark" -}}
+{{ .Release.Name }}-second-lock
+{{- end -}}
+
 {{- define "fraction-injector.lockMetadata" -}}
 name: {{ include "fraction-injector.lockName" . }}
 labels:
@@ -18,6 +23,10 @@ metadata:
   {{- include "fraction-injector.lockMetadata" . | nindent 2 }}
 spec:
   policyName: {{ include "fraction-injector.lockName" . }}
+  paramRef:
+    name: {{ include "fraction-injector.lockMark" .root }}
+    namespace: {{ .root.Release.Namespace }}
+    parameterNotFoundAction: Allow
   validationActions: [Deny]
 {{- end -}}
 
