@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from controller import shortcomings
 from controller.api_server import ApiServer
 from ledger.view import GpuView, NodeView, Share
 
@@ -153,6 +154,7 @@ def status_manifest(name: str, status: Status) -> dict[str, Any]:
 
 def _conditions(view: NodeView, now: str, before: Status | None) -> tuple[Condition, ...]:
     over = sum(gpu.over for gpu in view.gpus)
+    lacks = shortcomings.of_view(view)
     found = (
         Condition("Usable", "True", "Ready", "the node takes pods")
         if view.usable
@@ -160,6 +162,9 @@ def _conditions(view: NodeView, now: str, before: Status | None) -> tuple[Condit
         Condition("OverCommitted", "True", "CapacityLost", f"pods hold {over} slices more than there are")
         if over
         else Condition("OverCommitted", "False", "WithinCapacity", "pods hold no more than there is"),
+        Condition("TakesFractions", "True", "Sliced", "fractions can be placed")
+        if lacks is None
+        else Condition("TakesFractions", "False", lacks, shortcomings.message(lacks, view.name)),
     )
     former = {condition.type: condition for condition in (before.conditions if before else ())}
     return tuple(_dated(condition, former.get(condition.type), now) for condition in found)

@@ -17,7 +17,7 @@ from fastapi.responses import HTMLResponse, StreamingResponse
 from certs.mounted import MountedCertificate
 from certs.rotation import RotationSettings
 from certs.watcher import MountRules
-from controller import page
+from controller import page, shortcomings
 from controller.api import ControllerApi
 from controller.api_server import ApiServer, connect
 from controller.certificate_metrics import CertificateMetrics
@@ -147,9 +147,17 @@ class Replica:
     async def _stand_for_election(self) -> None:
         """Seek the lease once the ledger is whole; do the leader's work while it is held."""
         await self._state.synced.wait()
+        self._log_nodes()
         async with asyncio.TaskGroup() as group:
             group.create_task(supervise("election", self._leadership.run))
             group.create_task(supervise("leader", self._lead))
+
+    def _log_nodes(self) -> None:
+        facts = [node.fact for node in self._state.nodes.values()]
+        with_gpus = sum(bool(fact.gpus or fact.pooled) for fact in facts)
+        self._log.info("nodes are listed", nodes=len(facts), with_gpus=with_gpus)
+        for fields in shortcomings.lacking(facts):
+            self._log.warning("nodes take no fractions", **fields)
 
     async def _lead(self) -> None:
         """The leader's loops, term after term."""

@@ -115,31 +115,36 @@ class Selector:
         self._known[key] = selection
         self._taken += size
 
-    def _obstacles(self, ask: Ask) -> Iterator[Obstacle]:
-        """What keeps the pod off, at least once for each class of nodes."""
+    def _obstacles(self, ask: Ask) -> Iterator[tuple[Obstacle, int]]:
+        """What keeps the pod off, and of how many nodes; asked of classes wherever they can answer."""
         named = ask.constraints.node_name
         account = self._fleet.accounts.get(named) if named is not None else None
         if account is not None and account.fact is not None:
-            yield obstacle(account.fact, ask) or Obstacle.OTHER_NODE
+            yield obstacle(account.fact, ask) or Obstacle.OTHER_NODE, 1
             return
         for node_class in self._fleet.classes.values():
-            yield self._obstacle_of_class(node_class, ask)
+            yield from self._obstacles_of_class(node_class, ask)
 
-    def _obstacle_of_class(self, node_class: NodeClass, ask: Ask) -> Obstacle:
-        """The nearest that the nodes of a class come, none of which could hold the pod."""
-        constraints, node = ask.constraints, node_class.sample
+    def _obstacles_of_class(self, node_class: NodeClass, ask: Ask) -> Iterator[tuple[Obstacle, int]]:
+        """What keeps the pod off the nodes of a class, none of which could hold it."""
+        constraints, node, size = ask.constraints, node_class.sample, len(node_class.members)
         if constraints.node_name is not None:
-            return Obstacle.OTHER_NODE
-        found = gpu_obstacle(node, ask)
-        if found is not None:
-            return found
-        if tolerates(constraints.tolerations, node.taints):
-            return Obstacle.LABELS
-        if not _asks_names(constraints) and not self._fleet.own_keys & _label_keys(constraints):
-            return obstacle(node, ask) or Obstacle.LABELS
-        facts = (account.fact for account in node_class.members.values())
-        matching = (labels_match(constraints, fact.name, fact.labels) for fact in facts if fact is not None)
-        return Obstacle.TAINTS if any(matching) else Obstacle.LABELS
+            yield Obstacle.OTHER_NODE, size
+        elif (found := gpu_obstacle(node, ask)) is not None:
+            yield found, size
+        elif tolerates(constraints.tolerations, node.taints):
+            yield Obstacle.LABELS, size
+        elif not _asks_names(constraints) and not self._fleet.own_keys & _label_keys(constraints):
+            yield obstacle(node, ask) or Obstacle.LABELS, size
+        else:
+            facts = (account.fact for account in node_class.members.values())
+            matching = sum(
+                labels_match(constraints, fact.name, fact.labels) for fact in facts if fact is not None
+            )
+            if matching:
+                yield Obstacle.TAINTS, matching
+            if size > matching:
+                yield Obstacle.LABELS, size - matching
 
     def _select(self, ask: Ask) -> Selection:
         named = _named_nodes(ask.constraints)

@@ -154,7 +154,7 @@ def test_kubectl_shows_gpu_ledgers_as_a_table(control_plane, namespace, nodes, c
     stored = json.loads(kubectl("get", "gpuledgers", node, "--output=json").stdout)
     assert stored["metadata"]["ownerReferences"][0]["kind"] == "Node"
     conditions = {c["type"]: c["status"] for c in stored["status"]["conditions"]}
-    assert conditions == {"Usable": "True", "OverCommitted": "False"}
+    assert conditions == {"Usable": "True", "OverCommitted": "False", "TakesFractions": "True"}
     holder = {"namespace": namespace, "name": "holder", "kind": "holder", "slices": 3}
     assert stored["status"]["gpus"][0]["shares"] == [holder]
 

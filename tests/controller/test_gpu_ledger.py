@@ -1,8 +1,10 @@
 """What of a node is published, and what comes back when it is read."""
 
+import dataclasses
 import json
 
 import msgspec
+import pytest
 import yaml
 
 from controller.gpu_ledger import (
@@ -14,6 +16,8 @@ from controller.gpu_ledger import (
     status_of,
     view_of,
 )
+from controller.shortcomings import lacking
+from ledger.facts import NodeFact
 from ledger.view import GpuView, NodeView, Share
 from tests.control_plane.companion import CRD
 
@@ -49,9 +53,12 @@ def test_a_pool_counts_its_gpus_and_shows_no_index():
 def test_a_condition_keeps_its_time_until_it_changes():
     first = status_of(view(GpuView(0, 8, ())), 0, NOW, None)
     same = status_of(view(GpuView(0, 8, (HOLDER,))), 0, LATER, first)
-    assert [c.last_transition_time for c in same.conditions] == [NOW, NOW]
+    assert [c.last_transition_time for c in same.conditions] == [NOW, NOW, NOW]
     gone = status_of(view(GpuView(0, 8, ()), usable=False), 0, LATER, first)
-    assert [(c.status, c.last_transition_time) for c in gone.conditions] == [("False", LATER), ("False", NOW)]
+    assert [(c.status, c.last_transition_time) for c in gone.conditions[:2]] == [
+        ("False", LATER),
+        ("False", NOW),
+    ]
 
 
 def test_what_is_written_reads_back_as_the_same_view():
@@ -81,3 +88,42 @@ def test_the_schema_knows_every_field_that_is_written():
     shares = known["gpus"]["items"]["properties"]["shares"]["items"]["properties"]
     assert status["gpus"][0]["shares"][0].keys() == shares.keys()
     assert status["conditions"][0].keys() == known["conditions"]["items"]["properties"].keys()
+
+
+@pytest.mark.parametrize(
+    ("change", "reason", "message"),
+    [
+        ({}, "Sliced", "fractions can be placed"),
+        (
+            {"gpu_mib": None},
+            "NoMemoryLabel",
+            "label node gpu-0 nvidia.com/gpu.memory=<MiB of one GPU>",
+        ),
+        (
+            {"gpus": (GpuView(None, 8, ()),), "slices_per_gpu": 1},
+            "WholeGpus",
+            "GPUs are offered whole: divide",
+        ),
+        ({"gpus": (GpuView(None, 8, ()),)}, "Sliced", "fractions can be placed"),
+    ],
+)
+def test_a_node_that_takes_no_fractions_says_what_it_lacks_and_what_to_run(change, reason, message):
+    node = dataclasses.replace(view(GpuView(0, 8, ())), **change)
+    condition = status_of(node, 0, NOW, None).conditions[2]
+    assert (condition.type, condition.status) == ("TakesFractions", str(reason == "Sliced"))
+    assert condition.reason == reason
+    assert message in condition.message
+
+
+def test_the_start_names_nodes_that_take_no_fractions():
+    nodes = [
+        NodeFact(name="sound", gpus=((0, 8),), slices_per_gpu=8, gpu_mib=81920),
+        NodeFact(name="cpu"),
+        *(NodeFact(name=name, gpus=((0, 8),), slices_per_gpu=8) for name in "dcba"),
+        NodeFact(name="whole", pooled=8, pooled_gpus=8, gpu_mib=81920),
+        NodeFact(name="pool", pooled=64, pooled_gpus=8, gpu_mib=81920),
+    ]
+    first, second = lacking(nodes)
+    assert (first["reason"], first["count"], first["nodes"]) == ("NoMemoryLabel", 4, "a, b, c")
+    assert "kubectl label node d nvidia.com/gpu.memory=" in first["what"]
+    assert (second["reason"], second["count"], second["nodes"]) == ("WholeGpus", 1, "whole")

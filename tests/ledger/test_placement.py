@@ -14,7 +14,7 @@ from ledger import fleet, selection
 from ledger.ask import Ask, Assumption, Misfit, Placement
 from ledger.constraints import Constraints, NodeSelectorTerm, Requirement, Taint, Toleration
 from ledger.facts import NodeFact, PodFact, PodKey
-from ledger.fitness import misfit, obstacle
+from ledger.fitness import Obstacle, misfit, obstacle
 from ledger.fraction import Fraction
 from ledger.ledger import Ledger
 from ledger.memory_values import MEMORY_LABEL
@@ -151,18 +151,27 @@ def test_a_node_without_room_now_is_waited_for_and_never_a_misfit(change: dict[s
 @pytest.mark.parametrize(
     ("ask", "why"),
     [
-        (Ask(Fraction(2, 4)), "no node divides its GPUs into 4 slices"),
-        (eighths(32), "no node has 4 GPUs"),
-        (eighths(4, mode="pooled"), "no node has GPUs under the policy's resource name"),
+        (
+            Ask(Fraction(2, 4)),
+            "on 1 node GPUs are not divided into 4 slices: ask the admin to match slicesPerGpu",
+        ),
+        (eighths(32), "on 1 node there are fewer than 4 GPUs: ask for less"),
+        (
+            eighths(4, mode="pooled"),
+            (
+                "on 1 node GPUs are offered under another resource name than the policy's: ask the admin"
+                " to divide them (docs/install.md)"
+            ),
+        ),
         (
             eighths(4, constraints=Constraints({"zone": "x"})),
-            "no node with such GPUs matches its node selector or affinity",
+            "on 1 node with such GPUs its node selector or affinity does not match: mend it",
         ),
         (
             eighths(4, constraints=Constraints(required_terms=(NodeSelectorTerm(),))),
-            "no node with such GPUs matches its node selector or affinity",
+            "on 1 node with such GPUs its node selector or affinity does not match: mend it",
         ),
-        (eighths(4, constraints=Constraints(node_name="z")), 'there is no node "z"'),
+        (eighths(4, constraints=Constraints(node_name="z")), 'there is no node "z": mend nodeName'),
     ],
 )
 def test_a_misfit_says_what_no_node_has(ask: Ask, why: str) -> None:
@@ -172,13 +181,14 @@ def test_a_misfit_says_what_no_node_has(ask: Ask, why: str) -> None:
 def test_taints_and_missing_memory_labels_are_misfits_too() -> None:
     tainted = gpu_node("a", taints=(Taint("nvidia.com/gpu", "NoSchedule"),))
     assert ledger_of(tainted).place(eighths(4), 0.0) == Misfit(
-        "every node with such GPUs has a taint that it does not tolerate"
+        "on 1 node with such GPUs there is a taint that it does not tolerate: add the toleration"
     )
     tolerant = eighths(4, constraints=Constraints(tolerations=(Toleration("nvidia.com/gpu", "Exists"),)))
     assert isinstance(ledger_of(tainted).place(tolerant, 0.0), Placement)
     nameless = gpu_node("a", gpu_mib=None, labels={})
     assert ledger_of(nameless).place(eighths(4), 0.0) == Misfit(
-        "no node tells its GPUs' memory by the label nvidia.com/gpu.memory"
+        "on 1 node the label nvidia.com/gpu.memory is missing or no number of MiB: ask the admin to"
+        " set it (docs/install.md)"
     )
     assert ledger_of(nameless).place(eighths(8), 0.0) == Placement((0,), 0, (), "a")
 
@@ -198,7 +208,7 @@ def test_what_is_assumed_takes_a_misfits_place() -> None:
         (1,), 16384, (), None, None, degraded=True
     )
     assert ledger.place(eighths(32, assume=assume), 0.0) == Misfit(
-        "no node has GPUs under the policy's resource name"
+        "there is no node yet: ask the admin to add some, or to set assume in the policy"
     )
 
 
@@ -271,7 +281,7 @@ def test_a_misfit_names_the_nearest_obstacle_of_any_node(some_nodes: list[NodeFa
         answer = ledger.place(ask, 0.0)
     if isinstance(answer, Misfit):
         obstacles = [obstacle(node, ask) for node in by_name.values()]
-        assert answer == misfit([found for found in obstacles if found is not None], ask)
+        assert answer == misfit([(found, 1) for found in obstacles if found is not None], ask)
 
 
 def test_a_misfit_of_many_nodes_is_found_by_their_classes(monkeypatch) -> None:
@@ -307,3 +317,49 @@ def test_a_label_that_was_never_asked_for_moves_only_the_nodes_that_differ(monke
         answer = ledger.place(eighths(4, constraints=Constraints(selector)), 0.0)
         assert isinstance(answer, Placement)
     assert (answer.node, seated) == ("n9", ["n9"])
+
+
+@pytest.mark.parametrize(
+    ("nodes_there", "mode", "why"),
+    [
+        ([], "per-gpu", "there is no node yet: ask the admin to add some, or to set assume in the policy"),
+        (
+            [gpu_node(name, gpus=(), slices_per_gpu=0) for name in "abc"],
+            "per-gpu",
+            "no GPUs are offered on 3 nodes: ask the admin for the device plugin (docs/install.md)",
+        ),
+        (
+            [gpu_node("a", gpus=()), gpu_node("b", gpus=(), pooled=8, pooled_gpus=8)],
+            "per-gpu",
+            (
+                "on 1 node GPUs are offered under another resource name than the policy's: ask the admin"
+                " to divide them (docs/install.md)"
+            ),
+        ),
+        (
+            [gpu_node("a", gpus=(), pooled=8, pooled_gpus=0)],
+            "pooled",
+            (
+                "on 1 node the labels nvidia.com/gpu.count and .replicas are missing: ask the admin to set"
+                " them (docs/install.md)"
+            ),
+        ),
+        (
+            [gpu_node("a", gpu_mib=None), gpu_node("b", gpu_mib=None), gpu_node("c", gpus=())],
+            "per-gpu",
+            (
+                "on 2 nodes the label nvidia.com/gpu.memory is missing or no number of MiB: ask the admin to"
+                " set it (docs/install.md)"
+            ),
+        ),
+    ],
+)
+def test_what_nodes_lack_is_said_with_their_number_and_what_to_do(nodes_there, mode, why) -> None:
+    assert ledger_of(*nodes_there).place(eighths(4, mode=mode), 0.0) == Misfit(why)
+
+
+def test_why_no_node_fits_leaves_room_for_the_denials_own_words() -> None:
+    obstacles = [(found, 10_000) for found in Obstacle]
+    ask = Ask(Fraction(1_000_000 * 16, 16), constraints=Constraints(node_name="n" * 253))
+    for found in obstacles:
+        assert len(misfit([found], ask).why) <= 150

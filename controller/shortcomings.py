@@ -1,0 +1,53 @@
+"""Nodes with GPUs on which no fraction can be placed: what they lack, and what to run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Literal
+
+from ledger.facts import NodeFact
+from ledger.view import NodeView
+
+Shortcoming = Literal["NoMemoryLabel", "WholeGpus"]
+MAX_NODES_NAMED = 3
+_MESSAGES: Mapping[Shortcoming, str] = {
+    "NoMemoryLabel": "the node label nvidia.com/gpu.memory is missing or no number of MiB: install GPU"
+    " feature discovery, or run kubectl label node NAME nvidia.com/gpu.memory=<MiB of one GPU>",
+    "WholeGpus": "GPUs are offered whole: divide them by the device plugin's time slicing"
+    " (fraction-injector gpu-operator-values prints how)",
+}
+
+
+def of_view(node: NodeView) -> Shortcoming | None:
+    """Return what a node lacks for fractions; None where it lacks nothing."""
+    is_pool = all(gpu.index is None for gpu in node.gpus)
+    return _found(is_whole=is_pool and node.slices_per_gpu == 1, gpu_mib=node.gpu_mib)
+
+
+def of_fact(node: NodeFact) -> Shortcoming | None:
+    """Return what a node lacks for fractions; None where it lacks nothing, or has no GPUs."""
+    if not (node.gpus or node.pooled):
+        return None
+    return _found(is_whole=not node.gpus and node.pooled == node.pooled_gpus, gpu_mib=node.gpu_mib)
+
+
+def message(found: Shortcoming, node: str) -> str:
+    """Say what is lacking and what to run."""
+    return _MESSAGES[found].replace("NAME", node)
+
+
+def lacking(nodes: Iterable[NodeFact]) -> Iterator[Mapping[str, str | int]]:
+    """Yield the fields of a log line for each thing that nodes with GPUs lack."""
+    found: dict[Shortcoming, list[str]] = {}
+    for node in nodes:
+        if (lacks := of_fact(node)) is not None:
+            found.setdefault(lacks, []).append(node.name)
+    for lacks, names in found.items():
+        named = ", ".join(sorted(names)[:MAX_NODES_NAMED])
+        yield {"reason": lacks, "count": len(names), "nodes": named, "what": message(lacks, names[0])}
+
+
+def _found(*, is_whole: bool, gpu_mib: int | None) -> Shortcoming | None:
+    if is_whole:
+        return "WholeGpus"
+    return "NoMemoryLabel" if gpu_mib is None else None
