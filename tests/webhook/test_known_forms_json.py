@@ -188,3 +188,20 @@ def test_a_mark_in_a_pods_own_text_is_that_text_and_no_gap(mark, escapes):
         decided = webhook.send(body, learns=learns)
         assert decided.annotations["clearml-injector/gpu-container"] == mark
         assert decided.spec["initContainers"][0]["resources"] == {"limits": {"cpu": mark}}
+
+
+@pytest.mark.parametrize("layout", [{"indent": 2}, {"separators": (",", ":")}, {}])
+def test_the_form_of_a_pod_is_known_however_its_values_are_set_out(layout):
+    webhook = Webhook(policies(ASSUME))
+    body = json.dumps(review_of(FULL), **layout).encode()
+    assert webhook.learn(body)
+    assert webhook.send(body).patch == webhook.send(review_of(FULL)).patch
+
+
+@pytest.mark.parametrize("text", ["\\n", "\\\\n", "\\u000a", "\\ue000", "\\\\", "\\t", "\ue000"])
+def test_a_form_with_an_escape_in_it_is_never_known(text):
+    webhook = Webhook(policies(ASSUME))
+    found = {**FULL, "spec": {**FULL["spec"], "nodeSelector": {"a": "HERE"}}}
+    body = json.dumps(review_of(found), indent=2).replace("HERE", text).encode()
+    assert not webhook.learn(body)
+    webhook.send(body)

@@ -118,7 +118,8 @@ class KnownForms:
         return None
 
     def _learn(self, form: Form, policy: EffectivePolicy) -> KnownForm | None:
-        text = repr(form)
+        # A line's end between two values hides nothing; a backslash before an n is written as two of them.
+        text = repr(form).replace("\\n", "")
         # Where a text needs escaping, it could hold a mark.
         if len(text) > LONGEST_FORM or "\\" in text or not text.isascii():
             return None
