@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 LOCK := requirements/dev.txt
 READY := .venv/ready
-BENCHES := handler webhook placing rotation placement packing waiting ledger api-server cluster
+BENCHES := handler webhook placing rotation placement packing waiting ledger controller-loop api-server cluster
 
 .PHONY: help demo test lint bench $(BENCHES:%=bench-%) bench-docs cluster chart image-test lock clean
 help: ## Show what can be made
@@ -55,6 +55,9 @@ bench-waiting: $(READY) ## Compare waiting times of an index fixed at admission 
 
 bench-ledger: $(READY) ## Rebuild the ledger of 10,000 nodes from list pages, against json.loads
 	$(BIN)/python -m bench.ledger $(call TO,ledger) $(BENCH)
+
+bench-controller-loop: $(READY) ## Find the longest step of the controller's event loop at 10,000 nodes and 80,000 pods
+	$(BIN)/python -m bench.controller_loop $(call TO,controller-loop) $(BENCH)
 
 bench-api-server: $(READY) ## Create pods on a real API server, with and without the webhook (needs Go 1.26)
 	$(BIN)/python -m bench.api_server $(call TO,api-server) $(BENCH)

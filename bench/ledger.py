@@ -74,7 +74,7 @@ def rebuild() -> tuple[Ledger, float]:
 
 def pages(kind: str, count: int) -> Iterator[bytes]:
     """List pages as an API server sends them, compact JSON."""
-    make = _node if kind == "Node" else _pod
+    make = node_object if kind == "Node" else pod_object
     for first in range(0, count, PAGE):
         items = [make(number) for number in range(first, first + PAGE)]
         metadata = {"resourceVersion": "1", "continue": "more"}
@@ -92,7 +92,8 @@ def _json_loads() -> float:
     return seconds
 
 
-def _node(number: int) -> dict[str, Any]:
+def node_object(number: int) -> dict[str, Any]:
+    """One of the nodes as the API server writes it."""
     name = f"gpu-{number:05}"
     labels = {f"feature.node.kubernetes.io/cpu-{bit}": "true" for bit in range(20)}
     labels |= {"kubernetes.io/hostname": name, "nvidia.com/gpu.memory": "81920", "nvidia.com/gpu.count": "8"}
@@ -121,7 +122,8 @@ def _node(number: int) -> dict[str, Any]:
     }
 
 
-def _pod(number: int) -> dict[str, Any]:
+def pod_object(number: int) -> dict[str, Any]:
+    """One of the pods, bound to a node."""
     gpu = f"nvidia.com/gpu-{number // NODES % 8}"
     asked = {"cpu": f"{500 + number % 7 * 250}m", "memory": "4Gi", gpu: "4"}
     env = [{"name": f"VARIABLE_{i}", "value": f"value of the variable {i}"} for i in range(12)]

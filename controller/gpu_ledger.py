@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 import msgspec
@@ -14,10 +15,11 @@ GROUP = "clearml-injector.io"
 API_VERSION = f"{GROUP}/v1alpha1"
 COLLECTION = f"/apis/{API_VERSION}/gpuledgers"
 PAGE = 500
+_encode = msgspec.json.Encoder().encode
 NEVER = "1970-01-01T00:00:00Z"
 
 
-class Condition(msgspec.Struct, frozen=True, rename="camel"):
+class Condition(msgspec.Struct, frozen=True, rename="camel", gc=False):
     """One condition, as Kubernetes writes them."""
 
     type: str
@@ -53,6 +55,18 @@ class Status(msgspec.Struct, frozen=True, rename="camel"):
     product: str | None = None
     conditions: tuple[Condition, ...] = ()
     gpus: tuple[GpuStatus, ...] = ()
+
+
+class Summary(msgspec.Struct, frozen=True, gc=False):
+    """What is kept in mind of a status: whether another is the same, and since when its conditions hold."""
+
+    digest: bytes
+    conditions: tuple[Condition, ...]
+
+    @classmethod
+    def of(cls, status: Status) -> Summary:
+        """Sum up a status."""
+        return cls(hashlib.blake2b(_encode(status), digest_size=16).digest(), status.conditions)
 
 
 class Owner(msgspec.Struct, frozen=True):
@@ -100,7 +114,7 @@ async def list_gpu_ledgers(api: ApiServer) -> list[GpuLedger]:
         query["continue"] = page.metadata.continue_
 
 
-def status_of(view: NodeView, transition: int, now: str, before: Status | None) -> Status:
+def status_of(view: NodeView, transition: int, now: str, before: tuple[Condition, ...]) -> Status:
     """Sum up a node; `now` is RFC 3339, for conditions that differ from those of `before`."""
     gpus = tuple(
         GpuStatus(gpu.capacity, gpu.used, gpu.free, gpu.over, gpu.index, gpu.cordoned, gpu.shares)
@@ -152,7 +166,7 @@ def status_manifest(name: str, status: Status) -> dict[str, Any]:
     return {"apiVersion": API_VERSION, "kind": "GpuLedger", "metadata": {"name": name}, "status": content}
 
 
-def _conditions(view: NodeView, now: str, before: Status | None) -> tuple[Condition, ...]:
+def _conditions(view: NodeView, now: str, before: tuple[Condition, ...]) -> tuple[Condition, ...]:
     over = sum(gpu.over for gpu in view.gpus)
     lacks = shortcomings.of_view(view)
     found = (
@@ -166,7 +180,7 @@ def _conditions(view: NodeView, now: str, before: Status | None) -> tuple[Condit
         if lacks is None
         else Condition("TakesFractions", "False", lacks, shortcomings.message(lacks, view.name)),
     )
-    former = {condition.type: condition for condition in (before.conditions if before else ())}
+    former = {condition.type: condition for condition in before}
     return tuple(_dated(condition, former.get(condition.type), now) for condition in found)
 
 

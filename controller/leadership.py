@@ -103,6 +103,11 @@ class Leadership:
             return None
         return self._lease.metadata.annotations.get(ADDRESS)
 
+    @property
+    def trouble(self) -> str | None:
+        """Why the Lease is out of reach, if it is."""
+        return self._trouble or None
+
     async def run(self) -> None:
         """Stand for election until cancelled."""
         while True:

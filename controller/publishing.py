@@ -8,12 +8,13 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from http import HTTPStatus
+from itertools import islice
 
 from controller.api_server import APPLY, TRANSPORT_ERRORS, ApiError, ApiServer
 from controller.due_names import DueNames
 from controller.gpu_ledger import (
     COLLECTION,
-    Status,
+    Summary,
     list_gpu_ledgers,
     manifest,
     status_manifest,
@@ -22,6 +23,7 @@ from controller.gpu_ledger import (
 from controller.leadership import Leadership
 from controller.metrics import ControllerMetrics
 from controller.state import Changes, State
+from controller.turns import FACTS_AT_ONCE
 from service.log import get_logger
 
 FIELD_MANAGER = "fraction-injector-controller"
@@ -49,7 +51,7 @@ class Publisher:
         self._metrics = metrics
         self._clock = clock
         self._log = get_logger("publish")
-        self._written: dict[str, Status] = {}
+        self._written: dict[str, Summary] = {}
         self._owners: dict[str, str] = {}
         """By node: UID of the Node that owns its GpuLedger."""
         self._due = DueNames()
@@ -78,10 +80,13 @@ class Publisher:
     async def _hand_out(self, changes: Changes) -> None:
         """Give the workers what is due, until this replica no longer leads."""
         while self._leadership.leads:
-            for name in changes.take():
-                self._due.add(name, self._not_before(name))
-            for name in self._due.take(self._clock()):
-                self._ready.put_nowait(name)
+            async for names in self._state.turns.slices(changes.take()):
+                for name in names:
+                    self._due.add(name, self._not_before(name))
+            while ready := list(islice(self._due.take(self._clock()), FACTS_AT_ONCE)):
+                for name in ready:
+                    self._ready.put_nowait(name)
+                await self._state.turns.next()
             await self._until_due(changes)
 
     async def _until_due(self, changes: Changes) -> None:
@@ -114,7 +119,7 @@ class Publisher:
             self._owners[name] = next((owner.uid for owner in ledger.metadata.owner_references), "")
             self._due.add(name, 0.0)
             if ledger.status is not None:
-                self._written[name] = ledger.status
+                self._written[name] = Summary.of(ledger.status)
 
     async def _publish(self, name: str) -> None:
         """Bring one GpuLedger to what the ledger says now; what fails is due again."""
@@ -132,14 +137,16 @@ class Publisher:
             await self._delete(name)
             return
         before = self._written.get(name)
-        status = status_of(view, self._leadership.transition, _now(), before)
+        conditions = before.conditions if before is not None else ()
+        status = status_of(view, self._leadership.transition, _now(), conditions)
+        summary = Summary.of(status)
         if self._owners.get(name) != node.uid:
             await self._apply(f"{COLLECTION}/{name}", manifest(name, node.uid))
             self._owners[name] = node.uid
-        elif status == before:
+        elif summary == before:
             return
         await self._apply(f"{COLLECTION}/{name}/status", status_manifest(name, status))
-        self._written[name] = status
+        self._written[name] = summary
         self._metrics.published.inc()
 
     async def _apply(self, path: str, body: object) -> None:

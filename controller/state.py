@@ -6,7 +6,9 @@ Everything here runs on the event loop's one thread and never waits, so nothing 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import gc
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import TypeVar
 
 from controller.pods_and_nodes import SeenNode, SeenPod
 from controller.turns import FACTS_AT_ONCE, Turns
@@ -16,6 +18,7 @@ from ledger.facts import PodFact, PodKey
 from ledger.ledger import Ledger
 from ledger.wire import NodeState
 
+Item = TypeVar("Item")
 Clock = Callable[[], float]
 """Seconds that never run back."""
 PodListener = Callable[[SeenPod | None, SeenPod], None]
@@ -184,14 +187,14 @@ class _NodeSink:
     def __init__(self, state: State) -> None:
         self._state = state
 
-    async def replace(self, items: list[SeenNode]) -> None:
+    async def replace(self, pages: AsyncIterator[list[SeenNode]]) -> None:
         """Take in a whole list in slices: in between, a node is as it was or as it is."""
         state, listed = self._state, set[str]()
-        async for taken in state.turns.consumed(items):
-            for node in taken:
+        async for nodes in _slices(state, pages):
+            for node in nodes:
                 listed.add(node.fact.name)
                 state.set_node(node)
-            state.settle(len(taken))
+            state.settle(len(nodes))
         async for names in state.turns.slices(list(state.nodes)):
             for name in [name for name in names if name not in listed]:
                 state.remove_node(name)
@@ -213,14 +216,14 @@ class _PodSink:
     def __init__(self, state: State) -> None:
         self._state = state
 
-    async def replace(self, items: list[SeenPod]) -> None:
+    async def replace(self, pages: AsyncIterator[list[SeenPod]]) -> None:
         """Take in a whole list in slices: in between, a pod is as it was or as it is."""
         state, listed = self._state, set[PodKey]()
-        async for taken in state.turns.consumed(items):
-            for pod in taken:
+        async for pods in _slices(state, pages):
+            for pod in pods:
                 listed.add(pod.fact.key)
                 state.set_pod(pod)
-            state.settle(len(taken))
+            state.settle(len(pods))
         async for keys in state.turns.slices(list(state.pods)):
             for key in [key for key in keys if key not in listed]:
                 state.remove_pod(key)
@@ -234,3 +237,13 @@ class _PodSink:
     def remove(self, key: ObjectKey) -> None:
         self._state.remove_pod(key)
         self._state.settle(1)
+
+
+async def _slices(state: State, pages: AsyncIterator[list[Item]]) -> AsyncIterator[Sequence[Item]]:
+    """What is on all pages, a slice in each step."""
+    async for page in pages:
+        async for items in state.turns.slices(page):
+            yield items
+        # What was taken in lives long: a full collection that walked it would be one step of 100 ms and more.
+        # Cycles that are garbage just now are kept as well; they are few, and lists are rare.
+        gc.freeze()

@@ -53,11 +53,3 @@ class Turns:
         for start in range(0, len(items), size):
             await self.next()
             yield items[start : start + size]
-
-    async def consumed(self, items: list[Item], size: int = FACTS_AT_ONCE) -> AsyncIterator[list[Item]]:
-        """The same, in reverse, and take them out of the list: to free many takes time as well."""
-        while items:
-            await self.next()
-            taken = items[-size:]
-            del items[-size:]
-            yield taken

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Generic, Protocol, TypeVar
@@ -23,7 +23,7 @@ Item = TypeVar("Item")
 
 ObjectKey = tuple[str, str]
 """Namespace, empty for what has none, and name."""
-PAGE = 200
+PAGE = 100
 """Objects of one request: more would be decoded in one long step."""
 _FORGOTTEN = {HTTPStatus.BAD_REQUEST, HTTPStatus.GONE, HTTPStatus.GATEWAY_TIMEOUT}
 """Answers to a watch whose version the server does not know: 504 where it lies in the server's future."""
@@ -48,8 +48,8 @@ class Resource(Generic[Item]):
 class Sink(Protocol[Item]):
     """Takes in what the API server holds."""
 
-    async def replace(self, items: list[Item]) -> None:
-        """All of it; what is not in the list is gone. The list is used up."""
+    async def replace(self, pages: AsyncIterator[list[Item]]) -> None:
+        """All of it; what is on no page is gone. Pages are used up; what they raise is passed on."""
 
     def set(self, item: Item) -> None:
         """One that was added or changed."""
@@ -141,19 +141,21 @@ class Watcher(Generic[Item]):
                 await self._pause("list", error)
 
     async def _list(self) -> None:
-        items: list[Item] = []
+        await self._sink.replace(self._pages())
+        self._counts.listed(self._resource.name)
+
+    async def _pages(self) -> AsyncIterator[list[Item]]:
         query: dict[str, str | int] = {"limit": PAGE}
+        count = 0
         while True:
             data = await self._api.request("GET", self._resource.path, query=query)
             page, metadata = self._resource.read_list(data)
-            items += page
+            count += len(page)
+            yield page
             if not metadata.continue_:
                 break
             query["continue"] = metadata.continue_
         self._version = metadata.resource_version
-        count = len(items)
-        await self._sink.replace(items)
-        self._counts.listed(self._resource.name)
         self._log.info("listed", resource=self._resource.name, items=count)
 
     async def _watch_on(self) -> None:

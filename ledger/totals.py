@@ -30,7 +30,7 @@ class RunningTotals:
     """The sum over all nodes; a node that has changed is counted again when the sum is next asked for."""
 
     def __init__(self) -> None:
-        self._counted: dict[str, Totals] = {}
+        self._counted: dict[str, tuple[int, ...]] = {}
         self._sum = _NOTHING
         self._changed: dict[str, NodeAccount] = {}
 
@@ -59,7 +59,8 @@ class RunningTotals:
         before = self._counted.get(name, _NOTHING)
         if before == totals:
             return
-        self._counted[name] = totals
+        # A plain tuple of numbers is nothing that the garbage collector has to look at.
+        self._counted[name] = tuple(totals)
         if totals == _NOTHING:
             del self._counted[name]
         pairs = zip(self._sum, before, totals, strict=True)

@@ -96,6 +96,18 @@ class ControllerPlacer:
         """Whether the controller has ever told the nodes that it knows, even if there are none."""
         return self._fallback.is_known
 
+    @property
+    def state(self) -> str:
+        """Who places at this moment, for people."""
+        if self._answers and self._fallback.is_known:
+            return "the controller places"
+        if self._answers:
+            return "the controller has not told its nodes yet"
+        last = "the policies' assumptions"
+        if self._fallback.is_known:
+            last = f"its last snapshot, of {self._fallback.nodes()} nodes"
+        return f"the controller does not answer: placing by {last}"
+
     def background(self) -> list[Coroutine[Any, Any, None]]:
         """What must run beside the server."""
         return [self._send_batches(), self._follower.run()]

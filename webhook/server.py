@@ -75,6 +75,7 @@ class WebhookProcess:
         context, trust = self._served()
         self._background: list[Coroutine[Any, Any, None]] = []
         self._controller_wait: ControllerWait | None = None
+        self._asking: ControllerPlacer | None = None
         placer = self._placer(ledger)
         reviewer = Reviewer(lambda: self._policies.current, placer, DecisionLog(self._metrics))
         router = health_router(self._registry, self._readiness, self._detail)
@@ -123,7 +124,7 @@ class WebhookProcess:
         if self._options.controller is None or certificate is None:
             raise ValueError("a controller is asked with a mounted certificate: pass --tls-dir too")
         client = ControllerClient(self._options.controller, lambda: certificate.client)
-        placer = ControllerPlacer(client, self._registry)
+        placer = self._asking = ControllerPlacer(client, self._registry)
         self._background = placer.background()
         self._controller_wait = ControllerWait(placer.knows_nodes, self._options.controller_wait_seconds)
         return placer
@@ -144,7 +145,8 @@ class WebhookProcess:
     def _detail(self) -> str:
         last = self._policies.last
         state = "in force" if last.error is None else f"the last good set; the directory holds: {last.error}"
-        return f"policies {last.digest}: {state}"
+        placing = f"; {self._asking.state}" if self._asking is not None else ""
+        return f"policies {last.digest}: {state}{placing}"
 
     def _reloaded(self, reload: Reload) -> None:
         self._metrics.reload_successful.set(reload.error is None)

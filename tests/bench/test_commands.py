@@ -10,11 +10,17 @@ import pytest
 from bench.processes import CHECKOUT
 
 TINY = {
+    "bench.controller_loop": ["--nodes=40", "--pods=300", "--waiting=10", "--seconds=3"],
     "bench.packing": ["--seeds", "1"],
     "bench.placing": ["--rounds", "1", "--seconds", "1"],
     "bench.rotation": ["--swaps", "5"],
 }
 BARS = {
+    "bench.controller_loop": {
+        "longest step: the first list": "<= 25",
+        "longest step: publishing and telling under load": "<= 25",
+        "longest step: another list under load": "<= 25",
+    },
     "bench.packing": {"synthetic: ours less FGD, worst of 1 orders": ">= 0"},
     "bench.placing": {"c=64: asking a controller": ">= 0.35", "placed without the controller": "<= 0"},
     "bench.rotation": {"failed handshakes in 5 swaps": "<= 0"},

@@ -32,29 +32,29 @@ def view(*gpus, usable=True):
 
 def test_totals_count_promises_as_used_and_leave_cordoned_gpus_out_of_what_is_free():
     gpus = (GpuView(0, 8, (HOLDER, PROMISED)), GpuView(1, 8, ()), GpuView(2, 8, (), cordoned=True))
-    status = status_of(view(*gpus), 3, NOW, None)
+    status = status_of(view(*gpus), 3, NOW, ())
     found = status.gpu_count, status.used, status.free, status.largest_free, status.over
     assert (status.lease_transition, found) == (3, (3, 7, 9, 8, 0))
 
 
 def test_lost_capacity_is_over_commit_and_free_stays_honest():
-    status = status_of(view(GpuView(0, 2, (HOLDER, PROMISED))), 0, NOW, None)
+    status = status_of(view(GpuView(0, 2, (HOLDER, PROMISED))), 0, NOW, ())
     assert (status.over, status.free, status.largest_free, status.gpus[0].free) == (4, 0, 0, -5)
     message = "pods hold 4 slices more than there are"
     assert status.conditions[1] == Condition("OverCommitted", "True", "CapacityLost", message, NOW)
 
 
 def test_a_pool_counts_its_gpus_and_shows_no_index():
-    status = status_of(view(GpuView(None, 16, (HOLDER,))), 0, NOW, None)
+    status = status_of(view(GpuView(None, 16, (HOLDER,))), 0, NOW, ())
     assert (status.gpu_count, status.free, status.largest_free) == (2, 10, 8)
     assert "index" not in status_manifest("gpu-0", status)["status"]["gpus"][0]
 
 
 def test_a_condition_keeps_its_time_until_it_changes():
-    first = status_of(view(GpuView(0, 8, ())), 0, NOW, None)
-    same = status_of(view(GpuView(0, 8, (HOLDER,))), 0, LATER, first)
+    first = status_of(view(GpuView(0, 8, ())), 0, NOW, ())
+    same = status_of(view(GpuView(0, 8, (HOLDER,))), 0, LATER, first.conditions)
     assert [c.last_transition_time for c in same.conditions] == [NOW, NOW, NOW]
-    gone = status_of(view(GpuView(0, 8, ()), usable=False), 0, LATER, first)
+    gone = status_of(view(GpuView(0, 8, ()), usable=False), 0, LATER, first.conditions)
     assert [(c.status, c.last_transition_time) for c in gone.conditions[:2]] == [
         ("False", LATER),
         ("False", NOW),
@@ -65,7 +65,7 @@ def test_what_is_written_reads_back_as_the_same_view():
     gpus = (GpuView(0, 8, (HOLDER, PROMISED)), GpuView(1, 8, (), cordoned=True), GpuView(None, 16, ()))
     for usable in (True, False):
         original = view(*gpus, usable=usable)
-        stored = status_manifest("gpu-0", status_of(original, 1, NOW, None))
+        stored = status_manifest("gpu-0", status_of(original, 1, NOW, ()))
         assert view_of(msgspec.convert(json.loads(json.dumps(stored)), GpuLedger)) == original
 
 
@@ -82,7 +82,7 @@ def test_the_node_owns_its_ledger():
 def test_the_schema_knows_every_field_that_is_written():
     schema = yaml.safe_load(CRD.read_text())["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     known = schema["properties"]["status"]["properties"]
-    status = status_manifest("gpu-0", status_of(view(GpuView(0, 8, (HOLDER,))), 0, NOW, None))["status"]
+    status = status_manifest("gpu-0", status_of(view(GpuView(0, 8, (HOLDER,))), 0, NOW, ()))["status"]
     assert status.keys() == known.keys()
     assert status["gpus"][0].keys() == known["gpus"]["items"]["properties"].keys()
     shares = known["gpus"]["items"]["properties"]["shares"]["items"]["properties"]
@@ -109,7 +109,7 @@ def test_the_schema_knows_every_field_that_is_written():
 )
 def test_a_node_that_takes_no_fractions_says_what_it_lacks_and_what_to_run(change, reason, message):
     node = dataclasses.replace(view(GpuView(0, 8, ())), **change)
-    condition = status_of(node, 0, NOW, None).conditions[2]
+    condition = status_of(node, 0, NOW, ()).conditions[2]
     assert (condition.type, condition.status) == ("TakesFractions", str(reason == "Sliced"))
     assert condition.reason == reason
     assert message in condition.message

@@ -31,6 +31,12 @@ def ready_state(*names):
     return state, clock
 
 
+async def pages(*some):
+    """Pages of a list, as a watch gives them."""
+    for page in some:
+        yield page
+
+
 def seen_node(name, gpus=1):
     return SeenNode(node_from_object(node(name, gpus=gpus), ResourceNames()), f"uid-{name}")
 
@@ -42,9 +48,9 @@ def seen_pod(name, **fact):
 def test_the_ledger_is_whole_once_nodes_and_pods_are_listed():
     state = State(Clock())
     assert (state.missing, state.synced.is_set()) == ("nodes and pods not listed yet", False)
-    asyncio.run(state.node_sink.replace([]))
+    asyncio.run(state.node_sink.replace(pages([])))
     assert state.missing == "pods not listed yet"
-    asyncio.run(state.pod_sink.replace([]))
+    asyncio.run(state.pod_sink.replace(pages([])))
     assert (state.missing, state.synced.is_set()) == (None, True)
 
 
@@ -110,8 +116,8 @@ def test_a_copied_annotation_does_not_end_a_reservation():
 def test_a_new_list_takes_away_what_is_not_in_it():
     state, _ = ready_state("a", "b")
     state.set_pod(seen_pod("x", node="a"))
-    asyncio.run(state.pod_sink.replace([seen_pod("y", node="b")]))
-    asyncio.run(state.node_sink.replace([seen_node("b")]))
+    asyncio.run(state.pod_sink.replace(pages([seen_pod("y", node="b")])))
+    asyncio.run(state.node_sink.replace(pages([seen_node("b")])))
     assert list(state.pods) == [("team", "y")]
     assert [found.name for found in state.ledger.view().nodes] == ["b"]
 

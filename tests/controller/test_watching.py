@@ -11,7 +11,7 @@ from ledger.resource_names import ResourceNames
 from tests.controller.fake_api import FakeApi, cut, refusal, reply, talking_to, watch
 from tests.controller.objects import bookmark, event, listed, pod
 
-FIRST_LIST = {"limit": "200"}
+FIRST_LIST = {"limit": "100"}
 
 
 def watching(version):
@@ -25,8 +25,9 @@ class Sink:
         self.pods = {}
         self.changed = asyncio.Event()
 
-    async def replace(self, items):
-        self.pods = {item.fact.key: item.fact.slices for item in items}
+    async def replace(self, pages):
+        listed = {item.fact.key: item.fact.slices async for page in pages for item in page}
+        self.pods = listed
         self.changed.set()
 
     def set(self, item):

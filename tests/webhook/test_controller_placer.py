@@ -234,6 +234,7 @@ def test_a_controller_that_is_not_there_is_left_alone_for_a_moment_and_then_aske
         controller = Controller(_nonsense)
         async with listening(controller) as port, placing(port, lambda: now[0]) as placer:
             answers = [await placed(placer, HALF), await placed(placer, HALF)]
+            assert placer.state == "the controller does not answer: placing by the policies' assumptions"
             controller.answer = of_each("gpu-0")
             answers.append(await placed(placer, HALF))
             now[0] += AWAY_SECONDS

@@ -93,3 +93,5 @@ def test_a_process_gets_ready_without_a_controller(tmp_path):
         until(lambda: httpx.get(url, trust_env=False).status_code == 200)
         said = running.wait_for(lambda found: found["event"].startswith("serving before"))
         assert said["waited_seconds"] == 0.1
+        # Whoever looks sees by what the webhook would place.
+        assert "; the controller has not told its nodes yet\n" in httpx.get(url, trust_env=False).text

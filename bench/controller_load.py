@@ -1,0 +1,98 @@
+"""Run with `python -m bench.controller_load TLS_DIR SECONDS`: everybody who asks a controller.
+
+Webhooks that follow its stream and have batches placed, a scraper, and people who look at the page and at the
+whole ledger. Begins when it reads the ports of API and plain listener from a line of input, and prints the
+milliseconds of each batch as a JSON list.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import httpx
+
+from tests.control_plane.companion import client_context
+
+STREAMS = 3
+BATCHES_PER_SECOND = 50
+ASKS = 4
+RESERVATIONS = 400
+"""Asks of one batch now and then, whose reservations all end together half a minute later."""
+
+
+class Load:
+    """Clients of one controller, until a moment."""
+
+    def __init__(self, api: httpx.AsyncClient, plain: httpx.AsyncClient, seconds: float) -> None:
+        self._api = api
+        self._plain = plain
+        self._until = time.monotonic() + seconds
+        self._number = 0
+        self.batches: list[float] = []
+        """Milliseconds of each."""
+
+    async def run(self) -> None:
+        """Ask until it is time."""
+        async with asyncio.TaskGroup() as group:
+            for _ in range(STREAMS):
+                group.create_task(self._follow())
+            group.create_task(self._again(1.0, lambda: self._plain.get("/metrics")))
+            group.create_task(self._again(2.0, lambda: self._plain.get("/")))
+            group.create_task(self._again(2.0, lambda: self._api.get("/v1/ledger")))
+            group.create_task(self._again(1 / BATCHES_PER_SECOND, lambda: self._place(ASKS)))
+            group.create_task(self._again(5.0, lambda: self._place(RESERVATIONS)))
+
+    async def _again(self, seconds: float, ask: Callable[[], Awaitable[httpx.Response | None]]) -> None:
+        while time.monotonic() < self._until:
+            start = time.monotonic()
+            response = await ask()
+            assert response is None or response.is_success, response.text
+            await asyncio.sleep(max(0.0, start + seconds - time.monotonic()))
+
+    async def _follow(self) -> None:
+        async with self._api.stream("GET", "/v1/ledger/stream") as response:
+            async for _ in response.aiter_raw():
+                if time.monotonic() >= self._until:
+                    break
+
+    async def _place(self, count: int) -> None:
+        asks = [self._ask() for _ in range(count)]
+        start = time.perf_counter()
+        response = await self._api.post("/v1/placements", json={"asks": asks})
+        if count == ASKS:
+            self.batches.append(1000 * (time.perf_counter() - start))
+        assert response.is_success, response.text
+
+    def _ask(self) -> dict[str, object]:
+        self._number += 1
+        number = self._number
+        return {
+            "fraction": {"slices": 1 + number % 8, "slices_per_gpu": 8},
+            "namespace": f"team-{number % 40}",
+            "reservation": f"uid-{number}",
+            "cpu_milli": 500,
+        }
+
+
+async def main(tls: Path, seconds: float) -> None:
+    """Press one controller and print how long its batches took."""
+    context = client_context(tls)
+    port, health_port = map(int, sys.stdin.readline().split())
+    async with (
+        httpx.AsyncClient(
+            base_url=f"https://localhost:{port}", verify=context, trust_env=False, timeout=60
+        ) as api,
+        httpx.AsyncClient(base_url=f"http://localhost:{health_port}", trust_env=False, timeout=60) as plain,
+    ):
+        load = Load(api, plain, seconds)
+        await load.run()
+    print(json.dumps(load.batches))
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Path(sys.argv[1]), float(sys.argv[2])))

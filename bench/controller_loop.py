@@ -1,0 +1,171 @@
+"""Run with `python -m bench.controller_loop`: the longest step of the controller's loop in a large cluster.
+
+The whole controller runs in this process, against an API server in another that makes 10,000 nodes and 80,000
+pods up. A step is all that the loop does between two looks at its sockets; it is counted in the thread's CPU
+time, so that a busy machine does not lengthen it. The phases: the first list; everything that a new leader
+publishes and tells while it is scraped, watched and asked for placements; and a list that begins anew under
+the same load.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import tempfile
+import time
+from asyncio.subprocess import PIPE
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from statistics import quantiles
+from typing import Annotated
+
+import typer
+import uvloop
+from kubernetes.aio.client.configuration import Configuration
+
+from bench.harness import Bar, Figure, report
+from bench.machine import LOADING_CORE, MEASURED_CORE, Watch, pin
+from bench.processes import CHECKOUT, on_core
+from controller.api_server import ApiServer
+from controller.leadership import LeaseTiming
+from controller.process import ControllerOptions, Replica
+from controller.watching import Timing
+from ledger.resource_names import ResourceNames
+from tests.control_plane.companion import write_tls
+
+LONGEST_MS = 25
+LATE_MS = 250
+"""A webhook waits no longer for a batch."""
+
+
+class Steps:
+    """Measures each step of the running loop by being called in each."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._before = time.thread_time()
+        self.longest = 0.0
+        """Milliseconds of CPU."""
+        self._step()
+
+    def take(self) -> float:
+        """Give the longest step, and begin anew."""
+        longest, self.longest = self.longest, 0.0
+        return longest
+
+    def _step(self) -> None:
+        now = time.thread_time()
+        self.longest = max(self.longest, 1000 * (now - self._before))
+        self._before = now
+        self._loop.call_soon(self._step)
+
+
+def main(
+    *,
+    nodes: Annotated[int, typer.Option(help="Nodes of 8 GPUs.")] = 10_000,
+    pods: Annotated[int, typer.Option(help="Bound pods, each with half a GPU.")] = 80_000,
+    waiting: Annotated[int, typer.Option(help="Pods without a node.")] = 200,
+    seconds: Annotated[float, typer.Option(help="Seconds of load in each phase.")] = 40,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures here.")] = None,
+) -> None:
+    """Measure the longest step of the loop in each phase."""
+    pin(MEASURED_CORE)
+    watch = Watch()
+    with tempfile.TemporaryDirectory() as folder:
+        figures = uvloop.run(_measure(write_tls(Path(folder) / "tls"), (nodes, pods, waiting), seconds))
+    report("controller-loop", figures, watch, json_file, nodes=nodes, pods=pods, waiting=waiting)
+
+
+async def _measure(tls: Path, counts: tuple[int, int, int], seconds: float) -> list[Figure]:
+    async with (
+        _child("bench.large_cluster", *map(str, counts)) as cluster,
+        _child("bench.controller_load", str(tls), str(2 * seconds)) as load,
+    ):
+        api = ApiServer(Configuration(host=f"http://127.0.0.1:{int(await _line(cluster))}"))
+        replica = Replica(_options(tls), api)
+        serving = asyncio.create_task(replica.serve())
+        phases = await _phases(replica, api, load, seconds)
+        batches: list[float] = json.loads(await _line(load))
+        serving.cancel()
+        await asyncio.wait([serving])
+        await api.close()
+    cuts = quantiles(batches, n=100)
+    late = sum(taken > LATE_MS for taken in batches)
+    bar = Bar("<=", LONGEST_MS)
+    return [
+        *(Figure(f"longest step: {name}", "ms CPU", [longest], bar=bar) for name, longest in phases.items()),
+        Figure("a batch of 4 asks under load, p50", "ms", [cuts[49]]),
+        Figure("a batch of 4 asks under load, p99", "ms", [cuts[98]]),
+        Figure(f"batches that took more than {LATE_MS} ms", "%", [100 * late / len(batches)]),
+    ]
+
+
+async def _phases(
+    replica: Replica, api: ApiServer, load: asyncio.subprocess.Process, seconds: float
+) -> dict[str, float]:
+    """The longest step of each phase."""
+    phases = {}
+    await asyncio.sleep(0.5)  # The servers have started: what a process loads once is not part of a step.
+    steps = Steps()
+    while not replica.leads:  # noqa: ASYNC110 nothing tells it
+        await asyncio.sleep(0.01)
+    phases["the first list"] = steps.take()
+    if load.stdin is None:
+        raise AssertionError("its input is a pipe")
+    load.stdin.write("{} {}\n".format(*replica.ports).encode())
+    await asyncio.sleep(seconds)
+    phases["publishing and telling under load"] = steps.take()
+    await api.request("GET", "/bench/forget")
+    await asyncio.sleep(seconds)
+    phases["another list under load"] = steps.take()
+    return phases
+
+
+def _options(tls: Path) -> ControllerOptions:
+    return ControllerOptions(
+        kubeconfig=None,
+        host="127.0.0.1",
+        port=0,
+        health_port=0,
+        tls_directory=tls,
+        tls_names=("localhost",),
+        client_names=("localhost",),
+        advertise=None,
+        namespace="default",
+        lease="bench",
+        page=True,
+        stop_delay_seconds=0,
+        lease_timing=LeaseTiming(),
+        watch_timing=Timing(),
+        names=ResourceNames(),
+    )
+
+
+@asynccontextmanager
+async def _child(module: str, *arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    """Run one of this package's modules on the core that loads."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", module, *arguments, stdin=PIPE, stdout=PIPE, limit=2**24, cwd=CHECKOUT
+    )
+    on_core(process.pid, LOADING_CORE)
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.terminate()
+        await process.wait()
+
+
+async def _line(process: asyncio.subprocess.Process) -> bytes:
+    if process.stdout is None:
+        raise AssertionError("its output is a pipe")
+    line = await process.stdout.readline()
+    if not line:
+        raise RuntimeError("the process ended before it said anything")
+    return line
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,104 @@
+"""Whole controllers in this process, against an API server of a few lines."""
+
+import asyncio
+import contextlib
+from dataclasses import replace
+
+import httpx
+
+from controller.leadership import LeaseTiming
+from controller.process import ControllerOptions, Replica
+from controller.watching import Timing
+from ledger.resource_names import ResourceNames
+from tests.control_plane.companion import write_tls
+from tests.controller.fake_api import FakeApi, forever, refusal, reply, watch
+from tests.controller.fake_lease import FakeLease
+from tests.controller.objects import listed
+
+QUICK = LeaseTiming(duration=3, renew_deadline=2, retry=0.1)
+
+
+class ClusterApi(FakeApi):
+    """Lists, watches that stay open, one Lease; every other write is taken.
+
+    Attributes:
+        lease: The Lease.
+        refused: Resources whose lists and watches are refused from now on.
+        away: Whether nothing is answered any more.
+    """
+
+    def __init__(self, nodes=(), pods=()):
+        super().__init__()
+        self.items = {"nodes": nodes, "pods": pods}
+        self.lease = FakeLease()
+        self.refused = set()
+        self.away = False
+        self.watches = {}
+
+    async def _answer(self, head, reader, writer):
+        self.script = [self._one]
+        await super()._answer(head, reader, writer)
+
+    async def _one(self, writer):
+        method, path, query, body = self.asked[-1]
+        resource = path.rpartition("/")[2]
+        if self.away:
+            await forever(writer)
+        elif resource in self.refused:
+            await refusal(403, f"{resource} is forbidden")(writer)
+        elif "/leases" in path:
+            await self.lease.answer(method, body)(writer)
+        elif "watch" in query:
+            self.watches[resource] = writer
+            await watch(end=False)(writer)
+        elif resource in self.items:
+            await reply(listed(*self.items[resource]))(writer)
+        else:
+            await reply({"items": [], "metadata": {}} if method == "GET" else body or {})(writer)
+
+
+@contextlib.asynccontextmanager
+async def running(api, folder, **changes):
+    """A replica that serves."""
+    options = ControllerOptions(
+        kubeconfig=None,
+        host="127.0.0.1",
+        port=0,
+        health_port=0,
+        tls_directory=write_tls(folder / "tls"),
+        tls_names=("localhost",),
+        client_names=("localhost",),
+        advertise=None,
+        namespace="own",
+        lease="controller",
+        page=True,
+        stop_delay_seconds=0,
+        lease_timing=QUICK,
+        watch_timing=Timing(),
+        names=ResourceNames(),
+    )
+    replica = Replica(replace(options, **changes), api)
+    serving = asyncio.create_task(replica.serve())
+    try:
+        yield replica
+    finally:
+        serving.cancel()
+        await asyncio.gather(serving, return_exceptions=True)
+
+
+async def plain(replica, path):
+    """What its plain port answers."""
+    async with httpx.AsyncClient(trust_env=False) as client:
+        return await client.get(f"http://127.0.0.1:{replica.ports[1]}{path}")
+
+
+async def until(check):
+    """Wait until a check, or what it awaits, is true."""
+    async with asyncio.timeout(20):
+        while True:
+            found = check()
+            if asyncio.iscoroutine(found):
+                found = await found
+            if found:
+                return found
+            await asyncio.sleep(0.01)
