@@ -32,7 +32,8 @@ def explain(
     files: Annotated[
         list[Path],
         typer.Argument(
-            metavar="FILE...", help="Pods, Jobs, Deployments or AdmissionReviews; - is standard input."
+            metavar="FILE...",
+            help="Pods, AdmissionReviews, or anything with pod templates; - is standard input.",
         ),
     ],
     *,
@@ -62,11 +63,11 @@ def _explain_file(explainer: Explainer, file: Path) -> list[Explanation]:
     explanations = []
     try:
         for found in read_objects(file):
-            explanation = explainer.explain(found)
-            if explanation is None:
-                rule = "give Pods, Jobs, Deployments or AdmissionReviews"
+            explained = explainer.explain(found)
+            if not explained:
+                rule = "give Pods, AdmissionReviews, or what has pod templates"
                 fail(f"{file}: kind {found['kind']} is not explained: {rule}")
-            explanations.append(explanation)
+            explanations += explained
     except (ManifestError, UnreadableReviewError) as error:
         fail(str(error) if isinstance(error, ManifestError) else f"{file}: {error}")
     return explanations

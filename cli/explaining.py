@@ -6,19 +6,20 @@ import asyncio
 import base64
 import copy
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jsonpatch
 import msgspec
 
+from cli.pod_templates import pod_templates, refuse_label
 from ledger.ledger import Ledger
 from policies.policy_set import PolicySet
 from webhook.envelope import Request
 from webhook.placer import LedgerPlacer
 from webhook.review import Outcome, Reviewer
 
-WORKLOADS = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job")
+WORKLOADS = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,23 +73,38 @@ class Explainer:
         self._ledger = ledger
         self._reviewer = Reviewer(lambda: policies, LedgerPlacer(ledger), self._observe)
 
-    def explain(self, found: dict[str, Any]) -> Explanation | None:
-        """Explain a Pod, a workload's pod, or what an AdmissionReview asks; None for any other kind.
+    def explain(self, found: dict[str, Any]) -> list[Explanation]:
+        """Explain a Pod, what an AdmissionReview asks, or the pods that another object makes; may be empty.
 
         A Job goes through its own review first, then its pod does, as the Job controller would make it.
         """
-        if found["kind"] == "AdmissionReview":
-            return self._review(found)
-        if found["kind"] == "Pod":
-            return self._review(review_of(found))
-        if found["kind"] not in WORKLOADS:
-            return None
-        if found["kind"] == "Job":
-            job = self._review(review_of(found))
-            if not job.allowed:
-                return job
-            found = job.pod
-        return self._review(review_of(pod_of_template(found)))
+        kind = found["kind"]
+        if kind == "AdmissionReview":
+            return [self._review(found)]
+        if kind == "Pod":
+            return [self._review(review_of(found))]
+        denial = refuse_label(found)
+        if denial is not None:
+            name = (found.get("metadata") or {}).get("name") or ""
+            return [Explanation(name, Outcome(denial.reason, denial=denial), [], found)]
+        if kind in ("Job", "CronJob"):
+            return [self._job(found if kind == "Job" else job_of(found))]
+        if kind in WORKLOADS:
+            return [self._review(review_of(pod_of_template(found)))]
+        return self._templates(found)
+
+    def _job(self, found: dict[str, Any]) -> Explanation:
+        job = self._review(review_of(found))
+        return self._review(review_of(pod_of_template(job.pod))) if job.allowed else job
+
+    def _templates(self, found: dict[str, Any]) -> list[Explanation]:
+        """Explain the pods of a kind that we do not know, each named after where its template stands."""
+        metadata, explanations = found.get("metadata"), []
+        for path, template in pod_templates(found):
+            pod = pod_of_template({"metadata": metadata, "spec": {"template": template}})
+            explanation = self._review(review_of(pod))
+            explanations.append(replace(explanation, name=f"{explanation.name} {path}"))
+        return explanations
 
     def _observe(self, request: Request, outcome: Outcome, _seconds: float) -> None:
         self._outcomes.append((request, outcome))
@@ -137,6 +153,16 @@ def review_of(found: dict[str, Any], *, uid: str = NO_UID, dry_run: bool = True)
             "object": found,
         },
     }
+
+
+def job_of(cron_job: dict[str, Any]) -> dict[str, Any]:
+    """Make the Job that a CronJob's controller would."""
+    template = (cron_job.get("spec") or {}).get("jobTemplate") or {}
+    owner = cron_job.get("metadata") or {}
+    metadata = {**(template.get("metadata") or {}), "name": owner.get("name") or "job"}
+    if owner.get("namespace"):
+        metadata["namespace"] = owner["namespace"]
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": template.get("spec")}
 
 
 def pod_of_template(workload: dict[str, Any]) -> dict[str, Any]:

@@ -27,6 +27,12 @@ _SHAPE = (
     ("spec.template", dict, "an object"),
     ("spec.template.metadata", dict, "an object"),
     ("spec.template.spec", dict, "an object"),
+    ("spec.jobTemplate", dict, "an object"),
+    ("spec.jobTemplate.metadata", dict, "an object"),
+    ("spec.jobTemplate.spec", dict, "an object"),
+    ("spec.jobTemplate.spec.template", dict, "an object"),
+    ("spec.jobTemplate.spec.template.metadata", dict, "an object"),
+    ("spec.jobTemplate.spec.template.spec", dict, "an object"),
 )
 
 

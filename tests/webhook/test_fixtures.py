@@ -28,7 +28,8 @@ def test_every_manifest_has_an_expectation_and_the_other_way_round():
 @pytest.mark.parametrize("name", EXPECTED)
 def test_the_manifest_becomes_what_is_expected(name):
     (found,) = read_objects(FIXTURES / "manifests" / f"{name}.yaml")
-    facts = Explainer(default_policies(), fixture_ledger()).explain(found).as_json()
+    (explained,) = Explainer(default_policies(), fixture_ledger()).explain(found)
+    facts = explained.as_json()
     assert as_expected(facts, EXPECTED[name]) == promised(EXPECTED[name])
 
 
@@ -64,7 +65,8 @@ def test_the_injected_pod_needs_nothing_the_second_time(name):
 
 def added(name):
     (found,) = read_objects(FIXTURES / "added" / f"{name}.yaml")
-    return Explainer(default_policies(), fixture_ledger()).explain(found)
+    (explained,) = Explainer(default_policies(), fixture_ledger()).explain(found)
+    return explained
 
 
 def after(name, container="train"):

@@ -11,12 +11,6 @@ from webhook.injection.slots import slots
 from webhook.pod import LABEL, Job, label_of
 from webhook.reasons import Denial, Reason
 
-_LABEL_NOT_ON_TEMPLATE = Denial.of(
-    Reason.LABEL_NOT_ON_TEMPLATE,
-    f"{LABEL} stands on the Job alone, its pods would get no share:"
-    " write it in spec.template.metadata.labels too",
-)
-
 
 def prepare_job(job: Job, policy: EffectivePolicy) -> list[Operation] | Denial:
     """Take `clear.ml/fraction-*` out of a labelled Job's template; its pods are injected one by one later.
@@ -28,7 +22,7 @@ def prepare_job(job: Job, policy: EffectivePolicy) -> list[Operation] | Denial:
         return []
     text = label_of(template.metadata)
     if text is None:
-        return _LABEL_NOT_ON_TEMPLATE
+        return label_not_on_template("Job", "spec.template")
     fraction = read_label(text, policy)
     if isinstance(fraction, Denial):
         return fraction
@@ -39,3 +33,12 @@ def prepare_job(job: Job, policy: EffectivePolicy) -> list[Operation] | Denial:
             return denial
         operations += take_out_clearml_fractions(slot)
     return operations
+
+
+def label_not_on_template(kind: str, template: str) -> Denial:
+    """Deny a workload that is labelled itself while the template of its pods, at this path, is not."""
+    return Denial.of(
+        Reason.LABEL_NOT_ON_TEMPLATE,
+        f"{LABEL} stands on the {kind} alone, its pods would get no share:"
+        f" write it in {template}.metadata.labels too",
+    )

@@ -1,0 +1,62 @@
+"""Where the pods of an object come from: its pod templates, wherever its kind keeps them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from webhook.injection.job import label_not_on_template
+from webhook.pod import LABEL
+from webhook.reasons import Denial
+
+TEMPLATE_PATHS = {
+    "CronJob": "spec.jobTemplate.spec.template",
+    "DaemonSet": "spec.template",
+    "Deployment": "spec.template",
+    "ReplicaSet": "spec.template",
+    "StatefulSet": "spec.template",
+}
+"""Kinds on which the label alone is refused by the second lock; on a Job the webhook does it."""
+
+
+def pod_templates(found: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """Find every pod template with its path, in their order, also in kinds of Kubeflow, Ray and others."""
+    templates: list[tuple[str, dict[str, Any]]] = []
+    left: list[tuple[str, Any]] = list(_children("", found))[::-1]
+    while left:
+        path, value = left.pop()
+        if _is_template(value):
+            templates.append((path, value))
+        else:
+            left.extend(list(_children(path, value))[::-1])
+    return templates
+
+
+def refuse_label(found: dict[str, Any]) -> Denial | None:
+    """Refuse what the second lock refuses: the label on a workload whose pods would not carry it."""
+    path = TEMPLATE_PATHS.get(found["kind"])
+    if path is None or not _is_labelled(found):
+        return None
+    template: Any = found
+    for key in path.split("."):
+        template = template.get(key) or {}
+    return None if _is_labelled(template) else label_not_on_template(found["kind"], path)
+
+
+def _is_labelled(found: dict[str, Any]) -> bool:
+    labels = (found.get("metadata") or {}).get("labels")
+    return isinstance(labels, dict) and LABEL in labels
+
+
+def _children(path: str, value: Any) -> list[tuple[str, Any]]:
+    if isinstance(value, dict):
+        return [(f"{path}.{key}" if path else str(key), child) for key, child in value.items()]
+    if isinstance(value, list):
+        return [(f"{path}[{number}]", child) for number, child in enumerate(value)]
+    return []
+
+
+def _is_template(value: Any) -> bool:
+    if not isinstance(value, dict) or not isinstance(value.get("metadata") or {}, dict):
+        return False
+    spec = value.get("spec")
+    return isinstance(spec, dict) and isinstance(spec.get("containers"), list)
