@@ -101,6 +101,12 @@ FIELDS = st.sampled_from(
 )
 
 
+def mounts(container):
+    """Mounts of a container, which may hold anything by now."""
+    found = container.get("volumeMounts")
+    return found if isinstance(found, list) else []
+
+
 def parts(spec):
     """Everything that we wrote, as steps to it."""
     yield "initContainers", 0
@@ -108,7 +114,7 @@ def parts(spec):
         yield "volumes", at
     for field in ("initContainers", "containers"):
         for position, each in enumerate(spec[field]):
-            for at in range(len(each.get("volumeMounts") or [])):
+            for at in range(len(mounts(each))):
                 yield field, position, "volumeMounts", at
 
 
@@ -136,14 +142,14 @@ def tampered_field(draw, spec):
 
 def another_mount(draw, spec):
     each = draw(st.sampled_from([*spec["initContainers"], *spec["containers"]]))
-    each["volumeMounts"] = [*(each.get("volumeMounts") or []), draw(MOUNTS)]
+    each["volumeMounts"] = [*mounts(each), draw(MOUNTS)]
 
 
 def another_token(draw, spec):
     """A mount that looks like a token's; for most paths it is none."""
     ours = spec["initContainers"][0]
     extra = {"name": "token", "mountPath": draw(st.sampled_from(PATHS)), "readOnly": True}
-    ours["volumeMounts"] = [*(ours.get("volumeMounts") or []), extra]
+    ours["volumeMounts"] = [*mounts(ours), extra]
 
 
 def another_path(draw, spec):
