@@ -17,6 +17,10 @@ from ledger.resource_names import ResourceNames
 Reason = Literal["WaitingForSlices", "PlacedElsewhere", "FractionDrift"]
 
 
+MAX_MESSAGE = 1024
+"""Characters that Kubernetes takes of an Event's message."""
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One thing to tell, once in a pod's life."""
@@ -34,7 +38,7 @@ def findings(before: SeenPod | None, after: SeenPod) -> Iterator[Finding]:
     fact, injected = after.fact, after.injected
     if injected is None or fact.is_over:
         return
-    if fact.node is None and injected.unschedulable and fact.slices:
+    if fact.node is None and injected.lacks_slices and fact.slices:
         yield _finding(after, injected, "WaitingForSlices", "")
     preferred = injected.preferred_node
     was_free = before is not None and before.fact.node is None
@@ -57,16 +61,30 @@ def drift(fact: PodFact, injected: InjectedPod) -> str | None:
     return None
 
 
-def waiting_message(fact: PodFact, free: FreeNodes, names: ResourceNames) -> str:
-    """Say what a waiting pod needs, and what is free where it could go."""
+def waiting_message(fact: PodFact, free: FreeNodes, names: ResourceNames) -> str | None:
+    """Say what a waiting pod needs, what is free where it could go, and what would help.
+
+    None where it does not wait for slices: no usable node has such GPUs (cordoned, not ready), or one has as
+    many left, so that the scheduler has another reason.
+    """
+    most = max([slices for _, slices in fact.gpus], default=fact.pooled)
+    if not free.most or free.most[0][1] >= most:
+        return None
     needs = [f"{slices} of {names.per_gpu_prefix}{index}" for index, slices in fact.gpus]
     if fact.pooled:
         needs.append(f"{fact.pooled} of {names.pooled[0]}")
     named = ", ".join(f"{name} {slices}" for name, slices in free.most)
     more = f" and {free.others} more nodes" if free.others else ""
-    where = f"free there: {named}{more}" if free.most else "no node has such GPUs now"
     memory = f" of {' or '.join(fact.memory_values)} MiB" if fact.memory_values else ""
-    return f"needs slices {' and '.join(needs)}{memory}; {where}"
+    what = f"needs slices {' and '.join(needs)}{memory}; free there: {named}{more}"
+    return f"{what}; {_help(free)}"[:MAX_MESSAGE]
+
+
+def _help(free: FreeNodes) -> str:
+    if free.elsewhere is None:
+        return "it starts when pods there end"
+    node, index, slices = free.elsewhere
+    return f"GPU {index} of {node} has {slices} free: delete the pod and create it again to use it"
 
 
 def _finding(pod: SeenPod, injected: InjectedPod, reason: Reason, message: str) -> Finding:

@@ -13,7 +13,8 @@ from ledger.memory_values import MEMORY_LABEL
 MAX_NODES_NAMED = 3
 KEPT_SECONDS = 2.0
 """Pods that wait for the same are told the same for so long."""
-_Wanted = tuple[tuple[int | None, ...], tuple[str, ...] | None]
+_Wanted = tuple[tuple[tuple[int | None, int], ...], tuple[str, ...] | None]
+"""Index (None: the pool) and slices, and values of the memory label."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,8 @@ class FreeNodes:
     """Names of those with most slices left on the fullest of these GPUs, and how many that are."""
     others: int
     """How many nodes more."""
+    elsewhere: tuple[str, int, int] | None = None
+    """Another GPU that has as many slices left as a pod of one GPU wants: node, index, slices."""
 
 
 class FreeNodesFinder:
@@ -38,8 +41,7 @@ class FreeNodesFinder:
         """The nodes for a pod that wants these indices, or the pool, of GPUs with such memory."""
         now = self._clock()
         self._kept = {wanted: kept for wanted, kept in self._kept.items() if kept[0] > now}
-        indices: tuple[int | None, ...] = tuple(sorted(index for index, _ in fact.gpus)) or (None,)
-        wanted = indices, fact.memory_values
+        wanted: _Wanted = (fact.gpus or ((None, fact.pooled),), fact.memory_values)
         kept = self._kept.get(wanted)
         if kept is None:
             kept = self._kept[wanted] = now + KEPT_SECONDS, await self._walk(wanted)
@@ -47,20 +49,35 @@ class FreeNodesFinder:
 
     async def _walk(self, wanted: _Wanted) -> FreeNodes:
         most: list[tuple[int, str]] = []
+        elsewhere: tuple[str, int, int] | None = None
         count = 0
         async for names in self._state.turns.slices(list(self._state.nodes)):
             found = [(self._free(name, wanted), name) for name in names]
             there = [(-free, name) for free, name in found if free is not None]
             count += len(there)
             most = sorted([*most, *there])[:MAX_NODES_NAMED]
-        return FreeNodes(tuple((name, -free) for free, name in most), count - len(most))
+            others = (self._elsewhere(name, wanted) for name in names)
+            elsewhere = elsewhere or next(filter(None, others), None)
+        return FreeNodes(tuple((name, -free) for free, name in most), count - len(most), elsewhere)
 
     def _free(self, name: str, wanted: _Wanted) -> int | None:
         """Slices left; None where the pod cannot go."""
-        indices, memory_values = wanted
+        amounts, memory_values = wanted
+        if not self._can_go(name, memory_values):
+            return None
+        return self._state.ledger.free(name, [index for index, _ in amounts])
+
+    def _elsewhere(self, name: str, wanted: _Wanted) -> tuple[str, int, int] | None:
+        """The GPU of a node that a pod of one GPU would fit on, had it that number."""
+        amounts, memory_values = wanted
+        index, slices = amounts[0]
+        if len(amounts) > 1 or index is None or not self._can_go(name, memory_values):
+            return None
+        found = self._state.ledger.freest(name)
+        return (name, *found) if found is not None and found[1] >= slices else None
+
+    def _can_go(self, name: str, memory_values: tuple[str, ...] | None) -> bool:
         node = self._state.nodes.get(name)
         if node is None or not node.fact.usable:
-            return None
-        if memory_values and node.fact.labels.get(MEMORY_LABEL) not in memory_values:
-            return None
-        return self._state.ledger.free(name, indices)
+            return False
+        return not memory_values or node.fact.labels.get(MEMORY_LABEL) in memory_values

@@ -78,6 +78,8 @@ class PodEvents:
     async def _tell(self, finding: Finding) -> None:
         message = finding.message or await self._waiting(finding)
         if message is None:
+            # It may come to wait for slices yet: the scheduler then says so of the pod again.
+            self._told.pop(_name(finding), None)
             return
         body = event(finding, message, lambda: datetime.now(UTC))
         try:

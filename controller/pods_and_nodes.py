@@ -34,8 +34,8 @@ class InjectedPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     slices: str | None = None
     gpu_index: str | None = None
     preferred_node: str | None = None
-    unschedulable: bool = False
-    """The scheduler has looked for a node and found none."""
+    lacks_slices: bool = False
+    """The scheduler has looked for a node, and found some that have too few slices left."""
 
 
 class SeenPod(msgspec.Struct, frozen=True, gc=False):
@@ -102,6 +102,8 @@ class _Spec(msgspec.Struct, gc=False):
 class _Condition(msgspec.Struct, gc=False):
     type: str
     status: str
+    reason: str | None = None
+    message: str | None = None
 
 
 class _Status(msgspec.Struct, gc=False):
@@ -138,11 +140,13 @@ def pods(names: ResourceNames) -> Resource[SeenPod]:
 
     def read_list(data: bytes) -> tuple[list[SeenPod], ListMetadata]:
         page = pods_from_json(data, names)
-        extras = {_key(pod): _injected(pod) for pod in lists.decode(data).items}
+        extras = {_key(pod): _injected(pod, names) for pod in lists.decode(data).items}
         return [SeenPod(fact, extras.get(fact.key)) for fact in page.facts], _metadata(page, "pod")
 
     def read(data: msgspec.Raw) -> SeenPod | None:
-        return _readable("pod", lambda: SeenPod(pod_from_json(data, names), _injected(decoder.decode(data))))
+        return _readable(
+            "pod", lambda: SeenPod(pod_from_json(data, names), _injected(decoder.decode(data), names))
+        )
 
     return Resource("pods", "/api/v1/pods", read_list, read, _key_of_json)
 
@@ -190,7 +194,7 @@ def _key(found: _Pod | _Named) -> ObjectKey:
     return found.metadata.namespace or "", found.metadata.name
 
 
-def _injected(pod: _Pod) -> InjectedPod | None:
+def _injected(pod: _Pod, names: ResourceNames) -> InjectedPod | None:
     metadata = pod.metadata
     if metadata.labels is None or metadata.labels.fraction is None:
         return None
@@ -203,8 +207,16 @@ def _injected(pod: _Pod) -> InjectedPod | None:
         slices=notes.slices,
         gpu_index=notes.gpu_index,
         preferred_node=_preferred_node(pod.spec),
-        unschedulable=any(c.type == "PodScheduled" and c.status == "False" for c in conditions),
+        lacks_slices=any(_says_slices(condition, names) for condition in conditions),
     )
+
+
+def _says_slices(condition: _Condition, names: ResourceNames) -> bool:
+    """Whether the scheduler names slices among what nodes lack: not gates, volumes or cordons."""
+    if (condition.type, condition.status, condition.reason) != ("PodScheduled", "False", "Unschedulable"):
+        return False
+    said = condition.message or ""
+    return any(f"Insufficient {name}" in said for name in (names.per_gpu_prefix, *names.pooled))
 
 
 def _preferred_node(spec: _Spec | None) -> str | None:

@@ -102,6 +102,10 @@ class NodeAccount:
         """Free slices of the pool, never negative."""
         return max(0, self._fact.pooled - self.taken_pooled) if self._fact is not None else 0
 
+    def freest(self) -> tuple[int, int] | None:
+        """The GPU with most slices left, the lowest of equals; None without one that can be used."""
+        return min(self.left.items(), key=lambda item: (-item[1], item[0]), default=None)
+
     def free(self, indices: Collection[int | None]) -> int | None:
         """Slices left on the fullest of some GPUs (None: the pool), at least 0; None if one is missing."""
         fact = self._fact

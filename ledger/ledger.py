@@ -189,6 +189,11 @@ class Ledger:
         account = self._fleet.accounts.get(name)
         return account.free(indices) if account is not None else None
 
+    def freest(self, name: str) -> tuple[int, int] | None:
+        """Return the GPU of a node that has most slices left, and how many; None where it has no such GPU."""
+        account = self._fleet.accounts.get(name)
+        return account.freest() if account is not None else None
+
     def totals(self) -> Totals:
         """Sums over all nodes, in time that grows with the nodes that have changed since the last call."""
         self._fleet.settle()

@@ -32,6 +32,8 @@ class GpuNode:
     def manifest(self, name: str) -> dict[str, Any]:
         """The Node object; KWOK makes it ready."""
         amounts = {"cpu": self.cpu, "memory": self.memory, "pods": "200", **self._replicas()}
+        # Pods whose limiter has an emptyDir may ask for some of it.
+        amounts["ephemeral-storage"] = "1Ti"
         return {
             "apiVersion": "v1",
             "kind": "Node",

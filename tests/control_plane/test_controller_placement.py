@@ -130,7 +130,8 @@ def test_a_pod_that_cannot_be_placed_says_what_it_waits_for(control_plane, names
             return {event["involvedObject"]["name"]: event["message"] for event in waiting}
 
         found = eventually(told, "an Event on the pod that waits")
-    assert found == {"second": f"needs slices 5 of nvidia.com/gpu-0 of 81920 MiB; free there: {node} 3"}
+    what = f"needs slices 5 of nvidia.com/gpu-0 of 81920 MiB; free there: {node} 3"
+    assert found == {"second": f"{what}; it starts when pods there end"}
 
 
 def test_a_standby_answers_with_the_leaders_address(start):

@@ -1,20 +1,23 @@
 """What a change of a pod is worth telling."""
 
 import asyncio
+import json
 from datetime import UTC, datetime
 
 import msgspec
 import pytest
+from prometheus_client import CollectorRegistry
 
 from controller.findings import Finding, findings, waiting_message
 from controller.free_nodes import FreeNodesFinder
-from controller.pod_events import event
-from controller.pods_and_nodes import InjectedPod, SeenNode, SeenPod
+from controller.metrics import ControllerMetrics
+from controller.pod_events import PodEvents, event
+from controller.pods_and_nodes import InjectedPod, SeenNode, SeenPod, pods
 from controller.state import State
 from ledger.decoding import node_from_object
 from ledger.facts import PodFact
 from ledger.resource_names import ResourceNames
-from tests.controller.objects import node
+from tests.controller.objects import node, pod
 
 INJECTED = InjectedPod(uid="u", fraction="0.500", injected="default@1", slices="4", gpu_index="1")
 
@@ -37,7 +40,7 @@ def test_a_pod_as_it_should_be_is_no_news():
 
 
 def test_a_pod_that_the_scheduler_cannot_place_waits():
-    waiting = changed(unschedulable=True)
+    waiting = changed(lacks_slices=True)
     assert told(seen(), seen(waiting)) == [("WaitingForSlices", "")]
     assert told(seen(), seen(waiting, node="gpu-0")) == []
 
@@ -66,20 +69,65 @@ def test_a_pod_that_is_over_is_no_news():
     assert told(None, seen(changed(injected=None), is_over=True)) == []
 
 
-def test_a_waiting_pod_learns_what_it_needs_and_what_is_free_where():
+def cluster(*holders, nodes=("gpu-0", "gpu-1", "gpu-2", "gpu-3"), **of_nodes):
+    """Nodes of two GPUs with pods of (node, index, slices)."""
     state = State(lambda: 0.0)
-    for name in ("gpu-0", "gpu-1", "gpu-2", "gpu-3"):
-        state.set_node(SeenNode(node_from_object(node(name), ResourceNames()), name))
-    state.set_pod(seen(None, name="holder", node="gpu-1", gpus=((1, 6),)))
+    for name in nodes:
+        found = node_from_object(node(name), ResourceNames())
+        state.set_node(SeenNode(msgspec.structs.replace(found, **of_nodes), name))
+    for number, (name, index, slices) in enumerate(holders):
+        state.set_pod(seen(None, name=f"holder-{number}", node=name, gpus=((index, slices),)))
+    return state
+
+
+def test_a_waiting_pod_learns_what_it_needs_what_is_free_where_and_what_helps():
+    full = [(f"gpu-{number}", 1, 5 + number % 2) for number in range(4)]
+    needs = (
+        "needs slices 4 of nvidia.com/gpu-1 of 81920 MiB; free there: gpu-0 3, gpu-2 3, gpu-1 2 "
+        "and 1 more nodes; "
+    )
     fact = seen(memory_values=("81920",)).fact
-    assert message(state, fact) == (
-        "needs slices 4 of nvidia.com/gpu-1 of 81920 MiB; free there: gpu-0 8, gpu-2 8, gpu-3 8 "
-        "and 1 more nodes"
-    )
-    other = seen(memory_values=("40960",)).fact
-    assert message(state, other) == (
-        "needs slices 4 of nvidia.com/gpu-1 of 40960 MiB; no node has such GPUs now"
-    )
+    elsewhere = needs + "GPU 0 of gpu-0 has 8 free: delete the pod and create it again to use it"
+    assert message(cluster(*full), fact) == elsewhere
+    busy = [(f"gpu-{number}", 0, 5) for number in range(4)]
+    assert message(cluster(*full, *busy), fact) == needs + "it starts when pods there end"
+
+
+def test_a_pod_that_waits_for_something_else_is_told_nothing():
+    fact = seen(memory_values=("81920",)).fact
+    held = [("gpu-0", 1, 8)]
+    # Where a node has room, the scheduler has another reason; else none could take it at all.
+    assert message(cluster(*held), fact) is None
+    assert message(cluster(*held, nodes=["gpu-0"], usable=False), fact) is None
+    assert message(cluster(*held, nodes=["gpu-0"], cordoned=frozenset({1})), fact) is None
+    assert message(cluster(*held, nodes=["gpu-0"]), seen(memory_values=("40960",)).fact) is None
+    assert message(cluster(*held, nodes=["gpu-0"]), fact) is not None
+
+
+@pytest.mark.parametrize(
+    ("reason", "said", "waits"),
+    [
+        (
+            "Unschedulable",
+            "0/2 nodes are available: 1 Insufficient cpu, 1 Insufficient nvidia.com/gpu-1.",
+            True,
+        ),
+        ("Unschedulable", "0/1 nodes are available: 1 Insufficient nvidia.com/gpu.", True),
+        ("Unschedulable", "0/1 nodes are available: 1 Insufficient ephemeral-storage.", False),
+        ("Unschedulable", "0/1 nodes are available: 1 node(s) were unschedulable.", False),
+        ("Unschedulable", "0/1 nodes are available: 1 Too many pods.", False),
+        ("Unschedulable", 'persistentvolumeclaim "data" not found', False),
+        ("SchedulingGated", "Scheduling is blocked due to non-empty scheduling gates", False),
+        ("SchedulerError", "Insufficient nvidia.com/gpu-1", False),
+        ("Unschedulable", None, False),
+    ],
+)
+def test_only_what_the_scheduler_says_of_slices_is_waiting_for_slices(reason, said, waits):
+    made = pod("a", node=None, labels={"clearml-injector/fraction": "0.500"})
+    condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": said}
+    made["status"] = {"phase": "Pending", "conditions": [condition]}
+    found = pods(ResourceNames()).read(msgspec.Raw(json.dumps(made).encode()))
+    assert found.injected.lacks_slices is waits
 
 
 def message(state, fact):
@@ -93,3 +141,23 @@ def test_an_event_is_named_by_pod_and_reason_so_that_it_is_told_once():
     about = {"apiVersion": "v1", "kind": "Pod", "namespace": "team", "name": "a", "uid": "u"}
     assert made["involvedObject"] == about
     assert (made["type"], made["firstTimestamp"]) == ("Warning", "2026-11-21T10:00:00Z")
+
+
+class Leading:
+    leads = True
+
+
+class Silent:
+    """An API server that is never asked."""
+
+
+def test_a_pod_that_did_not_wait_for_slices_yet_is_looked_at_again():
+    state = cluster(nodes=["gpu-0"])
+    registry = CollectorRegistry()
+    events = PodEvents(Silent(), state, Leading(), ControllerMetrics(registry), ResourceNames())
+    waiting = seen(changed(lacks_slices=True), memory_values=("81920",))
+    state.set_pod(waiting)
+    asyncio.run(events._tell(events._untold.get_nowait()))
+    assert events._untold.empty()
+    state.set_pod(seen(changed(lacks_slices=True, fraction="0.5"), memory_values=("81920",)))
+    assert events._untold.get_nowait().reason == "WaitingForSlices"
