@@ -10,6 +10,7 @@ import msgspec
 from pybase64 import b64encode
 
 from ledger.kubernetes_names import is_namespace, is_uid
+from webhook.nesting import head_of, is_surely_unlabelled
 from webhook.outline import PodOutline
 from webhook.pod import LABEL, Job, Pod, label_of
 from webhook.reasons import Denial, Reason
@@ -200,9 +201,12 @@ class Request(msgspec.Struct, frozen=True, eq=False, gc=False):
             and user.username != NODE_USER_PREFIX
         )
 
-    def whole_object(self) -> dict[str, Any]:
-        """Decode the object with all its fields."""
-        return dict(_anything.decode(self.body)["request"]["object"])
+    def whole_object(self) -> dict[str, Any] | Denial:
+        """Decode the object with all its fields; a Denial where some field cannot be read."""
+        try:
+            return dict(_anything.decode(self.body)["request"]["object"])
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            return _unreadable(error)
 
 
 def decode(body: bytes) -> Request:
@@ -294,9 +298,24 @@ def _in_no_namespace(found: PodOutline | Job | Denial | None) -> Denial | None:
 def _decode_in_parts(body: bytes) -> Request:
     try:
         review = _raw_review.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except RecursionError as error:
+        return _nested_too_deep(body, error)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise UnreadableReviewError(f"no readable AdmissionReview: {error}") from error
     return _request(review.request, review.api_version, _partly_read(review.request), body)
+
+
+def _nested_too_deep(body: bytes, error: RecursionError) -> Request:
+    """Deny what cannot be decoded and may be labelled, as if somebody created it: nothing else is sent."""
+    head = head_of(body)
+    if head is None:
+        raise UnreadableReviewError(f"no readable AdmissionReview: {error}") from error
+    version, uid = head
+    denial = Denial.of(
+        Reason.UNREADABLE, "the object is nested too deep to be read: leave out the field with so many levels"
+    )
+    header = _Header(uid, operation="CREATE")
+    return _request(header, version, None if is_surely_unlabelled(body) else denial, body)
 
 
 def _partly_read(request: _RawRequest) -> Denial | None:

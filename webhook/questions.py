@@ -14,6 +14,7 @@ from webhook.injection.inject import Injection, inject
 from webhook.injection.known_forms import KnownForm
 from webhook.injection.plan import Plan, make_plan
 from webhook.injection.refusals import refuse_index
+from webhook.injection.sizes import refuse_oversized
 from webhook.injection.written import NOTHING_WRITTEN, Written
 from webhook.outline import LabelsOutline, PodOutline
 from webhook.placer import Unanswered
@@ -113,9 +114,12 @@ def _plan(request: Request, policy: EffectivePolicy) -> Plan | Denial:
     pod = request.pod()
     if isinstance(pod, Denial):
         return pod
-    claims = pod.metadata is not None and INJECTED in (pod.metadata.annotations or ())
-    written = Written(request.whole_object()) if claims else NOTHING_WRITTEN
-    return make_plan(pod, request.namespace, policy, written)
+    if pod.metadata is None or INJECTED not in (pod.metadata.annotations or ()):
+        return make_plan(pod, request.namespace, policy, NOTHING_WRITTEN)
+    # Before the whole object is read, which costs more than all that the rules read.
+    oversized = refuse_oversized(pod.metadata, pod.spec) if pod.spec is not None else None
+    whole = oversized or request.whole_object()
+    return whole if isinstance(whole, Denial) else make_plan(pod, request.namespace, policy, Written(whole))
 
 
 def _refused(answer: Answer | Unanswered) -> Denial:

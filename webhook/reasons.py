@@ -30,6 +30,8 @@ class Reason(StrEnum):
     MOUNT_PATH = "mount-path"
     AFFINITY = "affinity-matches-nothing"
     MANY_DEMANDS = "too-many-demands"
+    TOO_LARGE = "pod-too-large"
+    DUPLICATE_NAME = "duplicate-name"
     PRIVILEGED = "privileged"
     CAPABILITY = "capability"
     HOST_PID = "host-pid"
@@ -61,5 +63,6 @@ class Denial:
     @classmethod
     def of(cls, reason: Reason, message: str) -> Denial:
         """Make a denial whose message is one printable line, whatever user text it quotes."""
-        line = "".join(c if c.isprintable() else "?" for c in message)
-        return cls(reason, line if len(line) <= MESSAGE_LIMIT else line[: MESSAGE_LIMIT - 3] + "...")
+        # Cut first: a message may quote a text of 3 MiB.
+        shown = message if len(message) <= MESSAGE_LIMIT else message[: MESSAGE_LIMIT - 3] + "..."
+        return cls(reason, "".join(c if c.isprintable() else "?" for c in shown))

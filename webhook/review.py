@@ -18,8 +18,8 @@ from webhook.envelope import MIRROR_ANNOTATION, Request, allow, decode, deny
 from webhook.injection.inject import Injection
 from webhook.injection.job import prepare_job
 from webhook.injection.known_forms import KnownForms
-from webhook.injection.patch import encode
 from webhook.injection.queue_labels import refuse_queue_labels
+from webhook.injection.sizes import MAX_BYTES_UNCOUNTED, has_too_many
 from webhook.outline import PodOutline
 from webhook.placer import Placed, Placer
 from webhook.pod import LABEL, QUEUE_ID_LABEL, QUEUE_NAME_LABEL, Job
@@ -134,12 +134,10 @@ class Reviewer:
         if refused is not None:
             return _outcome(refused, None)
         policy = self._policies().resolve(request.namespace, queue_name, queue_id)
-        operations = prepare_job(job, policy)
-        if isinstance(operations, Denial):
-            return Outcome(operations.reason, denial=operations, policy=policy)
-        if not operations:
-            return Outcome(Reason.UNCHANGED, policy=policy)
-        return Outcome(Reason.INJECTED, encode(operations), policy=policy)
+        patch = prepare_job(job, policy)
+        if isinstance(patch, Denial):
+            return Outcome(patch.reason, denial=patch, policy=policy)
+        return Outcome(Reason.INJECTED if patch else Reason.UNCHANGED, patch, policy=policy)
 
     def _pod(self, request: Request, pod: PodOutline) -> Outcome | Question:
         metadata = pod.metadata
@@ -154,9 +152,10 @@ class Reviewer:
         if refused is not None:
             return _outcome(refused, None)
         policy = self._policies().resolve(request.namespace, labels.queue_name, labels.queue_id)
-        known = self._forms.find(pod, labels, request.namespace, policy)
-        if known is not None:
-            return ask_for_known(request, pod, labels, policy, known)
+        if len(request.body) <= MAX_BYTES_UNCOUNTED or pod.spec is None or not has_too_many(pod.spec):
+            known = self._forms.find(pod, labels, request.namespace, policy)
+            if known is not None:
+                return ask_for_known(request, pod, labels, policy, known)
         asked = ask_by_rules(request, labels, policy)
         return asked if isinstance(asked, Question) else _outcome(asked, policy)
 

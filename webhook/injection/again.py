@@ -26,6 +26,8 @@ LONGEST_INDEX = 3
 """Digits; the ledger counts no longer one, so that a pod of it would hold nothing in its books."""
 LONGEST_MIB = 9
 """Digits; more than any GPU memory has."""
+MAX_MEMORY_VALUES = 1000
+"""Of one expression; every term of the affinity may get them all."""
 
 
 def kept_placement(
@@ -59,7 +61,7 @@ def kept_placement(
 def _indices(text: str | None, fraction: Fraction, policy: EffectivePolicy) -> tuple[int, ...] | None:
     if policy.mode == "pooled":
         return () if text is None else None
-    parts = (text or "").split(",")
+    parts = (text or "").split(",", fraction.gpus)
     if len(parts) != fraction.gpus or not all(
         part.isascii() and part.isdigit() and len(part) <= LONGEST_INDEX for part in parts
     ):
@@ -88,7 +90,9 @@ def _memory(
     if said is None:
         return None
     for values in demanded_memories(pod.spec) if pod.spec is not None else ():
-        if values and all(_share_text(value, fraction, policy) == said for value in values):
+        if len(values) not in range(1, MAX_MEMORY_VALUES + 1):
+            continue
+        if all(_share_text(value, fraction, policy) == said for value in values):
             return int(values[0]), values
     assumed = policy.assume
     if assumed is not None and said == str(memory_mib(fraction, assumed.gpu_mib, policy.reserve_mib)):

@@ -20,6 +20,7 @@ from webhook.injection.limiter import LONGEST_CONTAINER_NAME, OUR_NAMES
 from webhook.injection.placeholders import uses_namespace
 from webhook.injection.plain_names import PlainNames
 from webhook.injection.refusals import DEVICE_LIST_MOUNT, OVERRIDES, refuse_annotation, refused_capability
+from webhook.injection.sizes import MAX_ANNOTATIONS, MAX_CAPABILITIES, MAX_VOLUMES
 from webhook.injection.stencil import holds_mark
 from webhook.outline import ABSENT, ContainerOutline, LabelsOutline, MountOutline, PodOutline, SpecOutline
 
@@ -72,11 +73,14 @@ class FormReader:
         if not self._has_forms or metadata is None or spec is None or _has_rare_fields(spec):
             return None
         annotations = metadata.annotations
-        if annotations and not _ANNOTATIONS.hold(annotations):
+        if annotations and (len(annotations) > MAX_ANNOTATIONS or not _ANNOTATIONS.hold(annotations)):
             return None
-        init = self._containers(spec.init_containers) if spec.init_containers else ()
-        regular = self._containers(spec.containers) if spec.containers else None
+        names: set[str] = set()
+        init = self._containers(spec.init_containers, names) if spec.init_containers else ()
+        regular = self._containers(spec.containers, names) if spec.containers else None
         if init is None or regular is None:
+            return None
+        if len(names) < len(init) + len(regular):
             return None
         return Form(
             self._policy,
@@ -92,11 +96,14 @@ class FormReader:
             regular,
         )
 
-    def _containers(self, containers: Sequence[ContainerOutline]) -> tuple[ContainerForm, ...] | None:
+    def _containers(
+        self, containers: Sequence[ContainerOutline], names: set[str]
+    ) -> tuple[ContainerForm, ...] | None:
         forms = []
         for container in containers:
             if self._has_something_to_weigh(container):
                 return None
+            names.add(container.name)
             context = container.security_context
             forms.append(
                 ContainerForm(
@@ -123,7 +130,8 @@ class FormReader:
         context = container.security_context
         if context is None or context.capabilities is None or not context.capabilities.add:
             return False
-        return not _CAPABILITIES.hold(context.capabilities.add)
+        added = context.capabilities.add
+        return len(added) > MAX_CAPABILITIES or not _CAPABILITIES.hold(added)
 
     def _are_plain(self, mounts: Sequence[MountOutline]) -> bool:
         paths = self._paths
@@ -143,10 +151,15 @@ def _has_rare_fields(spec: SpecOutline) -> bool:
         or spec.resources is not ABSENT
     ):
         return True
-    for volume in spec.volumes or ():  # noqa: SIM110 any() with a generator takes twice as long
+    volumes = spec.volumes
+    if not volumes:
+        return False
+    names: set[str] = set()
+    for volume in volumes:
         if volume.host_path is not ABSENT or OUR_NAMES in volume.name:
             return True
-    return False
+        names.add(volume.name)
+    return len(names) < len(volumes) or len(volumes) > MAX_VOLUMES
 
 
 _ANNOTATIONS = PlainNames(lambda name: name.startswith(PREFIX) or refuse_annotation(name) is not None)

@@ -11,9 +11,10 @@ from webhook.injection.env import hide_gpus, limit_env
 from webhook.injection.gpu_resources import replace_amounts
 from webhook.injection.images import choose_image
 from webhook.injection.limiter import Volumes
-from webhook.injection.patch import Operation, add, append, encode
+from webhook.injection.patch import Operation, add, append
 from webhook.injection.plan import Plan
 from webhook.injection.share import Share, share_of
+from webhook.injection.sizes import bounded
 from webhook.reasons import Denial, Reason
 
 
@@ -52,7 +53,9 @@ def inject(plan: Plan, placement: Placement) -> Injection | Denial:
         *bind_node(plan.spec, placement.memory_values, placement.node),
         *_limiter_volumes(plan),
     ]
-    patch = encode(operations) if operations else b""
+    patch = bounded(operations)
+    if isinstance(patch, Denial):
+        return patch
     return Injection(patch, chosen, plan.fraction.slices, placement, mib)
 
 

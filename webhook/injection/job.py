@@ -7,19 +7,24 @@ from webhook.injection.gpu_resources import check_clearml_fractions, take_out_cl
 from webhook.injection.label import read_label
 from webhook.injection.modes import mode_of
 from webhook.injection.patch import Operation
+from webhook.injection.sizes import bounded, refuse_oversized
 from webhook.injection.slots import slots
 from webhook.pod import LABEL, Job, label_of
 from webhook.reasons import Denial, Reason
 
 
-def prepare_job(job: Job, policy: EffectivePolicy) -> list[Operation] | Denial:
-    """Take `clear.ml/fraction-*` out of a labelled Job's template; its pods are injected one by one later.
+def prepare_job(job: Job, policy: EffectivePolicy) -> bytes | Denial:
+    """Give the patch that takes `clear.ml/fraction-*` out of a labelled Job's template, which may be empty.
 
-    A label that no pod could be admitted with, or would carry, denies the Job here, where its author sees it.
+    Its pods are injected one by one later. A label or a size that no pod could be admitted with, or a label
+    that no pod would carry, denies the Job here, where its author sees it.
     """
     template = job.spec.template if job.spec is not None else None
     if template is None or template.spec is None:
-        return []
+        return b""
+    oversized = refuse_oversized(template.metadata, template.spec)
+    if oversized is not None:
+        return oversized
     text = label_of(template.metadata)
     if text is None:
         return label_not_on_template("Job", "spec.template")
@@ -32,7 +37,7 @@ def prepare_job(job: Job, policy: EffectivePolicy) -> list[Operation] | Denial:
         if denial is not None:
             return denial
         operations += take_out_clearml_fractions(slot)
-    return operations
+    return bounded(operations)
 
 
 def label_not_on_template(kind: str, template: str) -> Denial:

@@ -9,7 +9,7 @@ from typing import Any
 from policies.effective import InitContainer, LibraryVolume, Limiter
 from webhook.injection.env import VISIBLE_DEVICES
 from webhook.injection.host_paths import NORMALISED, is_at_or_below
-from webhook.injection.names import LONGEST, free_name
+from webhook.injection.names import LONGEST, FreeNames
 from webhook.injection.patch import Operation, add, append, remove
 from webhook.injection.slots import Slot
 from webhook.injection.written import Written
@@ -42,12 +42,13 @@ class Volumes:
         self._spec = spec
         self._limiter = limiter
         self._written = written
-        self._taken = {volume.name for volume in spec.volumes or ()}
+        taken = {volume.name for volume in spec.volumes or ()}
         for slot in every:
-            self._taken.add(slot.container.name)
+            taken.add(slot.container.name)
             # A mount without a volume is waiting for ours, to write into it.
             for mount in slot.container.volume_mounts or ():
-                self._taken.add(mount.name)
+                taken.add(mount.name)
+        self._names = FreeNames(taken)
         self._added: list[dict[str, Any]] = []
         self._kept_library = _library(gpu, limiter, written)
         self._library_name = self._kept_library
@@ -85,7 +86,7 @@ class Volumes:
         if init is None or library is None or self._kept_library is not None:
             return []
         named = {
-            "name": free_name(INIT_CONTAINER, self._taken),
+            "name": self._names.take(INIT_CONTAINER),
             **_init_container(init),
             "volumeMounts": [{"name": self._library(library), "mountPath": library.mount_path}],
             **_cpu_and_memory(model),
@@ -102,7 +103,7 @@ class Volumes:
         return self._library_name
 
     def _new(self, wanted: str, size_limit: str) -> str:
-        name = free_name(wanted, self._taken)
+        name = self._names.take(wanted)
         self._added.append({"name": name, "emptyDir": {"sizeLimit": size_limit}})
         return name
 

@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 import hashlib
-from itertools import count
 
 LONGEST = 63
 """Characters of a DNS label, which volumes and containers are named by."""
+_DIGITS = 8
+"""Of the digest in a shortened name."""
 
 
-def free_name(wanted: str, taken: set[str]) -> str:
-    """Give `wanted`, shortened to fit and numbered from 2 if it is taken; the name is taken from then on."""
-    if len(wanted) <= LONGEST and wanted not in taken:
-        taken.add(wanted)
-        return wanted
-    for number in count(1):
-        suffix = "" if number == 1 else f"-{number}"
-        name = _fitted(wanted, LONGEST - len(suffix)) + suffix
-        if name not in taken:
-            taken.add(name)
-            return name
-    raise AssertionError  # count() has no end
+class FreeNames:
+    """Gives out names that nobody has, and goes on from the last number that it gave."""
 
+    def __init__(self, taken: set[str]) -> None:
+        """Start with the names that the pod brings; what is given out is added to them."""
+        self._taken = taken
+        self._numbers: dict[str, int] = {}
 
-def _fitted(name: str, length: int) -> str:
-    if len(name) <= length:
+    def take(self, wanted: str) -> str:
+        """Give `wanted`, shortened to fit, numbered from 2 if it is taken; from then on it is."""
+        # Once for all numbers: the name of a container, which the pod's author writes, may be megabytes long.
+        digest = hashlib.sha256(wanted.encode()).hexdigest()[:_DIGITS]
+        number = self._numbers.get(wanted, 1)
+        while (name := _numbered(wanted, digest, number)) in self._taken:
+            number += 1
+        self._numbers[wanted] = number
+        self._taken.add(name)
         return name
-    digest = hashlib.sha256(name.encode()).hexdigest()[:8]
-    return f"{name[: length - 9]}-{digest}"
+
+
+def _numbered(wanted: str, digest: str, number: int) -> str:
+    suffix = "" if number == 1 else f"-{number}"
+    length = LONGEST - len(suffix)
+    fitted = wanted if len(wanted) <= length else f"{wanted[: length - 1 - _DIGITS]}-{digest}"
+    return fitted + suffix

@@ -17,6 +17,7 @@ from webhook.injection.label import read_label
 from webhook.injection.limiter import refuse_mounts
 from webhook.injection.modes import Mode, mode_of
 from webhook.injection.refusals import refuse_index, refuse_override_env, refuse_pod, refuse_privileged
+from webhook.injection.sizes import refuse_oversized
 from webhook.injection.slots import Slot, slots
 from webhook.injection.written import Written
 from webhook.pod import LABEL, ObjectMeta, Pod, PodSpec, label_of
@@ -57,6 +58,9 @@ def make_plan(pod: Pod, namespace: str, policy: EffectivePolicy, written: Writte
     text = label_of(metadata)
     if metadata is None or text is None or spec is None or not spec.containers:
         return Denial.of(Reason.UNREADABLE, f"a pod labelled {LABEL} needs spec.containers")
+    oversized = refuse_oversized(metadata, spec)
+    if oversized is not None:
+        return oversized
     fraction = read_label(text, policy)
     if isinstance(fraction, Denial):
         return fraction

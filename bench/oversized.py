@@ -1,0 +1,292 @@
+"""Pods of any size that are made of one list, map or text of a pod: the worst that their author can do.
+
+An API server takes objects of 3 MiB, and checks names and numbers only after the mutating webhooks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from base64 import b64decode
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jsonpatch
+
+from bench.members import GPU, JOBS, LIBRARY, MEMBERS, TEXTS, UNREAD, Member
+from bench.placers import ReadyPlacer
+from policies.loader import load_policies
+from webhook.pod import LABEL
+from webhook.review import Reviewer
+
+SIZE = 3 * 1024 * 1024
+"""Bytes of the largest object that an API server takes."""
+SHOWN = 120
+"""Characters of a member in a shape's name."""
+POLICIES = Path(__file__).parent.parent / "policies"
+Review = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """One way to grow a pod."""
+
+    group: str
+    """What is grown, for a reader: a row of the bench."""
+    name: str
+    make: Callable[[int], bytes]
+    """An AdmissionReview of about so many bytes."""
+
+
+def shapes() -> list[Shape]:
+    """Every way; names are unique."""
+    found = []
+    for prefix, base in (("", _fresh), ("injected: ", _injected)):
+        for group, rows in MEMBERS.items():
+            if base is _fresh or group not in UNREAD:
+                found += [Shape(group, prefix + _title(*row), _growing(base, *row)) for row in rows]
+        found += [Shape("texts", f"{prefix}one text, {path}", _stretching(base, path)) for path in TEXTS]
+        found += [Shape("odd JSON", prefix + name, _odd(base, text)) for name, text in _ODD.items()]
+    found += [Shape("Jobs", "Job: " + _title(*row), _growing(_job, *row)) for row in JOBS]
+    found += [Shape("made with care", name, make) for name, make in _CAREFUL.items()]
+    return found
+
+
+def compact(review: Any) -> bytes:
+    """JSON text as an API server writes it."""
+    return json.dumps(review, separators=(",", ":")).encode()
+
+
+def _fresh() -> Review:
+    """A labelled pod with two containers and one init container."""
+    return {
+        "apiVersion": "admission.k8s.io/v1",
+        "kind": "AdmissionReview",
+        "request": {
+            "uid": "6f7a1f0e-0000-4000-8000-000000000001",
+            "kind": {"group": "", "version": "v1", "kind": "Pod"},
+            "resource": {"group": "", "version": "v1", "resource": "pods"},
+            "namespace": "team",
+            "operation": "CREATE",
+            "object": {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {"name": "train", "labels": {LABEL: "0.500"}, "annotations": {}},
+                "spec": {
+                    "initContainers": [{"name": "first", "image": "a:1"}],
+                    "containers": [_train(), {"name": "side", "image": "a:1"}],
+                    "volumes": [{"name": "data", "emptyDir": {}}],
+                },
+            },
+        },
+    }
+
+
+def _train() -> dict[str, Any]:
+    return {
+        "name": "train",
+        "image": "a:1",
+        "env": [{"name": "A", "value": "a"}],
+        "resources": {"limits": {"cpu": "1"}, "requests": {"cpu": "1"}},
+        "volumeMounts": [{"name": "data", "mountPath": "/data"}],
+    }
+
+
+@cache
+def _injected_text() -> bytes:
+    policies = load_policies(POLICIES)
+    reviewer = Reviewer(lambda: policies, ReadyPlacer(), lambda *_: None)
+    review = _fresh()
+    answer = reviewer.answer(compact(review))
+    assert isinstance(answer, bytes), "this placer never waits"
+    patch = json.loads(b64decode(json.loads(answer)["response"]["patch"]))
+    review["request"]["object"] = jsonpatch.apply_patch(review["request"]["object"], patch)
+    return compact(review)
+
+
+def _injected() -> Review:
+    """The same pod as it comes back from its first review."""
+    review: Review = json.loads(_injected_text())
+    return review
+
+
+def _job() -> Review:
+    review = _fresh()
+    pod = review["request"]["object"]
+    metadata, spec = pod["metadata"], pod["spec"]
+    review["request"]["resource"] = {"group": "batch", "version": "v1", "resource": "jobs"}
+    review["request"]["object"] = {"metadata": metadata, "spec": {"template": {"spec": spec}}}
+    return review
+
+
+def _growing(base: Callable[[], Review], path: str, member: Any) -> Callable[[int], bytes]:
+    def make(size: int) -> bytes:
+        review = base()
+        if isinstance(member, tuple):
+            _reach(review["request"], path, dict)["HERE"] = 0
+            here, text = b'"HERE":0', compact(dict([member]))[1:-1]
+        else:
+            _reach(review["request"], path, list).append("HERE")
+            here, text = b'"HERE"', compact(member)
+        body = compact(review)
+        return body.replace(here, _many(text, size - len(body)))
+
+    return make
+
+
+def _many(text: bytes, size: int) -> bytes:
+    """Copies of a member, each with its number in place of `#`."""
+    parts = text.split(b"#")
+    digits = len(str(size // len(text))) if len(parts) > 1 else 0
+    count = max(1, size // (len(text) - len(parts) + 2 + digits * (len(parts) - 1)))
+    if len(parts) == 1:
+        return b",".join([text] * count)
+    return b",".join([(b"%d" % number).join(parts) for number in range(count)])
+
+
+def _stretching(base: Callable[[], Review], path: str) -> Callable[[int], bytes]:
+    """One text; after the colon of a path stands what it consists of."""
+    place, _, unit = path.partition(":")
+    parent, _, key = place.rpartition(".")
+
+    def make(size: int) -> bytes:
+        review = base()
+        text = unit or "x"
+        times = max(0, size - len(compact(review))) // (len(compact(text)) - 2)
+        _reach(review["request"], parent, dict)[key.replace("|", ".")] = text * times
+        return compact(review)
+
+    return make
+
+
+def _reach(root: Any, path: str, kind: type) -> Any:
+    """What stands at a path; made where it is missing. In a key, a bar stands for a dot."""
+    steps = [int(step) if step.isdigit() else step.replace("|", ".") for step in path.split(".")]
+    at = root
+    for step, after in zip(steps, [*steps[1:], None], strict=True):
+        made = kind() if after is None else [] if isinstance(after, int) else {}
+        if isinstance(step, int):
+            if step >= len(at):
+                at.append(made)
+            at = at[step]
+        else:
+            if at.get(step) is None:
+                at[step] = made
+            at = at[step]
+    return at
+
+
+def _title(path: str, member: Member) -> str:
+    text = json.dumps(dict([member]) if isinstance(member, tuple) else member)
+    return f"{path} of {text if len(text) <= SHOWN else text[:SHOWN] + '...'}"
+
+
+_ODD: Mapping[str, Callable[[int], bytes]] = {
+    "white space": lambda size: b"[" + b" " * size + b"]",
+    "empty lists": lambda size: b"[" + b"[]," * (size // 3) + b"0]",
+    "nested lists": lambda size: b"[" * (size // 2) + b"]" * (size // 2),
+    "nested objects": lambda size: b'{"a":' * (size // 6) + b"0" + b"}" * (size // 6),
+    "a number of many digits": lambda size: b"1" * size,
+    "a number out of range": lambda size: b"1e" + b"9" * size,
+    "many numbers": lambda size: b"[" + b"1e9," * (size // 4) + b"0]",
+    "an unknown member, many times": lambda size: b"0" + b',"more":0' * (size // 9),
+    "the containers, many times": lambda size: b"0" + b',"containers":[{"name":"train"}]' * (size // 32),
+    "escapes": lambda size: b'"' + b"\\u0061" * (size // 6) + b'"',
+}
+
+
+def _odd(base: Callable[[], Review], text: Callable[[int], bytes]) -> Callable[[int], bytes]:
+    def make(size: int) -> bytes:
+        review = base()
+        review["request"]["object"]["spec"]["more"] = "HERE"
+        body = compact(review)
+        return body.replace(b'"HERE"', text(size - len(body)))
+
+    return make
+
+
+def _forged(size: int, each: int, add: Callable[[Review, int], None]) -> bytes:
+    """An injected pod to whose spec so much is added as makes the size; `each` is bytes of one addition."""
+    review = _injected()
+    for number in range((size - len(compact(review))) // each):
+        add(review["request"]["object"]["spec"], number)
+    return compact(review)
+
+
+def _ours(spec: Review) -> Review:
+    ours: Review = next(each for each in spec["initContainers"] if each["name"] == "gpu-limiter")
+    return ours
+
+
+def _libraries(size: int) -> bytes:
+    def add(spec: Review, number: int) -> None:
+        name = f"v{number}"
+        spec["volumes"].append({"name": name, "emptyDir": {"sizeLimit": "32Mi"}})
+        mounts = [{"name": name, "mountPath": LIBRARY}]
+        spec["initContainers"].append({**_ours(spec), "name": f"i{number}", "volumeMounts": mounts})
+        used = {"name": f"u{number}", **GPU, "volumeMounts": [{**mounts[0], "readOnly": True}]}
+        spec["initContainers"].append(used)
+
+    return _forged(size, 650, add)
+
+
+def _one_writer(size: int) -> bytes:
+    def add(spec: Review, number: int) -> None:
+        name = f"v{number}"
+        spec["volumes"].append({"name": name, "emptyDir": {"sizeLimit": "32Mi"}})
+        _ours(spec)["volumeMounts"].append({"name": name, "mountPath": "/var/run/secrets/x"})
+        mounts = [{"name": name, "mountPath": LIBRARY, "readOnly": True}]
+        spec["initContainers"].append({"name": f"u{number}", **GPU, "volumeMounts": mounts})
+
+    return _forged(size, 250, add)
+
+
+def _our_init_containers(size: int) -> bytes:
+    def add(spec: Review, number: int) -> None:
+        spec["initContainers"].append({**_ours(spec), "name": f"i{number}"})
+
+    return _forged(size, 600, add)
+
+
+def _our_variables(size: int) -> bytes:
+    return _forged(size, 13, lambda spec, _: _ours(spec)["env"].insert(0, {"name": ""}))
+
+
+def _our_tokens(size: int) -> bytes:
+    token = {"name": "t", "mountPath": "/var/run/secrets/"}
+    return _forged(size, 45, lambda spec, _: _ours(spec)["volumeMounts"].insert(0, token))
+
+
+def _long_name(size: int) -> bytes:
+    """A container whose name is long, and whose cache volume's names are taken."""
+    long = "x" * (size - 40_000)
+    wanted = f"gpu-limiter-cache-{long}"
+    digest = hashlib.sha256(wanted.encode()).hexdigest()[:8]
+    review = _fresh()
+    spec = review["request"]["object"]["spec"]
+    spec["containers"] = [{"name": long}]
+    taken = [f"{wanted[: 53 - len(str(number))]}-{digest}-{number}" for number in range(2, 500)]
+    spec["volumes"] = [{"name": f"{wanted[:54]}-{digest}"}, *({"name": name} for name in taken)]
+    return compact(review)
+
+
+def _long_preload(size: int) -> bytes:
+    review = _fresh()
+    review["request"]["object"]["spec"]["containers"][0]["env"].append(
+        {"name": "LD_PRELOAD", "value": "x" * size}
+    )
+    return compact(review)
+
+
+_CAREFUL: Mapping[str, Callable[[int], bytes]] = {
+    "init containers that fill many libraries": _libraries,
+    "libraries that one container fills": _one_writer,
+    "our init container many times": _our_init_containers,
+    "our init container with many variables": _our_variables,
+    "our init container with many tokens": _our_tokens,
+    "a long LD_PRELOAD": _long_preload,
+    "a long name whose numbers are taken": _long_name,
+}
