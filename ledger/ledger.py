@@ -78,17 +78,22 @@ class Ledger:
         known = self._pods.get(fact.key)
         if known == fact:
             return
-        if known is None and fact.reservation is None and not fact.is_over:
-            self._recent.retire(fact)
         self.remove_pod(fact.key)
         if fact.is_over:
             return
         self._pods[fact.key] = fact
         self._usage.add(fact)
         self._enter(fact.key, fact)
+        if known is None:
+            self._show_up(fact)
+
+    def _show_up(self, fact: PodFact) -> None:
+        """End what was promised to a pod that is seen first; later it could only be a copy's of that name."""
         reservation = self._reservations.get(fact.reservation)
         if reservation is not None and reservation.became(fact):
             self._end(reservation)
+        elif fact.reservation is None:
+            self._recent.retire(fact)
 
     def remove_pod(self, key: PodKey) -> None:
         """Take in that a pod is gone."""

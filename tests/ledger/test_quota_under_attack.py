@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+import msgspec
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -86,10 +87,13 @@ class QuotaUnderAttack(RuleBasedStateMachine):
     @rule(data=st.data(), count=st.integers(2, LIMIT + 2), is_copied=st.booleans())
     @precondition(lambda self: self.under_way or self.created)
     def tenant_creates_many_at_once(self, data: st.DataObject, count: int, *, is_copied: bool) -> None:
-        """All are reviewed, then all are stored, before the watch tells of any."""
+        """All are reviewed, then stored, before the watch tells of any; it tells of others meanwhile."""
         made = data.draw(st.sampled_from([*self.under_way, *self.created.values()]))
-        start = len(self.under_way)
+        others, start = [each.fact for each in self.created.values()], len(self.under_way)
         for number in range(count):
+            for fact in others if not self.unseen else ():
+                node = "a" if number % 2 else "b"
+                self.ledger.set_pod(msgspec.structs.replace(fact, node=node, promised_node=None))
             name = f"many-{self.reviews}-{number}"
             if is_copied:
                 self._second_review(replace(made, name=name))
@@ -135,11 +139,17 @@ class QuotaUnderAttack(RuleBasedStateMachine):
             self.created[made.name] = made
             self.unseen.append(made.fact)
 
-    @rule(count=st.integers(1, 5))
+    @rule(count=st.integers(1, 20))
     def watch_delivers(self, count: int) -> None:
         delivered, self.unseen = self.unseen[:count], self.unseen[count:]
         for event in delivered:
             self._deliver(event)
+
+    @rule(data=st.data(), node=st.sampled_from(["a", "b"]))
+    @precondition(lambda self: self.created)
+    def pod_gets_a_node(self, data: st.DataObject, node: str) -> None:
+        made = self.created[data.draw(st.sampled_from(sorted(self.created)))]
+        self.unseen.append(msgspec.structs.replace(made.fact, node=node, promised_node=None))
 
     @rule(data=st.data())
     @precondition(lambda self: self.created)

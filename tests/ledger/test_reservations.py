@@ -141,3 +141,16 @@ def test_names_that_read_alike_when_joined_are_booked_apart(
     ledger.replace([gpu_node("a", 1)], [])
     ledger.expire(31.0)
     assert books(ledger) == before
+
+
+def test_a_pod_that_is_known_already_takes_no_reservation_of_a_later_one() -> None:
+    ledger = ledger_of(gpu_node("a", 1))
+    ledger.place(eighths(1, reservation="r", pod="first"), 0.0)
+    ledger.set_pod(holder("first", None, (0, 1), reservation="r"))
+    brings = Placement((0,), 81920, ("81920",), reservation="r")
+    copied = ledger.place(eighths(1, reservation="s", pod="copy", keeps=brings), 0.0)
+    assert copied == brings
+    ledger.set_pod(holder("first", "a", (0, 1), reservation="r"))
+    assert ledger.is_reserved("r")
+    ledger.set_pod(holder("copy", "a", (0, 1), reservation="r"))
+    assert not ledger.is_reserved("r")
