@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 MAX_LABEL_VALUE = 63
 MAX_NAME = 253
@@ -22,9 +23,16 @@ def is_label_value(text: str) -> bool:
 
 def is_namespace(text: str) -> bool:
     """Whether a namespace can have that name."""
-    return _NAMESPACE.fullmatch(text) is not None
+    return len(text) <= MAX_LABEL_VALUE and _is_namespace(text)
 
 
 def is_uid(text: str) -> bool:
     """Whether the text can name a review, and so a reservation: the API server sends UUIDs."""
-    return _UID.fullmatch(text) is not None
+    # What a UUID is made of is told by two quick looks at it: this is asked of every review.
+    is_plain = text.isascii() and text.replace("-", "").isalnum() and len(text) <= MAX_NAME
+    return is_plain or _UID.fullmatch(text) is not None
+
+
+@lru_cache(maxsize=1024)
+def _is_namespace(text: str) -> bool:
+    return _NAMESPACE.fullmatch(text) is not None

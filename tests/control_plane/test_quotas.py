@@ -1,0 +1,156 @@
+"""Quotas on a real control plane, against tenants who create whatever they like in parallel."""
+
+import copy
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+
+import pytest
+
+from certs.authority import make_authority
+from tests.control_plane.api import ApiError
+from tests.control_plane.companion import Controller, asking_webhook, install_crd, write_tls
+from tests.control_plane.gpu_nodes import GpuNode
+from tests.control_plane.process import eventually
+from tests.control_plane.product import decides
+from tests.control_plane.registration import configuration, labelled_pod, registered
+
+CLIENTS = 8
+QUOTA = "kind: Policy\nname: default\nquotas: {{namespaces: {{{namespace}: {{slices: 8}}}}}}\n"
+QUEUE = """
+kind: Policy
+name: default
+---
+kind: Queues
+queues:
+  My_Queue: {{id: id-1, namespaces: [{namespace}], quota: {{slices: 8}}}}
+"""
+SPELLINGS = [
+    {"clearml-agent-queue-name": "My_Queue"},
+    {"clearml-agent-queue-name": "my.queue"},
+    {"clearml-agent-queue-name": "MY-QUEUE"},
+    {"clearml-agent-queue": "id-1"},
+]
+
+
+@pytest.fixture
+def serve(control_plane, namespace, nodes, tmp_path):
+    """Run a controller and a webhook that asks it, under policies in which the namespace is named."""
+    nodes(*[GpuNode(gpus=8, memory="2Ti", cpu="1000")] * 4)
+    install_crd(control_plane.api)
+    tls = write_tls(tmp_path / "tls", make_authority(datetime.now(UTC)))
+
+    @contextmanager
+    def one(policies):
+        folder = tmp_path / "policies"
+        folder.mkdir()
+        (folder / "default.yaml").write_text(policies.format(namespace=namespace))
+        with ExitStack() as stack:
+            controller = Controller(control_plane.kubeconfig, tmp_path, tls, f"quotas-{namespace}", more=())
+            stack.callback(controller.stop)
+            controller.until_leading()
+            webhook = asking_webhook(controller.url, tls, tmp_path, folder)
+            stack.callback(webhook.stop)
+            config = configuration("fractions", webhook.url, webhook.ca_pem)
+            stack.enter_context(registered(control_plane.api, config, namespace, decides))
+            yield
+
+    return one
+
+
+@pytest.fixture
+def create(control_plane, namespace):
+    """Create pods in parallel; gives the refusals by name of pod."""
+
+    def one(pod, where=namespace):
+        try:
+            control_plane.api.create(pod, where)
+        except ApiError as error:
+            return pod["metadata"]["name"], str(error)
+        return None
+
+    def many(pods, **options):
+        with ThreadPoolExecutor(CLIENTS) as clients:
+            return dict(filter(None, clients.map(lambda pod: one(pod, **options), pods)))
+
+    return many
+
+
+def labelled(name, labels, **spec):
+    pod = labelled_pod(name, "0.125", **spec)
+    pod["metadata"]["labels"] |= labels
+    return pod
+
+
+def fill(control_plane, namespace, pod_of):
+    """Create one pod after the other until the quota is full; on a slow machine some wait for an answer."""
+
+    def is_full():
+        try:
+            control_plane.api.create(pod_of(len(tried)), namespace)
+        except ApiError as error:
+            return "8 of 8 slices are used" in str(error)
+        finally:
+            tried.append(None)
+        return False
+
+    tried = []
+    eventually(is_full, "the quota is full")
+    assert len(control_plane.api.list("Pod", namespace)) == 8
+
+
+def copies_of(stored, count):
+    """What `kubectl get -o yaml`, sed and `kubectl create` make of a pod."""
+    for number in range(count):
+        pod = copy.deepcopy(stored)
+        kept = {key: pod["metadata"][key] for key in ("labels", "annotations")}
+        pod["metadata"] = {"name": f"copy-{number}", **kept}
+        pod["spec"].pop("nodeName", None)
+        del pod["status"]
+        yield pod
+
+
+@pytest.mark.parametrize("is_seen", [True, False])
+def test_parallel_copies_of_an_injected_pod_stay_within_the_quota(
+    serve, create, control_plane, namespace, is_seen
+):
+    with serve(QUOTA):
+        first = labelled_pod("first", "0.125")
+        stored = control_plane.api.create(first, namespace)
+        if is_seen:
+            stored = control_plane.api.get("Pod", "first", namespace)
+        refused = create(list(copies_of(stored, 60)))
+        assert len(control_plane.api.list("Pod", namespace)) == 61 - len(refused) <= 8
+        fill(control_plane, namespace, lambda number: labelled_pod(f"last-{number}", "0.125"))
+    assert all(f'quota of namespace "{namespace}"' in text for text in refused.values())
+
+
+def test_a_queue_has_one_quota_for_all_spellings_and_none_for_strangers(
+    serve, create, control_plane, namespace
+):
+    stranger = f"{namespace}-stranger"
+    control_plane.create_namespace(stranger)
+    try:
+        with serve(QUEUE):
+            eaten = [labelled(f"eater-{n}", SPELLINGS[n % 4]) for n in range(20)]
+            assert create(eaten, where=stranger) == {}
+            refused = create([labelled(f"pod-{n}", SPELLINGS[n % 4]) for n in range(40)])
+            assert len(control_plane.api.list("Pod", namespace)) == 40 - len(refused) <= 8
+            fill(control_plane, namespace, lambda number: labelled(f"last-{number}", SPELLINGS[1]))
+    finally:
+        control_plane.api.delete_all("Pod", stranger)
+        control_plane.api.delete("Namespace", stranger)
+    assert all('quota of queue "my-queue"' in text for text in refused.values())
+
+
+def test_creators_of_huge_pods_are_refused_and_hurt_nobody(serve, create, control_plane, namespace):
+    huge = [
+        labelled_pod(f"huge-{n}", "0.125", nodeSelector={"k": "v" * 1_100_000, "l": "v" * 1_100_000})
+        for n in range(12)
+    ]
+    modest = [labelled_pod(f"pod-{n}", "0.125") for n in range(8)]
+    with serve(QUOTA):
+        refused = create([pod for pair in zip(huge, modest, strict=False) for pod in pair] + huge[8:])
+    for number in range(12):
+        assert "Kubernetes allows 63: shorten it" in refused.pop(f"huge-{number}")
+    assert refused == {}
