@@ -11,7 +11,14 @@ from tests.webhook.support import CACHE, LIBRARY, Webhook, container, pod
 VOLUMES = ["gpu-limiter-library", "gpu-limiter-cache-train", "gpu-limiter-cache-warm", "data", "token"]
 PATHS = [LIBRARY, f"{LIBRARY}/libvgpu.so", f"{LIBRARY}/", CACHE, "/k8s-vgpu", "/x", "/"]
 PATHS += ["/var/run/secrets/../../../k8s-vgpu/lib/nvidia", "/var/run/secrets/kubernetes.io/serviceaccount"]
-DENIED = {"mount-path", "unreadable-object", "gpu-index-set", "several-gpu-containers", "privileged"}
+DENIED = {
+    "duplicate-name",
+    "mount-path",
+    "unreadable-object",
+    "gpu-index-set",
+    "several-gpu-containers",
+    "privileged",
+}
 WEBHOOK = Webhook()
 
 
