@@ -13,7 +13,11 @@ RUN --mount=type=secret,id=ca,target=/etc/ssl/certs/ca-certificates.crt \
     && uv/bin/uv pip install --quiet --python /opt/venv/bin/python3 --system-certs --no-cache --link-mode copy \
        --require-hashes --no-deps --only-binary :all: --compile-bytecode -r runtime.txt
 COPY . /opt/fraction-injector
-RUN python3 -m compileall -q --invalidation-mode unchecked-hash /opt/fraction-injector
+# The command by its name, wherever one stands: `kubectl exec deploy/fraction-injector-controller -- fraction-injector ledger`.
+RUN python3 -m compileall -q --invalidation-mode unchecked-hash /opt/fraction-injector \
+    && printf '#!/opt/venv/bin/python3\nimport sys\n\nsys.path.insert(0, "/opt/fraction-injector")\nfrom cli.main import main\n\nmain()\n' \
+       > /opt/venv/bin/fraction-injector \
+    && chmod 0755 /opt/venv/bin/fraction-injector
 
 FROM ${BASE}
 ARG VERSION=0.1.0

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
+from cli import VERSION
 from cli.certs import certs_app
 from cli.controller import controller
 from cli.demo import demo
@@ -22,6 +25,24 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
+
+
+def _version(wanted: bool) -> None:  # noqa: FBT001 typer calls it so
+    if wanted:
+        typer.echo(f"fraction-injector {VERSION}")
+        raise typer.Exit
+
+
+@app.callback()
+def _app(
+    *,
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Fractional GPUs for Kubernetes pods: a label in, a half-GPU pod out."""
+
+
 app.command()(demo)
 app.command()(webhook)
 app.command()(controller)

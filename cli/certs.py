@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -13,11 +12,12 @@ from rich.table import Table
 
 from certs.observation import Observation
 from certs.rotation import RotationSettings, Wait, decide, phase
-from cli.options import fail
+from cli.options import KubeconfigOption, fail, kubeconfig_of
 from cli.terminal import Terminal
 
 certs_app = typer.Typer(help="Look at an installation's certificates.", no_args_is_help=True)
-DEFAULT_KUBECONFIG = Path("~/.kube/config")
+DEFAULT_NAMESPACE = "gpu-fraction-injector"
+OWN_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 
 @certs_app.callback()
@@ -27,25 +27,31 @@ def _certs() -> None:
 
 @certs_app.command()
 def status(
-    name: Annotated[str, typer.Argument(help="Of the installation: of its webhook configuration.")],
-    namespace: Annotated[str, typer.Option(help="Of its Secrets.")] = "gpu-fraction-injector",
+    name: Annotated[
+        str, typer.Argument(help="Of the installation: of its webhook configuration.")
+    ] = "fraction-injector",
+    namespace: Annotated[
+        str | None,
+        typer.Option(
+            "--namespace",
+            "-n",
+            show_default="the pod's own, or gpu-fraction-injector",
+            help="Of its Secrets.",
+        ),
+    ] = None,
     webhook_endpoint: Annotated[
         list[str] | None,
         typer.Option(metavar="HOST:PORT", show_default="those of the Service", help="Webhook to dial."),
     ] = None,
-    kubeconfig: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", show_default="$KUBECONFIG or ~/.kube/config", help="Whose rights to read with."
-        ),
-    ] = None,
+    kubeconfig: KubeconfigOption = None,
 ) -> None:
     """Say where the rotation is, what it waits for, and when each certificate ends.
 
     It reads Secrets, so it takes an administrator's rights. Exit status: 0 steady, 1 under way.
     """
-    given = Path(os.environ.get("KUBECONFIG") or DEFAULT_KUBECONFIG).expanduser()
-    seen = asyncio.run(_look(kubeconfig or given, namespace, name, tuple(webhook_endpoint or ())))
+    found = kubeconfig_of(kubeconfig)
+    where_to_look = namespace or (_own_namespace() if found is None else DEFAULT_NAMESPACE)
+    seen = asyncio.run(_look(found, where_to_look, name, tuple(webhook_endpoint or ())))
     now, where = datetime.now(UTC), phase(seen)
     action = decide(seen, now, RotationSettings())
     console = Terminal()
@@ -56,7 +62,16 @@ def status(
     raise typer.Exit(0 if where.value.startswith("S0") and isinstance(action, Wait) else 1)
 
 
-async def _look(kubeconfig: Path, namespace: str, name: str, endpoints: tuple[str, ...]) -> Observation:
+def _own_namespace() -> str:
+    try:
+        return OWN_NAMESPACE.read_text().strip()
+    except OSError:
+        return DEFAULT_NAMESPACE
+
+
+async def _look(
+    kubeconfig: Path | None, namespace: str, name: str, endpoints: tuple[str, ...]
+) -> Observation:
     # Here and not above: the other subcommands must start without the Kubernetes client.
     from controller.api_server import TRANSPORT_ERRORS, ApiError, NoApiServerError, connect  # noqa: PLC0415
     from controller.certificate_store import CertificateStore, Installation  # noqa: PLC0415
@@ -66,6 +81,9 @@ async def _look(kubeconfig: Path, namespace: str, name: str, endpoints: tuple[st
         api = await connect(kubeconfig)
         try:
             store = CertificateStore(api, Installation(namespace, name, endpoints))
+            if not await store.exists():
+                names = f"{name}-ca and {name}-tls"
+                fail(f"namespace {namespace} has no Secrets {names}: name the installation and --namespace")
             return (await look(store, ())).seen
         finally:
             await api.close()

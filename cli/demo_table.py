@@ -9,11 +9,11 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from policies.problems import printable
+from cli.terminal import shortened
 from webhook.injection.annotations import GPU_CONTAINER, MEMORY_MIB
 from webhook.pod import LABEL
 
-LONGEST_NAME = 16
+MAX_NAME = 16
 
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
@@ -54,17 +54,11 @@ def table(rows: Iterable[Row]) -> Table:
     return drawn
 
 
-def shortened(name: str) -> str:
-    """Cut a name to what a column holds; a ClearML task's has 43 characters."""
-    name = printable(name)
-    return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
-
-
 def _cells(row: Row) -> list[str | Text]:
     metadata = row.pod["metadata"]
     annotations = metadata.get("annotations") or {}
     label = (metadata.get("labels") or {}).get(LABEL, "-")
-    cells: list[str | Text] = [shortened(metadata["name"]), shortened(str(label))]
+    cells: list[str | Text] = [shortened(metadata["name"], MAX_NAME), shortened(str(label), MAX_NAME)]
     if row.denial is not None:
         return [*cells, Text("denied", "red")]
     if not row.patch:
@@ -73,7 +67,7 @@ def _cells(row: Row) -> list[str | Text]:
     return [
         *cells,
         Text("injected", "green"),
-        "the same" if container == metadata["name"] else shortened(container),
+        "the same" if container == metadata["name"] else shortened(container, MAX_NAME),
         _gpu_resources(row.pod, container),
         annotations.get(MEMORY_MIB, "-"),
         preferred_node(row.pod) or "-",

@@ -13,7 +13,14 @@ from rich.text import Text
 
 from cli.explaining import Explainer, Explanation
 from cli.manifests import ManifestError, read_objects
-from cli.options import DEFAULT_POLICIES, InventoryOption, PoliciesOption, fail, read_ledger, read_policies
+from cli.options import (
+    DEFAULT_POLICIES,
+    UNUSABLE,
+    InventoryOption,
+    PoliciesOption,
+    read_ledger,
+    read_policies,
+)
 from cli.terminal import Terminal, say
 from policies.problems import printable
 from webhook.envelope import UnreadableReviewError
@@ -44,33 +51,39 @@ def explain(
     """Say what would become of pods: the decision, why, and the pod as it would be stored.
 
     Every object is decided by the webhook's own code as if it were the only one. Exit status: 0 all are
-    allowed, 1 some are denied, 2 something cannot be read.
+    allowed, 1 some are denied, 2 something cannot be read; the rest is explained all the same.
     """
     policy_set = read_policies(policies)
     explainer = Explainer(policy_set, read_ledger(policy_set, inventory))
-    explanations = [explanation for file in files for explanation in _explain_file(explainer, file)]
+    explanations: list[Explanation] = []
+    unusable = [file for file in files if not _explain_file(explainer, file, explanations)]
     if output is Output.JSON:
         documents = [explanation.as_json() for explanation in explanations]
-        say(json.dumps(documents[0] if len(documents) == 1 else documents, indent=2))
+        if documents:
+            say(json.dumps(documents[0] if len(documents) == 1 else documents, indent=2))
     else:
         for explanation in explanations:
             _print(explanation)
+    if unusable:
+        raise typer.Exit(UNUSABLE)
     if not all(explanation.allowed for explanation in explanations):
         raise typer.Exit(SOME_DENIED)
 
 
-def _explain_file(explainer: Explainer, file: Path) -> list[Explanation]:
-    explanations = []
+def _explain_file(explainer: Explainer, file: Path, explanations: list[Explanation]) -> bool:
+    """Add what is explained of a file; False, and a message, where something in it cannot be."""
     try:
         for found in read_objects(file):
             explained = explainer.explain(found)
             if not explained:
                 rule = "give Pods, AdmissionReviews, or what has pod templates"
-                fail(f"{file}: kind {found['kind']} is not explained: {rule}")
+                raise ManifestError(f"{file}: kind {found['kind']} is not explained: {rule}")  # noqa: TRY301
             explanations += explained
     except (ManifestError, UnreadableReviewError) as error:
-        fail(str(error) if isinstance(error, ManifestError) else f"{file}: {error}")
-    return explanations
+        text = str(error) if isinstance(error, ManifestError) else f"{file}: {error}"
+        say(f"fraction-injector: {text}", err=True)
+        return False
+    return True
 
 
 def _print(explanation: Explanation) -> None:

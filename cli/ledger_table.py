@@ -1,58 +1,98 @@
-"""The ledger as a table: a line for each GPU, a block for each slice, and who holds it."""
+"""The ledger as lines: one for each GPU, a block for each slice, and who holds it."""
 
 from __future__ import annotations
 
-from rich.console import Group
-from rich.table import Table
+from collections.abc import Iterator, Sequence
+
 from rich.text import Text
 
+from cli.terminal import shortened
 from ledger.view import GpuView, LedgerView, NodeView, Waiting
+from policies.problems import printable
 
 STYLES = {"holder": "green", "promised": "cyan", "reservation": "yellow"}
 HELD, FREE, OVER = "█", "░", "▓"
+MAX_BLOCKS = 32
+"""A pool of more slices is drawn to scale."""
+MAX_POD_NAME = 28
+HEADINGS = ("NODE", "GPU", "SLICES", "FREE", "HELD BY")
+WIDE_HEADINGS = ("NODE", "PRODUCT", "MIB", "STATE", "GPU", "SLICES", "FREE", "HELD BY")
+
+Row = Sequence[Text]
 
 
-def table(view: LedgerView) -> Group:
-    """Draw nodes, GPUs and holders; below them who waits."""
-    drawn = Table(box=None, pad_edge=False)
-    for column in ("NODE", "GPU", "SLICES", "FREE", "HELD BY"):
-        drawn.add_column(column, no_wrap=column != "HELD BY")
-    for node in view.nodes:
-        for number, gpu in enumerate(node.gpus):
-            drawn.add_row(
-                _name(node) if number == 0 else "", _index(gpu), _slices(gpu), _free(gpu), _shares(gpu)
-            )
-    parts: list[Table | Text] = [drawn if view.nodes else Text("no node has GPUs")]
-    parts += [_waiting(waiting) for waiting in view.backlog]
-    return Group(*parts)
+def lines(view: LedgerView, *, wide: bool = False) -> list[Text]:
+    """Draw nodes, GPUs and holders, below them who waits: each line as long as it takes, headings first."""
+    headings = WIDE_HEADINGS if wide else HEADINGS
+    rows = [row for node in view.nodes for row in _rows(node, wide=wide)]
+    drawn = _aligned([[Text(heading, "bold") for heading in headings], *rows]) if rows else []
+    return [*(drawn or [Text("no GPUs to show")]), *(_waiting(waiting) for waiting in view.backlog)]
 
 
-def _name(node: NodeView) -> Text:
-    what = f" {node.product or 'GPU'} {node.gpu_mib or '?'} MiB" + ("" if node.usable else ", not usable")
-    return Text(node.name).append(what, style="dim")
+def _rows(node: NodeView, *, wide: bool) -> Iterator[Row]:
+    for gpu in node.gpus:
+        index = "pool" if gpu.index is None else str(gpu.index)
+        yield [
+            *(_wide_node(node) if wide else [_short_node(node)]),
+            Text(f"{index} cordoned" if gpu.cordoned else index),
+            _slices(gpu),
+            Text(f"{gpu.free} of {gpu.capacity}"),
+            _shares(gpu, wide=wide),
+        ]
 
 
-def _index(gpu: GpuView) -> str:
-    return ("pool" if gpu.index is None else str(gpu.index)) + (" cordoned" if gpu.cordoned else "")
+def _short_node(node: NodeView) -> Text:
+    name = Text(shortened(node.name, MAX_POD_NAME))
+    if not node.usable:
+        name.append(" not usable", "red")
+    if node.gpu_mib is None:
+        name.append(" no memory label", "red")
+    return name
+
+
+def _wide_node(node: NodeView) -> list[Text]:
+    state = Text("usable") if node.usable else Text("not usable", "red")
+    memory = Text("no label", "red") if node.gpu_mib is None else Text(str(node.gpu_mib))
+    return [Text(printable(node.name)), Text(printable(node.product or "?")), memory, state]
 
 
 def _slices(gpu: GpuView) -> Text:
+    total = max(1, gpu.capacity, gpu.used)
     drawn, left = Text(), gpu.capacity
     for share in gpu.shares:
         within = max(0, min(share.slices, left))
-        drawn.append(HELD * within + OVER * (share.slices - within), style=STYLES[share.kind])
+        blocks = HELD * _scaled(within, total) + OVER * _scaled(share.slices - within, total)
+        drawn.append(blocks, style=STYLES[share.kind])
         left -= share.slices
-    return drawn.append(FREE * max(0, gpu.free), style="dim")
+    return drawn.append(FREE * _scaled(max(0, gpu.free), total), style="dim")
 
 
-def _free(gpu: GpuView) -> str:
-    return f"{gpu.free} of {gpu.capacity}"
+def _scaled(slices: int, total: int) -> int:
+    if total <= MAX_BLOCKS:
+        return slices
+    return max(bool(slices), slices * MAX_BLOCKS // total)
 
 
-def _shares(gpu: GpuView) -> str:
-    return ", ".join(f"{share.namespace}/{share.name}: {share.slices}" for share in gpu.shares)
+def _shares(gpu: GpuView, *, wide: bool) -> Text:
+    cut = printable if wide else lambda name: shortened(name, MAX_POD_NAME)
+    return Text(
+        ", ".join(f"{printable(share.namespace)}/{cut(share.name)}: {share.slices}" for share in gpu.shares)
+    )
 
 
 def _waiting(waiting: Waiting) -> Text:
     where = f"GPU {', '.join(map(str, waiting.indices))}" if waiting.indices else "any GPU"
-    return Text(f"waits: {waiting.namespace}/{waiting.name} for {waiting.slices} of {where}", style="yellow")
+    pod = f"{printable(waiting.namespace)}/{printable(waiting.name)}"
+    return Text(f"waits: {pod} for {waiting.slices} of {where}", style="yellow")
+
+
+def _aligned(rows: Sequence[Row]) -> list[Text]:
+    widths = [max(row[column].cell_len for row in rows) for column in range(len(rows[0]))]
+    return [_line(row, widths) for row in rows]
+
+
+def _line(row: Row, widths: Sequence[int]) -> Text:
+    line = Text(no_wrap=True)
+    for cell, width in zip(row[:-1], widths, strict=False):
+        line.append_text(cell).append(" " * (width - cell.cell_len + 1))
+    return line.append_text(row[-1])

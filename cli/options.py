@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -41,6 +42,28 @@ InventoryOption = Annotated[
         help="Nodes, and pods if you like, as `kubectl get nodes -o yaml` prints them.",
     ),
 ]
+
+
+KubeconfigOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        show_default="$KUBECONFIG, ~/.kube/config, or the service account of the pod",
+        help="Whose rights to read with.",
+    ),
+]
+
+
+def kubeconfig_of(given: Path | None) -> Path | None:
+    """Return the kubeconfig to use; None in a pod without one, where the service account tells."""
+    if given is not None:
+        return given
+    # kubectl joins several files; the first that exists holds the current context nearly always.
+    named = [Path(name) for name in os.environ.get("KUBECONFIG", "").split(os.pathsep) if name]
+    usual = Path("~/.kube/config").expanduser()
+    found = next((file for file in named if file.exists()), named[0] if named else usual)
+    in_pod = not named and not usual.exists() and "KUBERNETES_SERVICE_HOST" in os.environ
+    return None if in_pod else found
 
 
 def fail(message: str) -> NoReturn:

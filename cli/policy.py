@@ -8,14 +8,17 @@ from typing import Annotated, Any
 
 import typer
 
-from cli.options import DEFAULT_POLICIES, UNUSABLE, PoliciesOption, read_policies
+from cli.options import DEFAULT_POLICIES, UNUSABLE, PoliciesOption, fail, read_policies
 from cli.terminal import say
+from ledger.queue_names import sanitised
 from policies.advice import advice
 from policies.loader import load_policies
 from policies.policy_set import PolicySet
-from policies.problems import PolicyError, UnreadableError
+from policies.problems import PolicyError, UnreadableError, did_you_mean, quoted
 from policies.provenance import Value, trace
 from policies.reference import json_schema, markdown
+
+MAX_QUEUES_NAMED = 20
 
 policy_app = typer.Typer(help="Check and explain policy directories.", no_args_is_help=True)
 
@@ -51,6 +54,7 @@ def show(
 ) -> None:
     """Show the policy that pods of a namespace and queue follow, and where each value comes from."""
     policy_set = read_policies(policies)
+    _check_queue(policy_set, namespace, queue, queue_id)
     effective = policy_set.resolve(namespace, queue, queue_id)
     say(f"# {effective.marker}{f', queue {effective.queue}' if effective.queue else ''}")
     for value in trace(policy_set, namespace, queue, queue_id):
@@ -72,6 +76,25 @@ def schema(
 ) -> None:
     """Print the JSON Schema of policy files, for editors that complete and check them."""
     typer.echo(markdown() if tables else json.dumps(json_schema(), indent=2), nl=not tables)
+
+
+def _check_queue(policy_set: PolicySet, namespace: str, queue: str | None, queue_id: str | None) -> None:
+    """End the command for a queue that nobody has named; say so of one whose entry holds elsewhere."""
+    entries = policy_set.parts.queues
+    named = {sanitised(name): name for name in entries}
+    for policy, _ in policy_set.parts.policies.values():
+        named |= {sanitised(name): name for name in policy.quotas.queues if sanitised(name) not in named}
+    if queue is not None and sanitised(queue) not in named:
+        known = ", ".join(sorted(named.values())[:MAX_QUEUES_NAMED]) or "none"
+        rule = f"no policy file names queue {quoted(queue)}{did_you_mean(queue, named.values())}"
+        fail(f"{rule}: known are {known}; pods of other queues follow their namespace: leave --queue out")
+    if queue_id is not None and queue_id not in policy_set.queue_by_id:
+        fail(f"no queue entry has the id {quoted(queue_id)}: leave --queue-id out, or add it to the entry")
+    if policy_set.entry_of(namespace, queue, queue_id) is not None or queue is None:
+        return
+    entry = entries.get(named[sanitised(queue)])
+    if entry is not None and entry[0].namespaces:
+        say(f"# queue {queue}: its entry holds in {', '.join(entry[0].namespaces)} only, not in {namespace}")
 
 
 def _files(policy_set: PolicySet) -> set[str]:

@@ -39,5 +39,14 @@ class Terminal(Console):
                 yield Segment(_replaced(segment.text), segment.style)
 
 
+def shortened(name: str, most: int) -> str:
+    """Cut a name in its middle: what tells pods of one kind apart stands at the end."""
+    name = printable(name)
+    if len(name) <= most:
+        return name
+    head = (most - 1) // 3
+    return f"{name[:head]}…{name[len(name) - (most - 1 - head) :]}"
+
+
 def _replaced(text: str) -> str:
     return "".join(each if each.isprintable() or each == "\n" else "�" for each in text)

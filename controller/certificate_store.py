@@ -151,6 +151,15 @@ class CertificateStore:
             Version(secret.metadata.resource_version, keys),
         )
 
+    async def exists(self) -> bool:
+        """Whether either Secret is there, empty or not.
+
+        Raises:
+            ApiError, OSError, TimeoutError, aiohttp.ClientError: they cannot be read.
+        """
+        found = [await self._get(self._secret(suffix)) for suffix in ("tls", "ca")]
+        return any(secret is not None for secret in found)
+
     async def write_secret(self, suffix: str, content: SecretContent, version: Version) -> None:
         """Store exactly this data and these annotations; create the Secret where it was missing.
 

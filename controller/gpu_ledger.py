@@ -163,6 +163,8 @@ def status_manifest(name: str, status: Status) -> dict[str, Any]:
     """The object with its status alone, for the status subresource."""
     content = _without_none(msgspec.to_builtins(status))
     content["gpus"] = [_without_none(gpu) for gpu in content["gpus"]]
+    for share in (share for gpu in content["gpus"] for share in gpu["shares"] if not share["queue"]):
+        del share["queue"]
     return {"apiVersion": API_VERSION, "kind": "GpuLedger", "metadata": {"name": name}, "status": content}
 
 

@@ -19,6 +19,8 @@ class Share:
     kind: Literal["holder", "promised", "reservation"]
     """A bound pod, a pod expected on this node, a reservation whose pod has not shown up."""
     slices: int
+    queue: str = ""
+    """Key of the pod's ClearML queue; empty for pods without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +111,8 @@ def _shares(account: NodeAccount, index: int | None) -> tuple[Share, ...]:
     for claim in account.claims.values():
         slices = claim.pooled if index is None else dict(claim.gpus).get(index, 0)
         if slices:
-            shares.append(Share(claim.namespace, claim.name, _kind(claim), slices))
+            queue = claim.queues[0] if claim.queues else ""
+            shares.append(Share(claim.namespace, claim.name, _kind(claim), slices, queue))
     return tuple(sorted(shares, key=lambda share: (share.namespace, share.name)))
 
 

@@ -429,3 +429,17 @@ def test_help_is_worth_reading(command):
     result = CliRunner().invoke(app, [*command, "--help"])
     assert result.exit_code == 0
     assert len(result.stdout.split()) > 30
+
+
+def test_a_file_that_cannot_be_read_is_named_and_the_others_are_explained(tmp_path):
+    broken = tmp_path / "broken.yaml"
+    broken.write_text("kind: {")
+    files = [tmp_path / "missing.yaml", MANIFESTS / "bare.yaml", broken, MANIFESTS / "privileged.yaml"]
+    result = invoke(*files, "--inventory", INVENTORY)
+    assert result.exit_code == 2
+    assert [line.split(": ")[1] for line in result.stderr.splitlines()] == [
+        str(tmp_path / "missing.yaml"),
+        str(broken),
+    ]
+    assert ": allowed (injected)" in result.stdout
+    assert ": denied (privileged)" in result.stdout

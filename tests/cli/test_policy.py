@@ -105,3 +105,21 @@ def test_the_built_in_policy_serves_when_no_directory_is_given(monkeypatch, tmp_
     monkeypatch.chdir(tmp_path)
     assert invoke("policy", "show")[1].splitlines()[0].startswith("# default@")
     assert (ROOT / "policies" / "default.yaml").exists()
+
+
+def test_a_queue_that_no_file_names_is_a_mistake(tmp_path):
+    policy = "kind: Policy\nname: default\nquotas: {queues: {gpu_many: {slices: 8}}}\n"
+    entry = "kind: Queues\nqueues:\n  gpu_half: {id: abc, namespaces: [team]}\n"
+    write(tmp_path, default=policy, queues=entry)
+    show = ["policy", "show", "--policies", tmp_path]
+    code, out, err = invoke(*show, "--queue", "gpu_halv")
+    assert (code, out) == (2, "")
+    assert (
+        'no policy file names queue "gpu_halv" (did you mean "gpu_half"?): known are gpu_half, gpu_many'
+        in err
+    )
+    assert invoke(*show, "--queue-id", "abd")[0] == 2
+    for known in (["--queue", "GPU-HALF", "-n", "team"], ["--queue-id", "abc"], ["--queue", "gpu-many"]):
+        assert invoke(*show, *known)[0] == 0
+    code, out, _ = invoke(*show, "--queue", "gpu_half")
+    assert out.splitlines()[0] == "# queue gpu_half: its entry holds in team only, not in default"

@@ -22,7 +22,7 @@ from ledger.view import GpuView, NodeView, Share
 from tests.control_plane.companion import CRD
 
 NOW, LATER = "2026-11-21T10:00:00Z", "2026-11-21T11:00:00Z"
-HOLDER = Share("team", "a", "holder", 6)
+HOLDER = Share("team", "a", "holder", 6, "gpu-half")
 PROMISED = Share("team", "b", "promised", 1)
 
 

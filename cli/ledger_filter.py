@@ -1,0 +1,46 @@
+"""What of the ledger is asked to be shown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+
+from ledger.queue_names import sanitised
+from ledger.view import GpuView, LedgerView, Share
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """GPUs are shown that fulfil all that is not None."""
+
+    node: str | None = None
+    """Shell pattern of the node's name."""
+    namespace: str | None = None
+    """Somebody in it holds slices of the GPU."""
+    queue: str | None = None
+    """So does a pod of this ClearML queue."""
+    free: int | None = None
+    """So many slices are free."""
+
+    def apply(self, view: LedgerView) -> LedgerView:
+        """Leave out every GPU that was not asked for, and nodes without any; holders stay, to be seen."""
+        nodes = [
+            replace(node, gpus=tuple(gpu for gpu in node.gpus if self._shows(gpu)))
+            for node in view.nodes
+            if self.node is None or fnmatchcase(node.name, self.node)
+        ]
+        waiting = [each for each in view.backlog if self.namespace in {None, each.namespace}]
+        if self.node is not None or self.queue is not None or self.free is not None:
+            waiting = []
+        return LedgerView(tuple(node for node in nodes if node.gpus), tuple(waiting))
+
+    def _shows(self, gpu: GpuView) -> bool:
+        if self.free is not None and (gpu.cordoned or gpu.free < self.free):
+            return False
+        if self.namespace is None and self.queue is None:
+            return True
+        return any(self._is_asked(share) for share in gpu.shares)
+
+    def _is_asked(self, share: Share) -> bool:
+        of_namespace = self.namespace in {None, share.namespace}
+        return of_namespace and (self.queue is None or sanitised(self.queue) == sanitised(share.queue))

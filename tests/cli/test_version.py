@@ -1,0 +1,20 @@
+"""One version, told everywhere alike."""
+
+import re
+import tomllib
+
+import yaml
+from typer.testing import CliRunner
+
+from cli import VERSION
+from cli.app import app
+from tests.cli.running import CHECKOUT
+
+
+def test_the_command_the_package_the_chart_and_the_image_say_the_same():
+    printed = CliRunner().invoke(app, ["--version"])
+    assert (printed.exit_code, printed.stdout) == (0, f"fraction-injector {VERSION}\n")
+    assert tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]["version"] == VERSION
+    chart = yaml.safe_load((CHECKOUT / "charts" / "fraction-injector" / "Chart.yaml").read_text())
+    assert chart["appVersion"] == VERSION
+    assert re.search(r"^ARG VERSION=(.*)$", (CHECKOUT / "Dockerfile").read_text(), re.MULTILINE)[1] == VERSION
