@@ -20,6 +20,7 @@ class Reason(StrEnum):
 
     LABEL = "label-not-allowed"
     LABEL_NOT_ON_TEMPLATE = "label-not-on-template"
+    POD_EXISTS = "pod-exists"
     CONTAINER_UNKNOWN = "container-unknown"
     CONTAINER_AMBIGUOUS = "container-ambiguous"
     SEVERAL_GPU_CONTAINERS = "several-gpu-containers"

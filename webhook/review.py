@@ -23,6 +23,7 @@ from webhook.injection.sizes import MAX_BYTES_UNCOUNTED, has_too_many
 from webhook.outline import PodOutline
 from webhook.placer import Placed, Placer
 from webhook.pod import LABEL, QUEUE_ID_LABEL, QUEUE_NAME_LABEL, Job
+from webhook.pod_change import refuse_change
 from webhook.questions import Question, ask_by_rules, ask_for_known
 from webhook.reasons import Denial, Reason
 
@@ -116,7 +117,7 @@ class Reviewer:
         """Decide, or come to the question for the ledger."""
         found = request.object
         if request.operation != "CREATE" or request.sub_resource:
-            return Outcome(Reason.NOT_HANDLED)
+            return self._change(request)
         if isinstance(found, PodOutline):
             return self._pod(request, found)
         if isinstance(found, Job):
@@ -124,6 +125,16 @@ class Reviewer:
         if isinstance(found, Denial):
             return Outcome(Reason.MIRROR_POD) if request.is_mirror_pod() else _outcome(found, None)
         return Outcome(Reason.NOT_LABELLED)
+
+    def _change(self, request: Request) -> Outcome:
+        """Refuse an update of a labelled pod that Kubernetes would refuse; let everything else pass."""
+        denial = None
+        if request.operation == "UPDATE" and request.resource == "pods" and not request.sub_resource:
+            found = request.object
+            labels = found.metadata.labels if isinstance(found, PodOutline) and found.metadata else None
+            if labels is not None and labels.fraction is not UNSET:
+                denial = refuse_change(request.body)
+        return Outcome(Reason.NOT_HANDLED) if denial is None else _outcome(denial, None)
 
     def _job(self, request: Request, job: Job) -> Outcome:
         labels = (job.metadata.labels if job.metadata is not None else None) or {}

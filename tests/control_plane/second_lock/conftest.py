@@ -4,7 +4,7 @@ import pytest
 
 from tests.control_plane.chart import ADMISSION, CONFIGURATION, RELEASE, Helm, elsewhere
 from tests.control_plane.process import eventually
-from tests.control_plane.product import Setup, decides, self_signed
+from tests.control_plane.product import Setup, decides, mounted
 from tests.control_plane.registration import OWN_NAMESPACE, labelled_pod, probe
 from tests.control_plane.second_lock.lock import (
     KINDS,
@@ -46,15 +46,21 @@ def nodes_and_namespaces(control_plane):
 
 
 @pytest.fixture(scope="package")
-def values(control_plane, nodes_and_namespaces, tmp_path_factory):
-    """The chart's values for a webhook process that follows the very policies of the chart's ConfigMap."""
+def product(control_plane, nodes_and_namespaces, tmp_path_factory):
+    """A webhook process that follows the very policies of the chart's ConfigMap."""
     folder = tmp_path_factory.mktemp("second-lock")
     inventory = folder / "inventory.yaml"
     inventory.write_text(control_plane.kubectl("get", "nodes", "--output=yaml").stdout)
-    product = self_signed(Setup(mounted_policies(Helm(control_plane, folder), folder), inventory), folder)
-    outside = elsewhere(product)
-    yield {**VALUES, **outside, "webhook": {**WEBHOOK, **outside["webhook"]}}
+    product = mounted(Setup(mounted_policies(Helm(control_plane, folder), folder), inventory), folder)
+    yield product
     product.stop()
+
+
+@pytest.fixture(scope="package")
+def values(product):
+    """The chart's values for that process."""
+    outside = elsewhere(product)
+    return {**VALUES, **outside, "webhook": {**WEBHOOK, **outside["webhook"]}}
 
 
 def mounted_policies(helm, folder):

@@ -2,7 +2,6 @@
 
 import pytest
 
-from tests.control_plane.api import ApiError
 from tests.control_plane.process import eventually
 from tests.control_plane.product import INJECTED
 from tests.control_plane.registration import LABEL, labelled_pod
@@ -122,16 +121,6 @@ def test_the_limiters_init_container_keeps_its_image(lock, control_plane, namesp
     made = control_plane.api.create(pod, namespace)
     with refused("unchanged", IMAGES_KEPT):
         change_image(control_plane.api, made, "initContainers", name)
-
-
-def test_kubernetes_itself_keeps_the_environment_of_a_gated_pod(lock, control_plane, namespace):
-    pod = labelled_pod("gated", "0.500", schedulingGates=[{"name": "example.com/wait"}])
-    made = control_plane.api.create(pod, namespace)
-    [limiter] = made["spec"]["initContainers"]
-    other = {"name": limiter["name"], "env": [{"name": "PATH", "value": "/mine"}]}
-    path = f"/api/v1/namespaces/{namespace}/pods/gated"
-    with pytest.raises(ApiError, match="pod updates may not change fields other than"):
-        control_plane.api.call("PATCH", path, {"spec": {"initContainers": [other]}}, content=STRATEGIC)
 
 
 def test_images_of_regular_containers_and_sidecars_may_change(lock, control_plane, namespace):

@@ -4,6 +4,7 @@ import copy
 
 import pytest
 
+from tests.control_plane.api import ApiError
 from tests.control_plane.registration import labelled_pod
 from tests.control_plane.second_lock.lock import asking, refused, unlabelled_pod
 from tests.control_plane.second_lock.test_creations import NEEDS_LABEL, NOT_INJECTED
@@ -189,3 +190,18 @@ def test_a_complete_forgery_passes_as_the_threat_model_says(no_webhook, control_
     pod = copy.deepcopy(no_webhook[policy])
     made = control_plane.api.create(pod, pod["metadata"]["namespace"], dry_run=True)
     assert said(made) == said(pod)
+
+
+def test_kubernetes_itself_keeps_the_environment_of_a_gated_pod(no_webhook, control_plane):
+    pod = copy.deepcopy(no_webhook["half"])
+    pod["metadata"]["name"] = "gated"
+    pod["spec"]["schedulingGates"] = [{"name": "example.com/wait"}]
+    made = control_plane.api.create(pod, "lock-default")
+    [limiter] = made["spec"]["initContainers"]
+    other = {
+        "spec": {"initContainers": [{"name": limiter["name"], "env": [{"name": "PATH", "value": "/mine"}]}]}
+    }
+    path = "/api/v1/namespaces/lock-default/pods/gated"
+    with pytest.raises(ApiError, match="pod updates may not change fields other than"):
+        control_plane.api.call("PATCH", path, other, content="application/strategic-merge-patch+json")
+    control_plane.api.delete("Pod", "gated", "lock-default")

@@ -35,7 +35,7 @@ spec:
 matchConditions:
   - name: not-a-mirror-pod
     expression: >-
-      !(request.userInfo.?username.orValue('').startsWith('system:node:') &&
+      !(request.userInfo.?username.orValue('').matches('^system:node:.') &&
       'system:nodes' in request.userInfo.?groups.orValue([]) &&
       has(object.metadata.annotations) && 'kubernetes.io/config.mirror' in object.metadata.annotations)
 {{- end -}}
