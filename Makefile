@@ -32,8 +32,9 @@ bench-docs: bench ## Measure everything anew and write docs/performance.md; pack
 TO = $(if $(RESULTS),--json $(RESULTS)/$(1).json)
 PLOT = $(if $(RESULTS),--plot docs/packing.svg)
 
-bench-handler: $(READY) ## Measure a review without a server, against json.loads
+bench-handler: $(READY) ## Measure a review without a server, against json.loads; also of the worst pods of 3 MiB
 	$(BIN)/python -m bench.handler $(call TO,handler) $(BENCH)
+	$(BIN)/python -m bench.worst $(call TO,worst)
 
 bench-webhook: $(READY) ## Measure the webhook over TLS, against the idiomatic one and a constant answer
 	$(BIN)/python -m bench.webhook $(call TO,webhook) $(BENCH)
