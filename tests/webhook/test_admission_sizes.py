@@ -62,6 +62,24 @@ WITHIN = {
 }
 
 
+LONG = "/" * (sizes.MAX_PATH_CHARACTERS + 1)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"containers": [container(volumeMounts=[{"name": "v", "mountPath": LONG}])]},
+        {"containers": [container(volumeDevices=[{"name": "v", "devicePath": LONG}])]},
+        {"containers": [container(terminationMessagePath=LONG)]},
+        {"volumes": [{"name": "v", "hostPath": {"path": LONG}}]},
+    ],
+)
+def test_paths_are_bounded_in_all_their_characters(spec):
+    decided = decide(pod(**spec))
+    assert decided.code == "pod-too-large"
+    assert decided.message == "the pod has 100001 characters of paths, more than 100000: use shorter paths"
+
+
 @pytest.mark.parametrize("what", WITHIN)
 def test_a_pod_at_the_bound_gets_its_share_and_one_more_is_denied_in_words(what):
     bound, make = WITHIN[what]

@@ -21,6 +21,8 @@ MAX_VARIABLES = 5000
 """Of all containers together, as the other bounds are."""
 MAX_MOUNTS = 1000
 """And block devices."""
+MAX_PATH_CHARACTERS = 100_000
+"""Of all mounts and hostPaths: every rule about paths normalises each of them."""
 MAX_CAPABILITIES = 100
 """Of one container; Linux knows 41."""
 MAX_AMOUNTS = 2000
@@ -36,6 +38,7 @@ MAX_OPERATIONS = 500
 MAX_PATCH_BYTES = 700_000
 """In base64 and with the rest of an answer less than 1 MiB."""
 
+_SHORTEN = "use shorter paths"
 _SPLIT = "split it into several pods"
 _BYTES_OF_A_VARIABLE = len('{"name":""},')
 _BYTES_OF_A_MOUNT = len('{"name":"","mountPath":""},')
@@ -88,10 +91,13 @@ def _refuse_containers(spec: PodSpec) -> Denial | None:
     if refused is not None:
         return refused
     every = (*(spec.init_containers or ()), *(spec.containers or ()))
-    devices = sum([len(each.volume_devices) for each in every if each.volume_devices])
-    return _over(devices, MAX_MOUNTS, "volume devices", _SPLIT) or _refuse_duplicates(
-        "containers", [each.name for each in every]
+    devices = [device for each in every for device in each.volume_devices or ()]
+    host_paths = [each.host_path.path for each in spec.volumes or () if each.host_path is not None]
+    characters = sum([len(device.device_path) for device in devices]) + sum(map(len, host_paths))
+    refused = _over(len(devices), MAX_MOUNTS, "volume devices", _SPLIT) or _over(
+        characters, MAX_PATH_CHARACTERS, "characters of paths", _SHORTEN
     )
+    return refused or _refuse_duplicates("containers", [each.name for each in every])
 
 
 def _refuse_many(spec: PodSpec | SpecOutline) -> Denial | None:
@@ -105,8 +111,14 @@ def _refuse_many(spec: PodSpec | SpecOutline) -> Denial | None:
     return (
         _over(variables, MAX_VARIABLES, "variables", "give them in a file or by envFrom")
         or _over(mounts, MAX_MOUNTS, "volume mounts", "mount the directory above them")
+        or _over(sum(map(_path_characters, every)), MAX_PATH_CHARACTERS, "characters of paths", _SHORTEN)
         or _over(capabilities, MAX_CAPABILITIES, "capabilities in one container", "name each once")
     )
+
+
+def _path_characters(container: Container | ContainerOutline) -> int:
+    mounts = sum([len(mount.mount_path) for mount in container.volume_mounts or ()])
+    return mounts + len(container.termination_message_path or "")
 
 
 def _capabilities(container: Container | ContainerOutline) -> int:
