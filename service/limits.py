@@ -12,7 +12,7 @@ MIB = 1024 * KIB
 class Limits:
     """Bounds of one listener."""
 
-    connections: int = 256
+    connections: int = 128
     """Open ones, handshakes included. Past it one of the client address that holds the most is closed."""
     head_bytes: int = 32 * KIB
     """Request line and headers."""
@@ -30,7 +30,7 @@ class Limits:
     """For what is being received when the process ends: an API server sends a body at once."""
     goodbye_seconds: float = 1
     """For a client to answer the end of its TLS connection; many never do."""
-    held_bytes: int = 32 * MIB
+    held_bytes: int = 24 * MIB
     """Of requests that are not answered yet, over all connections of a process."""
     small_bytes: int = 64 * KIB
     """Requests up to this size are not counted: nobody's large body shuts out a small one."""
