@@ -51,7 +51,7 @@ def test_ten_thousand_reviews_after_about_five_idle_seconds_go_over_the_same_con
         assert sum(server.lost for server in servers) == 0
         assert [server.opened for server in servers] == [1] * 200
 
-    run(test, idle_seconds=120 * SECOND)
+    run(test, idle_seconds=120 * SECOND, connections=256)
 
 
 def test_reviews_after_any_idle_time_are_answered_since_the_api_server_closes_first():
@@ -68,4 +68,4 @@ def test_reviews_after_any_idle_time_are_answered_since_the_api_server_closes_fi
         assert sum(server.lost for server in servers) == 0
         assert sum(server.opened for server in servers) > 200
 
-    run(test, idle_seconds=120 * SECOND)
+    run(test, idle_seconds=120 * SECOND, connections=256)
