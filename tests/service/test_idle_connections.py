@@ -11,7 +11,7 @@ import time
 from tests.service.listening import OK, run
 
 POST = b"POST /mutate?timeout=5s HTTP/1.1\r\nhost: here\r\ncontent-length: 2\r\n\r\n{}"
-SECOND = 1 / 100
+SECOND = 1 / 40
 """A second of these tests; idle time is 120 of ours, 90 of an API server's, 5 of uvicorn's."""
 
 
@@ -60,12 +60,12 @@ def test_reviews_after_any_idle_time_are_answered_since_the_api_server_closes_fi
         servers = [ApiServer(served) for _ in range(100)]
 
         async def keep_calling(server):
-            for _ in range(4):
+            for _ in range(2):
                 await server.post()
                 await asyncio.sleep(chance.uniform(80, 125) * SECOND)
 
         await asyncio.gather(*map(keep_calling, servers))
         assert sum(server.lost for server in servers) == 0
-        assert sum(server.opened for server in servers) > 200
+        assert sum(server.opened for server in servers) > 100
 
     run(test, idle_seconds=120 * SECOND, connections=256)
