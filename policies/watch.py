@@ -19,8 +19,8 @@ LOOK_SECONDS = 1.0
 class Reload:
     """What became of one reading of the directory."""
 
-    digest: str
-    """Digest of the set in force after it."""
+    digest: str | None
+    """Digest of the set in force after it; None while there has been no good one."""
     error: PolicyError | None = None
     """Why the set on disk is not in force; None when it is."""
     changed: bool = False
@@ -31,29 +31,51 @@ Observer = Callable[[Reload], None]
 """Told of every reload that changed something: the set in force, or whether the one on disk is good."""
 
 
+class NoPoliciesError(Exception):
+    """No set is in force yet: the directory has been broken since the start."""
+
+
 class LivePolicies:
     """Holds the last good set of a directory; readers take `current` once for each decision.
 
     Args:
         directory: a policy directory, such as the mount point of a ConfigMap.
         observe: for log lines, metrics and readiness; called in the thread that reloads.
+        may_wait: begin without a set where the directory is broken, and take the first good one.
 
     Raises:
-        PolicyError: the directory cannot be used at the start, when there is no last good set.
+        PolicyError: the directory cannot be used at the start, and nobody may wait for a good one.
     """
 
-    def __init__(self, directory: Path, observe: Observer = lambda _: None) -> None:
+    def __init__(
+        self, directory: Path, observe: Observer = lambda _: None, *, may_wait: bool = False
+    ) -> None:
         self.directory = directory
         self._observe = observe
-        self._files: Mapping[str, bytes] | None = read_directory(directory)
+        self._files: Mapping[str, bytes] | None = None
         """As they were at the last look; None when they could not be read."""
-        self._current = parse_policies(self._files)
-        self._last = Reload(self._current.digest)
+        self._current: PolicySet | None = None
+        self._last = self._look()
+        if self._last.error is not None:
+            if not may_wait:
+                raise self._last.error
+            self._observe(self._last)
 
     @property
     def current(self) -> PolicySet:
-        """The set in force: immutable, replaced as a whole."""
+        """The set in force: immutable, replaced as a whole.
+
+        Raises:
+            NoPoliciesError: there has been no good one yet.
+        """
+        if self._current is None:
+            raise NoPoliciesError("the policy directory has been broken since the start")
         return self._current
+
+    @property
+    def missing(self) -> str | None:
+        """Why no set is in force; None when one is."""
+        return str(self._last.error) if self._current is None else None
 
     @property
     def last(self) -> Reload:
@@ -69,7 +91,7 @@ class LivePolicies:
         return result
 
     def _look(self) -> Reload:
-        kept = self._current.digest
+        kept = self._current.digest if self._current is not None else None
         try:
             files = read_directory(self.directory)
         except PolicyError as error:

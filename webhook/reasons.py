@@ -44,6 +44,7 @@ class Reason(StrEnum):
     OVER_QUOTA = "over-quota"
     QUOTA_UNKNOWN = "quota-unknown"
     NO_CONTROLLER = "controller-away"
+    NO_POLICIES = "policies-broken"
     UNREADABLE = "unreadable-object"
     INTERNAL = "internal-error"
 

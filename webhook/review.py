@@ -14,6 +14,7 @@ from msgspec import UNSET
 
 from ledger.ask import Placement
 from policies.effective import EffectivePolicy
+from policies.watch import NoPoliciesError
 from webhook.envelope import MIRROR_ANNOTATION, Request, allow, decode, deny
 from webhook.injection.inject import Injection
 from webhook.injection.job import prepare_job
@@ -26,6 +27,8 @@ from webhook.pod import LABEL, QUEUE_ID_LABEL, QUEUE_NAME_LABEL, Job
 from webhook.pod_change import refuse_change
 from webhook.questions import Question, ask_by_rules, ask_for_known
 from webhook.reasons import Denial, Reason
+
+NO_POLICIES = "the injector's policies are broken since it started: ask the admin to mend them, see /readyz"
 
 
 class Policies(Protocol):
@@ -81,6 +84,8 @@ class Reviewer:
                 if isinstance(placed, Future):
                     return self._answer_later(request, outcome, placed, start)
                 outcome = self._conclude(outcome, placed)
+        except NoPoliciesError:
+            outcome = _outcome(Denial.of(Reason.NO_POLICIES, NO_POLICIES), None)
         except Exception as error:  # noqa: BLE001 whatever breaks, a labelled pod is not let through
             outcome = _broken(request, error)
         return self._end(request, outcome, start)

@@ -61,7 +61,7 @@ class WebhookProcess:
 
         Raises:
             ValueError: the controller's URL is none, or there is no certificate to show to it.
-            policies.PolicyError: the policy directory is not valid.
+            policies.PolicyError: the policy directory is not valid, and the ledger is in this process.
             OSError: a file cannot be written or an address not be had.
         """
         self._options = options
@@ -69,8 +69,9 @@ class WebhookProcess:
         self._metrics = WebhookMetrics(self._registry)
         self._log = get_logger("webhook")
         self._stopping = False
-        self._policies = LivePolicies(options.policies, self._reloaded)
         self._metrics.reload_successful.set(1)
+        # Beside a controller it runs in a cluster, where a start that fails is a riddle in a restart loop.
+        self._policies = LivePolicies(options.policies, self._reloaded, may_wait=ledger is None)
         self._mounted = self._mounted_certificate()
         context, trust = self._served()
         self._background: list[Coroutine[Any, Any, None]] = []
@@ -133,6 +134,7 @@ class WebhookProcess:
         certificate = self._mounted.missing if self._mounted is not None else None
         conditions = {
             "certificate": certificate,
+            "policies": self._policies.missing,
             "port": self._port.missing,
             "serving": "the process is stopping" if self._stopping else None,
         }
@@ -144,6 +146,8 @@ class WebhookProcess:
 
     def _detail(self) -> str:
         last = self._policies.last
+        if last.digest is None:
+            return "policies: none in force; every labelled pod is denied until the directory is mended"
         state = "in force" if last.error is None else f"the last good set; the directory holds: {last.error}"
         placing = f"; {self._asking.state}" if self._asking is not None else ""
         return f"policies {last.digest}: {state}{placing}"

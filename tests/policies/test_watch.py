@@ -7,7 +7,7 @@ import pytest
 
 from policies import watch
 from policies.problems import PolicyError
-from policies.watch import LivePolicies, Reload
+from policies.watch import LivePolicies, NoPoliciesError, Reload
 from tests.policies.kubelet import Mount
 
 POLICY = "kind: Policy\nname: default\nmemory: {{reserveMiB: {n}}}\nenv: {{A: '{n}'}}\n"
@@ -171,3 +171,19 @@ def test_what_has_not_changed_is_not_parsed_again(mount, monkeypatch):
     broken = live.reload()
     monkeypatch.setattr(watch, "parse_policies", None)
     assert live.reload() == broken
+
+
+def test_beside_a_controller_a_broken_set_is_waited_out(mount):
+    mount.write(default="kind: Policy\nname: default\nlimitr: none\n")
+    told = []
+    with pytest.raises(PolicyError, match="limitr"):
+        LivePolicies(mount.folder)
+    live = LivePolicies(mount.folder, told.append, may_wait=True)
+    with pytest.raises(NoPoliciesError):
+        _ = live.current
+    assert "limitr" in live.missing
+    assert live.reload().error is live.last.error
+    assert [reload.digest for reload in told] == [None]
+    mount.write(default=POLICY.format(n=3))
+    assert live.reload() == Reload(live.current.digest, changed=True)
+    assert (live.missing, reserves(live.current)) == (None, (3, 3))

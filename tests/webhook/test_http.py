@@ -271,7 +271,7 @@ def test_health_answers_on_both_ports(running, http, method, path, plain):
 def test_readiness_says_which_policies_are_in_force(running, http):
     text = http.get("/readyz").text
     *conditions, policies = text.splitlines()
-    assert conditions == ["[+] certificate: ok", "[+] port: ok", "[+] serving: ok"]
+    assert conditions == ["[+] certificate: ok", "[+] policies: ok", "[+] port: ok", "[+] serving: ok"]
     assert policies.startswith("policies ")
     assert policies.endswith(": in force")
 

@@ -18,6 +18,7 @@ from certs.authority import make_authority
 from certs.leaf import LOCAL_NAMES, make_leaf
 from cli.app import app
 from tests.certs.files import der_of, mount_like_kubelet, write_pair
+from tests.control_plane.companion import write_tls
 from tests.webhook.running import (
     CHECKOUT,
     LONGEST_SECONDS,
@@ -113,6 +114,32 @@ def test_policies_change_while_it_runs_and_a_broken_set_keeps_the_last_good_one(
         running.wait_for(event("policies are in force"), number=2)
         assert (is_allowed(half), is_allowed(whole), metric(http, success)) == (True, False, 1.0)
         assert http.get("/readyz").text.endswith(": in force\n")
+
+
+def test_a_webhook_beside_a_controller_starts_unready_on_broken_policies_and_takes_the_first_good_ones(
+    tmp_path,
+):
+    directory = tmp_path / "policies"
+    directory.mkdir()
+    good = (POLICIES / "default.yaml").read_text()
+    replace(directory / "default.yaml", good.replace("limiter:", "limitr:"))
+    tls = write_tls(tmp_path / "tls")
+    start = [sys.executable, "-m", "cli.main", "webhook", "--port", "0", "--stop-delay", "0"]
+    start += ["--tls-dir", str(tls), "--policies", str(directory), "--controller", "https://localhost:1"]
+    with ending_well(Running(start)) as running:
+        running.trust = ssl.create_default_context(cafile=str(tls / "ca.crt"))
+        with client(running) as http:
+            ready = http.get("/readyz")
+            assert ready.status_code == 503
+            assert "[-] policies: default.yaml:" in ready.text
+            assert "limitr" in ready.text
+            answer = http.post("/mutate", json=review_of(pod())).json()["response"]
+            assert (answer["allowed"], answer["auditAnnotations"]["reason"]) == (False, "policies-broken")
+            assert http.post("/mutate", json=review_of(pod(fraction=None))).json()["response"]["allowed"]
+
+            replace(directory / "default.yaml", good)
+            running.wait_for(event("policies are in force"))
+            assert "[+] policies: ok" in http.get("/readyz").text
 
 
 def replace(file, text):

@@ -195,3 +195,87 @@ hami-core: [/usr/local/vgpu, /usr/local/vgpu-cache]
 {{- end -}}
 {{- $terms | join " && " -}}
 {{- end -}}
+
+{{/* Label of a queue, as the ClearML agent makes it of the queue's name. */}}
+{{- define "fraction-injector.queueLabel" -}}
+{{- lower . | replace "." "-" | replace "_" "-" | replace " " "-" -}}
+{{- end -}}
+
+{{/* Texts that a table of fractions allows, as a JSON list: (dict "fractions" TABLE); the contract's without one. */}}
+{{- define "fraction-injector.allowedFractions" -}}
+{{- if .fractions -}}{{ keys .fractions | sortAlpha | toJson }}
+{{- else -}}["0.125", "0.250", "0.375", "0.500", "0.625", "0.750", "0.875"]
+{{- end -}}
+{{- end -}}
+
+{{/* Refuse a table of fractions with a wrong number of slices: (dict "at" PATH "fractions" TABLE "size" SLICES). */}}
+{{- define "fraction-injector.checkFractions" -}}
+{{- $at := .at -}}{{- $size := .size -}}
+{{- range $text, $slices := .fractions -}}
+{{- if not (regexMatch "^(0|[1-9][0-9]{0,3})([.][0-9]{1,6})?$" $text) -}}
+{{- fail (printf "%s.fractions: %q is not a plain decimal number such as \"0.500\"" $at $text) -}}
+{{- end -}}
+{{- $exact := mulf (float64 $text) (float64 $size) -}}
+{{- if ne $exact (float64 $slices) -}}
+{{- fail (printf "%s.fractions.%q: %v slices are not what the text says: of %v slices it is %v" $at $text $slices $size $exact) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/*
+Refuse values that the product would refuse when its pods start, as far as can be told here: whoever makes a mistake
+then reads of it at once. The rest is `fraction-injector policy check`.
+*/}}
+{{- define "fraction-injector.checkPolicies" -}}
+{{- $owner := dict -}}
+{{- $allowed := list -}}
+{{- $sizes := list -}}
+{{- range $name, $policy := .Values.policies -}}
+{{- $sizes = append $sizes (dig "slicesPerGpu" 8 $policy) -}}
+{{- include "fraction-injector.limits" (dict "root" $ "limiter" (dig "limiter" "hami-core" $policy) "mode" (include "fraction-injector.mode" $policy)) | trunc 0 -}}
+{{- include "fraction-injector.checkFractions" (dict "at" (printf "policies.%s" $name) "fractions" (dig "fractions" dict $policy) "size" (dig "slicesPerGpu" 8 $policy)) -}}
+{{- $allowed = concat $allowed (include "fraction-injector.allowedFractions" (dict "fractions" (dig "fractions" dict $policy)) | fromJsonArray) -}}
+{{- range $namespace := dig "namespaces" list $policy -}}
+{{- if hasKey $owner $namespace -}}
+{{- fail (printf "policies.%s.namespaces: %q belongs to policy %q already: keep it in one" $name $namespace (index $owner $namespace)) -}}
+{{- end -}}
+{{- $_ := set $owner $namespace $name -}}
+{{- end -}}
+{{- end -}}
+{{- $labels := dict -}}
+{{- range $name, $entry := .Values.queues -}}
+{{- $label := include "fraction-injector.queueLabel" $name -}}
+{{- if hasKey $labels $label -}}
+{{- fail (printf "queues: %q and %q both become the label %q, so that their pods look the same: rename one" (index $labels $label) $name $label) -}}
+{{- end -}}
+{{- $_ := set $labels $label $name -}}
+{{- $policy := dig "policy" "" $entry -}}
+{{- if and $policy (not (hasKey $.Values.policies $policy)) -}}
+{{- fail (printf "queues.%s.policy: %q is not defined: use one of %s" $name $policy (keys $.Values.policies | sortAlpha | join ", ")) -}}
+{{- end -}}
+{{- $size := dig "slicesPerGpu" 8 (index $.Values.policies ($policy | default "default")) -}}
+{{- if and (hasKey $entry "fractions") (or $policy (eq (len ($sizes | uniq)) 1)) -}}
+{{- include "fraction-injector.checkFractions" (dict "at" (printf "queues.%s" $name) "fractions" $entry.fractions "size" $size) -}}
+{{- end -}}
+{{- with dig "limiter" "" $entry -}}
+{{- include "fraction-injector.limits" (dict "root" $ "limiter" . "mode" "per-gpu") | trunc 0 -}}
+{{- end -}}
+{{- $texts := $allowed -}}
+{{- if dig "fractions" dict $entry -}}{{- $texts = keys $entry.fractions -}}
+{{- else if $policy -}}{{- $texts = include "fraction-injector.allowedFractions" (dict "fractions" (dig "fractions" dict (index $.Values.policies $policy))) | fromJsonArray -}}
+{{- end -}}
+{{- include "fraction-injector.checkLabel" (dict "at" (printf "queues.%s.templateOverrides" $name) "template" (dig "templateOverrides" dict $entry) "allowed" $texts) -}}
+{{- end -}}
+{{- include "fraction-injector.checkLabel" (dict "at" "basePodTemplate" "template" .Values.basePodTemplate "allowed" $allowed) -}}
+{{- end -}}
+
+{{/* Refuse a template whose label no policy allows: (dict "at" PATH "template" TEMPLATE "allowed" TEXTS). */}}
+{{- define "fraction-injector.checkLabel" -}}
+{{- $labels := dig "labels" dict .template -}}
+{{- if hasKey $labels "clearml-injector/fraction" -}}
+{{- $label := index $labels "clearml-injector/fraction" -}}
+{{- if not (has $label .allowed) -}}
+{{- fail (printf "%s.labels: clearml-injector/fraction: %q is not allowed: use one of %s" .at $label (.allowed | uniq | sortAlpha | join ", ")) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
