@@ -117,6 +117,19 @@ def test_pods_go_where_the_leader_says_and_its_reservations_become_holders(
         assert degraded(webhook) == 0
 
 
+def test_a_webhook_is_ready_when_the_controller_has_told_it_the_nodes(
+    control_plane, namespace, nodes, start, tmp_path
+):
+    nodes(GpuNode(gpus=2), GpuNode(gpus=2))
+    controller = start("a")
+    controller.until_leading()
+    for _ in range(5):
+        webhook = asking_webhook(controller.url, controller.tls, tmp_path)
+        known = figure(webhook, "fraction_injector_snapshot_nodes")
+        webhook.stop()
+        assert known >= 2
+
+
 def test_a_pod_that_cannot_be_placed_says_what_it_waits_for(control_plane, namespace, nodes, start, tmp_path):
     [node] = nodes(GpuNode(gpus=1))
     controller = start("a")
