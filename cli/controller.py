@@ -70,12 +70,12 @@ def controller(  # noqa: PLR0913 each is an option of the command
     lease: Annotated[str, typer.Option(help="Name of the Lease.")] = "fraction-injector-controller",
     lease_duration: Annotated[
         float, typer.Option(min=0.5, help="Seconds without a renewal until another replica takes over.")
-    ] = 15,
+    ] = 7,
     renew_deadline: Annotated[
         float,
         typer.Option(min=0.3, help="Seconds without a renewal until a leader stops placing and writing."),
-    ] = 10,
-    lease_retry: Annotated[float, typer.Option(min=0.1, help="Seconds between looks at the Lease.")] = 2,
+    ] = 5,
+    lease_retry: Annotated[float, typer.Option(min=0.1, help="Seconds between a leader's renewals.")] = 1,
     gpu_resource: Annotated[
         str, typer.Option(metavar="NAME", help="Resource name of one GPU's slices, as in the policies.")
     ] = "nvidia.com/gpu-{index}",

@@ -22,6 +22,10 @@ from service.log import get_logger
 
 ADDRESS = "clearml-injector.io/address"
 """Annotation of the Lease: the leader's API, for standbys to pass on."""
+YIELDS = "clearml-injector.io/yields"
+"""Annotation of the Lease: why the leader would rather not lead, while it goes on for want of another."""
+SUCCESSOR = "clearml-injector.io/successor"
+"""Annotation of the Lease: a standby that has nothing to hinder it, and takes over once the Lease is free."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +46,14 @@ class Candidate:
 class LeaseTiming:
     """Seconds; the defaults are those of Kubernetes' own components."""
 
-    duration: float = 15.0
+    duration: float = 7.0
     """Without a renewal for so long, others take over."""
-    renew_deadline: float = 10.0
+    renew_deadline: float = 5.0
     """Without a renewal for so long, the leader stops."""
-    retry: float = 2.0
+    retry: float = 1.0
+    """Between two renewals."""
+    look: float = 0.5
+    """Between two looks of a standby."""
 
 
 class _Metadata(msgspec.Struct, rename="camel"):
@@ -57,6 +64,7 @@ class _Metadata(msgspec.Struct, rename="camel"):
 class _Spec(msgspec.Struct, rename="camel"):
     holder_identity: str | None = None
     lease_transitions: int | None = None
+    lease_duration_seconds: int | None = None
 
 
 class _Lease(msgspec.Struct):
@@ -73,11 +81,16 @@ class Leadership:
         candidate: Candidate,
         timing: LeaseTiming,
         clock: Callable[[], float] = time.monotonic,
+        hindrance: Callable[[], str | None] = lambda: None,
     ) -> None:
+        """`hindrance` gives why another replica should rather lead, None if this one is as good as any."""
         self._api = api
         self._candidate = candidate
         self._timing = timing
         self._clock = clock
+        self._hindrance = hindrance
+        self._withdrawn = False
+        self._writing = asyncio.Lock()
         self._until = 0.0
         self._lease: _Lease | None = None
         self._seen_at = 0.0
@@ -133,30 +146,40 @@ class Leadership:
             ApiError, OSError, TimeoutError, aiohttp.ClientError: the Lease could not be written.
         """
         self._least_transition = least
-        if self.leads and self.transition < least:
-            await self._renew()
+        async with self._writing:
+            if self.leads and self.transition < least:
+                await self._renew()
 
-    async def release(self) -> None:
-        """Give the Lease up, so that another need not wait for its end."""
+    async def withdraw(self) -> None:
+        """Give the Lease up for good, so that another need not wait for its end; go on naming the leader."""
+        self._withdrawn = True
+        async with self._writing:
+            await self._release()
+
+    async def _release(self) -> None:
         if not self.leads or self._lease is None:
             return
         self._until = 0.0
         self.gained.clear()
         try:
-            await self._write({"holderIdentity": "", "renewTime": _now()}, {ADDRESS: None})
+            await self._write({"holderIdentity": "", "renewTime": _now()}, {ADDRESS: None, YIELDS: None})
         except (ApiError, *TRANSPORT_ERRORS) as error:
             self._log.warning("the lease is not given up", error=str(error))
 
     def _pause(self) -> float:
-        seconds = self._timing.retry * random.uniform(0.8, 1.2)  # noqa: S311 only spreads load
-        return min(seconds, max(0.01, self._until - self._clock())) if self.leads else seconds
+        """Seconds to the next attempt: no later than when a deadline passes or the Lease is over."""
+        spread = random.uniform(0.8, 1.2)  # noqa: S311 only spreads load
+        if self.leads:
+            seconds, end = self._timing.retry, self._until
+        else:
+            seconds, end = min(self._timing.look, self._timing.retry), self._free_at()
+        left = end - self._clock()
+        return min(seconds * spread, max(0.01, left)) if left > 0 else seconds * spread
 
     async def _attempt(self) -> None:
         try:
-            if self.leads:
-                await self._renew()
-            else:
-                await self._look()
+            async with self._writing:
+                await (self._renew() if self.leads else self._look())
         except (ApiError, msgspec.MsgspecError, *TRANSPORT_ERRORS) as error:
             self._tell(f"{type(error).__name__}: {error}")
         else:
@@ -179,9 +202,29 @@ class Leadership:
         if self._lease is None or lease.metadata.resource_version != self._lease.metadata.resource_version:
             self._lease, self._seen_at = lease, self._clock()
             self.transition = lease.spec.lease_transitions or 0
-        over = self._clock() >= self._seen_at + self._timing.duration
-        if over or not lease.spec.holder_identity:
+        if self._withdrawn:
+            return
+        if self._clock() >= self._free_at():
             await self._take_over(lease)
+        elif YIELDS in lease.metadata.annotations and self._hindrance() is None:
+            await self._offer(lease)
+
+    def _free_at(self) -> float:
+        """When the Lease as last seen may be taken; later by a replica that others are better than."""
+        if self._lease is None:
+            return self._clock()
+        spec, wait = self._lease.spec, 0.0
+        if spec.holder_identity:
+            # The holder's own word: in a rolling update it may have other settings than this replica.
+            wait += max(self._timing.duration, spec.lease_duration_seconds or 0)
+        if self._hindrance() is not None:
+            wait += self._timing.duration
+        return self._seen_at + wait
+
+    async def _offer(self, lease: _Lease) -> None:
+        """Tell a leader that would rather not lead that it may go."""
+        if SUCCESSOR not in lease.metadata.annotations:
+            await self._write({}, {SUCCESSOR: self._candidate.identity})
 
     async def _read(self) -> _Lease | None:
         try:
@@ -207,13 +250,15 @@ class Leadership:
     async def _take_over(self, lease: _Lease) -> None:
         transition = max((lease.spec.lease_transitions or 0) + 1, self._least_transition)
         spec = {**self._claim(), "leaseTransitions": transition, "acquireTime": _now()}
-        await self._write(spec, {ADDRESS: self._candidate.address})
+        await self._write(spec, {ADDRESS: self._candidate.address, YIELDS: None, SUCCESSOR: None})
 
     async def _renew(self) -> None:
         transition = max(self.transition, self._least_transition)
         spec = {**self._claim(), "leaseTransitions": transition}
+        hindrance = self._hindrance()
+        notes: dict[str, str | None] = {YIELDS: hindrance} if hindrance else {YIELDS: None, SUCCESSOR: None}
         try:
-            await self._write(spec, {})
+            await self._write(spec, notes)
         except ApiError as error:
             if error.status not in {HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND}:
                 raise
@@ -222,7 +267,11 @@ class Leadership:
             if self._lease is None or self._lease.spec.holder_identity != self._candidate.identity:
                 self._until = 0.0
                 raise
-            await self._write(spec, {})
+            if hindrance and SUCCESSOR in self._lease.metadata.annotations:
+                self._log.warning("giving the lease up", reason=hindrance, transition=self.transition)
+                await self._release()
+                return
+            await self._write(spec, notes)
 
     async def _write(self, spec: dict[str, Any], annotations: dict[str, str | None]) -> None:
         if self._lease is None:

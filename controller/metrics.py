@@ -38,6 +38,12 @@ class ControllerMetrics:
             ["resource", "kind"],
             registry=registry,
         )
+        self.watch_well = Gauge(
+            "fraction_injector_watch_well",
+            "1 while the watch of a resource is heard, 0 while it is refused or silent.",
+            ["resource"],
+            registry=registry,
+        )
         for resource in ("nodes", "pods"):
             self._lists.labels(resource)
             for kind in ("list", "watch", "stale"):

@@ -8,6 +8,7 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from controller.pods_and_nodes import nodes, pods
 from controller.publishing import Publisher
 from controller.state import State
 from controller.supervision import supervise
+from controller.watch_health import WatchHealth
 from controller.watching import Timing, Watcher
 from ledger.resource_names import ResourceNames
 from service.health import health_app, health_router
@@ -95,6 +97,7 @@ class Replica:
         self._api = api
         self._log = get_logger("controller")
         self._stopping = False
+        self._withdrawal: asyncio.Future[None] | None = None
         self._registry = new_registry()
         self._metrics = ControllerMetrics(self._registry)
         self._certificate_metrics = CertificateMetrics(self._registry)
@@ -103,12 +106,15 @@ class Replica:
         address, name = self._socket.getsockname()[:2], options.tls_names[0]
         self._port = OwnPort(address, name, lambda: self._certificate.client)
         self._health_socket = bind(options.host, options.health_port)
-        self._state = State(time.monotonic)
-        self._leadership = Leadership(api, self._candidate(), options.lease_timing)
+        self._watches = {"nodes": WatchHealth(), "pods": WatchHealth()}
+        self._state = State(time.monotonic, lambda: self._watches["pods"].known_until)
+        self._leadership = Leadership(api, self._candidate(), options.lease_timing, hindrance=self._hindrance)
         self._events = PodEvents(api, self._state, self._leadership, self._metrics, options.names)
         self._served = ControllerApi(self._state, self._leadership, self._metrics)
         self._registry.register(LedgerCollector(self._state))
         self._metrics.leading.set_function(lambda: self._leadership.leads)
+        for name, health in self._watches.items():
+            self._metrics.watch_well.labels(name).set_function(partial(_is_well, health))
 
     @property
     def ports(self) -> tuple[int, int]:
@@ -141,13 +147,14 @@ class Replica:
                 stop_delay_seconds=self._options.stop_delay_seconds,
             )
         finally:
-            await self._leadership.release()
+            await (self._withdrawal or self._leadership.withdraw())
             self._log.info("stopped")
 
     def _background(self) -> list[Coroutine[Any, Any, None]]:
         names, timing = self._options.names, self._options.watch_timing
-        of_nodes = Watcher(self._api, nodes(names), self._state.node_sink, self._metrics, timing=timing)
-        of_pods = Watcher(self._api, pods(names), self._state.pod_sink, self._metrics, timing=timing)
+        api, state, metrics, health = self._api, self._state, self._metrics, self._watches
+        of_nodes = Watcher(api, nodes(names), state.node_sink, metrics, timing=timing, health=health["nodes"])
+        of_pods = Watcher(api, pods(names), state.pod_sink, metrics, timing=timing, health=health["pods"])
         return [
             supervise("watch of nodes", of_nodes.run),
             supervise("watch of pods", of_pods.run),
@@ -239,8 +246,13 @@ class Replica:
         role = f"standing by; leader: {leadership.leader or 'none'}"
         if leadership.leads:
             role = f"leading in term {leadership.transition}"
-        trouble = leadership.trouble
-        return f"{role}; the API server is out of reach: {trouble}" if trouble else role
+        away = leadership.trouble and f"the API server is out of reach: {leadership.trouble}"
+        return "; ".join(filter(None, [role, away, self._hindrance()]))
+
+    def _hindrance(self) -> str | None:
+        """Why another replica should rather lead: a watch that tells nothing."""
+        ill = [f"watch of {name}: {why}" for name, health in self._watches.items() if (why := health.illness)]
+        return "; ".join(ill) or None
 
     def _candidate(self) -> Candidate:
         port, _ = self.ports
@@ -254,5 +266,11 @@ class Replica:
 
     def _unready(self) -> None:
         self._stopping = True
+        # Now, not after the delay: another replica leads before this one ends.
+        self._withdrawal = asyncio.ensure_future(self._leadership.withdraw())
         self._served.stop_streams()
         self._log.info("stopping", seconds=self._options.stop_delay_seconds)
+
+
+def _is_well(health: WatchHealth) -> bool:
+    return health.illness is None

@@ -61,8 +61,10 @@ class Changes:
 class State:
     """The ledger, and who must be told when it changes."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, pods_known_until: Clock | None = None) -> None:
+        """`pods_known_until` is the moment up to which the watch of pods was heard; None takes it for now."""
         self._clock = clock
+        self._pods_known_until = pods_known_until or clock
         self.ledger = Ledger(on_promise=self.mark)
         self.turns = Turns()
         self.nodes: dict[str, SeenNode] = {}
@@ -104,7 +106,7 @@ class State:
 
     def place(self, ask: Ask) -> Answer:
         """Decide one ask."""
-        return self.ledger.place(ask, self._clock())
+        return self.ledger.place(ask, self._clock(), self._pods_known_until())
 
     def release(self, reservation: str) -> None:
         """Give back what was reserved."""
@@ -112,7 +114,7 @@ class State:
 
     def expire(self) -> bool:
         """End reservations whose time is over, as many as one step may; say whether there may be more."""
-        return self.ledger.expire(self._clock())
+        return self.ledger.expire(self._clock(), self._pods_known_until())
 
     def node_state(self, name: str) -> NodeState | None:
         """One node with GPUs; None if there is none of that name."""

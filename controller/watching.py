@@ -17,6 +17,7 @@ import msgspec
 
 from controller.api_server import TRANSPORT_ERRORS, ApiError, ApiServer
 from controller.backoff import Backoff
+from controller.watch_health import WatchHealth
 from service.log import get_logger
 
 Item = TypeVar("Item")
@@ -115,6 +116,7 @@ class Watcher(Generic[Item]):
         timing: Timing = Timing(),
         sleep: Sleep = asyncio.sleep,
         backoff: Backoff | None = None,
+        health: WatchHealth | None = None,
     ) -> None:
         self._api = api
         self._resource = resource
@@ -123,6 +125,7 @@ class Watcher(Generic[Item]):
         self._timing = timing
         self._sleep = sleep
         self._backoff = backoff or Backoff()
+        self._health = health or WatchHealth()
         self._version = ""
         self._log = get_logger("watch")
         self._event = msgspec.json.Decoder(_Event)
@@ -142,6 +145,7 @@ class Watcher(Generic[Item]):
 
     async def _list(self) -> None:
         await self._sink.replace(self._pages())
+        self._health.heard()
         self._counts.listed(self._resource.name)
 
     async def _pages(self) -> AsyncIterator[list[Item]]:
@@ -150,6 +154,7 @@ class Watcher(Generic[Item]):
         while True:
             data = await self._api.request("GET", self._resource.path, query=query)
             page, metadata = self._resource.read_list(data)
+            self._health.answered()
             count += len(page)
             yield page
             if not metadata.continue_:
@@ -174,6 +179,7 @@ class Watcher(Generic[Item]):
             await self._pause("watch", error)
         else:
             if not lines:
+                self._health.failed("the watch ended without a word")
                 await self._sleep(self._backoff.next())
 
     async def _watch(self) -> int:
@@ -188,6 +194,7 @@ class Watcher(Generic[Item]):
         async with self._api.stream(self._resource.path, query, self._timing.silence_seconds) as lines:
             async for line in lines:
                 self._take(line)
+                self._health.heard()
                 self._backoff.reset()
                 count += 1
         return count
@@ -214,6 +221,7 @@ class Watcher(Generic[Item]):
     async def _pause(self, what: str, error: Exception) -> None:
         seconds = self._backoff.next(error.retry_after if isinstance(error, ApiError) else None)
         self._counts.failed(self._resource.name, what)
+        self._health.failed(f"{type(error).__name__}: {error}")
         self._log.warning(
             f"{what} broke",
             resource=self._resource.name,

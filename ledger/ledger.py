@@ -27,6 +27,8 @@ from ledger.usage import Usage
 from ledger.view import LedgerView, NodeView, Waiting, node_view, waiting_view
 
 RESERVATIONS_PER_NAMESPACE = 256
+QUIET_SECONDS = 75.0
+"""A watch tells something once a minute even where nothing happens: later, pods may have come unheard of."""
 MAX_ENDED_AT_ONCE = 256
 """Reservations that one decision ends first: many that end together must not delay it."""
 
@@ -115,30 +117,33 @@ class Ledger:
         for pod in listed_pods.values():
             self.set_pod(pod)
 
-    def expire(self, now: float) -> bool:
+    def expire(self, now: float, known_until: float | None = None) -> bool:
         """End reservations whose time is over, `MAX_ENDED_AT_ONCE` at most; say whether there may be more.
 
         Those whose pods should have shown up by now are counted by quotas no longer. `now` is any clock's
-        seconds that never run back.
+        seconds that never run back. Nothing ends while its pod may have shown up unheard of: what is known
+        of the cluster is known up to `known_until`, where that is not now.
         """
-        self._recent.expire(now)
-        for late in islice(self._reservations.stop_counting(now), MAX_ENDED_AT_ONCE):
+        known_until = now if known_until is None else known_until
+        self._recent.expire(known_until)
+        counting = now if now - known_until <= QUIET_SECONDS else known_until
+        for late in islice(self._reservations.stop_counting(counting), MAX_ENDED_AT_ONCE):
             self._usage.remove(late)
         for _ in range(MAX_ENDED_AT_ONCE):
-            reservation = self._reservations.first_expired(now)
+            reservation = self._reservations.first_expired(known_until)
             if reservation is None:
                 return False
             self._end(reservation)
         return True
 
-    def place(self, ask: Ask, now: float) -> Answer:
+    def place(self, ask: Ask, now: float, known_until: float | None = None) -> Answer:
         """Decide where a pod goes and, if it names a reservation, keep the place for it.
 
         The same reservation asked for again is decided anew. A namespace with too many reservations is
         placed without one, and only summed up for a while. A pod that keeps a placement is counted like any
         other, unless its reservation of an earlier review vouches for it.
         """
-        self.expire(now)
+        self.expire(now, known_until)
         if ask.reservation is not None:
             self.release(ask.reservation)
         demand = self._demand_of(ask)

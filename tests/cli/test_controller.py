@@ -12,7 +12,7 @@ from cli.controller import _address
     [
         (
             ["--lease-duration=5"],
-            "--lease-retry 2.0, --renew-deadline 10.0 and --lease-duration 5.0",
+            "--lease-retry 1.0, --renew-deadline 5.0 and --lease-duration 5.0",
         ),
         (["--gpu-resource=nvidia.com/gpu"], '--gpu-resource "nvidia.com/gpu" must end in {index}'),
         (["--issue-certificates=x", "--inject-ca=x"], "--issue-certificates injects the CA that it issues"),

@@ -31,7 +31,7 @@ class FakeApi:
         try:
             while head := await reader.readuntil(b"\r\n\r\n"):
                 await self._answer(head.decode(), reader, writer)
-        except (asyncio.IncompleteReadError, ConnectionError):
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
             writer.close()
 
     async def _answer(self, head, reader, writer):

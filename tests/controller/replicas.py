@@ -94,7 +94,7 @@ async def plain(replica, path):
 
 async def until(check):
     """Wait until a check, or what it awaits, is true."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             found = check()
             if asyncio.iscoroutine(found):

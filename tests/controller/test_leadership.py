@@ -4,7 +4,7 @@ import asyncio
 from contextlib import asynccontextmanager
 
 from controller.api_server import ApiError
-from controller.leadership import ADDRESS, Candidate, Leadership, LeaseTiming
+from controller.leadership import ADDRESS, SUCCESSOR, YIELDS, Candidate, Leadership, LeaseTiming
 from tests.controller.fake_api import FakeApi, talking_to
 from tests.controller.fake_lease import PATH, FakeLease
 
@@ -133,7 +133,7 @@ def test_a_lease_given_up_is_taken_at_once():
         async with candidates(2) as (lease, _, a, b):
             await a._attempt()
             await b._attempt()
-            await a.release()
+            await a.withdraw()
             assert (a.leads, lease.stored["spec"]["holderIdentity"]) == (False, "")
             await b._attempt()
             assert (b.leads, b.transition) == (True, 1)
@@ -165,3 +165,107 @@ def test_the_lease_is_asked_for_where_the_candidate_stands():
 def test_an_error_of_the_api_server_says_its_own_words():
     error = ApiError(403, "leases is forbidden")
     assert str(error) == "the API server answered 403: leases is forbidden"
+
+
+def test_a_standby_takes_over_at_the_moment_the_lease_is_over_and_looks_often_before():
+    async def main():
+        async with candidates(2) as (lease, clock, a, b):
+            await a._attempt()
+            await b._attempt()
+            assert 0.4 <= b._pause() <= 0.6
+            clock.now += 14.9
+            assert round(b._pause(), 6) == 0.1
+            # What the holder says of itself holds, where its settings are others than ours.
+            lease.stored["spec"]["leaseDurationSeconds"] = 20
+            lease.stored["metadata"]["resourceVersion"] = "77"
+            await b._attempt()
+            clock.now += 19.9
+            await b._attempt()
+            assert not b.leads
+            clock.now += 0.2
+            await b._attempt()
+            assert b.leads
+
+    asyncio.run(main())
+
+
+def test_a_leader_that_withdraws_hands_over_at_once_and_names_its_successor():
+    async def main():
+        async with candidates(2) as (lease, _, a, b):
+            await a._attempt()
+            await b._attempt()
+            await a.withdraw()
+            assert (a.leads, a.leader, lease.stored["spec"]["holderIdentity"]) == (False, None, "")
+            await a._attempt()
+            assert not a.leads
+            await b._attempt()
+            await a._attempt()
+            assert (b.leads, a.leads, a.leader) == (True, False, "https://b:1")
+
+    asyncio.run(main())
+
+
+def test_a_leader_with_a_hindrance_leads_on_until_another_without_one_offers_itself():
+    async def main():
+        async with candidates(2) as (lease, _, a, b):
+            ill = []
+            a._hindrance = lambda: ill[0] if ill else None
+            await a._attempt()
+            ill.append("watch of pods: nothing heard for 120 s")
+            await a._attempt()
+            assert (a.leads, lease.stored["metadata"]["annotations"][YIELDS]) == (True, ill[0])
+            await a._attempt()
+            assert a.leads
+            await b._attempt()
+            assert (a.leads, b.leads) == (True, False)
+            assert lease.stored["metadata"]["annotations"][SUCCESSOR] == "b"
+            await a._attempt()
+            assert not a.leads
+            await a._attempt()
+            assert not a.leads
+            await b._attempt()
+            assert (b.leads, b.transition) == (True, 1)
+            assert lease.stored["metadata"]["annotations"] == {ADDRESS: "https://b:1"}
+
+    asyncio.run(main())
+
+
+def test_nobody_yields_to_a_standby_that_is_no_better():
+    async def main():
+        async with candidates(2) as (lease, _, a, b):
+            a._hindrance = b._hindrance = lambda: "watch of pods: nothing heard for 120 s"
+            await a._attempt()
+            await b._attempt()
+            await a._attempt()
+            assert (a.leads, SUCCESSOR in lease.stored["metadata"]["annotations"]) == (True, False)
+            a._hindrance = lambda: None
+            await a._attempt()
+            assert lease.stored["metadata"]["annotations"] == {ADDRESS: "https://a:1"}
+
+    asyncio.run(main())
+
+
+def test_a_standby_with_a_hindrance_lets_others_go_first_and_leads_if_none_comes():
+    async def main():
+        async with candidates(2) as (_, clock, a, b):
+            await a._attempt()
+            await b._attempt()
+            b._hindrance = lambda: "watch of nodes: nothing heard for 120 s"
+            clock.now += 29.9
+            await b._attempt()
+            assert not b.leads
+            clock.now += 0.1
+            await b._attempt()
+            assert b.leads
+
+    asyncio.run(main())
+
+
+def test_a_renewal_under_way_does_not_take_back_what_is_given_up():
+    async def main():
+        async with candidates(1) as (lease, _, a):
+            await a._attempt()
+            await asyncio.gather(a._attempt(), a.withdraw(), a._attempt())
+            assert (a.leads, lease.stored["spec"]["holderIdentity"]) == (False, "")
+
+    asyncio.run(main())

@@ -4,9 +4,13 @@ import asyncio
 
 import httpx
 
+from controller import watch_health
+from controller.leadership import LeaseTiming
 from tests.controller.fake_api import talking_to
 from tests.controller.objects import node, pod
 from tests.controller.replicas import ClusterApi, plain, running, until
+
+LONG = LeaseTiming(duration=900, renew_deadline=800, retry=100)
 
 
 async def ready(replica):
@@ -47,3 +51,58 @@ def test_a_controller_stays_ready_and_says_so_while_the_api_server_is_away(tmp_p
     assert text.startswith("standing by; leader: ")
     assert "; the API server is out of reach: TimeoutError" in text
     assert "gpu-0" in ledger
+
+
+def test_a_leader_whose_watch_is_refused_says_so_and_lets_another_lead(tmp_path, monkeypatch):
+    monkeypatch.setattr(watch_health, "ILL_AFTER_SECONDS", 0.5)
+
+    async def main():
+        fake, other = ClusterApi([node("gpu-0")]), ClusterApi([node("gpu-0")])
+        other.lease = fake.lease
+        folders = [tmp_path / name for name in "ab"]
+        for folder in folders:
+            folder.mkdir()
+        async with (
+            talking_to(fake) as api,
+            talking_to(other) as other_api,
+            running(api, folders[0]) as first,
+        ):
+            await until_said(first, "leading in term 0")
+            fake.refused.add("pods")
+            fake.watches["pods"].close()
+            ill = await until_said(first, "pods is forbidden")
+            metrics = (await plain(first, "/metrics")).text
+            alone = first.leads
+            async with running(other_api, folders[1]) as second:
+                await until(lambda: second.leads)
+                return ill, metrics, alone, first.leads
+
+    (status, text), metrics, alone, still = asyncio.run(main())
+    assert status == 200
+    assert text.startswith("leading in term 0; watch of pods: nothing heard for ")
+    assert text.endswith(" s: ApiError: the API server answered 403: pods is forbidden")
+    assert 'fraction_injector_watch_well{resource="pods"} 0.0' in metrics
+    assert 'fraction_injector_watch_well{resource="nodes"} 1.0' in metrics
+    # A ledger that is out of date is better than none.
+    assert (alone, still) == (True, False)
+
+
+def test_a_leader_that_is_told_to_stop_hands_over_while_it_still_serves(tmp_path):
+    async def main():
+        fake = ClusterApi([node("gpu-0")])
+        folders = [tmp_path / name for name in "ab"]
+        for folder in folders:
+            folder.mkdir()
+        async with (
+            talking_to(fake) as api,
+            running(api, folders[0], stop_delay_seconds=60, lease_timing=LONG) as first,
+            running(api, folders[1], lease_timing=LONG) as second,
+        ):
+            await until(lambda: first.leads or second.leads)
+            leader, standby = (first, second) if first.leads else (second, first)
+            leader._unready()
+            # The Lease would be theirs for a quarter of an hour.
+            await until(lambda: standby.leads)
+            return leader.leads, (await plain(leader, "/livez")).status_code
+
+    assert asyncio.run(main()) == (False, 200)

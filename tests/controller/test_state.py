@@ -12,6 +12,7 @@ from ledger.resource_names import ResourceNames
 from tests.controller.objects import node
 
 HALF = Ask(Fraction(4, 8), namespace="team", reservation="r")
+HALF_MORE = Ask(Fraction(4, 8), namespace="team")
 
 
 class Clock:
@@ -104,6 +105,22 @@ def test_a_reservation_ends_with_its_pod_and_with_its_release():
     assert state.node_state("a").view.gpus[0].used == 8
     state.release("s")
     assert (state.reservations, state.node_state("a").view.gpus[0].used) == (0, 4)
+
+
+def test_a_reservation_does_not_end_while_its_pod_may_have_come_unheard_of():
+    clock, heard = Clock(), Clock()
+    state = State(clock, heard)
+    state.set_node(seen_node("a"))
+    state.place(HALF)
+    clock.now = 600.0
+    heard.now = 29.9
+    state.expire()
+    assert state.place(Ask(Fraction(4, 8), namespace="team", reservation="s")).node == "a"
+    assert state.reservations == 2
+    assert state.place(HALF_MORE).node is None
+    heard.now = 600.0
+    state.expire()
+    assert state.reservations == 1
 
 
 def test_a_copied_annotation_does_not_end_a_reservation():

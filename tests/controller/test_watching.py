@@ -64,7 +64,7 @@ class Middle:
         return (low + high) / 2
 
 
-def follow(fake, expected, asked, *, silence=5.0):
+def follow(fake, expected, asked, *, silence=5.0, health=None):
     """Watch until the sink holds `expected` and so much was asked; give counts and pauses."""
     pauses = []
 
@@ -83,6 +83,7 @@ def follow(fake, expected, asked, *, silence=5.0):
                 timing=Timing(silence_seconds=silence),
                 sleep=sleep,
                 backoff=Backoff(random=Middle()),
+                health=health,
             )
             task = asyncio.create_task(watcher.run())
             await sink.until(expected)
@@ -192,3 +193,41 @@ def test_an_event_of_five_megabytes_is_one_event():
     large = pod("b", version="11", annotations={"large": "x" * 5_000_000})
     fake = FakeApi(reply(listed(pod("a"))), watch(event("ADDED", large), end=False))
     follow(fake, {("team", "a"): 4, ("team", "b"): 4}, asked=2)
+
+
+class Health:
+    """What a watch says of itself."""
+
+    def __init__(self):
+        self.said = []
+
+    def answered(self):
+        self.said.append("answered")
+
+    def heard(self):
+        self.said.append("heard")
+
+    def failed(self, reason):
+        self.said.append(reason.partition(":")[0])
+
+
+def test_a_watch_tells_when_it_is_heard_and_when_it_is_not():
+    health = Health()
+    fake = FakeApi(
+        refusal(403),
+        reply(listed(pod("a"))),
+        watch(bookmark("11")),
+        watch(),
+        refusal(500),
+        watch(event("ADDED", pod("b", version="12")), end=False),
+    )
+    follow(fake, {("team", "a"): 4, ("team", "b"): 4}, asked=6, health=health)
+    failed = ["the watch ended without a word", "ApiError"]
+    assert health.said[:7] == ["ApiError", "answered", "heard", "heard", *failed, "heard"]
+
+
+def test_silence_is_told():
+    health = Health()
+    fake = FakeApi(reply(listed(pod("a"))), watch(end=False), watch(end=False))
+    follow(fake, {("team", "a"): 4}, asked=3, silence=0.05, health=health)
+    assert health.said[:3] == ["answered", "heard", "SocketTimeoutError"]

@@ -1,0 +1,64 @@
+"""How far a watch is trusted: what was known when, and from when on it is ill."""
+
+from controller.watch_health import CATCH_UP_SECONDS, ILL_AFTER_SECONDS, WatchHealth
+
+
+class Clock:
+    now = 994.0
+
+    def __call__(self):
+        return self.now
+
+
+def followed():
+    clock = Clock()
+    health = WatchHealth(clock)
+    for clock.now in (997.0, 1000.0):
+        health.heard()
+    return health, clock
+
+
+def test_what_was_heard_last_is_known_until_then():
+    health, clock = followed()
+    clock.now += 3
+    assert health.known_until == 1000.0
+    health.heard()
+    assert health.known_until == 1003.0
+
+
+def test_after_a_silence_nothing_more_is_known_until_what_was_missed_has_been_told():
+    health, clock = followed()
+    clock.now += 300
+    health.heard()
+    assert health.known_until == 1000.0
+    clock.now += CATCH_UP_SECONDS - 0.1
+    health.heard()
+    assert health.known_until == 1000.0
+    clock.now += 0.1
+    assert health.known_until == clock.now - 0.1
+
+
+def test_a_quiet_watch_is_well_and_one_that_fails_for_long_is_not():
+    health, clock = followed()
+    clock.now += 90
+    assert health.illness is None
+    health.failed("TimeoutError: ")
+    assert health.illness == "nothing heard for 90 s: TimeoutError: "
+    health.heard()
+    assert health.illness is None
+    clock.now += ILL_AFTER_SECONDS
+    health.failed("ApiError: the API server answered 403: " + "x" * 1000)
+    assert health.illness is None
+    clock.now += 1
+    assert health.illness.startswith("nothing heard for 11 s: ApiError: ")
+    assert len(health.illness) < 200
+
+
+def test_a_list_that_comes_page_by_page_is_no_illness():
+    health, clock = followed()
+    health.failed("StaleError: too old")
+    clock.now += 60
+    assert health.illness is not None
+    health.answered()
+    assert health.illness is None
+    assert health.known_until == 1000.0
