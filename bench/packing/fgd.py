@@ -15,38 +15,43 @@ _TYPICAL_SHARE = 0.95
 
 
 class Typical:
-    """The typical pods, and the GPU fragments that a node holds in their eyes."""
+    """The typical pods, and the GPU fragments that a node holds in their eyes.
+
+    A pod that names other GPU models than the node's can use nothing there.
+    """
 
     def __init__(self, pods: Iterable[TracePod]) -> None:
-        kinds = _typical(Counter((pod.gpus, pod.gpu_milli, pod.cpu_milli) for pod in pods))
-        self.pods = sum(kinds.values())
-        self._cpu_steps = sorted({cpu for _, _, cpu in kinds})
-        self._by_gpu = self._shares_by_gpu(kinds)
-        self._known: dict[tuple[tuple[int, ...], int], int] = {}
+        self._kinds = _typical(Counter((pod.gpus, pod.gpu_milli, pod.cpu_milli, pod.models) for pod in pods))
+        self.pods = sum(self._kinds.values())
+        self._cpu_steps = sorted({cpu for _, _, cpu, _ in self._kinds})
+        self._by_gpu: dict[str, dict[tuple[int, int], list[int]]] = {}
+        self._known: dict[tuple[tuple[int, ...], int, str], int] = {}
 
-    def fragments(self, gpus: list[int], cpu: int) -> int:
+    def fragments(self, gpus: list[int], cpu: int, model: str) -> int:
         """Milli-GPU that typical pods cannot use on a node with this left, summed over the pods."""
         step = bisect_right(self._cpu_steps, cpu)
-        key = (tuple(sorted(gpus)), step)
+        key = (tuple(sorted(gpus)), step, model)
         if key not in self._known:
-            self._known[key] = self._fragments(key[0], step)
+            self._known[key] = self._fragments(*key)
         return self._known[key]
 
-    def _fragments(self, gpus: tuple[int, ...], step: int) -> int:
-        left, total = sum(gpus), 0
-        for (count, milli), fitting in self._by_gpu.items():
-            usable = sum(gpu for gpu in gpus if gpu >= milli)
-            can_host = count and sum(gpu >= milli for gpu in gpus) >= count
-            total += fitting[-1] * left - (fitting[step] * usable if can_host else 0)
-        return total
+    def _fragments(self, gpus: tuple[int, ...], step: int, model: str) -> int:
+        if model not in self._by_gpu:
+            self._by_gpu[model] = self._shares_by_gpu(model)
+        usable = 0
+        for (count, milli), fitting in self._by_gpu[model].items():
+            if count and sum(gpu >= milli for gpu in gpus) >= count:
+                usable += fitting[step] * sum(gpu for gpu in gpus if gpu >= milli)
+        return self.pods * sum(gpus) - usable
 
-    def _shares_by_gpu(self, kinds: dict[tuple[int, int, int], int]) -> dict[tuple[int, int], list[int]]:
-        """Share of pods by their GPUs; entry i counts those that ask no more than the first i CPU steps."""
+    def _shares_by_gpu(self, model: str) -> dict[tuple[int, int], list[int]]:
+        """Pods by their GPUs; entry i counts those for the model that ask no more than the first i CPU steps."""
         shares: dict[tuple[int, int], list[int]] = {}
-        for (count, milli, cpu), share in kinds.items():
+        for (count, milli, cpu, models), share in self._kinds.items():
             fitting = shares.setdefault((count, milli), [0] * (len(self._cpu_steps) + 1))
-            for step in range(self._cpu_steps.index(cpu) + 1, len(fitting)):
-                fitting[step] += share
+            if not models or model in models:
+                for step in range(self._cpu_steps.index(cpu) + 1, len(fitting)):
+                    fitting[step] += share
         return shares
 
 
@@ -63,7 +68,7 @@ class Fgd(ScoredPolicy):
         So does the paper's implementation; without the many ties that this makes, each going to the first
         node, the policy stays a percent point below its published figure.
         """
-        saved = self._typical.fragments(node.gpus, node.cpu) - min(self._after(node, pod))[0]
+        saved = self._typical.fragments(node.gpus, node.cpu, node.model) - min(self._after(node, pod))[0]
         return int(100 / (1 + exp(-saved / self._typical.pods / GPU)))
 
     def gpu(self, node: Node, pod: TracePod) -> int:
@@ -81,7 +86,9 @@ class Fgd(ScoredPolicy):
             choices = [fitting[: pod.gpus]]
         return [
             (
-                self._typical.fragments(_taken(node.gpus, chosen, pod.gpu_milli), node.cpu - pod.cpu_milli),
+                self._typical.fragments(
+                    _taken(node.gpus, chosen, pod.gpu_milli), node.cpu - pod.cpu_milli, node.model
+                ),
                 sum(chosen[:1]),
             )
             for chosen in choices
@@ -95,9 +102,13 @@ def _taken(gpus: list[int], positions: list[int], milli: int) -> list[int]:
     return left
 
 
-def _typical(kinds: Counter[tuple[int, int, int]]) -> dict[tuple[int, int, int], int]:
+_Kind = tuple[int, int, int, tuple[str, ...]]
+"""GPUs, milli-GPU of each, milli-CPU, models named."""
+
+
+def _typical(kinds: Counter[_Kind]) -> dict[_Kind, int]:
     total, covered = sum(kinds.values()), 0
-    chosen: dict[tuple[int, int, int], int] = {}
+    chosen: dict[_Kind, int] = {}
     for kind, count in sorted(kinds.items(), key=lambda item: (-item[1], item[0])):
         if covered >= _TYPICAL_SHARE * total:
             break

@@ -6,10 +6,12 @@ import random
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 
 from bench.packing.scored import Node, ScoredPolicy, has_room
 from bench.packing.trace import EIGHTH, GPU, TraceNode, TracePod
 from ledger.ask import Ask, Placement
+from ledger.constraints import Constraints, NodeSelectorTerm, Requirement
 from ledger.facts import NodeFact, PodFact
 from ledger.fraction import Fraction
 from ledger.ledger import Ledger
@@ -17,6 +19,7 @@ from ledger.memory_values import MEMORY_LABEL
 from ledger.reservations import LIFETIME_SECONDS
 
 MIB = 2**20
+MODEL_LABEL = "nvidia.com/gpu.product"
 
 
 class BestFit(ScoredPolicy):
@@ -29,6 +32,18 @@ class BestFit(ScoredPolicy):
     def gpu(self, node: Node, pod: TracePod) -> int:
         """The GPU with the least left that suffices."""
         return min((left, position) for position, left in enumerate(node.gpus) if left >= pod.gpu_milli)[1]
+
+
+class FirstFit(ScoredPolicy):
+    """Takes the first node and the first GPU with room."""
+
+    def score(self, _node: Node, _pod: TracePod) -> int | None:
+        """No node is better than another, and of equals the first is taken."""
+        return 0
+
+    def gpu(self, node: Node, pod: TracePod) -> int:
+        """The first GPU with room."""
+        return next(position for position, left in enumerate(node.gpus) if left >= pod.gpu_milli)
 
 
 class Random(ScoredPolicy):
@@ -129,10 +144,18 @@ class _Left:
     slices: int
 
 
+@cache
+def _naming(models: tuple[str, ...]) -> Constraints:
+    if not models:
+        return Constraints()
+    return Constraints(required_terms=(NodeSelectorTerm((Requirement(MODEL_LABEL, "In", models),)),))
+
+
 def ask_for(pod: TracePod, reservation: str) -> Ask:
     """What the webhook would ask for a pod of the trace, in eighths."""
     return Ask(
         Fraction(pod.total // EIGHTH, GPU // EIGHTH),
+        constraints=_naming(pod.models),
         cpu_milli=pod.cpu_milli,
         memory_bytes=pod.memory_mib * MIB,
         reservation=reservation,
@@ -143,7 +166,7 @@ def node_fact(order: int, node: TraceNode) -> NodeFact:
     """What the ledger would know of a node of the trace."""
     return NodeFact(
         name=f"{order:06}",
-        labels={MEMORY_LABEL: "16384"},
+        labels={MEMORY_LABEL: "16384", MODEL_LABEL: node.model},
         gpus=tuple((index, GPU // EIGHTH) for index in range(node.gpus)),
         slices_per_gpu=GPU // EIGHTH,
         gpu_mib=16384,

@@ -23,6 +23,7 @@ class Node:
     memory: int
     gpus: list[int]
     """Milli-GPU left of each GPU."""
+    model: str = ""
     version: int = 0
 
 
@@ -38,10 +39,10 @@ class ScoredPolicy(ABC):
 
     def __init__(self, nodes: Iterable[TraceNode]) -> None:
         self.nodes = [
-            Node(order, node.cpu_milli, node.memory_mib, [GPU] * node.gpus)
+            Node(order, node.cpu_milli, node.memory_mib, [GPU] * node.gpus, node.model)
             for order, node in enumerate(nodes)
         ]
-        self._heaps: dict[tuple[int, int, int], _Heap] = {}
+        self._heaps: dict[tuple[int, int, int, tuple[str, ...]], _Heap] = {}
         self._log: list[int] = []
 
     @abstractmethod
@@ -86,7 +87,7 @@ class ScoredPolicy(ABC):
         return found
 
     def _renewed(self, pod: TracePod) -> _Heap:
-        key = (pod.cpu_milli, pod.gpus, pod.gpu_milli)
+        key = (pod.cpu_milli, pod.gpus, pod.gpu_milli, pod.models)
         heap = self._heaps.get(key)
         if heap is None:
             heap = self._heaps[key] = _Heap()
@@ -103,7 +104,7 @@ class ScoredPolicy(ABC):
 
 
 def has_room(node: Node, pod: TracePod) -> bool:
-    """Whether GPUs and CPU suffice; memory is looked at when a node is taken."""
-    if node.cpu < pod.cpu_milli:
+    """Whether model, GPUs and CPU suffice; memory is looked at when a node is taken."""
+    if node.cpu < pod.cpu_milli or (pod.models and node.model not in pod.models):
         return False
     return pod.gpus == 0 or sum(left >= pod.gpu_milli for left in node.gpus) >= pod.gpus

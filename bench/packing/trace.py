@@ -21,6 +21,7 @@ class TraceNode:
     cpu_milli: int
     memory_mib: int
     gpus: int
+    model: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,8 @@ class TracePod:
     memory_mib: int
     gpus: int
     gpu_milli: int
+    models: tuple[str, ...] = ()
+    """GPU models that the pod names, sorted; empty where any will do."""
 
     @property
     def total(self) -> int:
@@ -87,7 +90,7 @@ def load(folder: Path) -> list[Trace]:
     if not node_lists or not pod_lists:
         raise FileNotFoundError(f"{folder} has no *node_list*.csv or no *pod_list*.csv")
     nodes = tuple(
-        TraceNode(row["sn"], int(row["cpu_milli"]), int(row["memory_mib"]), int(row["gpu"]))
+        TraceNode(row["sn"], int(row["cpu_milli"]), int(row["memory_mib"]), int(row["gpu"]), row["model"])
         for row in _rows(node_lists[0])
         if int(row["gpu"])
     )
@@ -116,9 +119,19 @@ def _rows(path: Path) -> list[dict[str, str]]:
 
 def _pods(path: Path) -> tuple[TracePod, ...]:
     return tuple(
-        TracePod(int(row["cpu_milli"]), int(row["memory_mib"]), int(row["num_gpu"]), int(row["gpu_milli"]))
+        TracePod(
+            int(row["cpu_milli"]),
+            int(row["memory_mib"]),
+            int(row["num_gpu"]),
+            int(row["gpu_milli"]),
+            _models(row.get("gpu_spec") or ""),
+        )
         for row in _rows(path)
     )
+
+
+def _models(spec: str) -> tuple[str, ...]:
+    return tuple(sorted(set(spec.split("|")))) if spec else ()
 
 
 def _eighths(gpu_milli: int) -> int:
