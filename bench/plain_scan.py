@@ -37,7 +37,9 @@ class PlainScan(Ledger):
             return None
         cpu_after = account.cpu_free - ask.cpu_milli
         stranded = _stranded(sum(before), account.cpu_free, worth) - _stranded(sum(after), cpu_after, worth)
-        return _fragments(before, worth) - _fragments(after, worth) + stranded - sum(before) * UNIT // 100
+        by_kind = account.kind.slice_cost if account.kind is not None else 0
+        cost = ask.fraction.slices * by_kind + sum(before) * UNIT // 10**6
+        return _fragments(before, worth) - _fragments(after, worth) + stranded - cost
 
 
 class TunedScan(PlainScan):

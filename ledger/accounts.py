@@ -38,6 +38,14 @@ class Claim(Protocol):
     def memory_values(self) -> tuple[str, ...] | None: ...  # noqa: D102
 
 
+class Kind(Protocol):
+    """Nodes that are alike (ledger/fleet.py)."""
+
+    @property
+    def slice_cost(self) -> int:
+        """What a slice costs there beyond its worth, in UNITs of a slice."""
+
+
 class NodeAccount:
     """The books of one node. It may be kept for a node that is not known (any more) but has pods."""
 
@@ -45,6 +53,7 @@ class NodeAccount:
         "_fact",
         "claims",
         "cpu_free",
+        "kind",
         "left",
         "memory_free",
         "name",
@@ -63,6 +72,8 @@ class NodeAccount:
         self.taken_pooled = 0
         self.cpu_free = 0
         """Milli-CPU that pods and promises leave; below zero while the node is unknown."""
+        self.kind: Kind | None = None
+        """The class of the node, once it is in one."""
         self.memory_free = 0
         """Bytes of memory, likewise."""
 

@@ -17,6 +17,10 @@ _MOST_GPUS = 64
 """GPUs of the largest node whose idle GPUs are told apart."""
 _TIE_BREAK = 50
 """The worth by prices weighs so many times more than the one that decides between equals."""
+_CHOOSY = 4
+"""Power of the share of pods that are no larger, by which a size counts between equal prices."""
+_PER_SQUARE = UNIT // 10_000
+"""Between holes that are equal even then: a small one is rather filled than a large one begun."""
 _PRIOR_CPU_PER_GPU = 8000
 """Milli-CPU per GPU asked, until pods have told."""
 _MOST_CPU_PER_GPU = 64_000
@@ -54,8 +58,8 @@ class Demand:
         self.worth = self._renewed()
         """What free slices are worth by now."""
 
-    def learn(self, fraction: Fraction, cpu_milli: int) -> None:
-        """Count one arrived pod. The worth follows once a sixteenth more has arrived."""
+    def learn(self, fraction: Fraction, cpu_milli: int) -> bool:
+        """Count one arrived pod; once a sixteenth more has arrived, renew the worth and return True."""
         size = fraction.slices
         self._sizes[size] = self._sizes.get(size, 0) + 1
         self._arrived += 1
@@ -63,8 +67,10 @@ class Demand:
         self._cpu_milli += min(cpu_milli, size * _MOST_CPU_PER_GPU // self._slices_per_gpu)
         if self._arrived >= _REMEMBERED:
             self._halve()
-        if self._arrived >= self._renew_at:
-            self.worth = self._renewed()
+        if self._arrived < self._renew_at:
+            return False
+        self.worth = self._renewed()
+        return True
 
     def _halve(self) -> None:
         """Let what arrived long ago weigh less; no size is ever ruled out."""
@@ -77,18 +83,24 @@ class Demand:
         self._renew_at = self._arrived + max(16, self._arrived // 16)
         prices = hole_prices(self._sizes, self._slices_per_gpu)
         gpu = tuple(
-            round(price * UNIT) + hinge // _TIE_BREAK
-            for price, hinge in zip(prices, self._hinge(), strict=True)
+            round(price * UNIT) + choosiness // _TIE_BREAK
+            for price, choosiness in zip(prices, self._choosiness(), strict=True)
         )
         cpu = self._slices * UNIT // max(1, self._cpu_milli)
         return Worth(self._slices_per_gpu, gpu, _holes(gpu), self._idle(), cpu)
 
-    def _hinge(self) -> Iterator[int]:
-        """A hole by the share of pods that could use any of it, which tells equal prices apart."""
-        usable = 0
-        for free in range(self._slices_per_gpu + 1):
-            usable += self._sizes.get(free, 0)
-            yield free * usable * UNIT // self._arrived
+    def _choosiness(self) -> Iterator[int]:
+        """A hole by the sizes that it can take, which tells equal prices apart; the largest count most.
+
+        They are refused first when pods come and go: there are fewest holes for them.
+        """
+        usable, worth = 0, 0
+        sizes = [self._sizes.get(free, 0) for free in range(self._slices_per_gpu + 1)]
+        total = sum(sizes)
+        for free, count in enumerate(sizes):
+            usable += count
+            worth += UNIT * free * count * usable**_CHOOSY // total ** (_CHOOSY + 1)
+            yield worth + free * free * _PER_SQUARE
 
     def _idle(self) -> tuple[int, ...]:
         per_gpu = self._slices_per_gpu

@@ -1,8 +1,8 @@
 """All node accounts, kept in classes of nodes that no pod so far could tell apart by what they state.
 
-A class is one shape of GPUs, one set of taints, and one value for each label key that pods have asked for.
-Keys that almost every node has a value of its own for, such as the host name, make no classes: nodes are
-then asked one by one.
+A class is one shape of GPUs, about one amount of CPU, one set of taints, and one value for each label key
+that pods have asked for. Keys that almost every node has a value of its own for, such as the host name, make
+no classes: nodes are then asked one by one.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from ledger.accounts import Claim, ClaimKey, NodeAccount
 from ledger.constraints import Taint
+from ledger.demand import UNIT
 from ledger.facts import NodeFact
 from ledger.groups import Groups
 from ledger.scoring import gpu_score, pool_score
@@ -18,35 +19,50 @@ from ledger.stock import Stock
 from ledger.totals import RunningTotals
 
 MOST_VALUES_OF_A_CLASS_KEY = 64
-_Shape = tuple[tuple[int, ...], int, int, int, int | None]
-_ClassKey = tuple[_Shape, tuple[Taint, ...], tuple[str | None, ...]]
+_CPU_STEP, _MAX_CPU_STEPS = 16_000, 64
+"""Nodes with about as much CPU are alike: milli-CPU of a step, and steps that are told apart."""
+_PER_CPU_STEP = UNIT // 62_500
+"""What a slice costs by each step of a node's CPU: of kinds that are equally good the smaller is taken."""
+_Shape = tuple[tuple[int, ...], int, int, int, int | None, int]
+ClassKey = tuple[_Shape, tuple[Taint, ...], tuple[str | None, ...]]
 
 
 class NodeClass:
     """Nodes that are alike to every pod so far."""
 
-    def __init__(self, key: _ClassKey, sample: NodeFact) -> None:
+    def __init__(self, key: ClassKey, sample: NodeFact) -> None:
         self.key = key
         self.order = repr(key)
         """Sorts classes the same way whatever order their nodes came in."""
         self.sample = sample
         """Some node of the class: it speaks for all in shape, taints and the labels that pods asked for."""
+        self.cpu_steps = cpu_steps(sample.cpu_milli)
         self.per_gpu = Groups(gpu_score)
         self.pooled = Groups(pool_score)
+        self.price = self.slice_cost = 0
+        """What a slice costs by what pods accept (ledger/kind_demand.py), and in all; in UNITs of a slice."""
+        self.set_price(0)
         self.members: dict[str, NodeAccount] = {}
         self.usable = Stock(sample)
         """What its members that take pods now offer."""
         self.unusable = Stock(sample)
 
-    def rename(self, key: _ClassKey, sample: NodeFact) -> None:
+    def rename(self, key: ClassKey, sample: NodeFact) -> None:
         """Tell it from other classes by more labels; `sample` is a member that has these values."""
         self.key = key
         self.order = repr(key)
         self.sample = sample
 
+    def set_price(self, price: int) -> None:
+        """Set what a slice costs here, beside what kinds with more CPU cost anyway."""
+        self.price = price
+        self.slice_cost = price + self.cpu_steps * _PER_CPU_STEP
+        self.per_gpu.set_slice_cost(self.slice_cost)
+
     def add(self, account: NodeAccount, fact: NodeFact) -> None:
         """Enter a member that states such facts; the inverse of `remove`."""
         self.members[account.name] = account
+        account.kind = self
         self._stock(fact).add(fact)
 
     def seat(self, account: NodeAccount, fact: NodeFact) -> None:
@@ -79,7 +95,7 @@ class Fleet:
 
     def __init__(self) -> None:
         self.accounts: dict[str, NodeAccount] = {}
-        self.classes: dict[_ClassKey, NodeClass] = {}
+        self.classes: dict[ClassKey, NodeClass] = {}
         self.totals = RunningTotals()
         self.generation = 0
         """Changes with everything that decides which nodes a pod may use at all."""
@@ -159,7 +175,9 @@ class Fleet:
             for account in accounts if accounts is not most else ():
                 fact, _ = self._joined.pop(account.name)
                 node_class.remove(account.name, fact)
-                self._join_class(account, fact).seat(account, fact)
+                part = self._join_class(account, fact)
+                part.set_price(node_class.price)
+                part.seat(account, fact)
 
     def _classify(self, keys: tuple[str, ...]) -> None:
         own = {key for key in keys if self._values(key) > MOST_VALUES_OF_A_CLASS_KEY}
@@ -223,4 +241,10 @@ def _shape(fact: NodeFact) -> _Shape:
         bool(fact.pooled) * (fact.pooled // max(1, fact.pooled_gpus)),
         fact.pooled_gpus,
         fact.gpu_mib,
+        cpu_steps(fact.cpu_milli),
     )
+
+
+def cpu_steps(cpu_milli: int) -> int:
+    """About how much CPU, in whole steps."""
+    return min(cpu_milli // _CPU_STEP, _MAX_CPU_STEPS)

@@ -104,6 +104,7 @@ class Groups:
         self._seats: dict[str, tuple[Group, int]] = {}
         """By name of the node its group, and the free CPU that it had when it came."""
         self._occupied = 0
+        self._slice_cost = 0
         self._worth: Worth | None = None
         self._sizes: dict[int, Fraction] = {}
         self._rankings: dict[int, list[_Rank]] = {}
@@ -111,6 +112,15 @@ class Groups:
 
     def __len__(self) -> int:
         return len(self._groups)
+
+    def set_slice_cost(self, cost: int) -> None:
+        """Let every slice taken here lower the score by so much."""
+        self._slice_cost = cost
+        self._worth = None
+
+    def free(self) -> int:
+        """Free slices of all nodes here."""
+        return sum([group.free * len(group.nodes) for group in self._groups.values()])
 
     def seat(self, account: NodeAccount, state: State) -> None:
         """Put a node where it belongs now, whether it was here before or not; `remove` takes it away."""
@@ -169,6 +179,7 @@ class Groups:
         base = self._base_score(group.state, size, worth)
         if base is None:
             return None
+        base -= size.slices * self._slice_cost
         group.bases[size.slices] = base
         return -base, group.state, group
 

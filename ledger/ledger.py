@@ -16,6 +16,7 @@ from ledger.facts import NodeFact, PodFact, PodKey
 from ledger.fleet import Fleet
 from ledger.fraction import Fraction
 from ledger.groups import Found
+from ledger.kind_demand import KindDemand
 from ledger.memory_values import MemoryValues
 from ledger.placement import best
 from ledger.recent_placements import RecentPlacements
@@ -55,6 +56,7 @@ class Ledger:
         self._usage = Usage()
         self._values = MemoryValues()
         self._demand: dict[int, Demand] = {}
+        self._kind_demand: dict[int, KindDemand] = {}
         self._on_promise = on_promise
         self._recent = RecentPlacements(self)
 
@@ -146,8 +148,8 @@ class Ledger:
         self.expire(now, known_until)
         if ask.reservation is not None:
             self.release(ask.reservation)
-        demand = self._demand_of(ask)
-        stays = self._stays(ask, demand.worth)
+        worth = self._demand_of(ask).worth
+        stays = self._stays(ask, worth)
         if ask.keeps is not None and self._vouches(ask, ask.keeps):
             if stays is not None:
                 return stays
@@ -155,10 +157,10 @@ class Ledger:
         over = self._usage.passed_by(ask.fraction.slices, ask.quotas)
         if over is not None:
             return over
-        placement = self._placement(ask, demand.worth) if stays is None else self._kept(ask, stays)
+        placement = self._placement(ask, worth) if stays is None else self._kept(ask, stays)
         if ask.reservation is None or isinstance(placement, Misfit):
             return placement
-        demand.learn(ask.fraction, ask.cpu_milli)
+        self._learn(ask)
         if placement.reservation is not None:
             self._begin(_reservation(ask, placement, placement.reservation, ask.queues, now))
         else:
@@ -295,6 +297,18 @@ class Ledger:
         if demand is None:
             demand = self._demand[slices_per_gpu] = Demand(slices_per_gpu)
         return demand
+
+    def _learn(self, ask: Ask) -> None:
+        """Count a pod that arrived: what it asks for, and the kinds of node that it accepts."""
+        per_gpu = ask.fraction.slices_per_gpu
+        kinds = self._kind_demand.get(per_gpu)
+        if kinds is None:
+            kinds = self._kind_demand[per_gpu] = KindDemand()
+        if ask.mode == "per-gpu":
+            kinds.learn(ask, self._selector)
+        if self._demand_of(ask).learn(ask.fraction, ask.cpu_milli):
+            classes = self._fleet.classes.values()
+            kinds.price([alike for alike in classes if alike.sample.slices_per_gpu == per_gpu])
 
     def _begin(self, reservation: Reservation) -> None:
         """Enter a reservation; the inverse of `_end`."""

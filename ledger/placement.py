@@ -35,6 +35,8 @@ def score(account: NodeAccount, ask: Ask, worth: Worth) -> int | None:
     else:
         free = account.state()
         base = gpu_score(free, ask.fraction, worth)
+        if base is not None and account.kind is not None:
+            base -= ask.fraction.slices * account.kind.slice_cost
     if base is None:
         return None
     return base + cpu_score(sum(free), account.cpu_free, ask.fraction.slices, ask.cpu_milli, worth)

@@ -10,6 +10,9 @@ from collections.abc import Collection, Sequence
 from ledger.demand import UNIT, Worth
 from ledger.fraction import Fraction
 
+_PER_FREE_SLICE = UNIT // 10**6
+"""Decides between nodes whose GPUs lose equally: the fuller one is better."""
+
 
 def gpu_score(free: Sequence[int], fraction: Fraction, worth: Worth) -> int | None:
     """The part of the score that GPUs alone decide; None if they have no room.
@@ -24,7 +27,7 @@ def gpu_score(free: Sequence[int], fraction: Fraction, worth: Worth) -> int | No
         lost = _lost_on_one(free, slices, worth)
     else:
         lost = _lost_on_idle(free, fraction.gpus, worth)
-    return None if lost is None else slices * UNIT - lost - sum(free) * UNIT // 100
+    return None if lost is None else slices * UNIT - lost - sum(free) * _PER_FREE_SLICE
 
 
 def pool_score(free: Sequence[int], fraction: Fraction, _worth: Worth) -> int | None:

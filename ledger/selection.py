@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 
@@ -15,6 +15,7 @@ from ledger.facts import NodeFact
 from ledger.fitness import Obstacle, gpu_obstacle, misfit, obstacle
 from ledger.fleet import Fleet, NodeClass
 from ledger.groups import Groups
+from ledger.load import Load
 from ledger.stock import Stock
 from ledger.waiting import Kinds, kinds
 
@@ -38,6 +39,8 @@ class Selection:
     accepts: Callable[[NodeAccount], bool] | None = None
     few: tuple[NodeAccount, ...] | None = None
     """Set instead of classes where the pod names its nodes."""
+    loads: dict[int, tuple[Load, Load]] = field(default_factory=dict)
+    """Where pods that ask this are counted, by steps of CPU that they ask for (ledger/kind_demand.py)."""
 
     @cached_property
     def is_empty(self) -> bool:

@@ -45,7 +45,7 @@ class Typical:
         return self.pods * sum(gpus) - usable
 
     def _shares_by_gpu(self, model: str) -> dict[tuple[int, int], list[int]]:
-        """Pods by their GPUs; entry i counts those for the model that ask no more than the first i CPU steps."""
+        """Pods for a model by their GPUs; entry i counts those that ask at most the first i CPU steps."""
         shares: dict[tuple[int, int], list[int]] = {}
         for (count, milli, cpu, models), share in self._kinds.items():
             fitting = shares.setdefault((count, milli), [0] * (len(self._cpu_steps) + 1))

@@ -1,6 +1,7 @@
 """Placement told a second time, slowly and from the rules alone: one node at a time, nothing remembered.
 
-Nothing here calls the code under test; the only thing shared is the table of what slices are worth.
+Nothing here calls the code under test; all that is shared is what was learnt: the tables of what slices are
+worth, and what they cost by the kind of node.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ class SlowNode:
     pooled: int = 0
     cpu: int = 0
     memory: int = 0
+    slice_cost: int = 0
+    """What a slice of its kind costs by what was learnt."""
 
     def take(self, claim: PodFact) -> None:
         for index, slices in claim.gpus:
@@ -72,7 +75,7 @@ def has_room(node: SlowNode, ask: Ask) -> bool:
 
 
 def score(node: SlowNode, ask: Ask, worth: Worth) -> int:
-    """TabHinge by its definition, from the node as it is and as it would be. The node must have room."""
+    """The score by its definition, from the node as it is and as it would be. The node must have room."""
     cpu_free = node.fact.cpu_milli - node.cpu
     if ask.mode == "pooled":
         free = max(node.fact.pooled - node.pooled, 0)
@@ -82,7 +85,8 @@ def score(node: SlowNode, ask: Ask, worth: Worth) -> int:
         before = list(node.free().values())
         left = _taken_from(before, ask, worth)
         free, after = sum(before), sum(left)
-        gained = _fragments(before, worth) - _fragments(left, worth) - free * UNIT // 100
+        gained = _fragments(before, worth) - _fragments(left, worth) - free * UNIT // 10**6
+        gained -= ask.fraction.slices * node.slice_cost
     stranded_before = max(0, free * UNIT - cpu_free * worth.cpu)
     stranded_after = max(0, after * UNIT - (cpu_free - ask.cpu_milli) * worth.cpu)
     return gained + stranded_before - stranded_after

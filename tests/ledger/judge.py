@@ -19,6 +19,10 @@ def worth_for(ledger: Ledger, ask: Ask) -> Worth:
 def slow_nodes(nodes: Iterable[NodeFact], pods: Iterable[PodFact], ledger: Ledger) -> dict[str, SlowNode]:
     """Nodes with what pods and reservations took, added up from the lists."""
     slow = {node.name: SlowNode(node) for node in nodes}
+    ledger._fleet.settle()
+    for name, account in ledger._fleet.accounts.items():
+        if name in slow and account.kind is not None:
+            slow[name].slice_cost = account.kind.slice_cost
     reservations = ledger._reservations._by_name.values()
     recent = [many.claim for many in ledger._recent.every()]
     for claim in [*(pod for pod in pods if not pod.is_over), *reservations, *recent]:

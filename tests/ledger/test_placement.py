@@ -53,7 +53,7 @@ class Churn:
         worth = worth_for(self.ledger, ask)
         answer = self.ledger.place(ask, 0.0)
         assert_right(answer, ask, slow_nodes(self.nodes.values(), self.pods.values(), self.ledger), worth)
-        self.ledger._demand_of(ask).learn(ask.fraction, ask.cpu_milli)
+        self.ledger._learn(ask)
         if isinstance(answer, Placement) and answer.node is not None:
             gpus = tuple((index, ask.fraction.slices_on_each) for index in answer.indices)
             sizes = {"cpu_milli": ask.cpu_milli, "memory_bytes": ask.memory_bytes}
