@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ledger.ask import Placement
-from ledger.constraints import Constraints
+from ledger.constraints import Constraints, NodeSelectorTerm, Requirement
 from ledger.demand import UNIT
 from ledger.kind_demand import MAX_LOADS, KindDemand
 from ledger.ledger import Ledger
@@ -77,10 +77,11 @@ def test_what_was_learnt_of_a_kind_outlives_its_being_split_by_a_label_that_pods
 
 def test_sets_of_kinds_are_bounded_and_room_is_made_for_new_ones() -> None:
     labels = {"nvidia.com/gpu.memory": "16384"}
-    facts = [gpu_node(f"n{i}", 1, labels=labels | {f"k{i}": "x"}) for i in range(MAX_LOADS + 9)]
-    ledger = ledger_of(*facts)
-    for i in range(MAX_LOADS + 9):
-        arrive(ledger, 1, 1, constraints=Constraints({f"k{i}": "x"}))
+    ledger = ledger_of(*(gpu_node(f"n{i}", 1, labels=labels | {"kind": str(i)}) for i in range(10)))
+    for number in range(1, MAX_LOADS + 9):
+        some = tuple([str(i) for i in range(10) if number >> i & 1])
+        term = NodeSelectorTerm((Requirement("kind", "In", some),))
+        arrive(ledger, 1, 1, constraints=Constraints(required_terms=(term,)))
     kinds = ledger._kind_demand[8]
     assert isinstance(kinds, KindDemand)
     assert len(kinds._named) <= MAX_LOADS
