@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 LOCK := requirements/dev.txt
 READY := .venv/ready
-BENCHES := handler webhook placing rotation placement packing waiting ledger controller-loop api-server cluster
+BENCHES := handler webhook placing rotation placement packing churn waiting ledger controller-loop api-server cluster
 
 .PHONY: help demo test lint bench $(BENCHES:%=bench-%) bench-docs cluster chart image-test lock clean
 help: ## Show what can be made
@@ -50,6 +50,9 @@ bench-placement: $(READY) ## Count placements per second, against a plain scan
 
 bench-packing: $(READY) ## Compare placement policies; TRACE=DIR takes openb's files instead of a made-up trace
 	$(BIN)/python -m bench.packing $(if $(TRACE),--trace $(TRACE) $(call TO,packing) $(PLOT)) $(BENCH)
+
+bench-churn: $(READY) ## Count what is refused where pods come and go, against first fit, best fit and FGD
+	$(BIN)/python -m bench.packing.churn $(call TO,churn) $(BENCH)
 
 bench-waiting: $(READY) ## Compare waiting times of an index fixed at admission with late binding
 	$(BIN)/python -m bench.packing.waiting $(call TO,waiting) $(BENCH)

@@ -9,7 +9,6 @@ waiting pods in by the order of arrival. Compared is the mean wait of all pods o
 from __future__ import annotations
 
 import heapq
-import random
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import mean
@@ -19,28 +18,14 @@ import typer
 
 from bench.harness import Bar, Figure, report
 from bench.machine import Watch
+from bench.packing.arriving import SLICES, Job, empty_ledger, jobs
 from ledger.ask import Ask, Placement
-from ledger.facts import NodeFact, PodFact
+from ledger.facts import PodFact
 from ledger.fraction import Fraction
 from ledger.ledger import Ledger
-from ledger.memory_values import MEMORY_LABEL
 
-GPUS, SLICES = 8, 8
-LOAD = 0.95
-SIZES, WEIGHTS = (1, 2, 3, 4, 6, 8), (10, 25, 5, 30, 5, 25)
 TURNOVERS, WARM_UP = 40, 10
 MOST_WAIT = 1.5
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """One pod to come."""
-
-    name: str
-    arrives: float
-    lasts: float
-    """In mean durations."""
-    slices: int
 
 
 @dataclass(slots=True)
@@ -54,18 +39,19 @@ class Cluster:
     ends: list[tuple[float, str, str, int]] = field(default_factory=list)
     waits: dict[str, float] = field(default_factory=dict)
 
-    def run(self, jobs: list[Job]) -> float:
+    def run(self, arriving: list[Job]) -> float:
         """Mean wait of the jobs after the warm-up, in mean durations."""
-        for job in jobs:
+        for job in arriving:
             self._end_until(job.arrives)
             self._admit(job)
         self._end_until(float("inf"))
-        settled = jobs[len(jobs) * WARM_UP // TURNOVERS :]
+        settled = arriving[len(arriving) * WARM_UP // TURNOVERS :]
         return mean(self.waits[job.name] for job in settled)
 
     def _admit(self, job: Job) -> None:
-        answer = self.ledger.place(Ask(Fraction(job.slices, SLICES)), 0.0)
+        answer = self.ledger.place(Ask(Fraction(job.slices, SLICES), reservation=job.name), 0.0)
         assert isinstance(answer, Placement)
+        self.ledger.release(job.name)
         (index,) = answer.indices
         if answer.node is not None:
             self._start(job, answer.node, index, job.arrives)
@@ -109,34 +95,11 @@ def main(
     for nodes, bar in ((16, None), (100, Bar("<=", MOST_WAIT))):
         fixed, late = [], []
         for seed in range(seeds):
-            jobs = _jobs(nodes, seed)
-            fixed.append(Cluster(_ledger(nodes), late=False).run(jobs))
-            late.append(Cluster(_ledger(nodes), late=True).run(jobs))
+            arriving = jobs(nodes, seed, TURNOVERS)
+            fixed.append(Cluster(empty_ledger(nodes), late=False).run(arriving))
+            late.append(Cluster(empty_ledger(nodes), late=True).run(arriving))
         figures.append(Figure(f"mean wait on {nodes} nodes", "durations", fixed, "late binding", late, bar))
     report("waiting", figures, watch, json_file)
-
-
-def _jobs(nodes: int, seed: int) -> list[Job]:
-    rng = random.Random(seed)  # noqa: S311 - a repeatable experiment, no secret
-    average = sum(size * weight for size, weight in zip(SIZES, WEIGHTS, strict=True)) / sum(WEIGHTS)
-    rate = LOAD * nodes * GPUS * SLICES / average
-    now, jobs = 0.0, []
-    for number in range(round(rate * TURNOVERS)):
-        now += rng.expovariate(rate)
-        jobs.append(Job(f"p{number}", now, rng.expovariate(1), rng.choices(SIZES, WEIGHTS)[0]))
-    return jobs
-
-
-def _ledger(nodes: int) -> Ledger:
-    gpus = tuple((index, SLICES) for index in range(GPUS))
-    ledger = Ledger()
-    labels = {MEMORY_LABEL: "81920"}
-    facts = [
-        NodeFact(name=f"n{i:04}", labels=labels, gpus=gpus, slices_per_gpu=SLICES, gpu_mib=81920)
-        for i in range(nodes)
-    ]
-    ledger.replace(facts, [])
-    return ledger
 
 
 def _pod(job: Job, node: str | None, index: int, values: tuple[str, ...] | None = None) -> PodFact:
