@@ -42,10 +42,10 @@ class _Open:
 
     def end(self) -> None:
         """Close it at once."""
-        if self.opening.done():
-            self.connection.transport.abort()
-        else:
+        if not self.opening.done():
             self.opening.cancel()
+        elif self.connection.is_open:
+            self.connection.transport.abort()
 
 
 class Acceptor:

@@ -8,6 +8,7 @@ import pytest
 
 from certs.apart import self_signed
 from certs.live_context import LiveTlsContext
+from service.acceptor import _Open
 from tests.service.listening import GET, OK, run, until
 
 FLOOD, API_SERVER = "127.0.0.2", "127.0.0.1"
@@ -121,6 +122,17 @@ def test_a_listener_that_closes_ends_handshakes():
         assert await client.ended() == b""
 
     run(test, tls=listener)
+
+
+def test_who_has_just_failed_its_handshake_can_be_ended_too():
+    """Its task is done, and nobody has been told yet."""
+
+    async def test(served):
+        failed = asyncio.get_running_loop().create_future()
+        failed.set_result(None)
+        _Open("127.0.0.9", served.acceptor._make(), failed).end()
+
+    run(test)
 
 
 def test_places_are_free_again_when_clients_leave():
