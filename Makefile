@@ -5,7 +5,7 @@ LOCK := requirements/dev.txt
 READY := .venv/ready
 BENCHES := handler webhook placing rotation placement packing churn waiting ledger controller-loop api-server cluster
 
-.PHONY: help demo test lint bench $(BENCHES:%=bench-%) bench-docs cluster chart image-test lock clean
+.PHONY: help demo test lint bench $(BENCHES:%=bench-%) bench-docs campaign cluster chart image-test lock clean
 help: ## Show what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
@@ -66,7 +66,10 @@ bench-controller-loop: $(READY) ## Find the longest step of the controller's eve
 bench-api-server: $(READY) ## Create pods on a real API server, with and without the webhook (needs Go 1.26)
 	$(BIN)/python -m bench.api_server $(call TO,api-server) $(BENCH)
 
-bench-cluster: $(READY) ## Measure the controller with 1,000 nodes and 10,000 pods on a real API server (needs Go 1.26)
+bench-campaign: $(READY) ## Send hostile reviews for about an hour of CPU; REVIEWS=N for less, SEED=S for others
+	$(BIN)/python -m tests.campaign.decisions --reviews $(or $(REVIEWS),700000) --seed $(or $(SEED),1)
+
+cluster: $(READY) ## Measure the controller with 1,000 nodes and 10,000 pods on a real API server (needs Go 1.26)
 	$(BIN)/python -m bench.cluster $(call TO,cluster) $(BENCH)
 
 lint: $(READY) ## Check style, types and layers

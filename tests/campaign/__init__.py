@@ -1,0 +1,1 @@
+"""A long run of hostile reviews, checked by an oracle that knows nothing of the product's code."""

@@ -1,0 +1,250 @@
+"""A campaign of hostile reviews: `python -m tests.campaign.decisions --reviews N [--seed S]`.
+
+Each review is decided with the patch cache and by the rules alone, which must agree; what is let in is
+patched, checked by the oracle, and reviewed a second time, which must change nothing. The ledger must never
+promise a ninth slice, nor a namespace more than its quota. Prints counts; exits with 1 on a finding.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+import random
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.campaign import hostile, tampering
+from tests.campaign.oracle import LABEL, Expected, faults
+from tests.webhook.support import Decision, Webhook, as_body, policies
+
+EIGHTHS = {f"0.{eighths * 125:03d}": eighths for eighths in range(1, 8)}
+QUOTA = 24
+"""Slices of each namespace with a quota."""
+NAMESPACES = ("team", "other")
+POLICIES = {
+    "default": (policies(), Expected(EIGHTHS)),
+    "quota": (
+        policies("quotas: {namespaces: {team: {slices: %d}, other: {slices: %d}}}" % (QUOTA, QUOTA)),  # noqa: UP031 braces are YAML's
+        Expected(EIGHTHS),
+    ),
+    "reserve": (policies("memory: {reserveMiB: 100}"), Expected(EIGHTHS, reserve_mib=100)),
+    "assume": (
+        policies("assume: {gpusPerNode: 4, gpuMemoryMiB: 81920}"),
+        Expected(EIGHTHS, assumed_mib=81920),
+    ),
+    "none": (policies("limiter: none"), Expected(EIGHTHS, limiter=False)),
+    "whole": (
+        policies('fractions: {"0.500": 4, "0.875": 7, "1.000": 8, "2": 16}'),
+        Expected({"0.500": 4, "0.875": 7, "1.000": 8, "2": 16}),
+    ),
+}
+EPOCH = 400
+"""Reviews that share a ledger."""
+LARGEST_REPLY = 2**20
+"""Bytes."""
+
+
+class FoundError(AssertionError):
+    """A review of which something does not hold."""
+
+
+@dataclass
+class Tally:
+    """What a campaign did."""
+
+    reviews: int = 0
+    decisions: int = 0
+    codes: Counter[str] = field(default_factory=Counter)
+    largest_body: int = 0
+    largest_reply: int = 0
+
+
+class Campaign:
+    """Sends reviews under one policy until an epoch ends."""
+
+    def __init__(self, name: str, dice: random.Random, tally: Tally) -> None:
+        policy_set, self._expected = POLICIES[name]
+        self._has_quota = name == "quota"
+        self._webhook = Webhook(policy_set)
+        self._dice = dice
+        self._tally = tally
+        self._bases = hostile.bases()
+        self._stored: list[dict[str, Any]] = []
+        """Reviews of pods as they were let in."""
+        self._held: Counter[tuple[str, str]] = Counter()
+        """Slices by namespace and pod."""
+
+    def step(self) -> None:
+        """Make a review, send it, and check all that came of it."""
+        review = self._make()
+        body = as_body(review)
+        decided = self._send(review)
+        self._check_reply(review, decided)
+        if not decided.allowed:
+            self._check_denial(review, decided)
+        elif decided.code in ("injected", "unchanged") and _is_labelled_pod(review):
+            self._check_pod(review, decided)
+        elif decided.patch and review["request"].get("resource", {}).get("resource") != "jobs":
+            raise FoundError(f"a patch for what is not ours: {decided.code}")
+        self._tally.largest_body = max(self._tally.largest_body, len(body))
+
+    def _make(self) -> dict[str, Any]:
+        dice = self._dice
+        known = self._stored if self._stored and dice.random() < 0.6 else self._bases
+        review = copy.deepcopy(dice.choice(known))
+        request = review["request"]
+        request["namespace"], request["uid"] = dice.choice(NAMESPACES), f"{dice.getrandbits(128):032x}"
+        request["dryRun"] = dice.random() < 0.3
+        found = request["object"]
+        if isinstance(found, dict) and isinstance(found.get("metadata"), dict) and dice.random() < 0.7:
+            found["metadata"]["name"] = f"pod-{dice.getrandbits(40):x}"
+        for _ in range(dice.choice((0, 1, 1, 2, 2, 3, 5))):
+            review = self._change(review)
+        return review
+
+    def _change(self, review: dict[str, Any]) -> dict[str, Any]:
+        kind = self._dice.random()
+        try:
+            if kind < 0.6:
+                dice = self._dice
+                dice.choice(tampering.TAMPERS)(review["request"]["object"], dice)
+            elif kind < 0.75:
+                hostile.damage(review, self._dice)
+            elif kind < 0.97:
+                return hostile.vary(review, self._dice)
+            else:
+                hostile.enlarge(review, self._dice)
+        except (TypeError, AttributeError, KeyError, IndexError, ValueError):
+            pass  # what was damaged before has no such place any more
+        return review
+
+    def _send(self, review: dict[str, Any]) -> Decision:
+        self._tally.reviews += 1
+        self._tally.decisions += 2  # with the cache and without
+        decided = self._webhook.send(review, learns=self._dice.random() < 0.5)
+        self._tally.codes[decided.code] += 1
+        return decided
+
+    def _check_reply(self, review: dict[str, Any], decided: Decision) -> None:
+        response = decided.reply["response"]
+        if response["uid"] != review["request"]["uid"]:
+            raise FoundError("another uid")
+        if decided.code == "internal-error":
+            raise FoundError(decided.outcome.error)
+        if "warnings" in response:
+            raise FoundError("a warning")
+        size = len(json.dumps(decided.reply))
+        self._tally.largest_reply = max(self._tally.largest_reply, size)
+        if size > LARGEST_REPLY:
+            raise FoundError(f"a reply of {size} bytes")
+
+    def _check_denial(self, review: dict[str, Any], decided: Decision) -> None:
+        message = decided.message
+        if len(message) > 200 or not message.isprintable():
+            raise FoundError(f"denial {message!r}")
+        if not _carries_label(review):
+            raise FoundError(f"denied without the label: {message}")
+
+    def _check_pod(self, review: dict[str, Any], decided: Decision) -> None:
+        stored = decided.stored
+        found = list(faults(stored, self._expected))
+        if found:
+            raise FoundError("; ".join(found))
+        again = {**review, "request": {**review["request"], "object": stored}}
+        second = self._send(again)
+        if not second.allowed or second.patch:
+            raise FoundError(f"a second review: {second.reply['response'].get('status')} {second.patch}")
+        if not review["request"].get("dryRun"):
+            self._count(review, stored)
+        if len(self._stored) < 50:
+            self._stored.append(again)
+        else:
+            self._stored[self._dice.randrange(50)] = again
+
+    def _count(self, review: dict[str, Any], stored: dict[str, Any]) -> None:
+        name = stored["metadata"].get("name")
+        namespace = review["request"].get("namespace")
+        if isinstance(name, str) and isinstance(namespace, str):
+            slices = self._expected.fractions[stored["metadata"]["labels"][LABEL]]
+            self._held[namespace, name] = max(slices, self._held[namespace, name])
+
+    def check_ledger(self) -> None:
+        """Check what the ledger promised in all."""
+        for node in self._webhook.ledger.view().nodes:
+            for gpu in node.gpus:
+                if gpu.used > gpu.capacity:
+                    raise FoundError(f"{node.name} GPU {gpu.index}: {gpu.used} of {gpu.capacity} slices")
+        if self._has_quota:
+            for namespace in NAMESPACES:
+                held = sum(slices for (each, _), slices in self._held.items() if each == namespace)
+                if held > QUOTA:
+                    raise FoundError(f"{namespace} holds {held} of a quota of {QUOTA}")
+
+
+def _carries_label(review: dict[str, Any]) -> bool:
+    found = review["request"].get("object")
+    metadata = found.get("metadata") if isinstance(found, dict) else None
+    labels = metadata.get("labels") if isinstance(metadata, dict) else None
+    return isinstance(labels, dict) and LABEL in labels
+
+
+def _is_labelled_pod(review: dict[str, Any]) -> bool:
+    request = review["request"]
+    return (
+        _carries_label(review)
+        and request.get("operation") == "CREATE"
+        and request.get("resource", {}).get("resource") == "pods"
+        and not request.get("subResource")
+    )
+
+
+def run(reviews: int, seed: int, most_findings: int = 20) -> tuple[Tally, list[str]]:
+    """Send so many reviews; give what was counted and what was found, each with a review that shows it."""
+    tally, findings = Tally(), []
+    epoch = 0
+    while tally.reviews < reviews and len(findings) < most_findings:
+        dice = random.Random(f"{seed}-{epoch}")  # noqa: S311 repeatable, no secret
+        name = list(POLICIES)[epoch % len(POLICIES)]
+        campaign = Campaign(name, dice, tally)
+        for step in range(EPOCH):
+            try:
+                campaign.step()
+            except (AssertionError, Exception) as error:  # noqa: BLE001 whatever breaks is a finding
+                findings.append(
+                    f"{seed}-{epoch} step {step}, policy {name}: {type(error).__name__}: {str(error)[:2000]}"
+                )
+                break
+        else:
+            try:
+                campaign.check_ledger()
+            except FoundError as error:
+                findings.append(f"{seed}-{epoch} at its end, policy {name}: {error}")
+        epoch += 1
+    return tally, findings
+
+
+def main() -> int:
+    """Run a campaign from the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--reviews", type=int, default=20_000)
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    start = time.process_time()
+    tally, findings = run(given.reviews, given.seed)
+    seconds = time.process_time() - start
+    lines = [
+        f"{tally.reviews} reviews, {tally.decisions} decisions in {seconds:.0f} s of CPU",
+        f"largest body {tally.largest_body} bytes, largest reply {tally.largest_reply} bytes",
+        *(f"  {code:28} {count}" for code, count in tally.codes.most_common()),
+        *(f"FOUND {finding}" for finding in findings),
+    ]
+    sys.stdout.write("\n".join(lines) + "\n")
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
