@@ -15,10 +15,12 @@ import sys
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from tests.campaign import hostile, tampering
 from tests.campaign.oracle import LABEL, Expected, faults
+from tests.webhook.lanes import is_of_wrong_type_unread
 from tests.webhook.support import Decision, Webhook, as_body, policies
 
 EIGHTHS = {f"0.{eighths * 125:03d}": eighths for eighths in range(1, 8)}
@@ -73,6 +75,8 @@ class Campaign:
         self._dice = dice
         self._tally = tally
         self._bases = hostile.bases()
+        self.last: dict[str, Any] = {}
+        """The review that was sent last, to show what was found."""
         self._stored: list[dict[str, Any]] = []
         """Reviews of pods as they were let in."""
         self._held: Counter[tuple[str, str]] = Counter()
@@ -125,6 +129,7 @@ class Campaign:
     def _send(self, review: dict[str, Any]) -> Decision:
         self._tally.reviews += 1
         self._tally.decisions += 2  # with the cache and without
+        self.last = review
         decided = self._webhook.send(review, learns=self._dice.random() < 0.5)
         self._tally.codes[decided.code] += 1
         return decided
@@ -156,6 +161,9 @@ class Campaign:
             raise FoundError("; ".join(found))
         again = {**review, "request": {**review["request"], "object": stored}}
         second = self._send(again)
+        if second.code == "pod-too-large" or is_of_wrong_type_unread(second.outcome):
+            # At the bound our own part was too much; and a cached form does not look at every type.
+            return
         if not second.allowed or second.patch:
             raise FoundError(f"a second review: {second.reply['response'].get('status')} {second.patch}")
         if not review["request"].get("dryRun"):
@@ -202,27 +210,29 @@ def _is_labelled_pod(review: dict[str, Any]) -> bool:
     )
 
 
-def run(reviews: int, seed: int, most_findings: int = 20) -> tuple[Tally, list[str]]:
-    """Send so many reviews; give what was counted and what was found, each with a review that shows it."""
+@dataclass(frozen=True)
+class Finding:
+    """Something that does not hold, and the review that shows it."""
+
+    text: str
+    review: dict[str, Any]
+
+
+def run(reviews: int, seed: int, most_findings: int = 20) -> tuple[Tally, list[Finding]]:
+    """Send so many reviews; give what was counted and what was found."""
     tally, findings = Tally(), []
     epoch = 0
     while tally.reviews < reviews and len(findings) < most_findings:
         dice = random.Random(f"{seed}-{epoch}")  # noqa: S311 repeatable, no secret
         name = list(POLICIES)[epoch % len(POLICIES)]
         campaign = Campaign(name, dice, tally)
-        for step in range(EPOCH):
-            try:
+        try:
+            for _ in range(EPOCH):
                 campaign.step()
-            except (AssertionError, Exception) as error:  # noqa: BLE001 whatever breaks is a finding
-                findings.append(
-                    f"{seed}-{epoch} step {step}, policy {name}: {type(error).__name__}: {str(error)[:2000]}"
-                )
-                break
-        else:
-            try:
-                campaign.check_ledger()
-            except FoundError as error:
-                findings.append(f"{seed}-{epoch} at its end, policy {name}: {error}")
+            campaign.check_ledger()
+        except Exception as error:  # noqa: BLE001 whatever breaks is a finding
+            text = f"epoch {epoch}, policy {name}: {type(error).__name__}: {str(error)[:2000]}"
+            findings.append(Finding(text, campaign.last))
         epoch += 1
     return tally, findings
 
@@ -232,6 +242,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--reviews", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--save", type=Path, help="folder for the reviews that show findings")
     given = parser.parse_args()
     start = time.process_time()
     tally, findings = run(given.reviews, given.seed)
@@ -240,8 +251,10 @@ def main() -> int:
         f"{tally.reviews} reviews, {tally.decisions} decisions in {seconds:.0f} s of CPU",
         f"largest body {tally.largest_body} bytes, largest reply {tally.largest_reply} bytes",
         *(f"  {code:28} {count}" for code, count in tally.codes.most_common()),
-        *(f"FOUND {finding}" for finding in findings),
+        *(f"FOUND {finding.text}" for finding in findings),
     ]
+    for number, finding in enumerate(findings if given.save else []):
+        (given.save / f"finding-{number}.json").write_text(json.dumps(finding.review))
     sys.stdout.write("\n".join(lines) + "\n")
     return 1 if findings else 0
 

@@ -289,12 +289,12 @@ def _not_ours(container: Object, library: str) -> Iterator[str]:
 
 
 def _said(value: Any) -> Any:
-    """Leave out what says nothing: nulls, and rights that are not taken."""
+    """Leave out what says nothing: what is empty, and rights that are not taken."""
     if isinstance(value, dict):
         return {
             key: _said(each)
             for key, each in value.items()
-            if each is not None and (key, each) != ("privileged", False)
+            if each not in (None, [], {}, "") and (key, each) != ("privileged", False)
         }
     return [_said(each) for each in value] if isinstance(value, list) else value
 
