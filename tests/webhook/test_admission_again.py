@@ -53,6 +53,17 @@ def test_what_others_filled_in_on_our_objects_is_not_compared():
     assert webhook.decide(injected).patch == []
 
 
+def test_of_two_genuine_limiters_the_one_that_is_mounted_stays():
+    webhook, injected = reviewed()
+    spec = injected["spec"]
+    second = copy.deepcopy(spec["initContainers"][0])
+    second["name"], second["volumeMounts"][0]["name"] = "gpu-limiter-2", "gpu-limiter-library-2"
+    volume = copy.deepcopy(named(spec["volumes"], "gpu-limiter-library"))
+    spec["volumes"].append({**volume, "name": "gpu-limiter-library-2"})
+    spec["initContainers"].insert(0, second)
+    assert webhook.decide(injected).patch == []
+
+
 def test_a_reserved_variable_set_meanwhile_goes_and_ours_is_put_back():
     webhook, injected = reviewed()
     env = injected["spec"]["containers"][0]["env"]
@@ -193,6 +204,12 @@ def test_resources_and_affinity_must_agree_too(change):
     found = forged()
     change(found)
     assert Webhook().decide(found).code == "gpu-index-set"
+
+
+def test_requests_that_name_another_gpu_than_the_limits_keep_no_index():
+    webhook, injected = reviewed()
+    injected["spec"]["containers"][0]["resources"]["requests"]["nvidia.com/gpu-7"] = "1"
+    assert webhook.decide(injected).code == "gpu-index-set"
 
 
 def test_the_marker_alone_is_no_reason_to_skip_anything():

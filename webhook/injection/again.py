@@ -71,14 +71,21 @@ def _indices(text: str | None, fraction: Fraction, policy: EffectivePolicy) -> t
 
 
 def _asks_exactly(slot: Slot, mode: Mode, fraction: Fraction, indices: tuple[int, ...]) -> bool:
+    """Whether limits and requests both hold the amounts of this share, and no other GPU's."""
     resources = slot.container.resources
-    limits = (resources.limits if resources is not None else None) or {}
     wanted = mode.amounts(fraction, indices)
-    for name in limits:
-        kind = mode.kinds[name]
-        if kind is not None and kind.is_index and name not in wanted:
+    for amounts in (resources.limits, resources.requests) if resources is not None else ({},):
+        found = amounts or {}
+        if any(name not in wanted and _is_index(mode, name) for name in found):
             return False
-    return all(str(limits.get(name)) == amount for name, amount in wanted.items())
+        if any(str(found.get(name)) != amount for name, amount in wanted.items()):
+            return False
+    return True
+
+
+def _is_index(mode: Mode, resource: str) -> bool:
+    kind = mode.kinds[resource]
+    return kind is not None and kind.is_index
 
 
 def _memory(

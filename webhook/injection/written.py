@@ -40,7 +40,8 @@ class Written:
         """Name of the volume with the limiter's library, for every GPU container; None if none has it.
 
         An init container before them, which does what `filler` says, fills it. Nobody else mounts it: not
-        even to read, since the kubelet makes the folder of a subPath in it.
+        even to read, since the kubelet makes the folder of a subPath in it. Of several, the one that most
+        GPU containers mount already.
         """
         readers = {slot.path for slot in gpu}
         fillers = dict(self._fillers(readers, filler, library.mount_path))
@@ -53,7 +54,9 @@ class Written:
             if fillers.get(path) != each["name"]
             and not (path in readers and same(each, {"name": each["name"], **mount}))
         }
-        return next((name for name in found if name not in others), None)
+        mounted = Counter(mount["name"] for path in readers for mount in _mounts(self._containers[path]))
+        ours = [name for name in found if name not in others]
+        return max(ours, key=mounted.__getitem__, default=None)
 
     def cache(self, slot: Slot, cache: CacheVolume) -> str | None:
         """Name of the cache volume of a GPU container, which nobody else mounts; None if it has none."""
