@@ -18,6 +18,9 @@ UNREAD = re.compile(
 """Where a known form does not look, and a wrong type goes unseen. No API server sends one: it has decoded
 the object before."""
 
+UP_TO_THE_LEDGER = {Reason.INJECTED, Reason.OVER_QUOTA, Reason.NO_NODE}
+"""How the review of a pod ends against which no rule has anything."""
+
 
 class Recorder:
     """A placer that keeps what was asked, and what came of it."""
@@ -99,7 +102,7 @@ def check_by_rules(body, policies, answered, outcome, calls):
     outcomes = []
     reviewer = Reviewer(lambda: policies, replay, lambda _request, made, _seconds: outcomes.append(made))
     by_rules = finish(reviewer.review(body))
-    if outcome.reason is Reason.INJECTED and is_of_wrong_type_unread(outcomes[0]):
+    if outcome.reason in UP_TO_THE_LEDGER and is_of_wrong_type_unread(outcomes[0]):
         return
     assert replay.take() == (asked, released)
     assert readable(answered) == readable(by_rules)
