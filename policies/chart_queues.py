@@ -253,6 +253,8 @@ def _unlabelled(queue: ChartQueue) -> Iterator[Problem]:
 
 
 def _not_allowed(label: str, policy: EffectivePolicy) -> str:
+    if not policy.fractions:
+        return f"policy {policy.name} allows no fraction: ask for one in its fractions"
     texts = ", ".join(policy.fractions)
     try:
         amount = Fraction.from_text(label, policy.slices_per_gpu)

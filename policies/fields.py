@@ -104,5 +104,6 @@ EnvValue = Annotated[str, StringConstraints(max_length=4096), AfterValidator(pla
 PolicyEnv = Annotated[dict[EnvName, EnvValue], AfterValidator(_not_secretly_a_limit)]
 LimiterEnv = Annotated[dict[EnvName, EnvValue], AfterValidator(_in_safe_grammar)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
+Limit = Annotated[int, Field(ge=0, le=1_000_000)]
 Mib = Annotated[int, Field(ge=1, le=100_000_000)]
 Json = dict[str, Any]

@@ -15,6 +15,7 @@ from policies.fields import (
     EnvName,
     ImagePattern,
     Json,
+    Limit,
     LimiterEnv,
     Mib,
     Part,
@@ -24,7 +25,7 @@ from policies.fields import (
 )
 
 Text = Annotated[str, StringConstraints(min_length=1, max_length=253)]
-Fractions = Annotated[dict[str, Count], Field(min_length=1, max_length=200)]
+Fractions = Annotated[dict[str, Count], Field(max_length=200)]
 
 
 class Resources(Part):
@@ -75,10 +76,15 @@ class Toleration(Part):
 class QuotaAmounts(Part):
     """What one namespace or queue may hold, running and pending together."""
 
-    slices: Count | None = None
-    """Slices, summed over all GPUs."""
-    max_pods: Count | None = None
-    """Labelled pods."""
+    slices: Limit | None = None
+    """Slices, summed over all GPUs; 0 shuts the namespace or queue."""
+    max_pods: Limit | None = None
+    """Labelled pods; 0 shuts the namespace or queue."""
+
+    @property
+    def limits_anything(self) -> bool:
+        """Whether one of them is given."""
+        return self.slices is not None or self.max_pods is not None
 
 
 class Quotas(Part):
@@ -120,7 +126,7 @@ class Policy(Part):
     slices_per_gpu: int = Field(default=8, json_schema_extra={"enum": list(ALLOWED_SLICES_PER_GPU)})
     """Slices of one GPU, as many as the device plugin's replicas: 2, 4, 8 or 16."""
     fractions: Fractions | None = None
-    """Label text, exactly as it must be written, to slices. Default: the seven eighths "0.125" to "0.875"."""
+    """Label text, exactly as it must be written, to slices; `{}` allows none. Default: "0.125" to "0.875"."""
     resources: Resources = Field(default_factory=Resources)
     """How a share is written into the pod's limits."""
     limiter: DnsLabel = "hami-core"

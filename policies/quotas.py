@@ -55,7 +55,7 @@ def rule_of(
     policy: Policy, scope: Scope, name: str, amounts: QuotaAmounts | None, counts: Counted = EVERYWHERE
 ) -> QuotaRule | None:
     """The rule that holds a pod of a policy to some amounts; None where these limit nothing."""
-    if amounts is None or not (amounts.slices or amounts.max_pods):
+    if amounts is None or not amounts.limits_anything:
         return None
     quota = Quota(
         scope,
@@ -75,4 +75,4 @@ def _of_entry(policy: Policy, entry: QueueEntry, inherited: QuotaAmounts | None)
     max_pods = entry.queue_settings.max_pods if policy.quotas.queue_max_pods else None
     if amounts.max_pods is None and max_pods is not None:
         amounts = amounts.model_copy(update={"max_pods": max_pods})
-    return amounts if amounts.slices or amounts.max_pods else entry.quota
+    return amounts if amounts.limits_anything else entry.quota

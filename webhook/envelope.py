@@ -331,9 +331,11 @@ def _partly_read(request: _RawRequest) -> Denial | None:
         msgspec.json.decode(request.object, type=kind)
     except msgspec.ValidationError as error:
         return _unreadable(error)
-    return Denial.of(Reason.UNREADABLE, "the labelled object cannot be read")
+    return Denial.of(
+        Reason.UNREADABLE, "the labelled object cannot be read: create it anew from its manifest"
+    )
 
 
 def _unreadable(error: Exception) -> Denial:
     where = str(error).replace("$.request.object.", "").replace("$.", "")
-    return Denial.of(Reason.UNREADABLE, f"the labelled object cannot be read: {where}")
+    return Denial.of(Reason.UNREADABLE, f"the labelled object cannot be read: {where}; mend that field")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
-from ledger.ask import Answer, Ask, Misfit, Placement
+from ledger.ask import Answer, Ask, Misfit, OverQuota, Placement
 from ledger.facts import PodFact, PodKey
 from ledger.ledger import Ledger
 from ledger.view import Waiting
@@ -31,6 +31,10 @@ class Fallback:
 
     def place(self, ask: Ask) -> Answer | Unanswered:
         """Decide an ask, marked as degraded."""
+        shut = next((quota for quota in ask.quotas if 0 in {quota.slices, quota.max_pods}), None)
+        if shut is not None:
+            # Nothing has to be counted for that.
+            return OverQuota(shut, 0, 1, 0, "pods" if shut.max_pods == 0 else "slices")
         if ask.quotas and ask.quotas_when_degraded == "deny":
             quota = ask.quotas[0]
             why = f'quota of {quota.scope} "{quota.name}" cannot be counted while the controller is away'

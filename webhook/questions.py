@@ -122,15 +122,23 @@ def _plan(request: Request, policy: EffectivePolicy) -> Plan | Denial:
     return whole if isinstance(whole, Denial) else make_plan(pod, request.namespace, policy, Written(whole))
 
 
+def _over_quota(answer: OverQuota) -> str:
+    """Say what is used and asked, and what can help: waiting where there is something to wait for."""
+    of = f'quota of {answer.quota.scope} "{answer.quota.name}"'
+    if not answer.limit:
+        return f"{of} is 0, so that it takes no labelled pods: use another, or ask the admin"
+    used = f"{of}: {answer.used} of {answer.limit} {answer.unit} are used, {answer.asked} more were asked"
+    if answer.unit == "pods":
+        return f"{used}: wait until one ends, or ask the admin for more"
+    if answer.asked > answer.limit:
+        return f"{used}: use a smaller fraction, or ask the admin for more"
+    return f"{used}: wait, use a smaller fraction, or ask the admin for more"
+
+
 def _refused(answer: Answer | Unanswered) -> Denial:
     if isinstance(answer, Unanswered):
         return Denial.of(answer.reason, answer.why)
     if isinstance(answer, OverQuota):
-        quota = answer.quota
-        return Denial.of(
-            Reason.OVER_QUOTA,
-            f'quota of {quota.scope} "{quota.name}": {answer.used} of {answer.limit} {answer.unit} are used,'
-            f" {answer.asked} more were asked: wait, or ask for a smaller fraction",
-        )
+        return Denial.of(Reason.OVER_QUOTA, _over_quota(answer))
     assert isinstance(answer, Misfit)  # noqa: S101 the last of three kinds; for the type checker
     return Denial.of(Reason.NO_NODE, f"no node of this cluster could ever hold the pod: {answer.why}")

@@ -7,6 +7,8 @@ from enum import StrEnum
 
 MESSAGE_LIMIT = 200
 """Characters of a denial: it is shown inside one line of the user's console."""
+END_KEPT = 90
+"""Of them, those of its end."""
 
 
 class Reason(StrEnum):
@@ -65,6 +67,7 @@ class Denial:
     @classmethod
     def of(cls, reason: Reason, message: str) -> Denial:
         """Make a denial whose message is one printable line, whatever user text it quotes."""
-        # Cut first: a message may quote a text of 3 MiB.
-        shown = message if len(message) <= MESSAGE_LIMIT else message[: MESSAGE_LIMIT - 3] + "..."
+        # Cut first: a message may quote a text of 3 MiB. What to do stands at the end, and is kept.
+        head = message[: MESSAGE_LIMIT - END_KEPT - 3]
+        shown = message if len(message) <= MESSAGE_LIMIT else f"{head}...{message[-END_KEPT:]}"
         return cls(reason, "".join(c if c.isprintable() else "?" for c in shown))

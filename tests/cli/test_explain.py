@@ -355,7 +355,8 @@ def test_what_is_no_yaml_is_said_in_one_line(text, wrong):
 def test_a_number_for_a_label_is_denied_as_the_api_server_would_refuse_it():
     facts = facts_of("kind: Pod\nmetadata: {labels: {clearml-injector/fraction: 0.500}}\nspec: {}")
     assert facts["message"] == (
-        "the labelled object cannot be read: Expected `str`, got `float` - at `metadata.labels[...]`"
+        "the labelled object cannot be read: Expected `str`, got `float` - at `metadata.labels[...]`;"
+        " mend that field"
     )
 
 

@@ -60,7 +60,7 @@ TOLD_BY_HELM = {
     "an exponent": (default(fractions={"5e-1": 4}), "is not a plain decimal number"),
     "slices as text": (default(fractions={"0.500": "4"}), "integer"),
     "no slices": (default(fractions={"0.500": 0}), "minimum"),
-    "an empty table": (default(fractions={}), "minProperties"),
+    "a label under an empty table": ({**default(fractions={}), "queues": {"q": HALF}}, '"0.500" is not'),
     "two queues of one label": (
         {"queues": {"gpu_half": HALF, "gpu-half": HALF}},
         'both become the label "gpu-half"',
@@ -171,6 +171,8 @@ def test_the_product_refuses_what_helm_cannot_know(template, name):
             "queues": {"q": {"namespaces": ["small"], "fractions": {"0.250": 1}}},
         },
         {"queues": {"q": {**HALF, "namespaces": ["team"], "limiter": "none"}}},
+        two(namespaces=["shut"], fractions={}),
+        default(quotas={"namespaces": {"shut": {"slices": 0}}}),
     ],
 )
 def test_what_is_right_renders_and_is_taken(template, values):

@@ -237,7 +237,10 @@ def test_a_quota_that_nobody_can_count_denies(control_plane, namespace, nodes, s
     with asked(control_plane, namespace, controller, tmp_path, with_quota(tmp_path, namespace)):
         assert create(control_plane, namespace, ["one"], "0.500") == {}
         over = create(control_plane, namespace, ["two"], "0.500")["two"]
-        assert over.endswith("4 of 6 slices are used, 4 more were asked: wait, or ask for a smaller fraction")
+        assert over.endswith(
+            "4 of 6 slices are used, 4 more were asked: wait, use a smaller fraction, or"
+            " ask the admin for more"
+        )
         controller.kill()
         unknown = create(control_plane, namespace, ["three"], "0.125")["three"]
     words = f'quota of namespace "{namespace}" cannot be counted while the controller is away: try again'

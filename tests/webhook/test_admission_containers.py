@@ -35,9 +35,7 @@ def test_the_annotation_does_not_let_another_container_ask_for_a_gpu():
     found["metadata"]["annotations"] = ANNOTATION
     decided = decide(found)
     assert decided.code == "several-gpu-containers"
-    assert decided.message == (
-        'containers "main" and "a" both ask for a GPU: only one container of a labelled pod may'
-    )
+    assert decided.message == ('containers "main" and "a" both ask for a GPU: leave it to one of them')
 
 
 @pytest.mark.parametrize("resource", ["nvidia.com/gpu", "nvidia.com/gpu.shared", "clear.ml/fraction-1"])

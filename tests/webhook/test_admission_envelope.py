@@ -83,7 +83,7 @@ def test_an_unlabelled_pod_is_never_changed():
 def test_a_labelled_object_of_wrong_types_is_denied(found, what):
     decided = decide(found)
     assert (decided.allowed, decided.code) == (False, "unreadable-object")
-    assert decided.message == f"the labelled object cannot be read: {what}"
+    assert decided.message == f"the labelled object cannot be read: {what}; mend that field"
 
 
 def answer(body):
@@ -108,7 +108,7 @@ def test_a_number_that_cannot_be_is_no_matter_in_an_unlabelled_object():
 def test_a_labelled_pod_without_containers_is_denied(spec):
     decided = decide({"metadata": LABELLED, "spec": spec})
     assert decided.code == "unreadable-object"
-    assert decided.message == f"a pod labelled {LABEL} needs spec.containers"
+    assert decided.message == f"a pod labelled {LABEL} needs spec.containers: give it one"
 
 
 @pytest.mark.parametrize("quantity", ["1e400", "NaN", "1_000", "\u0661", "1 ", "", 10**30, -(10**30)])
@@ -193,7 +193,9 @@ def test_a_fraction_resource_that_differs_denies_the_job(init):
         template["initContainers"] = template.pop("containers")
     decided = decide(found, resource=JOB)
     assert decided.code == "gpu-amount"
-    assert decided.message == (f'clear.ml/fraction-1: 0.25 does not fit {LABEL} "0.500": the two must agree')
+    assert decided.message == (
+        f'clear.ml/fraction-1: 0.25 does not fit {LABEL} "0.500": leave it out, or write what the label says'
+    )
 
 
 def test_a_label_that_no_pod_could_be_admitted_with_denies_the_job():
@@ -267,7 +269,7 @@ def test_a_quota_is_denied_with_its_numbers():
     assert decided.code == "over-quota"
     assert decided.message == (
         'quota of namespace "team": 4 of 7 slices are used, 4 more were asked:'
-        " wait, or ask for a smaller fraction"
+        " wait, use a smaller fraction, or ask the admin for more"
     )
 
 

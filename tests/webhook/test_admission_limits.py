@@ -48,7 +48,8 @@ def test_a_fraction_resource_that_differs_is_denied_with_both_values(amount):
     decided = resources_of({"clear.ml/fraction-1": amount}, {})
     assert decided.code == "gpu-amount"
     assert decided.message == (
-        f'clear.ml/fraction-1: {amount} does not fit clearml-injector/fraction "0.500": the two must agree'
+        f'clear.ml/fraction-1: {amount} does not fit clearml-injector/fraction "0.500": leave it out,'
+        " or write what the label says"
     )
 
 

@@ -46,7 +46,7 @@ def ask_of(plan: Plan, pod: AskingPod) -> Ask | Denial:
     try:
         request = _request(spec)
     except ValueError as error:
-        return Denial.of(Reason.UNREADABLE, f"resource requests of the pod: {error}")
+        return Denial.of(Reason.UNREADABLE, f"resource requests of the pod: {error}; write one")
     ask = Ask(
         fraction=plan.fraction,
         mode=policy.mode,

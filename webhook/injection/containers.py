@@ -82,7 +82,7 @@ def _several(first: Slot, second: Slot) -> Denial:
     return Denial.of(
         Reason.SEVERAL_GPU_CONTAINERS,
         f'containers "{first.container.name}" and "{second.container.name}" both ask for a GPU:'
-        " only one container of a labelled pod may",
+        " leave it to one of them",
     )
 
 

@@ -34,7 +34,7 @@ def check_clearml_fractions(slot: Slot, fraction: Fraction, text: str) -> Denial
     share = _share(fraction)
     for resource, amount, kind in slot.gpu_amounts:
         if kind.is_clearml and not (amount in share or _agrees(amount, share)):
-            return _differs(resource, amount, text, "the two must agree")
+            return _differs(resource, amount, text, "leave it out, or write what the label says")
     return None
 
 

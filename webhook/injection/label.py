@@ -20,9 +20,11 @@ def read_label(text: str, policy: EffectivePolicy) -> Fraction | Denial:
 
 
 def _advice(text: str, policy: EffectivePolicy) -> str:
-    if text in policy.left_out:
-        return f"it is no whole number of slices (slicesPerGpu {policy.slices_per_gpu})"
+    if not policy.fractions:
+        return f"policy {policy.name} allows no fraction at all: ask the admin"
     allowed = f"use {_shortened(list(policy.fractions))}"
+    if text in policy.left_out:
+        return f"it is no whole number of slices (slicesPerGpu {policy.slices_per_gpu}): {allowed}"
     meant = _same_amount(text, policy)
     return f'{allowed} (did you mean "{meant}"?)' if meant else allowed
 

@@ -57,7 +57,7 @@ def make_plan(pod: Pod, namespace: str, policy: EffectivePolicy, written: Writte
     metadata, spec = pod.metadata, pod.spec
     text = label_of(metadata)
     if metadata is None or text is None or spec is None or not spec.containers:
-        return Denial.of(Reason.UNREADABLE, f"a pod labelled {LABEL} needs spec.containers")
+        return Denial.of(Reason.UNREADABLE, f"a pod labelled {LABEL} needs spec.containers: give it one")
     oversized = refuse_oversized(metadata, spec)
     if oversized is not None:
         return oversized

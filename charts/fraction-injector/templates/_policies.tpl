@@ -203,7 +203,7 @@ hami-core: [/usr/local/vgpu, /usr/local/vgpu-cache]
 
 {{/* Texts that a table of fractions allows, as a JSON list: (dict "fractions" TABLE); the contract's without one. */}}
 {{- define "fraction-injector.allowedFractions" -}}
-{{- if .fractions -}}{{ keys .fractions | sortAlpha | toJson }}
+{{- if kindIs "map" .fractions -}}{{ keys .fractions | sortAlpha | toJson }}
 {{- else -}}["0.125", "0.250", "0.375", "0.500", "0.625", "0.750", "0.875"]
 {{- end -}}
 {{- end -}}
@@ -234,7 +234,7 @@ then reads of it at once. The rest is `fraction-injector policy check`.
 {{- $sizes = append $sizes (dig "slicesPerGpu" 8 $policy) -}}
 {{- include "fraction-injector.limits" (dict "root" $ "limiter" (dig "limiter" "hami-core" $policy) "mode" (include "fraction-injector.mode" $policy)) | trunc 0 -}}
 {{- include "fraction-injector.checkFractions" (dict "at" (printf "policies.%s" $name) "fractions" (dig "fractions" dict $policy) "size" (dig "slicesPerGpu" 8 $policy)) -}}
-{{- $allowed = concat $allowed (include "fraction-injector.allowedFractions" (dict "fractions" (dig "fractions" dict $policy)) | fromJsonArray) -}}
+{{- $allowed = concat $allowed (include "fraction-injector.allowedFractions" (dict "fractions" $policy.fractions) | fromJsonArray) -}}
 {{- range $namespace := dig "namespaces" list $policy -}}
 {{- if hasKey $owner $namespace -}}
 {{- fail (printf "policies.%s.namespaces: %q belongs to policy %q already: keep it in one" $name $namespace (index $owner $namespace)) -}}
@@ -261,8 +261,8 @@ then reads of it at once. The rest is `fraction-injector policy check`.
 {{- include "fraction-injector.limits" (dict "root" $ "limiter" . "mode" "per-gpu") | trunc 0 -}}
 {{- end -}}
 {{- $texts := $allowed -}}
-{{- if dig "fractions" dict $entry -}}{{- $texts = keys $entry.fractions -}}
-{{- else if $policy -}}{{- $texts = include "fraction-injector.allowedFractions" (dict "fractions" (dig "fractions" dict (index $.Values.policies $policy))) | fromJsonArray -}}
+{{- if kindIs "map" $entry.fractions -}}{{- $texts = keys $entry.fractions -}}
+{{- else if $policy -}}{{- $texts = include "fraction-injector.allowedFractions" (dict "fractions" (index $.Values.policies $policy).fractions) | fromJsonArray -}}
 {{- end -}}
 {{- include "fraction-injector.checkLabel" (dict "at" (printf "queues.%s.templateOverrides" $name) "template" (dig "templateOverrides" dict $entry) "allowed" $texts) -}}
 {{- end -}}
