@@ -9,6 +9,7 @@ import typer
 from cli import VERSION
 from cli.certs import certs_app
 from cli.controller import controller
+from cli.cordon import cordon, uncordon
 from cli.demo import demo
 from cli.explain import explain
 from cli.gpu_operator import gpu_operator_values
@@ -48,6 +49,8 @@ app.command()(webhook)
 app.command()(controller)
 app.command()(explain)
 app.command()(ledger)
+app.command()(cordon)
+app.command()(uncordon)
 app.command("gpu-operator-values")(gpu_operator_values)
 app.add_typer(certs_app, name="certs")
 app.add_typer(policy_app, name="policy")

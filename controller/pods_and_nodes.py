@@ -8,6 +8,7 @@ from typing import TypeVar
 import msgspec
 
 from controller.watching import ListMetadata, ObjectKey, Resource
+from ledger.cordon import CORDON_ANNOTATION
 from ledger.decoding import (
     PLACED_WEIGHT,
     Page,
@@ -22,6 +23,8 @@ from service.log import get_logger
 
 LABEL = "clearml-injector/fraction"
 PREFIX = "clearml-injector/"
+MAX_CORDON = 4000
+"""Characters of the annotation that are looked at: a thousand GPUs."""
 
 
 class InjectedPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -51,6 +54,8 @@ class SeenNode(msgspec.Struct, frozen=True, gc=False):
 
     fact: NodeFact
     uid: str
+    cordon: str = ""
+    """The annotation that takes GPUs out, as it is written; cut where no sound value is so long."""
 
 
 class _Labels(msgspec.Struct, gc=False):
@@ -61,6 +66,7 @@ class _Annotations(msgspec.Struct, gc=False):
     injected: str | None = msgspec.field(default=None, name=PREFIX + "injected")
     slices: str | None = msgspec.field(default=None, name=PREFIX + "slices")
     gpu_index: str | None = msgspec.field(default=None, name=PREFIX + "gpu-index")
+    cordon: str = msgspec.field(default="", name=CORDON_ANNOTATION)
 
 
 class _Metadata(msgspec.Struct, gc=False):
@@ -158,15 +164,21 @@ def nodes(names: ResourceNames) -> Resource[SeenNode]:
 
     def read_list(data: bytes) -> tuple[list[SeenNode], ListMetadata]:
         page = nodes_from_json(data, names)
-        uids = {node.metadata.name: node.metadata.uid for node in lists.decode(data).items}
-        return [SeenNode(fact, uids.get(fact.name, "")) for fact in page.facts], _metadata(page, "node")
+        found = {node.metadata.name: node.metadata for node in lists.decode(data).items}
+        seen = [_seen_node(fact, found.get(fact.name, _Metadata())) for fact in page.facts]
+        return seen, _metadata(page, "node")
 
     def read(data: msgspec.Raw) -> SeenNode | None:
         return _readable(
-            "node", lambda: SeenNode(node_from_json(data, names), decoder.decode(data).metadata.uid)
+            "node", lambda: _seen_node(node_from_json(data, names), decoder.decode(data).metadata)
         )
 
     return Resource("nodes", "/api/v1/nodes", read_list, read, _key_of_json)
+
+
+def _seen_node(fact: NodeFact, metadata: _Metadata) -> SeenNode:
+    cordon = metadata.annotations.cordon if metadata.annotations is not None else ""
+    return SeenNode(fact, metadata.uid, cordon[:MAX_CORDON])
 
 
 def _metadata(page: Page[Fact], kind: str) -> ListMetadata:

@@ -27,6 +27,7 @@ from controller.certificate_store import CertificateStore, Installation, issued_
 from controller.certificates import BundleLoop, CertificateLoop
 from controller.leadership import Candidate, Leadership, LeaseTiming
 from controller.metrics import ControllerMetrics, LedgerCollector
+from controller.node_events import NodeEvents
 from controller.pod_events import PodEvents
 from controller.pods_and_nodes import nodes, pods
 from controller.publishing import Publisher
@@ -195,7 +196,8 @@ class Replica:
 
     def _leaders_loops(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
         publisher = Publisher(self._api, self._state, self._leadership, self._metrics)
-        loops = {"publishing": publisher.run, "events": self._events.run}
+        of_nodes = NodeEvents(self._api, self._state, self._leadership)
+        loops = {"publishing": publisher.run, "events": self._events.run, "node events": of_nodes.run}
         options = self._options
         if options.installation is None:
             return loops

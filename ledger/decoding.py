@@ -29,6 +29,7 @@ from ledger.api_objects import (
     RawList,
 )
 from ledger.constraints import Taint
+from ledger.cordon import CORDON_ANNOTATION, indices_of
 from ledger.facts import UNLIMITED, NodeFact, PodFact
 from ledger.kubernetes_names import is_uid
 from ledger.memory_values import MEMORY_LABEL
@@ -39,11 +40,9 @@ from ledger.resource_names import ResourceNames
 
 COUNT_LABEL = "nvidia.com/gpu.count"
 REPLICAS_LABEL = "nvidia.com/gpu.replicas"
-CORDON_ANNOTATION = "clearml-injector/cordon"
 PLACED_WEIGHT = 100
 """Weight of the preferred node affinity, by metadata.name, that stands for a placement."""
 _POSITIVE = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
-_INDICES = re.compile(r"(?<![^, ])[0-9]{1,3}(?![^, ])", re.ASCII)
 _LIFE_CYCLE_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 
 Fact = TypeVar("Fact", NodeFact, PodFact)
@@ -198,7 +197,7 @@ def _node_fact(node: Node, names: ResourceNames) -> NodeFact:
         gpu_mib=_number(labels.get(MEMORY_LABEL)),
         cpu_milli=milli(allocatable["cpu"]) if "cpu" in allocatable else UNLIMITED,
         memory_bytes=rounded_up(allocatable["memory"]) if "memory" in allocatable else UNLIMITED,
-        cordoned=_cordoned((node.metadata.annotations or {}).get(CORDON_ANNOTATION, "")),
+        cordoned=indices_of((node.metadata.annotations or {}).get(CORDON_ANNOTATION, "")),
     )
 
 
@@ -231,10 +230,6 @@ def _is_ready(status: NodeStatus) -> bool:
     return all(
         condition.status == "True" for condition in status.conditions or () if condition.type == "Ready"
     )
-
-
-def _cordoned(text: str) -> frozenset[int]:
-    return frozenset(int(index) for index in _INDICES.findall(text))
 
 
 def _pod_fact(pod: Pod, names: ResourceNames) -> PodFact:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ledger.ask import Ask, Assumption, Placement, Quota
+from ledger.ask import Ask, Assumption, OverQuota, Placement, Quota
 from ledger.constraints import Constraints
 from ledger.decoding import node_from_object
 from ledger.facts import PodFact
@@ -119,3 +119,11 @@ def test_a_quota_denies_unless_the_policy_admits(fallback):
         'quota of queue "train" cannot be counted while the controller is away: try again',
     )
     assert placed(fallback.place(Ask(HALF, quotas=quotas, quotas_when_degraded="admit"))) == ("a", (0,))
+
+
+@pytest.mark.parametrize("quota", [Quota("namespace", "ml", slices=0), Quota("namespace", "ml", max_pods=0)])
+def test_what_is_shut_stays_shut_though_nobody_can_count(fallback, quota):
+    ask = Ask(Fraction(4, 8), quotas=(quota,), quotas_when_degraded="admit")
+    answer = fallback.place(ask)
+    assert isinstance(answer, OverQuota)
+    assert answer.limit == 0

@@ -1,0 +1,36 @@
+"""The annotation of a node that takes single GPUs out of placement: how it reads, and what is wrong in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+
+CORDON_ANNOTATION = "clearml-injector/cordon"
+MAX_SHOWN = 60
+_INDEX = re.compile(r"[0-9]{1,3}", re.ASCII)
+_SEPARATORS = re.compile(r"[, ]+")
+
+
+def written(indices: Iterable[int]) -> str:
+    """Return the annotation's value for some GPUs; the inverse of `indices_of`."""
+    return ",".join(str(index) for index in sorted(indices))
+
+
+def indices_of(text: str) -> frozenset[int]:
+    """Return the GPUs that a value names; what is no number in it counts nothing."""
+    return frozenset(int(part) for part in _SEPARATORS.split(text) if _INDEX.fullmatch(part))
+
+
+def problem(text: str, gpus: Collection[int]) -> str | None:
+    """Say what is wrong with a value on a node with such GPUs (none are known while its plugin is away)."""
+    bad = [part for part in _SEPARATORS.split(text.strip(", ")) if not _INDEX.fullmatch(part)]
+    if text.strip(", ") and bad:
+        rule = (
+            f'"{bad[0][:MAX_SHOWN]}" is no number of a GPU and takes none out: write numbers, such as "0,2"'
+        )
+        return f"annotation {CORDON_ANNOTATION}: {rule}"
+    absent = sorted(indices_of(text) - set(gpus)) if gpus else []
+    if absent:
+        rule = f"the node has no GPU {absent[0]}: it has {written(gpus)}"
+        return f"annotation {CORDON_ANNOTATION}: {rule}; mend the annotation"
+    return None

@@ -1,0 +1,83 @@
+"""fraction-injector cordon and uncordon, against an API server of a few lines."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from cli.app import app
+from controller.api_server import ApiError
+
+KEY = "clearml-injector/cordon"
+
+
+class Api:
+    """One node, which somebody else changes a given number of times in between."""
+
+    def __init__(self, cordon=None, gpus=(0, 1, 2), conflicts=0):
+        annotations = {} if cordon is None else {KEY: cordon}
+        capacity = {f"nvidia.com/gpu-{index}": "8" for index in gpus}
+        self.node = {
+            "metadata": {"resourceVersion": "5", "annotations": annotations},
+            "status": {"capacity": capacity},
+        }
+        self.conflicts = conflicts
+
+    async def request(self, method, path, *, body=None, content_type=None):
+        if path != "/api/v1/nodes/gpu-0":
+            raise ApiError(404, f"nodes {path} not found", None)
+        if method == "GET":
+            return json.dumps(self.node).encode()
+        assert content_type == "application/merge-patch+json"
+        if self.conflicts:
+            self.conflicts -= 1
+            raise ApiError(409, "the object has been modified", None)
+        assert body["metadata"]["resourceVersion"] == "5"
+        self.written = body["metadata"]["annotations"][KEY]
+        return b"{}"
+
+    async def close(self):
+        pass
+
+
+def run(monkeypatch, api, *arguments):
+    async def connect(_):
+        return api
+
+    monkeypatch.setattr("controller.api_server.connect", connect)
+    return CliRunner().invoke(app, [*arguments])
+
+
+@pytest.mark.parametrize(
+    ("before", "arguments", "written"),
+    [
+        (None, ["cordon", "gpu-0", "2"], "2"),
+        ("2", ["cordon", "gpu-0", "0", "1"], "0,1,2"),
+        ("nonsense", ["cordon", "gpu-0", "1"], "1"),
+        (None, ["cordon", "gpu-0"], "0,1,2"),
+        ("0,2", ["uncordon", "gpu-0", "2"], "0"),
+        ("0,2", ["uncordon", "gpu-0", "0", "2"], None),
+        ("0,2", ["uncordon", "gpu-0"], None),
+    ],
+)
+def test_gpus_go_out_and_come_back(monkeypatch, before, arguments, written):
+    api = Api(before, conflicts=1)
+    ended = run(monkeypatch, api, *arguments)
+    assert (ended.exit_code, api.written) == (0, written)
+    told = "new pods on every GPU" if written is None else f"no new pods on GPU {written.replace(',', ', ')};"
+    assert ended.stdout.startswith(f"node gpu-0: {told}")
+
+
+@pytest.mark.parametrize(
+    ("api", "arguments", "said"),
+    [
+        (Api(), ["gpu-0", "7"], "node gpu-0 has no GPU 7: it has 0,1,2"),
+        (Api(gpus=()), ["gpu-0"], "node gpu-0 has no GPUs with a resource of their own (nvidia.com/gpu-0"),
+        (Api(), ["typo"], "node typo cannot be changed: "),
+        (Api(conflicts=9), ["gpu-0", "1"], "node gpu-0 cannot be changed: "),
+    ],
+)
+def test_what_cannot_be_done_is_said(monkeypatch, api, arguments, said):
+    ended = run(monkeypatch, api, "cordon", *arguments)
+    assert ended.exit_code == 2
+    assert ended.stderr.startswith(f"fraction-injector: {said}")
