@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 LOCK := requirements/dev.txt
 READY := .venv/ready
-BENCHES := handler webhook placing rotation placement packing churn waiting ledger controller-loop api-server cluster
+BENCHES := handler webhook placing rotation placement packing churn waiting degraded ledger controller-loop api-server cluster
 
 .PHONY: help demo test lint bench $(BENCHES:%=bench-%) bench-docs campaign cluster chart image-test lock clean
 help: ## Show what can be made
@@ -56,6 +56,9 @@ bench-churn: $(READY) ## Count what is refused where pods come and go, against f
 
 bench-waiting: $(READY) ## Compare waiting times of an index fixed at admission with late binding
 	$(BIN)/python -m bench.packing.waiting $(call TO,waiting) $(BENCH)
+
+bench-degraded: $(READY) ## Count pods that are pending after ten minutes without the controller, against ten with it
+	$(BIN)/python -m bench.packing.degraded $(call TO,degraded) $(BENCH)
 
 bench-ledger: $(READY) ## Rebuild the ledger of 10,000 nodes from list pages, against json.loads
 	$(BIN)/python -m bench.ledger $(call TO,ledger) $(BENCH)

@@ -60,18 +60,10 @@ def kubeconfig_of(given: Path | None) -> Path | None:
         return given
     # kubectl joins several files; the first that exists holds the current context nearly always.
     named = [Path(name) for name in os.environ.get("KUBECONFIG", "").split(os.pathsep) if name]
-    usual = _home() / ".kube" / "config"
+    usual = Path("~/.kube/config").expanduser()
     found = next((file for file in named if file.exists()), named[0] if named else usual)
     in_pod = not named and not usual.exists() and "KUBERNETES_SERVICE_HOST" in os.environ
     return None if in_pod else found
-
-
-def _home() -> Path:
-    try:
-        return Path.home()
-    except RuntimeError:
-        # A container's user that nobody has given a name or a HOME.
-        return Path("/")
 
 
 def fail(message: str) -> NoReturn:

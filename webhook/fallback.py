@@ -1,11 +1,15 @@
 """Placing while the controller cannot be asked: from the last that it streamed, or from what is assumed.
 
 Nothing here is exact: two webhooks may choose the same slices. The scheduler and the kubelet refuse a ninth
-one, so that the later pod waits. What cannot be told at all is not guessed.
+one, so that the later pod waits. What cannot be told at all is not guessed. What was placed here is kept in
+sums (webhook/placed_here.py) for as long as the stream is silent.
 """
 
 from __future__ import annotations
 
+import asyncio
+import gc
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
@@ -15,18 +19,24 @@ from ledger.facts import PodFact, PodKey
 from ledger.ledger import Ledger
 from ledger.view import Waiting
 from ledger.wire import NodeState
+from webhook.placed_here import PlacedHere
 from webhook.placer import Unanswered
 from webhook.reasons import Reason
 
+NODES_AT_ONCE = 128
+"""That are taken in before others get a turn."""
+
 
 class Fallback:
-    """A ledger of what the controller last said."""
+    """A ledger of what the controller last said, and of what was placed here since."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._ledger = Ledger()
+        self._placed_here = PlacedHere(self._ledger)
         self._backlog: dict[PodKey, PodFact] = {}
-        self._nodes: set[str] = set()
+        self._nodes: dict[str, PodFact] = {}
+        """What is taken of each node, as one pod."""
         self._known = False
 
     def place(self, ask: Ask) -> Answer | Unanswered:
@@ -39,17 +49,24 @@ class Fallback:
             quota = ask.quotas[0]
             why = f'quota of {quota.scope} "{quota.name}" cannot be counted while the controller is away'
             return Unanswered(Reason.QUOTA_UNKNOWN, f"{why}: try again")
+        if ask.reservation is not None:
+            self.release(ask.reservation)
+            self._placed_here.release_former(ask)
         answer = self._ledger.place(msgspec.structs.replace(ask, quotas=()), self._clock())
         if isinstance(answer, Placement):
-            return msgspec.structs.replace(answer, degraded=True)
+            return msgspec.structs.replace(self._kept(ask, answer), degraded=True)
         if isinstance(answer, Misfit) and not self._known:
             why = "the controller cannot be reached, and the policy assumes nothing of the nodes: try again"
             return Unanswered(Reason.NO_CONTROLLER, why)
         return answer
 
     def release(self, reservation: str) -> None:
-        """Give back what was reserved here."""
-        self._ledger.release(reservation)
+        """Give back what was placed here."""
+        self._placed_here.release(reservation)
+
+    def heard(self) -> None:
+        """Note that the controller's stream tells all there is up to now."""
+        self._placed_here.forget(self._clock())
 
     @property
     def is_known(self) -> bool:
@@ -61,27 +78,37 @@ class Fallback:
         return len(self._nodes)
 
     def used(self) -> int:
-        """Slices in someone's hands on all nodes."""
-        return sum(gpu.used for node in self._ledger.view().nodes for gpu in node.gpus)
+        """Slices allocated on all nodes, those placed here included."""
+        return self._ledger.totals().used
 
-    def replace(self, nodes: Mapping[str, NodeState], backlog: Iterable[Waiting]) -> None:
-        """Take in all that the controller knows."""
-        pods = [_waiting(waiting) for waiting in backlog]
-        self._backlog = {pod.key: pod for pod in pods}
-        taken = [_taken(state) for state in nodes.values()]
-        self._nodes = set(nodes)
-        self._ledger.replace([state.fact for state in nodes.values()], [*taken, *pods])
+    async def replace(self, nodes: Mapping[str, NodeState], backlog: Iterable[Waiting]) -> None:
+        """Take in all that the controller knows, a slice in each step of the event loop."""
+        for number, state in enumerate(nodes.values(), 1):
+            self.set_node(state)
+            if number % NODES_AT_ONCE == 0:
+                await self._pause()
+        for number, name in enumerate(self._nodes.keys() - nodes.keys(), 1):
+            self.remove_node(name)
+            if number % NODES_AT_ONCE == 0:
+                await self._pause()
+        self.set_backlog(backlog)
+        await self._pause()
+        # What was taken in lives long: a full collection that walked it would hold reviews up.
+        gc.freeze()
         self._known = True
 
     def set_node(self, state: NodeState) -> None:
         """Take in how a node is now; the inverse of `remove_node`."""
-        self._nodes.add(state.fact.name)
+        name, taken = state.fact.name, _taken(state)
+        before = self._nodes.get(name)
+        self._nodes[name] = taken
         self._ledger.set_node(state.fact)
-        self._ledger.set_pod(_taken(state))
+        self._ledger.set_pod(taken)
+        self._placed_here.shown_up(name, _more([taken], [before] if before is not None else []))
 
     def remove_node(self, name: str) -> None:
         """Take in that a node is gone."""
-        self._nodes.discard(name)
+        self._nodes.pop(name, None)
         self._ledger.remove_node(name)
         self._ledger.remove_pod(("", name))
 
@@ -92,7 +119,35 @@ class Fallback:
             self._ledger.remove_pod(key)
         for pod in pods.values():
             self._ledger.set_pod(pod)
+        new = [pod for key, pod in pods.items() if key not in self._backlog]
+        self._placed_here.shown_up(None, _more(new, []))
         self._backlog = pods
+
+    def _kept(self, ask: Ask, placement: Placement) -> Placement:
+        """Book a placement for as long as the stream is silent, where a ledger would soon forget it."""
+        if ask.reservation is None:
+            return placement
+        if placement.reservation is not None:
+            self._ledger.release(placement.reservation)
+        named = placement.reservation or ask.reservation
+        placement = msgspec.structs.replace(placement, reservation=named)
+        self._placed_here.add(ask, placement, self._clock())
+        return placement
+
+    async def _pause(self) -> None:
+        self._ledger.totals()
+        await asyncio.sleep(0)
+
+
+def _more(now: Iterable[PodFact], before: Iterable[PodFact]) -> Counter[int | None]:
+    """Slices by index that there are more than before."""
+    more: Counter[int | None] = Counter()
+    for pods, sign in ((now, 1), (before, -1)):
+        for pod in pods:
+            for index, slices in pod.gpus:
+                more[index] += sign * slices
+            more[None] += sign * pod.pooled
+    return +more
 
 
 def _taken(state: NodeState) -> PodFact:

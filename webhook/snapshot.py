@@ -44,7 +44,8 @@ class SnapshotFollower:
             async with aclosing(connection.stream("/v1/ledger/stream", SILENCE_SECONDS)) as lines:
                 async for line in lines:
                     if line.startswith(_DATA):
-                        beginning.take(_decoder.decode(line[len(_DATA) :]))
+                        await beginning.take(_decoder.decode(line[len(_DATA) :]))
+                    beginning.heard()
         finally:
             connection.close()
 
@@ -58,7 +59,12 @@ class _Beginning:
         self._backlog: tuple[Waiting, ...] = ()
         self._whole = False
 
-    def take(self, event: StreamEvent) -> None:
+    def heard(self) -> None:
+        """Note that the stream is alive; before it is whole, that says nothing of what it tells."""
+        if self._whole:
+            self._fallback.heard()
+
+    async def take(self, event: StreamEvent) -> None:
         if self._whole:
             self._pass_on(event)
         elif event.node is not None:
@@ -66,7 +72,8 @@ class _Beginning:
         elif event.backlog is not None:
             self._backlog = event.backlog
         elif event.synced:
-            self._fallback.replace(self._nodes, self._backlog)
+            await self._fallback.replace(self._nodes, self._backlog)
+            self._nodes = {}
             self._whole = True
 
     def _pass_on(self, event: StreamEvent) -> None:

@@ -12,6 +12,7 @@ from bench.processes import CHECKOUT
 TINY = {
     "bench.controller_loop": ["--nodes=40", "--pods=300", "--waiting=10", "--seconds=3"],
     "bench.packing": ["--seeds", "1"],
+    "bench.packing.degraded": ["--seeds", "1"],
     "bench.placing": ["--rounds", "1", "--seconds", "1"],
     "bench.rotation": ["--swaps", "5"],
 }
@@ -22,6 +23,11 @@ BARS = {
         "longest step: another list under load": "<= 25",
     },
     "bench.packing": {"synthetic: ours less FGD, worst of 1 orders": ">= 0"},
+    "bench.packing.degraded": {
+        f"{nodes} nodes, {used}% used before, webhooks: 1": "<= 1.05"
+        for nodes in (4, 16)
+        for used in (30, 50, 60)
+    },
     "bench.placing": {"c=64: asking a controller": ">= 0.35", "placed without the controller": "<= 0"},
     "bench.rotation": {"failed handshakes in 5 swaps": "<= 0"},
 }

@@ -37,16 +37,6 @@ def test_a_namespace_without_the_secrets_is_named(monkeypatch, capsys):
     )
 
 
-def test_a_user_without_a_home_is_no_trouble(monkeypatch):
-    def nowhere():
-        raise RuntimeError
-
-    monkeypatch.setattr(Path, "home", nowhere)
-    monkeypatch.delenv("KUBECONFIG", raising=False)
-    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
-    assert kubeconfig_of(None) is None
-
-
 def test_in_a_pod_the_service_account_is_taken(monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("KUBECONFIG", raising=False)

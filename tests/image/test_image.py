@@ -75,15 +75,6 @@ def test_every_module_is_compiled_and_nothing_else_came_along(image):
     assert not list((image.root / "opt").glob("uv*"))
 
 
-def test_the_command_is_there_by_its_name(image):
-    command = image.root / "opt/venv/bin/fraction-injector"
-    assert command.stat().st_mode & 0o777 == 0o755
-    first, *rest = command.read_text().splitlines()
-    assert first == "#!/opt/venv/bin/python3"
-    assert rest[-1] == "main()"
-    assert f'sys.path.insert(0, "{APP}")' in rest
-
-
 def test_its_size(image, record_property, capsys):
     record_property("mib", image.bytes_added // MIB)
     with capsys.disabled():
