@@ -112,8 +112,9 @@ def set_slices(api, node, resource, amount):
 
 def test_a_cordoned_gpu_or_node_gets_no_more_pods(control_plane, namespace, nodes, controller):
     [node] = nodes(GpuNode(gpus=2, labels={"only": namespace}))
-    cordon = {"metadata": {"annotations": {"clearml-injector/cordon": "0"}}}
-    control_plane.api.patch("Node", node, cordon)
+    kubeconfig = f"--kubeconfig={control_plane.kubeconfig}"
+    said = [f"node {node}: no new pods on GPU 0; those that run there stay"]
+    assert shown("cordon", node, "0", kubeconfig) == said
 
     def chosen():
         placement = controller.place(ask(namespace)).json()["answers"][0]["placement"]
@@ -165,18 +166,37 @@ def test_the_ledger_command_shows_the_same_from_controller_and_cluster(
     [node] = nodes(GpuNode(gpus=1))
     control_plane.api.create(gpu_pod("holder", slices=3), namespace)
     eventually(lambda: (gpu_ledger(control_plane.api, node) or {}).get("used") == 3, "3 slices are used")
-    asked = shown(f"--controller={controller.url}", f"--tls-dir={controller.tls}")
-    read = shown(f"--kubeconfig={control_plane.kubeconfig}")
-    line = f"{node} NVIDIA-A100-SXM4-80GB 81920 MiB 0 ███░░░░░ 5 of 8 {namespace}/holder: 3"
+    asked = shown("ledger", "--output=wide", f"--controller={controller.url}", f"--tls-dir={controller.tls}")
+    read = shown("ledger", "--output=wide", f"--kubeconfig={control_plane.kubeconfig}")
+    line = f"{node} NVIDIA-A100-SXM4-80GB 81920 usable 0 ███░░░░░ 5 of 8 {namespace}/holder: 3"
     assert (asked.count(line), read.count(line)) == (1, 1)
 
 
 def shown(*options):
-    """The lines that `fraction-injector ledger` prints, without their columns' blanks."""
-    command = [COMMAND, "ledger", *options]
+    """The lines that a subcommand prints, without their columns' blanks."""
+    command = [COMMAND, *options]
     environment = {"COLUMNS": "200", "PATH": os.environ["PATH"]}
     ended = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     return [" ".join(line.split()) for line in ended.stdout.splitlines()]
+
+
+def test_a_bad_cordon_is_told_on_the_node(control_plane, nodes, controller):
+    [node] = nodes(GpuNode(gpus=2))
+    control_plane.api.patch("Node", node, {"metadata": {"annotations": {"clearml-injector/cordon": "gpu0"}}})
+
+    def told():
+        events = control_plane.api.list("Event", "default")
+        return [
+            event["message"]
+            for event in events
+            if event["reason"] == "BadCordon" and event["involvedObject"]["name"] == node
+        ]
+
+    [message] = eventually(told, "an Event on the node")
+    assert '"gpu0" is no number of a GPU' in message
+    assert shown("uncordon", node, f"--kubeconfig={control_plane.kubeconfig}") == [
+        f"node {node}: new pods on every GPU"
+    ]
 
 
 def test_a_write_of_an_earlier_term_is_refused(control_plane, namespace, nodes, controller):
