@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 WIDTH, HEIGHT, MARGIN = 640, 400, 50
-COLOURS = ("#888888", "#e08214", "#2166ac", "#1b7837")
+COLOURS = ("#888888", "#c51b7d", "#e08214", "#2166ac", "#1b7837")
 
 
 def svg(curves: Mapping[str, Sequence[float]], first: int, last: int, title: str) -> str:

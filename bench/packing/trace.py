@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import random
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -73,11 +74,53 @@ class Trace:
             total += pod.total
             position += 1
 
+    def mixes(self) -> list[Trace]:
+        """Mixes of the same pods that openb publishes beside its default: drawn again here, always alike."""
+        rng = random.Random(self.name)  # noqa: S311 - a repeatable experiment, no secret
+        named = [replace(pod, models=_drawn_models(rng)) if pod.gpus else pod for pod in self.pods]
+        return [
+            replace(self, name="gpuspec33 derived", pods=tuple(named)),
+            replace(self, name="multigpu50 derived", pods=(*self.pods, *self._more_of_many_gpus(rng))),
+            replace(self, name="cpu250 derived", pods=(*self.pods, *self._more_without_gpus(rng))),
+        ]
+
+    def _more_of_many_gpus(self, rng: random.Random) -> Iterator[TracePod]:
+        """Pods of two GPUs and more, until they ask for half of all GPUs."""
+        many = [pod for pod in self.pods if pod.gpus > 1]
+        asked = sum(pod.total for pod in many)
+        others = sum(pod.total for pod in self.pods) - asked
+        while many and asked < others:
+            pod = rng.choice(many)
+            asked += pod.total
+            yield pod
+
+    def _more_without_gpus(self, rng: random.Random) -> Iterator[TracePod]:
+        """Pods without GPUs, as many more as make two and a sixth times as many in all."""
+        without = [pod for pod in self.pods if not pod.gpus]
+        return (rng.choice(without) for _ in range(len(without) * 7 // 6))
+
     def node_order(self, seed: int) -> list[TraceNode]:
         """Nodes in a random order: ties go to the first."""
         nodes = list(self.nodes)
         random.Random(seed + 1_000_000).shuffle(nodes)  # noqa: S311 - a repeatable experiment, no secret
         return nodes
+
+
+_NAMING = 0.338
+_NAMED = {
+    ("T4",): 1291,
+    ("G2",): 331,
+    ("P100",): 279,
+    ("V100M16", "V100M32"): 163,
+    ("P100", "V100M16", "V100M32"): 136,
+    ("G3",): 86,
+    ("V100M32",): 20,
+}
+"""Pods of openb's gpuspec33 that name these models; of all pods with GPUs the share above names any."""
+
+
+def _drawn_models(rng: random.Random) -> tuple[str, ...]:
+    return rng.choices(list(_NAMED), list(_NAMED.values()))[0] if rng.random() < _NAMING else ()
 
 
 def load(folder: Path) -> list[Trace]:

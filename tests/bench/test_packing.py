@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from bench.packing.__main__ import _figures
+from bench.packing.fgd import Fgd, Typical
+from bench.packing.policies import BestFit, FirstFit, Ours
 from bench.packing.simulate import Run, simulate
-from bench.packing.trace import TracePod, load, synthetic
+from bench.packing.trace import TraceNode, TracePod, load, synthetic
 
 
 class FirstOnly:
@@ -52,11 +54,32 @@ def test_arrivals_stop_before_they_pass_the_load_and_repeat_by_seed():
 def test_the_worst_order_is_held_against_the_bar_of_the_default_trace():
     runs = {
         "random": [Run(80, 0, ()), Run(81, 0, ())],
+        "first fit": [Run(89, 0, ()), Run(90, 0, ())],
         "best fit": [Run(90, 0, ()), Run(91, 0, ())],
         "FGD": [Run(96, 1, ()), Run(97, 1, ())],
         "ours": [Run(97, 1, ()), Run(97.25, 4, ())],
     }
-    *_, ours, lead, failed = _figures("default", runs)
+    *_, ours, ahead, lead, failed = _figures("default", runs)
     assert (ours.values, ours.references) == ([97, 97.25], [96, 97])
+    assert (ahead.values, str(ahead.bar), ahead.is_met) == ([0.625], ">= 0", True)
     assert (lead.values, str(lead.bar), lead.is_met) == ([0.25], ">= 0.4", False)
     assert (failed.values, str(failed.bar), failed.is_met) == ([3], "<= 2", False)
+
+
+def test_mixes_are_drawn_from_the_pods_of_the_trace_and_always_alike():
+    trace = synthetic(nodes=40, pods=600)
+    named, many, cpu = trace.mixes()
+    assert [pod.models for pod in named.pods] == [pod.models for pod in trace.mixes()[0].pods]
+    naming = [pod for pod in named.pods if pod.models]
+    assert 0.25 < len(naming) / sum(1 for pod in named.pods if pod.gpus) < 0.42
+    asked = [sum(pod.total for pod in many.pods if (pod.gpus > 1) == is_many) for is_many in (True, False)]
+    assert 0 <= asked[0] - asked[1] < 8000
+    without = [sum(1 for pod in mix.pods if not pod.gpus) for mix in (trace, cpu)]
+    assert without[1] == without[0] + without[0] * 7 // 6
+
+
+def test_a_pod_that_names_models_is_placed_on_those_alone():
+    nodes = [TraceNode("a", 64_000, 1024, 1, "T4"), TraceNode("b", 64_000, 1024, 1, "G2")]
+    pod = TracePod(1000, 1, 1, 1000, ("G2",))
+    for policy in (FirstFit(nodes), BestFit(nodes), Fgd(nodes, Typical([pod])), Ours(nodes)):
+        assert [policy.place(pod), policy.place(pod)] == [True, False]
