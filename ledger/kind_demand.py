@@ -33,6 +33,11 @@ _SPREAD = 8
 """Slices that every kind has beside its free ones: a full one must not cost without end."""
 
 
+_UNSEEN = 64
+"""Slices that each kind is counted for beforehand if all pods name kinds, else the share of those that do.
+
+A small kind that happens not to be named at first would be filled before anybody could name it.
+"""
 _REMEMBERED = 2**18
 """Slices after which all loads are halved."""
 _Loads = dict[frozenset[ClassKey], Load]
@@ -63,7 +68,7 @@ class KindDemand:
         if self._arrived >= _REMEMBERED or max(len(self._named), len(self._fitting)) >= MAX_LOADS:
             self._halve()
         free = {node_class: node_class.per_gpu.free() + _SPREAD for node_class in classes}
-        named, fitting = _spread(self._named, free), _spread(self._fitting, free)
+        named, fitting = _spread(self._named, free, _UNSEEN), _spread(self._fitting, free, 0)
         least = min(named.values(), default=0)
         for node_class in classes:
             by_name = (named[node_class] - least) * _PER_NAMED // UNIT
@@ -100,16 +105,21 @@ def _load(loads: _Loads, classes: Iterable[NodeClass]) -> Load:
     return load
 
 
-def _spread(loads: _Loads, free: dict[NodeClass, int]) -> dict[NodeClass, int]:
+def _spread(loads: _Loads, free: dict[NodeClass, int], unseen: int) -> dict[NodeClass, int]:
     """Load of each kind by its free slices, as parts of the average in UNITs."""
     density = dict.fromkeys(free, 0)
     known = _by_known_keys(free)
-    average = sum(free.values()) * UNIT // max(1, sum(load.slices for load in loads.values()))
+    arrived = max(1, sum(load.slices for load in loads.values()))
+    average = sum(free.values()) * UNIT // arrived
+    choosy = 0
     for kinds, load in loads.items():
         accepting = {node_class for key in kinds for node_class in known.get(key, ())}
         room = sum(free[node_class] for node_class in accepting)
+        choosy += load.slices if len(accepting) < len(free) else 0
         for node_class in accepting:
             density[node_class] += load.slices * average // room
+    for node_class, room in free.items():
+        density[node_class] += unseen * choosy * average // (room * arrived)
     return {node_class: min(load, _MAX_LOAD) for node_class, load in density.items()}
 
 

@@ -46,6 +46,16 @@ def test_where_nothing_is_named_no_kind_costs_anything() -> None:
     assert [node_class.price for node_class in ledger._fleet.classes.values()] == [0]
 
 
+def test_a_small_kind_that_nobody_has_named_yet_is_not_the_first_to_be_filled() -> None:
+    ledger = two_kinds()
+    ledger.set_node(gpu_node("c0", 1, labels={"nvidia.com/gpu.memory": "16384", "product": "G3"}))
+    arrive(ledger, 4, 40, constraints=NAMES_T4)
+    arrive(ledger, 4, 1, constraints=Constraints({"product": "P100"}))
+    arrive(ledger, 4, 40)
+    prices = {dict(c.sample.labels)["product"]: c.price for c in ledger._fleet.classes.values()}
+    assert prices["G3"] > prices["P100"]
+
+
 def test_a_kind_that_is_named_costs_the_less_the_more_of_it_is_free() -> None:
     ledger = two_kinds()
     arrive(ledger, 4, 100)
