@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from ledger.ask import Answer, Ask, Misfit, OverQuota, Placement
-from ledger.queue_names import queue_keys
 from policies.effective import EffectivePolicy
 from webhook.envelope import Request
+from webhook.following import Followed
 from webhook.injection.annotations import INJECTED
 from webhook.injection.asking import AskingPod, ask_of, for_pod
 from webhook.injection.inject import Injection, inject
@@ -16,7 +16,7 @@ from webhook.injection.plan import Plan, make_plan
 from webhook.injection.refusals import refuse_index
 from webhook.injection.sizes import refuse_oversized
 from webhook.injection.written import NOTHING_WRITTEN, Written
-from webhook.outline import LabelsOutline, PodOutline
+from webhook.outline import PodOutline
 from webhook.placer import Unanswered
 from webhook.reasons import Denial, Reason
 
@@ -79,35 +79,31 @@ class PlacedPod(Question, frozen=True, eq=False, gc=False):
         return inject(plan, kept)
 
 
-def ask_for_known(
-    request: Request, pod: PodOutline, labels: LabelsOutline, policy: EffectivePolicy, known: KnownForm
-) -> KnownPod:
+def ask_for_known(request: Request, pod: PodOutline, followed: Followed, known: KnownForm) -> KnownPod:
     """Ask for a pod of a known form."""
-    ask = for_pod(known.ask, _asking(request, labels, policy), policy)
-    return KnownPod(ask, policy, request, pod, known)
+    ask = for_pod(known.ask, _asking(request, followed), followed.policy)
+    return KnownPod(ask, followed.policy, request, pod, known)
 
 
-def ask_by_rules(
-    request: Request, labels: LabelsOutline, policy: EffectivePolicy
-) -> Question | Injection | Denial:
+def ask_by_rules(request: Request, followed: Followed) -> Question | Injection | Denial:
     """Ask the rules about a pod, then for it; some pods are decided without a question."""
+    policy = followed.policy
     plan = _plan(request, policy)
     if isinstance(plan, Denial):
         return plan
     kept = plan.kept
     if kept is not None and not policy.quotas and not plan.keeps_assumption:
         return inject(plan, kept)
-    ask = ask_of(plan, _asking(request, labels, policy))
+    ask = ask_of(plan, _asking(request, followed))
     if isinstance(ask, Denial):
         return ask
     return PlannedPod(ask, policy, plan) if kept is None else PlacedPod(ask, policy, plan, kept)
 
 
-def _asking(request: Request, labels: LabelsOutline, policy: EffectivePolicy) -> AskingPod:
+def _asking(request: Request, followed: Followed) -> AskingPod:
     reservation = None if request.dry_run else request.uid
-    identity = request.pod_identity() if policy.quotas else ""
-    queues = queue_keys(labels.queue_name, labels.queue_id)
-    return AskingPod(request.namespace, queues, reservation, identity)
+    identity = request.pod_identity() if followed.policy.quotas else ""
+    return AskingPod(request.namespace, followed.queues, reservation, identity)
 
 
 def _plan(request: Request, policy: EffectivePolicy) -> Plan | Denial:

@@ -7,7 +7,7 @@ from asyncio import Future
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 from msgspec import UNSET
@@ -16,10 +16,10 @@ from ledger.ask import Placement
 from policies.effective import EffectivePolicy
 from policies.watch import NoPoliciesError
 from webhook.envelope import MIRROR_ANNOTATION, Request, allow, decode, deny
+from webhook.following import Following, Policies
 from webhook.injection.inject import Injection
 from webhook.injection.job import prepare_job
 from webhook.injection.known_forms import KnownForms
-from webhook.injection.queue_labels import refuse_queue_labels
 from webhook.injection.sizes import MAX_BYTES_UNCOUNTED, has_too_many
 from webhook.outline import PodOutline
 from webhook.placer import Placed, Placer
@@ -30,12 +30,8 @@ from webhook.reasons import Denial, Reason
 
 NO_POLICIES = "the injector's policies are broken since it started: ask the admin to mend them, see /readyz"
 
-
-class Policies(Protocol):
-    """Settles which policy a pod follows."""
-
-    def resolve(self, namespace: str, queue_name: str | None, queue_id: str | None) -> EffectivePolicy:
-        """Give the effective policy of a namespace and queue; never fails."""
+# To look a member up in its enumeration is a call of a function in Python.
+_INJECTED, _UNCHANGED = Reason.INJECTED, Reason.UNCHANGED
 
 
 class Outcome(msgspec.Struct, frozen=True, eq=False, gc=False):
@@ -59,7 +55,7 @@ class Reviewer:
     """Decides reviews under the policies of the moment."""
 
     def __init__(self, policies: Callable[[], Policies], placer: Placer, observe: Observer) -> None:
-        self._policies = policies
+        self._following = Following(policies)
         self._placer = placer
         self._observe = observe
         self._forms = KnownForms()
@@ -146,10 +142,10 @@ class Reviewer:
         if LABEL not in labels:
             return Outcome(Reason.NOT_LABELLED)
         queue_name, queue_id = labels.get(QUEUE_NAME_LABEL), labels.get(QUEUE_ID_LABEL)
-        refused = refuse_queue_labels(queue_name, queue_id)
-        if refused is not None:
-            return _outcome(refused, None)
-        policy = self._policies().resolve(request.namespace, queue_name, queue_id)
+        followed = self._following.find(request.namespace, queue_name, queue_id)
+        if isinstance(followed, Denial):
+            return _outcome(followed, None)
+        policy = followed.policy
         patch = prepare_job(job, policy)
         if isinstance(patch, Denial):
             return Outcome(patch.reason, denial=patch, policy=policy)
@@ -164,23 +160,22 @@ class Reviewer:
             return Outcome(Reason.NOT_HANDLED)
         if MIRROR_ANNOTATION in (metadata.annotations or ()) and request.is_mirror_pod():
             return Outcome(Reason.MIRROR_POD)
-        refused = refuse_queue_labels(labels.queue_name, labels.queue_id)
-        if refused is not None:
-            return _outcome(refused, None)
-        policy = self._policies().resolve(request.namespace, labels.queue_name, labels.queue_id)
+        followed = self._following.find(request.namespace, labels.queue_name, labels.queue_id)
+        if isinstance(followed, Denial):
+            return _outcome(followed, None)
+        policy = followed.policy
         if len(request.body) <= MAX_BYTES_UNCOUNTED or pod.spec is None or not has_too_many(pod.spec):
             known = self._forms.find(pod, labels, request.namespace, policy)
             if known is not None:
-                return ask_for_known(request, pod, labels, policy, known)
-        asked = ask_by_rules(request, labels, policy)
+                return ask_for_known(request, pod, followed, known)
+        asked = ask_by_rules(request, followed)
         return asked if isinstance(asked, Question) else _outcome(asked, policy)
 
 
 def _outcome(decided: Injection | Denial, policy: EffectivePolicy | None) -> Outcome:
     if isinstance(decided, Denial):
         return Outcome(decided.reason, denial=decided, policy=policy)
-    reason = Reason.INJECTED if decided.patch else Reason.UNCHANGED
-    return Outcome(reason, decided.patch, None, decided, policy)
+    return Outcome(_INJECTED if decided.patch else _UNCHANGED, decided.patch, None, decided, policy)
 
 
 def _broken(request: Request, error: Exception) -> Outcome:

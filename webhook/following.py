@@ -1,0 +1,66 @@
+"""What namespace and queue labels of a pod decide alone: its policy, and how its queue is counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import msgspec
+
+from ledger.queue_names import queue_keys
+from policies.effective import EffectivePolicy
+from webhook.injection.queue_labels import refuse_queue_labels
+from webhook.reasons import Denial
+
+MAX_KEPT = 512
+"""Of namespaces with queues, because pod authors write both; each is three names of at most 63 characters."""
+
+
+class Policies(Protocol):
+    """Settles which policy a pod follows. Immutable: other policies are another object."""
+
+    def resolve(self, namespace: str, queue_name: str | None, queue_id: str | None) -> EffectivePolicy:
+        """Give the effective policy of a namespace and queue; never fails."""
+
+
+class Followed(msgspec.Struct, frozen=True, eq=False, gc=False):
+    """What all pods of one namespace and queue have in common."""
+
+    policy: EffectivePolicy
+    queues: tuple[str, ...]
+    """Keys of the queue (ledger/queue_names.py)."""
+
+
+class Following:
+    """Tells what pods follow under the policies of the moment, and remembers it: there are few queues."""
+
+    def __init__(self, policies: Callable[[], Policies]) -> None:
+        self._policies = policies
+        self._kept_of: Policies | None = None
+        self._kept: dict[tuple[str, str | None, str | None], Followed] = {}
+
+    def find(self, namespace: str, queue_name: str | None, queue_id: str | None) -> Followed | Denial:
+        """Give what a pod follows by its (valid) namespace and labels; a Denial where these are no labels.
+
+        Raises:
+            NoPoliciesError: there are no policies yet.
+        """
+        policies = self._policies()
+        if policies is not self._kept_of:
+            self._kept.clear()
+            self._kept_of = policies
+        found = self._kept.get((namespace, queue_name, queue_id))
+        return found if found is not None else self._settle(policies, namespace, queue_name, queue_id)
+
+    def _settle(
+        self, policies: Policies, namespace: str, queue_name: str | None, queue_id: str | None
+    ) -> Followed | Denial:
+        refused = refuse_queue_labels(queue_name, queue_id)
+        if refused is not None:
+            return refused
+        policy = policies.resolve(namespace, queue_name, queue_id)
+        if len(self._kept) >= MAX_KEPT:
+            self._kept.clear()
+        followed = Followed(policy, queue_keys(queue_name, queue_id))
+        self._kept[namespace, queue_name, queue_id] = followed
+        return followed
