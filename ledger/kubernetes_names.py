@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from string import ascii_letters, digits
 
 MAX_LABEL_VALUE = 63
 MAX_NAME = 253
@@ -13,7 +13,7 @@ MAX_LABEL_KEY = MAX_NAME + 1 + 63
 
 _LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?", re.ASCII)
 _NAMESPACE = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
-_UID = re.compile(rf"[-.:_A-Za-z0-9]{{0,{MAX_NAME}}}", re.ASCII)
+_IN_UIDS = f"-.:_{ascii_letters}{digits}".encode()
 
 
 def is_label_value(text: str) -> bool:
@@ -23,16 +23,10 @@ def is_label_value(text: str) -> bool:
 
 def is_namespace(text: str) -> bool:
     """Whether a namespace can have that name."""
-    return len(text) <= MAX_LABEL_VALUE and _is_namespace(text)
+    return _NAMESPACE.fullmatch(text) is not None
 
 
 def is_uid(text: str) -> bool:
     """Whether the text can name a review, and so a reservation: the API server sends UUIDs."""
-    # What a UUID is made of is told by two quick looks at it: this is asked of every review.
-    is_plain = text.isascii() and text.replace("-", "").isalnum() and len(text) <= MAX_NAME
-    return is_plain or _UID.fullmatch(text) is not None
-
-
-@lru_cache(maxsize=1024)
-def _is_namespace(text: str) -> bool:
-    return _NAMESPACE.fullmatch(text) is not None
+    # This is asked of every review, and a regular expression takes twice as long.
+    return len(text) <= MAX_NAME and text.isascii() and not text.encode().translate(None, _IN_UIDS)

@@ -10,6 +10,7 @@ import msgspec
 from pybase64 import b64encode
 
 from ledger.kubernetes_names import is_namespace, is_uid
+from webhook.injection.remembered import Remembered
 from webhook.nesting import head_of, is_surely_unlabelled
 from webhook.outline import PodOutline
 from webhook.pod import LABEL, Job, Pod, label_of
@@ -145,6 +146,8 @@ MAX_API_VERSION = 63
 """Characters; the reply repeats it."""
 UNREADABLE_NAMESPACE = "unreadable"
 """Stands for a namespace that cannot be one, wherever a namespace is kept or logged."""
+_IS_NAMESPACE = Remembered(is_namespace)
+"""Asked of every review, and namespaces come again."""
 _REPLY = b'{"kind":"AdmissionReview","apiVersion":'
 
 
@@ -264,7 +267,7 @@ def _request(
     resource, namespace = header.resource, header.namespace or "default"
     if not is_uid(header.uid) or len(api_version) > MAX_API_VERSION:
         raise UnreadableReviewError("request.uid or apiVersion is too long, or is none of Kubernetes'")
-    if not is_namespace(namespace):
+    if not _IS_NAMESPACE[namespace]:
         namespace, found = UNREADABLE_NAMESPACE, _in_no_namespace(found)
     return Request(
         header.uid,

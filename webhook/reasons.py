@@ -50,6 +50,9 @@ class Reason(StrEnum):
     UNREADABLE = "unreadable-object"
     INTERNAL = "internal-error"
 
+    # A text's own: that of enumerations is a function in Python, and each review needs it three times.
+    __hash__ = str.__hash__
+
 
 ADMITTED = frozenset(
     {Reason.INJECTED, Reason.UNCHANGED, Reason.NOT_LABELLED, Reason.NOT_HANDLED, Reason.MIRROR_POD}
