@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from typing import Any
 
@@ -9,6 +10,7 @@ import msgspec
 
 from controller import shortcomings
 from controller.api_server import ApiServer
+from controller.watching import ListMetadata, ObjectKey, Resource
 from ledger.view import GpuView, NodeView, Share
 
 GROUP = "clearml-injector.io"
@@ -57,18 +59,6 @@ class Status(msgspec.Struct, frozen=True, rename="camel"):
     gpus: tuple[GpuStatus, ...] = ()
 
 
-class Summary(msgspec.Struct, frozen=True, gc=False):
-    """What is kept in mind of a status: whether another is the same, and since when its conditions hold."""
-
-    digest: bytes
-    conditions: tuple[Condition, ...]
-
-    @classmethod
-    def of(cls, status: Status) -> Summary:
-        """Sum up a status."""
-        return cls(hashlib.blake2b(_encode(status), digest_size=16).digest(), status.conditions)
-
-
 class Owner(msgspec.Struct, frozen=True):
     """The one field of an owner reference that is looked at."""
 
@@ -87,6 +77,59 @@ class GpuLedger(msgspec.Struct, frozen=True):
 
     metadata: Metadata
     status: Status | None = None
+
+
+class Stored(msgspec.Struct, frozen=True, gc=False):
+    """What is kept in mind of a GpuLedger that the API server holds: enough to tell whether it is ours."""
+
+    owners: tuple[str, ...]
+    """UIDs."""
+    digest: bytes = b""
+    """Of the status; empty while there is none."""
+    conditions: tuple[Condition, ...] = ()
+    transition: int = 0
+
+    @classmethod
+    def of(cls, ledger: GpuLedger) -> Stored:
+        """Sum up a GpuLedger as it was read."""
+        owners = tuple([owner.uid for owner in ledger.metadata.owner_references])
+        return cls(owners) if ledger.status is None else cls.with_status(owners, ledger.status)
+
+    @classmethod
+    def with_status(cls, owners: tuple[str, ...], status: Status) -> Stored:
+        """Sum up a GpuLedger of these owners with this status."""
+        digest = hashlib.blake2b(_encode(status), digest_size=16).digest()
+        return cls(owners, digest, status.conditions, status.lease_transition)
+
+
+def gpu_ledgers() -> Resource[GpuLedger]:
+    """All GpuLedgers, to be watched."""
+    lists, metadata = msgspec.json.Decoder(_RawList), msgspec.json.Decoder(_Named)
+    objects = msgspec.json.Decoder(GpuLedger)
+
+    def read(data: msgspec.Raw) -> GpuLedger | None:
+        with contextlib.suppress(msgspec.MsgspecError):
+            return objects.decode(data)
+        return None
+
+    def read_list(data: bytes) -> tuple[list[GpuLedger], ListMetadata]:
+        page = lists.decode(data)
+        found = [read(item) for item in page.items]
+        return [ledger for ledger in found if ledger is not None], page.metadata
+
+    def key(data: msgspec.Raw) -> ObjectKey:
+        return "", metadata.decode(data).metadata.name
+
+    return Resource("gpuledgers", COLLECTION, read_list, read, key)
+
+
+class _Named(msgspec.Struct, frozen=True):
+    metadata: Metadata
+
+
+class _RawList(msgspec.Struct, frozen=True):
+    items: list[msgspec.Raw]
+    metadata: ListMetadata
 
 
 class _ListMetadata(msgspec.Struct, frozen=True):

@@ -44,7 +44,7 @@ class ControllerMetrics:
             ["resource"],
             registry=registry,
         )
-        for resource in ("nodes", "pods"):
+        for resource in ("nodes", "pods", "gpuledgers"):
             self._lists.labels(resource)
             for kind in ("list", "watch", "stale"):
                 self._troubles.labels(resource, kind)
@@ -57,6 +57,11 @@ class ControllerMetrics:
         self.publish_errors = Counter(
             "fraction_injector_gpuledger_write_errors",
             "GpuLedgers that could not be written.",
+            registry=registry,
+        )
+        self.terms_behind = Gauge(
+            "fraction_injector_gpuledger_terms_behind",
+            "Terms by which another controller that writes the same GpuLedgers is ahead; else 0.",
             registry=registry,
         )
         self.events = Counter(

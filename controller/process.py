@@ -99,6 +99,7 @@ class Replica:
         self._log = get_logger("controller")
         self._stopping = False
         self._withdrawal: asyncio.Future[None] | None = None
+        self._publisher: Publisher | None = None
         self._registry = new_registry()
         self._metrics = ControllerMetrics(self._registry)
         self._certificate_metrics = CertificateMetrics(self._registry)
@@ -195,9 +196,8 @@ class Replica:
                 await asyncio.wait(loops)
 
     def _leaders_loops(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
-        publisher = Publisher(self._api, self._state, self._leadership, self._metrics)
         of_nodes = NodeEvents(self._api, self._state, self._leadership)
-        loops = {"publishing": publisher.run, "events": self._events.run, "node events": of_nodes.run}
+        loops = {"publishing": self._publish, "events": self._events.run, "node events": of_nodes.run}
         options = self._options
         if options.installation is None:
             return loops
@@ -208,6 +208,10 @@ class Replica:
             return {**loops, "certificates": loop.run}
         bundle = BundleLoop(store, self._leadership, options.tls_directory)
         return {**loops, "caBundle": bundle.run}
+
+    async def _publish(self) -> None:
+        self._publisher = Publisher(self._api, self._state, self._leadership, self._metrics)
+        await self._publisher.run()
 
     async def _expire(self) -> None:
         while True:
@@ -249,7 +253,8 @@ class Replica:
         if leadership.leads:
             role = f"leading in term {leadership.transition}"
         away = leadership.trouble and f"the API server is out of reach: {leadership.trouble}"
-        return "; ".join(filter(None, [role, away, self._hindrance()]))
+        behind = self._publisher.behind if self._publisher is not None and leadership.leads else None
+        return "; ".join(filter(None, [role, away, self._hindrance(), behind]))
 
     def _hindrance(self) -> str | None:
         """Why another replica should rather lead: a watch that tells nothing."""

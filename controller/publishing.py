@@ -1,29 +1,36 @@
-"""Writes GpuLedgers: on change only, at most once a second for each node, by the leader only."""
+"""Writes GpuLedgers: on change only, at most once a second for each node, by the leader only.
+
+They are watched too: what somebody deletes, edits or disowns is written again within seconds.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
 from http import HTTPStatus
 from itertools import islice
+
+import msgspec
 
 from controller.api_server import APPLY, TRANSPORT_ERRORS, ApiError, ApiServer
 from controller.due_names import DueNames
 from controller.gpu_ledger import (
     COLLECTION,
-    Summary,
-    list_gpu_ledgers,
+    GpuLedger,
+    Stored,
+    gpu_ledgers,
     manifest,
     status_manifest,
     status_of,
 )
 from controller.leadership import Leadership
 from controller.metrics import ControllerMetrics
-from controller.state import Changes, State
+from controller.state import State
 from controller.turns import FACTS_AT_ONCE
+from controller.watching import ObjectKey, Watcher
 from service.log import get_logger
 
 FIELD_MANAGER = "fraction-injector-controller"
@@ -51,55 +58,76 @@ class Publisher:
         self._metrics = metrics
         self._clock = clock
         self._log = get_logger("publish")
-        self._written: dict[str, Summary] = {}
-        self._owners: dict[str, str] = {}
-        """By node: UID of the Node that owns its GpuLedger."""
+        self._stored: dict[str, Stored] = {}
+        """What the API server holds, by node: as it was watched, or as it was written since."""
+        self._writing: set[str] = set()
+        self._meanwhile: dict[str, Stored | None] = {}
+        """What was watched of a GpuLedger while it was being written."""
         self._due = DueNames()
         """Nodes that have changed, by when they may be written."""
         self._last: dict[str, float] = {}
         self._ready: asyncio.Queue[str] = asyncio.Queue()
+        self._listed = asyncio.Event()
+        self._changes = state.subscribe()
+        metrics.terms_behind.set(0)
+        self.behind: str | None = None
+        """What is wrong where another controller writes the same GpuLedgers in a later term."""
 
     async def run(self) -> None:
-        """Take over what is there, then publish changes until cancelled.
-
-        Raises:
-            ApiError, OSError, TimeoutError, aiohttp.ClientError: what is there could not be listed.
-        """
-        changes = self._state.subscribe()
+        """Take over what is there, then publish what changes and mend what others change, until cancelled."""
+        watcher = Watcher(self._api, gpu_ledgers(), _StoredSink(self), self._metrics)
         try:
-            await self._take_over()
             async with asyncio.TaskGroup() as group:
+                watch = group.create_task(watcher.run())
+                await self._take_over()
                 # A slow write holds up its own node, and others only when eight are slow.
-                workers = [group.create_task(self._work(changes)) for _ in range(WRITES_AT_ONCE)]
-                await self._hand_out(changes)
-                for worker in workers:
-                    worker.cancel()
+                workers = [group.create_task(self._work()) for _ in range(WRITES_AT_ONCE)]
+                await self._hand_out()
+                for task in (watch, *workers):
+                    task.cancel()
         finally:
-            self._state.unsubscribe(changes)
+            self._state.unsubscribe(self._changes)
 
-    async def _hand_out(self, changes: Changes) -> None:
+    def watched(self, name: str, stored: Stored | None) -> None:
+        """Take in what the API server holds of one GpuLedger, None where it is gone."""
+        if name in self._writing:
+            self._meanwhile[name] = stored
+        elif self._stored.get(name) != stored:
+            self._store(name, stored)
+            self._due.add(name, self._not_before(name))
+            self._changes.wake()
+
+    def names(self) -> list[str]:
+        """Names of all GpuLedgers that are there, as far as is known."""
+        return list(self._stored)
+
+    def listed(self) -> None:
+        """Note that all that are there have been told."""
+        self._listed.set()
+
+    async def _hand_out(self) -> None:
         """Give the workers what is due, until this replica no longer leads."""
         while self._leadership.leads:
-            async for names in self._state.turns.slices(changes.take()):
+            async for names in self._state.turns.slices(self._changes.take()):
                 for name in names:
                     self._due.add(name, self._not_before(name))
             while ready := list(islice(self._due.take(self._clock()), FACTS_AT_ONCE)):
                 for name in ready:
                     self._ready.put_nowait(name)
                 await self._state.turns.next()
-            await self._until_due(changes)
+            await self._until_due()
 
-    async def _until_due(self, changes: Changes) -> None:
+    async def _until_due(self) -> None:
         """Wait for a change, or until a node that changed earlier may be written."""
         due = self._due.next()
         seconds = max(0.0, due - self._clock()) if due is not None else None
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(changes.wait(), seconds)
+            await asyncio.wait_for(self._changes.wait(), seconds)
 
     def _not_before(self, name: str) -> float:
         return self._last.get(name, -1.0) + SECONDS_BETWEEN_WRITES
 
-    async def _work(self, changes: Changes) -> None:
+    async def _work(self) -> None:
         """Publish what is ready, one after the other, until cancelled."""
         while True:
             name = await self._ready.get()
@@ -107,49 +135,53 @@ class Publisher:
             if self._leadership.leads:
                 await self._publish(name)
             self._due.done(name, self._not_before(name))
-            changes.wake()
+            self._changes.wake()
 
     async def _take_over(self) -> None:
-        found = await list_gpu_ledgers(self._api)
-        highest = max((ledger.status.lease_transition for ledger in found if ledger.status), default=0)
+        await self._listed.wait()
+        highest = max((stored.transition for stored in self._stored.values()), default=0)
         if highest > self._leadership.transition:
             await self._leadership.raise_transition(highest + 1)
-        for ledger in found:
-            name = ledger.metadata.name
-            self._owners[name] = next((owner.uid for owner in ledger.metadata.owner_references), "")
-            self._due.add(name, 0.0)
-            if ledger.status is not None:
-                self._written[name] = Summary.of(ledger.status)
 
     async def _publish(self, name: str) -> None:
         """Bring one GpuLedger to what the ledger says now; what fails is due again."""
         self._last[name] = self._clock()
+        self._writing.add(name)
         try:
             await self._write(name)
         except (ApiError, *TRANSPORT_ERRORS) as error:
             self._due.add(name, self._not_before(name))
             self._metrics.publish_errors.inc()
             self._log.warning("not published", node=name, error=f"{type(error).__name__}: {error}")
+        finally:
+            self._writing.discard(name)
+            if name in self._meanwhile:
+                # It may be older than what was written: then the next write finds nothing to do.
+                self.watched(name, self._meanwhile.pop(name))
 
     async def _write(self, name: str) -> None:
         view, node = self._state.ledger.node(name), self._state.nodes.get(name)
         if view is None or node is None:
             await self._delete(name)
             return
-        before = self._written.get(name)
-        conditions = before.conditions if before is not None else ()
-        status = status_of(view, self._leadership.transition, _now(), conditions)
-        summary = Summary.of(status)
-        if self._owners.get(name) != node.uid:
-            await self._apply(f"{COLLECTION}/{name}", manifest(name, node.uid))
-            self._owners[name] = node.uid
-        elif summary == before:
+        before = self._stored.get(name) or Stored(())
+        if self._is_behind(before):
             return
-        await self._apply(f"{COLLECTION}/{name}/status", status_manifest(name, status))
-        self._written[name] = summary
+        status = status_of(view, self._leadership.transition, _now(), before.conditions)
+        owners = before.owners
+        if node.uid not in owners:
+            await self._apply(name, "", manifest(name, node.uid))
+            owners = (*owners, node.uid)
+            self._store(name, msgspec.structs.replace(before, owners=owners))
+        stored = Stored.with_status(owners, status)
+        if stored.digest == before.digest:
+            return
+        await self._apply(name, "/status", status_manifest(name, status))
+        self._store(name, stored)
         self._metrics.published.inc()
 
-    async def _apply(self, path: str, body: object) -> None:
+    async def _apply(self, name: str, part: str, body: object) -> None:
+        path = f"{COLLECTION}/{name}{part}"
         try:
             await self._api.request(
                 "PATCH", path, query=_APPLIED, body=body, content_type=APPLY, seconds=WRITE_SECONDS
@@ -157,22 +189,62 @@ class Publisher:
         except ApiError as error:
             if error.status == HTTPStatus.NOT_FOUND:
                 # Someone deleted it: the next attempt makes it anew.
-                self._forget(path.removeprefix(f"{COLLECTION}/").removesuffix("/status"))
+                self._store(name, None)
             raise
 
     async def _delete(self, name: str) -> None:
-        if name not in self._owners:
+        if name not in self._stored:
             return
         try:
             await self._api.request("DELETE", f"{COLLECTION}/{name}", seconds=WRITE_SECONDS)
         except ApiError as error:
             if error.status != HTTPStatus.NOT_FOUND:
                 raise
-        self._forget(name)
+        self._store(name, None)
 
-    def _forget(self, name: str) -> None:
-        self._owners.pop(name, None)
-        self._written.pop(name, None)
+    def _store(self, name: str, stored: Stored | None) -> None:
+        if stored is None:
+            self._stored.pop(name, None)
+        else:
+            self._stored[name] = stored
+
+    def _is_behind(self, stored: Stored) -> bool:
+        """Whether a later term wrote a GpuLedger: the API server would refuse ours, so it is said instead."""
+        ours = self._leadership.transition
+        if stored.transition <= ours:
+            return False
+        self._metrics.terms_behind.set(stored.transition - ours)
+        if self.behind is None:
+            self.behind = (
+                f"GpuLedgers are written in term {stored.transition} by another controller, this one leads in"
+                f" term {ours}: uninstall one of two installations, then restart this controller"
+            )
+            self._log.error("another controller writes GpuLedgers", term=stored.transition, ours=ours)
+        return True
+
+
+class _StoredSink:
+    """Where the watch of GpuLedgers goes."""
+
+    def __init__(self, publisher: Publisher) -> None:
+        self._publisher = publisher
+
+    async def replace(self, pages: AsyncIterator[list[GpuLedger]]) -> None:
+        listed = set[str]()
+        async for page in pages:
+            for ledger in page:
+                listed.add(ledger.metadata.name)
+                self.set(ledger)
+        for name in self._publisher.names():
+            if name not in listed:
+                self._publisher.watched(name, None)
+        self._publisher.listed()
+
+    def set(self, item: GpuLedger) -> None:
+        self._publisher.watched(item.metadata.name, Stored.of(item))
+
+    def remove(self, key: ObjectKey) -> None:
+        self._publisher.watched(key[1], None)
 
 
 def _now() -> str:
