@@ -118,6 +118,17 @@ def test_what_is_installed_is_what_was_rendered(helm, control_plane, values):
     assert all_drift(control_plane, helm.rendered(values)) == []
 
 
+def test_a_second_installation_is_refused_and_the_first_can_be_upgraded(helm, control_plane):
+    helm.apply({})
+    second = helm.run("upgrade", "--install", "another", str(CHART), helm.values({}))
+    assert second.code != 0
+    assert f'the cluster has an installation already, release "{RELEASE}" with' in second.stderr
+    assert "upgrade that one, or uninstall it first" in second.stderr
+    helm.apply({"webhook": {"replicas": 1}})
+    names = [found["metadata"]["name"] for found in control_plane.api.list(CONFIGURATION, api=ADMISSION)]
+    assert (RELEASE in names, any("another" in name for name in names)) == (True, False)
+
+
 def test_upgrades_and_rollbacks_keep_the_ca(helm, control_plane):
     api = control_plane.api
     helm.apply({})
