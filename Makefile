@@ -72,7 +72,7 @@ bench-api-server: $(READY) ## Create pods on a real API server, with and without
 bench-campaign: $(READY) ## Send hostile reviews for about an hour of CPU; REVIEWS=N for less, SEED=S for others
 	$(BIN)/python -m tests.campaign.decisions --reviews $(or $(REVIEWS),700000) --seed $(or $(SEED),1)
 
-cluster: $(READY) ## Measure the controller with 1,000 nodes and 10,000 pods on a real API server (needs Go 1.26)
+bench-cluster: $(READY) ## Measure the controller with 1,000 nodes and 10,000 pods on a real API server (needs Go 1.26)
 	$(BIN)/python -m bench.cluster $(call TO,cluster) $(BENCH)
 
 lint: $(READY) ## Check style, types and layers
