@@ -125,11 +125,11 @@ def labelled_asking(resource: str) -> Object:
 
 
 def large_pod(name: str) -> Object:
-    """A pod of many containers, mounts and annotations, near what etcd stores of one object."""
+    """A pod of about as many containers, mounts and annotations as the webhook admits."""
     volumes = [{"name": f"volume-{n}", "emptyDir": {}} for n in range(40)]
-    mounts = [{"name": f"volume-{n}", "mountPath": f"/mnt/volume-{n}"} for n in range(40)]
+    mounts = [{"name": f"volume-{n}", "mountPath": f"/mnt/volume-{n}"} for n in range(6)]
     pod = labelled_pod(name, "0.500", volumes=volumes, schedulingGates=[{"name": "example.com/wait"}])
-    pod["metadata"]["annotations"] = {f"example.com/note-{n}": "x" * 60 for n in range(2500)}
+    pod["metadata"]["annotations"] = {f"example.com/note-{n}": "x" * 200 for n in range(900)}
     task = {**pod["spec"]["containers"][0], "resources": {"limits": {"nvidia.com/gpu": "1"}}}
     others = [{"name": f"c-{n}", "image": "example.com/other:1", "volumeMounts": mounts} for n in range(60)]
     inits = [{**container, "name": f"i-{n}"} for n, container in enumerate(others)]
