@@ -35,6 +35,7 @@ from controller.state import State
 from controller.supervision import supervise
 from controller.watch_health import WatchHealth
 from controller.watching import Timing, Watcher
+from ledger.facts import NodeFact
 from ledger.resource_names import ResourceNames
 from service.health import health_app, health_router
 from service.log import get_logger
@@ -169,16 +170,18 @@ class Replica:
     async def _stand_for_election(self) -> None:
         """Seek the lease once the ledger is whole; do the leader's work while it is held."""
         await self._state.synced.wait()
-        self._log_nodes()
+        await self._log_nodes()
         async with asyncio.TaskGroup() as group:
             group.create_task(supervise("election", self._leadership.run))
             group.create_task(supervise("leader", self._lead))
 
-    def _log_nodes(self) -> None:
-        facts = [node.fact for node in self._state.nodes.values()]
-        with_gpus = sum(bool(fact.gpus or fact.pooled) for fact in facts)
-        self._log.info("nodes are listed", nodes=len(facts), with_gpus=with_gpus)
-        for fields in shortcomings.lacking(facts):
+    async def _log_nodes(self) -> None:
+        nodes, with_gpus, lacking = list(self._state.nodes.values()), 0, list[NodeFact]()
+        async for some in self._state.turns.slices(nodes):
+            with_gpus += sum(bool(node.fact.gpus or node.fact.pooled) for node in some)
+            lacking += [node.fact for node in some if shortcomings.of_fact(node.fact) is not None]
+        self._log.info("nodes are listed", nodes=len(nodes), with_gpus=with_gpus)
+        for fields in shortcomings.lacking(lacking):
             self._log.warning("nodes take no fractions", **fields)
 
     async def _lead(self) -> None:

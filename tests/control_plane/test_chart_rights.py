@@ -42,6 +42,7 @@ EVERYWHERE = {
     (("", "pods"), "watch"),
     (("", "events"), "create"),
     (LEDGERS, "list"),
+    (LEDGERS, "watch"),
     (LEDGERS, "create"),
     (LEDGERS, "patch"),
     (LEDGERS, "delete"),

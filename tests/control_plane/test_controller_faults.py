@@ -5,7 +5,7 @@ from contextlib import ExitStack
 import pytest
 
 from tests.control_plane import components
-from tests.control_plane.companion import Controller, gpu_ledger, install_crd, write_tls
+from tests.control_plane.companion import LEDGERS, Controller, gpu_ledger, install_crd, write_tls
 from tests.control_plane.gpu_nodes import GpuNode
 from tests.control_plane.process import eventually
 from tests.control_plane.proxy import FAULTS, Proxy
@@ -91,3 +91,34 @@ def test_a_leader_that_is_cut_off_stops_and_its_late_writes_lose(
     eventually(lambda: any("422" in line for line in proxy.late), "the late GpuLedger was refused")
     eventually(lambda: cut.place().json()["leader"] == other.url, "it knows the leader")
     assert written() == (term + 1, 8)
+
+
+def test_a_leader_that_is_told_to_end_hands_over_long_before_its_lease_is_over(
+    control_plane, namespace, nodes, start
+):
+    [node] = nodes(GpuNode(gpus=2))
+    a_quarter_of_an_hour = ["--lease-duration=900", "--renew-deadline=800", "--lease-retry=100"]
+    first = start("first", through_proxy=False, more=a_quarter_of_an_hour)
+    first.until_leading()
+    second = start("second", through_proxy=False, more=a_quarter_of_an_hour)
+    assert second.place().json() == {"leader": first.url}
+    first.process.stop()
+    second.until_leading()
+    assert second.place().status_code == 200
+    control_plane.api.create(gpu_pod("next"), namespace)
+    eventually(lambda: (gpu_ledger(control_plane.api, node) or {}).get("used") == 4, "it publishes")
+
+
+def test_a_gpu_ledger_that_is_deleted_edited_or_disowned_is_mended(control_plane, namespace, nodes, start):
+    [node] = nodes(GpuNode(gpus=2))
+    start("a", through_proxy=False).until_leading()
+    control_plane.api.create(gpu_pod("one"), namespace)
+    eventually(lambda: (gpu_ledger(control_plane.api, node) or {}).get("used") == 4, "it is published")
+    path, api = f"{LEDGERS}/{node}", control_plane.api
+    merge = "application/merge-patch+json"
+    api.call("PATCH", f"{path}/status", {"status": {"used": 0, "gpus": []}}, content=merge)
+    eventually(lambda: (gpu_ledger(api, node) or {}).get("used") == 4, "the edit is mended")
+    api.call("PATCH", path, {"metadata": {"ownerReferences": None}}, content=merge)
+    eventually(lambda: api.call("GET", path)["metadata"].get("ownerReferences"), "the Node owns it again")
+    api.call("DELETE", path)
+    eventually(lambda: (gpu_ledger(api, node) or {}).get("used") == 4, "it is there again")
