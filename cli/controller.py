@@ -58,6 +58,15 @@ def controller(  # noqa: PLR0913 each is an option of the command
         bool,
         typer.Option("--page", help="Show the ledger at / of the plain port. It shows all tenants."),
     ] = False,
+    policies: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            show_default=False,
+            help="Policies of the webhook, for their replaceWaiting: pods that wait on their index are then "
+            "deleted where it says so. Needs the right to delete pods.",
+        ),
+    ] = None,
     advertise: Annotated[
         str | None,
         typer.Option(
@@ -155,6 +164,7 @@ def controller(  # noqa: PLR0913 each is an option of the command
         namespace=namespace,
         lease=lease,
         page=page,
+        policies=policies,
         stop_delay_seconds=stop_delay,
         lease_timing=LeaseTiming(lease_duration, renew_deadline, lease_retry),
         rotation=RotationSettings(

@@ -14,7 +14,7 @@ from controller.pods_and_nodes import LABEL, InjectedPod, SeenPod
 from ledger.facts import PodFact
 from ledger.resource_names import ResourceNames
 
-Reason = Literal["WaitingForSlices", "PlacedElsewhere", "FractionDrift"]
+Reason = Literal["WaitingForSlices", "PlacedElsewhere", "FractionDrift", "WaitingPodReplaced"]
 
 
 MAX_MESSAGE = 1024

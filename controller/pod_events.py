@@ -22,6 +22,7 @@ from service.log import get_logger
 COMPONENT = "fraction-injector"
 MOST_UNTOLD = 1000
 SECONDS_BETWEEN_EVENTS = 0.1
+_NORMAL = frozenset({"PlacedElsewhere", "WaitingPodReplaced"})
 
 
 class PodEvents:
@@ -108,7 +109,7 @@ def event(finding: Finding, message: str, now: Callable[[], datetime]) -> dict[s
         "kind": "Event",
         "metadata": {"name": _name(finding), "namespace": finding.namespace},
         "involvedObject": {**pod, "uid": finding.uid},
-        "type": "Normal" if finding.reason == "PlacedElsewhere" else "Warning",
+        "type": "Normal" if finding.reason in _NORMAL else "Warning",
         "reason": finding.reason,
         "message": message,
         "source": {"component": COMPONENT},

@@ -27,6 +27,16 @@ MAX_CORDON = 4000
 """Characters of the annotation that are looked at: a thousand GPUs."""
 
 
+class Owner(msgspec.Struct, frozen=True, rename="camel", gc=False):
+    """An owner reference of a pod."""
+
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool | None = None
+
+
 class InjectedPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What a labelled pod says of itself: for Events on it, never for the accounts."""
 
@@ -39,6 +49,8 @@ class InjectedPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     preferred_node: str | None = None
     lacks_slices: bool = False
     """The scheduler has looked for a node, and found some that have too few slices left."""
+    owner: Owner | None = None
+    """Its controller, while the pod waits for slices."""
 
 
 class SeenPod(msgspec.Struct, frozen=True, gc=False):
@@ -75,6 +87,7 @@ class _Metadata(msgspec.Struct, gc=False):
     uid: str = ""
     labels: _Labels | None = None
     annotations: _Annotations | None = None
+    owner_references: list[Owner] | None = msgspec.field(default=None, name="ownerReferences")
 
 
 class _Field(msgspec.Struct, gc=False):
@@ -212,6 +225,7 @@ def _injected(pod: _Pod, names: ResourceNames) -> InjectedPod | None:
         return None
     notes = metadata.annotations or _Annotations()
     conditions: Sequence[_Condition] = (pod.status and pod.status.conditions) or ()
+    lacks_slices = any(_says_slices(condition, names) for condition in conditions)
     return InjectedPod(
         uid=metadata.uid,
         fraction=metadata.labels.fraction,
@@ -219,8 +233,14 @@ def _injected(pod: _Pod, names: ResourceNames) -> InjectedPod | None:
         slices=notes.slices,
         gpu_index=notes.gpu_index,
         preferred_node=_preferred_node(pod.spec),
-        lacks_slices=any(_says_slices(condition, names) for condition in conditions),
+        lacks_slices=lacks_slices,
+        owner=_controller(metadata) if lacks_slices else None,
     )
+
+
+def _controller(metadata: _Metadata) -> Owner | None:
+    owners = metadata.owner_references or ()
+    return next((owner for owner in owners if owner.controller), None)
 
 
 def _says_slices(condition: _Condition, names: ResourceNames) -> bool:

@@ -27,8 +27,11 @@ from controller.certificate_store import CertificateStore, Installation, issued_
 from controller.certificates import BundleLoop, CertificateLoop
 from controller.leadership import Candidate, Leadership, LeaseTiming
 from controller.metrics import ControllerMetrics, LedgerCollector
+from controller.named_policies import NamedPolicies
 from controller.node_events import NodeEvents
+from controller.pod_deletion import PodDeletion
 from controller.pod_events import PodEvents
+from controller.pod_replacement import PodReplacement
 from controller.pods_and_nodes import nodes, pods
 from controller.publishing import Publisher
 from controller.state import State
@@ -75,6 +78,8 @@ class ControllerOptions:
     """Whose caBundle is kept; None leaves it to others."""
     rotation: RotationSettings | None = None
     """Issue and rotate certificates too; None injects the CA of those that are mounted."""
+    policies: Path | None = None
+    """Policies by whose `replaceWaiting` pods are deleted; None deletes none."""
 
 
 async def run_controller(options: ControllerOptions) -> None:
@@ -112,6 +117,7 @@ class Replica:
         self._watches = {"nodes": WatchHealth(), "pods": WatchHealth()}
         self._state = State(time.monotonic, lambda: self._watches["pods"].known_until)
         self._leadership = Leadership(api, self._candidate(), options.lease_timing, hindrance=self._hindrance)
+        self._policies = NamedPolicies(options.policies) if options.policies is not None else None
         self._events = PodEvents(api, self._state, self._leadership, self._metrics, options.names)
         self._served = ControllerApi(self._state, self._leadership, self._metrics)
         self._registry.register(LedgerCollector(self._state))
@@ -165,6 +171,7 @@ class Replica:
             self._certificate.follow(),
             self._port.watch(),
             self._stand_for_election(),
+            *([self._policies.watch()] if self._policies is not None else []),
         ]
 
     async def _stand_for_election(self) -> None:
@@ -201,6 +208,8 @@ class Replica:
     def _leaders_loops(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
         of_nodes = NodeEvents(self._api, self._state, self._leadership)
         loops = {"publishing": self._publish, "events": self._events.run, "node events": of_nodes.run}
+        if self._policies is not None:
+            loops["replacement"] = self._replacement(self._policies).run
         options = self._options
         if options.installation is None:
             return loops
@@ -215,6 +224,12 @@ class Replica:
     async def _publish(self) -> None:
         self._publisher = Publisher(self._api, self._state, self._leadership, self._metrics)
         await self._publisher.run()
+
+    def _replacement(self, policies: NamedPolicies) -> PodReplacement:
+        deletion = PodDeletion(self._api, self._leadership, self._metrics)
+        return PodReplacement(
+            deletion, self._state, self._options.names, policies.of, hindrance=self._hindrance
+        )
 
     async def _expire(self) -> None:
         while True:

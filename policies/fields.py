@@ -38,6 +38,12 @@ def _absolute_path(text: str) -> str:
     return text
 
 
+def _duration(text: str) -> str:
+    if not re.fullmatch(r"[1-9][0-9]{0,3}[sm]", text, re.ASCII):
+        raise ValueError("must be whole seconds or minutes such as 10s or 2m")
+    return text
+
+
 def _env_name(text: str) -> str:
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", text):
         raise ValueError("must be a name of letters, digits and _")
@@ -99,6 +105,7 @@ AbsolutePath = Annotated[str, AfterValidator(_absolute_path)]
 PinnedImage = Annotated[str, AfterValidator(_pinned_image)]
 ImagePattern = Annotated[str, StringConstraints(max_length=500), AfterValidator(_one_group)]
 Size = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,8}(Ki|Mi|Gi)$")]
+Duration = Annotated[str, AfterValidator(_duration)]
 EnvName = Annotated[str, AfterValidator(_env_name)]
 EnvValue = Annotated[str, StringConstraints(max_length=4096), AfterValidator(placeholders.check)]
 PolicyEnv = Annotated[dict[EnvName, EnvValue], AfterValidator(_not_secretly_a_limit)]

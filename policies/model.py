@@ -12,6 +12,7 @@ from policies.fields import (
     AbsolutePath,
     Count,
     DnsLabel,
+    Duration,
     EnvName,
     ImagePattern,
     Json,
@@ -114,6 +115,18 @@ class Allow(Part):
     """Resources of `nvidia.com/` that are no way to a GPU, such as `nvidia.com/hostdev`."""
 
 
+class ReplaceWaiting(Part):
+    """Delete pods that wait on their index while another GPU has room, where a controller creates others."""
+
+    after: Duration
+    """How long a pod must have waited, such as `10s` or `2m`."""
+
+    @property
+    def seconds(self) -> float:
+        """`after` in seconds."""
+        return float(self.after[:-1]) * (60.0 if self.after.endswith("m") else 1.0)
+
+
 class Policy(Part):
     """What becomes of labelled pods: which fractions, of which resource, limited how."""
 
@@ -151,6 +164,9 @@ class Policy(Part):
     """Added to pods that have none equal; label-only pods get none from Kubernetes itself."""
     quotas: Quotas = Field(default_factory=Quotas)
     """Limits on what namespaces and queues may hold."""
+    replace_waiting: ReplaceWaiting | None = None
+    """Delete pods of ReplicaSets and StatefulSets that wait on their index while another GPU has room. \
+Default: never."""
 
 
 class InitContainerPart(Part):

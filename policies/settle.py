@@ -35,6 +35,9 @@ def policy_problems(policy: Policy, source: Source, parts: Parts) -> Iterator[Pr
     yield from limiter_name_problems(policy.limiter, policy.resources.mode, source, parts)
     if policy.resources.mode == "pooled":
         yield from _index_problems(policy.env, source, "env")
+        if policy.replace_waiting is not None:
+            rule = "pods of mode pooled have no index to wait on: leave it out, or use mode per-gpu"
+            yield source.problem(rule, "replaceWaiting")
     for number, toleration in enumerate(policy.tolerations):
         yield from _toleration_problems(toleration, source, number)
     yield from _allowed_resource_problems(policy.allow, source)

@@ -146,6 +146,13 @@ def test_every_mistake_of_every_file_is_listed_with_file_and_line():
         ("env: {CUDA_DISABLE_CONTROL: 'true'}", "CUDA_DISABLE_CONTROL belongs to the limiter"),
         ("env: {LD_PRELOAD: /x.so}", "LD_PRELOAD belongs to the limiter"),
         ("resources: {mode: pooled}\nenv: {A: '{index}'}", "env.A: {index} is not known in mode pooled"),
+        (
+            "resources: {mode: pooled}\nreplaceWaiting: {after: 10s}",
+            "replaceWaiting: pods of mode pooled have no index to wait on: leave it out, or use mode per-gpu",
+        ),
+        ("replaceWaiting: {after: 10}", "replaceWaiting.after:"),
+        ("replaceWaiting: {after: 0s}", "replaceWaiting.after:"),
+        ("replaceWaiting: {after: 1h}", "must be whole seconds or minutes such as 10s or 2m"),
         ("tolerations: [{operator: Equal}]", "tolerations[0]: without a key the operator must be Exists"),
         ("tolerations: [{key: a, operator: Exists, value: b}]", "operator Exists takes no value"),
         ("namespaces: [Team]", '"Team" must be a DNS label'),

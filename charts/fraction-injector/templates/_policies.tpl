@@ -37,6 +37,11 @@ none: {per-gpu: [], pooled: []}
 {{- $limits | toJson -}}
 {{- end -}}
 
+{{/* Not empty if a policy says replaceWaiting: the controller then deletes pods. */}}
+{{- define "fraction-injector.replacesWaiting" -}}
+{{- range $policy := .Values.policies -}}{{- if dig "replaceWaiting" dict $policy -}}true{{- end -}}{{- end -}}
+{{- end -}}
+
 {{- define "fraction-injector.mode" -}}
 {{- dig "resources" "mode" "per-gpu" . -}}
 {{- end -}}

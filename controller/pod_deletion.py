@@ -1,0 +1,77 @@
+"""Requests to the API server when a waiting pod is replaced: read it, delete it, write the Event."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from http import HTTPStatus
+
+from controller.api_server import TRANSPORT_ERRORS, ApiError, ApiServer
+from controller.findings import Finding
+from controller.leadership import Leadership
+from controller.metrics import ControllerMetrics
+from controller.pod_events import event
+from controller.waiting_pod import StoredPod, stored_pod
+from ledger.facts import PodKey
+from service.log import get_logger
+
+WRITE_SECONDS = 5.0
+
+
+class PodDeletion:
+    """Deletes pods while this replica leads."""
+
+    def __init__(self, api: ApiServer, leadership: Leadership, metrics: ControllerMetrics) -> None:
+        self._api = api
+        self._leadership = leadership
+        self._metrics = metrics
+        self._log = get_logger("replacement")
+
+    @property
+    def leads(self) -> bool:
+        """Whether this replica may delete at this moment."""
+        return self._leadership.leads
+
+    async def read(self, key: PodKey, uid: str) -> StoredPod | None:
+        """Return the pod as it is stored; None if it is gone, or another has its name.
+
+        Raises:
+            ApiError, MsgspecError, OSError, TimeoutError, aiohttp.ClientError: it could not be read.
+        """
+        namespace, name = key
+        # By a list of one: controllers may list pods anyway, and need no right more.
+        query = {"fieldSelector": f"metadata.name={name}"}
+        found = stored_pod(
+            await self._api.request("GET", f"/api/v1/namespaces/{namespace}/pods", query=query)
+        )
+        return found if found is not None and found.metadata.uid == uid else None
+
+    async def delete(self, key: PodKey, stored: StoredPod) -> bool:
+        """Delete a pod as it was read; return False if it has changed since, or is gone, or another leads.
+
+        Raises:
+            ApiError, OSError, TimeoutError, aiohttp.ClientError: it is not known to be deleted.
+        """
+        if not self.leads:
+            return False
+        body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": stored.preconditions}
+        path = f"/api/v1/namespaces/{key[0]}/pods/{key[1]}"
+        try:
+            await self._api.request("DELETE", path, body=body, seconds=WRITE_SECONDS)
+        except ApiError as error:
+            if error.status not in (HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND):
+                raise
+            return False
+        return True
+
+    async def tell(self, key: PodKey, uid: str, message: str) -> None:
+        """Log why a pod was deleted, and write it as an Event, if that can be written."""
+        namespace, name = key
+        self._log.info("a waiting pod is deleted", namespace=namespace, pod=name, why=message)
+        finding = Finding(namespace, name, uid, "WaitingPodReplaced")
+        body = event(finding, message, lambda: datetime.now(UTC))
+        try:
+            await self._api.request("POST", f"/api/v1/namespaces/{namespace}/events", body=body)
+        except (ApiError, *TRANSPORT_ERRORS) as error:
+            self._log.warning("an Event is lost", reason=finding.reason, error=str(error))
+        else:
+            self._metrics.events.labels(finding.reason).inc()

@@ -1,0 +1,115 @@
+"""A waiting pod as the API server has it now: whether it may be deleted, and which nodes could take it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import msgspec
+
+from ledger.api_objects import Affinity
+from ledger.ask import Ask
+from ledger.constraints import Constraints, NodeSelectorTerm, Requirement, Toleration
+from ledger.facts import PodFact
+from ledger.fraction import Fraction
+from ledger.memory_values import MEMORY_LABEL
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    uid: str = ""
+    resource_version: str = ""
+    deletion_timestamp: str | None = None
+    finalizers: list[str] | None = None
+
+
+class _Spec(msgspec.Struct, rename="camel"):
+    node_name: str | None = None
+    node_selector: dict[str, str] | None = None
+    affinity: Affinity | None = None
+    tolerations: tuple[Toleration, ...] | None = None
+    scheduling_gates: list[Any] | None = None
+
+
+class _Status(msgspec.Struct, rename="camel"):
+    phase: str = "Pending"
+    nominated_node_name: str | None = None
+
+
+class StoredPod(msgspec.Struct):
+    """What a pod says of its deletion and of its nodes."""
+
+    metadata: _Metadata
+    spec: _Spec
+    status: _Status = msgspec.field(default_factory=_Status)
+
+    @property
+    def is_deletable(self) -> bool:
+        """Whether nothing is lost by a deletion: the pod was never bound, nor is a node made free for it.
+
+        Finalizers would keep it, and what it holds of a quota.
+        """
+        metadata, spec, status = self.metadata, self.spec, self.status
+        in_the_way = metadata.deletion_timestamp or metadata.finalizers or spec.scheduling_gates
+        return not (in_the_way or spec.node_name or status.nominated_node_name) and status.phase == "Pending"
+
+    @property
+    def preconditions(self) -> dict[str, str]:
+        """Under which a deletion concerns this pod as it was read: a binding would have changed it."""
+        return {"uid": self.metadata.uid, "resourceVersion": self.metadata.resource_version}
+
+    @property
+    def constraints(self) -> Constraints:
+        """What the pod demands of its node."""
+        spec = self.spec
+        affinity = spec.affinity.node_affinity if spec.affinity else None
+        terms = affinity.required.node_selector_terms if affinity and affinity.required else None
+        return Constraints(
+            node_selector=spec.node_selector or {},
+            required_terms=tuple(terms) if terms is not None else None,
+            tolerations=spec.tolerations or (),
+        )
+
+
+class _List(msgspec.Struct):
+    items: list[StoredPod]
+
+
+_decoder = msgspec.json.Decoder(_List)
+
+
+def stored_pod(data: bytes) -> StoredPod | None:
+    """Read a list of one pod; None where it holds none.
+
+    Raises:
+        msgspec.MsgspecError: it is no list of pods.
+    """
+    return next(iter(_decoder.decode(data).items), None)
+
+
+def known_constraints(fact: PodFact) -> Constraints:
+    """Return what the ledger knows of a pod's demands: the memory of its GPUs."""
+    if not fact.memory_values:
+        return Constraints()
+    memory = Requirement(MEMORY_LABEL, "In", fact.memory_values)
+    return Constraints(required_terms=(NodeSelectorTerm(match_expressions=(memory,)),))
+
+
+def dry_run(fact: PodFact, slices_per_gpu: int, constraints: Constraints) -> Ask | None:
+    """Return the placement request of a pod, which reserves nothing; None for amounts that none makes."""
+    try:
+        fraction = Fraction(fact.slices, slices_per_gpu)
+    except ValueError:
+        return None
+    if fraction.gpus != len(fact.gpus) or _amounts(fact) != {fraction.slices_on_each}:
+        return None
+    return Ask(
+        fraction,
+        namespace=fact.namespace,
+        constraints=constraints,
+        cpu_milli=fact.cpu_milli,
+        memory_bytes=fact.memory_bytes,
+    )
+
+
+def _amounts(fact: PodFact) -> Collection[int]:
+    return {slices for _, slices in fact.gpus}
