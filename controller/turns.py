@@ -13,13 +13,13 @@ from typing import TypeVar
 
 Item = TypeVar("Item")
 
-NODES_AT_ONCE = 32
+NODES_AT_ONCE = 16
 """Nodes that are shown or written in one step."""
-FACTS_AT_ONCE = 128
+FACTS_AT_ONCE = 64
 """Nodes or pods that are taken in, looked at or forgotten in one step."""
 
 
-STINT_SECONDS = 0.005
+STINT_SECONDS = 0.002
 """How long decisions are made before others get a turn."""
 
 

@@ -101,7 +101,7 @@ def test_a_leader_that_is_told_to_end_hands_over_long_before_its_lease_is_over(
     first = start("first", through_proxy=False, more=a_quarter_of_an_hour)
     first.until_leading()
     second = start("second", through_proxy=False, more=a_quarter_of_an_hour)
-    assert second.place().json() == {"leader": first.url}
+    eventually(lambda: second.place().json() == {"leader": first.url}, "the standby knows the leader")
     first.process.stop()
     second.until_leading()
     assert second.place().status_code == 200
