@@ -214,7 +214,7 @@ class Leadership:
         if self._lease is None:
             return self._clock()
         spec, wait = self._lease.spec, 0.0
-        if spec.holder_identity:
+        if spec.holder_identity not in {None, "", self._candidate.identity}:
             # The holder's own word: in a rolling update it may have other settings than this replica.
             wait += max(self._timing.duration, spec.lease_duration_seconds or 0)
         if self._hindrance() is not None:

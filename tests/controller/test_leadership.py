@@ -269,3 +269,15 @@ def test_a_renewal_under_way_does_not_take_back_what_is_given_up():
             assert (a.leads, lease.stored["spec"]["holderIdentity"]) == (False, "")
 
     asyncio.run(main())
+
+
+def test_a_leader_that_was_cut_off_leads_again_at_once_if_nobody_took_over():
+    async def main():
+        async with candidates(1) as (_, clock, a):
+            await a._attempt()
+            clock.now += 10
+            assert not a.leads
+            await a._attempt()
+            assert (a.leads, a.transition) == (True, 1)
+
+    asyncio.run(main())
