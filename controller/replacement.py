@@ -70,15 +70,21 @@ class ReplacementPlan:
     def __init__(self) -> None:
         self._since: dict[str, float] = {}
         self._looked: dict[str, float] = {}
+        self._looked_in: dict[str, float] = {}
         self._youngest: Mapping[str, float] = {}
         self._owners: dict[str, _Last] = {}
         self._namespaces: dict[str, float] = {}
         self._not_before = 0.0
 
     def due(self, waiting: Sequence[WaitingPod], now: float) -> list[WaitingPod]:
-        """Take in who waits now; return those that may be replaced, those looked at longest ago first."""
+        """Take in who waits now; return those that may be replaced, those looked at longest ago first.
+
+        Namespaces take turns, so that nobody is kept waiting by how many pods another has.
+        """
         self._since = {pod.uid: self._since.get(pod.uid, now) for pod in waiting}
         self._looked = {uid: at for uid, at in self._looked.items() if uid in self._since}
+        namespaces = {pod.namespace for pod in waiting}
+        self._looked_in = {name: at for name, at in self._looked_in.items() if name in namespaces}
         youngest: dict[str, float] = {}
         for pod in waiting:
             youngest[pod.owner] = max(youngest.get(pod.owner, 0.0), self._since[pod.uid])
@@ -87,7 +93,7 @@ class ReplacementPlan:
         if now < self._not_before:
             return []
         due = [pod for pod in waiting if self._is_due(pod, now)]
-        return sorted(due, key=lambda pod: (self._last_look(pod), self._since[pod.uid], pod.key))
+        return sorted(due, key=self._turn)
 
     def waited(self, pod: WaitingPod, now: float) -> float:
         """Return the seconds for which a pod has been seen to wait."""
@@ -95,7 +101,7 @@ class ReplacementPlan:
 
     def looked_at(self, pod: WaitingPod, now: float) -> None:
         """Note that a pod was looked at and may not fit: others come first, and it again after a while."""
-        self._looked[pod.uid] = now
+        self._looked[pod.uid] = self._looked_in[pod.namespace] = now
 
     def replaced(self, pod: WaitingPod, now: float) -> None:
         """Note a replacement."""
@@ -120,6 +126,11 @@ class ReplacementPlan:
 
     def _last_look(self, pod: WaitingPod) -> float:
         return self._looked.get(pod.uid, float("-inf"))
+
+    def _turn(self, pod: WaitingPod) -> tuple[float, float, float, PodKey]:
+        """Sorts the pods that are due."""
+        namespace_at = self._looked_in.get(pod.namespace, float("-inf"))
+        return namespace_at, self._last_look(pod), self._since[pod.uid], pod.key
 
     def _failures(self, owner: str) -> int:
         """Replacements in a row that did not help: 0 once none of the owner's newer pods waits."""

@@ -118,16 +118,6 @@ def test_the_controller_may_do_this_and_nothing_else(control_plane, resources, n
     assert allowed(control_plane.api, CONTROLLER, resources, namespace) - of_everyone == expected
 
 
-def test_the_controller_may_delete_pods_where_a_policy_replaces_them_and_nothing_more(
-    control_plane, helm, resources
-):
-    of_everyone = allowed(control_plane.api, "default", resources, "kube-system")
-    helm.apply({"policies": {"default": {}, "eager": {"replaceWaiting": {"after": "10s"}}}})
-    given = allowed(control_plane.api, CONTROLLER, resources, "kube-system") - of_everyone
-    helm.apply({})
-    assert given == EVERYWHERE | {(("", "pods"), "delete")}
-
-
 @pytest.mark.parametrize("namespace", ["", OWN_NAMESPACE])
 def test_the_webhook_may_do_what_everyone_may(control_plane, resources, namespace):
     of_everyone = allowed(control_plane.api, "default", resources, namespace)
@@ -246,6 +236,16 @@ def test_the_real_controller_injects_the_ca_of_an_existing_secret(control_plane,
     helm.apply({})
     assert REFUSED not in log.read_text()
     assert "orbidden" not in log.read_text()
+
+
+def test_the_controller_may_delete_pods_where_a_policy_replaces_them_and_nothing_more(
+    control_plane, helm, resources
+):
+    of_everyone = allowed(control_plane.api, "default", resources, "kube-system")
+    helm.apply({"policies": {"default": {}, "eager": {"replaceWaiting": {"after": "10s"}}}})
+    given = allowed(control_plane.api, CONTROLLER, resources, "kube-system") - of_everyone
+    helm.apply({})
+    assert given == EVERYWHERE | {(("", "pods"), "delete")}
 
 
 def touched(api):

@@ -85,6 +85,16 @@ def test_one_that_was_looked_at_lets_others_go_first():
     assert uids(plan.due(pods, 10.0 + LOOK_AGAIN_SECONDS)) == ["b", "a"]
 
 
+def test_namespaces_take_turns_however_many_pods_one_has():
+    plan = ReplacementPlan()
+    pods = [*(waiting(f"a{number}") for number in range(100)), waiting("z", namespace="zoo")]
+    plan.due(pods, 0.0)
+    assert uids(plan.due(pods, 10.0))[:2] == ["a0", "a1"]
+    for pod in pods[:64]:
+        plan.looked_at(pod, 10.0)
+    assert uids(plan.due(pods, 12.0))[:2] == ["z", "a64"]
+
+
 def test_replacements_are_paced_in_all_and_in_a_namespace():
     plan = ReplacementPlan()
     pods = [waiting("a"), waiting("b"), waiting("c", namespace="other")]
@@ -142,4 +152,4 @@ def test_what_is_kept_goes_when_it_delays_nobody():
         plan.due([pod], now)
         plan.replaced(pod, now + 10)
     plan.due([], 1e6)
-    assert not any((plan._since, plan._looked, plan._owners, plan._namespaces))
+    assert not any((plan._since, plan._looked, plan._looked_in, plan._owners, plan._namespaces))
