@@ -154,14 +154,17 @@ class Acceptor:
         if len(self._open) < self._limits.connections:
             return True
         by_address = Counter(each.address for each in self._open)
-        ranked = [
+        ranked = sorted(
             (-by_address[each.address], rank, number, each)
             for number, each in enumerate(self._open)
             if (rank := each.rank) is not None
-        ]
+        )
         if not ranked:
             return False
-        ended = min(ranked)[-1]
+        # Of clients that are as busy, whoever has just asked is no longer idle, read or not.
+        most, *_, ended = ranked[0]
+        as_busy = (each for count, *_, each in ranked if count == most)
+        ended = next((each for each in as_busy if not each.connection.has_asked), ended)
         self._forget(ended)
         ended.end()
         self._warn(ended.address)

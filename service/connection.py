@@ -208,6 +208,11 @@ class Connection(HttpToolsProtocol):
         """Whether a part of a request has come."""
         return self._receiving
 
+    @property
+    def has_asked(self) -> bool:
+        """Whether a request may be here already that the loop has not read."""
+        return self.is_open and self.is_idle and not self._receiving and _has_unread_data(self.transport)
+
     def shed(self) -> None:
         """Answer what is being received with 503: an API server asks again after a second."""
         self._is_held = False
