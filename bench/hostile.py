@@ -1,49 +1,160 @@
-"""Run with `python -m bench.hostile`: thousands of hostile connections, and what they leave behind.
+"""Run with `python -m bench.hostile`: thousands of hostile connections to a real webhook process.
 
-The same as tests/service/test_hostile_connections.py, for longer; and memory is read after each part.
+The webhook has its own limits and a process of its own, and so have the bystanders, who behave as an API
+server does. Parts below the webhook's number of connections meet its times; parts above it meet its places.
+After each part all hostile clients are gone: then nothing may be left of them, and memory is read.
 """
 
 from __future__ import annotations
 
 import asyncio
-import gc
-import resource
+import json
+import logging
+import os
+import signal
+import ssl
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 import uvloop
 
-from tests.service.hostile import Campaign, campaign
+from bench import bodies
+from bench.processes import CHECKOUT, webhook_command
+from service.limits import Limits
+from tests.service.hostile import Campaign
+from tests.service.listening import dial
 
-PARTS = 5
+AT_ONCE = (100, 200, 400)
+"""Hostile connections at a time, part by part; a port has 128 in all."""
+PATIENCE = 20
+"""Seconds that a hostile client takes at most: more than the webhook waits for a head, body or handshake."""
+SETTLING_SECONDS = 60
+
+
+class Webhook:
+    """A webhook process that tells what it keeps."""
+
+    def __init__(self, folder: Path, mmap_threshold: int) -> None:
+        self.ca_file = folder / "ca.pem"
+        self._told = folder / "told"
+        self._log = folder / "log"
+        options = webhook_command(folder)[3:]
+        command = [sys.executable, "-m", "bench.counted", str(self._told), *options]
+        own = {"MALLOC_MMAP_THRESHOLD_": str(mmap_threshold)} if mmap_threshold else {}
+        with self._log.open("w") as log:
+            self._process = subprocess.Popen(command, stderr=log, cwd=CHECKOUT, env={**os.environ, **own})
+        self._wait(lambda: "serving" in self._log.read_text())
+        self.port = json.loads(self._log.read_text().splitlines()[0])["port"]
+
+    @property
+    def sockets(self) -> int:
+        """Open descriptors that are sockets."""
+        links = Path(f"/proc/{self._process.pid}/fd").iterdir()
+        return sum(_target(link).startswith("socket:") for link in links)
+
+    def tell(self, number: signal.Signals) -> dict[str, Any]:
+        """What it keeps now."""
+        lines = self._lines()
+        self._process.send_signal(number)
+        self._wait(lambda: len(self._lines()) > len(lines))
+        told: dict[str, Any] = json.loads(self._lines()[-1])
+        return told
+
+    def settle(self, sockets: int) -> None:
+        """Wait until all its connections are gone."""
+        self._wait(lambda: self.sockets <= sockets)
+        # A closing connection is looked at once more after its goodbye.
+        time.sleep(2 * Limits().goodbye_seconds)
+
+    def stop(self) -> list[str]:
+        """End it; what was wrong with its end or its log."""
+        self._process.terminate()
+        status = self._process.wait(SETTLING_SECONDS)
+        lines = self._log.read_text().splitlines()
+        return [
+            *([f"it ended with status {status}"] if status else []),
+            *(line for line in lines if not line.startswith("{") or '"level":"error"' in line),
+        ]
+
+    def _lines(self) -> list[str]:
+        text = self._told.read_text() if self._told.exists() else ""
+        return text.splitlines() if text.endswith("\n") else text.splitlines()[:-1]
+
+    def _wait(self, condition: Callable[[], object]) -> None:
+        end = time.monotonic() + SETTLING_SECONDS
+        while not condition():
+            if time.monotonic() > end or self._process.poll() is not None:
+                raise TimeoutError(
+                    f"{self.sockets} sockets are open; its log: {self._log.read_text()[-2000:]}"
+                )
+            time.sleep(0.02)
 
 
 def main(
-    connections: Annotated[int, typer.Option(help="Hostile connections in all.")] = 20_000,
+    connections: Annotated[int, typer.Option(help="Hostile connections in all.")] = 25_000,
+    parts: Annotated[int, typer.Option(help="Memory is read after each.")] = 6,
     seed: Annotated[int, typer.Option(help="Of the first part; each other one has the next.")] = 14,
+    mmap_threshold: Annotated[int, typer.Option(help="As the image has it; 0: as malloc likes it.")] = 131072,
 ) -> None:
-    """Attack a listener in parts, after a warm-up; ends with 1 where anything was found."""
-    findings = 0
-    for part in range(PARTS + 1):
-        number = connections // PARTS if part else connections // 20
+    """Attack a webhook in parts; ends with 1 where anything was found."""
+    # A client that writes to what was closed is told so; of no interest, as that is what it is for.
+    logging.getLogger("asyncio").setLevel(logging.ERROR)
+    findings: list[str] = []
+    with tempfile.TemporaryDirectory() as folder:
+        webhook = Webhook(Path(folder), mmap_threshold)
+        sockets, first = webhook.sockets, webhook.tell(signal.SIGUSR1)
+        print(f"at rest: {first}", flush=True)
+        for part in range(parts):
+            findings += _part(webhook, connections // parts, AT_ONCE[part % len(AT_ONCE)], seed + part)
+            webhook.settle(sockets)
+            told = webhook.tell(signal.SIGUSR1)
+            print(f"  left: {told}", flush=True)
+            if told["connection"] != first["connection"]:
+                findings.append(f"objects of connections are left: {told['connection']}")
+        print(f"free memory given back: {webhook.tell(signal.SIGUSR2)}")
+        findings += webhook.stop()
+    print(f"findings: {len(findings)}", *findings, sep="\n  ")
+    raise typer.Exit(bool(findings))
+
+
+def _part(webhook: Webhook, number: int, at_once: int, seed: int) -> list[str]:
+    """Attack, with bystanders; what these found."""
+    command = [sys.executable, "-m", "bench.bystanders", str(webhook.port), str(webhook.ca_file), str(seed)]
+    began = time.monotonic()
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=CHECKOUT) as beside:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            found = runner.run(campaign(number, seed + part, _told))
-        gc.collect()
-        findings += len(found)
-        name = f"part {part}" if part else "warm-up"
-        print(
-            f"{name}: {number} connections, {_resident() >> 20} MiB resident, findings: {found}", flush=True
-        )
-    raise typer.Exit(findings > 0)
+            done = runner.run(_attack(webhook, number, at_once, seed))
+        told = json.loads(beside.communicate()[0].splitlines()[-1])
+    print(
+        f"{number} hostile connections, {at_once} at a time, {time.monotonic() - began:.0f} s: {dict(done)}"
+    )
+    found: list[str] = told.pop("findings")
+    print(f"  bystanders: {told}, {len(found)} findings")
+    return found
 
 
-def _told(attack: Campaign) -> None:
-    print(f"{attack.bystanders} bystanders answered; {dict(attack.done)}")
+async def _attack(webhook: Webhook, number: int, at_once: int, seed: int) -> Counter[str]:
+    trust = ssl.create_default_context(cafile=webhook.ca_file)
+    sample = [b"{}", *bodies.bare(4), *bodies.clearml(4)]
+    tls = {"ssl": trust, "server_hostname": "localhost"}
+    attack = Campaign(partial(dial, webhook.port), tls, seed, sample, PATIENCE)
+    await attack.run(number, at_once)
+    return attack.done
 
 
-def _resident() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+def _target(link: Path) -> str:
+    try:
+        return str(link.readlink())
+    except FileNotFoundError:
+        return ""
 
 
 if __name__ == "__main__":

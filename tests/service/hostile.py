@@ -1,6 +1,6 @@
 """Hostile connections, drawn at random: a campaign of any length (bench/hostile.py has a long one).
 
-Against one listener over TLS, as the webhook has it, with bystanders who ask all the while. What is wanted:
+Against a listener over TLS, as the webhook has it, with bystanders who ask all the while. What is wanted:
 every bystander is answered, nothing is left open or held, and nothing is raised.
 """
 
@@ -13,28 +13,32 @@ import ssl
 from collections import Counter
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
+
+import uvloop
 
 from certs.apart import self_signed
 from certs.live_context import LiveTlsContext
 from service.http_protocol import Quick
-from tests.service.listening import Client, listening, until
+from tests.service.bystander import Bystander
+from tests.service.listening import Client, dial, listening, until
 
 GOOD = (
     b"POST /mutate?timeout=5s HTTP/1.1\r\nhost: here\r\ncontent-type: application/json\r\n"
     b"content-length: %d\r\n\r\n%b"
 )
-ANSWERED = b"HTTP/1.1 200 OK\r\n"
+BODIES = [b'{"a":"%b"}' % (b"x" * size) for size in (1, 1000, 30_000, 200_000)]
 LIMITS = {
-    "connections": 64,
-    "handshake_seconds": 2,
+    "connections": 40,
     "head_seconds": 0.2,
     "body_seconds": 0.3,
-    "idle_seconds": 4,
+    "idle_seconds": 30,
     "unread_seconds": 0.5,
     "goodbye_seconds": 0.1,
     "held_bytes": 2 << 20,
 }
-"""Far less than a process has, so that each of them is met often."""
+"""Far less than a process has, so that each of them is met often: but for times that a client in the same
+process might pass by waiting for its turn."""
 AT_ONCE = 48
 BYSTANDERS = 4
 
@@ -58,76 +62,50 @@ class Errors(logging.Handler):
 
 
 class Campaign:
-    """Connections drawn from one seed."""
+    """Connections drawn from one seed; `dial` opens one from an address."""
 
-    def __init__(self, served, tls, seed):
+    def __init__(self, dial, tls, seed, bodies=(b"{}",), patience=10):
         self.chance = random.Random(seed)  # noqa: S311 no secret
-        self.served = served
+        self.dial = dial
         self.tls = tls
+        self.bodies = bodies
+        self.patience = patience
         self.done = Counter()
-        self.bystanders = 0
-        self.asked_again = 0
-        self.findings = []
-        self.over = False
+        self._open = []
 
-    async def run(self, number):
-        """Attack so many times, while bystanders ask."""
-        kept = [asyncio.create_task(self._stand_by(at)) for at in range(BYSTANDERS)]
+    async def run(self, number, at_once=AT_ONCE):
+        """Attack so many times."""
         numbers = iter(range(number))
 
         async def attack_on():
             for _ in numbers:
                 await self._attack()
 
-        await asyncio.gather(*(attack_on() for _ in range(AT_ONCE)))
-        self.over = True
-        await asyncio.gather(*kept)
-
-    async def _stand_by(self, number):
-        """A well-behaved client of an address of its own: as an API server, it keeps its connection."""
-        client, since = None, 0.0
-        loop = asyncio.get_running_loop()
-        while not self.over:
-            idle = loop.time() - since
-            if client is None or idle > 0.5 * LIMITS["idle_seconds"]:
-                if client is not None:
-                    client.leave()
-                client = await self._dial("127.0.0.1")
-            body = b'{"a":"%b"}' % (b"x" * self.chance.choice([1, 1000, 30_000, 200_000]))
-            try:
-                async with asyncio.timeout(30):
-                    said = await client.ask(GOOD % (len(body), body))
-                    if b"\r\nretry-after: 1\r\n" in said:
-                        # An API server asks again by itself.
-                        client.leave()
-                        client = await self._dial("127.0.0.1")
-                        self.asked_again += 1
-                        said = await client.ask(GOOD % (len(body), body))
-            except (OSError, TimeoutError) as error:
-                said = repr(error).encode()
-            since = loop.time()
-            self.bystanders += 1
-            if not said.startswith(ANSWERED):
-                self.findings.append(
-                    f"bystander {number}, {idle} s idle, body of {len(body)}: {said[:200]!r}"
-                )
-                client.leave()
-                client = None
-            await asyncio.sleep(self.chance.choice([0, 0, 0.01, 0.1]))
-
-    async def _dial(self, address):
-        return await self.served.connect(address, **self.tls)
+        await asyncio.gather(*(attack_on() for _ in range(at_once)))
+        for client in self._open:
+            client.leave()
 
     async def _attack(self):
         kind = self.chance.choice(KINDS)
-        self.done[kind.__name__.strip("_")] += 1
+        self.done[kind.__name__] += 1
         with suppress(OSError, TimeoutError, asyncio.IncompleteReadError):
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(self.patience):
                 await kind(self)
-        self.served.clients = [each for each in self.served.clients if not each.writer.transport.is_closing()]
+        self._open = [each for each in self._open if not each.writer.transport.is_closing()]
+
+    async def _plain(self):
+        client = await self.dial(f"127.0.0.{self.chance.randint(2, 5)}")
+        self._open.append(client)
+        return client
 
     async def _hostile(self):
-        return await self._dial(f"127.0.0.{self.chance.randint(2, 5)}")
+        client = await self.dial(f"127.0.0.{self.chance.randint(2, 5)}", **self.tls)
+        self._open.append(client)
+        return client
+
+    def _good(self):
+        body = self.chance.choice(self.bodies)
+        return GOOD % (len(body), body)
 
     async def _pieces(self, client: Client, text: bytes, pieces: int = 0) -> None:
         """Send a text cut at random."""
@@ -163,8 +141,8 @@ async def split_request(self):
 
 async def pipeline(self):
     client = await self._hostile()
-    first = self.chance.choice([GOOD % (2, b"{}"), GOOD % (1, b"x"), b"GET / HTTP/1.1\r\n\r\n"])
-    await self._pieces(client, first * self.chance.choice([2, 10, 2000]))
+    first = self.chance.choice([self._good(), GOOD % (1, b"x"), b"GET / HTTP/1.1\r\n\r\n"])
+    await self._pieces(client, first * self.chance.choice([2, 10, 200]))
     await self._leave(client)
 
 
@@ -183,8 +161,7 @@ async def oversize_head(self):
 
 
 async def slow(self):
-    client = await self._hostile()
-    text = GOOD % (100, b"{" * 100)
+    client, text = await self._hostile(), self._good()
     await client.say(text[: self.chance.randrange(1, len(text))])
     await client.ended()
     client.leave()
@@ -212,7 +189,7 @@ async def chunks(self):
 
 
 async def damaged(self):
-    client, text = await self._hostile(), bytearray(GOOD % (20, b"{" * 20))
+    client, text = await self._hostile(), bytearray(self._good())
     for _ in range(self.chance.randint(1, 5)):
         text[self.chance.randrange(len(text))] = self.chance.randrange(256)
     await self._pieces(client, bytes(text))
@@ -228,13 +205,13 @@ async def held_body(self):
 async def unread(self):
     client = await self._hostile()
     client.writer.transport.pause_reading()
-    await self._pieces(client, GOOD % (2, b"{}"))
+    await self._pieces(client, self._good())
     await asyncio.sleep(self.chance.uniform(0, 0.1))
     client.leave()
 
 
 async def broken_tls(self):
-    client = await self.served.connect(f"127.0.0.{self.chance.randint(2, 5)}")
+    client = await self._plain()
     hello = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + self.chance.randbytes(200)
     await client.say(
         self.chance.choice([b"", b"\x16", hello[:9], hello, self.chance.randbytes(300), GOOD % (2, b"{}")])
@@ -246,16 +223,15 @@ async def broken_tls(self):
 async def early_close(self):
     """TCP ends under TLS, with or without a request under way."""
     client = await self._hostile()
-    client.writer.write(self.chance.choice([b"", GOOD % (2, b"{}"), GOOD % (5, b"{")]))
+    client.writer.write(self.chance.choice([b"", self._good(), GOOD % (5, b"{")]))
     await asyncio.sleep(self.chance.choice([0, 0.001]))
     client.writer.transport.abort()
 
 
 async def raw_records(self):
     """Records that are none within an open connection, as a renegotiation is to TLS 1.3."""
-    loop = asyncio.get_running_loop()
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-    client = await self.served.connect(f"127.0.0.{self.chance.randint(2, 5)}")
+    client = await self._plain()
     session = self.tls["ssl"].wrap_bio(incoming, outgoing, server_hostname="localhost")
     while True:
         try:
@@ -263,16 +239,17 @@ async def raw_records(self):
             break
         except ssl.SSLWantReadError:
             await client.say(outgoing.read())
-            incoming.write(await client.reader.read(65536))
+            if not (came := await client.reader.read(65536)):
+                return
+            incoming.write(came)
     await client.say(outgoing.read())
-    session.write(GOOD % (2, b"{}"))
+    session.write(self._good())
     good = outgoing.read()
     kind = self.chance.choice([b"\x16", b"\x14", b"\x15", b"\x17", b"\x80"])
     await client.say(
         good[: self.chance.randrange(len(good))] + kind + b"\x03\x03\x00\x20" + self.chance.randbytes(32)
     )
     await self._leave(client)
-    assert loop.is_running()
 
 
 async def aborted_body(self):
@@ -287,24 +264,39 @@ KINDS = [
 ]  # fmt: skip
 
 
-async def campaign(number: int, seed: int, report=None) -> list[str]:
-    """What was found in so many hostile connections."""
+async def campaign(number: int, seed: int) -> tuple[Campaign, list[Bystander], list[str]]:
+    """Attack a listener of this loop; also gives its bystanders, and what was found."""
     made, context, errors = self_signed(datetime.now(UTC)), LiveTlsContext(), Errors()
     context.swap(made.pair)
-    trust = ssl.create_default_context(cadata=made.ca_pem.decode())
-    tls = {"ssl": trust, "server_hostname": "localhost"}
     asyncio.get_running_loop().set_exception_handler(lambda _, found: errors.found.append(repr(found)))
     logging.getLogger("uvicorn.error").addHandler(errors)
     async with listening(tls=context.listener, quick=Quick(b"/mutate", answer), **LIMITS) as served:
-        attack = Campaign(served, tls, seed)
-        await attack.run(number)
-        for client in served.clients:
-            client.leave()
-        async with asyncio.timeout(30):
+        attack, beside = await asyncio.to_thread(_clients, served.port, made.ca_pem.decode(), number, seed)
+        async with asyncio.timeout(60):
             await until(lambda: served.acceptor.count == 0 and not served.state.tasks)
         if served.held.total or served.held._sizes:
-            attack.findings.append(f"{served.held.total} bytes are held of nobody")
-        if report is not None:
-            report(attack)
+            errors.found.append(f"{served.held.total} bytes are held of nobody")
     logging.getLogger("uvicorn.error").removeHandler(errors)
-    return [*attack.findings, *errors.found]
+    return attack, beside, [*errors.found, *(finding for each in beside for finding in each.findings)]
+
+
+def _clients(port, ca_pem, number, seed):
+    """All clients, in a loop of their own: what is raised in theirs is not the server's."""
+    tls = {"ssl": ssl.create_default_context(cadata=ca_pem), "server_hostname": "localhost"}
+    attack = Campaign(partial(dial, port), tls, seed, patience=2)
+    beside = [
+        Bystander(
+            partial(dial, port, **tls), BODIES, seed + at, seconds=60, idle_seconds=10,
+            may_be_late_after=LIMITS["head_seconds"],
+        )
+        for at in range(BYSTANDERS)
+    ]  # fmt: skip
+
+    async def main():
+        asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+        attacking = asyncio.create_task(attack.run(number))
+        await asyncio.gather(attacking, *(each.ask_on(attacking.done) for each in beside))
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(main())
+    return attack, beside

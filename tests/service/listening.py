@@ -101,13 +101,22 @@ class Server:
         return self._socket.getsockname()[1]
 
     async def connect(self, address="127.0.0.1", **tls):
-        plain = socket.socket()
-        plain.setblocking(False)  # noqa: FBT003 as the socket module has it
-        plain.bind((address, 0))
-        await asyncio.get_running_loop().sock_connect(plain, ("127.0.0.1", self.port))
-        client = Client(*await asyncio.open_connection(sock=plain, **tls))
+        client = await dial(self.port, address, **tls)
         self.clients.append(client)
         return client
+
+
+async def dial(port, address="127.0.0.1", **tls):
+    """A client from an address of this machine."""
+    plain = socket.socket()
+    try:
+        plain.setblocking(False)  # noqa: FBT003 as the socket module has it
+        plain.bind((address, 0))
+        await asyncio.get_running_loop().sock_connect(plain, ("127.0.0.1", port))
+        return Client(*await asyncio.open_connection(sock=plain, **tls))
+    except BaseException:
+        plain.close()
+        raise
 
 
 @asynccontextmanager

@@ -1,0 +1,50 @@
+"""`python -m bench.counted FILE webhook ...`: the command, which tells what it keeps when it gets SIGUSR1.
+
+A line of JSON is added to FILE each time: resident MiB, and the objects of a connection that are alive. With
+SIGUSR2, free memory is given back to the system first, so that what stays is in use, or beside what is.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import json
+import resource
+import signal
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from cli.main import main
+
+OF_A_CONNECTION = (
+    "HttpProtocol", "_Open", "SSLProtocol", "SSLObject", "_SSLSocket", "TCPTransport", "TimerHandle", "Task",
+    "RequestResponseCycle", "FlowControl",
+)  # fmt: skip
+
+
+def resident_mib() -> float:
+    """Resident memory of this process."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / (1 << 20)
+
+
+def _tell(file: Path, number: int) -> None:
+    gc.collect()
+    if number == signal.SIGUSR2:
+        ctypes.CDLL(None).malloc_trim(0)
+    alive = Counter(type(each).__name__ for each in gc.get_objects())
+    told: dict[str, Any] = {
+        "resident": resident_mib(),
+        "objects": sum(alive.values()),
+        "connection": {name: alive[name] for name in OF_A_CONNECTION if alive[name]},
+    }
+    with file.open("a") as written:
+        written.write(json.dumps(told) + "\n")
+
+
+if __name__ == "__main__":
+    kept = Path(sys.argv.pop(1))
+    for wanted in (signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(wanted, lambda number, _: _tell(kept, number))
+    main()
