@@ -23,7 +23,7 @@ the version that was read (resourceVersion), and that `-tls` is read first and `
    while an endpoint cannot be dialled.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -49,6 +49,8 @@ class StoreNewAuthority:
     """`-ca`: a new CA as `next`, and these as `previous`."""
 
     previous: tuple[Authority, ...]
+    why: str = field(default="", compare=False)
+    """What is wrong with the one before, for the log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +177,13 @@ def _replace_authority(seen: Observation, now: datetime) -> Action | None:
     if newest and _valid(newest, now) and (own.coming or now < renewal_time(newest)):
         return None
     kept = distinct((*own.previous, *(seen.bundle or ())))
-    return StoreNewAuthority(tuple(ca for ca in kept if ca != own.current))
+    return StoreNewAuthority(tuple(ca for ca in kept if ca != own.current), _fault(newest, now))
+
+
+def _fault(newest: Authority | None, now: datetime) -> str:
+    if newest is None:
+        return "no CA is stored whose key could sign"
+    return "two thirds of its life are over" if _valid(newest, now) else "it is not valid at this time"
 
 
 def _publish(seen: Observation, now: datetime, settings: RotationSettings) -> Action | None:

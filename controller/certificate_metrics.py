@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from certs.observation import Observation
-from certs.rotation import Phase
+from certs.rotation import Change, Phase
 
 
 class CertificateMetrics:
@@ -27,8 +29,30 @@ class CertificateMetrics:
         )
         self._phases = {phase: phases.labels(phase.value) for phase in Phase}
         self.errors = Counter(
-            "fraction_injector_certificate_errors", "Certificates that could not be made.", registry=registry
+            "fraction_injector_certificate_errors",
+            "Certificates that could not be made or stored.",
+            registry=registry,
         )
+        writes = Counter(
+            "fraction_injector_certificate_writes",
+            "Writes to the certificate Secrets and the caBundle, by action; StoreNewAuthority is a new CA.",
+            ["action"],
+            registry=registry,
+        )
+        self._writes = {action.__name__: writes.labels(action.__name__) for action in get_args(Change)}
+        self._configuration_missing = Gauge(
+            "fraction_injector_webhook_configuration_missing",
+            "1 while the leading controller finds no webhook configuration, else 0.",
+            registry=registry,
+        )
+
+    def written(self, action: str) -> None:
+        """Count one write, by the name of its action."""
+        self._writes[action].inc()
+
+    def show_configuration(self, *, is_there: bool) -> None:
+        """Say whether the webhook configuration was found."""
+        self._configuration_missing.set(not is_there)
 
     def show(self, seen: Observation, now: Phase) -> None:
         """Bring the gauges to what was seen."""

@@ -15,7 +15,16 @@ from typing import assert_never
 
 from certs.observation import Observation, Stored, observe
 from certs.pair import CertificateError
-from certs.rotation import Action, Phase, RotationSettings, Wait, decide, phase
+from certs.rotation import (
+    Action,
+    Phase,
+    RotationSettings,
+    StoreNewAuthority,
+    Wait,
+    WriteBundle,
+    decide,
+    phase,
+)
 from certs.secret_writes import AuthoritySecretWrite, CaBundleWrite, TlsSecretWrite, prepare_write
 from certs.watcher import read_tls_files
 from controller.api_server import ApiError
@@ -25,6 +34,7 @@ from controller.expiry import warnings
 from controller.leadership import Leadership
 from service.log import get_logger
 
+BUNDLE_SECONDS = RotationSettings().retry.total_seconds()
 _CHANGED_MEANWHILE = {HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY, HTTPStatus.NOT_FOUND}
 
 
@@ -37,6 +47,15 @@ class Look:
     tls_version: Version
     authorities_version: Version
     bundle: Bundle
+
+    def missing(self, installation: str) -> list[str]:
+        """Names of the Secrets that are not there."""
+        versions = {"ca": self.authorities_version, "tls": self.tls_version}
+        return [
+            f"{installation}-{suffix}"
+            for suffix, version in versions.items()
+            if version.resource_version is None
+        ]
 
 
 async def look(store: CertificateStore, names: Sequence[str]) -> Look:
@@ -56,9 +75,16 @@ async def look(store: CertificateStore, names: Sequence[str]) -> Look:
 class BundleLoop:
     """Keeps the caBundle at the CA of a mounted Secret that others issue."""
 
-    def __init__(self, store: CertificateStore, leadership: Leadership, directory: Path) -> None:
+    def __init__(
+        self,
+        store: CertificateStore,
+        leadership: Leadership,
+        metrics: CertificateMetrics,
+        directory: Path,
+    ) -> None:
         self._store = store
         self._leadership = leadership
+        self._metrics = metrics
         self._directory = directory
         self._log = get_logger("certificates")
 
@@ -69,13 +95,22 @@ class BundleLoop:
             CertificateError: the directory holds no CA.
             ApiError, OSError, TimeoutError, aiohttp.ClientError: the bundle cannot be read or written.
         """
-        while self._leadership.leads:
-            authority = read_tls_files(self._directory).ca_pem
-            bundle = await self._store.read_bundle()
-            if bundle.pem is not None and bundle.pem != authority:
-                await self._store.write_bundle(authority, bundle)
-                self._log.info("certificates", action="WriteBundle")
-            await asyncio.sleep(RotationSettings().retry.total_seconds())
+        try:
+            while self._leadership.leads:
+                await self._step()
+                await asyncio.sleep(BUNDLE_SECONDS)
+        finally:
+            # From now on another replica's figure counts.
+            self._metrics.show_configuration(is_there=True)
+
+    async def _step(self) -> None:
+        authority = read_tls_files(self._directory).ca_pem
+        bundle = await self._store.read_bundle()
+        self._metrics.show_configuration(is_there=bundle.pem is not None)
+        if bundle.pem is not None and bundle.pem != authority:
+            await self._store.write_bundle(authority, bundle)
+            self._metrics.written(WriteBundle.__name__)
+            self._log.info("certificates", action=WriteBundle.__name__)
 
 
 class CertificateLoop:
@@ -108,18 +143,23 @@ class CertificateLoop:
         Raises:
             ApiError, OSError, TimeoutError, aiohttp.ClientError: something cannot be read or written.
         """
-        while self._leadership.leads:
-            action = await self._step()
-            if isinstance(action, Wait):
-                # Someone may have edited a Secret or the configuration by hand.
-                seconds = min(action.until - self._clock(), self._settings.retry).total_seconds()
-                await asyncio.sleep(max(0.1, seconds))
+        try:
+            while self._leadership.leads:
+                action = await self._step()
+                if isinstance(action, Wait):
+                    # Someone may have edited a Secret or the configuration by hand.
+                    seconds = min(action.until - self._clock(), self._settings.retry).total_seconds()
+                    await asyncio.sleep(max(0.1, seconds))
+        finally:
+            # From now on another replica's figure counts.
+            self._metrics.show_configuration(is_there=True)
 
     async def _step(self) -> Action:
         found = await look(self._store, self._names)
         now = self._clock()
         action = decide(found.seen, now, self._settings)
         self._tell(found.seen)
+        self._metrics.show_configuration(is_there=found.seen.bundle is not None)
         await self._warn(found.seen, now)
         if not isinstance(action, Wait) and self._leadership.leads:
             await self._carry_out(action, found, now)
@@ -136,12 +176,30 @@ class CertificateLoop:
             self._log.error("no certificate", action=type(action).__name__, error=str(error))
             await asyncio.sleep(1)
         except ApiError as error:
-            if error.status not in _CHANGED_MEANWHILE:
-                raise
+            await self._refused(error, action, found)
+        else:
+            self._metrics.written(type(action).__name__)
+            why = {"why": action.why} if isinstance(action, StoreNewAuthority) else {}
+            self._log.info("certificates", action=type(action).__name__, **why)
+
+    async def _refused(self, error: ApiError, action: Action, found: Look) -> None:
+        """Say what became of a write that the API server refused; raise what nobody can expect."""
+        if error.status in _CHANGED_MEANWHILE:
             self._log.warning("changed meanwhile", action=type(action).__name__, error=str(error))
             await asyncio.sleep(0.2)
-        else:
-            self._log.info("certificates", action=type(action).__name__)
+            return
+        missing = found.missing(self._store.name)
+        if error.status != HTTPStatus.FORBIDDEN or not missing:
+            raise error
+        self._metrics.errors.inc()
+        self._log.error(
+            "a Secret is missing, and the controller may not create any",
+            secrets=missing,
+            do="run `helm upgrade` with the values of the installation: the chart makes the Secret, empty, "
+            "and the controller fills it",
+            error=str(error),
+        )
+        await asyncio.sleep(self._settings.retry.total_seconds())
 
     async def _write(self, write: AuthoritySecretWrite | TlsSecretWrite | CaBundleWrite, found: Look) -> None:
         match write:

@@ -27,7 +27,7 @@ from controller.certificate_metrics import CertificateMetrics
 from controller.certificate_store import CertificateStore, Installation, issued_names
 from controller.certificates import BundleLoop, CertificateLoop
 from controller.leadership import Candidate, Leadership, LeaseTiming
-from controller.metrics import ControllerMetrics, LedgerCollector
+from controller.metrics import ControllerMetrics, LedgerCollector, Task
 from controller.named_policies import NamedPolicies
 from controller.node_events import NodeEvents
 from controller.pod_deletion import PodDeletion
@@ -168,9 +168,9 @@ class Replica:
         of_nodes = Watcher(api, nodes(names), state.node_sink, metrics, timing=timing, health=health["nodes"])
         of_pods = Watcher(api, pods(names), state.pod_sink, metrics, timing=timing, health=health["pods"])
         return [
-            supervise("watch of nodes", of_nodes.run),
-            supervise("watch of pods", of_pods.run),
-            supervise("reservations", self._expire),
+            self._supervise("watch of nodes", of_nodes.run),
+            self._supervise("watch of pods", of_pods.run),
+            self._supervise("reservations", self._expire),
             self._certificate.follow(),
             self._port.watch(),
             self._stand_for_election(),
@@ -182,8 +182,11 @@ class Replica:
         await self._state.synced.wait()
         await self._log_nodes()
         async with asyncio.TaskGroup() as group:
-            group.create_task(supervise("election", self._leadership.run))
-            group.create_task(supervise("leader", self._lead))
+            group.create_task(self._supervise("election", self._leadership.run))
+            group.create_task(self._supervise("leader", self._lead))
+
+    def _supervise(self, task: Task, loop: Callable[[], Awaitable[None]]) -> Coroutine[Any, Any, None]:
+        return supervise(task, loop, self._metrics.task_failures[task].inc)
 
     async def _log_nodes(self) -> None:
         nodes, with_gpus, lacking = list(self._state.nodes.values()), 0, list[NodeFact]()
@@ -199,7 +202,8 @@ class Replica:
         while True:
             await self._leadership.gained.wait()
             loops = [
-                asyncio.create_task(supervise(name, loop)) for name, loop in self._leaders_loops().items()
+                asyncio.create_task(self._supervise(task, loop))
+                for task, loop in self._leaders_loops().items()
             ]
             try:
                 await self._leadership.until_over()
@@ -208,20 +212,24 @@ class Replica:
                     loop.cancel()
                 await asyncio.wait(loops)
 
-    def _leaders_loops(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
+    def _leaders_loops(self) -> Mapping[Task, Callable[[], Awaitable[None]]]:
         of_nodes = NodeEvents(self._api, self._state, self._leadership)
-        loops = {"publishing": self._publish, "events": self._events.run, "node events": of_nodes.run}
+        loops: dict[Task, Callable[[], Awaitable[None]]] = {
+            "publishing": self._publish,
+            "events": self._events.run,
+            "node events": of_nodes.run,
+        }
         if self._policies is not None:
             loops["replacement"] = self._replacement(self._policies).run
         options = self._options
         if options.installation is None:
             return loops
-        store = CertificateStore(self._api, options.installation)
+        store, metrics = CertificateStore(self._api, options.installation), self._certificate_metrics
         if options.rotation is not None:
-            metrics, names = self._certificate_metrics, issued_names(options.installation, options.tls_names)
+            names = issued_names(options.installation, options.tls_names)
             loop = CertificateLoop(store, self._leadership, metrics, names, options.rotation)
             return {**loops, "certificates": loop.run}
-        bundle = BundleLoop(store, self._leadership, options.tls_directory)
+        bundle = BundleLoop(store, self._leadership, metrics, options.tls_directory)
         return {**loops, "caBundle": bundle.run}
 
     async def _publish(self) -> None:

@@ -11,13 +11,19 @@ from service.log import get_logger
 _log = get_logger("supervision")
 
 
-async def supervise(name: str, loop: Callable[[], Awaitable[None]], backoff: Backoff | None = None) -> None:
-    """Run `loop`, again whenever it raises, until it returns."""
+async def supervise(
+    name: str,
+    loop: Callable[[], Awaitable[None]],
+    on_failure: Callable[[], None],
+    backoff: Backoff | None = None,
+) -> None:
+    """Run `loop` until it returns; whenever it raises, call `on_failure` and run it again after a pause."""
     backoff = backoff or Backoff(first_seconds=0.5)
     while True:
         try:
             await loop()
         except Exception as error:  # noqa: BLE001 one loop's trouble must not end the others
+            on_failure()
             seconds = backoff.next()
             text = f"{type(error).__name__}: {error}"
             _log.error("a loop broke", loop=name, error=text, again_in=round(seconds, 2))

@@ -1,0 +1,146 @@
+"""Each alert fires when it should and is quiet when it should, by Prometheus' own rule tests."""
+
+import os
+import shutil
+import subprocess
+
+import pytest
+import yaml
+
+from charts.generate import CHART
+
+RULES = CHART / "files" / "rules.yaml"
+PROMTOOL = shutil.which("promtool")
+MISSING = "rules are tested with promtool (Debian's package prometheus), and there is none on PATH"
+MINUTES = 120
+OURS = 'name="fractions.clearml-injector.io",operation="CREATE",type="admit"'
+REJECTIONS = f"apiserver_admission_webhook_rejection_count{{{OURS},"
+
+FIRING = {
+    "InternalErrors": ('fraction_injector_reviews_total{reason="internal-error"}', "0x112 1x7"),
+    "PoliciesBroken": ("fraction_injector_policy_last_reload_successful", "0x120"),
+    "CertificateExpires": ("fraction_injector_certificate_expiry_timestamp_seconds", "400000x120"),
+    "CertificateRefused": ("fraction_injector_certificate_swap_errors_total", "0x110 1x10"),
+    "Degraded": ("fraction_injector_degraded_placements_total", "0+1x120"),
+    "WebhookAbsent": ("fraction_injector_policy_last_reload_successful", "1x100"),
+    "WebhookUnreachable": (
+        f'{REJECTIONS}error_type="calling_webhook_error",rejection_code="0"}}',
+        "1x110 2x10",
+    ),
+    "WebhookPassedOver": (
+        'apiserver_admission_webhook_fail_open_count{name="fractions.clearml-injector.io",type="admit"}',
+        "1x110 2x10",
+    ),
+    "ConfigurationMissing": (
+        'kube_mutatingwebhookconfiguration_info{mutatingwebhookconfiguration="another"}',
+        "1x120",
+    ),
+    "ControllerAbsent": ("fraction_injector_leading", "1x100"),
+    "NoLeader": ("fraction_injector_leading", "1x110 0x10"),
+    "WatchIll": ('fraction_injector_watch_well{pod="c-0",resource="pods"}', "1x100 0x20"),
+    "OverCommitted": ("fraction_injector_slices_over", "0x90 4x30"),
+    "RotationStuck": (
+        'fraction_injector_issued_certificate_expiry_timestamp_seconds{certificate="ca"}',
+        "400000x120",
+    ),
+    "ConfigurationNotFound": ("fraction_injector_webhook_configuration_missing", "0x110 1x10"),
+    "CertificateErrors": ("fraction_injector_certificate_errors_total", "0x110 1x10"),
+    "LedgerNotWritten": ("fraction_injector_gpuledger_write_errors_total", "0+1x120"),
+    "BackgroundTaskFails": (
+        'fraction_injector_background_task_failures_total{task="publishing"}',
+        "0+1x120",
+    ),
+}
+QUIET = {
+    "InternalErrors": ('fraction_injector_reviews_total{reason="label-not-allowed"}', "0+5x120"),
+    "PoliciesBroken": ("fraction_injector_policy_last_reload_successful", "1x117 0x3"),
+    "CertificateExpires": ("fraction_injector_certificate_expiry_timestamp_seconds", "0x120"),
+    "CertificateRefused": ("fraction_injector_certificate_swap_errors_total", "0x10 1x110"),
+    "Degraded": ("fraction_injector_degraded_placements_total", "0x117 1x3"),
+    "WebhookAbsent": ("fraction_injector_policy_last_reload_successful", "0x120"),
+    "WebhookUnreachable": (
+        f'{REJECTIONS}error_type="no_error",rejection_code="403"}}',
+        "0+5x120",
+    ),
+    "WebhookPassedOver": ('apiserver_admission_webhook_fail_open_count{name="another"}', "0+5x120"),
+    "ConfigurationMissing": (
+        'kube_mutatingwebhookconfiguration_info{mutatingwebhookconfiguration="fraction-injector"}',
+        "1x120",
+    ),
+    "ControllerAbsent": ("fraction_injector_leading", "0x120"),
+    "NoLeader": ("fraction_injector_leading", "1x120"),
+    "WatchIll": ('fraction_injector_watch_well{pod="c-0",resource="pods"}', "1x120"),
+    "OverCommitted": ("fraction_injector_slices_over", "0x120"),
+    "RotationStuck": (
+        'fraction_injector_issued_certificate_expiry_timestamp_seconds{certificate="ca"}',
+        "0x120",
+    ),
+    "ConfigurationNotFound": ("fraction_injector_webhook_configuration_missing", "0x120"),
+    "CertificateErrors": ("fraction_injector_certificate_errors_total", "0x120"),
+    "LedgerNotWritten": ("fraction_injector_gpuledger_write_errors_total", "0x118 1x2"),
+    "BackgroundTaskFails": (
+        'fraction_injector_background_task_failures_total{task="publishing"}',
+        "0x100 1x20",
+    ),
+}
+
+
+def promtool_says(*arguments):
+    """What promtool prints where it finds no fault; skips where there is none, but fails in CI."""
+    if PROMTOOL is None and os.environ.get("CI"):
+        pytest.fail(f"CI must run these tests: {MISSING}")
+    if PROMTOOL is None:
+        pytest.skip(MISSING)
+    ended = subprocess.run([PROMTOOL, *arguments], capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return ended.stdout
+
+
+@pytest.fixture
+def promtool(tmp_path):
+    """Run promtool's tests of the chart's rules: what must hold of the alert after two hours of a series."""
+
+    def run(alert, series, values, *, firing):
+        query = f'count(ALERTS{{alertname="FractionInjector{alert}",alertstate="firing"}})'
+        case = {
+            "interval": "1m",
+            "input_series": [{"series": series, "values": values}],
+            "promql_expr_test": [
+                {
+                    "expr": query,
+                    "eval_time": f"{MINUTES}m",
+                    "exp_samples": [{"labels": "{}", "value": 1}] if firing else [],
+                }
+            ],
+        }
+        file = tmp_path / "test.yaml"
+        content = {"rule_files": [str(RULES)], "evaluation_interval": "1m", "tests": [case]}
+        file.write_text(yaml.safe_dump(content))
+        promtool_says("test", "rules", str(file))
+
+    return run
+
+
+@pytest.mark.parametrize("alert", FIRING)
+def test_the_alert_fires(promtool, alert):
+    promtool(alert, *FIRING[alert], firing=True)
+
+
+@pytest.mark.parametrize("alert", QUIET)
+def test_the_alert_is_quiet(promtool, alert):
+    promtool(alert, *QUIET[alert], firing=False)
+
+
+def test_an_installation_that_nobody_scrapes_is_noticed(promtool):
+    for alert in ("WebhookAbsent", "ControllerAbsent"):
+        promtool(alert, "up", "1x120", firing=True)
+
+
+def test_without_kube_state_metrics_nothing_is_said_of_the_configuration(promtool):
+    promtool("ConfigurationMissing", "up", "1x120", firing=False)
+
+
+def test_every_alert_is_tested_both_ways():
+    groups = yaml.safe_load(RULES.read_text())["groups"]
+    alerts = {rule["alert"].removeprefix("FractionInjector") for group in groups for rule in group["rules"]}
+    assert alerts == FIRING.keys() == QUIET.keys()
