@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field, StringConstraints
 
@@ -173,9 +173,10 @@ class InitContainerPart(Part):
     """Copies the limiter's library into the pod before anything else runs."""
 
     image: PinnedImage
-    """Image with the library, pinned to a tag or digest."""
+    """Image with the library, pinned to a tag or digest. Needed unless the limiter `extends` one."""
     command: Annotated[list[str], Field(min_length=1)]
-    """Command that copies the library into `library.mountPath`; taken as it is, without placeholders."""
+    """Command that copies the library into `library.mountPath`; taken as it is, without placeholders. \
+Needed unless the limiter `extends` one."""
     env: dict[EnvName, str] = Field(default_factory=dict)
     """Its variables. Say `NVIDIA_VISIBLE_DEVICES: void`, so that it asks for no GPU."""
     run_as_user: Annotated[int, Field(ge=1, le=2**31 - 1)] = 65534
@@ -218,6 +219,11 @@ class Modes(Part):
     """In pooled mode."""
 
 
+Extensible = Literal["hami-core"]
+"""Presets with an init container: of the others there is nothing to change but the limit itself."""
+EXTENSIBLE = get_args(Extensible)
+
+
 class Limiter(Part):
     """What makes a fraction of GPU memory hard. Whole GPUs get none of it."""
 
@@ -225,6 +231,8 @@ class Limiter(Part):
     """Always `Limiter`."""
     name: DnsLabel
     """Name by which policies ask for it; a preset's name replaces the preset."""
+    extends: Extensible | None = None
+    """Preset that gives what this file leaves out; only `needs` and `initContainer` stand beside it."""
     needs: list[str] = Field(default_factory=list)
     """What nodes, images and namespaces must offer; shown by `policy check` and `policy show`."""
     env: LimiterEnv = Field(default_factory=dict)

@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from policies.extension import EXTENDS, OWN_KEYS
 from policies.model import KINDS, AnyKind
 from policies.placeholders import PLACEHOLDERS
 
@@ -17,7 +18,19 @@ DRAFT = "https://json-schema.org/draft/2020-12/schema"
 def json_schema() -> dict[str, Any]:
     """JSON Schema of one document of a policy directory."""
     schema = TypeAdapter(AnyKind).json_schema(by_alias=True)
+    _allow_extensions(schema["$defs"])
     return {"$schema": DRAFT, "title": "Policy files of the GPU Fraction Injector", **schema}
+
+
+def _allow_extensions(definitions: dict[str, Any]) -> None:
+    """Let a limiter that extends a preset leave out what the preset gives: the model sees it whole."""
+    required = definitions["InitContainerPart"].pop("required")
+    whole = {"properties": {"initContainer": {"required": required}}}
+    definitions["Limiter"] |= {
+        "if": {"required": [EXTENDS]},
+        "then": {"propertyNames": {"enum": list(OWN_KEYS)}},
+        "else": whole,
+    }
 
 
 def markdown() -> str:

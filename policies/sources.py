@@ -8,7 +8,8 @@ from functools import cache
 from pathlib import Path as FilePath
 from typing import TypeVar
 
-from policies.model import Limiter, Policy, QueueEntry, Queues
+from policies.extension import EXTENDS, extended
+from policies.model import EXTENSIBLE, Limiter, Policy, QueueEntry, Queues
 from policies.problems import MAX_PROBLEMS, Path, PolicyError, Problem, dotted
 from policies.strict_yaml import Document, read_documents
 from policies.validation import validate
@@ -121,6 +122,7 @@ class _Collector:
         if len(self.problems) >= MAX_PROBLEMS:
             return
         try:
+            document = _with_preset(document)
             part = validate(document)
         except PolicyError as error:
             self.problems += error.problems
@@ -142,3 +144,11 @@ class _Collector:
             self.problems.append(source.problem(f'"{name}" is taken by {place}: names are unique'))
         else:
             known[name] = (part, source)
+
+
+def _with_preset(document: Document) -> Document:
+    """The document with what it takes from a preset; what names no preset is left to validation."""
+    data = document.data
+    if not isinstance(data, dict) or data.get("kind") != "Limiter" or data.get(EXTENDS) not in EXTENSIBLE:
+        return document
+    return extended(document, presets()[data[EXTENDS]][1].document)

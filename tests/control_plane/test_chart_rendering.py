@@ -81,6 +81,18 @@ def test_the_default_policy_is_the_products_own(helm, tmp_path):
     assert list(ours.fractions) == ["0.125", "0.250", "0.375", "0.500", "0.625", "0.750", "0.875"]
 
 
+def test_a_preset_from_a_mirror_is_one_value_and_the_second_lock_stays_as_it_is(helm, tmp_path):
+    image = "registry.example.com/hamicore:v2.10.0"
+    values = {"limiters": {"hami-core": {"extends": "hami-core", "initContainer": {"image": image}}}}
+    found, plain = helm.rendered(values), helm.rendered({})
+    [policies] = [o for o in found if o["metadata"]["name"] == f"{RELEASE}-policies"]
+    for file, content in policies["data"].items():
+        (tmp_path / file).write_text(content)
+    assert load_policies(tmp_path).resolve("default", None, None).limiter.init_container.image == image
+    locks = [[o for o in each if o["kind"].startswith("ValidatingAdmission")] for each in (found, plain)]
+    assert locks[0] == locks[1] != []
+
+
 WRONG = {
     "a word for a number": (
         {"webhook": {"replicas": "two"}},

@@ -84,6 +84,15 @@ TOLD_BY_HELM = {
     "maxPods as text": ({"queues": {"q": {"queueSettings": {"maxPods": "10"}}}}, "maxPods"),
     "a negative reserve": (default(memory={"reserveMiB": -1}), "reserveMiB"),
     "a limiter without a definition's keys": ({"limiters": {"own": {"librry": {}}}}, "librry"),
+    "a preset that is extended in what it limits": (
+        {"limiters": {"hami-core": {"extends": "hami-core", "env": {"A": "b"}}}},
+        "env",
+    ),
+    "a preset that cannot be extended": ({"limiters": {"own": {"extends": "none"}}}, "hami-core"),
+    "an init container without an image": (
+        {"limiters": {"own": {"initContainer": {"command": ["c"]}}}},
+        "image",
+    ),
 }
 TOLD_BY_THE_PRODUCT = {
     "a queue that relaxes for all": ({"queues": {"q": {"limiter": "none"}}}, "name the namespaces"),

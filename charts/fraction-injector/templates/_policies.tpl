@@ -18,8 +18,8 @@ none: {per-gpu: [], pooled: []}
 {{/* The same for one limiter in one mode, own files first: (dict "root" $ "limiter" NAME "mode" MODE). */}}
 {{- define "fraction-injector.limits" -}}
 {{- $limits := list -}}
-{{- if hasKey .root.Values.limiters .limiter -}}
-{{- $own := index .root.Values.limiters .limiter -}}
+{{- $own := dig .limiter dict .root.Values.limiters -}}
+{{- if and (hasKey .root.Values.limiters .limiter) (not $own.extends) -}}
 {{- $env := merge (dict) (dig "modes" .mode "env" dict $own) (dig "env" dict $own) -}}
 {{- range $name, $value := $env -}}
 {{- if and (contains "{memory_mib}" $value) (not (contains "{" (replace "{memory_mib}" "" $value))) -}}
@@ -29,10 +29,11 @@ none: {per-gpu: [], pooled: []}
 {{- with $own.ldPreload -}}{{- $limits = append $limits (printf "LD_PRELOAD=%s" .) -}}{{- end -}}
 {{- else -}}
 {{- $presets := include "fraction-injector.presetLimits" .root | fromYaml -}}
-{{- if not (hasKey $presets .limiter) -}}
+{{- $name := $own.extends | default .limiter -}}
+{{- if not (hasKey $presets $name) -}}
 {{- fail (printf "limiter %q is not defined: use %s, or define it under limiters" .limiter (keys $presets | sortAlpha | join ", ")) -}}
 {{- end -}}
-{{- $limits = dig .limiter .mode list $presets -}}
+{{- $limits = dig $name .mode list $presets -}}
 {{- end -}}
 {{- $limits | toJson -}}
 {{- end -}}
