@@ -1,0 +1,95 @@
+"""Alerts on series of the API server: it really has those, and the chart renders rules that are sound."""
+
+import re
+
+import pytest
+import yaml
+
+from charts.generate import CHART
+from tests.charts.test_alerts import promtool_says
+from tests.control_plane.api import ApiError
+from tests.control_plane.chart import Helm
+from tests.control_plane.process import eventually, free_ports
+from tests.control_plane.registration import configuration, labelled_pod, probe, refuses, registered
+
+RULES = (CHART / "files" / "rules.yaml").read_text()
+RULE = {"monitoring": {"prometheusRule": {"enabled": True}}}
+
+
+def down(**entry):
+    return configuration("fractions", f"https://127.0.0.1:{free_ports(1)[0]}/mutate", b"", **entry)
+
+
+@pytest.fixture
+def series(control_plane):
+    """Labels of the API server's series of one name, with their values."""
+
+    def read(name):
+        text = control_plane.kubectl("get", "--raw", "/metrics").stdout
+        found = re.findall(rf"^{name}{{(.*)}} (\S+)$", text, re.MULTILINE)
+        return [(dict(re.findall(r'(\w+)="([^"]*)"', labels)), float(value)) for labels, value in found]
+
+    return read
+
+
+def of(found, **labels):
+    return sum(value for own, value in found if labels.items() <= own.items())
+
+
+def test_a_refusal_because_nobody_answers_is_counted_as_the_alert_reads_it(series, control_plane, namespace):
+    name, entry = "apiserver_admission_webhook_rejection_count", "fractions.clearml-injector.io"
+    assert f'{name}{{name="{entry}",' in RULES
+    assert 'error_type!="no_error"' in RULES
+    before = of(series(name), name=entry, error_type="calling_webhook_error")
+    with registered(control_plane.api, down(), namespace, refuses), pytest.raises(ApiError):
+        control_plane.api.create(labelled_pod("refused"), namespace)
+    assert of(series(name), name=entry, error_type="calling_webhook_error") > before
+
+
+def test_a_webhook_that_is_passed_over_is_counted_as_the_alert_reads_it(series, control_plane, namespace):
+    name, entry = "apiserver_admission_webhook_fail_open_count", "fractions.clearml-injector.io"
+    assert f'{name}{{name="{entry}"}}' in RULES
+    before = of(series(name), name=entry)
+    config = down(failurePolicy="Ignore")
+
+    def counted():
+        probe(control_plane.api, namespace)
+        return of(series(name), name=entry) > before
+
+    control_plane.api.create(config)
+    try:
+        eventually(counted, "a pod that came in without the webhook is counted")
+    finally:
+        control_plane.api.delete(config["kind"], "fractions", api=config["apiVersion"])
+
+
+def groups(helm, values):
+    [rule] = [obj for obj in helm.rendered({**RULE, **values}) if obj["kind"] == "PrometheusRule"]
+    return rule["spec"]["groups"]
+
+
+def test_the_rendered_rules_name_the_installation_and_are_sound(control_plane, tmp_path):
+    found = groups(Helm(control_plane, tmp_path), {"fullnameOverride": "mine"})
+    assert [group["name"] for group in found] == [
+        "fraction-injector",
+        "fraction-injector-webhook",
+        "fraction-injector-api-server",
+        "fraction-injector-controller",
+    ]
+    text = yaml.safe_dump({"groups": found}, width=1000)
+    assert 'mutatingwebhookconfiguration="mine"' in text
+    assert 'name="fractions.clearml-injector.io"' in text
+    file = tmp_path / "rules.yaml"
+    file.write_text(text)
+    assert "18 rules found" in promtool_says("check", "rules", str(file))
+
+
+def test_nobody_is_missed_who_is_not_installed(control_plane, tmp_path):
+    helm = Helm(control_plane, tmp_path)
+    elsewhere = {
+        "webhook": {"url": "https://127.0.0.1:8443/mutate", "caBundle": "QUJD"},
+        "controller": {"enabled": False},
+        "tls": {"mode": "existing-secret"},
+    }
+    names = [group["name"] for group in groups(helm, elsewhere)]
+    assert names == ["fraction-injector", "fraction-injector-api-server"]
