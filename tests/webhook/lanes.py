@@ -113,7 +113,7 @@ def is_of_wrong_type_unread(outcome):
     """Whether the rules refused a pod only for the type of something that has no part in its share."""
     if outcome.reason is not Reason.UNREADABLE:
         return False
-    place = outcome.denial.message.rpartition(" at `")[2].rstrip("`")
+    place = outcome.denial.message.rpartition(" at `")[2].partition("`")[0]
     return UNREAD.fullmatch(place) is not None
 
 
