@@ -8,6 +8,7 @@ annotation of ours) leaves the pod without a form, and every rule is then asked 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -25,7 +26,7 @@ from webhook.injection.stencil import holds_mark
 from webhook.outline import ABSENT, ContainerOutline, LabelsOutline, MountOutline, PodOutline, SpecOutline
 
 
-class ContainerForm(msgspec.Struct, frozen=True, gc=False):
+class ContainerForm(NamedTuple):
     """What of a container decides the patch. Bytes are JSON, empty where the field is absent."""
 
     resources: bytes
@@ -35,7 +36,7 @@ class ContainerForm(msgspec.Struct, frozen=True, gc=False):
     is_native_sidecar: bool
 
 
-class Form(msgspec.Struct, frozen=True, gc=False):
+class Form(NamedTuple):
     """What of a pod decides its patch and its demands on a node, but for the placement and the names."""
 
     policy: str
@@ -50,6 +51,32 @@ class Form(msgspec.Struct, frozen=True, gc=False):
     tolerations: bytes
     init: tuple[ContainerForm, ...]
     regular: tuple[ContainerForm, ...]
+
+    @classmethod
+    def of(cls, read: ReadForm) -> Form:
+        """Give what was read its names."""
+        *of_pod, init, regular = read
+        return cls._make(
+            (*of_pod, tuple(map(ContainerForm._make, init)), tuple(map(ContainerForm._make, regular)))
+        )
+
+
+ReadContainer = tuple[bytes, bool, bool, bool, bool]
+"""A ContainerForm as it is read of each review: plain tuples are made and compared in a fifth of the time."""
+ReadForm = tuple[
+    str,
+    str,
+    str | msgspec.UnsetType,
+    bool,
+    bool,
+    bool,
+    bool,
+    bytes,
+    bytes,
+    tuple[ReadContainer, ...],
+    tuple[ReadContainer, ...],
+]
+"""A Form, likewise."""
 
 
 class FormReader:
@@ -67,13 +94,15 @@ class FormReader:
         self._speaks_of_namespace = uses_namespace(variables)
         self._has_forms = not (policy.limiter.image_pattern or policy.limiter.images or holds_mark(policy))
 
-    def read(self, pod: PodOutline, labels: LabelsOutline, namespace: str) -> Form | None:
+    def read(self, pod: PodOutline, labels: LabelsOutline, namespace: str) -> ReadForm | None:
         """Give the form of a pod with the fraction label; None if there is anything in it to weigh."""
         metadata, spec = pod.metadata, pod.spec
         if not self._has_forms or metadata is None or spec is None or _has_rare_fields(spec):
             return None
         annotations = metadata.annotations
-        if annotations and (len(annotations) > MAX_ANNOTATIONS or not _ANNOTATIONS.hold(annotations)):
+        if annotations and len(annotations) > MAX_ANNOTATIONS:
+            return None
+        if annotations and not (_ANNOTATIONS.issuperset(annotations) or _ANNOTATIONS.learn(annotations)):
             return None
         names: set[str] = set()
         init = self._containers(spec.init_containers, names) if spec.init_containers else ()
@@ -82,7 +111,7 @@ class FormReader:
             return None
         if len(names) < len(init) + len(regular):
             return None
-        return Form(
+        return (
             self._policy,
             namespace if self._speaks_of_namespace else "",
             labels.fraction,
@@ -98,7 +127,7 @@ class FormReader:
 
     def _containers(
         self, containers: Sequence[ContainerOutline], names: set[str]
-    ) -> tuple[ContainerForm, ...] | None:
+    ) -> tuple[ReadContainer, ...] | None:
         forms = []
         for container in containers:
             if self._has_something_to_weigh(container):
@@ -106,7 +135,7 @@ class FormReader:
             names.add(container.name)
             context = container.security_context
             forms.append(
-                ContainerForm(
+                (
                     b"" if container.resources is ABSENT else bytes(container.resources),
                     bool(container.env),
                     bool(container.volume_mounts),
@@ -120,25 +149,31 @@ class FormReader:
         name, env, mounts = container.name, container.env, container.volume_mounts
         if OUR_NAMES in name or len(name) > LONGEST_CONTAINER_NAME or container.volume_devices is not ABSENT:
             return True
-        if env and not self._variables.hold([variable.name for variable in env]):
-            return True
+        if env:
+            names = [variable.name for variable in env]
+            if not (self._variables.issuperset(names) or self._variables.learn(names)):
+                return True
         if mounts and not self._are_plain(mounts):
             return True
         path = container.termination_message_path
-        if path is not None and path not in self._paths and not self._paths.hold((path,)):
+        if path is not None and path not in self._paths and not self._paths.learn((path,)):
             return True
         context = container.security_context
-        if context is None or context.capabilities is None or not context.capabilities.add:
-            return False
-        added = context.capabilities.add
-        return len(added) > MAX_CAPABILITIES or not _CAPABILITIES.hold(added)
+        added = context.capabilities.add if context is not None and context.capabilities is not None else None
+        return added is not None and not _are_harmless(added)
 
     def _are_plain(self, mounts: Sequence[MountOutline]) -> bool:
         paths = self._paths
         for mount in mounts:
-            if OUR_NAMES in mount.name or not (mount.mount_path in paths or paths.hold((mount.mount_path,))):
+            if OUR_NAMES in mount.name or not (mount.mount_path in paths or paths.learn((mount.mount_path,))):
                 return False
         return True
+
+
+def _are_harmless(capabilities: Sequence[str]) -> bool:
+    return len(capabilities) <= MAX_CAPABILITIES and (
+        _CAPABILITIES.issuperset(capabilities) or _CAPABILITIES.learn(capabilities)
+    )
 
 
 def _has_rare_fields(spec: SpecOutline) -> bool:
@@ -154,12 +189,11 @@ def _has_rare_fields(spec: SpecOutline) -> bool:
     volumes = spec.volumes
     if not volumes:
         return False
-    names: set[str] = set()
     for volume in volumes:
         if volume.host_path is not ABSENT or OUR_NAMES in volume.name:
             return True
-        names.add(volume.name)
-    return len(names) < len(volumes) or len(volumes) > MAX_VOLUMES
+    count = len(volumes)
+    return count > 1 and (count > MAX_VOLUMES or len({volume.name for volume in volumes}) < count)
 
 
 _ANNOTATIONS = PlainNames(lambda name: name.startswith(PREFIX) or refuse_annotation(name) is not None)

@@ -9,7 +9,7 @@ import msgspec
 from ledger.ask import Ask, Placement
 from policies.effective import EffectivePolicy
 from webhook.injection.asking import AskingPod, ask_of
-from webhook.injection.form import Form, FormReader
+from webhook.injection.form import Form, FormReader, ReadForm
 from webhook.injection.inject import Injection, inject
 from webhook.injection.plan import Plan, make_plan
 from webhook.injection.stand_in import stand_in
@@ -51,7 +51,10 @@ class KnownForm:
             placement.node is None,
             placement.reservation is None,
         )
-        stencil = self._stencils[key] if key in self._stencils else self._learn(key, placement)
+        try:
+            stencil = self._stencils[key]
+        except KeyError:
+            stencil = self._learn(key, placement)
         if stencil is None or pod.spec is None or pod.spec.containers is None:
             return None
         name = pod.spec.containers[self._chosen].name
@@ -60,7 +63,7 @@ class KnownForm:
 
     def _learn(self, key: tuple[object, ...], placement: Placement) -> Stencil | None:
         stencil = self._stencils[key] = self._cut(placement)
-        self._take(_BYTES_OF_A_KEY + (len(stencil.text) if stencil is not None else 0))
+        self._take(_BYTES_OF_A_KEY + (stencil.size if stencil is not None else 0))
         return stencil
 
     def _cut(self, placement: Placement) -> Stencil | None:
@@ -84,7 +87,7 @@ class KnownForms:
 
     def __init__(self) -> None:
         self._readers: dict[tuple[str, str | None], FormReader] = {}
-        self._forms: dict[Form, KnownForm | None] = {}
+        self._forms: dict[ReadForm, KnownForm | None] = {}
         self._taken = 0
         """Bytes."""
         self._strangers: set[int] = set()
@@ -94,13 +97,13 @@ class KnownForms:
     ) -> KnownForm | None:
         """Give what is known of the pod's form; None if the rules must be asked about the pod itself."""
         reader = self._readers.get((policy.marker, policy.queue)) or self._new_reader(policy)
-        form = reader.read(pod, labels, namespace)
-        if form is None:
+        read = reader.read(pod, labels, namespace)
+        if read is None:
             return None
         try:
-            return self._forms[form]
+            return self._forms[read]
         except KeyError:
-            return self._meet(form, policy)
+            return self._meet(read, policy)
 
     def _new_reader(self, policy: EffectivePolicy) -> FormReader:
         if len(self._readers) >= MOST_POLICIES:
@@ -108,13 +111,13 @@ class KnownForms:
         reader = self._readers[policy.marker, policy.queue] = FormReader(policy)
         return reader
 
-    def _meet(self, form: Form, policy: EffectivePolicy) -> KnownForm | None:
+    def _meet(self, read: ReadForm, policy: EffectivePolicy) -> KnownForm | None:
         """Learn a form when it comes the second time: one that never comes again is cheaper by the rules."""
-        if hash(form) in self._strangers:
-            return self._learn(form, policy)
+        if hash(read) in self._strangers:
+            return self._learn(Form.of(read), policy)
         if len(self._strangers) >= MOST_STRANGERS:
             self._strangers.clear()
-        self._strangers.add(hash(form))
+        self._strangers.add(hash(read))
         return None
 
     def _learn(self, form: Form, policy: EffectivePolicy) -> KnownForm | None:

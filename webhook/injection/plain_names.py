@@ -1,4 +1,8 @@
-"""Names that are known to need no weighing, in a set: one question for all names of a pod."""
+"""Names that are known to need no weighing, in a set: one question for all names of a pod.
+
+Whoever asks first asks the set itself, which almost always holds all names: `names.issuperset(found) or
+names.learn(found)`.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +22,8 @@ class PlainNames(set[str]):
         super().__init__()
         self._is_weighed = is_weighed
 
-    def hold(self, names: Collection[str]) -> bool:
-        """Whether none of the names has to be weighed."""
-        return self.issuperset(names) or self._learn(names)
-
-    def _learn(self, names: Collection[str]) -> bool:
+    def learn(self, names: Collection[str]) -> bool:
+        """Whether none of the names has to be weighed; they are held from then on."""
         if any(map(self._is_weighed, names)):
             return False
         if len(self) + len(names) > MOST:

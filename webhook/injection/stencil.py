@@ -27,10 +27,10 @@ def holds_mark(policy: EffectivePolicy) -> bool:
 class Stencil(msgspec.Struct, frozen=True, eq=False):
     """The JSON text of a patch, with gaps for the names of container, reservation, node and node memory."""
 
-    text: bytes
-    """With `%b` for each gap."""
+    texts: tuple[bytes, ...]
+    """What stands between the gaps."""
     order: Callable[[tuple[bytes, ...]], Any]
-    """Puts the texts for the gaps in their order."""
+    """Of the texts for the gaps and then these: puts them in their order."""
     memory_mib: int | None
     """MiB of the share on each GPU; None for whole GPUs."""
 
@@ -42,16 +42,23 @@ class Stencil(msgspec.Struct, frozen=True, eq=False):
         """
         gaps = [mark.encode() for mark in (container, RESERVATION, NODE, MEMORY)]
         parts = re.split(b"(%b)" % b"|".join(map(re.escape, gaps)), patch)
-        text = b"%b".join([part.replace(b"%", b"%%") for part in parts[::2]])
-        if MARK.encode() in text:
+        texts = tuple(parts[::2])
+        if any(MARK.encode() in text for text in texts):
             return None
-        return cls(text, itemgetter(*map(gaps.index, parts[1::2])), memory_mib)
+        # The first text, then in turn a gap and a text.
+        order = [at // 2 + len(gaps) if at % 2 == 0 else gaps.index(part) for at, part in enumerate(parts)]
+        return cls(texts, itemgetter(*order), memory_mib)
+
+    @property
+    def size(self) -> int:
+        """Bytes of text."""
+        return sum(map(len, self.texts))
 
     def fill(self, container: str, placement: Placement) -> bytes:
         """Give the patch of one pod. What the placement lacks has no gap here, and is written nowhere."""
         own = encode(container)[1:-1], encode(placement.reservation)[1:-1]
-        filled: bytes = self.text % self.order(own + _of_place(placement.node, placement.memory_values))
-        return filled
+        place = _of_place(placement.node, placement.memory_values)
+        return b"".join(self.order((*own, *place, *self.texts)))
 
 
 @lru_cache(maxsize=4096)
