@@ -11,7 +11,7 @@ import msgspec
 import typer
 
 from cli.options import KubeconfigOption, fail, kubeconfig_of
-from cli.terminal import say
+from cli.printing import say
 from ledger.cordon import CORDON_ANNOTATION, indices_of, written
 from ledger.resource_names import ResourceNames
 

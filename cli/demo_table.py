@@ -9,7 +9,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from cli.terminal import shortened
+from cli.printing import shortened
 from webhook.injection.annotations import GPU_CONTAINER, MEMORY_MIB
 from webhook.pod import LABEL
 

@@ -21,7 +21,8 @@ from cli.options import (
     read_ledger,
     read_policies,
 )
-from cli.terminal import Terminal, say
+from cli.printing import say
+from cli.terminal import Terminal
 from policies.problems import printable
 from webhook.envelope import UnreadableReviewError
 

@@ -21,7 +21,8 @@ from cli.ledger_filter import Filter
 from cli.ledger_table import lines
 from cli.ledger_watch import cut, news, page
 from cli.options import KubeconfigOption, fail, kubeconfig_of
-from cli.terminal import Terminal, say
+from cli.printing import say
+from cli.terminal import Terminal
 from ledger.view import LedgerView
 from ledger.wire import LedgerReply
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
-from cli.terminal import shortened
+from cli.printing import shortened
 from ledger.view import GpuView, LedgerView, NodeView, Waiting
 from policies.problems import printable
 

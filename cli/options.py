@@ -11,7 +11,7 @@ import typer
 
 import policies as policies_package
 from cli.manifests import ManifestError, read_inventory
-from cli.terminal import say
+from cli.printing import say
 from ledger.ledger import Ledger
 from policies.loader import load_policies
 from policies.policy_set import PolicySet

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from cli.options import DEFAULT_POLICIES, UNUSABLE, PoliciesOption, fail, read_policies
-from cli.terminal import say
+from cli.printing import say
 from ledger.queue_names import sanitised
 from policies.advice import advice
 from policies.loader import load_policies

@@ -10,7 +10,7 @@ import typer
 
 from cli.manifests import ManifestError, read_inventory
 from cli.options import DEFAULT_POLICIES, UNUSABLE, PoliciesOption, fail, read_policies
-from cli.terminal import say
+from cli.printing import say
 from ledger.facts import NodeFact
 from ledger.fraction import Fraction
 from policies.chart_queues import Chart, ChartQueue, ChartValues, queue_problems, read_chart_values

@@ -8,16 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import typer
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
-
-from policies.problems import printable
-
-
-def say(text: str, *, err: bool = False) -> None:
-    """Print lines; what is not printable in them is shown as an escape."""
-    typer.echo("\n".join(map(printable, text.split("\n"))), err=err)
 
 
 class Terminal(Console):
@@ -37,15 +29,6 @@ class Terminal(Console):
                 yield segment
             else:
                 yield Segment(_replaced(segment.text), segment.style)
-
-
-def shortened(name: str, most: int) -> str:
-    """Cut a name in its middle: what tells pods of one kind apart stands at the end."""
-    name = printable(name)
-    if len(name) <= most:
-        return name
-    head = (most - 1) // 3
-    return f"{name[:head]}…{name[len(name) - (most - 1 - head) :]}"
 
 
 def _replaced(text: str) -> str:

@@ -5,7 +5,7 @@ import pytest
 from tests.webhook.support import Webhook, container, decide, pod
 from webhook.injection import sizes
 from webhook.injection.names import FreeNames
-from webhook.reasons import Denial, Reason
+from webhook.reasons import END_KEPT, MESSAGE_LIMIT, Denial, Reason
 
 TERMS = "requiredDuringSchedulingIgnoredDuringExecution"
 
@@ -185,4 +185,7 @@ class Walked(str):
 
 
 def test_a_message_is_cut_before_it_is_made_printable():
-    assert Denial.of(Reason.LABEL, Walked("x" * 10**6)).message == "x" * 197 + "..."
+    assert (
+        Denial.of(Reason.LABEL, Walked("x" * 10**6)).message
+        == "x" * (MESSAGE_LIMIT - END_KEPT - 3) + "..." + "x" * END_KEPT
+    )

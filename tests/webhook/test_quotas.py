@@ -122,7 +122,8 @@ def test_an_index_that_no_node_has_counts_in_full():
     first = injected(webhook)
     forged = copied(first, name="forged")
     forged["metadata"]["annotations"]["clearml-injector/gpu-index"] = "999"
-    forged["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu-999": "1"}}
+    amounts = {"nvidia.com/gpu-999": "1"}
+    forged["spec"]["containers"][0]["resources"] = {"limits": amounts, "requests": amounts}
     assert webhook.decide(forged, uid="second", userInfo=MINE).allowed
     assert used(webhook) == 2
     again = copied(forged, name="again")

@@ -1,0 +1,24 @@
+"""Texts of others as lines for a terminal: without what it would obey, and no longer than there is room.
+
+Apart from `terminal`, because the serving processes print too, and load no rich for it.
+"""
+
+from __future__ import annotations
+
+import typer
+
+from policies.problems import printable
+
+
+def say(text: str, *, err: bool = False) -> None:
+    """Print lines; what is not printable in them is shown as an escape."""
+    typer.echo("\n".join(map(printable, text.split("\n"))), err=err)
+
+
+def shortened(name: str, most: int) -> str:
+    """Cut a name in its middle: what tells pods of one kind apart stands at the end."""
+    name = printable(name)
+    if len(name) <= most:
+        return name
+    head = (most - 1) // 3
+    return f"{name[:head]}…{name[len(name) - (most - 1 - head) :]}"
