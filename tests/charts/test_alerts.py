@@ -46,6 +46,7 @@ FIRING = {
     "ConfigurationNotFound": ("fraction_injector_webhook_configuration_missing", "0x110 1x10"),
     "CertificateErrors": ("fraction_injector_certificate_errors_total", "0x110 1x10"),
     "LedgerNotWritten": ("fraction_injector_gpuledger_write_errors_total", "0+1x120"),
+    "AnotherController": ("fraction_injector_gpuledger_terms_behind", "0x110 2x10"),
     "BackgroundTaskFails": (
         'fraction_injector_background_task_failures_total{task="publishing"}',
         "0+1x120",
@@ -78,6 +79,7 @@ QUIET = {
     "ConfigurationNotFound": ("fraction_injector_webhook_configuration_missing", "0x120"),
     "CertificateErrors": ("fraction_injector_certificate_errors_total", "0x120"),
     "LedgerNotWritten": ("fraction_injector_gpuledger_write_errors_total", "0x118 1x2"),
+    "AnotherController": ("fraction_injector_gpuledger_terms_behind", "0x120"),
     "BackgroundTaskFails": (
         'fraction_injector_background_task_failures_total{task="publishing"}',
         "0x100 1x20",

@@ -221,6 +221,24 @@ def test_the_real_controller_issues_and_publishes_with_its_rights(
     assert "orbidden" not in log.read_text()
 
 
+def test_a_deleted_ca_is_made_anew_once_an_upgrade_has_made_its_secret(
+    control_plane, helm, mounted, tmp_path
+):
+    api = control_plane.api
+    with running(control_plane, helm, {}, mounted, tmp_path) as log:
+        api.delete("Secret", f"{RELEASE}-ca", OWN_NAMESPACE)
+        missing = "a Secret is missing, and the controller may not create any"
+        eventually(lambda: missing in log.read_text(), "the log says what to do")
+        assert injected_ca(api) == read_tls_files(mounted).ca_pem
+        helm.apply({})
+        eventually(
+            lambda: "ca.crt" in api.get("Secret", f"{RELEASE}-ca", OWN_NAMESPACE).get("data", {}),
+            "the controller fills the Secret that the upgrade made",
+        )
+        why = '"action":"StoreNewAuthority","why":"no CA is stored whose key could sign"'
+        eventually(lambda: why in log.read_text(), "the log says why")
+
+
 def test_the_real_controller_injects_the_ca_of_an_existing_secret(control_plane, helm, tmp_path):
     values = {"tls": {"mode": "existing-secret", "existingSecret": "mine"}}
     now = datetime.now(UTC)
