@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from controller.free_nodes import FreeNodes
-from controller.pods_and_nodes import LABEL, InjectedPod, SeenPod
+from controller.pods_and_nodes import LABEL, InjectedPod, Owner, SeenPod
 from ledger.facts import PodFact
 from ledger.resource_names import ResourceNames
 
@@ -61,7 +61,9 @@ def drift(fact: PodFact, injected: InjectedPod) -> str | None:
     return None
 
 
-def waiting_message(fact: PodFact, free: FreeNodes, names: ResourceNames) -> str | None:
+def waiting_message(
+    fact: PodFact, free: FreeNodes, names: ResourceNames, owner: Owner | None = None
+) -> str | None:
     """Say what a waiting pod needs, what is free where it could go, and what would help.
 
     None where it does not wait for slices: no usable node has such GPUs (cordoned, not ready), or one has as
@@ -77,14 +79,23 @@ def waiting_message(fact: PodFact, free: FreeNodes, names: ResourceNames) -> str
     more = f" and {free.others} more nodes" if free.others else ""
     memory = f" of {' or '.join(fact.memory_values)} MiB" if fact.memory_values else ""
     what = f"needs slices {' and '.join(needs)}{memory}; free there: {named}{more}"
-    return f"{what}; {_help(free)}"[:MAX_MESSAGE]
+    return f"{what}; {_help(free, owner)}"[:MAX_MESSAGE]
 
 
-def _help(free: FreeNodes) -> str:
+def _help(free: FreeNodes, owner: Owner | None) -> str:
     if free.elsewhere is None:
         return "it starts when pods there end"
     node, index, slices = free.elsewhere
-    return f"GPU {index} of {node} has {slices} free: delete the pod and create it again to use it"
+    return f"GPU {index} of {node} has {slices} free: {_creation(owner)} to use it"
+
+
+def _creation(owner: Owner | None) -> str:
+    """How to get another pod in place of one. A Job's deleted pod counts as failed, and may fail the Job."""
+    if owner is None:
+        return "delete the pod and create it again"
+    if owner.kind == "Job":
+        return f"delete Job {owner.name} and create it again"
+    return f"delete the pod, so that {owner.kind} {owner.name} creates another"
 
 
 def _finding(pod: SeenPod, injected: InjectedPod, reason: Reason, message: str) -> Finding:

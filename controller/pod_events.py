@@ -97,7 +97,8 @@ class PodEvents:
         pod = self._state.pods.get((finding.namespace, finding.pod))
         if pod is None or pod.fact.node is not None:
             return None
-        return waiting_message(pod.fact, await self._free_nodes.find(pod.fact), self._names)
+        owner = pod.injected.owner if pod.injected is not None else None
+        return waiting_message(pod.fact, await self._free_nodes.find(pod.fact), self._names, owner)
 
 
 def event(finding: Finding, message: str, now: Callable[[], datetime]) -> dict[str, Any]:

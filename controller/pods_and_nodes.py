@@ -18,6 +18,7 @@ from ledger.decoding import (
     pods_from_json,
 )
 from ledger.facts import NodeFact, PodFact
+from ledger.kubernetes_names import MAX_NAME
 from ledger.resource_names import ResourceNames
 from service.log import get_logger
 
@@ -239,8 +240,18 @@ def _injected(pod: _Pod, names: ResourceNames) -> InjectedPod | None:
 
 
 def _controller(metadata: _Metadata) -> Owner | None:
-    owners = metadata.owner_references or ()
-    return next((owner for owner in owners if owner.controller), None)
+    """The pod's controller; None also where its reference is none that Kubernetes' own controllers write.
+
+    Pod authors may write any text into it.
+    """
+    owner = next((owner for owner in metadata.owner_references or () if owner.controller), None)
+    if owner is None or not all(map(_is_plain, (owner.api_version, owner.kind, owner.name, owner.uid))):
+        return None
+    return owner
+
+
+def _is_plain(text: str) -> bool:
+    return len(text) <= MAX_NAME and text.isascii() and text.isprintable()
 
 
 def _says_slices(condition: _Condition, names: ResourceNames) -> bool:

@@ -12,7 +12,7 @@ from controller.findings import Finding, findings, waiting_message
 from controller.free_nodes import FreeNodesFinder
 from controller.metrics import ControllerMetrics
 from controller.pod_events import PodEvents, event
-from controller.pods_and_nodes import InjectedPod, SeenNode, SeenPod, pods
+from controller.pods_and_nodes import InjectedPod, Owner, SeenNode, SeenPod, pods
 from controller.state import State
 from ledger.decoding import node_from_object
 from ledger.facts import PodFact
@@ -91,6 +91,40 @@ def test_a_waiting_pod_learns_what_it_needs_what_is_free_where_and_what_helps():
     assert message(cluster(*full), fact) == elsewhere
     busy = [(f"gpu-{number}", 0, 5) for number in range(4)]
     assert message(cluster(*full, *busy), fact) == needs + "it starts when pods there end"
+
+
+@pytest.mark.parametrize(
+    ("kind", "advice"),
+    [
+        ("ReplicaSet", "delete the pod, so that ReplicaSet web creates another to use it"),
+        ("Job", "delete Job web and create it again to use it"),
+    ],
+)
+def test_a_waiting_pod_that_someone_owns_learns_what_helps_without_harm(kind, advice):
+    state = cluster(*[(f"gpu-{number}", 1, 5) for number in range(4)])
+    fact = seen(memory_values=("81920",)).fact
+    owner = Owner(kind=kind, name="web", uid="u", controller=True)
+    free = asyncio.run(FreeNodesFinder(state).find(fact))
+    assert waiting_message(fact, free, ResourceNames(), owner).endswith(f"has 8 free: {advice}")
+
+
+@pytest.mark.parametrize(
+    "owner",
+    [
+        {"kind": "ReplicaSet", "name": "web", "uid": "u"},
+        {"kind": "ReplicaSet", "name": "n" * 254, "uid": "u", "controller": True},
+        {"kind": "a\nb", "name": "web", "uid": "u", "controller": True},
+        {"kind": "ReplicaSet", "name": "wéb", "uid": "u", "controller": True},
+    ],
+)
+def test_an_owner_that_is_no_controllers_is_not_kept(owner):
+    made = pod("a", node=None, labels={"clearml-injector/fraction": "0.500"}, ownerReferences=[owner])
+    said = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu-1."
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": said}
+    made["status"] = {"phase": "Pending", "conditions": [condition]}
+    found = pods(ResourceNames()).read(msgspec.Raw(json.dumps(made).encode()))
+    assert found.injected.lacks_slices
+    assert found.injected.owner is None
 
 
 def test_a_pod_that_waits_for_something_else_is_told_nothing():
