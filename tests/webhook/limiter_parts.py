@@ -7,6 +7,8 @@ from tests.webhook.support import CACHE, LIBRARY
 
 COMMAND = ["sh", "-c", "cp /k8s-vgpu/lib/nvidia/libvgpu.so.* /usr/local/vgpu/libvgpu.so"]
 SECRETS = "/var/run/secrets/"
+IDENTITY = ("AWS_REGION", "AZURE_CLIENT_ID")
+"""Some of the variables that tell a container where its token is."""
 HARMLESS = {"name", "resources", "imagePullPolicy"}
 DEFAULTS = {"terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File"}
 KEPT = [{"resourceName": name, "restartPolicy": "NotRequired"} for name in ("cpu", "memory")]
@@ -28,13 +30,18 @@ def fills(init, volume):
     if said.get("resizePolicy") in (KEPT, KEPT[:1], KEPT[1:]):
         del said["resizePolicy"]
     mounts = [mount for mount in said.pop("volumeMounts", []) if not is_token(mount)]
+    said["env"] = [
+        entry
+        for entry in said.get("env", [])
+        if not (entry.get("name") in IDENTITY and set(entry) <= {"name", "value"})
+    ]
     ours = describer._limiter(describer._Names({}, []), {})
     wanted = {name: ours[name] for name in ("image", "command", "env", "securityContext")}
     return said == wanted and mounts == [{"name": volume, "mountPath": LIBRARY}]
 
 
 def is_token(mount):
-    path = mount["mountPath"]
+    path = mount.get("mountPath", "")
     return mount.get("readOnly") is True and posixpath.normpath(path) == path and path.startswith(SECRETS)
 
 
@@ -43,7 +50,7 @@ def at(container, place):
     return [
         mount
         for mount in cleaned(container.get("volumeMounts") or [])
-        if f"{posixpath.normpath('/' + mount['mountPath'].lstrip('/'))}/".startswith(f"{place}/")
+        if f"{posixpath.normpath('/' + mount.get('mountPath', '').lstrip('/'))}/".startswith(f"{place}/")
     ]
 
 

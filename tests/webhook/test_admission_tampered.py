@@ -50,7 +50,11 @@ MOUNTS = st.fixed_dictionaries(
     },
 )
 ENV = st.fixed_dictionaries(
-    {"name": st.sampled_from(["PATH", "LD_PRELOAD", "NVIDIA_VISIBLE_DEVICES", "CUDA_REDIRECT", "A"])},
+    {
+        "name": st.sampled_from(
+            ["PATH", "LD_PRELOAD", "NVIDIA_VISIBLE_DEVICES", "CUDA_REDIRECT", "A", "AWS_REGION"]
+        )
+    },
     optional={"value": st.sampled_from(["", "void", "/x.so"])},
 )
 VALUES = st.one_of(

@@ -219,6 +219,39 @@ def test_a_token_to_read_is_not_compared(path, source):
     assert webhook.decide(injected).patch == []
 
 
+AWS = ["AWS_STS_REGIONAL_ENDPOINTS", "AWS_REGION", "AWS_ROLE_ARN", "AWS_WEB_IDENTITY_TOKEN_FILE"]
+AZURE = ["AZURE_CLIENT_ID", "AZURE_TENANT_ID", "AZURE_FEDERATED_TOKEN_FILE", "AZURE_AUTHORITY_HOST"]
+
+
+@pytest.mark.parametrize("names", [AWS, AZURE])
+@pytest.mark.parametrize("first", [True, False])
+def test_what_says_where_a_token_is_is_not_compared(names, first):
+    """Identity webhooks of clouds write it into every container, ours too: no reason for a second one."""
+    webhook, injected = reviewed()
+    for each in [*injected["spec"]["initContainers"], *injected["spec"]["containers"]]:
+        told = [{"name": name, "value": "x"} for name in names]
+        each["env"] = told + each["env"] if first else each["env"] + told
+    assert webhook.decide(injected).patch == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda env: env.append({"name": "AWS_ROLE_ARN", "valueFrom": {"fieldRef": {"fieldPath": "x"}}}),
+        lambda env: env.append({"name": "AWS_ROLE", "value": "x"}),
+        lambda env: env.append({"name": "PATH", "value": "x"}),
+        lambda env: env.pop(),
+        lambda env: env[-1].update(value="all"),
+    ],
+)
+def test_other_variables_beside_a_token_s_are_compared(change):
+    webhook, injected = reviewed()
+    env = injected["spec"]["initContainers"][0]["env"]
+    env.insert(0, {"name": "AWS_REGION", "value": "x"})
+    change(env)
+    check_anew(injected, webhook, 1)
+
+
 def test_an_image_fetched_from_a_mirror_is_no_reason_to_refuse_the_pod():
     webhook, injected = reviewed()
     injected["spec"]["initContainers"][0]["image"] = "mirror.example.com/projecthami/hamicore:v2.10.0"

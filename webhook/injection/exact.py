@@ -13,6 +13,15 @@ Json = Mapping[str, Any]
 TOKENS = "/var/run/secrets/"
 """The API server and cloud identity webhooks mount tokens below it, into every container."""
 TOKEN_SOURCES = ("projected", "secret")
+IDENTITY_VARIABLES = frozenset(
+    {
+        *("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_STS_REGIONAL_ENDPOINTS"),
+        *("AWS_ROLE_ARN", "AWS_WEB_IDENTITY_TOKEN_FILE"),
+        *("AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"),
+        *("AZURE_CLIENT_ID", "AZURE_TENANT_ID", "AZURE_FEDERATED_TOKEN_FILE", "AZURE_AUTHORITY_HOST"),
+    }
+)
+"""What those webhooks tell every container of its token; nothing but their clouds' libraries reads it."""
 _KEPT = [{"resourceName": name, "restartPolicy": "NotRequired"} for name in ("cpu", "memory")]
 _FILLED_BY_OTHERS: Mapping[str, Collection[Any] | None] = {
     "name": None,
@@ -45,10 +54,12 @@ def is_empty(value: Any) -> bool:
 def volume_filled_by(container: Json, wanted: Json, path: str, volumes: Mapping[str, Json]) -> str | None:
     """Name of the volume that an init container has at `path`, if it does exactly what `wanted` says.
 
-    `wanted` leaves the mounts out. Beside that one, others may only have given it tokens to read.
+    `wanted` leaves the mounts out. Beside that one, others may only have given it tokens to read, and said
+    in variables where they are.
     """
     said = {field: value for field, value in container.items() if not _is_filled_by_others(field, value)}
     mounts = said.pop("volumeMounts", None) or ()
+    said["env"] = [entry for entry in said.get("env") or () if not is_about_identity(entry)]
     if not same(said, wanted):
         return None
     ours = [mount for mount in mounts if not is_token(mount, volumes)]
@@ -66,6 +77,12 @@ def is_token(mount: Json, volumes: Mapping[str, Json]) -> bool:
         and same(mount, {"name": name, "mountPath": path, "readOnly": True})
         and any(not is_empty(volumes.get(str(name), {}).get(source)) for source in TOKEN_SOURCES)
     )
+
+
+def is_about_identity(variable: Json) -> bool:
+    """Whether a variable, by its name, only says where a token is and for whom."""
+    name, value = variable["name"], variable.get("value")
+    return name in IDENTITY_VARIABLES and same(variable, {"name": name, "value": value})
 
 
 def is_empty_dir(volume: Json, size_limit: str) -> bool:
