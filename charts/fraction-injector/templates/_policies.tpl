@@ -97,6 +97,15 @@ none: {per-gpu: [], pooled: []}
 {{- $out | toJson -}}
 {{- end -}}
 
+{{/* CEL: texts of the label that policies and queues allow, of whichever the pod follows. */}}
+{{- define "fraction-injector.celTexts" -}}
+{{- $out := list -}}
+{{- range $part := concat (values .Values.policies) (values .Values.queues) -}}
+{{- $out = concat $out (include "fraction-injector.allowedFractions" (dict "fractions" $part.fractions) | fromJsonArray) -}}
+{{- end -}}
+{{- $out | uniq | sortAlpha | toJson -}}
+{{- end -}}
+
 {{/* CEL: namespace to its policy. */}}
 {{- define "fraction-injector.celPolicyOfNamespace" -}}
 {{- $out := dict -}}

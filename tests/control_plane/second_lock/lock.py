@@ -26,7 +26,7 @@ POLICIES = {
     "default": {},
     "whole": {
         "namespaces": ["lock-whole"],
-        "fractions": {"0.125": 1, "0.500": 4, "1.000": 8, "2.0": 16, "3": 24},
+        "fractions": {"0.125": 1, "0.25": 2, "0.500": 4, "1.000": 8, "2.0": 16, "3": 24},
     },
     "pooled": {"namespaces": ["lock-pooled"], "resources": {"mode": "pooled"}},
     "driver": {"namespaces": ["lock-driver"], "limiter": "nvidia-driver"},
@@ -41,7 +41,7 @@ LIMITERS = {
         "modes": {"per-gpu": {"env": {"SITE_MIB": "{memory_mib}"}}},
     }
 }
-QUEUES = {"trusted": {"namespaces": ["lock-queue"], "limiter": "none"}}
+QUEUES = {"trusted": {"namespaces": ["lock-queue"], "limiter": "none", "fractions": {"0.50": 4, "0.500": 4}}}
 UNSERVED = ("kube-system", "lock-excluded", "lock-unselected", "lock-not-selected")
 TRUSTED = "lock-trusted"
 """A namespace that is not served either, whose pods may ask for slices all the same."""

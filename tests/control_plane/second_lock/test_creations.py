@@ -125,6 +125,7 @@ def test_what_the_webhook_makes_of_every_kind_of_pod_passes(lock, control_plane,
     ("policy", "fraction", "slices"),
     [
         ("default", "0.875", "7"),
+        ("whole", "0.25", "2"),
         ("whole", "0.500", "4"),
         ("whole", "1.000", "8"),
         ("whole", "2.0", "16"),
@@ -143,8 +144,9 @@ def test_what_the_webhook_makes_under_every_policy_passes(lock, control_plane, p
     assert said["clearml-injector/slices"] == slices
 
 
-def test_a_queue_with_a_limiter_of_its_own_passes(lock, control_plane):
-    pod = labelled_pod("queued", "0.500")
+@pytest.mark.parametrize("fraction", ["0.500", "0.50"])
+def test_a_queue_with_a_limiter_and_a_table_of_its_own_passes(lock, control_plane, fraction):
+    pod = labelled_pod("queued", fraction)
     pod["metadata"]["labels"]["clearml-agent-queue-name"] = "trusted"
     made = control_plane.api.create(pod, "lock-queue", dry_run=True)
     assert made["metadata"]["annotations"]["clearml-injector/slices"] == "4"
