@@ -51,8 +51,8 @@ def refuse_oversized(metadata: ObjectMeta | None, spec: PodSpec) -> Denial | Non
     volumes = spec.volumes or ()
     annotations = (metadata.annotations if metadata is not None else None) or ()
     return (
-        _refuse_containers(spec)
-        or _over(len(volumes), MAX_VOLUMES, "volumes", "project several into one")
+        _over(len(volumes), MAX_VOLUMES, "volumes", "project several into one")
+        or _refuse_containers(spec)
         or _refuse_duplicates("volumes", [volume.name for volume in volumes])
         or _over(len(annotations), MAX_ANNOTATIONS, "annotations", "leave some out")
         or _over(len(spec.tolerations or ()), MAX_TOLERATIONS, "tolerations", "leave some out")
@@ -91,12 +91,14 @@ def _refuse_containers(spec: PodSpec) -> Denial | None:
     if refused is not None:
         return refused
     every = (*(spec.init_containers or ()), *(spec.containers or ()))
-    devices = [device for each in every for device in each.volume_devices or ()]
+    devices = sum([len(each.volume_devices) for each in every if each.volume_devices])
+    refused = _over(devices, MAX_MOUNTS, "volume devices", _SPLIT)
+    if refused is not None:
+        return refused
     host_paths = [each.host_path.path for each in spec.volumes or () if each.host_path is not None]
-    characters = sum([len(device.device_path) for device in devices]) + sum(map(len, host_paths))
-    refused = _over(len(devices), MAX_MOUNTS, "volume devices", _SPLIT) or _over(
-        characters, MAX_PATH_CHARACTERS, "characters of paths", _SHORTEN
-    )
+    device_paths = [device.device_path for each in every for device in each.volume_devices or ()]
+    characters = sum(map(len, host_paths)) + sum(map(len, device_paths))
+    refused = _over(characters, MAX_PATH_CHARACTERS, "characters of paths", _SHORTEN)
     return refused or _refuse_duplicates("containers", [each.name for each in every])
 
 
