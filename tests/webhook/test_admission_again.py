@@ -26,6 +26,20 @@ def test_an_injected_pod_is_left_alone_and_reserves_nothing_more():
     assert held(webhook) == before == [(0, 4)]
 
 
+def test_a_limiter_from_a_mirror_is_recognised_by_the_mirrors_image_and_no_other():
+    mirror = (
+        "kind: Limiter\nname: hami-core\nextends: hami-core\ninitContainer: {image: mirror.local/h:v2.10.0}\n"
+    )
+    webhook, injected = reviewed(policy_set=policies(mirror=mirror))
+    [ours] = injected["spec"]["initContainers"]
+    assert ours["image"] == "mirror.local/h:v2.10.0"
+    assert webhook.decide(injected, uid="another").patch == []
+    ours["image"] = "docker.io/projecthami/hamicore:v2.10.0"
+    written = webhook.decide(injected, uid="third").stored["spec"]["initContainers"]
+    assert [each["name"] for each in written] == ["gpu-limiter-2", "gpu-limiter"]
+    assert written[0]["image"] == "mirror.local/h:v2.10.0"
+
+
 def test_a_sidecar_that_came_after_us_gets_its_void_and_nothing_else():
     webhook, injected = reviewed()
     injected["spec"]["containers"].insert(0, container("proxy"))
