@@ -1,9 +1,15 @@
 """Pods that wait on their index while another GPU has room: replaced where the policy says so, else left."""
 
+import asyncio
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 
+from prometheus_client import CollectorRegistry
+
 from certs.authority import make_authority
+from controller.api_server import connect
+from controller.metrics import ControllerMetrics
+from controller.pod_deletion import PodDeletion
 from tests.control_plane.companion import SHORT_LEASE, Controller, asking_webhook, install_crd, write_tls
 from tests.control_plane.gpu_nodes import GpuNode
 from tests.control_plane.process import eventually
@@ -163,3 +169,31 @@ def test_kubernetes_counts_a_deleted_pod_of_a_job_as_failed(control_plane, names
 
     failed = eventually(lambda: [c for c in conditions() if c["type"] == "Failed"], "the Job has failed")
     assert failed[0]["reason"] == "BackoffLimitExceeded"
+
+
+class Leading:
+    leads = True
+
+
+def test_a_pod_that_changed_since_it_was_read_is_not_deleted(control_plane, namespace):
+    unlabelled = {**labelled_pod("task", nodeSelector={"no": "node"}), "metadata": {"name": "task"}}
+    uid = control_plane.api.create(unlabelled, namespace)["metadata"]["uid"]
+    eventually(
+        lambda: control_plane.api.get("Pod", "task", namespace)["status"].get("conditions"), "looked at"
+    )
+
+    async def deletions():
+        api = await connect(control_plane.kubeconfig)
+        deletion = PodDeletion(api, Leading(), ControllerMetrics(CollectorRegistry()))
+        key = namespace, "task"
+        try:
+            stale = await deletion.read(key, uid)
+            change = {"metadata": {"annotations": {"changed": "since"}}}
+            await asyncio.to_thread(control_plane.api.patch, "Pod", "task", change, namespace)
+            fresh = await deletion.read(key, uid)
+            return [await deletion.delete(key, read) for read in (stale, fresh, fresh)]
+        finally:
+            await api.close()
+
+    assert asyncio.run(deletions()) == [False, True, False]
+    assert control_plane.api.list("Pod", namespace) == []
