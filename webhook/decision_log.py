@@ -50,11 +50,6 @@ class DecisionLog:
             outcome.reason,
             int(seconds * 1e6) / 1000,
         )
-        self._add(line, request, outcome)
-        write_line(line)
-
-    def _add(self, line: ReviewLine, request: Request, outcome: Outcome) -> None:
-        """Say what applies to this decision."""
         policy, injection = outcome.policy, outcome.injection
         if policy is not None:
             line.policy, line.queue = policy.marker, policy.queue
@@ -68,3 +63,4 @@ class DecisionLog:
             line.dry_run = True
         if outcome.error is not None:
             line.error = outcome.error
+        write_line(line)
