@@ -72,7 +72,10 @@ bench-api-server: $(READY) ## Create pods on a real API server, with and without
 bench-campaign: $(READY) ## Send hostile reviews for about an hour of CPU; REVIEWS=N for less, SEED=S for others
 	$(BIN)/python -m tests.campaign.decisions --reviews $(or $(REVIEWS),700000) --seed $(or $(SEED),1)
 
-bench-cluster: $(READY) ## Measure the controller with 1,000 nodes and 10,000 pods on a real API server (needs Go 1.26)
+bench-bench-hostile: $(READY) ## Send 25,000 hostile connections to a webhook process, about ten minutes; BENCH="--seed 1" for others
+	$(BIN)/python -m bench.hostile $(BENCH)
+
+cluster: $(READY) ## Measure the controller with 1,000 nodes and 10,000 pods on a real API server (needs Go 1.26)
 	$(BIN)/python -m bench.cluster $(call TO,cluster) $(BENCH)
 
 lint: $(READY) ## Check style, types and layers

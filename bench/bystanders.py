@@ -43,9 +43,9 @@ def told(asked: Sequence[Bystander]) -> str:
     return json.dumps(
         {
             "answered": len(waits),
-            "p50": waits[len(waits) // 2],
-            "p99": waits[len(waits) * 99 // 100],
-            "longest": waits[-1],
+            "p50": round(waits[len(waits) // 2], 4),
+            "p99": round(waits[len(waits) * 99 // 100], 4),
+            "longest": round(waits[-1], 4),
             "late": sum(wait > LATE_SECONDS for wait in waits),
             "opened": sum(each.opened for each in asked),
             "asked_again": sum(each.asked_again for each in asked),

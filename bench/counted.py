@@ -1,6 +1,6 @@
 """`python -m bench.counted FILE webhook ...`: the command, which tells what it keeps when it gets SIGUSR1.
 
-A line of JSON is added to FILE each time: resident MiB, and the objects of a connection that are alive. With
+A line of JSON is added to FILE each time: resident MiB, the most so far, and the objects of a connection that are alive. With
 SIGUSR2, free memory is given back to the system first, so that what stays is in use, or beside what is.
 """
 
@@ -35,7 +35,8 @@ def _tell(file: Path, number: int) -> None:
         ctypes.CDLL(None).malloc_trim(0)
     alive = Counter(type(each).__name__ for each in gc.get_objects())
     told: dict[str, Any] = {
-        "resident": resident_mib(),
+        "resident": round(resident_mib(), 1),
+        "peak": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
         "objects": sum(alive.values()),
         "connection": {name: alive[name] for name in OF_A_CONNECTION if alive[name]},
     }

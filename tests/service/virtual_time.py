@@ -1,0 +1,46 @@
+"""An event loop with real sockets whose time passes only while nobody has anything to do.
+
+So minutes of idleness pass at once, to their full length, and no machine is too busy to be on time.
+"""
+
+import asyncio
+import selectors
+from contextlib import contextmanager
+
+_LOOK_SECONDS = 0.1
+"""Of real time, until the next look at sockets while an answer is awaited."""
+
+
+class _Selector(selectors.DefaultSelector):
+    """Looks at sockets; where none is ready, lets the time pass for which it was to wait."""
+
+    def __init__(self):
+        super().__init__()
+        self.now = 0.0
+        self.awaited = 0
+
+    def select(self, timeout=None):
+        if self.awaited and (timeout is None or timeout > 0):
+            return super().select(_LOOK_SECONDS)
+        found = super().select(0)
+        if not found and timeout is not None:
+            self.now += max(0, timeout)
+        return found
+
+
+class VirtualTimeLoop(asyncio.SelectorEventLoop):
+    def __init__(self):
+        self._virtual = _Selector()
+        super().__init__(self._virtual)
+
+    def time(self):
+        return self._virtual.now
+
+    @contextmanager
+    def time_stands(self):
+        """What the kernel has not delivered yet takes no time."""
+        self._virtual.awaited += 1
+        try:
+            yield
+        finally:
+            self._virtual.awaited -= 1
