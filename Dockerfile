@@ -29,9 +29,7 @@ LABEL org.opencontainers.image.title="GPU Fraction Injector" \
       org.opencontainers.image.revision="${REVISION}"
 COPY --from=build /opt/venv /opt/venv
 COPY --from=build /opt/fraction-injector /opt/fraction-injector
-# A fixed threshold gives large buffers back as soon as they are free: under a flood of connections a webhook stays at
-# 100 MiB, where the threshold that malloc raises by itself lets it reach 350 (`python -m bench.hostile`).
-ENV PATH=/opt/venv/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 MALLOC_MMAP_THRESHOLD_=131072
+ENV PATH=/opt/venv/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
 # The packages are found from here, and so are the demo's examples.
 WORKDIR /opt/fraction-injector
 USER 65532:65532

@@ -1,12 +1,12 @@
 """`python -m bench.counted FILE webhook ...`: the command, which tells what it keeps when it gets SIGUSR1.
 
-A line of JSON is added to FILE each time: resident MiB, the most so far, and the objects of a connection that are alive. With
-SIGUSR2, free memory is given back to the system first, so that what stays is in use, or beside what is.
+A line of JSON is added to FILE each time: resident MiB, the most so far, and the objects of a connection that
+are alive. With SIGUSR2, free memory is given back to the system first, so that what stays is in use, or beside
+what is.
 """
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import json
 import resource
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from cli.main import main
+from service.free_memory import give_back, resident
 
 OF_A_CONNECTION = (
     "HttpProtocol", "_Open", "SSLProtocol", "SSLObject", "_SSLSocket", "TCPTransport", "TimerHandle", "Task",
@@ -24,18 +25,13 @@ OF_A_CONNECTION = (
 )  # fmt: skip
 
 
-def resident_mib() -> float:
-    """Resident memory of this process."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / (1 << 20)
-
-
 def _tell(file: Path, number: int) -> None:
     gc.collect()
     if number == signal.SIGUSR2:
-        ctypes.CDLL(None).malloc_trim(0)
+        give_back()
     alive = Counter(type(each).__name__ for each in gc.get_objects())
     told: dict[str, Any] = {
-        "resident": round(resident_mib(), 1),
+        "resident": round(resident() / (1 << 20), 1),
         "peak": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
         "objects": sum(alive.values()),
         "connection": {name: alive[name] for name in OF_A_CONNECTION if alive[name]},

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import os
 import signal
 import ssl
 import subprocess
@@ -42,15 +41,14 @@ SETTLING_SECONDS = 60
 class Webhook:
     """A webhook process that tells what it keeps."""
 
-    def __init__(self, folder: Path, mmap_threshold: int) -> None:
+    def __init__(self, folder: Path) -> None:
         self.ca_file = folder / "ca.pem"
         self._told = folder / "told"
         self._log = folder / "log"
         options = webhook_command(folder)[3:]
         command = [sys.executable, "-m", "bench.counted", str(self._told), *options]
-        own = {"MALLOC_MMAP_THRESHOLD_": str(mmap_threshold)} if mmap_threshold else {}
         with self._log.open("w") as log:
-            self._process = subprocess.Popen(command, stderr=log, cwd=CHECKOUT, env={**os.environ, **own})
+            self._process = subprocess.Popen(command, stderr=log, cwd=CHECKOUT)
         self._wait(lambda: "serving" in self._log.read_text())
         self.port = json.loads(self._log.read_text().splitlines()[0])["port"]
 
@@ -102,14 +100,13 @@ def main(
     connections: Annotated[int, typer.Option(help="Hostile connections in all.")] = 25_000,
     parts: Annotated[int, typer.Option(help="Memory is read after each.")] = 6,
     seed: Annotated[int, typer.Option(help="Of the first part; each other one has the next.")] = 14,
-    mmap_threshold: Annotated[int, typer.Option(help="As the image has it; 0: as malloc likes it.")] = 131072,
 ) -> None:
     """Attack a webhook in parts; ends with 1 where anything was found."""
     # A client that writes to what was closed is told so; of no interest, as that is what it is for.
     logging.getLogger("asyncio").setLevel(logging.ERROR)
     findings: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
-        webhook = Webhook(Path(folder), mmap_threshold)
+        webhook = Webhook(Path(folder))
         sockets, first = webhook.sockets, webhook.tell(signal.SIGUSR1)
         print(f"at rest: {first}", flush=True)
         for part in range(parts):

@@ -18,6 +18,7 @@ import uvloop
 
 from service.acceptor import Acceptor
 from service.client_names import is_good_for_one
+from service.free_memory import keep_giving_back
 from service.held_bytes import HeldBytes
 from service.http_protocol import HttpProtocol, Quick
 from service.limits import Limits
@@ -140,7 +141,7 @@ async def serve(
         asyncio.ensure_future(server.serve(sockets=[listener.socket]))
         for server, listener in zip(servers, listeners, strict=True)
     ]
-    extra = [asyncio.ensure_future(coroutine) for coroutine in background]
+    extra = [asyncio.ensure_future(coroutine) for coroutine in (*background, keep_giving_back())]
     announced = asyncio.ensure_future(_announce(servers, on_started))
     waiting = asyncio.ensure_future(stopping.wait())
     await asyncio.wait([waiting, *tasks, *extra], return_when=asyncio.FIRST_COMPLETED)

@@ -1,0 +1,43 @@
+"""What malloc keeps of a flood goes back to the system."""
+
+import ctypes
+from itertools import pairwise
+
+import pytest
+
+from service.free_memory import FreeMemory, give_back, resident
+
+MIB = 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("seen", "given"),
+    [
+        ([60, 123], 0),
+        ([60, 125, 61], 1),
+        ([60, 125, 120, 180], 1),
+        ([60, 125, 120, 185, 121], 2),
+        ([60, 30, 95, 31], 1),
+    ],
+    ids=["little", "much", "what stays in use counts no more", "much again", "less than at first"],
+)
+def test_memory_is_given_back_after_much_growth_since_the_last_time(seen, given):
+    sizes, times = iter(seen), []
+    memory = FreeMemory(lambda: next(sizes) * MIB, lambda: times.append(None))
+    while True:
+        try:
+            memory.look()
+        except StopIteration:
+            break
+    assert len(times) == given
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="a malloc that cannot give back")
+def test_free_blocks_between_used_ones_go_back():
+    blocks = [bytearray(size) for _ in range(1000) for size in (100_000, 1000)]
+    kept = blocks[1::2]
+    del blocks
+    before = resident()
+    give_back()
+    assert before - resident() > 50 * MIB
+    assert all(len(one) == len(other) for one, other in pairwise(kept))
