@@ -5,7 +5,7 @@ LOCK := requirements/dev.txt
 READY := .venv/ready
 BENCHES := handler webhook placing rotation placement packing churn waiting degraded ledger controller-loop api-server cluster
 
-.PHONY: help demo test lint bench $(BENCHES:%=bench-%) bench-docs campaign cluster chart image-test lock clean
+.PHONY: help demo test lint bench bench-hostile $(BENCHES:%=bench-%) bench-docs campaign cluster chart image-test lock clean
 help: ## Show what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
@@ -72,10 +72,10 @@ bench-api-server: $(READY) ## Create pods on a real API server, with and without
 bench-campaign: $(READY) ## Send hostile reviews for about an hour of CPU; REVIEWS=N for less, SEED=S for others
 	$(BIN)/python -m tests.campaign.decisions --reviews $(or $(REVIEWS),700000) --seed $(or $(SEED),1)
 
-bench-bench-hostile: $(READY) ## Send 25,000 hostile connections to a webhook process, about ten minutes; BENCH="--seed 1" for others
+bench-hostile: $(READY) ## Send 25,000 hostile connections to a webhook process, about ten minutes; BENCH="--seed 1" for others
 	$(BIN)/python -m bench.hostile $(BENCH)
 
-cluster: $(READY) ## Measure the controller with 1,000 nodes and 10,000 pods on a real API server (needs Go 1.26)
+bench-cluster: $(READY) ## Measure the controller with 1,000 nodes and 10,000 pods on a real API server (needs Go 1.26)
 	$(BIN)/python -m bench.cluster $(call TO,cluster) $(BENCH)
 
 lint: $(READY) ## Check style, types and layers

@@ -1,8 +1,7 @@
 """`python -m bench.counted FILE webhook ...`: the command, which tells what it keeps when it gets SIGUSR1.
 
-A line of JSON is added to FILE each time: resident MiB, the most so far, and the objects of a connection that
-are alive. With SIGUSR2, free memory is given back to the system first, so that what stays is in use, or beside
-what is.
+A line of JSON is added to FILE each time: resident MiB, the most so far, and living objects of a connection.
+With SIGUSR2, free memory is given back first, so that what stays is in use, or beside what is.
 """
 
 from __future__ import annotations
