@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from string import ascii_letters, digits
 
 MAX_LABEL_VALUE = 63
 MAX_NAME = 253
@@ -13,7 +12,7 @@ MAX_LABEL_KEY = MAX_NAME + 1 + 63
 
 _LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?", re.ASCII)
 _NAMESPACE = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
-_IN_UIDS = f"-.:_{ascii_letters}{digits}".encode()
+_SIGNS_OF_UIDS = bytes.maketrans(b"-.:_", b"0000")
 
 
 def is_label_value(text: str) -> bool:
@@ -28,5 +27,6 @@ def is_namespace(text: str) -> bool:
 
 def is_uid(text: str) -> bool:
     """Whether the text can name a review, and so a reservation: the API server sends UUIDs."""
-    # This is asked of every review, and a regular expression takes twice as long.
-    return len(text) <= MAX_NAME and text.isascii() and not text.encode().translate(None, _IN_UIDS)
+    # This is asked of every review, and a regular expression takes three times as long.
+    is_short = len(text) <= MAX_NAME and text.isascii()
+    return is_short and (not text or text.encode().translate(_SIGNS_OF_UIDS).isalnum())

@@ -8,7 +8,6 @@ annotation of ours) leaves the pod without a form, and every rule is then asked 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import attrgetter
 from typing import NamedTuple
 
 import msgspec
@@ -150,9 +149,10 @@ class FormReader:
         name, env, mounts = container.name, container.env, container.volume_mounts
         if OUR_NAMES in name or len(name) > LONGEST_CONTAINER_NAME or container.volume_devices is not ABSENT:
             return True
-        variables = self._variables
-        if env and not (variables.issuperset(map(_name, env)) or variables.learn([*map(_name, env)])):
-            return True
+        if env:
+            names = [variable.name for variable in env]
+            if not (self._variables.issuperset(names) or self._variables.learn(names)):
+                return True
         if mounts and not self._are_plain(mounts):
             return True
         path = container.termination_message_path
@@ -196,6 +196,5 @@ def _has_rare_fields(spec: SpecOutline) -> bool:
     return count > 1 and (count > MAX_VOLUMES or len({volume.name for volume in volumes}) < count)
 
 
-_name = attrgetter("name")
 _ANNOTATIONS = PlainNames(lambda name: name.startswith(PREFIX) or refuse_annotation(name) is not None)
 _CAPABILITIES = PlainNames(lambda name: refused_capability(name) is not None)
