@@ -27,7 +27,6 @@ import uvloop
 
 from bench import bodies
 from bench.processes import CHECKOUT, webhook_command
-from service.limits import Limits
 from tests.service.hostile import Campaign
 from tests.service.listening import dial
 
@@ -36,6 +35,8 @@ AT_ONCE = (100, 200, 400)
 PATIENCE = 20
 """Seconds that a hostile client takes at most: more than the webhook waits for a head, body or handshake."""
 SETTLING_SECONDS = 60
+REST_SECONDS = 20
+"""For the last look at a closing connection, and for free memory to go back."""
 
 
 class Webhook:
@@ -69,8 +70,7 @@ class Webhook:
     def settle(self, sockets: int) -> None:
         """Wait until all its connections are gone."""
         self._wait(lambda: self.sockets <= sockets)
-        # A closing connection is looked at once more after its goodbye.
-        time.sleep(2 * Limits().goodbye_seconds)
+        time.sleep(REST_SECONDS)
 
     def stop(self) -> list[str]:
         """End it; what was wrong with its end or its log."""

@@ -18,6 +18,8 @@ from service.limits import MIB
 _LOOK_SECONDS = 2
 _MUCH = 32 * MIB
 """More would take longer at once: 275 MiB have taken 170 ms."""
+_LOOKS, _MAX_LOOKS = 8, 512
+"""Until what is still more than at the least is tried again; each time in vain, twice as many."""
 _STATM = Path("/proc/self/statm")
 
 
@@ -37,22 +39,28 @@ def give_back() -> None:
 
 
 class FreeMemory:
-    """Gives back when the process has grown by much since it last did."""
+    """Gives back when a process has grown by much, and again later: what a flood uses is free after it."""
 
     def __init__(
         self, resident: Callable[[], int] = resident, give_back: Callable[[], None] = give_back
     ) -> None:
         self._resident = resident
         self._give_back = give_back
-        self._least = resident()
+        self._least = self._last = resident()
+        self._wait = self._looks_left = _LOOKS
 
     def look(self) -> None:
         """Give back if that may be worth it."""
         now = self._resident()
-        if now > self._least + _MUCH:
+        self._least, self._last = min(self._least, now), min(self._last, now)
+        self._looks_left -= 1
+        is_due = now > self._least + _MUCH and self._looks_left <= 0
+        if now > self._last + _MUCH or is_due:
             self._give_back()
-            now = self._least = self._resident()
-        self._least = min(self._least, now)
+            self._last = self._resident()
+            was_worth_it = now - self._last > _MUCH // 4
+            self._wait = _LOOKS if was_worth_it else min(2 * self._wait, _MAX_LOOKS)
+            self._looks_left = self._wait
 
 
 async def keep_giving_back() -> None:

@@ -18,8 +18,20 @@ MIB = 1 << 20
         ([60, 93, 90, 120], 1),
         ([60, 93, 90, 125, 91], 2),
         ([60, 30, 63, 31], 1),
+        ([60, 200, 190, *[190] * 8, 62, *[62] * 100], 2),
+        ([60, 200, 199, *[199] * 15], 1),
+        ([60, 200, 199, *[199] * 16, 60], 2),
     ],
-    ids=["little", "much", "what stays in use counts no more", "much again", "less than at first"],
+    ids=[
+        "little",
+        "much",
+        "what stays in use counts no more",
+        "much again",
+        "less than at first",
+        "what a flood used is free after it",
+        "in vain: later",
+        "in vain: but again",
+    ],
 )
 def test_memory_is_given_back_after_much_growth_since_the_last_time(seen, given):
     sizes, times = iter(seen), []
