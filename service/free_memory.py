@@ -18,7 +18,7 @@ from service.limits import MIB
 _LOOK_SECONDS = 2
 _MUCH = 32 * MIB
 """More would take longer at once: 275 MiB have taken 170 ms."""
-_LOOKS, _MAX_LOOKS = 8, 512
+_LOOKS, _MAX_LOOKS = 8, 32
 """Until what is still more than at the least is tried again; each time in vain, twice as many."""
 _STATM = Path("/proc/self/statm")
 
