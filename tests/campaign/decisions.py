@@ -44,6 +44,8 @@ POLICIES = {
         Expected({"0.500": 4, "0.875": 7, "1.000": 8, "2": 16}),
     ),
 }
+OTHER_UID = "another"
+"""What the listed values put into a uid."""
 EPOCH = 400
 """Reviews that share a ledger."""
 LARGEST_REPLY = 2**20
@@ -108,6 +110,9 @@ class Campaign:
             found["metadata"]["name"] = f"pod-{dice.getrandbits(40):x}"
         for _ in range(dice.choice((0, 1, 1, 2, 2, 3, 5))):
             review = self._change(review)
+        if review["request"]["uid"] == OTHER_UID:
+            # An API server gives each request a uid of its own, and reservations have its name.
+            review["request"]["uid"] = f"{dice.getrandbits(128):032x}"
         return review
 
     def _change(self, review: dict[str, Any]) -> dict[str, Any]:
