@@ -153,6 +153,18 @@ def test_a_queue_with_a_limiter_and_a_table_of_its_own_passes(lock, control_plan
     assert "env" not in made["spec"]["containers"][0]
 
 
+@pytest.mark.parametrize("policy", ["default", "pooled"])
+@pytest.mark.parametrize("containers", ["containers", "initContainers"])
+def test_a_container_that_asks_for_no_gpu_in_words_holds_no_share(lock, control_plane, policy, containers):
+    pod = labelled_pod("pod", "0.500")
+    [task] = pod["spec"]["containers"]
+    none = {**task, "name": "none", "resources": {"limits": {"nvidia.com/gpu": "0"}}}
+    task["resources"] = {"limits": {"nvidia.com/gpu": "1"}}
+    pod["spec"].setdefault(containers, []).append(none)
+    made = control_plane.api.create(pod, f"lock-{policy}", dry_run=True)
+    assert made["metadata"]["annotations"]["clearml-injector/gpu-container"] == task["name"]
+
+
 def test_a_pod_of_many_containers_and_variables_is_within_what_the_api_server_computes(
     lock, control_plane, namespace
 ):
