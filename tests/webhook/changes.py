@@ -1,7 +1,8 @@
 """Every place in a review that a decision can read, and reviews that differ from another in one of them."""
 
-import copy
+import json
 import typing
+from functools import cache
 
 import msgspec
 
@@ -34,16 +35,23 @@ def fields_of(*roots):
 FIELDS = fields_of(Pod, _Header)
 
 
+@cache
+def inner_kinds(kind):
+    """By field that holds structs, as JSON calls it: their kinds."""
+    found = [(field.encode_name, kinds(field.type)) for field in msgspec.structs.fields(kind)]
+    return [(name, inner) for name, inner in found if inner]
+
+
 def places(found, kind, path=()):
     """Where in a JSON object of a kind the objects of every kind are: kind and path."""
     yield kind, path
-    for field in msgspec.structs.fields(kind):
-        inner = found.get(field.encode_name)
-        for inner_kind in kinds(field.type):
+    for name, inside in inner_kinds(kind):
+        inner = found.get(name)
+        for inner_kind in inside:
             if isinstance(inner, dict):
-                yield from places(inner, inner_kind, (*path, field.encode_name))
+                yield from places(inner, inner_kind, (*path, name))
             for at, each in enumerate(inner if isinstance(inner, list) else ()):
-                yield from places(each, inner_kind, (*path, field.encode_name, at))
+                yield from places(each, inner_kind, (*path, name, at))
 
 
 def places_in(review):
@@ -52,7 +60,7 @@ def places_in(review):
 
 
 def changed(review, path, field, value):
-    review = copy.deepcopy(review)
+    review = json.loads(json.dumps(review))
     parent = review
     for step in path:
         parent = parent[step]

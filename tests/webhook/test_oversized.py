@@ -14,7 +14,7 @@ from webhook.injection import sizes
 from webhook.reasons import Reason
 from webhook.review import Reviewer
 
-MAX_LINES = 150_000
+MAX_LINES = 200_000
 """Lines of Python that a review may run, whatever the size of its pod."""
 AT_THE_BOUNDS = 60_000
 """Bytes of pods in which most bounds are just kept, so that the rules walk as much as they ever do."""
