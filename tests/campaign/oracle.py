@@ -201,7 +201,8 @@ def _memory(spec: Object, said: Object, slices: int, expected: Expected) -> Iter
 
 
 def _share(value: str, slices: int, expected: Expected) -> str | None:
-    return str(int(value) * slices // 8 - expected.reserve_mib) if value.isdigit() else None
+    is_number = value.isdigit() and len(value) < 10
+    return str(int(value) * slices // 8 - expected.reserve_mib) if is_number else None
 
 
 def _limiter(spec: Object, gpu: list[Object], mib: str | None) -> Iterator[str]:
