@@ -44,7 +44,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class LeaseTiming:
-    """Seconds; the defaults are those of Kubernetes' own components."""
+    """Seconds; by default half of what Kubernetes' own components take, whose leaders nobody waits for."""
 
     duration: float = 7.0
     """Without a renewal for so long, others take over."""

@@ -34,11 +34,6 @@ class RunningTotals:
         self._sum = _NOTHING
         self._changed: dict[str, NodeAccount] = {}
 
-    @property
-    def uncounted(self) -> int:
-        """Nodes that have changed since they were last counted."""
-        return len(self._changed)
-
     def note(self, changed: Mapping[str, NodeAccount]) -> None:
         """Have these nodes counted again."""
         self._changed.update(changed)
