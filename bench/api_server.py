@@ -34,11 +34,11 @@ from bench.harness import Bar, Figure, interleave, report
 from bench.machine import LOADING_CORE, MEASURED_CORE, Watch, pin
 from bench.placing import placed_alone
 from bench.processes import Server, asking_webhook, metrics, total
-from tests.control_plane import binaries
 from tests.control_plane.cluster import Cluster
 from tests.control_plane.companion import Controller, install_crd, write_tls
 from tests.control_plane.components import ADMIN_TOKEN
 from tests.control_plane.gpu_nodes import GpuNode
+from tests.control_plane.kubernetes_version import UNDER_TEST
 from tests.control_plane.product import INJECTED, decides
 from tests.control_plane.registration import LABEL, OWN_NAMESPACE, configuration, registered
 
@@ -105,7 +105,7 @@ def main(
         figures += _creations(client, lambda: metrics(webhook, tls), rounds, pods)
         alone = placed_alone(webhook, tls)
         figures.append(Figure("placed without the controller", "", [alone], bar=Bar("<=", 0)))
-    report("api-server", figures, watch, json_file, kubernetes=binaries.KUBERNETES)
+    report("api-server", figures, watch, json_file, kubernetes=UNDER_TEST.version)
 
 
 def _registered(cluster: Cluster, webhook: Server, tls: Path) -> AbstractContextManager[None]:

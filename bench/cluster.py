@@ -26,6 +26,7 @@ from tests.control_plane.api import Api
 from tests.control_plane.cluster import Cluster
 from tests.control_plane.companion import LEDGERS, Controller, install_crd, write_tls
 from tests.control_plane.gpu_nodes import GpuNode
+from tests.control_plane.kubernetes_version import UNDER_TEST
 
 NAMESPACE = "bench"
 GPUS_PER_NODE, SLICES_PER_GPU = 8, 8
@@ -60,7 +61,7 @@ def main(  # noqa: PLR0913 each is an option of the command
         nodes=nodes,
         pods=pods,
         rate=rate,
-        kubernetes=binaries.KUBERNETES,
+        kubernetes=UNDER_TEST.version,
     )
 
 

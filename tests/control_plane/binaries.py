@@ -1,7 +1,8 @@
 """Build the control plane's binaries from Go modules, once, into a cache folder.
 
-`python -m tests.control_plane.binaries` builds what is missing and prints the folder. The folder is named by
-the hash of everything that decides its content, so a changed version is a new folder and never a mixture.
+`python -m tests.control_plane.binaries` builds what is missing and prints the folder; `K8S=1.30` builds that
+Kubernetes. The folder is named by the hash of everything that decides its content, so a changed version is a
+new folder and never a mixture.
 """
 
 import fcntl
@@ -17,8 +18,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.control_plane.kubernetes_version import UNDER_TEST, Release
+
 MODULE = Path(__file__).parent
-KUBERNETES = "1.36.3"
 GO_NEEDED = (1, 26)
 
 
@@ -58,16 +60,16 @@ def go_missing() -> str | None:
     return None
 
 
-def cache_folder() -> Path:
+def cache_folder(release: Release = UNDER_TEST) -> Path:
     """Where the binaries of exactly these sources, modules and versions belong."""
-    content = hashlib.sha256(repr(BINARIES).encode() + KUBERNETES.encode())
-    for file in ("go.mod", "go.sum", "etcdmain/main.go"):
-        content.update((MODULE / file).read_bytes())
+    content = hashlib.sha256(repr(BINARIES).encode() + release.version.encode())
+    for file in (release.module, release.sums, MODULE / "etcdmain" / "main.go"):
+        content.update(file.read_bytes())
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return base / "gpu-fraction-injector" / "control-plane" / content.hexdigest()[:16]
 
 
-def build(say: Callable[[str], None]) -> Path:
+def build(say: Callable[[str], None], release: Release = UNDER_TEST) -> Path:
     """Build what the cache lacks, one line to `say` for each binary; return the folder.
 
     A second caller waits for the first. An interrupted build leaves finished binaries only.
@@ -75,7 +77,7 @@ def build(say: Callable[[str], None]) -> Path:
     Raises:
         BuildError: Go failed.
     """
-    folder = cache_folder()
+    folder = cache_folder(release)
     folder.mkdir(parents=True, exist_ok=True)
     if _missing(folder):
         with _locked(folder / ".lock", say):
@@ -83,7 +85,7 @@ def build(say: Callable[[str], None]) -> Path:
             for number, binary in enumerate(missing, 1):
                 say(f"control plane: building {binary.name} ({number} of {len(missing)}) ...")
                 started = time.monotonic()
-                _build_one(binary, folder)
+                _build_one(binary, release, folder)
                 say(f"control plane: built {binary.name} in {time.monotonic() - started:.0f} s")
     return folder
 
@@ -103,9 +105,9 @@ def _locked(path: Path, say: Callable[[str], None]) -> Iterator[None]:
         yield
 
 
-def _build_one(binary: Binary, folder: Path) -> None:
+def _build_one(binary: Binary, release: Release, folder: Path) -> None:
     with tempfile.TemporaryDirectory(dir=folder, prefix=".build-") as scratch:
-        command, environment = _command(binary, Path(scratch))
+        command, environment = _command(binary, release, Path(scratch))
         ended = subprocess.run(
             command, cwd=MODULE, env=os.environ | environment, capture_output=True, text=True, check=False
         )
@@ -114,19 +116,20 @@ def _build_one(binary: Binary, folder: Path) -> None:
         Path(scratch, binary.name).rename(folder / binary.name)
 
 
-def _command(binary: Binary, scratch: Path) -> tuple[list[str], dict[str, str]]:
-    flags = ["-trimpath", "-buildvcs=false", "-ldflags", _link_flags(binary)]
+def _command(binary: Binary, release: Release, scratch: Path) -> tuple[list[str], dict[str, str]]:
+    flags = ["-trimpath", "-buildvcs=false", "-ldflags", _link_flags(binary, release)]
     environment = {"GOWORK": "off"}
     if "@" in binary.package:
         return ["go", "install", *flags, binary.package], environment | {"GOBIN": str(scratch)}
-    return ["go", "build", *flags, "-o", str(scratch / binary.name), binary.package], environment
+    flags += [f"-modfile={release.module}", "-o", str(scratch / binary.name)]
+    return ["go", "build", *flags, binary.package], environment
 
 
-def _link_flags(binary: Binary) -> str:
+def _link_flags(binary: Binary, release: Release) -> str:
     if not binary.package.startswith("k8s.io/kubernetes/"):
         return "-s -w"
-    major, minor, _ = KUBERNETES.split(".")
-    stamps = {"gitVersion": f"v{KUBERNETES}", "gitMajor": major, "gitMinor": minor}
+    major, minor, _ = release.version.split(".")
+    stamps = {"gitVersion": f"v{release.version}", "gitMajor": major, "gitMinor": minor}
     return "-s -w " + " ".join(
         f"-X k8s.io/component-base/version.{name}={value}" for name, value in stamps.items()
     )

@@ -6,9 +6,11 @@ import threading
 import pytest
 
 from tests.control_plane import binaries
+from tests.control_plane.kubernetes_version import releases
 
 FAKE_GO = """#!/bin/sh
 if [ "$1" = env ]; then echo go1.30.1; exit 0; fi
+echo "$*" >> "$HOME/commands"
 [ -z "$GATE" ] || { echo open > "$GATE.reached"; read -r _ < "$GATE"; }
 case "$*" in *"$BROKEN"*) echo "$BROKEN does not compile" >&2; exit 2;; esac
 if [ "$1" = install ]; then
@@ -31,6 +33,7 @@ def fake_go(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(go.parent), prepend=os.pathsep)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("BROKEN", "nothing")
+    monkeypatch.setenv("HOME", str(tmp_path))
     return go
 
 
@@ -43,6 +46,18 @@ def test_each_binary_is_built_once_with_a_line_before_and_after(fake_go):
     assert len(lines) == 14
     assert binaries.build(lines.append) == folder
     assert len(lines) == 14
+
+
+@pytest.mark.parametrize("release", releases().values(), ids=releases())
+def test_each_release_is_built_from_its_own_module_into_its_own_folder(release, fake_go, tmp_path):
+    folder = binaries.build(lambda _: None, release)
+    assert sorted(file.name for file in folder.iterdir() if file.name != ".lock") == sorted(NAMES)
+    commands = (tmp_path / "commands").read_text().splitlines()
+    [kubectl] = [command for command in commands if command.endswith("k8s.io/kubernetes/cmd/kubectl")]
+    assert f"-modfile={release.module}" in kubectl.split()
+    assert f"k8s.io/component-base/version.gitVersion=v{release.version}" in kubectl
+    others = [binaries.cache_folder(other) for other in releases().values() if other != release]
+    assert folder not in others
 
 
 def test_a_failed_build_names_the_command_and_keeps_what_was_finished(fake_go, monkeypatch):

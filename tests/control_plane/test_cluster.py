@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.control_plane.api import ApiError
-from tests.control_plane.binaries import KUBERNETES
 from tests.control_plane.cluster import Cluster
 from tests.control_plane.gpu_nodes import GpuNode
+from tests.control_plane.kubernetes_version import UNDER_TEST
 from tests.control_plane.process import ProcessError, eventually
 
 
@@ -27,8 +27,8 @@ def test_the_api_server_and_kubectl_say_their_version(kubectl):
     answer = kubectl("version", "--output=json")
     assert (answer.code, answer.stderr) == (0, "")
     versions = json.loads(answer.stdout)
-    assert versions["serverVersion"]["gitVersion"] == f"v{KUBERNETES}"
-    assert versions["clientVersion"]["gitVersion"] == f"v{KUBERNETES}"
+    assert versions["serverVersion"]["gitVersion"] == f"v{UNDER_TEST.version}"
+    assert versions["clientVersion"]["gitVersion"] == f"v{UNDER_TEST.version}"
 
 
 def test_the_scheduler_places_slices_of_one_gpu_until_it_is_full(control_plane, namespace, nodes):

@@ -1,0 +1,42 @@
+"""Which Kubernetes the tests run: `K8S`, or the default."""
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests.control_plane.kubernetes_version import chosen, releases
+
+
+def test_releases_are_named_by_their_minor_version_oldest_first():
+    assert list(releases()) == ["1.30", "1.33", "1.36"]
+
+
+@pytest.mark.parametrize("name", releases())
+def test_a_release_is_its_latest_pinned_patch_version(name):
+    assert re.fullmatch(rf"{re.escape(name)}\.\d+", chosen(name).version)
+
+
+def test_a_later_release_has_what_an_earlier_one_has():
+    assert [release.is_at_least("1.33") for release in releases().values()] == [False, True, True]
+
+
+def test_without_a_choice_the_newest_release_is_tested():
+    assert chosen("") == list(releases().values())[-1]
+
+
+def test_an_unknown_release_is_refused_before_any_test_runs(pytestconfig):
+    ended = subprocess.run(
+        [sys.executable, "-m", "pytest", __file__],
+        cwd=pytestconfig.rootpath,
+        env=os.environ | {"K8S": "1.29"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 1
+    refusal = "K8S=1.29: the tests know Kubernetes 1.30, 1.33, 1.36: set K8S to one of them\n"
+    assert ended.stderr == refusal
+    assert ended.stdout == ""
