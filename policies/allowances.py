@@ -12,8 +12,15 @@ HostPath = Literal[
     "/etc/nvidia-container-runtime",
     "/run/cri-dockerd.sock",
     "/usr/local/nvidia",
+    "/sys",
+    "/var/lib/containerd",
+    "/var/lib/docker",
+    "/var/lib/containers",
+    "/dev/infiniband",
+    "/dev/fuse",
 ]
-"""Places of a node, normalised, with credentials, settings or sockets that lead to GPUs past the share."""
+"""Places of a node, normalised, that lead to GPUs past the share and that some honest pods need: credentials,
+settings, sockets and files of runtimes and drivers, the kernel's own tree, devices other than GPUs."""
 HOST_PATHS: tuple[HostPath, ...] = get_args(HostPath)
 
 Capability = Literal["SYS_ADMIN", "ALL"]

@@ -106,7 +106,8 @@ class Allow(Part):
 
     host_paths: list[HostPath] = Field(default_factory=list)
     """Of `/etc/kubernetes`, `/var/lib/kubelet`, `/etc/containerd`, `/etc/nvidia-container-runtime`, \
-`/run/cri-dockerd.sock` and `/usr/local/nvidia`: those that hostPath volumes may reach."""
+`/run/cri-dockerd.sock`, `/usr/local/nvidia`, `/sys`, `/var/lib/containerd`, `/var/lib/docker`, \
+`/var/lib/containers`, `/dev/infiniband` and `/dev/fuse`: those that hostPath volumes may reach."""
     capabilities: list[Capability] = Field(default_factory=list)
     """Of `SYS_ADMIN` and `ALL`: those that GPU containers may add."""
     override_env: bool = False

@@ -40,8 +40,12 @@ PROTECTED = (
     "/run/crio",
     "/run/docker.sock",
     "/run/nvidia",
+    "/sys",
     "/usr/local/nvidia",
     "/usr/local/vgpu",
+    "/var/lib/containerd",
+    "/var/lib/containers",
+    "/var/lib/docker",
     "/var/lib/kubelet",
 )
 OURS = {

@@ -60,6 +60,9 @@ HOST_PATHS = [
     "/etc",
     "/data",
     "/var/run/../run/nvidia",
+    "/sys/../sys/kernel",
+    "/var/lib/containerd",
+    "/dev/infiniband",
 ]
 ANNOTATIONS = ["injected", "slices", "gpu-index", "gpu-container", "memory-mib", "reservation", "container"]
 

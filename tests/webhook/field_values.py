@@ -57,6 +57,7 @@ PATHS = [
 ]
 HOST_PATHS = ["/data", "/dev", "//dev/./x", "/", "/var", "/var/run/nvidia", "/proc/1/root", ""]
 HOST_PATHS += ["/dev//shm", "/etc/kubernetes", "/var/lib/kubelet/pods", "/var/run/cri-dockerd.sock"]
+HOST_PATHS += ["/sys/class", "/dev/infiniband/uverbs0", "/dev/fuse", "/var/lib/containerd"]
 COUNTS = ["1", "2", "4", "8", "16", "0", 1, 3, "500m", "-1", "", "%b", "x"]
 OTHERS = [
     "nvidia.com/gpu.shared",

@@ -27,7 +27,7 @@ env: {MEMORY: "{memory_mib} of {container}"}
 """
 ALLOWS = """
 allow:
-  hostPaths: [/etc/kubernetes, /var/lib/kubelet]
+  hostPaths: [/etc/kubernetes, /var/lib/kubelet, /dev/infiniband]
   capabilities: [SYS_ADMIN]
   overrideEnv: true
   resources: [nvidia.com/hostdev]

@@ -76,17 +76,30 @@ def test_host_pid_is_denied_unless_the_limiter_needs_it():
         ("/etc/nvidia-container-runtime/config.toml", "/etc/nvidia-container-runtime"),
         ("/var/run/cri-dockerd.sock", "/run/cri-dockerd.sock"),
         ("/usr/local/nvidia/toolkit", "/usr/local/nvidia"),
+        ("/sys", "/sys"),
+        ("/sys/bus/pci/devices", "/sys"),
+        ("/var/lib/containerd/tmpmounts", "/var/lib/containerd"),
+        ("/var/lib/docker", "/var/lib/docker"),
+        ("/var/lib/containers/storage", "/var/lib/containers"),
+        ("/dev/infiniband", "/dev/infiniband"),
+        ("/dev/infiniband/uverbs0", "/dev/infiniband"),
+        ("/dev/infiniband2", "/dev"),
+        ("/dev/fuse", "/dev/fuse"),
     ],
 )
 def test_host_paths_that_reach_gpus_or_runtimes_are_denied(path, place):
     decided = decide(pod(volumes=[{"name": "host", "hostPath": {"path": path}}]))
+    advice = ", or let the admin write it in allow.hostPaths" if place in HOST_PATHS else ""
     assert decided.code == "host-path"
     assert decided.message == (
-        f'volume "host": hostPath {path} reaches {place}, and with it past the share: remove the volume'
+        f'volume "host": hostPath {path} reaches {place}, and with it past the share:'
+        f" remove the volume{advice}"
     )
 
 
-@pytest.mark.parametrize("path", ["/data", "/devices", "/var/log", "/etc/cdi2", "/usr/share", "/run/nvidia2"])
+@pytest.mark.parametrize(
+    "path", ["/data", "/devices", "/var/log", "/etc/cdi2", "/usr/share", "/run/nvidia2", "/system"]
+)
 def test_other_host_paths_are_not(path):
     assert decide(pod(volumes=[{"name": "host", "hostPath": {"path": path, "type": "Directory"}}])).allowed
 
@@ -108,7 +121,9 @@ def test_a_policy_opens_one_place_of_the_node_at_a_time(place):
         assert decided.code == ("injected" if allowed == place else "host-path")
 
 
-@pytest.mark.parametrize("path", ["/var/lib/kubelet", "/var/lib/kubelet/device-plugins", "/var", "/dev", "/"])
+@pytest.mark.parametrize(
+    "path", ["/var/lib/kubelet", "/var/lib/kubelet/device-plugins", "/var", "/dev", "/dev/nvidia0", "/"]
+)
 def test_no_policy_opens_the_places_below_an_open_one_that_are_always_shut(path):
     found = pod(volumes=[{"name": "host", "hostPath": {"path": path}}])
     assert decide(found, policies(f"allow: {{hostPaths: [{', '.join(HOST_PATHS)}]}}")).code == "host-path"
@@ -211,6 +226,8 @@ def test_another_way_to_a_gpu_is_denied_beside_the_label(resource, mode, in_a_si
     decided = decide(pod(containers=[task, side]), policies(mode))
     assert decided.code == "other-gpu-system"
     assert decided.message.startswith(f"{resource} cannot stand beside {LABEL}: ")
+    can_be_opened = resource.startswith("nvidia.com/")
+    assert decided.message.endswith("name it in the policy's allow.resources") is can_be_opened
 
 
 def test_a_resource_of_nvidias_that_the_policy_knows_for_no_gpu_stays():

@@ -32,13 +32,15 @@ def protected_place(path: str, allowed: Collection[HostPath] = ()) -> str | None
     """Give the protected place that `path` is, contains or lies below; None if there is none.
 
     The path is normalised first: `//dev` and `/./dev` are /dev, and `/` contains everything. What a policy
-    allowed is open but for the places below it that no policy can open.
+    allowed is open but for the places below it that no policy can open. A place that a policy could open is
+    given only where that would help.
     """
     normal = NORMALISED[path]
-    for place in (*PROTECTED, *(each for each in HOST_PATHS if each not in allowed)):
-        if touches(normal, place):
+    own = [place for place in HOST_PATHS if is_at_or_below(normal, place)]
+    for place in PROTECTED:
+        if touches(normal, place) and not any(is_at_or_below(each, place) for each in own):
             return place
-    return None
+    return next((each for each in HOST_PATHS if each not in allowed and touches(normal, each)), None)
 
 
 def touches(path: str, place: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from policies.allowances import CAPABILITIES, OVERRIDE_ENV, Allowances, HostPath
+from policies.allowances import CAPABILITIES, HOST_PATHS, OVERRIDE_ENV, Allowances, HostPath
 from policies.effective import EffectivePolicy, Limiter
 from webhook.injection.containers import Containers
 from webhook.injection.host_paths import NORMALISED, SHARED_MEMORY, is_at_or_below, protected_place, touches
@@ -107,12 +107,20 @@ def _refuse_resources(every: Sequence[Slot]) -> Denial | None:
     for slot in every:
         for resource, _, kind in slot.gpu_amounts:
             if kind.is_other_system:
-                return _other_system(resource)
+                return _unknown_resource(resource) if kind.can_be_allowed else _other_system(resource)
     return None
 
 
 def _refuse_claims(spec: PodSpec) -> Denial | None:
     return _other_system("resourceClaims") if spec.resource_claims else None
+
+
+def _unknown_resource(resource: str) -> Denial:
+    return Denial.of(
+        Reason.OTHER_GPU_SYSTEM,
+        f"{resource} cannot stand beside {LABEL}: it may be a GPU; remove one of the two,"
+        " or let the admin name it in the policy's allow.resources",
+    )
 
 
 def _other_system(what: str) -> Denial:
@@ -143,6 +151,7 @@ def _refuse_host_paths(spec: PodSpec, allowed: Collection[HostPath]) -> Denial |
             why = "is memory of the whole node: use an emptyDir with medium: Memory"
         else:
             why = f"reaches {place}, and with it past the share: remove the volume"
+            why += ", or let the admin write it in allow.hostPaths" if place in HOST_PATHS else ""
         return Denial.of(Reason.HOST_PATH, f'volume "{volume.name}": hostPath {path} {why}')
     return None
 

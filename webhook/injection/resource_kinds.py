@@ -21,6 +21,8 @@ class ResourceKind(msgspec.Struct, frozen=True, gc=False):
     """The policy's own name for slices of any GPU."""
     is_other_system: bool
     """MIG, HAMi, another vendor's GPU, slices under another policy's name, or an unknown one of NVIDIA's."""
+    can_be_allowed: bool
+    """Another system's only as long as the policy does not know the name for no GPU."""
     is_replaced: bool
     """A user's way to ask for a GPU, which ours takes the place of."""
     asks: bool
@@ -38,8 +40,12 @@ def kind_of(
     is_clearml = resource.startswith(CLEARML_FRACTION_PREFIX)
     asks = is_whole or is_clearml or is_index or is_pool
     is_unknown = resource.startswith(NVIDIA_DOMAIN) and not is_allowed
-    is_other_system = resource.startswith(OTHER_SYSTEM_PREFIXES) or ((is_counted or is_unknown) and not asks)
+    is_known_system = resource.startswith(OTHER_SYSTEM_PREFIXES) or (is_counted and not asks)
+    can_be_allowed = is_unknown and not asks and not is_known_system
+    is_other_system = is_known_system or can_be_allowed
     if not asks and not is_other_system:
         return None
     is_replaced = is_whole or is_clearml
-    return ResourceKind(is_whole, is_clearml, is_index, is_pool, is_other_system, is_replaced, asks)
+    return ResourceKind(
+        is_whole, is_clearml, is_index, is_pool, is_other_system, can_be_allowed, is_replaced, asks
+    )
