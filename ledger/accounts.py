@@ -36,6 +36,10 @@ class Claim(Protocol):
     def queues(self) -> tuple[str, ...]: ...  # noqa: D102
     @property
     def memory_values(self) -> tuple[str, ...] | None: ...  # noqa: D102
+    @property
+    def model(self) -> str | None: ...  # noqa: D102
+    @property
+    def owner(self) -> str: ...  # noqa: D102
 
 
 class Kind(Protocol):

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from ledger.constraints import NodeSelector, NodeSelectorTerm, Taint
+from ledger.owners import OwnerReference
 from ledger.requests import Container, Resources
 
 RESERVATION_ANNOTATION = "clearml-injector/reservation"
@@ -63,13 +64,15 @@ class PodAnnotations(msgspec.Struct, gc=False):
     reservation: str | None = msgspec.field(default=None, name=RESERVATION_ANNOTATION)
 
 
-class PodMetadata(msgspec.Struct, gc=False):
+class PodMetadata(msgspec.Struct, rename="camel", gc=False):
     """`metadata` of a Pod."""
 
     name: str
     namespace: str = "default"
     labels: PodLabels | None = None
     annotations: PodAnnotations | None = None
+    generate_name: str | None = None
+    owner_references: list[OwnerReference] | None = None
 
 
 class Preference(msgspec.Struct, gc=False):

@@ -12,6 +12,8 @@ from ledger.kubernetes_names import MAX_LABEL_VALUE, MAX_NAME
 
 _LabelValue = Annotated[str, msgspec.Meta(max_length=MAX_LABEL_VALUE)]
 _QueueKey = Annotated[str, msgspec.Meta(max_length=MAX_LABEL_VALUE + 1)]
+MAX_OWNER = 16
+"""Characters of an owner's key."""
 _ReservationName = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
 
 Mode = Literal["per-gpu", "pooled"]
@@ -53,6 +55,8 @@ class Placement(msgspec.Struct, frozen=True, gc=False):
     node: str | None = None
     """The node to prefer; None when no node has room now."""
     reservation: _ReservationName | None = None
+    model: str | None = None
+    """Value of the node label nvidia.com/gpu.product that the pod must keep to; None when it need not."""
     degraded: bool = False
     """Made without the controller, from a last snapshot or an assumption."""
 
@@ -80,6 +84,12 @@ class Ask(msgspec.Struct, frozen=True, gc=False):
     """What the pod brings from an earlier review, with the reservation that it names: it stays there."""
     pod: Annotated[str, msgspec.Meta(max_length=MAX_LABEL_VALUE)] = ""
     """Digest of what names the pod before it has a uid: a reservation vouches for this pod alone."""
+    owner: Annotated[str, msgspec.Meta(max_length=MAX_OWNER)] = ""
+    """Key of what the pod is a replica of (ledger/owners.py); empty where nothing hangs on it."""
+    place: Literal["pack", "spread"] = "pack"
+    """`spread`: of nodes with room, one with the fewest of the owner's pods, and there such a GPU."""
+    same_model: bool = False
+    """All pods of the owner get GPUs of one model: the first that is placed decides which."""
 
 
 class Misfit(msgspec.Struct, frozen=True):

@@ -25,6 +25,7 @@ from ledger.api_objects import (
     PodAnnotations,
     PodLabels,
     PodList,
+    PodMetadata,
     PodStatus,
     RawList,
 )
@@ -33,6 +34,7 @@ from ledger.cordon import CORDON_ANNOTATION, indices_of
 from ledger.facts import UNLIMITED, NodeFact, PodFact
 from ledger.kubernetes_names import is_uid
 from ledger.memory_values import MEMORY_LABEL
+from ledger.owners import PRODUCT_LABEL, owner_key
 from ledger.quantity import milli, rounded_up, whole
 from ledger.queue_names import queue_keys
 from ledger.requests import effective_request
@@ -244,6 +246,7 @@ def _pod_fact(pod: Pod, names: ResourceNames) -> PodFact:
     gpus, pooled = _split(request.extended, names) if request.extended else ((), 0)
     is_waiting = spec.node_name is None and bool(gpus or pooled)
     affinity = spec.affinity.node_affinity if is_waiting and spec.affinity else None
+    queues = _queues(metadata.labels)
     return PodFact(
         namespace=metadata.namespace,
         name=metadata.name,
@@ -253,10 +256,12 @@ def _pod_fact(pod: Pod, names: ResourceNames) -> PodFact:
         pooled=pooled,
         cpu_milli=request.cpu_milli,
         memory_bytes=request.memory_bytes,
-        queues=_queues(metadata.labels),
+        queues=queues,
         reservation=_reservation(metadata.annotations),
         promised_node=_promised_node(affinity, status),
-        memory_values=_memory_values(affinity),
+        memory_values=_required_values(affinity, MEMORY_LABEL),
+        model=_model(affinity),
+        owner=_owner(metadata, queues) if gpus or pooled else "",
     )
 
 
@@ -302,12 +307,21 @@ def _promised_node(affinity: NodeAffinity | None, status: PodStatus | None) -> s
     return None
 
 
-def _memory_values(affinity: NodeAffinity | None) -> tuple[str, ...] | None:
-    """Every term carries the same memory requirement after injection, so the first one speaks for all."""
+def _owner(metadata: PodMetadata, queues: tuple[str, ...]) -> str:
+    return owner_key(metadata.namespace, metadata.owner_references, metadata.generate_name, queues)
+
+
+def _model(affinity: NodeAffinity | None) -> str | None:
+    values = _required_values(affinity, PRODUCT_LABEL)
+    return values[0] if values is not None and len(values) == 1 else None
+
+
+def _required_values(affinity: NodeAffinity | None, label: str) -> tuple[str, ...] | None:
+    """Every term carries the same requirements of GPUs after injection, so the first one speaks for all."""
     if affinity is None or affinity.required is None:
         return None
     for term in (affinity.required.node_selector_terms or ())[:1]:
         for requirement in term.match_expressions or ():
-            if requirement.key == MEMORY_LABEL and requirement.operator == "In":
+            if requirement.key == label and requirement.operator == "In":
                 return requirement.values
     return None

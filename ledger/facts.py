@@ -62,6 +62,10 @@ class PodFact(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Node that an unbound pod prefers by name, as long as the scheduler has not yet failed to place it."""
     memory_values: tuple[str, ...] | None = None
     """Values of nvidia.com/gpu.memory that an unbound pod requires; None when it requires none."""
+    model: str | None = None
+    """The one value of nvidia.com/gpu.product that an unbound pod requires; None when it requires none."""
+    owner: str = ""
+    """Key of what it is a replica of (ledger/owners.py); empty without slices, or where it stands alone."""
 
     @property
     def key(self) -> PodKey:

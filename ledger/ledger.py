@@ -14,15 +14,17 @@ from ledger.backlog import Backlog
 from ledger.demand import Demand, Worth
 from ledger.facts import NodeFact, PodFact, PodKey
 from ledger.fleet import Fleet
-from ledger.fraction import Fraction
 from ledger.groups import Found
 from ledger.kind_demand import KindDemand
 from ledger.memory_values import MemoryValues
+from ledger.one_model import commonest_model, keep_to, model_of, no_such_node
+from ledger.owners import GpuModel, Owners
 from ledger.placement import best
 from ledger.recent_placements import RecentPlacements
-from ledger.reservations import LIFETIME_SECONDS, Reservation, Reservations
+from ledger.reservations import Reservation, Reservations, reservation_of, taken_by
 from ledger.scoring import best_hole
 from ledger.selection import Selection, Selector
+from ledger.spread import best_spread, least_used
 from ledger.totals import Totals
 from ledger.usage import Usage
 from ledger.view import LedgerView, NodeView, Waiting, node_view, waiting_view
@@ -53,6 +55,7 @@ class Ledger:
         self._selector = Selector(self._fleet)
         self._reservations = Reservations(reservations_per_namespace)
         self._backlog = Backlog()
+        self._owners = Owners()
         self._usage = Usage()
         self._values = MemoryValues()
         self._demand: dict[int, Demand] = {}
@@ -162,10 +165,10 @@ class Ledger:
             return placement
         self._learn(ask)
         if placement.reservation is not None:
-            self._begin(_reservation(ask, placement, placement.reservation, ask.queues, now))
+            self._begin(reservation_of(ask, placement, placement.reservation, ask.queues, now))
         else:
             counted = tuple([key for key in ask.queues if any(key in quota.keys for quota in ask.quotas)])
-            self._recent.add(_reservation(ask, placement, "", counted, now))
+            self._recent.add(reservation_of(ask, placement, "", counted, now))
         return placement
 
     def release(self, reservation: str) -> None:
@@ -235,18 +238,45 @@ class Ledger:
         return self._reservations.get(reservation) is not None
 
     def _placement(self, ask: Ask, worth: Worth) -> Placement | Misfit:
+        if not (ask.same_model and ask.owner):
+            return self._anywhere(ask, worth)
+        model = self._model_of_owner(ask.owner)
+        if model is None:
+            return self._anywhere(ask, worth)
+        kept = keep_to(model, ask)
+        placement = self._anywhere(kept, worth) if kept is not None else None
+        if not isinstance(placement, Placement):
+            return no_such_node(model)
+        # An assumed node does not tell its model.
+        return msgspec.structs.replace(placement, model=model[0]) if placement.degraded else placement
+
+    def _anywhere(self, ask: Ask, worth: Worth) -> Placement | Misfit:
         selection = self._selector.select(ask)
         if selection.is_empty:
             return self._assumed(ask)
         found = self._best(selection, ask, worth)
         if found is not None and (node := found[1].fact) is not None:
-            indices = () if ask.mode == "pooled" else _indices(found[1], ask.fraction, worth)
-            return self._placed(ask, indices, node.gpu_mib or 0, node.name)
+            indices = () if ask.mode == "pooled" else _indices(found[1], ask, worth)
+            return self._placed(ask, indices, model_of(node), node.name)
         wait = waiting.least_backlog(selection.kinds, ask, self._backlog, self._values)
-        return self._placed(ask, wait.indices, wait.gpu_mib, None)
+        model: GpuModel = None, wait.gpu_mib
+        if ask.same_model:
+            model = commonest_model(selection.nodes(), wait.indices, wait.gpu_mib)
+        return self._placed(ask, wait.indices, model, None)
 
     def _best(self, selection: Selection, ask: Ask, worth: Worth) -> Found | None:
+        if ask.place == "spread" and ask.owner:
+            return best_spread(selection, ask, worth, self._owners.on_nodes(ask.owner))
         return best(selection, ask, worth)
+
+    def _model_of_owner(self, owner: str) -> GpuModel | None:
+        """The GPU model of an owner's pods; of several that of the node whose name is the first."""
+        nodes = self._owners.on_nodes(owner)
+        first = min(nodes, default=None)
+        if first is not None and self._known(first) is None:
+            first = min((name for name in nodes if self._known(name) is not None), default=None)
+        fact = self._known(first) if first is not None else None
+        return model_of(fact) if fact is not None else self._owners.awaited(owner)
 
     def _assumed(self, ask: Ask) -> Placement | Misfit:
         assume = ask.assume
@@ -255,13 +285,18 @@ class Ledger:
         wait = waiting.assumed(assume, ask, self._backlog)
         return Placement(wait.indices, wait.gpu_mib, (), None, self._granted(ask), degraded=True)
 
-    def _placed(self, ask: Ask, indices: tuple[int, ...], gpu_mib: int, node: str | None) -> Placement:
-        values = self._values.of_share(ask.fraction, gpu_mib)
-        return Placement(indices, gpu_mib, values, node, self._granted(ask))
+    def _placed(self, ask: Ask, indices: tuple[int, ...], model: GpuModel, node: str | None) -> Placement:
+        product, gpu_mib = model[0], model[1] or 0
+        if not (ask.same_model and ask.owner):
+            values = self._values.of_share(ask.fraction, gpu_mib)
+            return Placement(indices, gpu_mib, values, node, self._granted(ask))
+        return Placement(
+            indices, gpu_mib, (str(gpu_mib),) if gpu_mib else (), node, self._granted(ask), product
+        )
 
     def _vouches(self, ask: Ask, keeps: Placement) -> bool:
         """Whether the pod is counted already, by its reservation of an earlier review."""
-        pledge = ask.namespace, ask.pod, *_taken(ask, keeps)
+        pledge = ask.namespace, ask.pod, *taken_by(ask, keeps)
         return self._reservations.vouch(keeps.reservation, pledge, ask.reservation)
 
     def _stays(self, ask: Ask, worth: Worth) -> Placement | None:
@@ -341,6 +376,8 @@ class Ledger:
 
     def _enter(self, key: ClaimKey, claim: Claim) -> None:
         """Book a claim where it belongs; the inverse of `_strike`."""
+        if claim.owner:
+            self._owners.add(claim)
         node = claim.node or claim.promised_node
         if node is not None:
             self._fleet.take(node, key, claim)
@@ -348,6 +385,8 @@ class Ledger:
             self._backlog.add(key, claim)
 
     def _strike(self, key: ClaimKey, claim: Claim) -> None:
+        if claim.owner:
+            self._owners.remove(claim)
         node = claim.node or claim.promised_node
         if node is not None:
             self._fleet.give_back(node, key)
@@ -359,38 +398,13 @@ class Ledger:
         return account.fact if account is not None else None
 
 
-def _indices(account: NodeAccount, fraction: Fraction, worth: Worth) -> tuple[int, ...]:
+def _indices(account: NodeAccount, ask: Ask, worth: Worth) -> tuple[int, ...]:
     """The GPUs of a node with room that lose the least worth, then the lowest."""
-    left = account.left
+    fraction, left = ask.fraction, account.left
+    if ask.place == "spread" and ask.owner and not fraction.is_whole:
+        left = least_used(account, fraction.slices, ask.owner)
     hole = best_hole(left.values(), fraction.slices_on_each, worth)
     return tuple([index for index, slices in left.items() if slices == hole][: fraction.gpus])
-
-
-def _reservation(
-    ask: Ask, placement: Placement, name: str, queues: tuple[str, ...], now: float
-) -> Reservation:
-    gpus, pooled = _taken(ask, placement)
-    return Reservation(
-        name=name,
-        namespace=ask.namespace,
-        promised_node=placement.node,
-        gpus=gpus,
-        pooled=pooled,
-        slices=ask.fraction.slices,
-        cpu_milli=ask.cpu_milli,
-        memory_bytes=ask.memory_bytes,
-        queues=queues,
-        memory_values=placement.memory_values or None,
-        expires_at=now + LIFETIME_SECONDS,
-        pod=ask.pod,
-    )
-
-
-def _taken(ask: Ask, placement: Placement) -> tuple[tuple[tuple[int, int], ...], int]:
-    """Slices that a placement takes, by index and of the pool."""
-    each = ask.fraction.slices_on_each
-    gpus = tuple([(index, each) for index in placement.indices])
-    return gpus, 0 if gpus else ask.fraction.slices
 
 
 def _is_assumed(ask: Ask, keeps: Placement) -> bool:

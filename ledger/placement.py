@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from ledger.accounts import NodeAccount
 from ledger.ask import Ask
@@ -12,11 +12,16 @@ from ledger.scoring import cpu_score, gpu_score, pool_score
 from ledger.selection import Selection
 
 
-def best(selection: Selection, ask: Ask, worth: Worth) -> Found | None:
-    """The best node of a selection and its score; None if none has room. Of equals always the same one."""
+def best(
+    selection: Selection, ask: Ask, worth: Worth, only: Callable[[NodeAccount], bool] | None = None
+) -> Found | None:
+    """The best node of a selection and its score; None if none has room. Of equals always the same one.
+
+    `only` is asked of each node before it is taken; None takes all.
+    """
     if selection.few is not None:
-        return _best_of(selection.few, ask, worth)
-    search = Search(ask, worth, selection.accepts)
+        return _best_of(filter(only, selection.few) if only is not None else selection.few, ask, worth)
+    search = Search(ask, worth, _both(selection.accepts, only))
     found: Found | None = None
     for groups in selection.groups:
         found = groups.best(search, found)
@@ -40,6 +45,14 @@ def score(account: NodeAccount, ask: Ask, worth: Worth) -> int | None:
     if base is None:
         return None
     return base + cpu_score(sum(free), account.cpu_free, ask.fraction.slices, ask.cpu_milli, worth)
+
+
+def _both(
+    one: Callable[[NodeAccount], bool] | None, other: Callable[[NodeAccount], bool] | None
+) -> Callable[[NodeAccount], bool] | None:
+    if one is None or other is None:
+        return one or other
+    return lambda account: other(account) and one(account)
 
 
 def _best_of(accounts: Iterable[NodeAccount], ask: Ask, worth: Worth) -> Found | None:

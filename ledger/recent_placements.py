@@ -107,7 +107,8 @@ class RecentPlacements:
 
     def _with_one_more(self, former: Many | None, unit: Reservation) -> Many:
         if former is None:
-            return Many(unit, 1, msgspec.structs.replace(unit, name=f"#{self._serial}"))
+            # Sums are kept by place and not by owner: there can be as many owners as pods.
+            return Many(unit, 1, msgspec.structs.replace(unit, name=f"#{self._serial}", owner=""))
         claim = former.claim
         cpu, memory = claim.cpu_milli + unit.cpu_milli, claim.memory_bytes + unit.memory_bytes
         return Many(former.unit, former.pods + 1, _times(former, former.pods + 1, cpu, memory))

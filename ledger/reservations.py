@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import msgspec
 
 from ledger.accounts import ClaimKey
+from ledger.ask import Ask, Placement
 from ledger.facts import PodFact
 
 LIFETIME_SECONDS = 30.0
@@ -40,6 +41,8 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     expires_at: float
     pod: str = ""
     """Ask.pod of the pod that it was made for."""
+    model: str | None = None
+    owner: str = ""
     node: None = None
 
     @property
@@ -131,3 +134,33 @@ class Reservations:
         """A reservation whose time is over, None when there is none."""
         first = next(iter(self._by_name.values()), None)
         return first if first is not None and first.expires_at <= now else None
+
+
+def reservation_of(
+    ask: Ask, placement: Placement, name: str, queues: tuple[str, ...], now: float
+) -> Reservation:
+    """Return the reservation of what an ask was given."""
+    gpus, pooled = taken_by(ask, placement)
+    return Reservation(
+        name=name,
+        namespace=ask.namespace,
+        promised_node=placement.node,
+        gpus=gpus,
+        pooled=pooled,
+        slices=ask.fraction.slices,
+        cpu_milli=ask.cpu_milli,
+        memory_bytes=ask.memory_bytes,
+        queues=queues,
+        memory_values=placement.memory_values or None,
+        expires_at=now + LIFETIME_SECONDS,
+        pod=ask.pod,
+        model=placement.model,
+        owner=ask.owner,
+    )
+
+
+def taken_by(ask: Ask, placement: Placement) -> tuple[tuple[tuple[int, int], ...], int]:
+    """Return the slices that a placement takes, by index and of the pool."""
+    each = ask.fraction.slices_on_each
+    gpus = tuple([(index, each) for index in placement.indices])
+    return gpus, 0 if gpus else ask.fraction.slices

@@ -17,6 +17,7 @@ def books(ledger: Ledger) -> dict[str, Any]:
         "usage": ledger._usage._taken,
         "memory values": dict(ledger._values._nodes),
         "reservations": ledger._reservations._by_name,
+        "owners": (ledger._owners._on_nodes, ledger._owners._awaited),
         "groups": sorted(_groups(ledger)),
     }
 

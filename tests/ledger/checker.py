@@ -12,6 +12,8 @@ from ledger.ask import Ask
 from ledger.constraints import NodeSelectorTerm, Requirement
 from ledger.demand import UNIT, Worth
 from ledger.facts import NodeFact, PodFact
+from ledger.memory_values import MEMORY_LABEL
+from ledger.owners import PRODUCT_LABEL
 
 
 @dataclass
@@ -25,13 +27,23 @@ class SlowNode:
     memory: int = 0
     slice_cost: int = 0
     """What a slice of its kind costs by what was learnt."""
+    claims: list[PodFact] = field(default_factory=list)
 
     def take(self, claim: PodFact) -> None:
+        self.claims.append(claim)
         for index, slices in claim.gpus:
             self.taken[index] = self.taken.get(index, 0) + slices
         self.pooled += claim.pooled
         self.cpu += claim.cpu_milli
         self.memory += claim.memory_bytes
+
+    def shares_of(self, owner: str) -> list[int | None]:
+        """The GPUs that an owner's pods have here, one for each share."""
+        shares: list[int | None] = []
+        for claim in self.claims:
+            if claim.owner == owner:
+                shares += [index for index, _ in claim.gpus] or [None]
+        return shares
 
     def free(self) -> dict[int, int]:
         left = {}
@@ -57,6 +69,30 @@ def could_ever_hold(fact: NodeFact, ask: Ask) -> bool:
     if fact.gpu_mib is None and ask.fraction.slices % ask.fraction.slices_per_gpu:
         return False
     return _selected(fact, ask) and (ask.constraints.node_name is not None or _tolerated(fact, ask))
+
+
+def is_kept_to(model: tuple[str | None, int | None], fact: NodeFact) -> bool:
+    """Whether a node is of the GPU model that an owner's pods have, as far as that is known."""
+    product, mib = model
+    return product in (None, fact.labels.get(PRODUCT_LABEL)) and (
+        mib is None or fact.labels.get(MEMORY_LABEL) == str(mib)
+    )
+
+
+def model_of_owner(
+    owner: str, slow: dict[str, SlowNode], waiting: list[PodFact]
+) -> tuple[str | None, int | None] | None:
+    """The GPU model of an owner's pods: of those on nodes, else of those that wait."""
+    for name in sorted(slow):
+        if slow[name].shares_of(owner):
+            fact = slow[name].fact
+            return fact.labels.get(PRODUCT_LABEL), fact.gpu_mib
+    bound = []
+    for claim in waiting:
+        values = claim.memory_values or ()
+        if claim.owner == owner and len(values) <= 1 and (values or claim.model):
+            bound.append((claim.model, int(values[0]) if values else None))
+    return min(bound, key=repr, default=None)
 
 
 def has_room(node: SlowNode, ask: Ask) -> bool:

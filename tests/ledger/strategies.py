@@ -9,11 +9,14 @@ from ledger.constraints import Constraints, NodeSelectorTerm, Requirement, Taint
 from ledger.facts import UNLIMITED, NodeFact, PodFact
 from ledger.fraction import Fraction
 from ledger.memory_values import MEMORY_LABEL
+from ledger.owners import PRODUCT_LABEL
 
 GIB = 2**30
 NODE_NAMES = [f"node-{number}" for number in range(5)]
 KEYS = ["zone", "rank", "kubernetes.io/hostname"]
 VALUES = ["a", "b", "1", "7", "-3", ""]
+PRODUCTS = ["A100", "H100"]
+OWNERS = ["", "", "train", "serve"]
 TAINTS = [
     Taint("nvidia.com/gpu", "NoSchedule"),
     Taint("team", "NoExecute", "blue"),
@@ -31,6 +34,8 @@ def nodes(draw: st.DrawFn) -> NodeFact:
     per_gpu = draw(st.sampled_from([8, 8, 8, 8, 4, 2]))
     mib = draw(st.sampled_from([None, 16384, 16384, 16390, 81920]))
     labels = draw(st.dictionaries(st.sampled_from(KEYS), st.sampled_from(VALUES), max_size=3))
+    product = draw(st.sampled_from([None, *PRODUCTS]))
+    labels |= {PRODUCT_LABEL: product} if product is not None else {}
     pooled_gpus = draw(st.sampled_from([0, 0, 0, 2, 4]))
     return NodeFact(
         name=draw(st.sampled_from(NODE_NAMES)),
@@ -68,6 +73,8 @@ def pods(draw: st.DrawFn) -> PodFact:
         reservation=draw(st.sampled_from([None, "r-0", "r-1", "r-2"])),
         promised_node=None if node else draw(st.sampled_from([None, *NODE_NAMES])),
         memory_values=None if node else draw(st.sampled_from([None, ("16384",), ("16384", "16390")])),
+        model=None if node else draw(st.sampled_from([None, None, *PRODUCTS])),
+        owner=draw(st.sampled_from(OWNERS)),
     )
 
 
@@ -115,4 +122,7 @@ asks = st.builds(
     constraints=st.just(Constraints()) | constraints,
     cpu_milli=st.sampled_from([0, 500, 3000, 9000]),
     memory_bytes=st.sampled_from([0, 4 * GIB, 30 * GIB]),
+    owner=st.sampled_from(OWNERS),
+    place=st.sampled_from(["pack", "spread"]),
+    same_model=st.sampled_from([False, False, True]),
 )

@@ -16,6 +16,7 @@ from ledger.decoding import (
     pods_from_json,
 )
 from ledger.facts import UNLIMITED, NodeFact, PodFact
+from ledger.owners import owner_key
 from ledger.resource_names import ResourceNames
 
 NAMES = ResourceNames()
@@ -113,7 +114,13 @@ def test_a_cordon_names_indices_and_what_is_no_index_is_passed_over(text: str, i
 def test_a_running_pod_is_read() -> None:
     fact = pod_from_json(json.dumps(pod({"nodeName": "gpu-0"}, status={"phase": "Running"})).encode(), NAMES)
     assert fact == PodFact(
-        namespace="ml", name="p", node="gpu-0", gpus=((3, 4),), cpu_milli=2000, queues=("q",)
+        namespace="ml",
+        name="p",
+        node="gpu-0",
+        gpus=((3, 4),),
+        cpu_milli=2000,
+        queues=("q",),
+        owner=owner_key("ml", None, None, ("q",)),
     )
     assert (fact.key, fact.slices) == (("ml", "p"), 4)
 

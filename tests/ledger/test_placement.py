@@ -24,6 +24,7 @@ from tests.ledger.strategies import asks, nodes, pods
 
 STATES = int(os.environ.get("LEDGER_RANDOM_STATES", "10000"))
 RUNS = 20
+OWNERS = [f"owner-{number}" for number in range(20)]
 
 
 class Churn:
@@ -46,7 +47,9 @@ class Churn:
     def ask(self) -> Ask:
         slices = self.rng.choice([1, 2, 3, 4, 4, 5, 6, 7, 8, 8, 16, 32, 64])
         cpu = self.rng.choice([0, 500, 1000, 4000, 9000]) * max(1, slices // 8)
-        return eighths(slices, cpu_milli=cpu, memory_bytes=self.rng.choice([0, 5, 30]) * GIB)
+        owner, place = self.rng.choice(["", *OWNERS]), self.rng.choice(["pack", "pack", "spread"])
+        memory = self.rng.choice([0, 5, 30]) * GIB
+        return eighths(slices, cpu_milli=cpu, memory_bytes=memory, owner=owner, place=place)
 
     def place(self) -> None:
         ask = self.ask()
@@ -56,7 +59,7 @@ class Churn:
         self.ledger._learn(ask)
         if isinstance(answer, Placement) and answer.node is not None:
             gpus = tuple((index, ask.fraction.slices_on_each) for index in answer.indices)
-            sizes = {"cpu_milli": ask.cpu_milli, "memory_bytes": ask.memory_bytes}
+            sizes = {"cpu_milli": ask.cpu_milli, "memory_bytes": ask.memory_bytes, "owner": ask.owner}
             pod = holder(f"p{self.rng.random()}", answer.node, *gpus, **sizes)
             self.pods[pod.key] = pod
             self.ledger.set_pod(pod)

@@ -1,0 +1,58 @@
+"""Keeps a pod to the GPU model that its owner's other pods have."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+import msgspec
+
+from ledger.ask import Ask, Misfit
+from ledger.facts import NodeFact
+from ledger.memory_values import MEMORY_LABEL
+from ledger.owners import PRODUCT_LABEL, GpuModel
+
+_MAX_TOLD = 40
+
+
+def model_of(node: NodeFact) -> GpuModel:
+    """Return the GPU model of a node, by its labels."""
+    return node.labels.get(PRODUCT_LABEL) or None, node.gpu_mib
+
+
+def keep_to(model: GpuModel, ask: Ask) -> Ask | None:
+    """Return the question for nodes of one model alone; None where the pod itself asks for another.
+
+    What a node does not tell of its model is not asked for: a node affinity could not either.
+    """
+    constraints = ask.constraints
+    labels = _labels(model)
+    if any(constraints.node_selector.get(key, value) != value for key, value in labels.items()):
+        return None
+    selector = {**constraints.node_selector, **labels}
+    return msgspec.structs.replace(
+        ask, constraints=msgspec.structs.replace(constraints, node_selector=selector)
+    )
+
+
+def commonest_model(nodes: Iterable[NodeFact], indices: tuple[int, ...], gpu_mib: int) -> GpuModel:
+    """Return the model that most nodes with such indices and GPU memory have, for a pod that has to wait."""
+    products: Counter[str] = Counter()
+    for node in nodes:
+        if (node.gpu_mib or 0) == gpu_mib and set(indices) <= dict(node.gpus).keys():
+            products[node.labels.get(PRODUCT_LABEL) or ""] += 1
+    product = min(products, key=lambda name: (-products[name], name), default="")
+    return product or None, gpu_mib or None
+
+
+def no_such_node(model: GpuModel) -> Misfit:
+    """Say why a pod fits nowhere that no node of its owner's model could ever hold."""
+    product, mib = model
+    text = (product or f"GPUs of {mib} MiB")[:_MAX_TOLD]
+    return Misfit(f"sameModel keeps it to {text}, which its owner's pods have: mend its demands or end those")
+
+
+def _labels(model: GpuModel) -> dict[str, str]:
+    product, mib = model
+    labels = {PRODUCT_LABEL: product, MEMORY_LABEL: str(mib) if mib is not None else None}
+    return {key: value for key, value in labels.items() if value is not None}

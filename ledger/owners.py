@@ -1,0 +1,104 @@
+"""Whose pods are where: for replicas that are spread, and for those that need GPUs of one model.
+
+Nothing is kept beyond the pods and reservations of the ledger: one made from a list knows the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import blake2b
+from typing import TypeVar
+
+import msgspec
+
+from ledger.accounts import Claim
+from ledger.ask import MAX_OWNER
+
+PRODUCT_LABEL = "nvidia.com/gpu.product"
+"""GPU feature discovery's label: the model of a node's GPUs."""
+_NOWHERE: Mapping[str, int] = {}
+GpuModel = tuple[str | None, int | None]
+"""Values of the node labels nvidia.com/gpu.product and nvidia.com/gpu.memory; None where one is missing."""
+Place = TypeVar("Place", str, GpuModel)
+
+
+class OwnerReference(msgspec.Struct, gc=False):
+    """The part of an owner reference that tells replicas of one controller."""
+
+    uid: str = ""
+    controller: bool | None = None
+
+
+def owner_key(
+    namespace: str,
+    references: Iterable[OwnerReference] | None,
+    generate_name: str | None,
+    queues: Sequence[str],
+) -> str:
+    """Return a digest of what a pod is a replica of; empty for a pod that stands alone.
+
+    That is its controller (a ReplicaSet, StatefulSet, Job), else the name that its own was generated from,
+    else its ClearML queue; of two namespaces never the same. All of it is in the pod before and after
+    admission, and its author may write any length of it.
+    """
+    controller = next((owner.uid for owner in references or () if owner.controller and owner.uid), None)
+    if controller is not None:
+        text = f"{namespace}\0uid\0{controller}"
+    elif generate_name:
+        text = f"{namespace}\0name\0{generate_name}"
+    elif queues:
+        text = f"{namespace}\0queue\0{queues[0]}"
+    else:
+        return ""
+    return blake2b(text.encode(errors="surrogatepass"), digest_size=MAX_OWNER // 2).hexdigest()
+
+
+class Owners:
+    """How many GPUs' shares each owner's pods have on each node, and the GPU models that they wait for."""
+
+    def __init__(self) -> None:
+        self._on_nodes: dict[str, dict[str, int]] = {}
+        self._awaited: dict[str, dict[GpuModel, int]] = {}
+
+    def add(self, claim: Claim) -> None:
+        """Enter a claim of some owner; the inverse of `remove`."""
+        self._count(claim, 1)
+
+    def remove(self, claim: Claim) -> None:
+        """Strike a claim of some owner out; the inverse of `add`."""
+        self._count(claim, -1)
+
+    def on_nodes(self, owner: str) -> Mapping[str, int]:
+        """Return the shares that an owner's pods have, or are promised, by name of the node."""
+        return self._on_nodes.get(owner, _NOWHERE)
+
+    def awaited(self, owner: str) -> GpuModel | None:
+        """Return the model that an owner's pods without a node are bound to; None where none is."""
+        return min(self._awaited.get(owner, ()), key=repr, default=None)
+
+    def _count(self, claim: Claim, sign: int) -> None:
+        node, by = claim.node or claim.promised_node, sign * max(1, len(claim.gpus))
+        if node is not None:
+            _add(self._on_nodes, claim.owner, node, by)
+        elif (model := _bound_to(claim)) is not None:
+            _add(self._awaited, claim.owner, model, by)
+
+
+def _bound_to(claim: Claim) -> GpuModel | None:
+    """Return the one model whose GPUs a waiting claim may have."""
+    values = claim.memory_values or ()
+    if len(values) > 1 or not (values or claim.model):
+        return None
+    return claim.model, int(values[0]) if values and values[0].isdecimal() else None
+
+
+def _add(counts: dict[str, dict[Place, int]], owner: str, place: Place, by: int) -> None:
+    """Count up or down; what comes to nothing is forgotten, so that books that agree are equal."""
+    places = counts.setdefault(owner, {})
+    count = places.get(place, 0) + by
+    if count:
+        places[place] = count
+        return
+    del places[place]
+    if not places:
+        del counts[owner]

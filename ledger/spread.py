@@ -1,0 +1,51 @@
+"""Where a replica goes that is to be away from the others of its owner: over nodes first, then over GPUs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+from ledger.accounts import NodeAccount
+from ledger.ask import Ask
+from ledger.demand import Worth
+from ledger.groups import Found
+from ledger.placement import best
+from ledger.selection import Selection
+
+MAX_COUNTS = 8
+"""Numbers of replicas on one node that are told apart, the least ones: each costs a search of all nodes."""
+
+
+def best_spread(selection: Selection, ask: Ask, worth: Worth, on_nodes: Mapping[str, int]) -> Found | None:
+    """Return the best of the nodes with room that have the fewest of the owner's replicas.
+
+    Args:
+        selection: the nodes that could hold the pod.
+        ask: of the pod.
+        worth: of free slices now.
+        on_nodes: the owner's replicas by node.
+    """
+    found = best(selection, ask, worth)
+    if found is None or (most := on_nodes.get(found[1].name, 0)) == 0:
+        return found
+    for count in sorted({0, *on_nodes.values()})[:MAX_COUNTS]:
+        if count >= most:
+            break
+        fewer = best(selection, ask, worth, _has(count, on_nodes))
+        if fewer is not None:
+            return fewer
+    return found
+
+
+def _has(count: int, on_nodes: Mapping[str, int]) -> Callable[[NodeAccount], bool]:
+    return lambda account: on_nodes.get(account.name, 0) == count
+
+
+def least_used(account: NodeAccount, slices: int, owner: str) -> dict[int, int]:
+    """Return free slices by index of those GPUs of a node with room that have fewest of an owner's pods."""
+    left = {index: free for index, free in account.left.items() if free >= slices}
+    used = Counter(
+        index for claim in account.claims.values() if claim.owner == owner for index, _ in claim.gpus
+    )
+    fewest = min(used[index] for index in left)
+    return {index: free for index, free in left.items() if used[index] == fewest}

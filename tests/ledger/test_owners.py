@@ -1,0 +1,214 @@
+"""Replicas of one owner: spread over nodes and GPUs, or kept to one GPU model; and what is known of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from ledger.ask import Ask, Assumption, Misfit, Placement
+from ledger.decoding import pod_from_object
+from ledger.facts import NodeFact
+from ledger.ledger import Ledger
+from ledger.owners import PRODUCT_LABEL, OwnerReference, owner_key
+from ledger.resource_names import ResourceNames
+from tests.ledger.books import books
+from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of
+
+CONTROLLER = OwnerReference("uid-1", controller=True)
+
+
+def spread(slices: int = 2, number: int = 0, **changes: object) -> Ask:
+    return eighths(slices, **{"owner": "train", "place": "spread", "reservation": f"r-{number}", **changes})
+
+
+def placed(ledger: Ledger, ask: Ask) -> Placement:
+    answer = ledger.place(ask, 0.0)
+    assert isinstance(answer, Placement)
+    return answer
+
+
+def places(ledger: Ledger, count: int, **changes: object) -> list[tuple[str | None, tuple[int, ...]]]:
+    answers = [placed(ledger, spread(number=number, **changes)) for number in range(count)]
+    return [(answer.node, answer.indices) for answer in answers]
+
+
+def of_model(name: str, product: str, mib: int = 81920, count: int = 1) -> NodeFact:
+    node = gpu_node(name, count, mib)
+    return gpu_node(name, count, mib, labels=node.labels | {PRODUCT_LABEL: product})
+
+
+def test_replicas_go_to_other_nodes_first_then_to_other_gpus():
+    found = places(ledger_of(gpu_node("a"), gpu_node("b"), gpu_node("c")), 9)
+    assert sorted(found[:3]) == [("a", (0,)), ("b", (0,)), ("c", (0,))]
+    assert sorted(found[3:6]) == [("a", (1,)), ("b", (1,)), ("c", (1,))]
+    assert sorted(found[6:]) == [("a", (0,)), ("b", (0,)), ("c", (0,))]
+
+
+def test_packed_replicas_share_a_gpu_as_ever():
+    assert places(ledger_of(gpu_node("a"), gpu_node("b")), 4, place="pack") == [("a", (0,))] * 4
+
+
+def test_pods_that_stand_alone_are_packed():
+    assert places(ledger_of(gpu_node("a"), gpu_node("b")), 4, owner="") == [("a", (0,))] * 4
+
+
+def test_owners_are_spread_each_for_itself():
+    ledger = ledger_of(gpu_node("a"), gpu_node("b"))
+    first = placed(ledger, spread())
+    assert placed(ledger, spread(number=1, owner="serve")).node == first.node
+    assert placed(ledger, spread(number=2)).node != first.node
+
+
+def test_whole_gpus_are_spread_too():
+    found = places(ledger_of(gpu_node("a", 4), gpu_node("b", 4)), 4, slices=16)
+    assert [node for node, _ in found] == ["a", "b", "a", "b"]
+
+
+def test_a_full_node_is_passed_over_for_one_with_more_replicas():
+    full = holder("full", "b", (0, 8), (1, 8))
+    assert [node for node, _ in places(ledger_of(gpu_node("a"), gpu_node("b"), holders=(full,)), 2)] == [
+        "a",
+        "a",
+    ]
+
+
+def test_a_pooled_mode_spreads_over_nodes():
+    nodes = [gpu_node(name, 0, pooled=16, pooled_gpus=2) for name in "abc"]
+    found = places(ledger_of(*nodes), 6, mode="pooled")
+    assert sorted(node for node, _ in found) == ["a", "a", "b", "b", "c", "c"]
+
+
+def test_a_replica_that_goes_makes_room_for_the_next():
+    ledger = ledger_of(gpu_node("a"), gpu_node("b"), holders=(holder("p", "a", (0, 2), owner="train"),))
+    assert placed(ledger, spread()).node == "b"
+    ledger.remove_pod(("default", "p"))
+    assert placed(ledger, spread(number=1)).node == "a"
+
+
+def test_after_a_restart_the_same_is_known_from_the_pods_alone():
+    nodes = [gpu_node("a"), gpu_node("b"), gpu_node("c")]
+    before, pods = ledger_of(*nodes), []
+    for number in range(4):
+        answer = placed(before, spread(number=number))
+        pods.append(holder(f"p{number}", answer.node, (answer.indices[0], 2), owner="train"))
+    after = ledger_of(*nodes, holders=tuple(pods))
+    found = placed(after, spread(1, 9))
+    assert (found.node, found.indices) == ("b", (1,))
+    assert found == placed(before, spread(1, 9))
+
+
+def test_nothing_is_kept_of_owners_without_pods():
+    ledger = ledger_of(gpu_node("a"), gpu_node("b"))
+    empty = books(ledger)["owners"]
+    for number in range(20):
+        placed(ledger, spread(1, number, owner=f"owner-{number}", same_model=True))
+    for number in range(20):
+        ledger.release(f"r-{number}")
+    assert books(ledger)["owners"] == empty == ({}, {})
+
+
+def same(slices: int = 4, number: int = 0, **changes: object) -> Ask:
+    return eighths(slices, owner="train", same_model=True, reservation=f"r-{number}", **changes)
+
+
+FLEET = (of_model("a", "A100"), of_model("h", "H100"), of_model("i", "H100"))
+
+
+def test_the_first_pod_decides_the_model_and_is_bound_to_it():
+    ledger = ledger_of(*FLEET, holders=(holder("p", "h", (0, 4), owner="train"),))
+    answer = placed(ledger, same(8))
+    assert (answer.node, answer.model, answer.memory_values) == ("i", "H100", ("81920",))
+
+
+def test_models_of_other_memory_are_other_models():
+    nodes = (of_model("small", "A100", 40960), of_model("a", "A100"), of_model("b", "A100"))
+    ledger = ledger_of(*nodes, holders=(holder("p", "a", (0, 8), owner="train"),))
+    assert placed(ledger, same(1)).node == "b"
+
+
+def test_while_the_model_is_full_the_pod_waits_for_it_though_another_is_free():
+    holders = (holder("p", "h", (0, 8), owner="train"), holder("q", "i", (0, 8)))
+    answer = placed(ledger_of(*FLEET, holders=holders), same())
+    assert (answer.node, answer.indices, answer.model) == (None, (0,), "H100")
+
+
+def test_a_pod_that_waits_decides_too():
+    full = tuple(holder(f"on-{node.name}", node.name, (0, 8)) for node in FLEET)
+    ledger = ledger_of(*FLEET, holders=full)
+    assert placed(ledger, same()).model == "H100"
+    ledger.remove_pod(("default", "on-a"))
+    answer = placed(ledger, same(number=1))
+    assert (answer.node, answer.model) == (None, "H100")
+    waiting = holder("w", None, (0, 4), owner="train", model="A100", memory_values=("81920",))
+    assert placed(ledger_of(*FLEET, holders=(waiting,)), same()).model == "A100"
+
+
+def test_a_pod_that_demands_another_model_is_told_why_it_fits_nowhere():
+    ledger = ledger_of(*FLEET, holders=(holder("p", "h", (0, 4), owner="train"),))
+    wants = spread().constraints.__class__(node_selector={PRODUCT_LABEL: "A100"})
+    expected = "sameModel keeps it to H100, which its owner's pods have: mend its demands or end those"
+    assert ledger.place(same(constraints=wants), 0.0) == Misfit(expected)
+    assert ledger.place(same(16), 0.0) == Misfit(expected)
+
+
+def test_nodes_that_tell_no_model_bind_a_pod_to_their_memory():
+    ledger = ledger_of(
+        gpu_node("a"), gpu_node("b", mib=40960), holders=(holder("p", "b", (0, 8), owner="train"),)
+    )
+    answer = placed(ledger, same(8))
+    assert (answer.node, answer.model, answer.memory_values) == ("b", None, ("40960",))
+
+
+def test_other_owners_are_free_to_choose():
+    ledger = ledger_of(*FLEET, holders=(holder("p", "h", (0, 4), owner="serve"),))
+    assert placed(ledger, eighths(4, owner="train", same_model=True, reservation="r")).model is not None
+
+
+def test_what_is_assumed_is_bound_to_the_model_as_well():
+    waiting = holder("w", None, (0, 4), owner="train", model="H100", memory_values=("81920",))
+    answer = placed(ledger_of(holders=(waiting,)), same(assume=Assumption(2, 81920)))
+    assert (answer.degraded, answer.model) == (True, "H100")
+
+
+@pytest.mark.parametrize(
+    ("metadata", "expected"),
+    [
+        (
+            {"ownerReferences": [{"uid": "uid-1", "controller": True}]},
+            owner_key("team", [CONTROLLER], None, ()),
+        ),
+        (
+            {"ownerReferences": [{"uid": "x"}, {"uid": "uid-1", "controller": True}], "generateName": "a-"},
+            owner_key("team", [CONTROLLER], "b-", ("q",)),
+        ),
+        ({"generateName": "a-"}, owner_key("team", None, "a-", ("q",))),
+        ({"labels": {"clearml-agent-queue-name": "Q"}}, owner_key("team", None, None, ("q",))),
+        ({"ownerReferences": [{"uid": "uid-1"}]}, ""),
+        ({}, ""),
+    ],
+)
+def test_the_owner_is_the_controller_else_the_generated_name_else_the_queue(metadata, expected):
+    container = {"name": "c", "resources": {"requests": {"nvidia.com/gpu-0": "1"}}}
+    pod = {"metadata": {"name": "p", "namespace": "team", **metadata}, "spec": {"containers": [container]}}
+    assert pod_from_object(pod, ResourceNames()).owner == expected
+
+
+def test_owners_of_two_namespaces_or_of_two_sorts_are_never_the_same():
+    references = [OwnerReference("x", controller=True)]
+    keys = [
+        owner_key(space, *rest) for space in ("a", "b") for rest in ((references, None, ()), (None, "x", ()))
+    ]
+    keys += [owner_key(space, None, None, ("x",)) for space in ("a", "b")]
+    assert len(set(keys)) == 6
+    assert {len(key) for key in keys} == {16}
+    assert len(owner_key("a", None, "x" * 10**6 + "\ud800", ())) == 16
+
+
+def test_a_waiting_pod_is_read_with_the_model_that_it_is_bound_to():
+    terms = [{"key": PRODUCT_LABEL, "operator": "In", "values": ["H100"]}]
+    required = {"nodeSelectorTerms": [{"matchExpressions": terms}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    container = {"name": "c", "resources": {"requests": {"nvidia.com/gpu-0": "1"}}}
+    pod = {"metadata": {"name": "p"}, "spec": {"containers": [container], "affinity": affinity}}
+    assert pod_from_object(pod, ResourceNames()).model == "H100"
+    terms[0]["values"] = ["H100", "A100"]
+    assert pod_from_object(pod, ResourceNames()).model is None
