@@ -40,13 +40,13 @@ bench-webhook: $(READY) ## Measure the webhook over TLS, against the idiomatic o
 	$(BIN)/python -m bench.webhook $(call TO,webhook) $(BENCH)
 
 bench-placing: $(READY) ## Measure the webhook while a controller on another core places
-	$(BIN)/python -m bench.placing $(call TO,placing) $(BENCH)
+	$(BIN)/python -m bench.webhook_with_controller $(call TO,placing) $(BENCH)
 
 bench-rotation: $(READY) ## Swap certificates under load and count failed handshakes
 	$(BIN)/python -m bench.rotation $(call TO,rotation) $(BENCH)
 
 bench-placement: $(READY) ## Count placements per second, against a plain scan
-	$(BIN)/python -m bench.placement $(if $(TRACE),--trace $(TRACE)) $(call TO,placement) $(BENCH)
+	$(BIN)/python -m bench.decisions $(if $(TRACE),--trace $(TRACE)) $(call TO,placement) $(BENCH)
 
 bench-packing: $(READY) ## Compare placement policies; TRACE=DIR takes openb's files instead of a made-up trace
 	$(BIN)/python -m bench.packing $(if $(TRACE),--trace $(TRACE) $(call TO,packing) $(PLOT)) $(BENCH)
@@ -85,7 +85,7 @@ lint: $(READY) ## Check style, types and layers
 	$(BIN)/lint-imports
 
 cluster: $(READY) ## Bring up a control plane with fake GPU nodes, until Ctrl-C (needs Go 1.26)
-	@$(BIN)/python -m tests.control_plane.playground
+	@$(BIN)/python -m testbed.playground
 
 chart: $(READY) ## Make the chart's schema and README anew from its values.yaml
 	$(BIN)/python -m charts.generate

@@ -32,15 +32,15 @@ from bench.bodies import FIXTURES
 from bench.cluster import REAL_LEASE, at_rest, built
 from bench.harness import Bar, Figure, interleave, report
 from bench.machine import LOADING_CORE, MEASURED_CORE, Watch, pin
-from bench.placing import placed_alone
 from bench.processes import Server, asking_webhook, metrics, total
-from tests.control_plane.cluster import Cluster
-from tests.control_plane.companion import Controller, install_crd, write_tls
-from tests.control_plane.components import ADMIN_TOKEN
-from tests.control_plane.gpu_nodes import GpuNode
+from bench.webhook_with_controller import placed_alone
+from testbed.cluster import Cluster
+from testbed.components import ADMIN_TOKEN
+from testbed.controller_process import Controller, install_crd, write_tls
+from testbed.gpu_nodes import GpuNode
+from testbed.product import INJECTED, decides
+from testbed.registration import LABEL, OWN_NAMESPACE, configuration, registered
 from tests.control_plane.kubernetes_version import UNDER_TEST
-from tests.control_plane.product import INJECTED, decides
-from tests.control_plane.registration import LABEL, OWN_NAMESPACE, configuration, registered
 
 NODES, GPUS_PER_NODE = 8, 8
 NAMESPACE = "bench"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from webhook.injection.known_forms import MOST_STRANGERS
+from webhook.patch_cache.cache import MOST_STRANGERS
 
 FIXTURES = Path(__file__).parent.parent / "tests" / "fixtures"
 PATH = "/mutate?timeout=5s"

@@ -15,8 +15,8 @@ from functools import partial
 import uvloop
 
 from bench import bodies
-from tests.service.bystander import Bystander
-from tests.service.listening import dial
+from testbed.bystander import Bystander
+from testbed.listening import dial
 
 COUNT = 4
 SECONDS = 60

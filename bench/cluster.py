@@ -21,11 +21,11 @@ import typer
 from bench.harness import Figure, report
 from bench.machine import Watch
 from bench.processes import Server
-from tests.control_plane import binaries
-from tests.control_plane.api import Api
-from tests.control_plane.cluster import Cluster
-from tests.control_plane.companion import LEDGERS, Controller, install_crd, write_tls
-from tests.control_plane.gpu_nodes import GpuNode
+from testbed import binaries
+from testbed.api import Api
+from testbed.cluster import Cluster
+from testbed.controller_process import LEDGERS, Controller, install_crd, write_tls
+from testbed.gpu_nodes import GpuNode
 from tests.control_plane.kubernetes_version import UNDER_TEST
 
 NAMESPACE = "bench"

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import httpx
 
-from tests.control_plane.companion import client_context
+from testbed.controller_process import client_context
 
 STREAMS = 3
 BATCHES_PER_SECOND = 50

@@ -28,12 +28,12 @@ from kubernetes.aio.client.configuration import Configuration
 from bench.harness import Bar, Figure, report
 from bench.machine import LOADING_CORE, MEASURED_CORE, Watch, pin
 from bench.processes import CHECKOUT, on_core
-from controller.api_server import ApiServer
+from controller.informer import Timing
+from controller.kube_client import ApiServer
 from controller.leadership import LeaseTiming
 from controller.process import ControllerOptions, Replica
-from controller.watching import Timing
-from ledger.resource_names import ResourceNames
-from tests.control_plane.companion import write_tls
+from modes.resource_names import ResourceNames
+from testbed.controller_process import write_tls
 
 LONGEST_MS = 25
 LATE_MS = 250

@@ -13,16 +13,16 @@ from typing import cast
 
 from certs.live_context import LiveTlsContext
 from certs.watcher import read_tls_files
-from controller.api import ControllerApi
 from controller.leadership import Leadership
+from controller.ledger_store import State
 from controller.metrics import ControllerMetrics
-from controller.pods_and_nodes import SeenNode
-from controller.state import State
-from ledger.decoding import node_from_object
-from ledger.resource_names import ResourceNames
+from controller.placement_api import ControllerApi
+from controller.resources import SeenNode
+from ledger.from_kubernetes import node_from_object
+from modes.resource_names import ResourceNames
 from service.metrics import new_registry
 from service.serving import Listener, bind, run, serve
-from tests.control_plane.gpu_nodes import GpuNode
+from testbed.gpu_nodes import GpuNode
 
 NODES = 1000
 

@@ -21,19 +21,19 @@ import typer
 
 from bench import bodies
 from bench.harness import Bar, Figure, interleave, report
+from bench.instant_placer import ReadyPlacer
 from bench.machine import MEASURED_CORE, Watch, pin
-from bench.placers import ReadyPlacer
 from bench.references import idiomatic
 from cli.manifests import read_inventory
 from ledger.ledger import Ledger
-from ledger.resource_names import ResourceNames
-from policies.loader import load_policies
+from modes.resource_names import ResourceNames
+from policies.loading.loader import load_policies
 from service.log import configure_logging
 from service.metrics import new_registry
 from webhook.decision_log import DecisionLog
 from webhook.envelope import decode
 from webhook.metrics import WebhookMetrics
-from webhook.placer import LedgerPlacer, Placer
+from webhook.placing.placer import LedgerPlacer, Placer
 from webhook.review import Reviewer
 
 POLICIES = Path(__file__).parent.parent / "policies"

@@ -27,8 +27,8 @@ import uvloop
 
 from bench import bodies
 from bench.processes import CHECKOUT, webhook_command
-from tests.service.hostile import Campaign
-from tests.service.listening import dial
+from testbed.hostile_connections import Campaign
+from testbed.listening import dial
 
 AT_ONCE = (100, 200, 400)
 """Hostile connections at a time, part by part; a port has 128 in all."""

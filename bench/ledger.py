@@ -14,12 +14,12 @@ import typer
 
 from bench.harness import Bar, Figure, interleave, report
 from bench.machine import MEASURED_CORE, Watch, pin
-from ledger.ask import Ask
-from ledger.decoding import nodes_from_json, pods_from_json
 from ledger.facts import NodeFact, PodFact
-from ledger.fraction import Fraction
+from ledger.from_kubernetes import nodes_from_json, pods_from_json
 from ledger.ledger import Ledger
-from ledger.resource_names import ResourceNames
+from ledger.placement_request import Ask
+from modes.fraction import Fraction
+from modes.resource_names import ResourceNames
 
 NODES, PODS, PAGE = 10_000, 100_000, 500
 NAMES = ResourceNames()

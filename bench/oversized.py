@@ -16,10 +16,10 @@ from typing import Any
 
 import jsonpatch
 
+from bench.instant_placer import ReadyPlacer
 from bench.members import GPU, JOBS, LIBRARY, MEMBERS, TEXTS, UNREAD, Member
-from bench.placers import ReadyPlacer
-from policies.loader import load_policies
-from webhook.pod import LABEL
+from policies.loading.loader import load_policies
+from webhook.admission.pod import LABEL
 from webhook.review import Reviewer
 
 SIZE = 3 * 1024 * 1024

@@ -12,11 +12,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from bench.placers import ReadyPlacer
+from bench.instant_placer import ReadyPlacer
 from bench.references import idiomatic, null
 from certs.apart import self_signed
 from certs.live_context import LiveTlsContext
-from policies.loader import load_policies
+from policies.loading.loader import load_policies
 from service.log import configure_logging
 from service.metrics import new_registry
 from service.serving import Listener, bind, run, serve

@@ -18,11 +18,11 @@ from typing import Annotated
 import typer
 
 from bench.harness import Bar, Figure, report
+from bench.instant_placer import ReadyPlacer
 from bench.machine import MEASURED_CORE, Watch, pin
 from bench.oversized import POLICIES, SIZE, Shape, shapes
-from bench.placers import ReadyPlacer
-from policies.loader import load_policies
-from policies.policy_set import PolicySet
+from policies.loading.loader import load_policies
+from policies.loading.policy_set import PolicySet
 from service.log import configure_logging
 from service.metrics import new_registry
 from webhook.decision_log import DecisionLog

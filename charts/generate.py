@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from policies.reference import DRAFT, json_schema
+from policies.loading.reference import DRAFT, json_schema
 
 CHART = Path(__file__).with_name("fraction-injector")
 MARKER = "<!-- From here on made by `make chart` from values.yaml. -->"

@@ -7,16 +7,16 @@ from typing import Annotated
 import typer
 
 from cli import VERSION
-from cli.certs import certs_app
-from cli.controller import controller
-from cli.cordon import cordon, uncordon
-from cli.demo import demo
-from cli.explain import explain
-from cli.gpu_operator import gpu_operator_values
-from cli.ledger import ledger
-from cli.policy import policy_app
-from cli.queues import queues_app
-from cli.webhook import webhook
+from cli.commands.certs import certs_app
+from cli.commands.controller import controller
+from cli.commands.cordon import cordon, uncordon
+from cli.commands.demo import demo
+from cli.commands.explain import explain
+from cli.commands.gpu_operator import gpu_operator_values
+from cli.commands.ledger import ledger
+from cli.commands.policy import policy_app
+from cli.commands.queues import queues_app
+from cli.commands.webhook import webhook
 
 app = typer.Typer(
     name="fraction-injector",

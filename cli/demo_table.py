@@ -10,8 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from cli.printing import shortened
-from webhook.injection.annotations import GPU_CONTAINER, MEMORY_MIB
-from webhook.pod import LABEL
+from webhook.admission.annotations import GPU_CONTAINER, MEMORY_MIB
+from webhook.admission.pod import LABEL
 
 MAX_NAME = 16
 

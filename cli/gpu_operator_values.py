@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from policies.effective import EffectivePolicy
+from policies.model.effective import EffectivePolicy
 
 LARGEST_NODE = 64
 CONFIG_MAP = "fraction-injector-device-plugin"

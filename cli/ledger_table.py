@@ -8,7 +8,7 @@ from rich.text import Text
 
 from cli.printing import shortened
 from ledger.view import GpuView, LedgerView, NodeView, Waiting
-from policies.problems import printable
+from policies.model.problems import printable
 
 STYLES = {"holder": "green", "promised": "cyan", "reservation": "yellow"}
 HELD, FREE, OVER = "█", "░", "▓"

@@ -29,7 +29,7 @@ def _server(name: str) -> typer.Typer:
     app.callback()(lambda: None)  # without it a single command would not be called by its name
     # What is loaded here stays: to look for garbage in between takes a tenth of the start.
     gc.disable()
-    app.command(name)(getattr(import_module(f"cli.{name}"), name))
+    app.command(name)(getattr(import_module(f"cli.commands.{name}"), name))
     gc.freeze()
     gc.enable()
     return app

@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 
 from cli.kubernetes_yaml import MAX_BYTES, MAX_DEPTH, UnusableTextError, depth, read_documents
-from ledger.decoding import node_from_object, pod_from_object
 from ledger.facts import NodeFact, PodFact
-from ledger.resource_names import ResourceNames
-from policies.problems import printable
+from ledger.from_kubernetes import node_from_object, pod_from_object
+from modes.resource_names import ResourceNames
+from policies.model.problems import printable
 
 STANDARD_INPUT = Path("-")
 

@@ -13,9 +13,9 @@ import policies as policies_package
 from cli.manifests import ManifestError, read_inventory
 from cli.printing import say
 from ledger.ledger import Ledger
-from policies.loader import load_policies
-from policies.policy_set import PolicySet
-from policies.problems import PolicyError
+from policies.loading.loader import load_policies
+from policies.loading.policy_set import PolicySet
+from policies.model.problems import PolicyError
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 DEFAULT_POLICIES = Path(policies_package.__file__).resolve().parent

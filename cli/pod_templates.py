@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from webhook.injection.job import label_not_on_template
-from webhook.pod import LABEL
-from webhook.reasons import Denial
+from webhook.admission.denial import Denial
+from webhook.admission.jobs import label_not_on_template
+from webhook.admission.pod import LABEL
 
 TEMPLATE_PATHS = {
     "CronJob": "spec.jobTemplate.spec.template",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typer
 
-from policies.problems import printable
+from policies.model.problems import printable
 
 
 def say(text: str, *, err: bool = False) -> None:

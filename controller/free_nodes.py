@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from controller.state import State
+from controller.ledger_store import State
 from ledger.facts import PodFact
-from ledger.memory_values import MEMORY_LABEL
+from ledger.placement.memory_values import MEMORY_LABEL
 
 MAX_NODES_NAMED = 3
 KEPT_SECONDS = 2.0

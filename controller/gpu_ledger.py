@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from controller import shortcomings
-from controller.api_server import ApiServer
-from controller.watching import ListMetadata, ObjectKey, Resource
+from controller.informer import ListMetadata, ObjectKey, Resource
+from controller.kube_client import ApiServer
 from ledger.view import GpuView, NodeView, Share
 
 GROUP = "clearml-injector.io"

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from controller.api_server import MERGE_PATCH, TRANSPORT_ERRORS, ApiError, ApiServer
+from controller.kube_client import MERGE_PATCH, TRANSPORT_ERRORS, ApiError, ApiServer
 from service.log import get_logger
 
 ADDRESS = "clearml-injector.io/address"

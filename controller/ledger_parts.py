@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Sequence
 
 import msgspec
 
-from controller.state import State
+from controller.ledger_store import State
 from controller.turns import NODES_AT_ONCE
 from ledger.view import NodeView, Waiting
 
@@ -31,7 +31,7 @@ async def waiting_views(state: State) -> AsyncIterator[tuple[Waiting, ...]]:
 
 
 async def ledger_json(state: State, leader: str | None, transition: int) -> AsyncIterator[bytes]:
-    """A `ledger.wire.LedgerReply` in parts."""
+    """A `ledger.messages.LedgerReply` in parts."""
     yield b'{"ledger":{"nodes":['
     async for part in _joined(node_views(state)):
         yield part
@@ -42,7 +42,7 @@ async def ledger_json(state: State, leader: str | None, transition: int) -> Asyn
 
 
 async def backlog_json(state: State) -> bytes:
-    """A `ledger.wire.StreamEvent` of who waits."""
+    """A `ledger.messages.StreamEvent` of who waits."""
     return b'{"backlog":[%b]}' % b"".join([part async for part in _joined(waiting_views(state))])
 
 

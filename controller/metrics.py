@@ -9,8 +9,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from controller.state import State
-from ledger.ask import Answer, Misfit, OverQuota, Placement
+from controller.ledger_store import State
+from ledger.placement_request import Answer, Misfit, OverQuota, Placement
 
 BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
 Task = Literal[

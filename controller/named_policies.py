@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from policies.model import Policy
-from policies.watch import LivePolicies, NoPoliciesError, Reload
+from policies.loading.reload import LivePolicies, NoPoliciesError, Reload
+from policies.model.schema import Policy
 from service.log import get_logger
 
 

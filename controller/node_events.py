@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any
 
-from controller.api_server import TRANSPORT_ERRORS, ApiError, ApiServer
+from controller.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
 from controller.leadership import Leadership
-from controller.pods_and_nodes import SeenNode
-from controller.state import State
+from controller.ledger_store import State
+from controller.resources import SeenNode
 from ledger import cordon
 from service.log import get_logger
 

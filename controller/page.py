@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from html import escape
 
 from controller.ledger_parts import node_views, waiting_views
-from controller.state import State
+from controller.ledger_store import State
 from ledger.view import GpuView, NodeView, Waiting
 
 REFRESH_SECONDS = 2

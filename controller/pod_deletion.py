@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from http import HTTPStatus
 
-from controller.api_server import TRANSPORT_ERRORS, ApiError, ApiServer
-from controller.findings import Finding
+from controller.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
 from controller.leadership import Leadership
 from controller.metrics import ControllerMetrics
+from controller.pod_conditions import Finding
 from controller.pod_events import event
 from controller.waiting_pod import StoredPod, stored_pod
 from ledger.facts import PodKey

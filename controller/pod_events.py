@@ -9,14 +9,14 @@ from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any
 
-from controller.api_server import TRANSPORT_ERRORS, ApiError, ApiServer
-from controller.findings import Finding, findings, waiting_message
 from controller.free_nodes import FreeNodesFinder
+from controller.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
 from controller.leadership import Leadership
+from controller.ledger_store import State
 from controller.metrics import ControllerMetrics
-from controller.pods_and_nodes import SeenPod
-from controller.state import State
-from ledger.resource_names import ResourceNames
+from controller.pod_conditions import Finding, findings, waiting_message
+from controller.resources import SeenPod
+from modes.resource_names import ResourceNames
 from service.log import get_logger
 
 COMPONENT = "fraction-injector"

@@ -13,19 +13,19 @@ from dataclasses import dataclass
 
 import msgspec
 
-from controller.api_server import TRANSPORT_ERRORS, ApiError
-from controller.findings import MAX_MESSAGE
+from controller.kube_client import TRANSPORT_ERRORS, ApiError
+from controller.ledger_store import State
+from controller.pod_conditions import MAX_MESSAGE
 from controller.pod_deletion import PodDeletion
-from controller.pods_and_nodes import Owner, SeenPod
 from controller.replacement import ReplacementPlan, WaitingPod, waits_replaceably
-from controller.state import State
+from controller.resources import Owner, SeenPod
 from controller.waiting_pod import StoredPod, dry_run, known_constraints
-from ledger.ask import Ask, Placement
-from ledger.constraints import Constraints
+from kube.scheduling import Constraints
 from ledger.facts import PodFact
-from ledger.fitness import obstacle
-from ledger.resource_names import ResourceNames
-from policies.model import Policy
+from ledger.placement.feasibility import obstacle
+from ledger.placement_request import Ask, Placement
+from modes.resource_names import ResourceNames
+from policies.model.schema import Policy
 from service.log import get_logger
 
 LOOK_SECONDS = 2.0

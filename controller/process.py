@@ -21,26 +21,26 @@ from certs.mounted import MountedCertificate
 from certs.rotation import RotationSettings
 from certs.watcher import MountRules
 from controller import page, shortcomings
-from controller.api import ControllerApi
-from controller.api_server import ApiServer, connect
-from controller.certificate_metrics import CertificateMetrics
-from controller.certificate_store import CertificateStore, Installation, issued_names
-from controller.certificates import BundleLoop, CertificateLoop
+from controller.certificates.loop import BundleLoop, CertificateLoop
+from controller.certificates.metrics import CertificateMetrics
+from controller.certificates.store import CertificateStore, Installation, issued_names
+from controller.gpuledger_writer import Publisher
+from controller.informer import Timing, Watcher
+from controller.kube_client import ApiServer, connect
 from controller.leadership import Candidate, Leadership, LeaseTiming
+from controller.ledger_store import State
 from controller.metrics import ControllerMetrics, LedgerCollector, Task
 from controller.named_policies import NamedPolicies
 from controller.node_events import NodeEvents
+from controller.placement_api import ControllerApi
 from controller.pod_deletion import PodDeletion
 from controller.pod_events import PodEvents
 from controller.pod_replacement import PodReplacement
-from controller.pods_and_nodes import nodes, pods
-from controller.publishing import Publisher
-from controller.state import State
+from controller.resources import nodes, pods
 from controller.supervision import supervise
 from controller.watch_health import WatchHealth
-from controller.watching import Timing, Watcher
 from ledger.facts import NodeFact
-from ledger.resource_names import ResourceNames
+from modes.resource_names import ResourceNames
 from service.health import health_app, health_router
 from service.log import get_logger
 from service.metrics import new_registry

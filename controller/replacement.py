@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from controller.findings import drift
-from controller.pods_and_nodes import Owner, SeenPod
+from controller.pod_conditions import drift
+from controller.resources import Owner, SeenPod
 from ledger.facts import PodKey
 
 SECONDS_BETWEEN = 2.0

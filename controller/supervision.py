@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from controller.backoff import Backoff
+from controller.retry import Backoff
 from service.log import get_logger
 
 _log = get_logger("supervision")

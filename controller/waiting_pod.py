@@ -7,12 +7,12 @@ from typing import Any
 
 import msgspec
 
-from ledger.api_objects import Affinity
-from ledger.ask import Ask
-from ledger.constraints import Constraints, NodeSelectorTerm, Requirement, Toleration
+from kube.objects import Affinity
+from kube.scheduling import Constraints, NodeSelectorTerm, Requirement, Toleration
 from ledger.facts import PodFact
-from ledger.fraction import Fraction
-from ledger.memory_values import MEMORY_LABEL
+from ledger.placement.memory_values import MEMORY_LABEL
+from ledger.placement_request import Ask
+from modes.fraction import Fraction
 
 
 class _Metadata(msgspec.Struct, rename="camel"):

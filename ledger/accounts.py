@@ -43,7 +43,7 @@ class Claim(Protocol):
 
 
 class Kind(Protocol):
-    """Nodes that are alike (ledger/fleet.py)."""
+    """Nodes that are alike (ledger/placement/node_index.py)."""
 
     @property
     def slice_cost(self) -> int:

@@ -1,10 +1,10 @@
-"""What the ledger knows of nodes and pods: small frozen facts, made by ledger/decoding.py."""
+"""What the ledger knows of nodes and pods: small frozen facts, made by ledger/from_kubernetes.py."""
 
 from __future__ import annotations
 
 import msgspec
 
-from ledger.constraints import Taint
+from kube.scheduling import Taint
 
 UNLIMITED = 1 << 60
 """CPU or memory of a node that does not state it: never what a placement fails for."""

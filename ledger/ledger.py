@@ -7,23 +7,23 @@ from itertools import islice
 
 import msgspec
 
-from ledger import waiting
 from ledger.accounts import Claim, ClaimKey, NodeAccount
-from ledger.ask import Answer, Ask, Misfit, Placement
-from ledger.backlog import Backlog
-from ledger.demand import Demand, Worth
 from ledger.facts import NodeFact, PodFact, PodKey
-from ledger.fleet import Fleet
-from ledger.groups import Found
-from ledger.kind_demand import KindDemand
-from ledger.memory_values import MemoryValues
 from ledger.one_model import commonest_model, keep_to, model_of, no_such_node
 from ledger.owners import GpuModel, Owners
-from ledger.placement import best
+from ledger.placement import pick_index as waiting
+from ledger.placement.arrivals import Demand, Worth
+from ledger.placement.best_node import best
+from ledger.placement.candidates import Selection, Selector
+from ledger.placement.kind_arrivals import KindDemand
+from ledger.placement.memory_values import MemoryValues
+from ledger.placement.node_groups import Found
+from ledger.placement.node_index import Fleet
+from ledger.placement.pending import Backlog
+from ledger.placement.scoring import best_hole
+from ledger.placement_request import Answer, Ask, Misfit, Placement
 from ledger.recent_placements import RecentPlacements
 from ledger.reservations import Reservation, Reservations, reservation_of, taken_by
-from ledger.scoring import best_hole
-from ledger.selection import Selection, Selector
 from ledger.spread import best_spread, least_used
 from ledger.totals import Totals
 from ledger.usage import Usage

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 
 import msgspec
 
-from ledger.ask import Ask, Misfit
 from ledger.facts import NodeFact
-from ledger.memory_values import MEMORY_LABEL
 from ledger.owners import PRODUCT_LABEL, GpuModel
+from ledger.placement.memory_values import MEMORY_LABEL
+from ledger.placement_request import Ask, Misfit
 
 _MAX_TOLD = 40
 

@@ -9,10 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import TypeVar
 
-import msgspec
-
+from kube.objects import OwnerReference
 from ledger.accounts import Claim
-from ledger.ask import MAX_OWNER
+from ledger.placement_request import MAX_OWNER
 
 PRODUCT_LABEL = "nvidia.com/gpu.product"
 """GPU feature discovery's label: the model of a node's GPUs."""
@@ -20,13 +19,6 @@ _NOWHERE: Mapping[str, int] = {}
 GpuModel = tuple[str | None, int | None]
 """Values of the node labels nvidia.com/gpu.product and nvidia.com/gpu.memory; None where one is missing."""
 Place = TypeVar("Place", str, GpuModel)
-
-
-class OwnerReference(msgspec.Struct, gc=False):
-    """The part of an owner reference that tells replicas of one controller."""
-
-    uid: str = ""
-    controller: bool | None = None
 
 
 def owner_key(

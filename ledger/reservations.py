@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import msgspec
 
 from ledger.accounts import ClaimKey
-from ledger.ask import Ask, Placement
 from ledger.facts import PodFact
+from ledger.placement_request import Ask, Placement
 
 LIFETIME_SECONDS = 30.0
 MAX_RESERVATIONS = 2**14

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 
 from ledger.accounts import NodeAccount
-from ledger.ask import Ask
-from ledger.demand import Worth
-from ledger.groups import Found
-from ledger.placement import best
-from ledger.selection import Selection
+from ledger.placement.arrivals import Worth
+from ledger.placement.best_node import best
+from ledger.placement.candidates import Selection
+from ledger.placement.node_groups import Found
+from ledger.placement_request import Ask
 
 MAX_COUNTS = 8
 """Numbers of replicas on one node that are told apart, the least ones: each costs a search of all nodes."""

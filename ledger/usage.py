@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ledger.accounts import Claim
-from ledger.ask import OverQuota, Quota
+from ledger.placement_request import OverQuota, Quota
 
 _Cell = tuple[tuple[str, ...], str]
 """Keys of queues that claims have all of, none for all claims; and a namespace, empty for all of them."""

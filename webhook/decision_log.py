@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from msgspec import UNSET, UnsetType
 
 from service.log import Line, write_line
+from webhook.admission.annotations import index_text
 from webhook.envelope import Request
-from webhook.injection.annotations import index_text
 from webhook.metrics import WebhookMetrics
 from webhook.review import Outcome
 

@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 from pybase64 import b64encode
 
-from ledger.kubernetes_names import is_namespace, is_uid
-from webhook.injection.remembered import Remembered
-from webhook.nesting import head_of, is_surely_unlabelled
-from webhook.outline import PodOutline
-from webhook.pod import LABEL, Job, Pod, label_of
-from webhook.reasons import Denial, Reason
+from kube.names import is_namespace, is_uid
+from webhook.admission.denial import Denial, Reason
+from webhook.admission.nesting import head_of, is_surely_unlabelled
+from webhook.admission.pod import LABEL, Job, Pod, label_of
+from webhook.admission.remembered import Remembered
+from webhook.patch_cache.outline import PodOutline
 
 
 class UnreadableReviewError(ValueError):

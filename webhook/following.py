@@ -8,9 +8,9 @@ from typing import Protocol
 import msgspec
 
 from ledger.queue_names import queue_keys
-from policies.effective import EffectivePolicy
-from webhook.injection.queue_labels import refuse_queue_labels
-from webhook.reasons import Denial
+from policies.model.effective import EffectivePolicy
+from webhook.admission.denial import Denial
+from webhook.admission.queue_labels import refuse_queue_labels
 
 MAX_KEPT = 512
 """Of namespaces with queues, because pod authors write both; each is three names of at most 63 characters."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from webhook.reasons import Denial, Reason
+from webhook.admission.denial import Denial, Reason
 
 RESIZED = ("cpu", "memory")
 """May change in place, in some versions of Kubernetes by an update of the pod."""

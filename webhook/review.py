@@ -12,21 +12,21 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from ledger.ask import Placement
-from policies.effective import EffectivePolicy
-from policies.watch import NoPoliciesError
+from ledger.placement_request import Placement
+from policies.loading.reload import NoPoliciesError
+from policies.model.effective import EffectivePolicy
+from webhook.admission.denial import Denial, Reason
+from webhook.admission.jobs import prepare_job
+from webhook.admission.mutate import Injection
+from webhook.admission.pod import LABEL, QUEUE_ID_LABEL, QUEUE_NAME_LABEL, Job
+from webhook.admission.sizes import MAX_BYTES_UNCOUNTED, has_too_many
+from webhook.decision import Question, ask_by_rules, ask_for_known
 from webhook.envelope import MIRROR_ANNOTATION, Request, allow, decode, deny
 from webhook.following import Following, Policies
-from webhook.injection.inject import Injection
-from webhook.injection.job import prepare_job
-from webhook.injection.known_forms import KnownForms
-from webhook.injection.sizes import MAX_BYTES_UNCOUNTED, has_too_many
-from webhook.outline import PodOutline
-from webhook.placer import Placed, Placer
-from webhook.pod import LABEL, QUEUE_ID_LABEL, QUEUE_NAME_LABEL, Job
+from webhook.patch_cache.cache import KnownForms
+from webhook.patch_cache.outline import PodOutline
+from webhook.placing.placer import Placed, Placer
 from webhook.pod_change import refuse_change
-from webhook.questions import Question, ask_by_rules, ask_for_known
-from webhook.reasons import Denial, Reason
 
 NO_POLICIES = "the injector's policies are broken since it started: ask the admin to mend them, see /readyz"
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ledger.facts import NodeFact
 from ledger.ledger import Ledger
-from ledger.memory_values import MEMORY_LABEL
+from ledger.placement.memory_values import MEMORY_LABEL
 
 GPUS, SLICES = 8, 8
 LOAD = 0.95

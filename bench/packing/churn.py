@@ -19,8 +19,8 @@ import typer
 from bench.harness import Bar, Figure, report
 from bench.machine import Watch
 from bench.packing.arriving import GPUS, LOAD, SLICES, USUAL, Job, empty_ledger, jobs
-from ledger.ask import Ask, Placement
-from ledger.fraction import Fraction
+from ledger.placement_request import Ask, Placement
+from modes.fraction import Fraction
 
 NODES, TURNOVERS, WARM_UP = 100, 20, 0.25
 MIXES: Mapping[str, Mapping[int, int]] = {

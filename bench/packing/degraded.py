@@ -21,13 +21,13 @@ import typer
 
 from bench.harness import Bar, Figure, report
 from bench.machine import Watch
-from ledger.ask import Ask, Placement
 from ledger.facts import NodeFact, PodFact
-from ledger.fraction import Fraction
 from ledger.ledger import Ledger
-from ledger.memory_values import MEMORY_LABEL
-from ledger.wire import NodeState
-from webhook.fallback import Fallback
+from ledger.messages import NodeState
+from ledger.placement.memory_values import MEMORY_LABEL
+from ledger.placement_request import Ask, Placement
+from modes.fraction import Fraction
+from webhook.placing.fallback import Fallback
 
 GPUS, SLICES = 8, 8
 SIZES, WEIGHTS = (1, 2, 3, 4, 6, 8), (10, 25, 5, 30, 5, 25)

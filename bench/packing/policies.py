@@ -10,13 +10,13 @@ from functools import cache
 
 from bench.packing.scored import Node, ScoredPolicy, has_room
 from bench.packing.trace import EIGHTH, GPU, TraceNode, TracePod
-from ledger.ask import Ask, Placement
-from ledger.constraints import Constraints, NodeSelectorTerm, Requirement
+from kube.scheduling import Constraints, NodeSelectorTerm, Requirement
 from ledger.facts import NodeFact, PodFact
-from ledger.fraction import Fraction
 from ledger.ledger import Ledger
-from ledger.memory_values import MEMORY_LABEL
+from ledger.placement.memory_values import MEMORY_LABEL
+from ledger.placement_request import Ask, Placement
 from ledger.reservations import LIFETIME_SECONDS
+from modes.fraction import Fraction
 
 MIB = 2**20
 MODEL_LABEL = "nvidia.com/gpu.product"

@@ -19,10 +19,10 @@ import typer
 from bench.harness import Bar, Figure, report
 from bench.machine import Watch
 from bench.packing.arriving import SLICES, Job, empty_ledger, jobs
-from ledger.ask import Ask, Placement
 from ledger.facts import PodFact
-from ledger.fraction import Fraction
 from ledger.ledger import Ledger
+from ledger.placement_request import Ask, Placement
+from modes.fraction import Fraction
 
 TURNOVERS, WARM_UP = 40, 10
 MOST_WAIT = 1.5

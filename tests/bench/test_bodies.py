@@ -5,7 +5,7 @@ import json
 import pytest
 
 from bench import bodies
-from webhook.injection.known_forms import MOST_STRANGERS
+from webhook.patch_cache.cache import MOST_STRANGERS
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ TINY = {
     "bench.controller_loop": ["--nodes=40", "--pods=300", "--waiting=10", "--seconds=3"],
     "bench.packing": ["--seeds", "1"],
     "bench.packing.degraded": ["--seeds", "1"],
-    "bench.placing": ["--rounds", "1", "--seconds", "1"],
+    "bench.webhook_with_controller": ["--rounds", "1", "--seconds", "1"],
     "bench.rotation": ["--swaps", "5"],
 }
 BARS = {
@@ -31,7 +31,10 @@ BARS = {
         for nodes in (4, 16)
         for used in (30, 50, 60)
     },
-    "bench.placing": {"c=64: asking a controller": ">= 0.35", "placed without the controller": "<= 0"},
+    "bench.webhook_with_controller": {
+        "c=64: asking a controller": ">= 0.35",
+        "placed without the controller": "<= 0",
+    },
     "bench.rotation": {"failed handshakes in 5 swaps": "<= 0"},
 }
 

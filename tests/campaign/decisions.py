@@ -19,7 +19,7 @@ from typing import Any
 
 from tests.campaign import hostile, tampering
 from tests.campaign.oracle import LABEL, Expected, faults
-from tests.webhook.lanes import is_of_wrong_type_unread
+from tests.webhook.patch_cache.differential import is_of_wrong_type_unread
 from tests.webhook.support import Decision, Webhook, as_body, policies
 
 EIGHTHS = {f"0.{eighths * 125:03d}": eighths for eighths in range(1, 8)}

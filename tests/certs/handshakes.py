@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from certs.pair import KeyPair
-from tests.certs.files import write_pair
+from testbed.certificate_files import write_pair
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from certs.leaf import LOCAL_NAMES, make_leaf
 from certs.live_context import LiveTlsContext
 from certs.pair import CertificateError, KeyPair
 from certs.pem import load_key, to_pem
-from tests.certs.files import certificate_of, der_of
+from testbed.certificate_files import certificate_of, der_of
 from tests.certs.handshakes import listening, presenting, recording_names, shake_hands, trusting
 
 NOW = datetime.now(UTC)

@@ -12,7 +12,7 @@ from certs.live_context import LiveTlsContext
 from certs.pair import CertificateError, KeyPair
 from certs.pem import fingerprint
 from certs.watcher import MountedPair, MountRules, read_tls_files
-from tests.certs.files import certificate_of, der_of, mount_like_kubelet, write_pair
+from testbed.certificate_files import certificate_of, der_of, mount_like_kubelet, write_pair
 from tests.certs.handshakes import listening, shake_hands, trusting
 
 NOW = datetime.now(UTC)

@@ -16,7 +16,7 @@ from certs.leaf import make_leaf, service_names
 from certs.pair import CertificateError, KeyPair, TlsFiles
 from certs.pem import fingerprint
 from certs.validation import validate_files
-from tests.certs.files import certificate_of
+from testbed.certificate_files import certificate_of
 
 NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
 NAMES = service_names("injector", "gpu")

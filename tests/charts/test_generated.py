@@ -9,13 +9,13 @@ import yaml
 from prometheus_client import CollectorRegistry
 
 from charts import generate
-from controller.certificate_metrics import CertificateMetrics
+from controller.certificates.metrics import CertificateMetrics
+from controller.ledger_store import State
 from controller.metrics import ControllerMetrics, LedgerCollector
-from controller.state import State
-from policies.settle import effective_limiter
-from policies.sources import presets
+from policies.loading.checks import effective_limiter
+from policies.loading.sources import presets
+from webhook.admission.denial import Reason
 from webhook.metrics import WebhookMetrics
-from webhook.reasons import Reason
 
 CHART = generate.CHART
 FILES = CHART / "files"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from cli import certs
+from cli.commands import certs
 from cli.options import kubeconfig_of
 
 
@@ -15,7 +15,7 @@ class NothingThere:
     """An API server that has no object at all."""
 
     async def request(self, _method, path, **_):
-        from controller.api_server import ApiError  # noqa: PLC0415 as the command itself does
+        from controller.kube_client import ApiError  # noqa: PLC0415 as the command itself does
 
         raise ApiError(404, f"{path} not found", None)
 
@@ -27,7 +27,7 @@ def test_a_namespace_without_the_secrets_is_named(monkeypatch, capsys):
     async def connect(_):
         return NothingThere()
 
-    monkeypatch.setattr("controller.api_server.connect", connect)
+    monkeypatch.setattr("controller.kube_client.connect", connect)
     with pytest.raises(typer.Exit) as ended:
         asyncio.run(certs._look(None, "typo", "fraction-injector", ()))
     assert ended.value.exit_code == 2

@@ -4,7 +4,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cli.app import app
-from cli.controller import _address
+from cli.commands.controller import _address
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from cli.kubernetes_yaml import MAX_ALIASED, MAX_DEPTH, UnusableTextError, depth, read_documents
 from cli.manifests import ManifestError, read_inventory, read_objects
-from ledger.resource_names import ResourceNames
+from modes.resource_names import ResourceNames
 from tests.cli.running import INVENTORY, run
 
 NESTED = f"is nested more than {MAX_DEPTH} deep: no Kubernetes object is"

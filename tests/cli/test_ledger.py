@@ -136,7 +136,10 @@ def run(*arguments, views=(SOME,)):
             raise KeyboardInterrupt
         return found
 
-    with patch("cli.ledger._source", lambda *_: read), patch("cli.ledger.SECONDS_BETWEEN_LOOKS", 0):
+    with (
+        patch("cli.commands.ledger._source", lambda *_: read),
+        patch("cli.commands.ledger.SECONDS_BETWEEN_LOOKS", 0),
+    ):
         ended = CliRunner().invoke(app, ["ledger", *arguments])
     assert ended.exit_code == 0, ended.output
     return ended.stdout

@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cli.app import app
-from policies.reference import json_schema, markdown
+from policies.loading.reference import json_schema, markdown
 from tests.policies.console import ROOT
 
 

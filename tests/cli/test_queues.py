@@ -6,8 +6,8 @@ import pytest
 from typer.testing import CliRunner
 
 from cli.app import app
-from policies.chart_queues import queue_problems, read_chart_values
-from policies.loader import load_policies
+from policies.loading.clearml_chart import queue_problems, read_chart_values
+from policies.loading.loader import load_policies
 from tests.cli.running import FIXTURES
 from tests.policies.console import ROOT
 

@@ -11,12 +11,12 @@ from rich.text import Text
 from typer.testing import CliRunner
 
 from cli.app import app
-from cli.demo import Answered
+from cli.commands.demo import Answered
 from cli.demo_table import table as demo_table
 from cli.ledger_table import lines
 from cli.terminal import Terminal
 from ledger.view import GpuView, LedgerView, NodeView, Share, Waiting
-from policies.problems import printable
+from policies.model.problems import printable
 from tests.cli.running import INVENTORY
 from tests.webhook.support import container, pod
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.control_plane import binaries
-from tests.control_plane.admission_server import AdmissionServer
-from tests.control_plane.api import Object
-from tests.control_plane.cluster import Cluster, Output
-from tests.control_plane.gpu_nodes import GpuNode, schedulable
-from tests.control_plane.process import eventually, tail
-from tests.control_plane.product import POLICIES, Setup, Webhook, decides, explain, self_signed
-from tests.control_plane.registration import configuration, registered
+from testbed import binaries
+from testbed.admission_server import AdmissionServer
+from testbed.api import Object
+from testbed.cluster import Cluster, Output
+from testbed.gpu_nodes import GpuNode, schedulable
+from testbed.process import eventually, tail
+from testbed.product import POLICIES, Setup, Webhook, decides, explain, self_signed
+from testbed.registration import configuration, registered
 
 HERE = Path(__file__).parent
 CLUSTER = pytest.StashKey[Cluster]()

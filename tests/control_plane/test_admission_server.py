@@ -1,7 +1,7 @@
 """The tests' own webhooks, against the real API server."""
 
-from tests.control_plane.admission_server import AdmissionServer, patching
-from tests.control_plane.registration import LABEL, configuration, labelled_pod, registered
+from testbed.admission_server import AdmissionServer, patching
+from testbed.registration import LABEL, configuration, labelled_pod, registered
 
 SIDECAR = {"name": "sidecar", "image": "example.com/sidecar:1"}
 

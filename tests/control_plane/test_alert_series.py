@@ -6,11 +6,11 @@ import pytest
 import yaml
 
 from charts.generate import CHART
+from testbed.api import ApiError
+from testbed.chart import Helm
+from testbed.process import eventually, free_ports
+from testbed.registration import configuration, labelled_pod, probe, refuses, registered
 from tests.charts.test_alerts import promtool_says
-from tests.control_plane.api import ApiError
-from tests.control_plane.chart import Helm
-from tests.control_plane.process import eventually, free_ports
-from tests.control_plane.registration import configuration, labelled_pod, probe, refuses, registered
 
 RULES = (CHART / "files" / "rules.yaml").read_text()
 RULE = {"monitoring": {"prometheusRule": {"enabled": True}}}

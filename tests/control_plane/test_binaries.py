@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from tests.control_plane import binaries
+from testbed import binaries
 from tests.control_plane.kubernetes_version import releases
 
 FAKE_GO = """#!/bin/sh

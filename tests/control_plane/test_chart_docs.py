@@ -8,10 +8,10 @@ import pytest
 
 from certs.validation import validate_files
 from certs.watcher import read_tls_files
-from tests.control_plane.api import ApiError
-from tests.control_plane.chart import ADMISSION, CHART, CONFIGURATION, RELEASE, Helm
-from tests.control_plane.process import eventually
-from tests.control_plane.registration import OWN_NAMESPACE, labelled_pod
+from testbed.api import ApiError
+from testbed.chart import ADMISSION, CHART, CONFIGURATION, RELEASE, Helm
+from testbed.process import eventually
+from testbed.registration import OWN_NAMESPACE, labelled_pod
 
 DOCS = CHART.parents[1] / "docs"
 PAGES = ["install.md", "clearml.md", "gpu-operator.md", "uninstall.md", "runbook.md", "threat-model.md"]

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.control_plane.api import ApiError
-from tests.control_plane.chart import ADMISSION, CHART, CONFIGURATION, RELEASE, Helm
-from tests.control_plane.gpu_nodes import GpuNode
-from tests.control_plane.process import eventually
-from tests.control_plane.registration import OWN_NAMESPACE, labelled_pod
+from testbed.api import ApiError
+from testbed.chart import ADMISSION, CHART, CONFIGURATION, RELEASE, Helm
+from testbed.gpu_nodes import GpuNode
+from testbed.process import eventually
+from testbed.registration import OWN_NAMESPACE, labelled_pod
 
 CA = base64.b64encode(b"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n").decode()
 ALLOCATED = {"clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"}

@@ -8,10 +8,10 @@ import pytest
 import yaml
 
 from cli.gpu_operator_values import CONFIG_KEY
-from policies.loader import load_policies
-from tests.control_plane.api import ApiError
-from tests.control_plane.chart import CHART, RELEASE, Helm
-from tests.control_plane.product import COMMAND
+from policies.loading.loader import load_policies
+from testbed.api import ApiError
+from testbed.chart import CHART, RELEASE, Helm
+from testbed.product import COMMAND
 
 CI = {file.name.removesuffix("-values.yaml"): file for file in sorted((CHART / "ci").iterdir())}
 CERT_MANAGER = "github.com/cert-manager/cert-manager@v1.19.1"

@@ -12,16 +12,16 @@ from certs.authority import make_authority
 from certs.leaf import make_leaf, service_names
 from certs.validation import validate_files
 from certs.watcher import read_tls_files
-from controller.api_server import ApiError
-from controller.certificate_delivery import ANNOTATION
-from tests.certs.files import mount_like_kubelet
-from tests.control_plane.chart import ADMISSION, RELEASE, Helm
-from tests.control_plane.companion import gpu_ledger
-from tests.control_plane.gpu_nodes import GpuNode
-from tests.control_plane.mounts import SecretMounts
-from tests.control_plane.process import Process, eventually, start_on_free_ports
-from tests.control_plane.product import COMMAND, GRACE_S, READY_S
-from tests.control_plane.registration import OWN_NAMESPACE
+from controller.certificates.delivery import ANNOTATION
+from controller.kube_client import ApiError
+from testbed.certificate_files import mount_like_kubelet
+from testbed.chart import ADMISSION, RELEASE, Helm
+from testbed.controller_process import gpu_ledger
+from testbed.gpu_nodes import GpuNode
+from testbed.mounts import SecretMounts
+from testbed.process import Process, eventually, start_on_free_ports
+from testbed.product import COMMAND, GRACE_S, READY_S
+from testbed.registration import OWN_NAMESPACE
 
 FAST = ("--ca-settle=1", "--ca-retry=0.5", "--lease-duration=3", "--renew-deadline=2", "--lease-retry=0.3")
 REFUSED = str(ApiError(403, "")).strip()

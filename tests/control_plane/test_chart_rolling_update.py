@@ -6,14 +6,14 @@ from functools import partial
 
 import pytest
 
-from tests.control_plane.api import ApiError
-from tests.control_plane.balancer import Balancer
-from tests.control_plane.chart import Helm
-from tests.control_plane.companion import write_tls
-from tests.control_plane.gpu_nodes import GpuNode
-from tests.control_plane.process import eventually
-from tests.control_plane.product import INJECTED, Webhook, decides
-from tests.control_plane.registration import OWN_NAMESPACE, labelled_pod, probe
+from testbed.api import ApiError
+from testbed.balancer import Balancer
+from testbed.chart import Helm
+from testbed.controller_process import write_tls
+from testbed.gpu_nodes import GpuNode
+from testbed.process import eventually
+from testbed.product import INJECTED, Webhook, decides
+from testbed.registration import OWN_NAMESPACE, labelled_pod, probe
 
 UPDATES = 20
 CLIENTS = 2

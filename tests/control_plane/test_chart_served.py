@@ -3,10 +3,10 @@
 import pytest
 import yaml
 
-from tests.control_plane.api import ApiError
-from tests.control_plane.chart import CHART, Helm
-from tests.control_plane.process import eventually
-from tests.control_plane.registration import OWN_NAMESPACE, labelled_pod
+from testbed.api import ApiError
+from testbed.chart import CHART, Helm
+from testbed.process import eventually
+from testbed.registration import OWN_NAMESPACE, labelled_pod
 
 RELEASE = "served"
 PARTS = {f"{RELEASE}-unserved", f"{RELEASE}-second-lock"}

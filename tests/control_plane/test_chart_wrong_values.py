@@ -9,9 +9,9 @@ import subprocess
 import pytest
 import yaml
 
-from policies.loader import parse_policies
-from policies.problems import PolicyError
-from tests.control_plane.chart import CHART
+from policies.loading.loader import parse_policies
+from policies.model.problems import PolicyError
+from testbed.chart import CHART
 
 HALF = {"templateOverrides": {"labels": {"clearml-injector/fraction": "0.500"}}}
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.control_plane.api import ApiError
-from tests.control_plane.cluster import Cluster
-from tests.control_plane.gpu_nodes import GpuNode
+from testbed.api import ApiError
+from testbed.cluster import Cluster
+from testbed.gpu_nodes import GpuNode
+from testbed.process import ProcessError, eventually
 from tests.control_plane.kubernetes_version import UNDER_TEST
-from tests.control_plane.process import ProcessError, eventually
 
 
 def pod(name, slices=4, **annotations):

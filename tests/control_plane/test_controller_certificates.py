@@ -19,16 +19,16 @@ import pytest
 
 from certs.authority import make_authority
 from certs.observation import readable_authorities
-from tests.control_plane import components
-from tests.control_plane.api import Api, ApiError
-from tests.control_plane.balancer import Balancer
-from tests.control_plane.companion import SHORT_LEASE, Controller, ControllerSetup, install_crd, write_tls
-from tests.control_plane.components import ADMIN_TOKEN
-from tests.control_plane.gpu_nodes import GpuNode
-from tests.control_plane.mounts import SecretMounts
-from tests.control_plane.process import Process, eventually, free_ports
-from tests.control_plane.product import COMMAND, GRACE_S, POLICIES, decides
-from tests.control_plane.registration import API, KIND, configuration, labelled_pod, probe
+from testbed import components
+from testbed.api import Api, ApiError
+from testbed.balancer import Balancer
+from testbed.components import ADMIN_TOKEN
+from testbed.controller_process import SHORT_LEASE, Controller, ControllerSetup, install_crd, write_tls
+from testbed.gpu_nodes import GpuNode
+from testbed.mounts import SecretMounts
+from testbed.process import Process, eventually, free_ports
+from testbed.product import COMMAND, GRACE_S, POLICIES, decides
+from testbed.registration import API, KIND, configuration, labelled_pod, probe
 
 NAME = "rotating"
 FAST = ("--ca-settle=8", "--ca-keep=3", "--ca-retry=0.3")

@@ -4,11 +4,11 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.control_plane import components
-from tests.control_plane.companion import LEDGERS, Controller, gpu_ledger, install_crd, write_tls
-from tests.control_plane.gpu_nodes import GpuNode
-from tests.control_plane.process import eventually
-from tests.control_plane.proxy import FAULTS, Proxy
+from testbed import components
+from testbed.controller_process import LEDGERS, Controller, gpu_ledger, install_crd, write_tls
+from testbed.gpu_nodes import GpuNode
+from testbed.process import eventually
+from testbed.proxy import FAULTS, Proxy
 from tests.control_plane.test_controller_ledger import gpu_pod
 
 

@@ -12,12 +12,12 @@ from collections import Counter
 import pytest
 
 from ledger.view import LedgerView
-from tests.control_plane.api import Api, ApiError
-from tests.control_plane.companion import Controller, asking_webhook, install_crd, write_tls
-from tests.control_plane.gpu_nodes import GpuNode
-from tests.control_plane.process import eventually
-from tests.control_plane.product import decides
-from tests.control_plane.registration import configuration, labelled_pod, registered
+from testbed.api import Api, ApiError
+from testbed.controller_process import Controller, asking_webhook, install_crd, write_tls
+from testbed.gpu_nodes import GpuNode
+from testbed.process import eventually
+from testbed.product import decides
+from testbed.registration import configuration, labelled_pod, registered
 from tests.control_plane.test_controller_placement import reservations
 
 KILLS = int(os.environ.get("FRACTION_INJECTOR_KILLS", "8"))

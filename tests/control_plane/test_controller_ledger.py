@@ -6,12 +6,12 @@ import subprocess
 
 import pytest
 
-from tests.control_plane.api import ApiError
-from tests.control_plane.companion import Controller, gpu_ledger, install_crd, write_tls
-from tests.control_plane.gpu_nodes import GpuNode
-from tests.control_plane.process import eventually
-from tests.control_plane.product import COMMAND
-from tests.control_plane.registration import LABEL
+from testbed.api import ApiError
+from testbed.controller_process import Controller, gpu_ledger, install_crd, write_tls
+from testbed.gpu_nodes import GpuNode
+from testbed.process import eventually
+from testbed.product import COMMAND
+from testbed.registration import LABEL
 
 
 @pytest.fixture(scope="module")

@@ -10,18 +10,18 @@ import httpx
 import pytest
 
 from certs.authority import make_authority
-from tests.control_plane.api import ApiError
-from tests.control_plane.companion import (
+from testbed.api import ApiError
+from testbed.controller_process import (
     Controller,
     asking_webhook,
     client_context,
     install_crd,
     write_tls,
 )
-from tests.control_plane.gpu_nodes import GpuNode
-from tests.control_plane.process import eventually
-from tests.control_plane.product import POLICIES, decides
-from tests.control_plane.registration import configuration, labelled_pod, registered
+from testbed.gpu_nodes import GpuNode
+from testbed.process import eventually
+from testbed.product import POLICIES, decides
+from testbed.registration import configuration, labelled_pod, registered
 
 QUOTA = """
 kind: Policy

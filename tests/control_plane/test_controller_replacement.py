@@ -7,14 +7,14 @@ from datetime import UTC, datetime
 from prometheus_client import CollectorRegistry
 
 from certs.authority import make_authority
-from controller.api_server import connect
+from controller.kube_client import connect
 from controller.metrics import ControllerMetrics
 from controller.pod_deletion import PodDeletion
-from tests.control_plane.companion import SHORT_LEASE, Controller, asking_webhook, install_crd, write_tls
-from tests.control_plane.gpu_nodes import GpuNode
-from tests.control_plane.process import eventually
-from tests.control_plane.product import decides
-from tests.control_plane.registration import LABEL, configuration, labelled_pod, registered
+from testbed.controller_process import SHORT_LEASE, Controller, asking_webhook, install_crd, write_tls
+from testbed.gpu_nodes import GpuNode
+from testbed.process import eventually
+from testbed.product import decides
+from testbed.registration import LABEL, configuration, labelled_pod, registered
 
 QUEUE = "clearml-agent-queue-name"
 POLICIES = """

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.control_plane.process import eventually
+from testbed.process import eventually
 from tests.control_plane.test_process import gone
 
 RUN = """

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.control_plane.gpu_nodes import GpuNode
-from tests.control_plane.process import eventually
-from tests.control_plane.registration import LABEL
+from testbed.gpu_nodes import GpuNode
+from testbed.process import eventually
+from testbed.registration import LABEL
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 MANIFESTS = {file.stem: file for file in sorted((FIXTURES / "manifests").glob("*.yaml"))}

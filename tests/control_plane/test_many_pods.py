@@ -7,11 +7,11 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.control_plane.admission_server import AdmissionServer
-from tests.control_plane.gpu_nodes import GpuNode
-from tests.control_plane.process import eventually
-from tests.control_plane.product import decides, self_signed
-from tests.control_plane.registration import configuration, labelled_pod, registered
+from testbed.admission_server import AdmissionServer
+from testbed.gpu_nodes import GpuNode
+from testbed.process import eventually
+from testbed.product import decides, self_signed
+from testbed.registration import configuration, labelled_pod, registered
 
 PODS, CLIENTS = 500, 20
 SLICES = {"0.125": 1, "0.250": 2, "0.375": 3, "0.500": 4, "0.625": 5, "0.750": 6, "0.875": 7}

@@ -5,8 +5,8 @@ import copy
 import pytest
 import yaml
 
-from tests.control_plane.gpu_nodes import GpuNode
-from tests.control_plane.registration import labelled_pod
+from testbed.gpu_nodes import GpuNode
+from testbed.registration import labelled_pod
 from tests.control_plane.test_manifests import ALLOWED, MANIFESTS, unlabelled
 
 PODS = [name for name in ALLOWED if yaml.safe_load(MANIFESTS[name].read_text())["kind"] == "Pod"]

@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.control_plane.api import ApiError
-from tests.control_plane.gpu_nodes import GpuNode
-from tests.control_plane.process import eventually
-from tests.control_plane.registration import labelled_pod
+from testbed.api import ApiError
+from testbed.gpu_nodes import GpuNode
+from testbed.process import eventually
+from testbed.registration import labelled_pod
 
 
 @pytest.fixture

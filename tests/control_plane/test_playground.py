@@ -12,7 +12,7 @@ import httpx
 import pytest
 import yaml
 
-from tests.control_plane.process import Process, eventually
+from testbed.process import Process, eventually
 
 README = Path(__file__).parents[2] / "README.md"
 POD = "clearml-id-0c5d1e7a"
@@ -25,7 +25,7 @@ def test_the_readme_leads_to_a_half_gpu_pod_and_no_trace_is_left(
     monkeypatch.chdir(pytestconfig.rootpath)
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     log = tmp_path / "playground.log"
-    with Process([sys.executable, "-m", "tests.control_plane.playground"], log) as playground:
+    with Process([sys.executable, "-m", "testbed.playground"], log) as playground:
         playground.until_ready(lambda: "Ctrl-C takes it all down." in log.read_text(), 60)
         printed = log.read_text()
         exports = re.search(r"^  export (.*)$", printed, re.MULTILINE)[1]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.control_plane.process import (
+from testbed.process import (
     Process,
     ProcessError,
     eventually,

@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 import pytest
 
 from certs.authority import make_authority
-from tests.control_plane.api import ApiError
-from tests.control_plane.companion import Controller, asking_webhook, install_crd, write_tls
-from tests.control_plane.gpu_nodes import GpuNode
-from tests.control_plane.process import eventually
-from tests.control_plane.product import decides
-from tests.control_plane.registration import configuration, labelled_pod, registered
+from testbed.api import ApiError
+from testbed.controller_process import Controller, asking_webhook, install_crd, write_tls
+from testbed.gpu_nodes import GpuNode
+from testbed.process import eventually
+from testbed.product import decides
+from testbed.registration import configuration, labelled_pod, registered
 
 CLIENTS = 8
 QUOTA = "kind: Policy\nname: default\nquotas: {{namespaces: {{{namespace}: {{slices: 8}}}}}}\n"

@@ -3,9 +3,9 @@
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
-from tests.control_plane.gpu_nodes import GpuNode
-from tests.control_plane.process import eventually
-from tests.control_plane.registration import labelled_pod
+from testbed.gpu_nodes import GpuNode
+from testbed.process import eventually
+from testbed.registration import labelled_pod
 
 POOLED = """\
 kind: Policy

@@ -5,11 +5,11 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.control_plane.admission_server import AdmissionServer, patching
-from tests.control_plane.api import ApiError
-from tests.control_plane.gpu_nodes import GpuNode
-from tests.control_plane.product import INJECTED
-from tests.control_plane.registration import LABEL, configuration, labelled_pod, registered
+from testbed.admission_server import AdmissionServer, patching
+from testbed.api import ApiError
+from testbed.gpu_nodes import GpuNode
+from testbed.product import INJECTED
+from testbed.registration import LABEL, configuration, labelled_pod, registered
 from tests.webhook.limiter_parts import check_limiter
 
 SIDECAR = {"name": "mesh", "image": "example.com/mesh:1"}

@@ -4,9 +4,9 @@ import json
 
 import yaml
 
-from tests.control_plane.gpu_nodes import GpuNode
-from tests.control_plane.product import INJECTED
-from tests.control_plane.registration import LABEL, labelled_pod
+from testbed.gpu_nodes import GpuNode
+from testbed.product import INJECTED
+from testbed.registration import LABEL, labelled_pod
 from tests.control_plane.test_manifests import MANIFESTS
 
 GPU_INDEX = "clearml-injector/gpu-index"

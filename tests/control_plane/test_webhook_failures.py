@@ -7,12 +7,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.control_plane.admission_server import AdmissionServer, allow
-from tests.control_plane.api import ApiError
-from tests.control_plane.gpu_nodes import GpuNode
-from tests.control_plane.process import eventually, free_ports
-from tests.control_plane.product import decides, mounted
-from tests.control_plane.registration import (
+from testbed.admission_server import AdmissionServer, allow
+from testbed.api import ApiError
+from testbed.gpu_nodes import GpuNode
+from testbed.process import eventually, free_ports
+from testbed.product import decides, mounted
+from testbed.registration import (
     LABEL,
     OWN_NAMESPACE,
     configuration,

@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from kubernetes.aio.client.configuration import Configuration
 
-from controller.api_server import ApiServer
+from controller.kube_client import ApiServer
 
 Answer = Callable[[asyncio.StreamWriter], Awaitable[None]]
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import httpx
 
+from controller.informer import Timing
 from controller.leadership import LeaseTiming
 from controller.process import ControllerOptions, Replica
-from controller.watching import Timing
-from ledger.resource_names import ResourceNames
-from tests.control_plane.companion import write_tls
+from modes.resource_names import ResourceNames
+from testbed.controller_process import write_tls
 from tests.controller.fake_api import FakeApi, forever, refusal, reply, watch
 from tests.controller.fake_lease import FakeLease
 from tests.controller.objects import listed

@@ -19,7 +19,7 @@ from controller.gpu_ledger import (
 from controller.shortcomings import lacking
 from ledger.facts import NodeFact
 from ledger.view import GpuView, NodeView, Share
-from tests.control_plane.companion import CRD
+from testbed.controller_process import CRD
 
 NOW, LATER = "2026-11-21T10:00:00Z", "2026-11-21T11:00:00Z"
 HOLDER = Share("team", "a", "holder", 6, "gpu-half")

@@ -3,7 +3,7 @@
 import asyncio
 from contextlib import asynccontextmanager
 
-from controller.api_server import ApiError
+from controller.kube_client import ApiError
 from controller.leadership import ADDRESS, SUCCESSOR, YIELDS, Candidate, Leadership, LeaseTiming
 from tests.controller.fake_api import FakeApi, talking_to
 from tests.controller.fake_lease import PATH, FakeLease

@@ -4,10 +4,10 @@ import asyncio
 
 import msgspec
 
+from controller.ledger_store import State
 from controller.node_events import NodeEvents
-from controller.pods_and_nodes import nodes
-from controller.state import State
-from ledger.resource_names import ResourceNames
+from controller.resources import nodes
+from modes.resource_names import ResourceNames
 from tests.controller.objects import node
 
 

@@ -7,13 +7,13 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
+from controller.ledger_store import State
 from controller.metrics import ControllerMetrics
 from controller.pod_deletion import PodDeletion
 from controller.pod_replacement import REFUSED_SECONDS, PodReplacement
-from controller.pods_and_nodes import nodes, pods
-from controller.state import State
-from ledger.resource_names import ResourceNames
-from policies.model import Policy
+from controller.resources import nodes, pods
+from modes.resource_names import ResourceNames
+from policies.model.schema import Policy
 from tests.controller.fake_api import FakeApi, refusal, reply, talking_to
 from tests.controller.objects import listed, node, pod
 

@@ -3,7 +3,6 @@
 import msgspec
 import pytest
 
-from controller.pods_and_nodes import InjectedPod, Owner, SeenPod
 from controller.replacement import (
     LOOK_AGAIN_SECONDS,
     MAX_PAUSE_SECONDS,
@@ -13,6 +12,7 @@ from controller.replacement import (
     WaitingPod,
     waits_replaceably,
 )
+from controller.resources import InjectedPod, Owner, SeenPod
 from ledger.facts import PodFact
 
 OWNER = Owner("apps/v1", "ReplicaSet", "web", "rs-1", controller=True)

@@ -4,8 +4,8 @@ import asyncio
 
 from prometheus_client import CollectorRegistry
 
-from controller.backoff import Backoff
 from controller.metrics import ControllerMetrics
+from controller.retry import Backoff
 from controller.supervision import supervise
 
 

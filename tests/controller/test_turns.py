@@ -9,21 +9,21 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from controller import page
-from controller.api import ControllerApi
 from controller.free_nodes import FreeNodesFinder
 from controller.ledger_parts import ledger_json
+from controller.ledger_store import State
 from controller.metrics import ControllerMetrics, LedgerCollector
+from controller.placement_api import ControllerApi
 from controller.pod_events import PodEvents
-from controller.pods_and_nodes import InjectedPod, SeenPod
-from controller.state import State
+from controller.resources import InjectedPod, SeenPod
 from controller.turns import FACTS_AT_ONCE, NODES_AT_ONCE, STINT_SECONDS, Stint, Turns
 from ledger import ledger as ledger_module
-from ledger.ask import Ask
 from ledger.facts import PodFact
-from ledger.fraction import Fraction
-from ledger.resource_names import ResourceNames
-from ledger.wire import LedgerReply
-from tests.controller.test_state import Clock, pages, ready_state, seen_node, seen_pod
+from ledger.messages import LedgerReply
+from ledger.placement_request import Ask
+from modes.fraction import Fraction
+from modes.resource_names import ResourceNames
+from tests.controller.test_ledger_store import Clock, pages, ready_state, seen_node, seen_pod
 
 NODES = 10 * NODES_AT_ONCE + 1
 NAMES = [f"gpu-{number:03}" for number in range(NODES)]

@@ -6,8 +6,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.control_plane.companion import client_context, write_tls
-from tests.control_plane.process import Process, eventually, start_on_free_ports
+from testbed.controller_process import client_context, write_tls
+from testbed.process import Process, eventually, start_on_free_ports
 
 HERE = Path(__file__).parent
 FIXTURES = HERE.parent / "fixtures" / "admission-reviews"

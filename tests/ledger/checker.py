@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ledger.ask import Ask
-from ledger.constraints import NodeSelectorTerm, Requirement
-from ledger.demand import UNIT, Worth
+from kube.scheduling import NodeSelectorTerm, Requirement
 from ledger.facts import NodeFact, PodFact
-from ledger.memory_values import MEMORY_LABEL
 from ledger.owners import PRODUCT_LABEL
+from ledger.placement.arrivals import UNIT, Worth
+from ledger.placement.memory_values import MEMORY_LABEL
+from ledger.placement_request import Ask
 
 
 @dataclass

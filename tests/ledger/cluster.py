@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ledger.ask import Ask
 from ledger.facts import NodeFact, PodFact
-from ledger.fraction import Fraction
 from ledger.ledger import Ledger
+from ledger.placement_request import Ask
+from modes.fraction import Fraction
 
 GIB = 2**30
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from ledger.ask import Ask
-from ledger.constraints import Constraints, NodeSelectorTerm, Requirement, Taint, Toleration
+from kube.scheduling import Constraints, NodeSelectorTerm, Requirement, Taint, Toleration
 from ledger.facts import UNLIMITED, NodeFact, PodFact
-from ledger.fraction import Fraction
-from ledger.memory_values import MEMORY_LABEL
 from ledger.owners import PRODUCT_LABEL
+from ledger.placement.memory_values import MEMORY_LABEL
+from ledger.placement_request import Ask
+from modes.fraction import Fraction
 
 GIB = 2**30
 NODE_NAMES = [f"node-{number}" for number in range(5)]

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from ledger.ask import Ask, Placement
 from ledger.facts import NodeFact, PodFact, PodKey
 from ledger.ledger import Ledger
-from tests.ledger.books import books
-from tests.ledger.judge import assert_right, slow_nodes, worth_for
+from ledger.placement_request import Ask, Placement
+from tests.ledger.oracle import assert_right, slow_nodes, worth_for
+from tests.ledger.snapshot import books
 from tests.ledger.strategies import NODE_NAMES, asks, nodes, pods
 
 

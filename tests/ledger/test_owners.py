@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from ledger.ask import Ask, Assumption, Misfit, Placement
-from ledger.decoding import pod_from_object
+from kube.objects import OwnerReference
 from ledger.facts import NodeFact
+from ledger.from_kubernetes import pod_from_object
 from ledger.ledger import Ledger
-from ledger.owners import PRODUCT_LABEL, OwnerReference, owner_key
-from ledger.resource_names import ResourceNames
-from tests.ledger.books import books
+from ledger.owners import PRODUCT_LABEL, owner_key
+from ledger.placement_request import Ask, Assumption, Misfit, Placement
+from modes.resource_names import ResourceNames
 from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of
+from tests.ledger.snapshot import books
 
 CONTROLLER = OwnerReference("uid-1", controller=True)
 

@@ -6,11 +6,11 @@ from collections import Counter
 
 import pytest
 
-from ledger.ask import Ask, OverQuota, Placement, Quota
 from ledger.ledger import Ledger
+from ledger.placement_request import Ask, OverQuota, Placement, Quota
 from ledger.recent_placements import MAX_KINDS
-from tests.ledger.books import books
 from tests.ledger.cluster import eighths, gpu_node, holder
+from tests.ledger.snapshot import books
 
 NODES = 40
 GPUS = 4

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from ledger.ask import Placement
 from ledger.ledger import Ledger
+from ledger.placement_request import Placement
 from ledger.view import GpuView, Share, Waiting
-from tests.ledger.books import books
 from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of
+from tests.ledger.snapshot import books
 
 
 def shares(ledger: Ledger, node: str = "a", index: int = 0) -> tuple[Share, ...]:

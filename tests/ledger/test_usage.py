@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from ledger.ask import Ask, OverQuota, Placement, Quota
-from tests.ledger.books import books
+from ledger.placement_request import Ask, OverQuota, Placement, Quota
 from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of
+from tests.ledger.snapshot import books
 
 RED = Quota("namespace", "red", slices=8)
 QUEUE = Quota("queue", "training", max_pods=2)

@@ -1,7 +1,7 @@
 """What several tests of policies need."""
 
-from policies.loader import parse_policies
-from policies.problems import PolicyError
+from policies.loading.loader import parse_policies
+from policies.model.problems import PolicyError
 
 DEFAULT = b"kind: Policy\nname: default\n"
 

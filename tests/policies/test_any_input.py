@@ -5,10 +5,10 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.loader import parse_policies
-from policies.policy_set import PolicySet
-from policies.problems import PolicyError
-from policies.reference import json_schema
+from policies.loading.loader import parse_policies
+from policies.loading.policy_set import PolicySet
+from policies.loading.reference import json_schema
+from policies.model.problems import PolicyError
 from tests.policies.support import DEFAULT
 
 SCHEMAS = json_schema()["$defs"]

@@ -2,7 +2,7 @@
 
 import re
 
-from policies.reference import markdown
+from policies.loading.reference import markdown
 from tests.policies.console import ROOT, pattern, printed, run, shown_commands
 
 GUIDE = ROOT / "docs" / "policies.md"

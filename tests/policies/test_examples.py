@@ -2,7 +2,7 @@
 
 import pytest
 
-from policies.loader import load_policies
+from policies.loading.loader import load_policies
 from tests.policies.console import ROOT, pattern, printed, run, shown_commands
 
 PRESETS = ["clearml-image", "custom", "hami-core", "none", "nvidia-driver"]

@@ -5,12 +5,12 @@ from unittest.mock import patch
 
 import pytest
 
-from policies import build as build_module
-from policies import problems as problems_module
-from policies.build import MAX_COMBINATIONS
-from policies.loader import MAX_TOTAL_BYTES, parse_policies
-from policies.problems import MAX_KNOWN, MAX_PROBLEMS, MAX_SHOWN, PolicyError, did_you_mean
-from policies.sources import MAX_ENTRIES
+from policies.loading import compile as build_module
+from policies.loading.compile import MAX_COMBINATIONS
+from policies.loading.loader import MAX_TOTAL_BYTES, parse_policies
+from policies.loading.sources import MAX_ENTRIES
+from policies.model import problems as problems_module
+from policies.model.problems import MAX_KNOWN, MAX_PROBLEMS, MAX_SHOWN, PolicyError, did_you_mean
 
 DEFAULT = b"kind: Policy\nname: default\n"
 
@@ -37,7 +37,7 @@ def the_one_problem_of(files):
 
 @pytest.mark.parametrize("number", [MAX_ENTRIES, 20_000])
 def test_more_entries_than_are_read_are_counted_before_anything_is_made_of_them(number):
-    with patch("policies.sources.validate", side_effect=AssertionError("no entry is validated")):
+    with patch("policies.loading.sources.validate", side_effect=AssertionError("no entry is validated")):
         assert the_one_problem_of({"d.yaml": DEFAULT, "q.yaml": queues(number)}) == (
             f".: {number + 1} policies, limiters and queues are more than the {MAX_ENTRIES} that are read: "
             "name only queues that differ from their namespace's policy"

@@ -5,8 +5,8 @@ import dataclasses
 import pytest
 from msgspec.structs import replace
 
-from policies.effective import EnvVar, ImageChoice
-from policies.sources import presets
+from policies.loading.sources import presets
+from policies.model.effective import EnvVar, ImageChoice
 from tests.policies.support import policy_set, problems
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import policies
-from policies.loader import load_policies, parse_policies, read_directory
-from policies.problems import PolicyError, UnreadableError
+from policies.loading.loader import load_policies, parse_policies, read_directory
+from policies.model.problems import PolicyError, UnreadableError
 from tests.policies.support import DEFAULT, policy_set, problems
 
 BUILT_IN = Path(policies.__file__).parent

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger.ask import Quota
-from ledger.fraction import Fraction
+from ledger.placement_request import Quota
 from ledger.queue_names import sanitised
-from policies.effective import QuotaRule
+from modes.fraction import Fraction
+from policies.model.effective import QuotaRule
 from tests.policies.support import policy_set, problems
 
 TEAM = "kind: Policy\nname: team\nnamespaces: [team-a, team-b]\nlimiter: none\n"

@@ -4,13 +4,13 @@ import asyncio
 import json
 import re
 
-from cli.explaining import patch_of, review_of
+from cli.explainer import patch_of, review_of
 from cli.manifests import read_inventory
 from ledger.ledger import Ledger
-from policies.watch import LivePolicies
+from policies.loading.reload import LivePolicies
 from tests.policies.console import ROOT
 from tests.policies.kubelet import Mount
-from webhook.placer import LedgerPlacer
+from webhook.placing.placer import LedgerPlacer
 from webhook.review import Reviewer
 
 RELOADS = 1000

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.problems import PolicyError
-from policies.strict_yaml import MAX_BYTES, MAX_DEPTH, read_documents
+from policies.loading.strict_yaml import MAX_BYTES, MAX_DEPTH, read_documents
+from policies.model.problems import PolicyError
 
 TEXTS = st.text(st.characters(exclude_categories=["C"]), max_size=20)
 

@@ -10,7 +10,7 @@ import pytest
 from certs.apart import self_signed
 from certs.live_context import LiveTlsContext
 from service.acceptor import _Open
-from tests.service.listening import GET, OK, run, until
+from testbed.listening import GET, OK, run, until
 
 FLOOD, API_SERVER = "127.0.0.2", "127.0.0.1"
 

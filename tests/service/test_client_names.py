@@ -10,8 +10,8 @@ from certs.leaf import make_leaf
 from certs.live_context import LiveTlsContext
 from service.client_names import is_good_for_one
 from service.http_protocol import Quick
+from testbed.listening import GET, OK, run
 from tests.certs.handshakes import presenting
-from tests.service.listening import GET, OK, run
 
 NAMES = ("fraction-webhook.gpu.svc", "127.0.0.1", "::1")
 

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from service.limits import Limits
-from tests.service.listening import GET, OK, run, until
+from testbed.listening import GET, OK, run, until
 
 MIB = 1024 * 1024
 POST = b"POST /mutate HTTP/1.1\r\nhost: here\r\n"

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 import uvloop
 
-from tests.service.hostile import KINDS, campaign
+from testbed.hostile_connections import KINDS, campaign
 
 
 @pytest.mark.parametrize("seed", [14])

@@ -10,7 +10,7 @@ import random
 
 import pytest
 
-from tests.service.listening import OK, listening
+from testbed.listening import OK, listening
 from tests.service.virtual_time import VirtualTimeLoop
 
 POST = b"POST /mutate?timeout=5s HTTP/1.1\r\nhost: here\r\ncontent-length: 2\r\n\r\n{}"

@@ -10,7 +10,7 @@ from certs.leaf import LOCAL_NAMES, make_leaf
 from certs.live_context import LiveTlsContext
 from service.own_port import OwnPort
 from service.serving import bind
-from tests.service.listening import GET, OK, run, until
+from testbed.listening import GET, OK, run, until
 
 NOW = datetime.now(UTC)
 AUTHORITY = make_authority(NOW)

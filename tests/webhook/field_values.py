@@ -5,8 +5,8 @@ Whoever adds a field adds its values here: would a known form notice each of the
 
 from typing import Any, NamedTuple
 
-from ledger.kubernetes_names import is_uid
-from webhook.injection.stencil import MARK, MEMORY, NODE, RESERVATION
+from kube.names import is_uid
+from webhook.patch_cache.template import MARK, MEMORY, NODE, RESERVATION
 
 GONE = object()
 """The field is left out."""

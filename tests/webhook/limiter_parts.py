@@ -2,7 +2,7 @@
 
 import posixpath
 
-from tests.webhook import describer
+from tests.webhook import pod_descriptions as describer
 from tests.webhook.support import CACHE, LIBRARY
 
 COMMAND = ["sh", "-c", "cp /k8s-vgpu/lib/nvidia/libvgpu.so.* /usr/local/vgpu/libvgpu.so"]

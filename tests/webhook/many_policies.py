@@ -1,6 +1,6 @@
 """Policies that differ in everything that becomes part of a patch, and a ledger that always has room."""
 
-from ledger.ask import Placement
+from ledger.placement_request import Placement
 from tests.webhook.support import policies
 
 QUEUES = """

@@ -10,10 +10,10 @@ import jsonpatch
 
 from cli.manifests import read_inventory
 from ledger.ledger import Ledger
-from ledger.resource_names import ResourceNames
-from policies.loader import load_policies, parse_policies
-from tests.webhook.lanes import Recorder, check_by_rules, finish, learn, readable
-from webhook.placer import LedgerPlacer
+from modes.resource_names import ResourceNames
+from policies.loading.loader import load_policies, parse_policies
+from tests.webhook.patch_cache.differential import Recorder, check_by_rules, finish, learn, readable
+from webhook.placing.placer import LedgerPlacer
 from webhook.review import Outcome, Reviewer
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"

@@ -14,9 +14,9 @@ from ledger.ledger import Ledger
 from service import log
 from service.metrics import new_registry, render
 from tests.webhook.support import FIXTURES, Webhook, container, decide, fixture_review, pod, review_of
+from webhook.admission.denial import ADMITTED, Denial, Reason
 from webhook.decision_log import DecisionLog
 from webhook.metrics import WebhookMetrics
-from webhook.reasons import ADMITTED, Denial, Reason
 
 REASONS = Path(__file__).parent.parent.parent / "docs" / "reasons.md"
 REVIEWS = sorted(path.name.removesuffix(".json") for path in (FIXTURES / "admission-reviews").iterdir())

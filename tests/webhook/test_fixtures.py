@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from cli.explaining import Explainer
+from cli.explainer import Explainer
 from cli.manifests import read_objects
 from tests.webhook.support import FIXTURES, Webhook, default_policies, fixture_ledger, fixture_review, named
 

@@ -3,8 +3,8 @@
 import pytest
 
 from tests.webhook.support import policies
+from webhook.admission.denial import Denial, Reason
 from webhook.following import MAX_KEPT, Following
-from webhook.reasons import Denial, Reason
 
 QUOTAS = policies("quotas: {namespaces: {team: {slices: 8}}, queues: {fast lane: {slices: 4}}}")
 

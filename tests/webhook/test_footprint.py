@@ -7,7 +7,7 @@ import pytest
 
 from certs.authority import make_authority
 from certs.leaf import LOCAL_NAMES, make_leaf
-from tests.certs.files import mount_like_kubelet
+from testbed.certificate_files import mount_like_kubelet
 from tests.webhook.running import Running, command
 
 NEVER = {"aiohttp", "controller", "cryptography", "httpx", "jsonpatch", "kubernetes", "rich"}

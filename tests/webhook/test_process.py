@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 from certs.authority import make_authority
 from certs.leaf import LOCAL_NAMES, make_leaf
 from cli.app import app
-from tests.certs.files import der_of, mount_like_kubelet, write_pair
-from tests.control_plane.companion import write_tls
+from testbed.certificate_files import der_of, mount_like_kubelet, write_pair
+from testbed.controller_process import write_tls
 from tests.webhook.running import (
     CHECKOUT,
     LONGEST_SECONDS,
@@ -215,7 +215,7 @@ STANDALONE = ("--inventory", FIXTURES / "inventory.json")
 @pytest.fixture
 def failing(monkeypatch):
     """Exit status and last line of a command that ends before it serves; in this process, for speed."""
-    monkeypatch.setattr("cli.webhook.configure_logging", lambda: None)
+    monkeypatch.setattr("cli.commands.webhook.configure_logging", lambda: None)
 
     def ask(*options):
         result = CliRunner().invoke(app, ["webhook", "--port", "0", *map(str, options)])
@@ -318,14 +318,14 @@ def test_an_inventory_that_is_wrong_ends_the_command_with_file_and_rule(failing,
 IMPATIENT = """
 import sys
 from ledger.ledger import Ledger
-from policies.loader import load_policies
+from policies.loading.loader import load_policies
 from pathlib import Path
 from service.log import configure_logging
 from service.metrics import new_registry
 from service.serving import Listener, bind, run, serve
 from webhook.app import WebhookApp
 from webhook.metrics import WebhookMetrics
-from webhook.placer import LedgerPlacer
+from webhook.placing.placer import LedgerPlacer
 from webhook.review import Reviewer
 
 configure_logging()

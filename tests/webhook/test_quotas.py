@@ -4,9 +4,9 @@ import copy
 
 import pytest
 
-from ledger.decoding import pod_from_object
+from ledger.from_kubernetes import pod_from_object
 from ledger.ledger import Ledger
-from ledger.resource_names import ResourceNames
+from modes.resource_names import ResourceNames
 from tests.ledger.cluster import gpu_node
 from tests.webhook.support import Webhook, container, pod, policies
 

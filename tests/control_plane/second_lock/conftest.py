@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.control_plane.chart import ADMISSION, CONFIGURATION, RELEASE, Helm, elsewhere
-from tests.control_plane.process import eventually
-from tests.control_plane.product import Setup, decides, mounted
-from tests.control_plane.registration import OWN_NAMESPACE, labelled_pod, probe
+from testbed.chart import ADMISSION, CONFIGURATION, RELEASE, Helm, elsewhere
+from testbed.process import eventually
+from testbed.product import Setup, decides, mounted
+from testbed.registration import OWN_NAMESPACE, labelled_pod, probe
 from tests.control_plane.second_lock.lock import (
     KINDS,
     LABELLED,

@@ -6,12 +6,12 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.control_plane.api import Api, ApiError, Object
-from tests.control_plane.chart import RELEASE
-from tests.control_plane.cluster import Cluster, Output
-from tests.control_plane.gpu_nodes import GpuNode
-from tests.control_plane.product import decides
-from tests.control_plane.registration import LABEL, labelled_pod, probe
+from testbed.api import Api, ApiError, Object
+from testbed.chart import RELEASE
+from testbed.cluster import Cluster, Output
+from testbed.gpu_nodes import GpuNode
+from testbed.product import decides
+from testbed.registration import LABEL, labelled_pod, probe
 from tests.control_plane.test_manifests import INVENTORY
 
 NODES = {

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.control_plane.api import ApiError
-from tests.control_plane.process import eventually
-from tests.control_plane.product import decides
-from tests.control_plane.registration import LABEL, labelled_pod, probe
+from testbed.api import ApiError
+from testbed.process import eventually
+from testbed.product import decides
+from testbed.registration import LABEL, labelled_pod, probe
 
 MANIFESTS = Path(__file__).parents[2] / "fixtures" / "manifests"
 DENIED = (

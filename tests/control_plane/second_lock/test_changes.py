@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.control_plane.process import eventually
-from tests.control_plane.product import INJECTED
-from tests.control_plane.registration import LABEL, labelled_pod
+from testbed.process import eventually
+from testbed.product import INJECTED
+from testbed.registration import LABEL, labelled_pod
 from tests.control_plane.second_lock.lock import OLD, large_pod, refused, unlabelled_pod
 
 LABEL_KEPT = (

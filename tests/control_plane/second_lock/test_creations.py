@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.control_plane.admission_server import AdmissionServer, patching
-from tests.control_plane.chart import ADMISSION, CONFIGURATION, RELEASE
-from tests.control_plane.process import eventually
-from tests.control_plane.product import INJECTED
-from tests.control_plane.registration import LABEL, OWN_NAMESPACE, configuration, labelled_pod
+from testbed.admission_server import AdmissionServer, patching
+from testbed.chart import ADMISSION, CONFIGURATION, RELEASE
+from testbed.process import eventually
+from testbed.product import INJECTED
+from testbed.registration import LABEL, OWN_NAMESPACE, configuration, labelled_pod
 from tests.control_plane.second_lock.lock import (
     TRUSTED,
     UNSERVED,

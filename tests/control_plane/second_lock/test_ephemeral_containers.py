@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.control_plane.registration import labelled_pod
+from testbed.registration import labelled_pod
 from tests.control_plane.second_lock.lock import large_pod, refused
 
 STRATEGIC = "application/strategic-merge-patch+json"

@@ -4,8 +4,8 @@ import copy
 
 import pytest
 
-from tests.control_plane.api import ApiError
-from tests.control_plane.registration import labelled_pod
+from testbed.api import ApiError
+from testbed.registration import labelled_pod
 from tests.control_plane.second_lock.lock import asking, refused, unlabelled_pod
 from tests.control_plane.second_lock.test_creations import NEEDS_LABEL, NOT_INJECTED
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.control_plane.chart import RELEASE
+from testbed.chart import RELEASE
 from tests.control_plane.second_lock.lock import asking, create_as_node, labelled_asking, refused
 from tests.control_plane.second_lock.test_creations import NEEDS_LABEL
 

@@ -1,0 +1,77 @@
+"""Ledgers that ask every node for every pod: what the grouping of nodes is measured against."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ledger.accounts import NodeAccount
+from ledger.facts import NodeFact
+from ledger.ledger import Ledger
+from ledger.placement.arrivals import UNIT, Worth
+from ledger.placement.best_node import score
+from ledger.placement.candidates import Selection
+from ledger.placement.feasibility import obstacle
+from ledger.placement.node_groups import Found
+from ledger.placement_request import Ask
+
+
+class PlainScan(Ledger):
+    """The score by its definition: what the node is worth before, and what after."""
+
+    def _best(self, _selection: Selection, ask: Ask, worth: Worth) -> Found | None:
+        found: Found | None = None
+        for account in self._fleet.accounts.values():
+            value = self._score(account, ask, worth)
+            if value is not None and (found is None or value > found[0]):
+                found = value, account
+        return found
+
+    def _score(self, account: NodeAccount, ask: Ask, worth: Worth) -> int | None:
+        if account.fact is None or not account.fact.usable or obstacle(account.fact, ask) is not None:
+            return None
+        if account.cpu_free < ask.cpu_milli or account.memory_free < ask.memory_bytes:
+            return None
+        before = _free(account.fact, account.taken)
+        after = _taken(before, ask, worth)
+        if after is None:
+            return None
+        cpu_after = account.cpu_free - ask.cpu_milli
+        stranded = _stranded(sum(before), account.cpu_free, worth) - _stranded(sum(after), cpu_after, worth)
+        by_kind = account.kind.slice_cost if account.kind is not None else 0
+        cost = ask.fraction.slices * by_kind + sum(before) * UNIT // 10**6
+        return _fragments(before, worth) - _fragments(after, worth) + stranded - cost
+
+
+class TunedScan(PlainScan):
+    """The product's own arithmetic, which knows what changes without summing up both."""
+
+    def _score(self, account: NodeAccount, ask: Ask, worth: Worth) -> int | None:
+        if account.fact is None or obstacle(account.fact, ask) is not None:
+            return None
+        return score(account, ask, worth)
+
+
+def _free(fact: NodeFact, taken: Mapping[int, int]) -> list[int]:
+    return [
+        max(0, capacity - taken.get(index, 0)) for index, capacity in fact.gpus if index not in fact.cordoned
+    ]
+
+
+def _taken(before: Sequence[int], ask: Ask, worth: Worth) -> list[int] | None:
+    after, slices = list(before), ask.fraction.slices_on_each
+    for _ in range(ask.fraction.gpus):
+        fitting = [position for position, free in enumerate(after) if free >= slices]
+        if not fitting:
+            return None
+        least = min(fitting, key=lambda at: (worth.gpu[after[at]] - worth.gpu[after[at] - slices], after[at]))
+        after[least] -= slices
+    return after
+
+
+def _fragments(free: Sequence[int], worth: Worth) -> int:
+    usable = sum(worth.gpu[slices] for slices in free) + worth.idle[free.count(worth.slices_per_gpu)]
+    return sum(free) * UNIT - usable
+
+
+def _stranded(free: int, cpu_free: int, worth: Worth) -> int:
+    return max(0, free * UNIT - cpu_free * worth.cpu)

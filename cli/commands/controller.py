@@ -1,0 +1,196 @@
+"""fraction-injector controller: the companion that keeps the ledger and places."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from certs.rotation import RotationSettings
+from cli.options import fail
+from modes.resource_names import ResourceNames
+from service.log import configure_logging
+from service.serving import run
+
+LOOPBACK = "127.0.0.1"
+
+
+def controller(  # noqa: PLR0913 each is an option of the command
+    *,
+    tls_dir: Annotated[
+        Path,
+        typer.Option(
+            metavar="DIR",
+            help="tls.crt, tls.key and ca.crt of the API, read again when they change. Clients need a "
+            "certificate of the same CA, good for a --client-name.",
+        ),
+    ],
+    tls_name: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", show_default="localhost", help="Name that the certificate must be good for."
+        ),
+    ] = None,
+    client_name: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            show_default="localhost",
+            help="Clients get answers if their certificate is good for one such name: those of the webhook.",
+        ),
+    ] = None,
+    kubeconfig: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", show_default="the pod's service account", help="How to reach the API server."
+        ),
+    ] = None,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = LOOPBACK,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="mTLS port of the API; 0 takes a free one.")
+    ] = 9443,
+    health_port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Plain port for /livez, /readyz and /metrics.")
+    ] = 9080,
+    page: Annotated[
+        bool,
+        typer.Option("--page", help="Show the ledger at / of the plain port. It shows all tenants."),
+    ] = False,
+    policies: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            show_default=False,
+            help="Policies of the webhook, for their replaceWaiting: pods that wait on their index are then "
+            "deleted where it says so. Needs the right to delete pods.",
+        ),
+    ] = None,
+    advertise: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            show_default="https://HOST:PORT",
+            help="Where standbys send clients while this replica leads, such as https://10.0.0.7:9443.",
+        ),
+    ] = None,
+    namespace: Annotated[str, typer.Option(help="Namespace of the Lease.")] = "gpu-fraction-injector",
+    lease: Annotated[str, typer.Option(help="Name of the Lease.")] = "fraction-injector-controller",
+    lease_duration: Annotated[
+        float, typer.Option(min=0.5, help="Seconds without a renewal until another replica takes over.")
+    ] = 7,
+    renew_deadline: Annotated[
+        float,
+        typer.Option(min=0.3, help="Seconds without a renewal until a leader stops placing and writing."),
+    ] = 5,
+    lease_retry: Annotated[float, typer.Option(min=0.1, help="Seconds between a leader's renewals.")] = 1,
+    gpu_resource: Annotated[
+        str, typer.Option(metavar="NAME", help="Resource name of one GPU's slices, as in the policies.")
+    ] = "nvidia.com/gpu-{index}",
+    issue_certificates: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            show_default=False,
+            help="Issue and rotate an installation's certificates: Secrets NAME-ca and NAME-tls, caBundle "
+            "of the webhook configuration NAME, for the Services NAME-webhook and NAME-controller.",
+        ),
+    ] = None,
+    inject_ca: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            show_default=False,
+            help="Others issue: only keep ca.crt of --tls-dir as caBundle of the webhook configuration NAME.",
+        ),
+    ] = None,
+    webhook_endpoint: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            show_default="those of the Service",
+            help="Webhook outside the cluster, whose certificate is watched during a rotation.",
+        ),
+    ] = None,
+    ca_settle: Annotated[
+        float, typer.Option(min=0, help="Seconds until every API server knows a new caBundle.")
+    ] = 60,
+    ca_keep: Annotated[
+        float, typer.Option(min=0, help="Seconds to trust an old CA after its last leaf was seen.")
+    ] = 86400,
+    ca_retry: Annotated[
+        float, typer.Option(min=0.1, help="Seconds between looks at Secrets, caBundle and webhooks.")
+    ] = 10,
+    watch_silence: Annotated[
+        float, typer.Option(min=1, help="Seconds of silence after which a watch is begun anew.")
+    ] = 100,
+    stop_delay: Annotated[
+        float, typer.Option(min=0, help="Seconds to serve on after SIGTERM, unready, before draining.")
+    ] = 10,
+) -> None:
+    """Keep the ledger of GPU slices, place pods for the webhook, and publish it as GpuLedgers.
+
+    Run two replicas: one leads, the other stands by. Stops on SIGTERM or Ctrl-C.
+    """
+    # Here and not above: the other subcommands must start without the Kubernetes client.
+    from controller.certificates.store import Installation  # noqa: PLC0415
+    from controller.informer import Timing  # noqa: PLC0415
+    from controller.kube_client import NoApiServerError  # noqa: PLC0415
+    from controller.leadership import LeaseTiming  # noqa: PLC0415
+    from controller.process import ControllerOptions, run_controller  # noqa: PLC0415
+
+    if not lease_retry < renew_deadline < lease_duration:
+        fail(
+            f"--lease-retry {lease_retry}, --renew-deadline {renew_deadline} and --lease-duration "
+            f"{lease_duration} must grow in this order: a leader stops before another may begin"
+        )
+    if issue_certificates is not None and inject_ca is not None:
+        fail("--issue-certificates injects the CA that it issues: leave --inject-ca out")
+    prefix, found, rest = gpu_resource.partition("{index}")
+    if not found or rest:
+        fail(f'--gpu-resource "{gpu_resource}" must end in {{index}}, as in nvidia.com/gpu-{{index}}')
+    configure_logging()
+    installation = issue_certificates or inject_ca
+    options = ControllerOptions(
+        kubeconfig=kubeconfig,
+        host=host,
+        port=port,
+        health_port=health_port,
+        tls_directory=tls_dir,
+        tls_names=tuple(tls_name or ["localhost"]),
+        client_names=tuple(client_name or ["localhost"]),
+        advertise=_address(advertise) if advertise is not None else None,
+        namespace=namespace,
+        lease=lease,
+        page=page,
+        policies=policies,
+        stop_delay_seconds=stop_delay,
+        lease_timing=LeaseTiming(lease_duration, renew_deadline, lease_retry),
+        rotation=RotationSettings(
+            settle=timedelta(seconds=ca_settle),
+            keep_previous=timedelta(seconds=ca_keep),
+            retry=timedelta(seconds=ca_retry),
+        )
+        if issue_certificates is not None
+        else None,
+        installation=Installation(namespace, installation, tuple(webhook_endpoint or ()))
+        if installation is not None
+        else None,
+        names=ResourceNames(per_gpu_prefix=prefix),
+        watch_timing=Timing(silence_seconds=watch_silence),
+    )
+    try:
+        run(run_controller(options))
+    except (NoApiServerError, OSError) as error:
+        fail(str(error))
+
+
+def _address(url: str) -> str:
+    """Put an IPv6 address into brackets: a pod's address comes without them."""
+    host, _, port = url.removeprefix("https://").rpartition(":")
+    if not url.startswith("https://") or not host or not port.isdecimal():
+        fail(f'--advertise "{url}" must be https://HOST:PORT')
+    return (
+        f"https://[{host}]:{port}" if ":" in host and not host.startswith("[") else f"https://{host}:{port}"
+    )

@@ -1,0 +1,133 @@
+"""fraction-injector cordon and uncordon: single GPUs of a node, out of placement and back."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import msgspec
+import typer
+
+from cli.options import KubeconfigOption, fail, kubeconfig_of
+from cli.printing import say
+from ledger.cordon import CORDON_ANNOTATION, indices_of, written
+from modes.resource_names import ResourceNames
+
+NodeArgument = Annotated[str, typer.Argument(metavar="NODE", help="Name of the node.")]
+GpuArgument = Annotated[
+    list[int] | None,
+    typer.Argument(metavar="[GPU]...", min=0, max=999, show_default="all of the node", help="Their numbers."),
+]
+PrefixOption = Annotated[
+    str, typer.Option("--gpu-resource", metavar="NAME", help="Resource name of one GPU, as in the policies.")
+]
+GPU_RESOURCE = "nvidia.com/gpu-{index}"
+ATTEMPTS = 3
+CONFLICT = 409
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+    annotations: dict[str, str] = {}
+
+
+class _Status(msgspec.Struct):
+    capacity: dict[str, Any] = {}
+
+
+class _Node(msgspec.Struct):
+    metadata: _Metadata
+    status: _Status
+
+
+def cordon(
+    node: NodeArgument,
+    gpus: GpuArgument = None,
+    *,
+    gpu_resource: PrefixOption = GPU_RESOURCE,
+    kubeconfig: KubeconfigOption = None,
+) -> None:
+    """Let no new pods onto GPUs of a node; pods that hold slices of them stay.
+
+    Writes the annotation clearml-injector/cordon of the Node, so it takes the right to patch nodes.
+    """
+    _change(node, gpus, gpu_resource, kubeconfig, out=True)
+
+
+def uncordon(
+    node: NodeArgument,
+    gpus: GpuArgument = None,
+    *,
+    gpu_resource: PrefixOption = GPU_RESOURCE,
+    kubeconfig: KubeconfigOption = None,
+) -> None:
+    """Let new pods onto GPUs of a node again; the inverse of cordon."""
+    _change(node, gpus, gpu_resource, kubeconfig, out=False)
+
+
+def _change(node: str, gpus: list[int] | None, resource: str, kubeconfig: Path | None, *, out: bool) -> None:
+    names = ResourceNames(per_gpu_prefix=resource.removesuffix("{index}"))
+    after = asyncio.run(_write(kubeconfig_of(kubeconfig), node, gpus, names, out=out))
+    if after:
+        say(
+            f"node {node}: no new pods on GPU {', '.join(map(str, sorted(after)))}; those that run there stay"
+        )
+    else:
+        say(f"node {node}: new pods on every GPU")
+
+
+async def _write(
+    kubeconfig: Path | None, node: str, gpus: list[int] | None, names: ResourceNames, *, out: bool
+) -> frozenset[int]:
+    # Here and not above: the other subcommands must start without the Kubernetes client.
+    from controller.kube_client import (  # noqa: PLC0415
+        MERGE_PATCH,
+        TRANSPORT_ERRORS,
+        ApiError,
+        NoApiServerError,
+        connect,
+    )
+
+    path = f"/api/v1/nodes/{quote(node, safe='')}"
+    try:
+        api = await connect(kubeconfig)
+        try:
+            for attempt in range(ATTEMPTS):
+                found = msgspec.json.decode(await api.request("GET", path), type=_Node)
+                after = _after(found, gpus, names, node, out=out)
+                try:
+                    await api.request("PATCH", path, body=_patch(found, after), content_type=MERGE_PATCH)
+                except ApiError as error:
+                    # Somebody changed the node in between: look again.
+                    if error.status != CONFLICT or attempt == ATTEMPTS - 1:
+                        raise
+                else:
+                    return after
+        finally:
+            await api.close()
+    except (ApiError, NoApiServerError, *TRANSPORT_ERRORS) as error:
+        fail(f"node {node} cannot be changed: {error}")
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _after(
+    found: _Node, gpus: list[int] | None, names: ResourceNames, node: str, *, out: bool
+) -> frozenset[int]:
+    """GPUs that are cordoned afterwards."""
+    there = {index for name in found.status.capacity if (index := names.index(name)) is not None}
+    before = indices_of(found.metadata.annotations.get(CORDON_ANNOTATION, ""))
+    if not out:
+        return before - set(gpus) if gpus else frozenset()
+    if not there:
+        fail(f"node {node} has no GPUs with a resource of their own ({names.per_gpu_prefix}0 and so on)")
+    if absent := sorted(set(gpus or ()) - there):
+        fail(f"node {node} has no GPU {absent[0]}: it has {written(there)}")
+    return before | set(gpus or there)
+
+
+def _patch(found: _Node, after: frozenset[int]) -> dict[str, Any]:
+    value = written(after) if after else None
+    version = found.metadata.resource_version
+    return {"metadata": {"resourceVersion": version, "annotations": {CORDON_ANNOTATION: value}}}

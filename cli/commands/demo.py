@@ -1,0 +1,157 @@
+"""fraction-injector demo: the real webhook on real HTTPS, with pods as ClearML's agent sends them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import ssl
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import httpx
+import jsonpatch
+import typer
+from rich.text import Text
+
+from cli.demo_picture import picture
+from cli.demo_table import table
+from cli.explainer import patch_of, review_of
+from cli.manifests import read_objects
+from cli.options import (
+    CHECKOUT,
+    DEFAULT_POLICIES,
+    DEMO_INVENTORY,
+    fail,
+    read_ledger,
+    read_policies,
+)
+from cli.terminal import Terminal
+from ledger.from_kubernetes import pod_from_object
+from ledger.ledger import Ledger
+
+DEMO_PODS = CHECKOUT / "examples" / "demo" / "pods.yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """One pod of the demo and what became of it."""
+
+    pod: dict[str, Any]
+    """As it would be stored."""
+    patch: list[dict[str, Any]]
+    denial: str | None
+
+    @property
+    def name(self) -> str:
+        """The pod's name."""
+        return str(self.pod["metadata"]["name"])
+
+
+def demo(
+    *,
+    serve: Annotated[
+        bool, typer.Option("--serve", help="Stay up afterwards, for your own requests.")
+    ] = False,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="TLS port; 0 takes a free one.")] = 0,
+) -> None:
+    """See a labelled pod become a half-GPU pod, in one command.
+
+    Starts the webhook over a small inventory of four nodes, sends it the pods of examples/demo over HTTPS,
+    applies the patches that come back, and draws who holds which slices. Needs no cluster and no GPU.
+    """
+    console = Terminal(soft_wrap=True)
+    # Ended from outside like by Ctrl-C, it takes the webhook with it.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with tempfile.TemporaryDirectory() as folder, _webhook(Path(folder) / "ca.pem", port) as (process, url):
+        ca_file = Path(folder) / "ca.pem"
+        console.rule(Text("GPU Fraction Injector", "bold"))
+        console.print(Text.assemble("\nThe webhook answers on ", (url, "bold"), ", with a CA of its own.\n"))
+        answers = _send_all(url, ca_file)
+        _show(console, answers)
+        if serve:
+            _stay(console, process, url, ca_file, Path(folder) / "review.json")
+
+
+@contextlib.contextmanager
+def _webhook(ca_file: Path, port: int) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    command = [sys.executable, "-m", "cli.main", "webhook", "--self-signed", "--stop-delay", "0"]
+    command += ["--port", str(port), "--ca-file", str(ca_file), "--inventory", str(DEMO_INVENTORY)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, cwd=CHECKOUT)  # noqa: S603 our own command
+    try:
+        yield process, f"https://localhost:{_port(process)}/mutate"
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate()
+
+
+def _port(process: subprocess.Popen[bytes]) -> int:
+    """Wait until the webhook says that it serves, and on which port."""
+    lines = []
+    for line in process.stderr or ():
+        lines.append(line.decode())
+        event = json.loads(line) if line.startswith(b"{") else {}
+        if event.get("event") == "serving":
+            return int(event["port"])
+    return fail("the webhook did not start:\n" + "".join(lines))
+
+
+def _send_all(url: str, ca_file: Path) -> list[Answered]:
+    trust = ssl.create_default_context(cafile=str(ca_file))
+    with httpx.Client(verify=trust, trust_env=False) as client:
+        return [_send(client, url, pod, uid) for uid, pod in enumerate(read_objects(DEMO_PODS), start=1)]
+
+
+def _send(client: httpx.Client, url: str, pod: dict[str, Any], number: int) -> Answered:
+    review = review_of(pod, uid=f"demo-{number}", dry_run=False)
+    reply = client.post(url, json=review).raise_for_status().json()
+    stored, patch = review["request"]["object"], patch_of(reply)
+    if not reply["response"]["allowed"]:
+        return Answered(stored, [], reply["response"]["status"]["message"])
+    return Answered(jsonpatch.apply_patch(stored, patch), patch, None)
+
+
+def _show(console: Terminal, answers: list[Answered]) -> None:
+    denied = [answer for answer in answers if answer.denial is not None]
+    untouched = [answer for answer in answers if answer.denial is None and not answer.patch]
+    console.print(table(answers))
+    console.print(picture(_ledger_of(answers)))
+    for answer in denied:
+        console.print(Text("denied", "bold red"), f"    {answer.name}: {answer.denial}")
+    for answer in untouched:
+        why = "it carries no label, so nothing was changed"
+        console.print(Text("untouched", "bold green"), f" {answer.name}: {why}")
+    console.print(Text("\nNext", "bold"))
+    console.print(
+        "  every change to every pod:  .venv/bin/fraction-injector explain examples/demo/pods.yaml\n"
+        "  send reviews of your own:   .venv/bin/fraction-injector demo --serve\n"
+        "  your nodes, your policies:  .venv/bin/fraction-injector webhook --help\n"
+    )
+
+
+def _ledger_of(answers: list[Answered]) -> Ledger:
+    """Fold the answered pods into a ledger, each bound to the node that it prefers."""
+    policies = read_policies(DEFAULT_POLICIES)
+    ledger = read_ledger(policies, DEMO_INVENTORY)
+    for answer in answers:
+        if answer.patch:
+            ledger.set_pod(pod_from_object(answer.pod, policies.resource_names))
+    return ledger
+
+
+def _stay(
+    console: Terminal, process: subprocess.Popen[bytes], url: str, ca_file: Path, review_file: Path
+) -> None:
+    review_file.write_text(json.dumps(review_of(read_objects(DEMO_PODS)[0])))
+    with contextlib.suppress(KeyboardInterrupt):
+        console.print("The webhook stays up until Ctrl-C. From another terminal:\n")
+        console.print(
+            f"  curl --cacert {ca_file} -H 'content-type: application/json' \\\n"
+            f"    --data @{review_file} {url}\n"
+        )
+        process.communicate()

@@ -1,0 +1,119 @@
+"""fraction-injector explain: what would become of pods, without a cluster."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from cli.explainer import Explainer, Explanation
+from cli.manifests import ManifestError, read_objects
+from cli.options import (
+    DEFAULT_POLICIES,
+    UNUSABLE,
+    InventoryOption,
+    PoliciesOption,
+    read_ledger,
+    read_policies,
+)
+from cli.printing import say
+from cli.terminal import Terminal
+from policies.model.problems import printable
+from webhook.envelope import UnreadableReviewError
+
+SOME_DENIED = 1
+
+
+class Output(StrEnum):
+    """How explanations are printed."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+def explain(
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE...",
+            help="Pods, AdmissionReviews, or anything with pod templates; - is standard input.",
+        ),
+    ],
+    *,
+    policies: PoliciesOption = DEFAULT_POLICIES,
+    inventory: InventoryOption = None,
+    output: Annotated[Output, typer.Option(help="For people, or as JSON.")] = Output.TEXT,
+) -> None:
+    """Say what would become of pods: the decision, why, and the pod as it would be stored.
+
+    Every object is decided by the webhook's own code as if it were the only one. Exit status: 0 all are
+    allowed, 1 some are denied, 2 something cannot be read; the rest is explained all the same.
+    """
+    policy_set = read_policies(policies)
+    explainer = Explainer(policy_set, read_ledger(policy_set, inventory))
+    explanations: list[Explanation] = []
+    unusable = [file for file in files if not _explain_file(explainer, file, explanations)]
+    if output is Output.JSON:
+        documents = [explanation.as_json() for explanation in explanations]
+        if documents:
+            say(json.dumps(documents[0] if len(documents) == 1 else documents, indent=2))
+    else:
+        for explanation in explanations:
+            _print(explanation)
+    if unusable:
+        raise typer.Exit(UNUSABLE)
+    if not all(explanation.allowed for explanation in explanations):
+        raise typer.Exit(SOME_DENIED)
+
+
+def _explain_file(explainer: Explainer, file: Path, explanations: list[Explanation]) -> bool:
+    """Add what is explained of a file; False, and a message, where something in it cannot be."""
+    try:
+        for found in read_objects(file):
+            explained = explainer.explain(found)
+            if not explained:
+                rule = "give Pods, AdmissionReviews, or what has pod templates"
+                raise ManifestError(f"{file}: kind {found['kind']} is not explained: {rule}")  # noqa: TRY301
+            explanations += explained
+    except (ManifestError, UnreadableReviewError) as error:
+        text = str(error) if isinstance(error, ManifestError) else f"{file}: {error}"
+        say(f"fraction-injector: {text}", err=True)
+        return False
+    return True
+
+
+def _print(explanation: Explanation) -> None:
+    console, facts = Terminal(soft_wrap=True), explanation.as_json()
+    decision = Text("allowed", "green") if explanation.allowed else Text("denied", "red")
+    console.print(Text.assemble((printable(explanation.name), "bold"), ": ", decision, f" ({facts['code']})"))
+    for line in _details(explanation, facts):
+        console.print(f"  {printable(line)}")
+
+
+def _details(explanation: Explanation, facts: dict[str, Any]) -> Iterator[str]:
+    if not explanation.allowed:
+        yield facts["message"]
+    if facts["slices"] is None:
+        return
+    yield f"policy {facts['policy']}, limiter {facts['limiter']}"
+    memory = f", {facts['memoryMiB']} MiB" if facts["memoryMiB"] is not None else ""
+    share = f"{_slices(facts['slices'])} of GPU {_index(facts['index'])}{memory}"
+    yield f"container {facts['container']}: {share}"
+    for operation in explanation.patch:
+        value = f" {json.dumps(operation['value'])}" if "value" in operation else ""
+        yield f"{operation['op']:7} {operation['path']}{value}"
+
+
+def _slices(number: int) -> str:
+    return "1 slice" if number == 1 else f"{number} slices"
+
+
+def _index(index: int | list[int] | None) -> str:
+    if index is None:
+        return "any (pooled)"
+    return str(index) if isinstance(index, int) else ", ".join(map(str, index))

@@ -1,0 +1,181 @@
+"""fraction-injector ledger: who holds which slices, from the controller or from the GpuLedgers."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+from collections.abc import Callable
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import httpx
+import msgspec
+import typer
+from rich.live import Live
+from rich.text import Text
+
+from cli.ledger_filter import Filter
+from cli.ledger_table import lines
+from cli.ledger_watch import cut, news, page
+from cli.options import KubeconfigOption, fail, kubeconfig_of
+from cli.printing import say
+from cli.terminal import Terminal
+from ledger.messages import LedgerReply
+from ledger.view import LedgerView
+
+SECONDS_BETWEEN_LOOKS = 1.0
+
+Read = Callable[[], LedgerView]
+
+
+class UnreadableLedgerError(Exception):
+    """The ledger cannot be read now; the text says why."""
+
+
+class Output(StrEnum):
+    """How the ledger is printed."""
+
+    TABLE = "table"
+    WIDE = "wide"
+    JSON = "json"
+
+
+def ledger(  # noqa: PLR0913 each is an option of the command
+    *,
+    watch: Annotated[
+        bool,
+        typer.Option("--watch", help="Show it every second, until Ctrl-C; into a pipe, what changes."),
+    ] = False,
+    output: Annotated[
+        Output, typer.Option("--output", "-o", help="wide: whole names, products, memory; json: all of it.")
+    ] = Output.TABLE,
+    node: Annotated[str | None, typer.Option(help="Only nodes of this name; * stands for anything.")] = None,
+    namespace: Annotated[
+        str | None, typer.Option("--namespace", "-n", help="Only GPUs of which its pods hold slices.")
+    ] = None,
+    queue: Annotated[
+        str | None, typer.Option(help="Only GPUs of which pods of this ClearML queue hold slices.")
+    ] = None,
+    free: Annotated[int | None, typer.Option(min=1, help="Only GPUs with so many slices free.")] = None,
+    controller: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            show_default="read GpuLedgers",
+            help="Ask a controller: https://HOST:PORT. It also tells who waits.",
+        ),
+    ] = None,
+    tls_dir: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            show_default=False,
+            help="With --controller: tls.crt, tls.key and ca.crt to show and to trust.",
+        ),
+    ] = None,
+    kubeconfig: KubeconfigOption = None,
+) -> None:
+    """Show nodes, their GPUs slice by slice, and who holds them."""
+    source, asked = _source(controller, tls_dir, kubeconfig), Filter(node, namespace, queue, free)
+    console = Terminal(soft_wrap=True)
+    try:
+        if not watch:
+            _print(console, asked.apply(source()), output)
+        elif console.is_terminal and output is not Output.JSON:
+            _watch(console, lambda: lines(asked.apply(source()), wide=output is Output.WIDE))
+        else:
+            _follow(lambda: asked.apply(source()), output)
+    except UnreadableLedgerError as error:
+        fail(str(error))
+    except KeyboardInterrupt:
+        return
+
+
+def _print(console: Terminal, view: LedgerView, output: Output) -> None:
+    if output is Output.JSON:
+        say(msgspec.json.format(msgspec.json.encode(view), indent=2).decode())
+        return
+    for line in lines(view, wide=output is Output.WIDE):
+        cut_to_screen = console.is_terminal and output is Output.TABLE
+        console.print(cut(line, console.width) if cut_to_screen else line)
+
+
+def _watch(console: Terminal, draw: Callable[[], list[Text]]) -> None:
+    """Show a page of the size of the screen, whatever that is at the moment."""
+    start = time.monotonic()
+    with Live(console=console, auto_refresh=False, screen=False) as live:
+        while True:
+            width, height = console.size
+            live.update(page(draw(), time.monotonic() - start, width, height), refresh=True)
+            time.sleep(SECONDS_BETWEEN_LOOKS)
+
+
+def _follow(read: Read, output: Output) -> None:
+    """Print the ledger once, then what changes: as JSON, one ledger a line."""
+    before: list[str] = []
+    while True:
+        view = read()
+        if output is Output.JSON:
+            now = [msgspec.json.encode(view).decode()]
+            fresh = now if now != before else []
+        else:
+            # Without columns: their width changes with what others hold, and a line must stay the same.
+            now = [" ".join(line.plain.split()) for line in lines(view, wide=True)]
+            fresh = news(before, now, datetime.now().astimezone()) if before else now
+        if fresh:
+            say("\n".join(fresh))
+        before = now
+        time.sleep(SECONDS_BETWEEN_LOOKS)
+
+
+def _source(controller: str | None, tls_dir: Path | None, kubeconfig: Path | None) -> Read:
+    if controller is None:
+        if tls_dir is not None:
+            fail("--tls-dir goes with --controller")
+        return _from_gpu_ledgers(kubeconfig_of(kubeconfig))
+    if tls_dir is None or kubeconfig is not None:
+        fail("--controller needs --tls-dir DIR, and no --kubeconfig")
+    return _from_controller(controller, tls_dir)
+
+
+def _from_controller(url: str, tls_dir: Path) -> Read:
+    try:
+        context = ssl.create_default_context(cafile=str(tls_dir / "ca.crt"))
+        context.load_cert_chain(tls_dir / "tls.crt", tls_dir / "tls.key")
+    except OSError as error:
+        fail(f"{tls_dir} holds no usable tls.crt, tls.key and ca.crt: {error}")
+    client = httpx.Client(base_url=url, verify=context, trust_env=False)
+
+    def read() -> LedgerView:
+        try:
+            answer = client.get("/v1/ledger").raise_for_status()
+            return msgspec.json.decode(answer.content, type=LedgerReply).ledger
+        except (httpx.HTTPError, msgspec.MsgspecError) as error:
+            raise UnreadableLedgerError(f"no ledger from {url}: {error}") from error
+
+    return read
+
+
+def _from_gpu_ledgers(kubeconfig: Path | None) -> Read:
+    # Here and not above: the other subcommands must start without the Kubernetes client.
+    from controller.gpu_ledger import list_gpu_ledgers, view_of  # noqa: PLC0415
+    from controller.kube_client import TRANSPORT_ERRORS, ApiError, NoApiServerError, connect  # noqa: PLC0415
+
+    async def look() -> LedgerView:
+        api = await connect(kubeconfig)
+        try:
+            views = map(view_of, await list_gpu_ledgers(api))
+        finally:
+            await api.close()
+        return LedgerView(tuple(view for view in views if view is not None), ())
+
+    def read() -> LedgerView:
+        try:
+            return asyncio.run(look())
+        except (ApiError, NoApiServerError, *TRANSPORT_ERRORS) as error:
+            raise UnreadableLedgerError(f"no GpuLedgers: {error}") from error
+
+    return read

@@ -1,0 +1,112 @@
+"""`fraction-injector policy check|show|schema`: policies, before pods meet them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from cli.options import DEFAULT_POLICIES, UNUSABLE, PoliciesOption, fail, read_policies
+from cli.printing import say
+from ledger.queue_names import sanitised
+from policies.loading.lint import advice
+from policies.loading.loader import load_policies
+from policies.loading.policy_set import PolicySet
+from policies.loading.provenance import Value, trace
+from policies.loading.reference import json_schema, markdown
+from policies.model.problems import PolicyError, UnreadableError, did_you_mean, quoted
+
+MAX_QUEUES_NAMED = 20
+
+policy_app = typer.Typer(help="Check and explain policy directories.", no_args_is_help=True)
+
+
+@policy_app.command()
+def check(
+    directory: Annotated[Path, typer.Argument(help="Policy directory, such as the folder of a ConfigMap.")],
+) -> None:
+    """Check a policy directory: every mistake with file, line, rule and what to write instead.
+
+    Exit code 0: usable; 1: mistakes; 2: it could not be read.
+    """
+    try:
+        policy_set = load_policies(directory)
+    except PolicyError as error:
+        for problem in error.problems:
+            say(f"{directory}/{problem}", err=True)
+        raise typer.Exit(UNUSABLE if isinstance(error, UnreadableError) else 1) from None
+    for note in advice(policy_set):
+        say(f"note: {directory}/{note}")
+    parts = policy_set.parts
+    own = sum(source.document.file in _files(policy_set) for _, source in parts.limiters.values())
+    counts = f"policies: {len(parts.policies)}, limiters of your own: {own}, queues: {len(parts.queues)}"
+    say(f"{directory} is fine ({counts}), digest {policy_set.digest}")
+
+
+@policy_app.command()
+def show(
+    policies: PoliciesOption = DEFAULT_POLICIES,
+    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Namespace of the pod.")] = "default",
+    queue: Annotated[str | None, typer.Option(help="ClearML queue, as written or as its label.")] = None,
+    queue_id: Annotated[str | None, typer.Option(help="Id of the ClearML queue.")] = None,
+) -> None:
+    """Show the policy that pods of a namespace and queue follow, and where each value comes from."""
+    policy_set = read_policies(policies)
+    _check_queue(policy_set, namespace, queue, queue_id)
+    effective = policy_set.resolve(namespace, queue, queue_id)
+    say(f"# {effective.marker}{f', queue {effective.queue}' if effective.queue else ''}")
+    for value in trace(policy_set, namespace, queue, queue_id):
+        say(_line(value))
+    limiter, source = policy_set.parts.limiters[effective.limiter.name]
+    say(f"# limiter {limiter.name} is from {source.line('name')} and needs:")
+    for need in limiter.needs:
+        say(f"#   {need}")
+    if effective.left_out:
+        say(f"# no whole number of slices, hence denied: {', '.join(effective.left_out)}")
+
+
+@policy_app.command()
+def schema(
+    *,
+    tables: Annotated[
+        bool, typer.Option("--tables", help="Markdown tables instead, as in the docs.")
+    ] = False,
+) -> None:
+    """Print the JSON Schema of policy files, for editors that complete and check them."""
+    typer.echo(markdown() if tables else json.dumps(json_schema(), indent=2), nl=not tables)
+
+
+def _check_queue(policy_set: PolicySet, namespace: str, queue: str | None, queue_id: str | None) -> None:
+    """End the command for a queue that nobody has named; say so of one whose entry holds elsewhere."""
+    entries = policy_set.parts.queues
+    named = {sanitised(name): name for name in entries}
+    for policy, _ in policy_set.parts.policies.values():
+        named |= {sanitised(name): name for name in policy.quotas.queues if sanitised(name) not in named}
+    if queue is not None and sanitised(queue) not in named:
+        known = ", ".join(sorted(named.values())[:MAX_QUEUES_NAMED]) or "none"
+        rule = f"no policy file names queue {quoted(queue)}{did_you_mean(queue, named.values())}"
+        fail(f"{rule}: known are {known}; pods of other queues follow their namespace: leave --queue out")
+    if queue_id is not None and queue_id not in policy_set.queue_by_id:
+        fail(f"no queue entry has the id {quoted(queue_id)}: leave --queue-id out, or add it to the entry")
+    if policy_set.entry_of(namespace, queue, queue_id) is not None or queue is None:
+        return
+    entry = entries.get(named[sanitised(queue)])
+    if entry is not None and entry[0].namespaces:
+        say(f"# queue {queue}: its entry holds in {', '.join(entry[0].namespaces)} only, not in {namespace}")
+
+
+def _files(policy_set: PolicySet) -> set[str]:
+    """Files of the directory itself, the presets' left out."""
+    parts = policy_set.parts
+    sources = [s for table in (parts.policies, parts.limiters, parts.queues) for _, s in table.values()]
+    return {source.document.file for source in sources if "/" not in source.document.file}
+
+
+def _line(value: Value) -> str:
+    return f"{'.'.join(value.path)}: {_text(value.value)}  # {value.origin}"
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)

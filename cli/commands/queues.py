@@ -1,0 +1,126 @@
+"""`fraction-injector queues check`: what the queues of either ClearML agent chart get, or what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli.manifests import ManifestError, read_inventory
+from cli.options import DEFAULT_POLICIES, UNUSABLE, PoliciesOption, fail, read_policies
+from cli.printing import say
+from ledger.facts import NodeFact
+from modes.fraction import Fraction
+from policies.loading.clearml_chart import Chart, ChartQueue, ChartValues, queue_problems, read_chart_values
+from policies.loading.policy_set import PolicySet
+from policies.loading.strict_yaml import MAX_BYTES
+from policies.model.effective import EffectivePolicy
+from policies.model.problems import PolicyError
+
+CHARTS: Mapping[Chart, str] = {
+    "open": "chart: the open ClearML agent's; agentk8sglue.basePodTemplate is the template of all its queues",
+    "enterprise": "chart: the Enterprise ClearML agent's; the open one does not read agentk8sglue.queues",
+}
+
+queues_app = typer.Typer(help="Check the queue values of a ClearML agent chart.", no_args_is_help=True)
+
+
+@queues_app.callback()
+def queues() -> None:
+    """Check the queue values of a ClearML agent chart."""
+
+
+@queues_app.command()
+def check(
+    values: Annotated[
+        Path, typer.Argument(help="Values of the ClearML agent chart, the open or the Enterprise one.")
+    ],
+    inventory: Annotated[
+        Path | None, typer.Option(help="Nodes as kubectl prints them; tells how many pods of a queue fit.")
+    ] = None,
+    policies: PoliciesOption = DEFAULT_POLICIES,
+    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Namespace of the tasks.")] = "default",
+) -> None:
+    """Say what each queue's pods would get, or what is wrong, line by line.
+
+    Exit code 0: fine; 1: mistakes; 2: a file could not be read.
+    """
+    policy_set = read_policies(policies)
+    found = _read(values)
+    queues, problems = found.queues, list(found.problems)
+    if found.chart is not None:
+        say(CHARTS[found.chart])
+    nodes = None if inventory is None else _nodes(inventory, policy_set)
+    for queue in queues:
+        policy = policy_set.resolve(namespace, queue.name, None)
+        mistakes = list(queue_problems(queue, policy))
+        problems += mistakes
+        for line in _report(queue, policy, nodes, is_wrong=bool(mistakes)):
+            say(line)
+    for problem in sorted(set(problems)):
+        say(f"{values.parent / str(problem)}", err=True)
+    raise typer.Exit(1 if problems else 0)
+
+
+def _read(values: Path) -> ChartValues:
+    try:
+        with values.open("rb") as stream:
+            return read_chart_values(values.name, stream.read(MAX_BYTES + 1))
+    except OSError as error:
+        say(f"{values}: cannot be read: {error.strerror}", err=True)
+        raise typer.Exit(UNUSABLE) from None
+    except PolicyError as error:
+        return ChartValues(None, [], error.problems)
+
+
+def _nodes(inventory: Path, policy_set: PolicySet) -> list[NodeFact]:
+    try:
+        return read_inventory(inventory, policy_set.resource_names)[0]
+    except ManifestError as error:
+        fail(str(error))
+
+
+def _report(
+    queue: ChartQueue, policy: EffectivePolicy, nodes: Sequence[NodeFact] | None, *, is_wrong: bool
+) -> list[str]:
+    head = f"queue {queue.name} ({queue.source.line()})"
+    fraction = queue.fraction(policy)
+    if is_wrong:
+        return [f"{head}: its pods will be denied, see below"]
+    if fraction is None:
+        return [f"{head}: no fraction label, its pods are left alone"]
+    under = f"policy {policy.name}" + (f", queue entry {policy.queue}" if policy.queue else "")
+    limiter = "no limiter, as for all whole GPUs" if fraction.is_whole else f"limiter {policy.limiter.name}"
+    lines = [f'{head}: label "{queue.label}" is {_amount(fraction, policy)}', f"  {under}, {limiter}"]
+    if queue.replaced:
+        replaced = ", ".join(f"{name}: {amount}" for name, amount in queue.replaced.items())
+        lines.append(f"  limits that will be replaced: {replaced}")
+    return [*lines, *_capacity(queue, fraction, nodes)]
+
+
+def _amount(fraction: Fraction, policy: EffectivePolicy) -> str:
+    resource = policy.resource.replace("{index}", "<i>")
+    if fraction.is_whole and fraction.gpus > 1 and policy.mode == "per-gpu":
+        return f"{fraction.slices} slices: {fraction.slices_on_each} of each of {fraction.gpus} {resource}"
+    return f"{fraction.slices} of {fraction.slices_per_gpu} slices, {resource}: {fraction.slices}"
+
+
+def _capacity(queue: ChartQueue, fraction: Fraction, nodes: Sequence[NodeFact] | None) -> list[str]:
+    asked = None if queue.max_pods is None else queue.max_pods * fraction.slices
+    text = "no maxPods" if asked is None else f"maxPods {queue.max_pods} x {fraction.slices} = {asked} slices"
+    if nodes is None:
+        return [f"  {text}"]
+    held = sum(sum(slices for _, slices in node.gpus) or node.pooled for node in nodes)
+    fit = sum(_fit(node, fraction) for node in nodes)
+    short = queue.max_pods is not None and queue.max_pods > fit
+    warning = "; the rest will wait" if short else ""
+    return [f"  {text} of {held} in the inventory; {fit} such pods fit into it when it is empty{warning}"]
+
+
+def _fit(node: NodeFact, fraction: Fraction) -> int:
+    """Pods of one fraction that an empty node holds."""
+    if not node.gpus:
+        return node.pooled // fraction.slices
+    return sum(slices // fraction.slices_on_each for _, slices in node.gpus) // fraction.gpus

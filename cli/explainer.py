@@ -1,0 +1,209 @@
+"""What would become of an object, decided by the very review that the webhook answers with."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jsonpatch
+import msgspec
+
+from cli.pod_templates import pod_templates, refuse_label
+from ledger.ledger import Ledger
+from policies.loading.policy_set import PolicySet
+from webhook.envelope import Request
+from webhook.placing.placer import LedgerPlacer
+from webhook.review import Outcome, Reviewer
+
+WORKLOADS = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """One decision with everything that led to it."""
+
+    name: str
+    outcome: Outcome
+    patch: list[dict[str, Any]]
+    pod: dict[str, Any]
+    """The object as it would be stored."""
+
+    @property
+    def allowed(self) -> bool:
+        """Whether the object would be let in."""
+        return self.outcome.denial is None
+
+    def as_json(self) -> dict[str, Any]:
+        """Give the object that `explain --output json` prints."""
+        injection, policy = self.outcome.injection, self.outcome.policy
+        indices = list(injection.placement.indices) if injection is not None else []
+        is_whole = injection is not None and injection.memory_mib is None
+        return {
+            "allowed": self.allowed,
+            "code": self.outcome.reason.value,
+            "message": self.outcome.denial.message if self.outcome.denial is not None else "",
+            "slices": injection.slices if injection is not None else None,
+            "index": indices if is_whole else next(iter(indices), None),
+            "memoryMiB": injection.memory_mib if injection is not None else None,
+            "container": injection.container if injection is not None else None,
+            "policy": policy.name if policy is not None else None,
+            "queue": policy.queue if policy is not None else None,
+            "limiter": self._limiter(),
+            "patch": self.patch,
+            "pod": self.pod,
+        }
+
+    def _limiter(self) -> str | None:
+        """Name of the limiter that the pod gets; whole GPUs get none."""
+        injection, policy = self.outcome.injection, self.outcome.policy
+        if policy is None:
+            return None
+        return "none" if injection is not None and injection.memory_mib is None else policy.limiter.name
+
+
+class Explainer:
+    """Explains objects one by one, each as if it were the only one: the ledger stays as it was."""
+
+    def __init__(self, policies: PolicySet, ledger: Ledger) -> None:
+        self._outcomes: list[tuple[Request, Outcome]] = []
+        self._ledger = ledger
+        self._reviewer = Reviewer(lambda: policies, LedgerPlacer(ledger), self._observe)
+
+    def explain(self, found: dict[str, Any]) -> list[Explanation]:
+        """Explain a Pod, what an AdmissionReview asks, or the pods that another object makes; may be empty.
+
+        A Job goes through its own review first, then its pod does, as the Job controller would make it.
+        """
+        kind = found["kind"]
+        if kind == "AdmissionReview":
+            return [self._review(found)]
+        if kind == "Pod":
+            return [self._review(review_of(found))]
+        denial = refuse_label(found)
+        if denial is not None:
+            name = (found.get("metadata") or {}).get("name") or ""
+            return [Explanation(name, Outcome(denial.reason, denial=denial), [], found)]
+        if kind in ("Job", "CronJob"):
+            return [self._job(found if kind == "Job" else job_of(found))]
+        if kind in WORKLOADS:
+            return [self._review(review_of(pod_of_template(found)))]
+        return self._templates(found)
+
+    def _job(self, found: dict[str, Any]) -> Explanation:
+        job = self._review(review_of(found))
+        return self._review(review_of(pod_of_template(job.pod))) if job.allowed else job
+
+    def _templates(self, found: dict[str, Any]) -> list[Explanation]:
+        """Explain the pods of a kind that we do not know, each named after where its template stands."""
+        metadata, explanations = found.get("metadata"), []
+        for path, template in pod_templates(found):
+            pod = pod_of_template({"metadata": metadata, "spec": {"template": template}})
+            explanation = self._review(review_of(pod))
+            explanations.append(replace(explanation, name=f"{explanation.name} {path}"))
+        return explanations
+
+    def _observe(self, request: Request, outcome: Outcome, _seconds: float) -> None:
+        self._outcomes.append((request, outcome))
+
+    def _review(self, review: dict[str, Any]) -> Explanation:
+        """Ask the reviewer.
+
+        Raises:
+            UnreadableReviewError: the review has no request to answer.
+        """
+        reply = msgspec.json.decode(asyncio.run(self._reviewer.review(msgspec.json.encode(review))))
+        request, outcome = self._outcomes.pop()
+        self._ledger.release(request.uid)
+        patch = patch_of(reply)
+        pod = review["request"].get("object")
+        name = review["request"].get("name") or ""
+        return Explanation(name, outcome, patch, jsonpatch.apply_patch(pod, patch) if patch else pod)
+
+
+def patch_of(reply: dict[str, Any]) -> list[dict[str, Any]]:
+    """Decode the JSON Patch of a review's answer; empty where there is none."""
+    encoded = reply["response"].get("patch")
+    return list(msgspec.json.decode(base64.b64decode(encoded))) if encoded else []
+
+
+NO_UID = "00000000-0000-0000-0000-000000000000"
+
+
+def review_of(found: dict[str, Any], *, uid: str = NO_UID, dry_run: bool = True) -> dict[str, Any]:
+    """Wrap a Pod or a Job in the review that the API server would send for its creation."""
+    found = with_defaults(found)
+    metadata = found.get("metadata") or {}
+    group, _, version = found.get("apiVersion", "v1").rpartition("/")
+    plural = {"Pod": "pods", "Job": "jobs"}[found["kind"]]
+    return {
+        "apiVersion": "admission.k8s.io/v1",
+        "kind": "AdmissionReview",
+        "request": {
+            "uid": uid,
+            "kind": {"group": group, "version": version, "kind": found["kind"]},
+            "resource": {"group": group, "version": version, "resource": plural},
+            "name": metadata.get("name") or metadata.get("generateName") or "",
+            "namespace": metadata.get("namespace") or "default",
+            "operation": "CREATE",
+            "dryRun": dry_run,
+            "object": found,
+        },
+    }
+
+
+def job_of(cron_job: dict[str, Any]) -> dict[str, Any]:
+    """Make the Job that a CronJob's controller would."""
+    template = (cron_job.get("spec") or {}).get("jobTemplate") or {}
+    owner = cron_job.get("metadata") or {}
+    metadata = {**(template.get("metadata") or {}), "name": owner.get("name") or "job"}
+    if owner.get("namespace"):
+        metadata["namespace"] = owner["namespace"]
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": template.get("spec")}
+
+
+def pod_of_template(workload: dict[str, Any]) -> dict[str, Any]:
+    """Make the pod that a workload's controller would: its template, with a generated name."""
+    template = (workload.get("spec") or {}).get("template") or {}
+    owner = workload.get("metadata") or {}
+    metadata = {**(template.get("metadata") or {}), "generateName": f"{owner.get('name', 'pod')}-"}
+    if owner.get("namespace"):
+        metadata["namespace"] = owner["namespace"]
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template.get("spec")}
+
+
+def with_defaults(found: dict[str, Any]) -> dict[str, Any]:
+    """Fill what the API server fills before admission, as far as a decision sees it.
+
+    Requests come from limits, and amounts become text; the given object stays as it was.
+    """
+    found = copy.deepcopy(found)
+    for container in _containers(found):
+        resources = container.get("resources")
+        if not isinstance(resources, dict):
+            continue
+        for field in ("limits", "requests"):
+            if isinstance(resources.get(field), dict):
+                resources[field] = {name: _text(amount) for name, amount in resources[field].items()}
+        if isinstance(resources.get("limits"), dict) and found["kind"] == "Pod":
+            resources["requests"] = {**resources["limits"], **(resources.get("requests") or {})}
+    return found
+
+
+def _containers(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    spec = found.get("spec")
+    if isinstance(spec, dict) and found["kind"] != "Pod":
+        spec = (spec.get("template") or {}).get("spec")
+    if not isinstance(spec, dict):
+        return
+    for field in ("initContainers", "containers"):
+        every = spec.get(field)
+        yield from (each for each in every or () if isinstance(each, dict)) if isinstance(every, list) else ()
+
+
+def _text(amount: Any) -> Any:
+    """Write a number of a manifest as the API server does; anything else is for the review to judge."""
+    return str(amount) if isinstance(amount, (int, float)) and not isinstance(amount, bool) else amount

@@ -1,0 +1,1 @@
+"""The CA and the serving certificates, made and renewed in Secrets."""

@@ -1,0 +1,228 @@
+"""Carries out the certificate rotation: observe, decide, one write, again. By the leader only.
+
+All state lies in the cluster, so that a new leader goes on where the last one died.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from http import HTTPStatus
+from pathlib import Path
+from typing import assert_never
+
+from certs.observation import Observation, Stored, observe
+from certs.pair import CertificateError
+from certs.rotation import (
+    Action,
+    Phase,
+    RotationSettings,
+    StoreNewAuthority,
+    Wait,
+    WriteBundle,
+    decide,
+    phase,
+)
+from certs.secret_writes import AuthoritySecretWrite, CaBundleWrite, TlsSecretWrite, prepare_write
+from certs.watcher import read_tls_files
+from controller.certificates.expiry import warnings
+from controller.certificates.metrics import CertificateMetrics
+from controller.certificates.store import Bundle, CertificateStore, Version
+from controller.kube_client import ApiError
+from controller.leadership import Leadership
+from service.log import get_logger
+
+BUNDLE_SECONDS = RotationSettings().retry.total_seconds()
+_CHANGED_MEANWHILE = {HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY, HTTPStatus.NOT_FOUND}
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One look at everything, with what a write must find unchanged."""
+
+    stored: Stored
+    seen: Observation
+    tls_version: Version
+    authorities_version: Version
+    bundle: Bundle
+
+    def missing(self, installation: str) -> list[str]:
+        """Names of the Secrets that are not there."""
+        versions = {"ca": self.authorities_version, "tls": self.tls_version}
+        return [
+            f"{installation}-{suffix}"
+            for suffix, version in versions.items()
+            if version.resource_version is None
+        ]
+
+
+async def look(store: CertificateStore, names: Sequence[str]) -> Look:
+    """Read everything, `-tls` first and `-ca` last as certs.rotation asks for.
+
+    Raises:
+        ApiError, OSError, TimeoutError, aiohttp.ClientError: something cannot be read.
+    """
+    tls, tls_version = await store.read_secret("tls")
+    bundle = await store.read_bundle()
+    served = await store.served()
+    authorities, authorities_version = await store.read_secret("ca")
+    stored = Stored(tls, bundle.pem, authorities)
+    return Look(stored, observe(stored, served, names), tls_version, authorities_version, bundle)
+
+
+class BundleLoop:
+    """Keeps the caBundle at the CA of a mounted Secret that others issue."""
+
+    def __init__(
+        self,
+        store: CertificateStore,
+        leadership: Leadership,
+        metrics: CertificateMetrics,
+        directory: Path,
+    ) -> None:
+        self._store = store
+        self._leadership = leadership
+        self._metrics = metrics
+        self._directory = directory
+        self._log = get_logger("certificates")
+
+    async def run(self) -> None:
+        """Write whenever they differ, while this replica leads.
+
+        Raises:
+            CertificateError: the directory holds no CA.
+            ApiError, OSError, TimeoutError, aiohttp.ClientError: the bundle cannot be read or written.
+        """
+        try:
+            while self._leadership.leads:
+                await self._step()
+                await asyncio.sleep(BUNDLE_SECONDS)
+        finally:
+            # From now on another replica's figure counts.
+            self._metrics.show_configuration(is_there=True)
+
+    async def _step(self) -> None:
+        authority = read_tls_files(self._directory).ca_pem
+        bundle = await self._store.read_bundle()
+        self._metrics.show_configuration(is_there=bundle.pem is not None)
+        if bundle.pem is not None and bundle.pem != authority:
+            await self._store.write_bundle(authority, bundle)
+            self._metrics.written(WriteBundle.__name__)
+            self._log.info("certificates", action=WriteBundle.__name__)
+
+
+class CertificateLoop:
+    """Issues and rotates CA and leaf of an installation."""
+
+    def __init__(  # noqa: PLR0913 what it works on and by
+        self,
+        store: CertificateStore,
+        leadership: Leadership,
+        metrics: CertificateMetrics,
+        names: Sequence[str],
+        settings: RotationSettings,
+        *,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        """`names` are those that a leaf must be good for."""
+        self._store = store
+        self._leadership = leadership
+        self._metrics = metrics
+        self._names = names
+        self._settings = settings
+        self._clock = clock
+        self._phase: Phase | None = None
+        self._warned: dict[str, date] = {}
+        self._log = get_logger("certificates")
+
+    async def run(self) -> None:
+        """Keep certificates fresh while this replica leads.
+
+        Raises:
+            ApiError, OSError, TimeoutError, aiohttp.ClientError: something cannot be read or written.
+        """
+        try:
+            while self._leadership.leads:
+                action = await self._step()
+                if isinstance(action, Wait):
+                    # Someone may have edited a Secret or the configuration by hand.
+                    seconds = min(action.until - self._clock(), self._settings.retry).total_seconds()
+                    await asyncio.sleep(max(0.1, seconds))
+        finally:
+            # From now on another replica's figure counts.
+            self._metrics.show_configuration(is_there=True)
+
+    async def _step(self) -> Action:
+        found = await look(self._store, self._names)
+        now = self._clock()
+        action = decide(found.seen, now, self._settings)
+        self._tell(found.seen)
+        self._metrics.show_configuration(is_there=found.seen.bundle is not None)
+        await self._warn(found.seen, now)
+        if not isinstance(action, Wait) and self._leadership.leads:
+            await self._carry_out(action, found, now)
+        return action
+
+    async def _carry_out(self, action: Action, found: Look, now: datetime) -> None:
+        if isinstance(action, Wait):
+            return
+        try:
+            write = prepare_write(action, found.stored, self._names, now)
+            await self._write(write, found)
+        except CertificateError as error:
+            self._metrics.errors.inc()
+            self._log.error("no certificate", action=type(action).__name__, error=str(error))
+            await asyncio.sleep(1)
+        except ApiError as error:
+            await self._refused(error, action, found)
+        else:
+            self._metrics.written(type(action).__name__)
+            why = {"why": action.why} if isinstance(action, StoreNewAuthority) else {}
+            self._log.info("certificates", action=type(action).__name__, **why)
+
+    async def _refused(self, error: ApiError, action: Action, found: Look) -> None:
+        """Say what became of a write that the API server refused; raise what nobody can expect."""
+        if error.status in _CHANGED_MEANWHILE:
+            self._log.warning("changed meanwhile", action=type(action).__name__, error=str(error))
+            await asyncio.sleep(0.2)
+            return
+        missing = found.missing(self._store.name)
+        if error.status != HTTPStatus.FORBIDDEN or not missing:
+            raise error
+        self._metrics.errors.inc()
+        self._log.error(
+            "a Secret is missing, and the controller may not create any",
+            secrets=missing,
+            do="run `helm upgrade` with the values of the installation: the chart makes the Secret, empty, "
+            "and the controller fills it",
+            error=str(error),
+        )
+        await asyncio.sleep(self._settings.retry.total_seconds())
+
+    async def _write(self, write: AuthoritySecretWrite | TlsSecretWrite | CaBundleWrite, found: Look) -> None:
+        match write:
+            case AuthoritySecretWrite(content):
+                await self._store.write_secret("ca", content, found.authorities_version)
+            case TlsSecretWrite(content):
+                await self._store.write_secret("tls", content, found.tls_version)
+                await self._store.deliver(content)
+            case CaBundleWrite(pem):
+                await self._store.write_bundle(pem, found.bundle)
+            case _:
+                assert_never(write)
+
+    async def _warn(self, seen: Observation, now: datetime) -> None:
+        for warning in warnings(seen, self._store.name, now):
+            if self._warned.get(warning.sha256) != now.date():
+                self._warned[warning.sha256] = now.date()
+                self._log.error("a certificate is not renewed", secret=warning.secret, error=warning.message)
+                await self._store.tell(warning, now)
+
+    def _tell(self, seen: Observation) -> None:
+        now = phase(seen)
+        self._metrics.show(seen, now)
+        if now is not self._phase:
+            self._log.info("rotation", phase=now.value, before=self._phase.value if self._phase else None)
+            self._phase = now

@@ -1,0 +1,302 @@
+"""The two Secrets, the caBundle and the served leaves, as the API server and the network hold them.
+
+Each write replaces exactly the version that was read, or fails with ApiError 409.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import ssl
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+
+from certs.leaf import service_names
+from certs.observation import SecretContent
+from controller.certificates.delivery import CertificateDelivery
+from controller.certificates.expiry import ExpiryWarning
+from controller.kube_client import JSON_PATCH, MERGE_PATCH, ApiError, ApiServer
+
+FIELD_MANAGER = "fraction-injector-certificates"
+DIAL_SECONDS = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """Names of what one installation's certificates live in."""
+
+    namespace: str
+    name: str
+    """Of the webhook configuration; Secrets and Services are named after it: `-ca`, `-tls`, `-webhook`,
+    `-controller`."""
+    endpoints: tuple[str, ...] = ()
+    """`host:port` of webhooks outside the cluster; empty for those of the Service."""
+
+    @property
+    def webhook_service(self) -> str:
+        """Whose endpoints are dialled."""
+        return f"{self.name}-webhook"
+
+
+def issued_names(installation: Installation, more: Sequence[str]) -> tuple[str, ...]:
+    """Give the names that the leaf must be good for: both Services', and those asked for beside."""
+    namespace = installation.namespace
+    webhook = service_names(installation.webhook_service, namespace)
+    controller = service_names(f"{installation.name}-controller", namespace)
+    return tuple(dict.fromkeys((*webhook, *controller, *more)))
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """What a write must find unchanged."""
+
+    resource_version: str | None
+    """None where there was no such object."""
+    keys: frozenset[str] = frozenset()
+    """Of data and annotations, to know what a write takes away."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """The caBundle of the webhook configuration."""
+
+    pem: bytes | None
+    """None where there is no configuration; empty where it has no caBundle yet."""
+    entry: str = ""
+    """Name of its one entry."""
+    resource_version: str = ""
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+    annotations: dict[str, str] = {}
+
+
+class _Secret(msgspec.Struct):
+    metadata: _Metadata
+    data: dict[str, str] = {}
+
+
+class _ClientConfig(msgspec.Struct, rename="camel"):
+    ca_bundle: str = ""
+
+
+class _Entry(msgspec.Struct, rename="camel"):
+    name: str
+    client_config: _ClientConfig
+
+
+class _Configuration(msgspec.Struct):
+    metadata: _Metadata
+    webhooks: list[_Entry] = []
+
+
+class _Conditions(msgspec.Struct):
+    serving: bool | None = None
+    ready: bool | None = None
+
+    @property
+    def takes_requests(self) -> bool:
+        """Kubernetes asks to take an unknown condition for true."""
+        return (self.ready if self.serving is None else self.serving) is not False
+
+
+class _Endpoint(msgspec.Struct):
+    addresses: list[str]
+    conditions: _Conditions = msgspec.field(default_factory=_Conditions)
+
+
+class _Port(msgspec.Struct):
+    name: str | None = None
+    port: int | None = None
+
+
+class _Slice(msgspec.Struct):
+    endpoints: list[_Endpoint] | None = None
+    ports: list[_Port] | None = None
+
+
+class _Slices(msgspec.Struct):
+    items: list[_Slice]
+
+
+class CertificateStore:
+    """Reads and writes for one installation."""
+
+    def __init__(self, api: ApiServer, installation: Installation) -> None:
+        self._api = api
+        self._installation = installation
+        self._delivery = CertificateDelivery(api, installation.namespace, f"{installation.name}-tls")
+
+    async def read_secret(self, suffix: str) -> tuple[SecretContent | None, Version]:
+        """Read `<name>-<suffix>`; None where it is missing.
+
+        Raises:
+            ApiError, OSError, TimeoutError, aiohttp.ClientError: it cannot be read.
+        """
+        data = await self._get(self._secret(suffix))
+        if data is None:
+            return None, Version(None)
+        secret = msgspec.json.decode(data, type=_Secret)
+        content = {key: base64.b64decode(value) for key, value in secret.data.items()}
+        keys = frozenset((*secret.data, *secret.metadata.annotations))
+        return (
+            SecretContent(content, secret.metadata.annotations),
+            Version(secret.metadata.resource_version, keys),
+        )
+
+    async def exists(self) -> bool:
+        """Whether either Secret is there, empty or not.
+
+        Raises:
+            ApiError, OSError, TimeoutError, aiohttp.ClientError: they cannot be read.
+        """
+        found = [await self._get(self._secret(suffix)) for suffix in ("tls", "ca")]
+        return any(secret is not None for secret in found)
+
+    async def write_secret(self, suffix: str, content: SecretContent, version: Version) -> None:
+        """Store exactly this data and these annotations; create the Secret where it was missing.
+
+        Raises:
+            ApiError: 409 where it is no longer the version that was read.
+        """
+        data = {key: base64.b64encode(value).decode() for key, value in content.data.items()}
+        if version.resource_version is None:
+            metadata: dict[str, Any] = {"name": f"{self._installation.name}-{suffix}"}
+            metadata["annotations"] = dict(content.annotations)
+            body = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data}
+            await self._api.request("POST", self._secrets, body=body)
+            return
+        metadata = {
+            "resourceVersion": version.resource_version,
+            "annotations": _with_removals(content.annotations, version),
+        }
+        body = {"metadata": metadata, "data": _with_removals(data, version)}
+        query = {"fieldManager": FIELD_MANAGER}
+        await self._api.request(
+            "PATCH", self._secret(suffix), query=query, body=body, content_type=MERGE_PATCH
+        )
+
+    async def deliver(self, content: SecretContent) -> None:
+        """Have the pods that mount `-tls` get what was written at once."""
+        await self._delivery.hasten(content)
+
+    async def read_bundle(self) -> Bundle:
+        """Read the caBundle of the configuration's one entry."""
+        data = await self._get(self._configuration)
+        configuration = msgspec.json.decode(data, type=_Configuration) if data is not None else None
+        if configuration is None or not configuration.webhooks:
+            return Bundle(None)
+        entry = configuration.webhooks[0]
+        pem = base64.b64decode(entry.client_config.ca_bundle)
+        return Bundle(pem, entry.name, configuration.metadata.resource_version)
+
+    async def write_bundle(self, pem: bytes, read: Bundle) -> None:
+        """Store the caBundle by JSON Patch: server-side apply would co-own the list's element.
+
+        Raises:
+            ApiError: 422 where the configuration is no longer the version that was read.
+        """
+        body = [
+            {"op": "test", "path": "/metadata/resourceVersion", "value": read.resource_version},
+            {"op": "test", "path": "/webhooks/0/name", "value": read.entry},
+            {
+                "op": "add",
+                "path": "/webhooks/0/clientConfig/caBundle",
+                "value": base64.b64encode(pem).decode(),
+            },
+        ]
+        query = {"fieldManager": FIELD_MANAGER}
+        await self._api.request("PATCH", self._configuration, query=query, body=body, content_type=JSON_PATCH)
+
+    async def tell(self, warning: ExpiryWarning, now: datetime) -> None:
+        """Make an Event of a warning, once a day.
+
+        Raises:
+            ApiError, OSError, TimeoutError, aiohttp.ClientError: it could not be made.
+        """
+        namespace = self._installation.namespace
+        try:
+            body = warning.event(namespace, now)
+            await self._api.request("POST", f"/api/v1/namespaces/{namespace}/events", body=body)
+        except ApiError as error:
+            if error.status != HTTPStatus.CONFLICT:
+                raise
+
+    @property
+    def name(self) -> str:
+        """Of the installation."""
+        return self._installation.name
+
+    async def served(self) -> dict[str, bytes | None]:
+        """Dial every webhook that requests may be sent to; None for one that does not answer."""
+        endpoints = self._installation.endpoints or await self._endpoints()
+        leaves = await asyncio.gather(*map(_dial, endpoints))
+        return dict(zip(endpoints, leaves, strict=True))
+
+    async def _endpoints(self) -> Sequence[str]:
+        namespace, service = self._installation.namespace, self._installation.webhook_service
+        path = f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices"
+        query = {"labelSelector": f"kubernetes.io/service-name={service}"}
+        slices = msgspec.json.decode(await self._api.request("GET", path, query=query), type=_Slices)
+        return [address for found in slices.items for address in _addresses(found)]
+
+    async def _get(self, path: str) -> bytes | None:
+        try:
+            return await self._api.request("GET", path)
+        except ApiError as error:
+            if error.status == HTTPStatus.NOT_FOUND:
+                return None
+            raise
+
+    @property
+    def _secrets(self) -> str:
+        return f"/api/v1/namespaces/{self._installation.namespace}/secrets"
+
+    def _secret(self, suffix: str) -> str:
+        return f"{self._secrets}/{self._installation.name}-{suffix}"
+
+    @property
+    def _configuration(self) -> str:
+        resource = "mutatingwebhookconfigurations"
+        return f"/apis/admissionregistration.k8s.io/v1/{resource}/{self._installation.name}"
+
+
+def _addresses(found: _Slice) -> list[str]:
+    port = next((port.port for port in found.ports or () if port.name == "https"), None)
+    if port is None:
+        return []
+    endpoints = found.endpoints or ()
+    hosts = [endpoint.addresses[0] for endpoint in endpoints if endpoint.conditions.takes_requests]
+    return [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host in hosts]
+
+
+def _with_removals(kept: Mapping[str, str], version: Version) -> dict[str, str | None]:
+    """A merge patch takes away what it names as null; keys of the other map do no harm there."""
+    return {**dict.fromkeys(version.keys), **kept}
+
+
+async def _dial(endpoint: str) -> bytes | None:
+    """The leaf that an endpoint shows, as PEM, whoever made it; None where nobody answers."""
+    host, _, port = endpoint.rpartition(":")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    # Whose leaf it is, is what we want to know: nothing is sent over this connection.
+    context.verify_mode = ssl.CERT_NONE
+    try:
+        async with asyncio.timeout(DIAL_SECONDS):
+            _, writer = await asyncio.open_connection(host.strip("[]"), int(port), ssl=context)
+    except (OSError, TimeoutError):
+        return None
+    try:
+        found = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+        return ssl.DER_cert_to_PEM_cert(found).encode() if found else None
+    finally:
+        with contextlib.suppress(OSError):
+            writer.transport.abort()

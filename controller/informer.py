@@ -1,0 +1,231 @@
+"""List, watch, list again: what the API server holds of one resource, told to a sink without an end.
+
+The rules are those of the Kubernetes API's own concepts page: pages of a list share one version, a watch goes
+on from there, bookmarks carry the version on, 410 Gone means that the version is forgotten.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Generic, Protocol, TypeVar
+
+import msgspec
+
+from controller.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
+from controller.retry import Backoff
+from controller.watch_health import WatchHealth
+from service.log import get_logger
+
+Item = TypeVar("Item")
+
+ObjectKey = tuple[str, str]
+"""Namespace, empty for what has none, and name."""
+PAGE = 100
+"""Objects of one request: more would be decoded in one long step."""
+_FORGOTTEN = {HTTPStatus.BAD_REQUEST, HTTPStatus.GONE, HTTPStatus.GATEWAY_TIMEOUT}
+"""Answers to a watch whose version the server does not know: 504 where it lies in the server's future."""
+Sleep = Callable[[float], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Resource(Generic[Item]):
+    """What to watch, and how its JSON becomes items."""
+
+    name: str
+    """For logs and metrics, such as "pods"."""
+    path: str
+    read_list: Callable[[bytes], tuple[list[Item], ListMetadata]]
+    """Read one page. Raises ValueError when it is no list; bad items are left out."""
+    read: Callable[[msgspec.Raw], Item | None]
+    """Read one object; None if it cannot be read."""
+    key: Callable[[msgspec.Raw], ObjectKey]
+    """The key of an object, even of one that `read` could not make sense of."""
+
+
+class Sink(Protocol[Item]):
+    """Takes in what the API server holds."""
+
+    async def replace(self, pages: AsyncIterator[list[Item]]) -> None:
+        """All of it; what is on no page is gone. Pages are used up; what they raise is passed on."""
+
+    def set(self, item: Item) -> None:
+        """One that was added or changed."""
+
+    def remove(self, key: ObjectKey) -> None:
+        """One that is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Seconds after which a watch is begun anew. The API server sends a bookmark about once a minute."""
+
+    server_seconds: int = 290
+    """How long the server is asked to keep a watch; a random part of it, to spread the load."""
+    silence_seconds: float = 100.0
+    """Without a byte for so long, the connection is taken for dead."""
+
+
+class ListMetadata(msgspec.Struct, rename="camel"):
+    """Of a list, or of an object: where it stands in the history."""
+
+    resource_version: str = ""
+    continue_: str | None = msgspec.field(default=None, name="continue")
+
+
+class _Event(msgspec.Struct):
+    type: str
+    object: msgspec.Raw
+
+
+class _Versioned(msgspec.Struct):
+    metadata: ListMetadata
+
+
+class _Status(msgspec.Struct):
+    message: str = ""
+
+
+class _StaleError(Exception):
+    """What we know cannot be carried on: list anew."""
+
+
+class Counts(Protocol):
+    """Where a watch's troubles are counted."""
+
+    def listed(self, resource: str) -> None:
+        """A whole list was taken in."""
+
+    def failed(self, resource: str, reason: str) -> None:
+        """A list or watch broke."""
+
+
+class Watcher(Generic[Item]):
+    """Keeps a sink at what the API server holds of one resource."""
+
+    def __init__(  # noqa: PLR0913 the last three are replaced in tests only
+        self,
+        api: ApiServer,
+        resource: Resource[Item],
+        sink: Sink[Item],
+        counts: Counts,
+        *,
+        timing: Timing = Timing(),
+        sleep: Sleep = asyncio.sleep,
+        backoff: Backoff | None = None,
+        health: WatchHealth | None = None,
+    ) -> None:
+        self._api = api
+        self._resource = resource
+        self._sink = sink
+        self._counts = counts
+        self._timing = timing
+        self._sleep = sleep
+        self._backoff = backoff or Backoff()
+        self._health = health or WatchHealth()
+        self._version = ""
+        self._log = get_logger("watch")
+        self._event = msgspec.json.Decoder(_Event)
+        self._versioned = msgspec.json.Decoder(_Versioned)
+
+    async def run(self) -> None:
+        """List and watch, until cancelled."""
+        while True:
+            try:
+                await self._list()
+                while True:
+                    await self._watch_on()
+            except _StaleError as error:
+                await self._pause("stale", error)
+            except (ApiError, ValueError, *TRANSPORT_ERRORS) as error:
+                await self._pause("list", error)
+
+    async def _list(self) -> None:
+        await self._sink.replace(self._pages())
+        self._health.heard()
+        self._counts.listed(self._resource.name)
+
+    async def _pages(self) -> AsyncIterator[list[Item]]:
+        query: dict[str, str | int] = {"limit": PAGE}
+        count = 0
+        while True:
+            data = await self._api.request("GET", self._resource.path, query=query)
+            page, metadata = self._resource.read_list(data)
+            self._health.answered()
+            count += len(page)
+            yield page
+            if not metadata.continue_:
+                break
+            query["continue"] = metadata.continue_
+        self._version = metadata.resource_version
+        self._log.info("listed", resource=self._resource.name, items=count)
+
+    async def _watch_on(self) -> None:
+        """Watch from where we are until the connection ends, and pause if that was trouble.
+
+        Raises:
+            _StaleError: the server forgot that version, or an event could not be understood.
+        """
+        try:
+            lines = await self._watch()
+        except ApiError as error:
+            if error.status in _FORGOTTEN:
+                raise _StaleError(str(error)) from None
+            await self._pause("watch", error)
+        except TRANSPORT_ERRORS as error:
+            await self._pause("watch", error)
+        else:
+            if not lines:
+                self._health.failed("the watch ended without a word")
+                await self._sleep(self._backoff.next())
+
+    async def _watch(self) -> int:
+        most = self._timing.server_seconds
+        query: dict[str, str | int] = {
+            "watch": "1",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": self._version,
+            "timeoutSeconds": random.randint((most + 1) // 2, most),  # noqa: S311 only spreads load
+        }
+        count = 0
+        async with self._api.stream(self._resource.path, query, self._timing.silence_seconds) as lines:
+            async for line in lines:
+                self._take(line)
+                self._health.heard()
+                self._backoff.reset()
+                count += 1
+        return count
+
+    def _take(self, line: bytes) -> None:
+        try:
+            event = self._event.decode(line)
+            if event.type == "ERROR":
+                raise _StaleError(msgspec.json.decode(event.object, type=_Status).message)
+            version = self._versioned.decode(event.object).metadata.resource_version
+            if event.type != "BOOKMARK":
+                self._tell(event)
+        except msgspec.MsgspecError as error:
+            raise _StaleError(f"an event of {len(line)} bytes cannot be read: {error}") from None
+        self._version = version
+
+    def _tell(self, event: _Event) -> None:
+        item = self._resource.read(event.object) if event.type != "DELETED" else None
+        if item is None:
+            self._sink.remove(self._resource.key(event.object))
+        else:
+            self._sink.set(item)
+
+    async def _pause(self, what: str, error: Exception) -> None:
+        seconds = self._backoff.next(error.retry_after if isinstance(error, ApiError) else None)
+        self._counts.failed(self._resource.name, what)
+        self._health.failed(f"{type(error).__name__}: {error}")
+        self._log.warning(
+            f"{what} broke",
+            resource=self._resource.name,
+            error=f"{type(error).__name__}: {error}",
+            again_in=round(seconds, 2),
+        )
+        await self._sleep(seconds)

@@ -1,0 +1,251 @@
+"""The one writer of the ledger: what was watched goes in, placements and views come out.
+
+Everything here runs on the event loop's one thread and never waits, so nothing needs a lock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import TypeVar
+
+from controller.informer import ObjectKey
+from controller.resources import SeenNode, SeenPod
+from controller.turns import FACTS_AT_ONCE, Turns
+from ledger.facts import PodFact, PodKey
+from ledger.ledger import Ledger
+from ledger.messages import NodeState
+from ledger.placement_request import Answer, Ask
+
+Item = TypeVar("Item")
+Clock = Callable[[], float]
+"""Seconds that never run back."""
+PodListener = Callable[[SeenPod | None, SeenPod], None]
+"""Told of each pod that was added or changed: as it was known before, and as it is."""
+
+
+class Changes:
+    """Names of nodes that one reader has not looked at since they changed."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, None] = {}
+        self._some = asyncio.Event()
+        self.backlog = True
+        """Whether the pods that wait have changed."""
+
+    def mark(self, name: str | None) -> None:
+        """Note that a node has changed; None stands for the backlog."""
+        if name is None:
+            self.backlog = True
+        else:
+            self._names[name] = None
+        self._some.set()
+
+    def wake(self) -> None:
+        """End a `wait` though no node has changed."""
+        self._some.set()
+
+    async def wait(self) -> None:
+        """Wait until something has changed."""
+        await self._some.wait()
+
+    def take(self) -> list[str]:
+        """Give the nodes that have changed, and forget them."""
+        names = list(self._names)
+        self._names.clear()
+        self._some.clear()
+        return names
+
+
+class State:
+    """The ledger, and who must be told when it changes."""
+
+    def __init__(self, clock: Clock, pods_known_until: Clock | None = None) -> None:
+        """`pods_known_until` is the moment up to which the watch of pods was heard; None takes it for now."""
+        self._clock = clock
+        self._pods_known_until = pods_known_until or clock
+        self.ledger = Ledger(on_promise=self.mark)
+        self.turns = Turns()
+        self.nodes: dict[str, SeenNode] = {}
+        self.pods: dict[PodKey, SeenPod] = {}
+        self.synced = asyncio.Event()
+        """Nodes and pods have been listed: the ledger is whole."""
+        self.node_sink = _NodeSink(self)
+        self.pod_sink = _PodSink(self)
+        self._readers: list[Changes] = []
+        self._pod_listeners: list[PodListener] = []
+        self._unlisted = {"nodes", "pods"}
+        self._unsettled = 0
+
+    @property
+    def missing(self) -> str | None:
+        """What has not been listed yet; None when the ledger is whole."""
+        return f"{' and '.join(sorted(self._unlisted))} not listed yet" if self._unlisted else None
+
+    @property
+    def reservations(self) -> int:
+        """Reservations that have neither become a pod nor ended."""
+        return self.ledger.reservations
+
+    def subscribe(self) -> Changes:
+        """Begin to note changes for one reader, with every node as changed; ends with `unsubscribe`."""
+        changes = Changes()
+        for name in self.nodes:
+            changes.mark(name)
+        self._readers.append(changes)
+        return changes
+
+    def unsubscribe(self, changes: Changes) -> None:
+        """Forget a reader; the inverse of `subscribe`."""
+        self._readers.remove(changes)
+
+    def on_pod(self, listener: PodListener) -> None:
+        """Tell `listener` of every pod that is added or changes."""
+        self._pod_listeners.append(listener)
+
+    def place(self, ask: Ask) -> Answer:
+        """Decide one ask."""
+        return self.ledger.place(ask, self._clock(), self._pods_known_until())
+
+    def release(self, reservation: str) -> None:
+        """Give back what was reserved."""
+        self.ledger.release(reservation)
+
+    def expire(self) -> bool:
+        """End reservations whose time is over, as many as one step may; say whether there may be more."""
+        return self.ledger.expire(self._clock(), self._pods_known_until())
+
+    def node_state(self, name: str) -> NodeState | None:
+        """One node with GPUs; None if there is none of that name."""
+        view = self.ledger.node(name)
+        free = self.ledger.room(name)
+        if view is None or free is None:
+            return None
+        return NodeState(self.nodes[name].fact, view, *free)
+
+    def mark(self, node: str | None) -> None:
+        """Note a change of a node, or of the backlog, for every reader."""
+        for reader in self._readers:
+            reader.mark(node)
+
+    def settle(self, changes: int) -> None:
+        """Do ahead what the next decision would do, once enough has changed to make it slow."""
+        self._unsettled += changes
+        if self._unsettled >= FACTS_AT_ONCE:
+            self._unsettled = 0
+            self.ledger.totals()
+
+    def listed(self, what: str) -> None:
+        """Note that a resource has been listed."""
+        self._unlisted.discard(what)
+        if not self._unlisted:
+            self.synced.set()
+
+    def set_node(self, node: SeenNode) -> None:
+        """Take in a node; the inverse of `remove_node`."""
+        name = node.fact.name
+        if self.nodes.get(name) == node:
+            return
+        self.nodes[name] = node
+        self.ledger.set_node(node.fact)
+        self.mark(name)
+
+    def remove_node(self, name: str) -> None:
+        """Take in that a node is gone."""
+        if self.nodes.pop(name, None) is not None:
+            self.ledger.remove_node(name)
+            self.mark(name)
+
+    def set_pod(self, pod: SeenPod) -> None:
+        """Take in a pod; the inverse of `remove_pod`."""
+        fact = pod.fact
+        before = self.pods.get(fact.key)
+        if before == pod:
+            return
+        self.pods[fact.key] = pod
+        if before is None or before.fact != fact:
+            self.ledger.set_pod(fact)
+            self._mark_pod(before.fact if before else None)
+            self._mark_pod(fact)
+        for listener in self._pod_listeners:
+            listener(before, pod)
+
+    def remove_pod(self, key: PodKey) -> None:
+        """Take in that a pod is gone."""
+        known = self.pods.pop(key, None)
+        if known is not None:
+            self.ledger.remove_pod(key)
+            self._mark_pod(known.fact)
+
+    def _mark_pod(self, fact: PodFact | None) -> None:
+        if fact is not None and (fact.slices or fact.node):
+            self.mark(fact.node or fact.promised_node)
+
+
+class _NodeSink:
+    """Where the watch of nodes goes."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    async def replace(self, pages: AsyncIterator[list[SeenNode]]) -> None:
+        """Take in a whole list in slices: in between, a node is as it was or as it is."""
+        state, listed = self._state, set[str]()
+        async for nodes in _slices(state, pages):
+            for node in nodes:
+                listed.add(node.fact.name)
+                state.set_node(node)
+            state.settle(len(nodes))
+        async for names in state.turns.slices(list(state.nodes)):
+            for name in [name for name in names if name not in listed]:
+                state.remove_node(name)
+            state.settle(len(names))
+        state.listed("nodes")
+
+    def set(self, item: SeenNode) -> None:
+        self._state.set_node(item)
+        self._state.settle(1)
+
+    def remove(self, key: ObjectKey) -> None:
+        self._state.remove_node(key[1])
+        self._state.settle(1)
+
+
+class _PodSink:
+    """Where the watch of pods goes."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    async def replace(self, pages: AsyncIterator[list[SeenPod]]) -> None:
+        """Take in a whole list in slices: in between, a pod is as it was or as it is."""
+        state, listed = self._state, set[PodKey]()
+        async for pods in _slices(state, pages):
+            for pod in pods:
+                listed.add(pod.fact.key)
+                state.set_pod(pod)
+            state.settle(len(pods))
+        async for keys in state.turns.slices(list(state.pods)):
+            for key in [key for key in keys if key not in listed]:
+                state.remove_pod(key)
+            state.settle(len(keys))
+        state.listed("pods")
+
+    def set(self, item: SeenPod) -> None:
+        self._state.set_pod(item)
+        self._state.settle(1)
+
+    def remove(self, key: ObjectKey) -> None:
+        self._state.remove_pod(key)
+        self._state.settle(1)
+
+
+async def _slices(state: State, pages: AsyncIterator[list[Item]]) -> AsyncIterator[Sequence[Item]]:
+    """What is on all pages, a slice in each step."""
+    async for page in pages:
+        async for items in state.turns.slices(page):
+            yield items
+        # What was taken in lives long: a full collection that walked it would be one step of 100 ms and more.
+        # Cycles that are garbage just now are kept as well; they are few, and lists are rare.
+        gc.freeze()

@@ -1,0 +1,181 @@
+"""The controller's HTTP API, over mTLS: placements by the leader, the ledger and its stream by any replica.
+
+| situation | status |
+|---|---|
+| this replica does not lead | 409 with the leader's address, for placements |
+| nodes and pods are not listed yet | 503 |
+| a body that is no batch | 400 |
+| a body over 4 MiB | 413 |
+| one ask that cannot be read | 200, refused in its own answer |
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator
+
+import msgspec
+from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi.responses import StreamingResponse
+from starlette.requests import ClientDisconnect
+
+from controller.leadership import Leadership
+from controller.ledger_parts import backlog_json, ledger_json
+from controller.ledger_store import Changes, State
+from controller.metrics import ControllerMetrics
+from controller.turns import NODES_AT_ONCE, Stint
+from ledger.messages import MOST_ASKS, Answered, Answers, Batch, NotLeading, StreamEvent, read_ask
+
+LARGEST_BODY = 4 * 1024 * 1024
+"""Bytes."""
+BEAT_SECONDS = 1.0
+"""A stream is never silent for longer, so that its reader knows a dead one."""
+GATHER_SECONDS = 0.05
+"""Changes within so short a time go out together."""
+MAX_REFUSAL = 200
+"""Characters of why one ask was refused."""
+_BEAT = b": beat\n\n"
+
+_batch = msgspec.json.Decoder(Batch)
+_encode = msgspec.json.Encoder().encode
+
+
+class ControllerApi:
+    """Answers for one replica."""
+
+    def __init__(self, state: State, leadership: Leadership, metrics: ControllerMetrics) -> None:
+        self._state = state
+        self._leadership = leadership
+        self._metrics = metrics
+        self._stopping = False
+
+    def stop_streams(self) -> None:
+        """End all streams, so that the server can drain."""
+        self._stopping = True
+
+    def app(self) -> FastAPI:
+        """Make the app of the TLS port."""
+        router = APIRouter(prefix="/v1")
+        router.add_api_route("/placements", self._placements, methods=["POST"], response_class=Response)
+        router.add_api_route("/ledger", self._ledger, response_class=Response)
+        router.add_api_route("/ledger/stream", self._stream, response_class=Response)
+        app = FastAPI(title="GPU Fraction Injector: controller", openapi_url=None)
+        app.include_router(router)
+        return app
+
+    async def _placements(self, request: Request) -> Response:
+        """Decide a batch of asks, one after the other."""
+        body = await _body(request)
+        if body is None:
+            return _text(413, f"the body is over {LARGEST_BODY} bytes")
+        try:
+            batch = _batch.decode(body)
+        except msgspec.MsgspecError as error:
+            return _text(400, f"no batch of asks: {error}")
+        if len(batch.asks) > MOST_ASKS:
+            return _text(400, f"{len(batch.asks)} asks are over {MOST_ASKS}: send less at once")
+        if self._leadership.leads and self._state.missing:
+            return _text(503, self._state.missing)
+        answers = await self._decide(batch) if self._leadership.leads else None
+        if answers is None:
+            return _json(NotLeading(self._leadership.leader), status=409)
+        return _json(Answers(answers))
+
+    async def _decide(self, batch: Batch) -> list[Answered] | None:
+        """Answer each ask in its turn; None as soon as this replica does not lead."""
+        start, stint, answers = time.perf_counter(), Stint(), list[Answered]()
+        for reservation in batch.releases:
+            self._state.release(reservation)
+            await stint.pause()
+        for ask in batch.asks:
+            if not self._leadership.leads:
+                return None
+            answers.append(self._answer(ask))
+            await stint.pause()
+        self._metrics.batch_seconds.observe(time.perf_counter() - start)
+        return answers
+
+    def _answer(self, data: msgspec.Raw) -> Answered:
+        """Decide one ask; one that cannot be read is refused alone."""
+        try:
+            ask = read_ask(data)
+        except ValueError as error:
+            return Answered(refused=str(error)[:MAX_REFUSAL])
+        answer = self._state.place(ask)
+        self._metrics.answered(answer)
+        return Answered.of(answer)
+
+    async def _ledger(self) -> Response:
+        """All nodes with GPUs, and who waits."""
+        if self._state.missing:
+            return _text(503, self._state.missing)
+        leader, transition = self._leadership.leader, self._leadership.transition
+        return StreamingResponse(ledger_json(self._state, leader, transition), media_type="application/json")
+
+    async def _stream(self) -> Response:
+        """Server-sent events: everything, then what changes."""
+        if self._state.missing:
+            return _text(503, self._state.missing)
+        return StreamingResponse(self._events(), media_type="text/event-stream")
+
+    async def _events(self) -> AsyncIterator[bytes]:
+        changes = self._state.subscribe()
+        try:
+            yield await self._backlog(changes)
+            async for part in self._nodes(changes):
+                yield part
+            yield _event(StreamEvent(synced=True))
+            while not self._stopping:
+                beat = time.monotonic() + BEAT_SECONDS
+                while (left := beat - time.monotonic()) > 0 and not self._stopping:
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(changes.wait(), left)
+                        await asyncio.sleep(GATHER_SECONDS)
+                    async for part in self._nodes(changes):
+                        yield part
+                # Who waits goes out with the beat only: it is a whole list each time.
+                yield await self._backlog(changes) or _BEAT
+        finally:
+            self._state.unsubscribe(changes)
+
+    async def _nodes(self, changes: Changes) -> AsyncIterator[bytes]:
+        async for names in self._state.turns.slices(changes.take(), NODES_AT_ONCE):
+            yield b"".join([self._node(name) for name in names])
+
+    def _node(self, name: str) -> bytes:
+        state = self._state.node_state(name)
+        return _event(StreamEvent(gone=name) if state is None else StreamEvent(node=state))
+
+    async def _backlog(self, changes: Changes) -> bytes:
+        if not changes.backlog:
+            return b""
+        changes.backlog = False
+        return b"data: " + await backlog_json(self._state) + b"\n\n"
+
+
+async def _body(request: Request) -> bytes | None:
+    """The body, with or without an announced length; None when it is too long, or nobody waits any more."""
+    parts: list[bytes] = []
+    size = 0
+    with contextlib.suppress(ClientDisconnect):
+        async for part in request.stream():
+            parts.append(part)
+            size += len(part)
+            if size > LARGEST_BODY:
+                return None
+        return b"".join(parts)
+    return None
+
+
+def _event(event: StreamEvent) -> bytes:
+    return b"data: " + _encode(event) + b"\n\n"
+
+
+def _json(content: object, status: int = 200) -> Response:
+    return Response(_encode(content), status, media_type="application/json")
+
+
+def _text(status: int, text: str) -> Response:
+    return Response(text + "\n", status, media_type="text/plain")

@@ -1,0 +1,1 @@
+"""Kubernetes' vocabulary, pure: names, quantities, objects, scheduling terms and their matching."""

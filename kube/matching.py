@@ -1,0 +1,86 @@
+"""Whether a node could ever hold a pod, by what both state: selectors, affinity and taints.
+
+The rules are those of Kubernetes' NodeAffinity and TaintToleration scheduler plugins.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from kube.scheduling import Constraints, NodeSelectorTerm, Requirement, Taint, Toleration
+
+_INTEGER = re.compile(r"[+-]?[0-9]{1,63}", re.ASCII)
+"""A label's value has 63 characters at most."""
+
+
+def labels_match(constraints: Constraints, name: str, labels: Mapping[str, str]) -> bool:
+    """Whether nodeSelector and required node affinity accept a node of this name with these labels."""
+    if any(labels.get(key) != value for key, value in constraints.node_selector.items()):
+        return False
+    terms = constraints.required_terms
+    return terms is None or any(_term_matches(term, name, labels) for term in terms)
+
+
+def tolerates(tolerations: Sequence[Toleration], taints: Sequence[Taint]) -> bool:
+    """Whether no taint keeps the pod off; PreferNoSchedule never does."""
+    return all(
+        taint.effect == "PreferNoSchedule" or any(_tolerates(toleration, taint) for toleration in tolerations)
+        for taint in taints
+    )
+
+
+def _term_matches(term: NodeSelectorTerm, name: str, labels: Mapping[str, str]) -> bool:
+    if term.is_empty:
+        return False
+    return all(
+        _holds(requirement, labels.get(requirement.key)) for requirement in term.match_expressions or ()
+    ) and all(
+        requirement.key == "metadata.name" and _holds(requirement, name)
+        for requirement in term.match_fields or ()
+    )
+
+
+def _holds(requirement: Requirement, value: str | None) -> bool:  # noqa: PLR0911 - one return for each operator
+    values = requirement.values or ()
+    match requirement.operator:
+        case "In":
+            return value in values
+        case "NotIn":
+            return value not in values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case "Gt":
+            return _compared(value, values) > 0
+        case "Lt":
+            return _compared(value, values) < 0
+        case _:
+            return False
+
+
+def _compared(value: str | None, values: Sequence[str]) -> int:
+    """Sign of label minus bound; 0, which holds for neither operator, unless both are integers."""
+    label, bound = _integer(value), _integer(values[0] if len(values) == 1 else None)
+    if label is None or bound is None:
+        return 0
+    return (label > bound) - (label < bound)
+
+
+def _integer(text: str | None) -> int | None:
+    """A signed 64-bit decimal as Go's ParseInt reads it."""
+    if text is None or _INTEGER.fullmatch(text) is None:
+        return None
+    number = int(text)
+    return number if -(2**63) <= number < 2**63 else None
+
+
+def _tolerates(toleration: Toleration, taint: Taint) -> bool:
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    if toleration.operator == "Exists":
+        return True
+    return bool(toleration.key) and (toleration.value or "") == (taint.value or "")

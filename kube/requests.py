@@ -1,0 +1,142 @@
+"""What a pod asks of its node in all: Kubernetes' rule for containers, init containers and native sidecars.
+
+The rule is `resource.PodRequests` of Kubernetes' component-helpers: a native sidecar (an init container with
+restartPolicy Always) runs on beside everything that starts after it; other init containers run one at a time;
+the larger of what starting and what running needs is the request, and the runtime's overhead comes on top.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+import msgspec
+
+from kube.quantity import milli, rounded_up, whole
+
+Quantities = Mapping[str, str | int]
+"""Resource name to quantity, as the API sends them."""
+Amounts = dict[str, int]
+"""Resource name to amount: milli-CPU, bytes of memory, units of an extended resource."""
+
+
+class Resources(msgspec.Struct, gc=False):
+    """The part of a container's `resources` that the scheduler counts."""
+
+    requests: dict[str, str | int] | None = None
+
+
+class Container(msgspec.Struct, rename="camel", gc=False):
+    """The part of a container that the scheduler counts; readers that need more declare their own."""
+
+    resources: Resources | None = None
+    restart_policy: str | None = None
+
+
+class HasRequests(Protocol):
+    """Whatever carries a container's requests."""
+
+    @property
+    def requests(self) -> Quantities | None: ...  # noqa: D102 - the class says it
+
+
+class Requester(Protocol):
+    """Whatever counts as a container."""
+
+    @property
+    def resources(self) -> HasRequests | None: ...  # noqa: D102 - the class says it
+
+    @property
+    def restart_policy(self) -> str | None: ...  # noqa: D102 - the class says it
+
+
+class EffectiveRequest(msgspec.Struct, frozen=True):
+    """A pod's request as the scheduler counts it."""
+
+    cpu_milli: int
+    memory_bytes: int
+    extended: Mapping[str, int]
+    """Of the extended resources asked about, those that the pod requests."""
+
+
+def no_extended(_name: str) -> bool:
+    """Ask about no extended resource: CPU and memory alone."""
+    return False
+
+
+def effective_request(
+    containers: Sequence[Requester],
+    init_containers: Sequence[Requester] = (),
+    *,
+    overhead: Quantities | None = None,
+    pod_level: Quantities | None = None,
+    counts: Callable[[str], bool] = no_extended,
+) -> EffectiveRequest:
+    """Add up a pod's requests.
+
+    Args:
+        containers: The regular containers.
+        init_containers: Init containers and native sidecars, in order.
+        overhead: `spec.overhead`.
+        pod_level: `spec.resources.requests`; where it names CPU or memory it takes the sum's place.
+        counts: Tells the extended resources to add up beside CPU and memory.
+
+    Raises:
+        ValueError: a quantity cannot be read, or an extended resource is no whole number.
+    """
+    running = _sum(containers, counts)
+    if init_containers:
+        running = _with_init(running, init_containers, counts)
+    if pod_level:
+        running |= _amounts(pod_level, no_extended)
+    if overhead:
+        _add(running, _amounts(overhead, counts))
+    return EffectiveRequest(running.pop("cpu", 0), running.pop("memory", 0), running)
+
+
+def _with_init(
+    running: Amounts, init_containers: Sequence[Requester], counts: Callable[[str], bool]
+) -> Amounts:
+    sidecars: Amounts = {}
+    peak: Amounts = {}
+    for container in init_containers:
+        own = _sum((container,), counts)
+        if container.restart_policy == "Always":
+            _add(sidecars, own)
+            own = sidecars
+        else:
+            _add(own, sidecars)
+        _raise_to(peak, own)
+    _add(running, sidecars)
+    _raise_to(running, peak)
+    return running
+
+
+def _sum(containers: Sequence[Requester], counts: Callable[[str], bool]) -> Amounts:
+    total: Amounts = {}
+    for container in containers:
+        if container.resources is not None and container.resources.requests:
+            _add(total, _amounts(container.resources.requests, counts))
+    return total
+
+
+def _amounts(quantities: Quantities, counts: Callable[[str], bool]) -> Amounts:
+    amounts: Amounts = {}
+    for name, quantity in quantities.items():
+        if name == "cpu":
+            amounts[name] = milli(quantity)
+        elif name == "memory":
+            amounts[name] = rounded_up(quantity)
+        elif counts(name):
+            amounts[name] = whole(quantity)
+    return amounts
+
+
+def _add(total: Amounts, more: Amounts) -> None:
+    for name, amount in more.items():
+        total[name] = total.get(name, 0) + amount
+
+
+def _raise_to(total: Amounts, peak: Amounts) -> None:
+    for name, amount in peak.items():
+        total[name] = max(total.get(name, 0), amount)

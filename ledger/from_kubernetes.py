@@ -1,0 +1,327 @@
+"""From the JSON of the Kubernetes API to facts, by structs that name only the fields the ledger needs.
+
+A typed pod of a client library costs ten times more. One object that cannot be read is skipped and reported:
+it must not hide all the others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from kube.names import is_uid
+from kube.objects import (
+    ListMetadata,
+    Named,
+    Node,
+    NodeAffinity,
+    NodeList,
+    NodeSpec,
+    NodeStatus,
+    Pod,
+    PodAnnotations,
+    PodLabels,
+    PodList,
+    PodMetadata,
+    PodStatus,
+    RawList,
+)
+from kube.quantity import milli, rounded_up, whole
+from kube.requests import effective_request
+from kube.scheduling import Taint
+from ledger.cordon import CORDON_ANNOTATION, indices_of
+from ledger.facts import UNLIMITED, NodeFact, PodFact
+from ledger.owners import PRODUCT_LABEL, owner_key
+from ledger.placement.memory_values import MEMORY_LABEL
+from ledger.queue_names import queue_keys
+from modes.resource_names import ResourceNames
+
+COUNT_LABEL = "nvidia.com/gpu.count"
+REPLICAS_LABEL = "nvidia.com/gpu.replicas"
+PLACED_WEIGHT = 100
+"""Weight of the preferred node affinity, by metadata.name, that stands for a placement."""
+_POSITIVE = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
+_LIFE_CYCLE_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
+
+Fact = TypeVar("Fact", NodeFact, PodFact)
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """An object that could not be read."""
+
+    name: str
+    """`namespace/name` as far as it can be told."""
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[Fact]):
+    """What one list, or one page of it, came to."""
+
+    facts: list[Fact]
+    skipped: list[Skipped]
+    resource_version: str = ""
+    continue_token: str = ""
+
+
+_node_decoder = msgspec.json.Decoder(Node)
+_pod_decoder = msgspec.json.Decoder(Pod)
+_node_list_decoder = msgspec.json.Decoder(NodeList)
+_pod_list_decoder = msgspec.json.Decoder(PodList)
+_raw_list_decoder = msgspec.json.Decoder(RawList)
+_named_decoder = msgspec.json.Decoder(Named)
+
+
+def node_from_json(data: bytes | msgspec.Raw, names: ResourceNames) -> NodeFact:
+    """Read one Node.
+
+    Raises:
+        ValueError: it is no Node, or an amount cannot be read.
+    """
+    return _node_fact(_node_decoder.decode(data), names)
+
+
+def pod_from_json(data: bytes | msgspec.Raw, names: ResourceNames) -> PodFact:
+    """Read one Pod.
+
+    Raises:
+        ValueError: it is no Pod, or an amount cannot be read.
+    """
+    return _pod_fact(_pod_decoder.decode(data), names)
+
+
+def node_from_object(node: Any, names: ResourceNames) -> NodeFact:
+    """Read one Node that was parsed before, from YAML perhaps.
+
+    Raises:
+        ValueError: it is no Node, or an amount cannot be read.
+    """
+    return _node_fact(msgspec.convert(node, Node), names)
+
+
+def pod_from_object(pod: Any, names: ResourceNames) -> PodFact:
+    """Read one Pod that was parsed before.
+
+    Raises:
+        ValueError: it is no Pod, or an amount cannot be read.
+    """
+    return _pod_fact(msgspec.convert(pod, Pod), names)
+
+
+def nodes_from_json(data: bytes, names: ResourceNames) -> Page[NodeFact]:
+    """Read a NodeList.
+
+    Raises:
+        ValueError: it is no list at all; a bad item is only skipped.
+    """
+    try:
+        page = _node_list_decoder.decode(data)
+    except msgspec.ValidationError:
+        return _item_by_item(data, lambda item: node_from_json(item, names))
+    return _page(
+        page.items, page.metadata, lambda node: _node_fact(node, names), lambda node: node.metadata.name
+    )
+
+
+def pods_from_json(data: bytes, names: ResourceNames) -> Page[PodFact]:
+    """Read a PodList.
+
+    Raises:
+        ValueError: it is no list at all; a bad item is only skipped.
+    """
+    try:
+        page = _pod_list_decoder.decode(data)
+    except msgspec.ValidationError:
+        return _item_by_item(data, lambda item: pod_from_json(item, names))
+    return _page(page.items, page.metadata, lambda pod: _pod_fact(pod, names), _pod_key)
+
+
+Item = TypeVar("Item")
+
+
+def _page(
+    items: list[Item],
+    metadata: ListMetadata | None,
+    read: Callable[[Item], Fact],
+    name: Callable[[Item], str],
+) -> Page[Fact]:
+    facts: list[Fact] = []
+    skipped: list[Skipped] = []
+    for item in items:
+        try:
+            facts.append(read(item))
+        except ValueError as error:
+            skipped.append(Skipped(name(item), str(error)))
+    metadata = metadata or ListMetadata()
+    return Page(facts, skipped, metadata.resource_version, metadata.continue_ or "")
+
+
+def _item_by_item(data: bytes, read: Callable[[msgspec.Raw], Fact]) -> Page[Fact]:
+    page = _raw_list_decoder.decode(data)
+    return _page(page.items, page.metadata, read, _raw_name)
+
+
+def _raw_name(item: msgspec.Raw) -> str:
+    try:
+        metadata = _named_decoder.decode(item).metadata
+    except msgspec.ValidationError:
+        return "?"
+    return "/".join(str(metadata[key])[:253] for key in ("namespace", "name") if key in metadata) or "?"
+
+
+def _pod_key(pod: Pod) -> str:
+    return f"{pod.metadata.namespace}/{pod.metadata.name}"
+
+
+def _node_fact(node: Node, names: ResourceNames) -> NodeFact:
+    labels = node.metadata.labels or {}
+    spec = node.spec or NodeSpec()
+    status = node.status or NodeStatus()
+    allocatable = status.allocatable or {}
+    gpus = _per_gpu(allocatable, names)
+    pooled = sum(whole(allocatable[name]) for name in names.pooled if name in allocatable)
+    life_cycle = [taint for taint in spec.taints or () if taint.key.startswith(_LIFE_CYCLE_TAINTS)]
+    divided = dict(_per_gpu(status.capacity or allocatable, names))
+    return NodeFact(
+        name=node.metadata.name,
+        labels=labels,
+        taints=tuple(taint for taint in spec.taints or () if taint not in life_cycle),
+        usable=not spec.unschedulable and _is_ready(status) and not any(map(_repels, life_cycle)),
+        gpus=gpus,
+        slices_per_gpu=max(divided.values(), default=0),
+        pooled=pooled,
+        pooled_gpus=_pooled_gpus(pooled, labels),
+        gpu_mib=_number(labels.get(MEMORY_LABEL)),
+        cpu_milli=milli(allocatable["cpu"]) if "cpu" in allocatable else UNLIMITED,
+        memory_bytes=rounded_up(allocatable["memory"]) if "memory" in allocatable else UNLIMITED,
+        cordoned=indices_of((node.metadata.annotations or {}).get(CORDON_ANNOTATION, "")),
+    )
+
+
+def _per_gpu(amounts: dict[str, str | int], names: ResourceNames) -> tuple[tuple[int, int], ...]:
+    return tuple(
+        sorted(
+            (index, whole(amount))
+            for name, amount in amounts.items()
+            if (index := names.index(name)) is not None
+        )
+    )
+
+
+def _pooled_gpus(pooled: int, labels: Mapping[str, str]) -> int:
+    replicas = _number(labels.get(REPLICAS_LABEL))
+    return pooled // replicas if replicas else min(pooled, _number(labels.get(COUNT_LABEL)) or 0)
+
+
+def _number(text: str | None) -> int | None:
+    """A positive number in a label's value; labels are free text, so anything else counts as absent."""
+    return int(text) if text is not None and _POSITIVE.fullmatch(text) else None
+
+
+def _repels(taint: Taint) -> bool:
+    return taint.effect != "PreferNoSchedule"
+
+
+def _is_ready(status: NodeStatus) -> bool:
+    """A node without the condition comes from a hand-written inventory and is taken as ready."""
+    return all(
+        condition.status == "True" for condition in status.conditions or () if condition.type == "Ready"
+    )
+
+
+def _pod_fact(pod: Pod, names: ResourceNames) -> PodFact:
+    status, spec, metadata = pod.status, pod.spec, pod.metadata
+    request = effective_request(
+        spec.containers or (),
+        spec.init_containers or (),
+        overhead=spec.overhead,
+        pod_level=spec.resources.requests if spec.resources else None,
+        counts=names.counts,
+    )
+    gpus, pooled = _split(request.extended, names) if request.extended else ((), 0)
+    is_waiting = spec.node_name is None and bool(gpus or pooled)
+    affinity = spec.affinity.node_affinity if is_waiting and spec.affinity else None
+    queues = _queues(metadata.labels)
+    return PodFact(
+        namespace=metadata.namespace,
+        name=metadata.name,
+        node=spec.node_name,
+        is_over=status is not None and status.phase in ("Succeeded", "Failed"),
+        gpus=gpus,
+        pooled=pooled,
+        cpu_milli=request.cpu_milli,
+        memory_bytes=request.memory_bytes,
+        queues=queues,
+        reservation=_reservation(metadata.annotations),
+        promised_node=_promised_node(affinity, status),
+        memory_values=_required_values(affinity, MEMORY_LABEL),
+        model=_model(affinity),
+        owner=_owner(metadata, queues) if gpus or pooled else "",
+    )
+
+
+def _split(extended: Any, names: ResourceNames) -> tuple[tuple[tuple[int, int], ...], int]:
+    gpus: list[tuple[int, int]] = []
+    pooled = 0
+    for name, amount in extended.items():
+        index = names.index(name)
+        if index is None:
+            pooled += amount
+        elif amount:
+            gpus.append((index, amount))
+    return tuple(sorted(gpus)), pooled
+
+
+def _reservation(annotations: PodAnnotations | None) -> str | None:
+    """What the annotation names, if it can be a reservation: anybody may write annotations of 256 KiB."""
+    name = annotations.reservation if annotations is not None else None
+    return name if name is not None and is_uid(name) else None
+
+
+def _queues(labels: PodLabels | None) -> tuple[str, ...]:
+    if labels is None:
+        return ()
+    return queue_keys(labels.queue_name, labels.queue_id)
+
+
+def _promised_node(affinity: NodeAffinity | None, status: PodStatus | None) -> str | None:
+    """The node that placement put first; a pod the scheduler has failed to place waits for any node."""
+    if affinity is None or not affinity.preferred:
+        return None
+    if status and any(c.type == "PodScheduled" and c.status == "False" for c in status.conditions or ()):
+        return None
+    for preferred in affinity.preferred:
+        fields = preferred.preference.match_fields
+        if (
+            preferred.weight == PLACED_WEIGHT
+            and fields
+            and fields[0].key == "metadata.name"
+            and fields[0].values
+        ):
+            return fields[0].values[0]
+    return None
+
+
+def _owner(metadata: PodMetadata, queues: tuple[str, ...]) -> str:
+    return owner_key(metadata.namespace, metadata.owner_references, metadata.generate_name, queues)
+
+
+def _model(affinity: NodeAffinity | None) -> str | None:
+    values = _required_values(affinity, PRODUCT_LABEL)
+    return values[0] if values is not None and len(values) == 1 else None
+
+
+def _required_values(affinity: NodeAffinity | None, label: str) -> tuple[str, ...] | None:
+    """Every term carries the same requirements of GPUs after injection, so the first one speaks for all."""
+    if affinity is None or affinity.required is None:
+        return None
+    for term in (affinity.required.node_selector_terms or ())[:1]:
+        for requirement in term.match_expressions or ():
+            if requirement.key == label and requirement.operator == "In":
+                return requirement.values
+    return None

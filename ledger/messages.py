@@ -1,0 +1,124 @@
+"""What webhook and controller say to each other, as JSON: one home, because neither imports the other."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from kube.names import MAX_NAME
+from ledger.facts import NodeFact
+from ledger.placement_request import Answer, Ask, Misfit, OverQuota, Placement
+from ledger.view import LedgerView, NodeView, Waiting
+
+MOST_ASKS = 512
+"""Asks in one batch."""
+MAX_ASK_BYTES = 2**19
+"""Of one ask as JSON: more than all demands come to that a pod may have."""
+MAX_ASKS_BYTES = 3 * 2**20
+"""Of all asks in one batch; the controller reads no more than 4 MiB."""
+MAX_RELEASES = 1000
+_Release = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
+
+_decode_ask = msgspec.json.Decoder(Ask).decode
+
+
+class Batch(msgspec.Struct, frozen=True):
+    """Body of `POST /v1/placements`: decided in this order, in one go."""
+
+    asks: list[msgspec.Raw]
+    """Each the JSON of an Ask, so that one that cannot be read spoils no other."""
+    releases: Annotated[list[_Release], msgspec.Meta(max_length=MAX_RELEASES)] = []
+    """Reservations to give back first."""
+
+
+def read_ask(data: msgspec.Raw) -> Ask:
+    """Read one ask of a batch.
+
+    Raises:
+        ValueError: it is none, or larger than any that the webhook sends.
+    """
+    size = len(memoryview(data))
+    if size > MAX_ASK_BYTES:
+        raise ValueError(f"{size} bytes are over {MAX_ASK_BYTES}")
+    return _decode_ask(data)
+
+
+class Answered(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The answer to one ask: exactly one field is set."""
+
+    placement: Placement | None = None
+    misfit: Misfit | None = None
+    over_quota: OverQuota | None = None
+    refused: str | None = None
+    """Why this ask alone could not be decided."""
+
+    @classmethod
+    def of(cls, answer: Answer) -> Answered:
+        """Wrap an answer; the inverse of `answer`."""
+        match answer:
+            case Placement():
+                return cls(placement=answer)
+            case Misfit():
+                return cls(misfit=answer)
+            case OverQuota():
+                return cls(over_quota=answer)
+
+    def answer(self) -> Answer:
+        """Unwrap it.
+
+        Raises:
+            ValueError: the ask was refused, or no field is set.
+        """
+        if self.refused is not None:
+            raise ValueError(f"the controller refused the ask: {self.refused}")
+        found = self.placement or self.misfit or self.over_quota
+        if found is None:
+            raise ValueError("an answer holds neither placement nor misfit nor over_quota")
+        return found
+
+
+class Answers(msgspec.Struct, frozen=True):
+    """Reply to a batch: one answer for each ask, in their order."""
+
+    answers: list[Answered]
+
+
+class NotLeading(msgspec.Struct, frozen=True):
+    """Reply of a standby, with 409."""
+
+    leader: str | None
+    """`https://host:port` of the leader's API; None while there is none."""
+
+
+class NodeState(msgspec.Struct, frozen=True):
+    """One node with GPUs, in a stream: enough to place on it while the controller cannot be asked."""
+
+    fact: NodeFact
+    view: NodeView
+    cpu_free: int
+    """Milli-CPU that pods and promises leave."""
+    memory_free: int
+    """Bytes, likewise."""
+
+
+class LedgerReply(msgspec.Struct, frozen=True):
+    """Reply to `GET /v1/ledger`."""
+
+    ledger: LedgerView
+    leader: str | None
+    lease_transition: int
+
+
+class StreamEvent(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One event of `GET /v1/ledger/stream`: exactly one field is set.
+
+    A stream begins with every node and the backlog, then `synced`, then what changes.
+    """
+
+    node: NodeState | None = None
+    gone: str | None = None
+    """Name of a node that is gone, or has no GPUs any more."""
+    backlog: tuple[Waiting, ...] | None = None
+    """All who wait, whenever that changes."""
+    synced: bool = False

@@ -1,0 +1,1 @@
+"""Which node and which GPU a pod gets."""

@@ -1,0 +1,123 @@
+"""What pods ask for, learnt from those that arrived, and what it makes free slices worth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ledger.placement.shadow_prices import hole_prices
+from modes.fraction import Fraction
+
+UNIT = 10**9
+"""One slice in the fixed-point numbers of scores: integers, so that a score is the same everywhere."""
+
+_MANY_GPUS = (2, 4, 8)
+"""Numbers of whole GPUs for which idle GPUs of one node are worth keeping together."""
+_MOST_GPUS = 64
+"""GPUs of the largest node whose idle GPUs are told apart."""
+_TIE_BREAK = 50
+"""The worth by prices weighs so many times more than the one that decides between equals."""
+_CHOOSY = 4
+"""Power of the share of pods that are no larger, by which a size counts between equal prices."""
+_PER_SQUARE = UNIT // 10_000
+"""Between holes that are equal even then: a small one is rather filled than a large one begun."""
+_PRIOR_CPU_PER_GPU = 8000
+"""Milli-CPU per GPU asked, until pods have told."""
+_MOST_CPU_PER_GPU = 64_000
+"""One pod with an absurd request must not teach that CPU does not matter."""
+_REMEMBERED = 32_768
+"""Pods after which all counts are halved."""
+
+
+@dataclass(frozen=True, slots=True)
+class Worth:
+    """What free slices are worth to the pods to come, fixed for a while."""
+
+    slices_per_gpu: int
+    gpu: tuple[int, ...]
+    """Worth of a GPU with v free slices, in UNITs of a slice."""
+    holes: tuple[tuple[int, ...], ...]
+    """For s slices: the numbers of free slices that a GPU with room has, by what taking s of them loses."""
+    idle: tuple[int, ...]
+    """Worth of i idle GPUs on one node beyond that of each, in UNITs of a slice."""
+    cpu: int
+    """Slices that one milli-CPU serves, in UNITs: the inverse of the mean CPU asked per slice."""
+
+
+class Demand:
+    """Counts of what arrived lately, for GPUs of one number of slices. Starts from one pod of every size."""
+
+    def __init__(self, slices_per_gpu: int) -> None:
+        self._slices_per_gpu = slices_per_gpu
+        self._sizes = dict.fromkeys(range(1, slices_per_gpu + 1), 1)
+        self._sizes |= {count * slices_per_gpu: 1 for count in _MANY_GPUS}
+        self._arrived = len(self._sizes)
+        self._slices = sum(self._sizes)
+        self._cpu_milli = self._slices * _PRIOR_CPU_PER_GPU // slices_per_gpu
+        self._renew_at = 0
+        self.worth = self._renewed()
+        """What free slices are worth by now."""
+
+    def learn(self, fraction: Fraction, cpu_milli: int) -> bool:
+        """Count one arrived pod; once a sixteenth more has arrived, renew the worth and return True."""
+        size = fraction.slices
+        self._sizes[size] = self._sizes.get(size, 0) + 1
+        self._arrived += 1
+        self._slices += size
+        self._cpu_milli += min(cpu_milli, size * _MOST_CPU_PER_GPU // self._slices_per_gpu)
+        if self._arrived >= _REMEMBERED:
+            self._halve()
+        if self._arrived < self._renew_at:
+            return False
+        self.worth = self._renewed()
+        return True
+
+    def _halve(self) -> None:
+        """Let what arrived long ago weigh less; no size is ever ruled out."""
+        self._sizes = {size: max(1, count // 2) for size, count in self._sizes.items()}
+        self._arrived = self._renew_at = sum(self._sizes.values())
+        self._cpu_milli //= 2
+        self._slices //= 2
+
+    def _renewed(self) -> Worth:
+        self._renew_at = self._arrived + max(16, self._arrived // 16)
+        prices = hole_prices(self._sizes, self._slices_per_gpu)
+        gpu = tuple(
+            round(price * UNIT) + choosiness // _TIE_BREAK
+            for price, choosiness in zip(prices, self._choosiness(), strict=True)
+        )
+        cpu = self._slices * UNIT // max(1, self._cpu_milli)
+        return Worth(self._slices_per_gpu, gpu, _holes(gpu), self._idle(), cpu)
+
+    def _choosiness(self) -> Iterator[int]:
+        """A hole by the sizes that it can take, which tells equal prices apart; the largest count most.
+
+        They are refused first when pods come and go: there are fewest holes for them.
+        """
+        usable, worth = 0, 0
+        sizes = [self._sizes.get(free, 0) for free in range(self._slices_per_gpu + 1)]
+        total = sum(sizes)
+        for free, count in enumerate(sizes):
+            usable += count
+            worth += UNIT * free * count * usable**_CHOOSY // total ** (_CHOOSY + 1)
+            yield worth + free * free * _PER_SQUARE
+
+    def _idle(self) -> tuple[int, ...]:
+        per_gpu = self._slices_per_gpu
+        together = {size // per_gpu: count for size, count in self._sizes.items() if size > per_gpu}
+        return tuple(
+            sum(count for gpus, count in together.items() if gpus <= idle)
+            * per_gpu
+            * idle
+            * UNIT
+            // self._arrived
+            for idle in range(_MOST_GPUS + 1)
+        )
+
+
+def _holes(gpu: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+    """The holes that each number of slices fits in: least loss first, of equals the smallest."""
+    return tuple(
+        tuple(sorted(range(slices, len(gpu)), key=lambda free: (gpu[free] - gpu[free - slices], free)))
+        for slices in range(len(gpu))
+    )

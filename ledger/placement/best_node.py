@@ -1,0 +1,64 @@
+"""Which node of those with room now is the best for a pod."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from ledger.accounts import NodeAccount
+from ledger.placement.arrivals import Worth
+from ledger.placement.candidates import Selection
+from ledger.placement.node_groups import Found, Search
+from ledger.placement.scoring import cpu_score, gpu_score, pool_score
+from ledger.placement_request import Ask
+
+
+def best(
+    selection: Selection, ask: Ask, worth: Worth, only: Callable[[NodeAccount], bool] | None = None
+) -> Found | None:
+    """The best node of a selection and its score; None if none has room. Of equals always the same one.
+
+    `only` is asked of each node before it is taken; None takes all.
+    """
+    if selection.few is not None:
+        return _best_of(filter(only, selection.few) if only is not None else selection.few, ask, worth)
+    search = Search(ask, worth, _both(selection.accepts, only))
+    found: Found | None = None
+    for groups in selection.groups:
+        found = groups.best(search, found)
+    return found
+
+
+def score(account: NodeAccount, ask: Ask, worth: Worth) -> int | None:
+    """How good one node is for a pod now (ledger/placement/scoring.py); None if it has no room."""
+    if account.fact is None or not account.fact.usable:
+        return None
+    if account.cpu_free < ask.cpu_milli or account.memory_free < ask.memory_bytes:
+        return None
+    if ask.mode == "pooled":
+        free: tuple[int, ...] = (account.placeable_pool(),)
+        base = pool_score(free, ask.fraction, worth)
+    else:
+        free = account.state()
+        base = gpu_score(free, ask.fraction, worth)
+        if base is not None and account.kind is not None:
+            base -= ask.fraction.slices * account.kind.slice_cost
+    if base is None:
+        return None
+    return base + cpu_score(sum(free), account.cpu_free, ask.fraction.slices, ask.cpu_milli, worth)
+
+
+def _both(
+    one: Callable[[NodeAccount], bool] | None, other: Callable[[NodeAccount], bool] | None
+) -> Callable[[NodeAccount], bool] | None:
+    if one is None or other is None:
+        return one or other
+    return lambda account: other(account) and one(account)
+
+
+def _best_of(accounts: Iterable[NodeAccount], ask: Ask, worth: Worth) -> Found | None:
+    found: Found | None = None
+    for account in accounts:
+        value = score(account, ask, worth)
+        if value is not None and (found is None or value > found[0]):
+            found = value, account
+    return found

@@ -1,0 +1,258 @@
+"""Which nodes a pod could use some day, by classes, remembered for pods that ask the same again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import islice
+
+from kube.matching import labels_match, tolerates
+from kube.scheduling import Constraints, NodeSelectorTerm, Requirement
+from ledger.accounts import NodeAccount
+from ledger.facts import NodeFact
+from ledger.placement.capacity import Stock
+from ledger.placement.feasibility import Obstacle, gpu_obstacle, misfit, obstacle
+from ledger.placement.kind_load import Load
+from ledger.placement.node_groups import Groups
+from ledger.placement.node_index import Fleet, NodeClass
+from ledger.placement.pick_index import Kinds, kinds
+from ledger.placement_request import Ask, Misfit
+
+MAX_BYTES = 2**24
+"""Of everything remembered, about; then all is forgotten, and selected again for what comes."""
+MAX_BYTES_OF_ONE = 2**16
+"""Of constraints that are worth remembering."""
+_BYTES_OF_A_SELECTION = 2**13
+"""Beside the pod's constraints."""
+_FEW = 64
+"""Nodes that are asked one by one rather than looked for in groups."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The nodes that could hold a pod some day: whole classes, or what of them `accepts` lets pass."""
+
+    ask: Ask
+    """One of the pods that ask this, for its constraints and fraction."""
+    classes: tuple[NodeClass, ...]
+    accepts: Callable[[NodeAccount], bool] | None = None
+    few: tuple[NodeAccount, ...] | None = None
+    """Set instead of classes where the pod names its nodes."""
+    loads: dict[int, tuple[Load, Load]] = field(default_factory=dict)
+    """Where pods that ask this are counted, by steps of CPU that they ask for (see kind_arrivals)."""
+
+    @cached_property
+    def is_empty(self) -> bool:
+        """Whether no node could ever hold the pod."""
+        return next(self.nodes(), None) is None
+
+    @cached_property
+    def kinds(self) -> Kinds:
+        """What there is to wait for."""
+        return kinds(self._stocks(), self.ask)
+
+    @cached_property
+    def groups(self) -> tuple[Groups, ...]:
+        """Where to look for room, by the pod's way of counting GPUs."""
+        is_pooled = self.ask.mode == "pooled"
+        return tuple(c.pooled if is_pooled else c.per_gpu for c in self.classes)
+
+    def nodes(self) -> Iterator[NodeFact]:
+        """The nodes themselves."""
+        accounts = self.few if self.few is not None else (a for c in self.classes for a in c.members.values())
+        for account in accounts:
+            if account.fact is not None and (self.accepts is None or self.accepts(account)):
+                yield account.fact
+
+    def _stocks(self) -> Iterable[Stock]:
+        """What the nodes offer: those that could hold the pod today, if there are any, else all."""
+        if self.few is not None or self.accepts is not None:
+            nodes = list(self.nodes())
+            return map(Stock.of, [node for node in nodes if node.usable] or nodes)
+        usable = [node_class.usable for node_class in self.classes if node_class.usable.nodes]
+        return usable or [node_class.unusable for node_class in self.classes]
+
+
+class Selector:
+    """Selections, forgotten when nodes change in what they state."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+        self._generation = -1
+        self._known: dict[Hashable, Selection] = {}
+        self._taken = 0
+        """Bytes."""
+
+    def select(self, ask: Ask) -> Selection:
+        """The nodes that could hold the pod some day."""
+        self._fleet.settle()
+        if self._generation != self._fleet.generation:
+            self._forget()
+        key = _key(ask)
+        selection = self._known.get(key)
+        if selection is None:
+            selection = self._select(ask)
+            if self._generation != self._fleet.generation:
+                # Nodes were told apart anew for this pod: earlier selections hold classes that are no more.
+                self._forget()
+            self._remember(key, selection)
+        return selection
+
+    def misfit(self, ask: Ask) -> Misfit:
+        """Say why no node could ever hold the pod; the caller has seen that its selection is empty."""
+        return misfit(self._obstacles(ask), ask)
+
+    def _forget(self) -> None:
+        self._known.clear()
+        self._taken = 0
+        self._generation = self._fleet.generation
+
+    def _remember(self, key: Hashable, selection: Selection) -> None:
+        size = selection.ask.constraints.size()
+        if size > MAX_BYTES_OF_ONE:
+            return
+        size += _BYTES_OF_A_SELECTION
+        if self._taken + size > MAX_BYTES:
+            self._forget()
+        self._known[key] = selection
+        self._taken += size
+
+    def _obstacles(self, ask: Ask) -> Iterator[tuple[Obstacle, int]]:
+        """What keeps the pod off, and of how many nodes; asked of classes wherever they can answer."""
+        named = ask.constraints.node_name
+        account = self._fleet.accounts.get(named) if named is not None else None
+        if account is not None and account.fact is not None:
+            yield obstacle(account.fact, ask) or Obstacle.OTHER_NODE, 1
+            return
+        for node_class in self._fleet.classes.values():
+            yield from self._obstacles_of_class(node_class, ask)
+
+    def _obstacles_of_class(self, node_class: NodeClass, ask: Ask) -> Iterator[tuple[Obstacle, int]]:
+        """What keeps the pod off the nodes of a class, none of which could hold it."""
+        constraints, node, size = ask.constraints, node_class.sample, len(node_class.members)
+        if constraints.node_name is not None:
+            yield Obstacle.OTHER_NODE, size
+        elif (found := gpu_obstacle(node, ask)) is not None:
+            yield found, size
+        elif tolerates(constraints.tolerations, node.taints):
+            yield Obstacle.LABELS, size
+        elif not _asks_names(constraints) and not self._fleet.own_keys & _label_keys(constraints):
+            yield obstacle(node, ask) or Obstacle.LABELS, size
+        else:
+            facts = (account.fact for account in node_class.members.values())
+            matching = sum(
+                labels_match(constraints, fact.name, fact.labels) for fact in facts if fact is not None
+            )
+            if matching:
+                yield Obstacle.TAINTS, matching
+            if size > matching:
+                yield Obstacle.LABELS, size - matching
+
+    def _select(self, ask: Ask) -> Selection:
+        named = _named_nodes(ask.constraints)
+        if named is not None:
+            accounts = [self._fleet.accounts.get(name) for name in sorted(named)]
+            return Selection(ask, (), few=tuple(a for a in accounts if a is not None and _can_hold(a, ask)))
+        keys = _label_keys(ask.constraints)
+        self._fleet.tell_apart_by(keys)
+        own = self._fleet.own_keys & keys
+        classes = tuple(sorted(self._classes(ask, own), key=lambda node_class: node_class.order))
+        if not own and not _asks_names(ask.constraints):
+            return Selection(ask, classes)
+        glance = _glance(ask.constraints, own)
+        accepted = (a for c in classes for a in c.members.values() if glance(a) and _can_hold(a, ask))
+        some = tuple(islice(accepted, _FEW + 1))
+        if len(some) <= _FEW:
+            return Selection(ask, (), few=some)
+        return Selection(ask, classes, accepts=lambda account: _can_hold(account, ask))
+
+    def _classes(self, ask: Ask, own: frozenset[str]) -> Iterator[NodeClass]:
+        constraints = _of_classes(ask.constraints, own)
+        for node_class in self._fleet.classes.values():
+            node = node_class.sample
+            if (
+                gpu_obstacle(node, ask) is None
+                and tolerates(constraints.tolerations, node.taints)
+                and labels_match(constraints, node.name, node.labels)
+            ):
+                yield node_class
+
+
+def _can_hold(account: NodeAccount, ask: Ask) -> bool:
+    return account.fact is not None and obstacle(account.fact, ask) is None
+
+
+def _glance(constraints: Constraints, own: frozenset[str]) -> Callable[[NodeAccount], bool]:
+    """A quick look at single nodes' own labels: False only where the whole check would say no."""
+    selector = [(key, value) for key, value in constraints.node_selector.items() if key in own]
+    terms = [
+        [(asked.key, frozenset(asked.values or ())) for asked in term if asked.operator == "In"]
+        for term in _own_requirements(constraints, own)
+    ]
+
+    def may_match(labels: Mapping[str, str]) -> bool:
+        if any(labels.get(key) != value for key, value in selector):
+            return False
+        return any(all(labels.get(key) in values for key, values in term) for term in terms)
+
+    return lambda account: account.fact is not None and may_match(account.fact.labels)
+
+
+def _own_requirements(constraints: Constraints, own: frozenset[str]) -> Iterator[list[Requirement]]:
+    """What each term asks of single nodes' own labels; one empty term where there is no affinity."""
+    if constraints.required_terms is None:
+        yield []
+    for term in constraints.required_terms or ():
+        yield [asked for asked in term.match_expressions or () if asked.key in own]
+
+
+def _key(ask: Ask) -> Hashable:
+    asked, fraction = ask.constraints, ask.fraction
+    selector = tuple(sorted(asked.node_selector.items())) if asked.node_selector else ()
+    size = fraction.slices, fraction.slices_per_gpu
+    return ask.mode, size, selector, asked.required_terms, asked.tolerations, asked.node_name
+
+
+def _named_nodes(constraints: Constraints) -> set[str] | None:
+    """The only nodes that a pod may be on, as far as it names them itself."""
+    if constraints.node_name is not None:
+        return {constraints.node_name}
+    if constraints.required_terms is None:
+        return None
+    named: set[str] = set()
+    for term in constraints.required_terms:
+        values = [field.values or () for field in term.match_fields or () if field.operator == "In"]
+        if not values:
+            return None
+        named.update(values[0])
+    return named
+
+
+def _requirements(constraints: Constraints) -> Iterator[Requirement]:
+    for term in constraints.required_terms or ():
+        yield from term.match_expressions or ()
+
+
+def _label_keys(constraints: Constraints) -> frozenset[str]:
+    return frozenset(constraints.node_selector) | {asked.key for asked in _requirements(constraints)}
+
+
+def _asks_names(constraints: Constraints) -> bool:
+    return any(term.match_fields for term in constraints.required_terms or ())
+
+
+def _of_classes(constraints: Constraints, own: frozenset[str]) -> Constraints:
+    """The constraints without what only single nodes can answer: their names and their own labels."""
+    terms = constraints.required_terms
+    kept = None
+    if terms is not None:
+        kept = tuple(NodeSelectorTerm(_shared(term, own), None) for term in terms if not term.is_empty)
+        if any(term.is_empty for term in kept):
+            kept = None
+    selector = {key: value for key, value in constraints.node_selector.items() if key not in own}
+    return Constraints(selector, kept, constraints.tolerations)
+
+
+def _shared(term: NodeSelectorTerm, own: frozenset[str]) -> tuple[Requirement, ...]:
+    return tuple(asked for asked in term.match_expressions or () if asked.key not in own)

@@ -1,0 +1,45 @@
+"""What the nodes of one shape offer together, kept while nodes join and leave."""
+
+from __future__ import annotations
+
+from ledger.facts import NodeFact
+from ledger.placement_request import Mode
+
+
+class Stock:
+    """Slices by index that nodes with the same GPUs can allocate, cordoned GPUs left out."""
+
+    __slots__ = ("gpu_mib", "indices", "nodes", "pooled", "slices")
+
+    def __init__(self, sample: NodeFact) -> None:
+        self.gpu_mib = sample.gpu_mib or 0
+        self.indices = tuple(index for index, _ in sample.gpus)
+        self.nodes = 0
+        self.slices: dict[int, int] = dict.fromkeys(self.indices, 0)
+        self.pooled = 0
+
+    @classmethod
+    def of(cls, node: NodeFact) -> Stock:
+        """The stock of one node."""
+        stock = cls(node)
+        stock.add(node)
+        return stock
+
+    def add(self, node: NodeFact) -> None:
+        """Count a node; the inverse of `remove`."""
+        self._book(node, 1)
+
+    def remove(self, node: NodeFact) -> None:
+        """Forget a node; the inverse of `add`."""
+        self._book(node, -1)
+
+    def capacity(self, mode: Mode) -> dict[int, int] | dict[None, int]:
+        """Slices by index, or those of the pool under None."""
+        return {None: self.pooled} if mode == "pooled" else self.slices
+
+    def _book(self, node: NodeFact, sign: int) -> None:
+        self.nodes += sign
+        self.pooled += sign * node.pooled
+        for index, slices in node.gpus:
+            if index not in node.cordoned:
+                self.slices[index] += sign * slices

@@ -1,0 +1,100 @@
+"""Whether a node could ever hold a pod, whatever is on it now, and what to say if none can."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from enum import IntEnum
+
+from kube.matching import labels_match, tolerates
+from ledger.facts import NodeFact
+from ledger.placement_request import Ask, Misfit
+
+_MAX_NAME = 63
+
+
+class Obstacle(IntEnum):
+    """What a pod cannot get over at a node, in the order of asking: the later, the nearer it came."""
+
+    OTHER_NODE = 1
+    NO_GPUS = 2
+    OTHER_NAME = 3
+    SLICES = 4
+    COUNT_UNKNOWN = 5
+    COUNT = 6
+    MEMORY = 7
+    LABELS = 8
+    TAINTS = 9
+
+
+_WHY = {
+    Obstacle.OTHER_NODE: 'there is no node "{node}": mend nodeName',
+    Obstacle.NO_GPUS: "no GPUs are offered {at}: ask the admin for the device plugin (docs/install.md)",
+    Obstacle.OTHER_NAME: "{at} GPUs are offered under another resource name than the policy's: ask the admin"
+    " to divide them (docs/install.md)",
+    Obstacle.SLICES: "{at} GPUs are not divided into {slices} slices: ask the admin to match slicesPerGpu",
+    Obstacle.COUNT_UNKNOWN: "{at} the labels nvidia.com/gpu.count and .replicas are missing: ask the admin to"
+    " set them (docs/install.md)",
+    Obstacle.COUNT: "{at} there are fewer than {gpus} GPUs: ask for less",
+    Obstacle.MEMORY: "{at} the label nvidia.com/gpu.memory is missing or no number of MiB: ask the admin to"
+    " set it (docs/install.md)",
+    Obstacle.LABELS: "{at} with such GPUs its node selector or affinity does not match: mend it",
+    Obstacle.TAINTS: "{at} with such GPUs there is a taint that it does not tolerate: add the toleration",
+}
+
+
+def obstacle(node: NodeFact, ask: Ask) -> Obstacle | None:
+    """The first obstacle of a pod at a node; None if it could hold the pod some day."""
+    named = ask.constraints.node_name
+    if named is not None and named != node.name:
+        return Obstacle.OTHER_NODE
+    by_gpus = gpu_obstacle(node, ask)
+    if by_gpus is not None:
+        return by_gpus
+    if not labels_match(ask.constraints, node.name, node.labels):
+        return Obstacle.LABELS
+    # A pod that names its node passes the scheduler by, and its taints with it.
+    if named is None and not tolerates(ask.constraints.tolerations, node.taints):
+        return Obstacle.TAINTS
+    return None
+
+
+def gpu_obstacle(node: NodeFact, ask: Ask) -> Obstacle | None:
+    """The first obstacle that the node's GPUs are: their names, slices, number or unknown memory."""
+    is_pooled = ask.mode == "pooled"
+    if not (node.pooled if is_pooled else node.gpus):
+        return Obstacle.OTHER_NAME if node.gpus or node.pooled else Obstacle.NO_GPUS
+    if is_pooled and not node.pooled_gpus:
+        return Obstacle.COUNT_UNKNOWN
+    gpus = node.pooled_gpus if is_pooled else len(node.gpus)
+    slices_per_gpu = node.pooled // max(1, gpus) if is_pooled else node.slices_per_gpu
+    # After a restart the kubelet states zero of all names until the device plugin is back.
+    if slices_per_gpu not in {0, ask.fraction.slices_per_gpu}:
+        return Obstacle.SLICES
+    if gpus < ask.fraction.gpus:
+        return Obstacle.COUNT
+    if node.gpu_mib is None and not ask.fraction.is_whole:
+        return Obstacle.MEMORY
+    return None
+
+
+def misfit(obstacles: Iterable[tuple[Obstacle, int]], ask: Ask) -> Misfit:
+    """Say why no node could ever hold the pod, by the obstacle of those that came nearest, and what to do.
+
+    Args:
+        obstacles: what keeps the pod off, and of how many nodes.
+        ask: of the pod.
+    """
+    counts: Counter[Obstacle] = Counter()
+    for found, nodes in obstacles:
+        counts[found] += nodes
+    if not counts:
+        return Misfit("there is no node yet: ask the admin to add some, or to set assume in the policy")
+    nearest = max(counts)
+    text = _WHY[nearest].format(
+        at="on 1 node" if counts[nearest] == 1 else f"on {counts[nearest]} nodes",
+        node=(ask.constraints.node_name or "")[:_MAX_NAME],
+        slices=ask.fraction.slices_per_gpu,
+        gpus=ask.fraction.gpus,
+    )
+    return Misfit(text)

@@ -1,0 +1,133 @@
+"""Which kinds of node arriving pods accept, and what that makes a slice of each kind cost beyond its worth.
+
+A kind is a class of nodes (ledger/placement/node_index.py). Each arrived pod counts for a load that is spread
+over the free slices of the kinds that it accepts. Where nothing is named all loads are equal, and free.
+A kind that more pods name than others do has more, and pods that would go anywhere else leave it to those.
+
+Two readings are kept. By labels and taints alone, a kind costs more the more it is named. By GPUs and CPU
+too, only a kind with more load than the average costs, such as the few nodes that the largest pods fit on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from ledger.placement.arrivals import UNIT
+from ledger.placement.candidates import Selection, Selector
+from ledger.placement.kind_load import Load
+from ledger.placement.node_index import ClassKey, NodeClass, cpu_steps
+from ledger.placement_request import Ask
+from modes.fraction import Fraction
+
+MAX_LOADS = 256
+"""Sets of kinds that are told apart for each reading: pods' authors choose what they accept."""
+_PER_NAMED = 3 * UNIT
+"""What a slice costs by each average load of pods that name its kind."""
+_PER_OVERLOAD = UNIT // 2
+"""What a slice costs by each average load beyond the first, of pods that fit there."""
+_MAX_LOAD = 3 * UNIT
+"""Average loads that count; UNIT is one."""
+_SPREAD = 8
+"""Slices that every kind has beside its free ones: a full one must not cost without end."""
+
+
+_UNSEEN = 64
+"""Slices that each kind is counted for beforehand if all pods name kinds, else the share of those that do.
+
+A small kind that happens not to be named at first would be filled before anybody could name it.
+"""
+_REMEMBERED = 2**18
+"""Slices after which all loads are halved."""
+_Loads = dict[frozenset[ClassKey], Load]
+
+
+class KindDemand:
+    """What arrived lately by the kinds that it accepts, for GPUs of one number of slices."""
+
+    def __init__(self) -> None:
+        self._named: _Loads = {}
+        self._fitting: _Loads = {}
+        self._arrived = 0
+
+    def learn(self, ask: Ask, selector: Selector) -> None:
+        """Count one arrived pod. What kinds cost follows with the next `price`."""
+        selection = selector.select(ask)
+        step = cpu_steps(ask.cpu_milli)
+        loads = selection.loads.get(step)
+        if loads is None or loads[0].is_dropped or loads[1].is_dropped:
+            loads = selection.loads[step] = self._loads(ask, selection, selector)
+        slices = ask.fraction.slices
+        loads[0].slices += slices
+        loads[1].slices += slices
+        self._arrived += slices
+
+    def price(self, classes: Sequence[NodeClass]) -> None:
+        """Set what a slice of each kind costs; `classes` are all that the pods can choose from."""
+        if self._arrived >= _REMEMBERED or max(len(self._named), len(self._fitting)) >= MAX_LOADS:
+            self._halve()
+        free = {node_class: node_class.per_gpu.free() + _SPREAD for node_class in classes}
+        named, fitting = _spread(self._named, free, _UNSEEN), _spread(self._fitting, free, 0)
+        least = min(named.values(), default=0)
+        for node_class in classes:
+            by_name = (named[node_class] - least) * _PER_NAMED // UNIT
+            by_fit = max(0, fitting[node_class] - UNIT) * _PER_OVERLOAD // UNIT
+            node_class.set_price(by_name + by_fit)
+
+    def _loads(self, ask: Ask, selection: Selection, selector: Selector) -> tuple[Load, Load]:
+        per_gpu = ask.fraction.slices_per_gpu
+        one_gpu = msgspec.structs.replace(ask, fraction=Fraction(per_gpu, per_gpu))
+        step = cpu_steps(ask.cpu_milli)
+        fitting = [node_class for node_class in selection.classes if node_class.cpu_steps >= step]
+        return _load(self._named, selector.select(one_gpu).classes), _load(self._fitting, fitting)
+
+    def _halve(self) -> None:
+        """Let what arrived long ago count less, and forget what is little by now."""
+        self._arrived //= 2
+        for loads in (self._named, self._fitting):
+            for kinds, load in list(loads.items()):
+                load.slices //= 2
+                if not load.slices:
+                    load.is_dropped = True
+                    del loads[kinds]
+
+
+def _load(loads: _Loads, classes: Iterable[NodeClass]) -> Load:
+    kinds = frozenset([node_class.key for node_class in classes])
+    load = loads.get(kinds)
+    if load is None:
+        load = Load()
+        if len(loads) < MAX_LOADS:
+            loads[kinds] = load
+        else:
+            load.is_dropped = True
+    return load
+
+
+def _spread(loads: _Loads, free: dict[NodeClass, int], unseen: int) -> dict[NodeClass, int]:
+    """Load of each kind by its free slices, as parts of the average in UNITs."""
+    density = dict.fromkeys(free, 0)
+    known = _by_known_keys(free)
+    arrived = max(1, sum(load.slices for load in loads.values()))
+    average = sum(free.values()) * UNIT // arrived
+    choosy = 0
+    for kinds, load in loads.items():
+        accepting = {node_class for key in kinds for node_class in known.get(key, ())}
+        room = sum(free[node_class] for node_class in accepting)
+        choosy += load.slices if len(accepting) < len(free) else 0
+        for node_class in accepting:
+            density[node_class] += load.slices * average // room
+    for node_class, room in free.items():
+        density[node_class] += unseen * choosy * average // (room * arrived)
+    return {node_class: min(load, _MAX_LOAD) for node_class, load in density.items()}
+
+
+def _by_known_keys(classes: Iterable[NodeClass]) -> dict[ClassKey, list[NodeClass]]:
+    """Classes by their keys, and by those of the classes that they were split from as labels were named."""
+    known: dict[ClassKey, list[NodeClass]] = {}
+    for node_class in classes:
+        shape, taints, values = node_class.key
+        for count in range(len(values) + 1):
+            known.setdefault((shape, taints, values[:count]), []).append(node_class)
+    return known

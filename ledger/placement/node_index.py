@@ -1,0 +1,250 @@
+"""All node accounts, kept in classes of nodes that no pod so far could tell apart by what they state.
+
+A class is one shape of GPUs, about one amount of CPU, one set of taints, and one value for each label key
+that pods have asked for. Keys that almost every node has a value of its own for, such as the host name, make
+no classes: nodes are then asked one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kube.scheduling import Taint
+from ledger.accounts import Claim, ClaimKey, NodeAccount
+from ledger.facts import NodeFact
+from ledger.placement.arrivals import UNIT
+from ledger.placement.capacity import Stock
+from ledger.placement.node_groups import Groups
+from ledger.placement.scoring import gpu_score, pool_score
+from ledger.totals import RunningTotals
+
+MOST_VALUES_OF_A_CLASS_KEY = 64
+_CPU_STEP, _MAX_CPU_STEPS = 16_000, 64
+"""Nodes with about as much CPU are alike: milli-CPU of a step, and steps that are told apart."""
+_PER_CPU_STEP = UNIT // 62_500
+"""What a slice costs by each step of a node's CPU: of kinds that are equally good the smaller is taken."""
+_Shape = tuple[tuple[int, ...], int, int, int, int | None, int]
+ClassKey = tuple[_Shape, tuple[Taint, ...], tuple[str | None, ...]]
+
+
+class NodeClass:
+    """Nodes that are alike to every pod so far."""
+
+    def __init__(self, key: ClassKey, sample: NodeFact) -> None:
+        self.key = key
+        self.order = repr(key)
+        """Sorts classes the same way whatever order their nodes came in."""
+        self.sample = sample
+        """Some node of the class: it speaks for all in shape, taints and the labels that pods asked for."""
+        self.cpu_steps = cpu_steps(sample.cpu_milli)
+        self.per_gpu = Groups(gpu_score)
+        self.pooled = Groups(pool_score)
+        self.price = self.slice_cost = 0
+        """What a slice costs by what pods accept (see kind_arrivals), and in all; in UNITs of a slice."""
+        self.set_price(0)
+        self.members: dict[str, NodeAccount] = {}
+        self.usable = Stock(sample)
+        """What its members that take pods now offer."""
+        self.unusable = Stock(sample)
+
+    def rename(self, key: ClassKey, sample: NodeFact) -> None:
+        """Tell it from other classes by more labels; `sample` is a member that has these values."""
+        self.key = key
+        self.order = repr(key)
+        self.sample = sample
+
+    def set_price(self, price: int) -> None:
+        """Set what a slice costs here, beside what kinds with more CPU cost anyway."""
+        self.price = price
+        self.slice_cost = price + self.cpu_steps * _PER_CPU_STEP
+        self.per_gpu.set_slice_cost(self.slice_cost)
+
+    def add(self, account: NodeAccount, fact: NodeFact) -> None:
+        """Enter a member that states such facts; the inverse of `remove`."""
+        self.members[account.name] = account
+        account.kind = self
+        self._stock(fact).add(fact)
+
+    def seat(self, account: NodeAccount, fact: NodeFact) -> None:
+        """Put a member into the groups where it belongs now; an unusable one is in none."""
+        if not fact.usable:
+            return
+        if fact.gpus:
+            self.per_gpu.seat(account, account.state())
+        if fact.pooled:
+            self.pooled.seat(account, (account.placeable_pool(),))
+
+    def remove(self, name: str, fact: NodeFact) -> None:
+        """Let a member go that stated such facts when it came; the inverse of `add`."""
+        del self.members[name]
+        self._stock(fact).remove(fact)
+        if fact.usable and fact.gpus:
+            self.per_gpu.remove(name)
+        if fact.usable and fact.pooled:
+            self.pooled.remove(name)
+
+    def _stock(self, fact: NodeFact) -> Stock:
+        return self.usable if fact.usable else self.unusable
+
+
+class Fleet:
+    """The accounts by name, and the classes and groups they are in.
+
+    Changes only mark accounts; `settle` seats them, once for all changes since the last decision.
+    """
+
+    def __init__(self) -> None:
+        self.accounts: dict[str, NodeAccount] = {}
+        self.classes: dict[ClassKey, NodeClass] = {}
+        self.totals = RunningTotals()
+        self.generation = 0
+        """Changes with everything that decides which nodes a pod may use at all."""
+        self.own_keys: frozenset[str] = frozenset()
+        """Label keys that pods asked for and that have too many values to make classes of."""
+        self._class_keys: tuple[str, ...] = ()
+        self._classify_anew_at = 2 * MOST_VALUES_OF_A_CLASS_KEY
+        self._joined: dict[str, tuple[NodeFact, NodeClass]] = {}
+        """By name of the node what it stated when it joined its class, and that class."""
+        self._changed: dict[str, NodeAccount] = {}
+
+    def facts(self) -> Iterator[NodeFact]:
+        """All known nodes."""
+        return (account.fact for account in self.accounts.values() if account.fact is not None)
+
+    def set_fact(self, name: str, fact: NodeFact | None) -> None:
+        """Take in what a node states now, None when it is gone."""
+        account = self.accounts.get(name) or self._open(name)
+        account.fact = fact
+        self.generation += 1
+        self._mark(account)
+
+    def take(self, name: str, key: ClaimKey, claim: Claim) -> None:
+        """Enter a claim on a node; the inverse of `give_back`."""
+        account = self.accounts.get(name) or self._open(name)
+        account.take(key, claim)
+        self._changed[name] = account
+
+    def give_back(self, name: str, key: ClaimKey) -> None:
+        """Strike a claim on a node out; the inverse of `take`."""
+        account = self.accounts[name]
+        account.give_back(key)
+        self._mark(account)
+
+    def settle(self) -> None:
+        """Seat every account that has changed."""
+        if not self._changed:
+            return
+        for account in self._changed.values():
+            self._seat(account)
+        self.totals.note(self._changed)
+        self._changed.clear()
+        if len(self.classes) > self._classify_anew_at:
+            self._classify(self._class_keys)
+
+    def tell_apart_by(self, keys: frozenset[str]) -> None:
+        """Make classes by these label keys too, as far as nodes have them at all."""
+        new = keys.difference(self._class_keys, self.own_keys)
+        present = [key for key in sorted(new) if any(key in fact.labels for fact in self.facts())]
+        if present:
+            self._split_by(present)
+
+    def _split_by(self, keys: list[str]) -> None:
+        """Part the nodes of each class that differ in these labels; only a minority moves."""
+        own = {key for key in keys if self._values(key) > MOST_VALUES_OF_A_CLASS_KEY}
+        self.own_keys |= own
+        self.generation += 1
+        keys = [key for key in keys if key not in own]
+        if not keys:
+            return
+        self._class_keys = (*self._class_keys, *keys)
+        classes = list(self.classes.values())
+        self.classes.clear()
+        for node_class in classes:
+            self._split(node_class, keys)
+
+    def _split(self, node_class: NodeClass, keys: list[str]) -> None:
+        parts: dict[tuple[str | None, ...], list[NodeAccount]] = {}
+        for name, account in node_class.members.items():
+            labels = self._joined[name][0].labels
+            parts.setdefault(tuple([labels.get(key) for key in keys]), []).append(account)
+        values, most = max(parts.items(), key=lambda part: len(part[1]))
+        shape, taints, before = node_class.key
+        node_class.rename((shape, taints, (*before, *values)), self._joined[most[0].name][0])
+        self.classes[node_class.key] = node_class
+        for accounts in parts.values():
+            for account in accounts if accounts is not most else ():
+                fact, _ = self._joined.pop(account.name)
+                node_class.remove(account.name, fact)
+                part = self._join_class(account, fact)
+                part.set_price(node_class.price)
+                part.seat(account, fact)
+
+    def _classify(self, keys: tuple[str, ...]) -> None:
+        own = {key for key in keys if self._values(key) > MOST_VALUES_OF_A_CLASS_KEY}
+        self.own_keys |= own
+        self._class_keys = tuple(key for key in keys if key not in own)
+        self.classes.clear()
+        self._joined.clear()
+        for account in self.accounts.values():
+            self._seat(account)
+        self._classify_anew_at = 2 * max(MOST_VALUES_OF_A_CLASS_KEY, len(self.classes))
+        self.generation += 1
+
+    def _values(self, key: str) -> int:
+        return len({fact.labels.get(key) for fact in self.facts()})
+
+    def _open(self, name: str) -> NodeAccount:
+        account = self.accounts[name] = NodeAccount(name)
+        return account
+
+    def _mark(self, account: NodeAccount) -> None:
+        if account.claims or account.fact is not None:
+            self._changed[account.name] = account
+            return
+        if account.name in self._joined:
+            self._leave_class(account.name)
+        self._changed.pop(account.name, None)
+        self.totals.forget(account.name)
+        del self.accounts[account.name]
+
+    def _seat(self, account: NodeAccount) -> None:
+        fact, joined = account.fact, self._joined.get(account.name)
+        if joined is not None and joined[0] is not fact:
+            self._leave_class(account.name)
+            joined = None
+        if fact is not None:
+            node_class = joined[1] if joined is not None else self._join_class(account, fact)
+            node_class.seat(account, fact)
+
+    def _join_class(self, account: NodeAccount, fact: NodeFact) -> NodeClass:
+        """Enter a node into its class; the inverse of `_leave_class`."""
+        key = (_shape(fact), fact.taints, tuple(fact.labels.get(key) for key in self._class_keys))
+        if key not in self.classes:
+            self.classes[key] = NodeClass(key, fact)
+        node_class = self.classes[key]
+        node_class.add(account, fact)
+        self._joined[account.name] = fact, node_class
+        return node_class
+
+    def _leave_class(self, name: str) -> None:
+        fact, node_class = self._joined.pop(name)
+        node_class.remove(name, fact)
+        if not node_class.members:
+            del self.classes[node_class.key]
+
+
+def _shape(fact: NodeFact) -> _Shape:
+    indices = tuple(index for index, _ in fact.gpus)
+    return (
+        indices,
+        fact.slices_per_gpu,
+        bool(fact.pooled) * (fact.pooled // max(1, fact.pooled_gpus)),
+        fact.pooled_gpus,
+        fact.gpu_mib,
+        cpu_steps(fact.cpu_milli),
+    )
+
+
+def cpu_steps(cpu_milli: int) -> int:
+    """About how much CPU, in whole steps."""
+    return min(cpu_milli // _CPU_STEP, _MAX_CPU_STEPS)

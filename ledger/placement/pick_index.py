@@ -1,0 +1,79 @@
+"""Which index a pod gets when no node has room now: the one with the least waiting for its capacity."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from ledger.placement.capacity import Stock
+from ledger.placement.memory_values import MemoryValues
+from ledger.placement.pending import Backlog
+from ledger.placement_request import Ask, Assumption
+
+_PRECISION = 10**6
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """The index or indices to wait for, on GPUs of a kind."""
+
+    indices: tuple[int, ...]
+    gpu_mib: int
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Eligible nodes whose GPUs make the same MiB of the pod's share, summed up."""
+
+    capacity: dict[int | None, int]
+    """Slices by index (None: the pool)."""
+    shapes: dict[tuple[int, ...], int]
+    """Indices of one node to MiB of one GPU."""
+
+
+Kinds = dict[int, Kind]
+"""What there is to wait for, by MiB of the share."""
+
+
+def kinds(stocks: Iterable[Stock], ask: Ask) -> Kinds:
+    """Sum up the stocks of nodes that could hold the pod some day."""
+    found: Kinds = {}
+    for stock in stocks:
+        share = 0 if ask.fraction.is_whole else ask.fraction.share_mib(stock.gpu_mib)
+        kind = found.setdefault(share, Kind({}, {}))
+        for index, slices in stock.capacity(ask.mode).items():
+            kind.capacity[index] = kind.capacity.get(index, 0) + slices
+        kind.shapes.setdefault(() if ask.mode == "pooled" else stock.indices, stock.gpu_mib)
+    return found
+
+
+def least_backlog(found: Kinds, ask: Ask, backlog: Backlog, values: MemoryValues) -> Wait:
+    """Choose what to wait for; of equals the smallest share, then the lowest index."""
+    gpus, ranked = ask.fraction.gpus, []
+    for share, kind in found.items():
+        accepted = values.of_share(ask.fraction, next(iter(kind.shapes.values())))
+        load = _loads(kind, ask.fraction.slices_on_each, backlog.slices(accepted))
+        for indices, gpu_mib in kind.shapes.items():
+            taken = sorted([(load[index], index) for index in indices])[:gpus]
+            total = sum([value for value, _ in taken]) if taken else load[None]
+            ranked.append((total, share, tuple(sorted([index for _, index in taken])), gpu_mib))
+    _, _, chosen, gpu_mib = min(ranked)
+    return Wait(chosen, gpu_mib)
+
+
+def _loads(kind: Kind, slices: int, waiting: Mapping[int | None, int]) -> dict[int | None, int]:
+    """By index what would wait with so many slices more, for the capacity behind it."""
+    loads = {}
+    for index, capacity in kind.capacity.items():
+        load = (waiting.get(index, 0) + slices) * _PRECISION
+        loads[index] = load // capacity if capacity else load * _PRECISION
+    return loads
+
+
+def assumed(assume: Assumption, ask: Ask, backlog: Backlog) -> Wait:
+    """Choose an index of nodes that do not exist yet; the caller has checked that they have enough GPUs."""
+    if ask.mode == "pooled":
+        return Wait((), assume.gpu_mib)
+    waiting = backlog.slices(())
+    loads = sorted((waiting.get(index, 0), index) for index in range(assume.gpus_per_node))
+    return Wait(tuple(sorted(index for _, index in loads[: ask.fraction.gpus])), assume.gpu_mib)

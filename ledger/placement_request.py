@@ -1,0 +1,112 @@
+"""The question to the ledger and its three possible answers."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from kube.names import MAX_LABEL_VALUE, MAX_NAME
+from kube.scheduling import Constraints
+from modes.fraction import Fraction
+
+_LabelValue = Annotated[str, msgspec.Meta(max_length=MAX_LABEL_VALUE)]
+_QueueKey = Annotated[str, msgspec.Meta(max_length=MAX_LABEL_VALUE + 1)]
+MAX_OWNER = 16
+"""Characters of an owner's key."""
+_ReservationName = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
+
+Mode = Literal["per-gpu", "pooled"]
+
+
+class Assumption(msgspec.Struct, frozen=True):
+    """What to take for granted of nodes that do not exist yet (clusters that scale from zero)."""
+
+    gpus_per_node: int
+    gpu_mib: int
+    """MiB of one GPU."""
+
+
+class Quota(msgspec.Struct, frozen=True):
+    """A limit on what one namespace or one ClearML queue may hold, running and pending together."""
+
+    scope: Literal["namespace", "queue"]
+    name: str
+    slices: int | None = None
+    max_pods: int | None = None
+    keys: tuple[str, ...] = ()
+    """Of a queue, by name and by id: pods of either count, once. Empty stands for the name alone."""
+    namespaces: tuple[str, ...] | None = None
+    """Where pods of a queue count; None is everywhere but in `other_namespaces`."""
+    other_namespaces: tuple[str, ...] = ()
+
+
+class Placement(msgspec.Struct, frozen=True, gc=False):
+    """Where a pod's slices go. Empty `indices` in pooled mode: the kubelet chooses the GPUs."""
+
+    indices: tuple[int, ...]
+    gpu_mib: int
+    """MiB of one GPU of the chosen kind."""
+    memory_values: tuple[str, ...]
+    """Values of the node label nvidia.com/gpu.memory whose share comes to the same MiB, sorted by number.
+
+    Empty when the placement is assumed, or when whole GPUs are asked and memory does not bind.
+    """
+    node: str | None = None
+    """The node to prefer; None when no node has room now."""
+    reservation: _ReservationName | None = None
+    model: str | None = None
+    """Value of the node label nvidia.com/gpu.product that the pod must keep to; None when it need not."""
+    degraded: bool = False
+    """Made without the controller, from a last snapshot or an assumption."""
+
+
+class Ask(msgspec.Struct, frozen=True, gc=False):
+    """What one pod wants of the ledger."""
+
+    fraction: Fraction
+    mode: Mode = "per-gpu"
+    namespace: _LabelValue = "default"
+    queues: Annotated[tuple[_QueueKey, ...], msgspec.Meta(max_length=2)] = ()
+    """Keys of the pod's ClearML queue (ledger/queue_names.py)."""
+    constraints: Constraints = msgspec.field(default_factory=Constraints)
+    cpu_milli: int = 0
+    """Effective CPU request, milli-CPU."""
+    memory_bytes: int = 0
+    """Effective memory request, bytes."""
+    assume: Assumption | None = None
+    quotas: tuple[Quota, ...] = ()
+    quotas_when_degraded: Literal["deny", "admit"] = "deny"
+    """What becomes of a pod under a quota while nobody can count."""
+    reservation: _ReservationName | None = None
+    """Name under which to reserve; None (a dry run) leaves the ledger as it was."""
+    keeps: Placement | None = None
+    """What the pod brings from an earlier review, with the reservation that it names: it stays there."""
+    pod: Annotated[str, msgspec.Meta(max_length=MAX_LABEL_VALUE)] = ""
+    """Digest of what names the pod before it has a uid: a reservation vouches for this pod alone."""
+    owner: Annotated[str, msgspec.Meta(max_length=MAX_OWNER)] = ""
+    """Key of what the pod is a replica of (ledger/owners.py); empty where nothing hangs on it."""
+    place: Literal["pack", "spread"] = "pack"
+    """`spread`: of nodes with room, one with the fewest of the owner's pods, and there such a GPU."""
+    same_model: bool = False
+    """All pods of the owner get GPUs of one model: the first that is placed decides which."""
+
+
+class Misfit(msgspec.Struct, frozen=True):
+    """No known node could ever hold the pod (labels, taints, GPU count), and nothing is assumed."""
+
+    why: str
+    """Half a sentence for the user, such as "no node has 4 GPUs"."""
+
+
+class OverQuota(msgspec.Struct, frozen=True):
+    """The pod would pass a quota."""
+
+    quota: Quota
+    used: int
+    asked: int
+    limit: int
+    unit: Literal["slices", "pods"]
+
+
+Answer = Placement | Misfit | OverQuota

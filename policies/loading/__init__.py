@@ -1,0 +1,1 @@
+"""From policy files to a checked set of policies."""

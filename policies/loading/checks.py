@@ -1,0 +1,241 @@
+"""Checks that look at more than one key, and the step from what a file says to what a pod gets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+from ledger.placement_request import Assumption, Mode
+from modes.fraction import ALLOWED_SLICES_PER_GPU, Fraction
+from modes.resource_names import ResourceNames
+from policies.loading.sources import Parts, Source
+from policies.model import placeholders
+from policies.model.allowances import NVIDIA_DOMAIN, Allowances
+from policies.model.effective import (
+    CacheVolume,
+    EffectivePolicy,
+    EnvVar,
+    ImageChoice,
+    InitContainer,
+    LibraryVolume,
+)
+from policies.model.effective import Limiter as EffectiveLimiter
+from policies.model.gpu_names import CLEARML_FRACTION_PREFIX, OTHER_SYSTEM_PREFIXES, WHOLE_GPU_NAMES
+from policies.model.problems import Problem, did_you_mean, quoted
+from policies.model.schema import Allow, Limiter, Policy, Toleration
+from policies.model.types import extended_resource
+
+CONTRACT = ("0.125", "0.250", "0.375", "0.500", "0.625", "0.750", "0.875")
+"""The label texts of ClearML's documentation."""
+MAX_LIMITERS_NAMED = 20
+_ONE_GPU = re.compile(r"nvidia\.com/gpu-[0-9]+", re.ASCII)
+DEFAULT_NAMES: Mapping[Mode, str] = {"per-gpu": "nvidia.com/gpu-{index}", "pooled": "nvidia.com/gpu"}
+
+
+def policy_problems(policy: Policy, source: Source, parts: Parts) -> Iterator[Problem]:
+    """Rules between the keys of one policy."""
+    if policy.slices_per_gpu not in ALLOWED_SLICES_PER_GPU:
+        yield source.problem(f"{policy.slices_per_gpu} is not one of 2, 4, 8, 16", "slicesPerGpu")
+    else:
+        yield from fraction_problems(policy.fractions, policy.slices_per_gpu, source)
+    yield from _resource_problems(policy, source)
+    yield from limiter_name_problems(policy.limiter, policy.resources.mode, source, parts)
+    if policy.resources.mode == "pooled":
+        yield from _index_problems(policy.env, source, "env")
+        if policy.replace_waiting is not None:
+            rule = "pods of mode pooled have no index to wait on: leave it out, or use mode per-gpu"
+            yield source.problem(rule, "replaceWaiting")
+    for number, toleration in enumerate(policy.tolerations):
+        yield from _toleration_problems(toleration, source, number)
+    yield from _allowed_resource_problems(policy.allow, source)
+
+
+def fraction_problems(
+    fractions: Mapping[str, int] | None, slices_per_gpu: int, source: Source
+) -> Iterator[Problem]:
+    """A text that is no fraction, or whose slices are not its exact value."""
+    for text, slices in (fractions or {}).items():
+        try:
+            exact = Fraction.from_text(text, slices_per_gpu).slices
+        except ValueError as error:
+            yield source.problem(str(error), "fractions", text)
+        else:
+            if slices != exact:
+                rule = f'{slices} is not what the text says: "{text}" of {slices_per_gpu} slices is {exact}'
+                yield source.problem(rule, "fractions", text)
+
+
+def limiter_name_problems(name: str, mode: Mode, source: Source, parts: Parts) -> Iterator[Problem]:
+    """A limiter that nobody defines, or that cannot work in a mode."""
+    if name not in parts.limiters:
+        known = sorted(parts.limiters)
+        more = ", ..." if len(known) > MAX_LIMITERS_NAMED else ""
+        listed = f"known are {', '.join(known[:MAX_LIMITERS_NAMED])}{more}"
+        rule = f'"{name}" is not defined{did_you_mean(name, parts.limiters)}: {listed}; or add a file'
+        yield source.problem(f"{rule} with kind: Limiter and name: {name}", "limiter")
+    elif mode == "pooled":
+        limiter = parts.limiters[name][0]
+        for variable, value in (limiter.env | limiter.modes.pooled.env).items():
+            if "index" in placeholders.used(value):
+                rule = f'"{name}" uses {{index}} in {variable}, but mode pooled knows no index'
+                yield source.problem(rule, "limiter")
+
+
+def limiter_problems(limiter: Limiter, source: Source) -> Iterator[Problem]:
+    """Rules between the keys of one limiter."""
+    init, library, cache = limiter.init_container, limiter.library, limiter.cache
+    if (init is None) != (library is None):
+        present = "initContainer" if init else "library"
+        yield source.problem("initContainer and library need each other: the one fills the other", present)
+    if init and init.env.get("NVIDIA_VISIBLE_DEVICES") != "void":
+        rule = "must hold NVIDIA_VISIBLE_DEVICES: void, or the container may be given every GPU"
+        yield source.problem(rule, "initContainer", "env")
+    if library and cache and _overlap(library.mount_path, cache.mount_path):
+        rule = f"{quoted(cache.mount_path)} and library.mountPath {quoted(library.mount_path)} overlap"
+        yield source.problem(rule, "cache", "mountPath")
+
+
+def effective_limiter(limiter: Limiter, mode: Mode) -> EffectiveLimiter:
+    """What a limiter comes to in one mode."""
+    part = limiter.modes.per_gpu if mode == "per-gpu" else limiter.modes.pooled
+    library, cache, image = limiter.library, limiter.cache, limiter.image
+    choices = sorted(image.choices.items(), key=lambda item: (-item[1], item[0])) if image else []
+    return EffectiveLimiter(
+        name=limiter.name,
+        env=_env(limiter.env | part.env),
+        preload=limiter.ld_preload,
+        init_container=_init_container(limiter),
+        library=LibraryVolume(library.mount_path, library.size_limit) if library else None,
+        cache=CacheVolume(cache.mount_path, cache.size_limit) if cache else None,
+        host_pid=limiter.host_pid,
+        image_pattern=image.pattern if image else None,
+        images=tuple(ImageChoice(mib, reference) for reference, mib in choices),
+    )
+
+
+def effective_policy(policy: Policy, limiter: Limiter, digest: str, names: ResourceNames) -> EffectivePolicy:
+    """What a checked policy comes to, without quotas: those depend on namespace and queue."""
+    mode, assume = policy.resources.mode, policy.assume
+    fractions, left_out = fraction_table(policy.fractions, policy.slices_per_gpu)
+    return EffectivePolicy(
+        name=policy.name,
+        digest=digest,
+        slices_per_gpu=policy.slices_per_gpu,
+        fractions=fractions,
+        mode=mode,
+        resource=policy.resources.name or DEFAULT_NAMES[mode],
+        all_resources=names,
+        limiter=effective_limiter(limiter, mode),
+        env=_env(policy.env),
+        reserve_mib=policy.memory.reserve_mib,
+        assume=Assumption(assume.gpus_per_node, assume.gpu_memory_mib) if assume else None,
+        container_names=tuple(policy.container.names),
+        hide_gpus_from_others=policy.hide_gpus_from_others,
+        refuse_privileged=policy.privileged,
+        runtime_class_name=policy.runtime_class_name,
+        tolerations=tuple(t.model_dump(by_alias=True, exclude_none=True) for t in policy.tolerations),
+        quotas=(),
+        left_out=left_out,
+        allow=_allowances(policy.allow),
+    )
+
+
+def fraction_table(
+    fractions: Mapping[str, int] | None, slices_per_gpu: int
+) -> tuple[dict[str, Fraction], tuple[str, ...]]:
+    """The table of a checked policy, and the texts of the contract that its slices cannot express."""
+    if fractions is not None:
+        return {text: Fraction(slices, slices_per_gpu) for text, slices in fractions.items()}, ()
+    table = {}
+    for text in CONTRACT:
+        try:
+            table[text] = Fraction.from_text(text, slices_per_gpu)
+        except ValueError:
+            continue
+    return table, tuple(text for text in CONTRACT if text not in table)
+
+
+def _env(variables: Mapping[str, str]) -> tuple[EnvVar, ...]:
+    return tuple(EnvVar(name, value) for name, value in variables.items())
+
+
+def _init_container(limiter: Limiter) -> InitContainer | None:
+    part = limiter.init_container
+    if part is None:
+        return None
+    return InitContainer(
+        part.image, tuple(part.command), _env(part.env), part.run_as_user, part.image_pull_policy
+    )
+
+
+def _resource_problems(policy: Policy, source: Source) -> Iterator[Problem]:
+    mode = policy.resources.mode
+    name = policy.resources.name or DEFAULT_NAMES[mode]
+    if mode == "per-gpu" and (name.count("{index}") != 1 or not name.endswith("{index}")):
+        yield source.problem(f"{quoted(name)} must end in {{index}} in mode per-gpu", "resources", "name")
+        return
+    try:
+        extended_resource(name.replace("{index}", "0") if mode == "per-gpu" else name)
+    except ValueError as error:
+        hint = "; {index} belongs to mode per-gpu" if mode == "pooled" and "{" in name else ""
+        yield source.problem(f"{quoted(name)} {error}{hint}", "resources", "name")
+        return
+    prefix = name.removesuffix("{index}")
+    if prefix.startswith((CLEARML_FRACTION_PREFIX, *OTHER_SYSTEM_PREFIXES)) or _ONE_GPU.fullmatch(prefix):
+        rule = f"{quoted(name)} means something else, and pods that ask for it are denied: use another name"
+        yield source.problem(rule, "resources", "name")
+
+
+def resource_prefix(policy: Policy) -> str:
+    """What comes before the index in a per-GPU policy's resource name."""
+    return (policy.resources.name or DEFAULT_NAMES["per-gpu"]).removesuffix("{index}")
+
+
+def resource_names(policies: Iterable[Policy]) -> ResourceNames:
+    """The extended resources that policies put into pods, and the stock ones."""
+    defaults = ResourceNames()
+    found = list(policies)
+    prefixes = {resource_prefix(policy) for policy in found if policy.resources.mode == "per-gpu"}
+    pooled = {policy.resources.name for policy in found if policy.resources.mode == "pooled"}
+    return ResourceNames(
+        per_gpu_prefix=min(prefixes, default=defaults.per_gpu_prefix),
+        pooled=tuple(sorted({*defaults.pooled, *(name for name in pooled if name)})),
+    )
+
+
+def _index_problems(env: Mapping[str, str], source: Source, key: str) -> Iterator[Problem]:
+    for name, value in env.items():
+        if "index" in placeholders.used(value):
+            yield source.problem("{index} is not known in mode pooled", key, name)
+
+
+def _toleration_problems(toleration: Toleration, source: Source, number: int) -> Iterator[Problem]:
+    if toleration.key is None and toleration.operator != "Exists":
+        yield source.problem("without a key the operator must be Exists", "tolerations", number)
+    if toleration.operator == "Exists" and toleration.value:
+        yield source.problem("operator Exists takes no value", "tolerations", number, "value")
+
+
+def _allowed_resource_problems(allow: Allow, source: Source) -> Iterator[Problem]:
+    """Names that are a way to a GPU, or that nobody refuses."""
+    for number, name in enumerate(allow.resources):
+        if not name.startswith(NVIDIA_DOMAIN):
+            rule = f"{quoted(name)} is not refused anyway: only names in {NVIDIA_DOMAIN} need to stand here"
+        elif name in WHOLE_GPU_NAMES or name.startswith(OTHER_SYSTEM_PREFIXES) or _ONE_GPU.fullmatch(name):
+            rule = f"{quoted(name)} is a way to ask for GPUs, which cannot be allowed beside the label"
+        else:
+            continue
+        yield source.problem(f"{rule}: take it out", "allow", "resources", number)
+
+
+def _allowances(allow: Allow) -> Allowances:
+    return Allowances(
+        frozenset(allow.host_paths),
+        frozenset(allow.capabilities),
+        allow.override_env,
+        frozenset(allow.resources),
+    )
+
+
+def _overlap(one: str, other: str) -> bool:
+    return one == other or one.startswith(f"{other}/") or other.startswith(f"{one}/")

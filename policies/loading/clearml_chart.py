@@ -1,0 +1,305 @@
+"""Queue values of the ClearML agent charts: what each queue's pods ask for, and what is wrong with it.
+
+Two charts, two shapes under `agentk8sglue`. The open one has one template for all its queues, `queue: a,b`:
+`basePodTemplate.labels/resources`. The Enterprise one has a template for each queue on top of it:
+`queues.<name>.templateOverrides.labels/resources`, `.queueSettings.maxPods`. Both may stand in a Queues file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction as Rational
+from typing import Any, Literal
+
+from kube.quantity import parse_quantity
+from ledger.queue_names import sanitised
+from modes.fraction import Fraction
+from policies.loading.sources import Source
+from policies.loading.strict_yaml import Document, read_documents
+from policies.model.effective import EffectivePolicy
+from policies.model.gpu_names import CLEARML_FRACTION_PREFIX, WHOLE_GPU_NAMES
+from policies.model.problems import Problem, did_you_mean, quoted
+
+FRACTION_LABEL = "clearml-injector/fraction"
+ROOT = "agentk8sglue"
+BASE = "basePodTemplate"
+TEMPLATE = "templateOverrides"
+
+Chart = Literal["open", "enterprise"]
+
+_OF_A_QUEUE = ("templateOverrides", "queueSettings")
+_OF_A_TEMPLATE = ("labels", "resources")
+
+
+@dataclass(frozen=True, slots=True)
+class ChartQueue:
+    """One queue as the values write it. Its parts are checked to be mappings; nothing else is."""
+
+    name: str
+    source: Source
+    templates: Sequence[Source]
+    """Its own template and the one of all queues: the first that has a key says its value."""
+    labels: Mapping[str, Any]
+    limits: Mapping[str, Any]
+    requests: Mapping[str, Any]
+    max_pods: int | None
+
+    @property
+    def label(self) -> Any:
+        """What the fraction label says; None when it is not there."""
+        return self.labels.get(FRACTION_LABEL)
+
+    def fraction(self, policy: EffectivePolicy) -> Fraction | None:
+        """What the label means under a policy, if it is in the table."""
+        return policy.fractions.get(self.label) if isinstance(self.label, str) else None
+
+    def problem(self, rule: str, *path: str) -> Problem:
+        """Say that a value breaks a rule, in the template that has it."""
+        found = (template for template in self.templates if template.line(*path) is not None)
+        return next(found, self.templates[0]).problem(rule, *path)
+
+    @property
+    def replaced(self) -> Mapping[str, Any]:
+        """Limits that the webhook takes out."""
+        return {name: amount for name, amount in self.limits.items() if is_replaced(name)}
+
+
+def is_replaced(resource: str) -> bool:
+    """Whether the resource is a user's way to ask for a GPU, which ours takes the place of."""
+    return resource in WHOLE_GPU_NAMES or resource.startswith(CLEARML_FRACTION_PREFIX)
+
+
+@dataclass(frozen=True, slots=True)
+class ChartValues:
+    """A values file of one of the two charts."""
+
+    chart: Chart | None
+    """None where nothing tells."""
+    queues: Sequence[ChartQueue]
+    problems: Sequence[Problem]
+
+
+def read_chart_values(file: str, content: bytes) -> ChartValues:
+    """Read a values file of a ClearML agent chart.
+
+    Raises:
+        PolicyError: it is no YAML that can be read.
+    """
+    charts: list[Chart] = []
+    queues: list[ChartQueue] = []
+    problems: list[Problem] = []
+    for document in read_documents(file, content):
+        queues += _queues(document, charts, problems)
+    if not charts and not problems:
+        rule = f"has neither {ROOT}.queues nor {ROOT}.{BASE}: is it a values file of a ClearML agent chart?"
+        problems.append(Problem(file, 0, "", rule))
+    return ChartValues(next(iter(charts), None), queues, [*problems, *_name_problems(queues)])
+
+
+def queue_problems(queue: ChartQueue, policy: EffectivePolicy) -> Iterator[Problem]:
+    """What the webhook would deny of every pod of a queue, under the policy that the pods follow."""
+    label = queue.label
+    at = ("labels", FRACTION_LABEL)
+    fraction = queue.fraction(policy)
+    if label is None:
+        yield from _unlabelled(queue)
+    elif not isinstance(label, str):
+        yield queue.problem(f'{quoted(label)[1:-1]} must be quoted: "{label}"', *at)
+    elif fraction is None:
+        yield queue.problem(_not_allowed(label, policy), *at)
+    else:
+        for field, amounts in (("limits", queue.limits), ("requests", queue.requests)):
+            for resource, amount in amounts.items():
+                if rule := _disagreement(resource, amount, fraction, label, policy):
+                    yield queue.problem(rule, "resources", field, resource)
+
+
+def template_queue(name: str, source: Source, entry: Mapping[str, Any], base: Source | None) -> ChartQueue:
+    """Read a queue's values over the template of all queues; what is no mapping counts as absent."""
+    own = Source(source.document, (*source.path, TEMPLATE))
+    max_pods = _mapping(entry, "queueSettings").get("maxPods")
+    valid = isinstance(max_pods, int) and not isinstance(max_pods, bool) and max_pods > 0
+    templates = [own] if base is None else [own, base]
+    return _queue(name, source, templates, max_pods if valid else None)
+
+
+def base_queue(name: str, base: Source) -> ChartQueue:
+    """Read the template of all queues as that of one queue of the open chart."""
+    return _queue(name, base, [base], None)
+
+
+def _queue(name: str, source: Source, templates: Sequence[Source], max_pods: int | None) -> ChartQueue:
+    found = [_at(template) for template in reversed(templates)]
+    resources = [_mapping(template, "resources") for template in found]
+    return ChartQueue(
+        name,
+        source,
+        templates,
+        labels=_merged(found, "labels"),
+        limits=_merged(resources, "limits"),
+        requests=_merged(resources, "requests"),
+        max_pods=max_pods,
+    )
+
+
+def _merged(values: Sequence[Mapping[str, Any]], key: str) -> Mapping[str, Any]:
+    """Join the mappings that stand under a key; the last has the last word."""
+    return {name: value for each in values for name, value in _mapping(each, key).items()}
+
+
+def _queues(document: Document, charts: list[Chart], problems: list[Problem]) -> Iterator[ChartQueue]:
+    root = document.data if isinstance(document.data, dict) else {}
+    agent = root.get(ROOT)
+    problems += _misplaced(Source(document), root, {ROOT})
+    if not isinstance(agent, dict):
+        return
+    source = Source(document, (ROOT,))
+    problems += _misplaced(source, agent, {"queues"})
+    problems += _labels_of_the_agent(source, agent)
+    base = Source(document, (ROOT, BASE)) if isinstance(agent.get(BASE), dict) else None
+    if base is not None:
+        problems += _template_shape_problems(base, agent[BASE])
+    if "queues" in agent:
+        charts.append("enterprise")
+        yield from _enterprise_queues(Source(document, (ROOT, "queues")), agent["queues"], base, problems)
+    elif base is not None:
+        charts.append("open")
+        names = [name.strip() for name in str(agent.get("queue", "default")).split(",")]
+        yield from (base_queue(name, base) for name in names if name)
+
+
+def _enterprise_queues(
+    at: Source, queues: Any, base: Source | None, problems: list[Problem]
+) -> Iterator[ChartQueue]:
+    if not isinstance(queues, dict):
+        problems.append(at.problem("must be a mapping of queue name to its values"))
+        return
+    for name, entry in queues.items():
+        source = Source(at.document, (*at.path, name))
+        if entry is not None and not isinstance(entry, dict):
+            problems.append(source.problem("must be a mapping with templateOverrides and queueSettings"))
+            continue
+        problems += _shape_problems(source, entry or {})
+        yield template_queue(name, source, entry or {}, base)
+
+
+def _labels_of_the_agent(source: Source, agent: Mapping[str, Any]) -> Iterator[Problem]:
+    if FRACTION_LABEL in _mapping(agent, "labels"):
+        rule = f"labels the agent's own pod, not its tasks: move it under {BASE}.labels"
+        yield source.problem(rule, "labels", FRACTION_LABEL)
+
+
+def _misplaced(source: Source, values: Mapping[str, Any], known: set[str]) -> Iterator[Problem]:
+    """Queues, or the mapping of queues, that stand one level too high."""
+    for key, value in values.items():
+        if key in known or not isinstance(value, dict):
+            continue
+        if key == "queues" and any(map(_is_queue, value.values())):
+            yield source.problem(f"queues belongs under {ROOT}: the chart does not read it here", key)
+        elif _is_queue(value):
+            yield source.problem(
+                f"queue {quoted(key)} stands one level too high: move it under {ROOT}.queues", key
+            )
+
+
+def _is_queue(value: Any) -> bool:
+    return isinstance(value, dict) and any(key in value for key in _OF_A_QUEUE)
+
+
+def _shape_problems(source: Source, entry: Mapping[str, Any]) -> Iterator[Problem]:
+    for key in entry:
+        if key in _OF_A_TEMPLATE:
+            yield source.problem(f"{key} stands one level too high: move it under templateOverrides", key)
+        elif key not in _OF_A_QUEUE and (hint := did_you_mean(key, _OF_A_QUEUE)):
+            yield source.problem(f"unknown key{hint}", key)
+    own = Source(source.document, (*source.path, TEMPLATE))
+    yield from _template_shape_problems(own, _mapping(entry, TEMPLATE))
+    yield from _max_pods_problems(source, entry)
+
+
+def _template_shape_problems(source: Source, template: Mapping[str, Any]) -> Iterator[Problem]:
+    for key in template:
+        if key not in _OF_A_TEMPLATE and (hint := did_you_mean(key, _OF_A_TEMPLATE)):
+            yield source.problem(f"unknown key{hint}", key)
+
+
+def _max_pods_problems(source: Source, entry: Mapping[str, Any]) -> Iterator[Problem]:
+    max_pods = _mapping(entry, "queueSettings").get("maxPods")
+    if max_pods is not None and (not isinstance(max_pods, int) or isinstance(max_pods, bool) or max_pods < 1):
+        rule = f"{quoted(max_pods)} must be a whole number from 1 up"
+        yield source.problem(rule, "queueSettings", "maxPods")
+
+
+def _name_problems(queues: list[ChartQueue]) -> Iterator[Problem]:
+    labels: dict[str, str] = {}
+    for queue in queues:
+        label = sanitised(queue.name)
+        if label in labels:
+            rule = f'becomes the label "{label}", like queue "{labels[label]}": pods of both look the same'
+            yield queue.source.problem(rule)
+        labels.setdefault(label, queue.name)
+
+
+def _unlabelled(queue: ChartQueue) -> Iterator[Problem]:
+    for resource in queue.limits:
+        if resource.startswith(CLEARML_FRACTION_PREFIX):
+            rule = f"needs the label {FRACTION_LABEL} beside it: Kubernetes refuses the resource as it is"
+            yield queue.problem(rule, "resources", "limits", resource)
+    near = [key for key in queue.labels if key.lower().replace("_", "-").endswith("injector/fraction")]
+    for key in near:
+        rule = f"is not the label that is read: write {FRACTION_LABEL}"
+        yield queue.problem(rule, "labels", key)
+
+
+def _not_allowed(label: str, policy: EffectivePolicy) -> str:
+    if not policy.fractions:
+        return f"policy {policy.name} allows no fraction: ask for one in its fractions"
+    texts = ", ".join(policy.fractions)
+    try:
+        amount = Fraction.from_text(label, policy.slices_per_gpu)
+    except ValueError:
+        amount = None
+    meant = [text for text, fraction in policy.fractions.items() if fraction == amount]
+    hint = f' (did you mean "{meant[0]}"?)' if meant else ""
+    return f"{quoted(label)} is not allowed by policy {policy.name}: use {texts}{hint}"
+
+
+def _disagreement(
+    resource: str, amount: Any, fraction: Fraction, label: str, policy: EffectivePolicy
+) -> str | None:
+    prefix = policy.resource.removesuffix("{index}")
+    if policy.mode == "per-gpu" and resource.startswith(prefix):
+        return f'{resource} and the label "{label}" exclude each other: the index is chosen at admission'
+    if not is_replaced(resource):
+        return None
+    value = _exact(amount)
+    if resource in WHOLE_GPU_NAMES:
+        if value in {0, 1, fraction.gpus, fraction.slices}:
+            return None
+        choices = " or ".join(map(str, sorted({1, fraction.gpus, fraction.slices})))
+        return f'{resource}: {amount} does not fit label "{label}": leave it out, or use {choices}'
+    if value == Rational(fraction.slices, fraction.slices_per_gpu):
+        return None
+    return f'{resource}: {quoted(amount)} disagrees with label "{label}": the two must be equal'
+
+
+def _exact(amount: Any) -> Rational | None:
+    """Exact value of a quantity; YAML's own decimals are meant as Helm hands them on, as text."""
+    try:
+        return Rational(parse_quantity(amount if isinstance(amount, int) else str(amount)))
+    except ValueError:
+        return None
+
+
+def _at(source: Source) -> Mapping[str, Any]:
+    """Return the mapping that stands at a place."""
+    found: Any = source.document.data
+    for key in source.path:
+        found = found.get(key) if isinstance(found, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def _mapping(values: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    found = values.get(key)
+    return found if isinstance(found, dict) else {}

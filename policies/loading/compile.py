@@ -1,0 +1,258 @@
+"""From the parts of a directory to a policy set: checks across files, and every combination settled."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain, islice
+
+from ledger.queue_names import sanitised
+from policies.loading.checks import (
+    effective_limiter,
+    effective_policy,
+    fraction_problems,
+    fraction_table,
+    limiter_name_problems,
+    limiter_problems,
+    policy_problems,
+    resource_names,
+    resource_prefix,
+)
+from policies.loading.clearml_chart import BASE, ChartQueue, base_queue, queue_problems, template_queue
+from policies.loading.policy_set import DEFAULT, PolicySet, Settled
+from policies.loading.relaxation import relaxations
+from policies.loading.sources import Parts, Source
+from policies.model.effective import EffectivePolicy
+from policies.model.problems import MAX_PROBLEMS, PolicyError, Problem, did_you_mean
+from policies.model.quotas import Counted, limits, limits_under
+from policies.model.schema import Limiter, QueueEntry
+
+DIGEST_LENGTH = 12
+MAX_COMBINATIONS = 20_000
+"""Of queues with the policies that their pods can come to follow: each is settled beforehand."""
+
+
+def build(parts: Parts) -> PolicySet:
+    """Check what parts say of each other, and settle every combination.
+
+    Raises:
+        PolicyError: with every problem.
+    """
+    _raise_for(_problems(parts))
+    under = _policies_by_queue(parts)
+    _raise_for(_size_problems(parts, under))
+    settled = _settle_all(parts, under)
+    _raise_for(chain(_relaxed(parts, settled), _template_problems(parts, under, settled)))
+    digest = settled[None, DEFAULT].effective.digest
+    return PolicySet(
+        digest,
+        parts,
+        settled,
+        {namespace: name for name, (policy, _) in parts.policies.items() for namespace in policy.namespaces},
+        {sanitised(queue): queue for queue in parts.queues},
+        {entry.id: queue for queue, (entry, _) in parts.queues.items() if entry.id},
+        _followed(parts),
+        any(each.limits for each in settled.values()),
+    )
+
+
+def _followed(parts: Parts) -> dict[str, Counted]:
+    """By policy the namespaces whose pods follow it: `default` is for all that no other policy names."""
+    named = {name: Counted(tuple(policy.namespaces)) for name, (policy, _) in parts.policies.items()}
+    others = chain.from_iterable(
+        policy.namespaces for name, (policy, _) in parts.policies.items() if name != DEFAULT
+    )
+    return {**named, DEFAULT: Counted(None, tuple(others))}
+
+
+def _raise_for(found: Iterator[Problem]) -> None:
+    if problems := list(islice(found, MAX_PROBLEMS)):
+        raise PolicyError(problems)
+
+
+def _problems(parts: Parts) -> Iterator[Problem]:
+    if DEFAULT not in parts.policies:
+        rule = "no policy is named default: add a file with kind: Policy and name: default"
+        yield Problem(".", 0, "", rule)
+    for policy, source in parts.policies.values():
+        yield from policy_problems(policy, source, parts)
+    for limiter, source in parts.limiters.values():
+        yield from limiter_problems(limiter, source)
+    yield from _prefix_problems(parts)
+    yield from _namespace_problems(parts)
+    yield from _queue_name_problems(parts)
+    under = _policies_by_queue(parts)
+    for queue in parts.queues:
+        yield from _entry_problems(parts, queue, under[queue])
+
+
+def _prefix_problems(parts: Parts) -> Iterator[Problem]:
+    """The ledger counts the GPUs of one name pattern; another one would be given out twice."""
+    first: tuple[str, str] | None = None
+    for name, (policy, source) in sorted(parts.policies.items()):
+        if policy.resources.mode != "per-gpu":
+            continue
+        prefix = resource_prefix(policy)
+        first = first or (name, prefix)
+        if prefix != first[1]:
+            rule = f'"{prefix}{{index}}" is not the "{first[1]}{{index}}" of policy {first[0]}: use one name'
+            yield source.problem(rule, "resources", "name")
+
+
+def _namespace_problems(parts: Parts) -> Iterator[Problem]:
+    first: dict[str, str] = {}
+    for name, (policy, source) in parts.policies.items():
+        for number, namespace in enumerate(policy.namespaces):
+            if namespace in first:
+                rule = f'"{namespace}" belongs to policy {first[namespace]} already: keep it in one'
+                yield source.problem(rule, "namespaces", number)
+            first.setdefault(namespace, name)
+
+
+def _queue_name_problems(parts: Parts) -> Iterator[Problem]:
+    labels: dict[str, str] = {}
+    ids: dict[str, str] = {}
+    for queue, (entry, source) in parts.queues.items():
+        if (label := sanitised(queue)) in labels:
+            rule = f'becomes the label "{label}", like queue "{labels[label]}": pods of both look the same'
+            yield source.problem(rule)
+        if entry.id and entry.id in ids:
+            yield source.problem(f'"{entry.id}" is the id of queue "{ids[entry.id]}" already', "id")
+        labels.setdefault(label, queue)
+        ids.setdefault(entry.id or "", queue)
+
+
+def _entry_problems(parts: Parts, queue: str, under: Sequence[str]) -> Iterator[Problem]:
+    entry, source = parts.queues[queue]
+    if entry.policy is not None and entry.policy not in parts.policies:
+        rule = f'policy "{entry.policy}" is not defined{did_you_mean(entry.policy, parts.policies)}'
+        yield source.problem(rule, "policy")
+        return
+    policies = [parts.policies[name][0] for name in under]
+    for size in sorted({policy.slices_per_gpu for policy in policies}):
+        yield from fraction_problems(entry.fractions, size, source)
+    for mode in sorted({policy.resources.mode for policy in policies}):
+        if entry.limiter is not None:
+            yield from limiter_name_problems(entry.limiter, mode, source, parts)
+
+
+def _policies_by_queue(parts: Parts) -> Mapping[str, Sequence[str]]:
+    """Policies that pods of each queue can come to follow, as far as they are defined."""
+    by_namespace = {namespace: name for name, (p, _) in parts.policies.items() for namespace in p.namespaces}
+    every = sorted({DEFAULT, *by_namespace.values()} & parts.policies.keys())
+    found: dict[str, Sequence[str]] = {}
+    for queue, (entry, _) in parts.queues.items():
+        if entry.policy is not None:
+            found[queue] = [entry.policy] if entry.policy in parts.policies else []
+        elif entry.namespaces is None:
+            found[queue] = every
+        else:
+            own = {by_namespace.get(namespace, DEFAULT) for namespace in entry.namespaces}
+            found[queue] = sorted(own & parts.policies.keys())
+    return found
+
+
+def _size_problems(parts: Parts, under: Mapping[str, Sequence[str]]) -> Iterator[Problem]:
+    bases = len(_bases(parts))
+    total = sum(
+        len(under[queue]) if entry.namespaces else bases for queue, (entry, _) in parts.queues.items()
+    )
+    if total > MAX_COMBINATIONS:
+        rule = f"queues and the policies that their pods may follow make {total} combinations"
+        yield Problem(
+            ".", 0, "", f"{rule}, at most {MAX_COMBINATIONS} are read: give queues namespaces, or one policy"
+        )
+
+
+def _settle_all(parts: Parts, under: Mapping[str, Sequence[str]]) -> dict[tuple[str | None, str], Settled]:
+    """Settle each policy, and each under every queue that can lead to it."""
+    digest, names = _digest(parts), resource_names(policy for policy, _ in parts.policies.values())
+    settled: dict[tuple[str | None, str], Settled] = {}
+    for name, (policy, _) in parts.policies.items():
+        effective = effective_policy(policy, _limiter(parts, policy.limiter), digest, names)
+        settled[None, name] = Settled(effective, policy, limits(policy))
+    for queue, (entry, _) in parts.queues.items():
+        for name in under[queue]:
+            base = settled[None, name]
+            effective = replace(_under_entry(parts, base.effective, entry), queue=queue)
+            settled[queue, name] = Settled(
+                effective, base.policy, limits_under(base.policy, base.limits, queue, entry)
+            )
+    return settled
+
+
+def _under_entry(parts: Parts, effective: EffectivePolicy, entry: QueueEntry) -> EffectivePolicy:
+    if entry.limiter is not None:
+        limiter = effective_limiter(_limiter(parts, entry.limiter), effective.mode)
+        effective = replace(effective, limiter=limiter)
+    if entry.fractions is not None:
+        table, left_out = fraction_table(entry.fractions, effective.slices_per_gpu)
+        effective = replace(effective, fractions=table, left_out=left_out)
+    return effective
+
+
+def _limiter(parts: Parts, name: str) -> Limiter:
+    return parts.limiters[name][0]
+
+
+def _bases(parts: Parts) -> list[str]:
+    """Policies that pods follow by their namespace alone."""
+    return sorted({DEFAULT, *(name for name, (policy, _) in parts.policies.items() if policy.namespaces)})
+
+
+def _relaxed(parts: Parts, settled: Mapping[tuple[str | None, str], Settled]) -> Iterator[Problem]:
+    """Entries for every namespace that relax what pods would have without them: pods label themselves."""
+    bases = _bases(parts)
+    for queue, (entry, source) in parts.queues.items():
+        if entry.namespaces is not None:
+            continue
+        for base in bases:
+            over = settled[queue, entry.policy or base]
+            for key, what in relaxations(over, settled[None, base]):
+                rule = f"relaxes policy {base} ({what}) for every pod that wears this queue's label"
+                yield source.problem(f"{rule}: name the namespaces in which it applies", *_key(entry, key))
+
+
+def _template_problems(
+    parts: Parts, under: Mapping[str, Sequence[str]], settled: Mapping[tuple[str | None, str], Settled]
+) -> Iterator[Problem]:
+    """Templates pasted from the ClearML agent chart whose pods would be denied wherever they may run."""
+    for name, (_, source) in parts.queues.items():
+        queue = template_queue(name, source, source.document.data["queues"][name], _base_of(source))
+        yield from _denied_under_all(queue, [settled[name, policy].effective for policy in under[name]])
+    for base in parts.base_templates:
+        every = [settled[None, policy].effective for policy in _bases(parts)]
+        yield from _denied_under_all(base_queue(DEFAULT, base), every)
+
+
+def _base_of(source: Source) -> Source | None:
+    """The template of all queues in the same file, where it has one."""
+    base = Source(source.document, (BASE,))
+    return base if base.line() is not None else None
+
+
+def _denied_under_all(queue: ChartQueue, policies: Sequence[EffectivePolicy]) -> Iterator[Problem]:
+    found = [list(queue_problems(queue, policy)) for policy in policies]
+    if found and all(found):
+        yield from found[0]
+
+
+def _key(entry: QueueEntry, key: str) -> tuple[str, ...]:
+    """The entry's key that makes the difference: its own, or the policy it names."""
+    return (key,) if getattr(entry, key, None) is not None else ("policy",)
+
+
+def _digest(parts: Parts) -> str:
+    """Digest over the canonical content: models with their defaults, by kind and name."""
+    content = {
+        kind: {name: part.model_dump(mode="json", by_alias=True) for name, (part, _) in table.items()}
+        for kind, table in (
+            ("policies", parts.policies),
+            ("limiters", parts.limiters),
+            ("queues", parts.queues),
+        )
+    }
+    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()[:DIGEST_LENGTH]

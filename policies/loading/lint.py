@@ -1,0 +1,68 @@
+"""What is no mistake but worth knowing before pods find out: `policy check` prints it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.loading.checks import DEFAULT_NAMES
+from policies.loading.policy_set import DEFAULT, PolicySet
+from policies.loading.sources import Source
+from policies.model.problems import Problem
+from policies.model.schema import Limiter
+
+
+def advice(policy_set: PolicySet) -> list[Problem]:
+    """Say what an admin should know of a set that is without mistakes."""
+    return sorted({*_limiters(policy_set), *_unused(policy_set), *_quotas(policy_set), *_slices(policy_set)})
+
+
+def _limiters(policy_set: PolicySet) -> Iterator[Problem]:
+    parts = policy_set.parts
+    users: list[tuple[str, Source]] = [(p.limiter, source) for p, source in parts.policies.values()]
+    users += [(entry.limiter, source) for entry, source in parts.queues.values() if entry.limiter]
+    for name, source in users:
+        for rule in _of_limiter(parts.limiters[name][0]):
+            yield source.problem(f'"{name}" {rule}', "limiter")
+
+
+def _of_limiter(limiter: Limiter) -> Iterator[str]:
+    if limiter.host_pid:
+        yield "sets hostPID: Pod Security baseline and restricted refuse such pods"
+    limits = limiter.env or limiter.modes.per_gpu.env or limiter.modes.pooled.env
+    if not (limits or limiter.ld_preload or limiter.image):
+        yield "limits nothing: a neighbour's allocation decides which pod runs out of GPU memory"
+
+
+def _unused(policy_set: PolicySet) -> Iterator[Problem]:
+    named = {entry.policy for entry, _ in policy_set.parts.queues.values()}
+    for name, (policy, source) in policy_set.parts.policies.items():
+        if name != DEFAULT and not policy.namespaces and name not in named:
+            yield source.problem(
+                "no namespaces and no queue lead to this policy: no pod will follow it", "name"
+            )
+
+
+def _quotas(policy_set: PolicySet) -> Iterator[Problem]:
+    for name, (policy, source) in policy_set.parts.policies.items():
+        for namespace in policy.quotas.namespaces:
+            if (followed := policy_set.policy_of(namespace, None)) != name:
+                rule = f"pods of {namespace} follow policy {followed} unless a queue's label says else"
+                yield source.problem(
+                    f"{rule}: put the quota, or the namespace, into one policy",
+                    "quotas",
+                    "namespaces",
+                    namespace,
+                )
+        if policy.quotas.queues and not policy.quotas.namespaces:
+            rule = "pods write their queue's label themselves: a quota of their namespace binds them for sure"
+            yield source.problem(rule, "quotas", "queues")
+
+
+def _slices(policy_set: PolicySet) -> Iterator[Problem]:
+    first: dict[str, tuple[str, int]] = {}
+    for name, (policy, source) in sorted(policy_set.parts.policies.items()):
+        resource = policy.resources.name or DEFAULT_NAMES[policy.resources.mode]
+        other, slices = first.setdefault(resource, (name, policy.slices_per_gpu))
+        if slices != policy.slices_per_gpu:
+            rule = f"{policy.slices_per_gpu} differs from policy {other} ({slices}) on the same {resource}"
+            yield source.problem(f"{rule}: keep their pods on different nodes", "slicesPerGpu")

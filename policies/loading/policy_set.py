@@ -1,0 +1,121 @@
+"""A checked set of policies: for a namespace and a queue, what a pod gets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from ledger.queue_names import queue_keys, sanitised
+from modes.resource_names import ResourceNames
+from policies.loading.checks import resource_names
+from policies.loading.sources import Parts
+from policies.model.effective import EffectivePolicy, QuotaRule
+from policies.model.quotas import Counted, Limits, rule_of
+from policies.model.schema import Policy
+
+DEFAULT = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """One policy, or one policy under one queue entry, with every value settled but the quotas."""
+
+    effective: EffectivePolicy
+    policy: Policy
+    limits: Limits
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySet:
+    """All policies, limiters and queues of a directory. Immutable; every lookup is a few dict reads."""
+
+    digest: str
+    """Short hex digest of what the set says, presets included; file names and comments do not count."""
+    parts: Parts
+    settled: Mapping[tuple[str | None, str], Settled]
+    """By queue entry (None without) and policy."""
+    by_namespace: Mapping[str, str]
+    queue_by_label: Mapping[str, str]
+    queue_by_id: Mapping[str, str]
+    followed: Mapping[str, Counted]
+    """By policy the namespaces whose pods follow it, but for their queues."""
+    has_quotas: bool
+
+    def resolve(self, namespace: str, queue_name: str | None, queue_id: str | None) -> EffectivePolicy:
+        """Settle the policy of a pod; never raises.
+
+        The policy that the queue's entry names if the entry applies in the namespace, else the one whose
+        `namespaces` hold the pod's, else `default`; the entry's other values on top.
+
+        Args:
+            namespace: the pod's.
+            queue_name: value of its label clearml-agent-queue-name, or the queue's name as written.
+            queue_id: value of its label clearml-agent-queue.
+        """
+        entry = self.entry_of(namespace, queue_name, queue_id) if self.queue_by_label else None
+        settled = self.settled[entry, self.policy_of(namespace, entry)]
+        if not self.has_quotas:
+            return settled.effective
+        rules = self._rules(namespace, settled, entry, queue_name)
+        quotas = tuple(rule for rule in rules if rule is not None)
+        return replace(settled.effective, quotas=quotas) if quotas else settled.effective
+
+    @property
+    def resource_names(self) -> ResourceNames:
+        """The extended resources that this set puts into pods, for the ledger to count."""
+        return resource_names(policy for policy, _ in self.parts.policies.values())
+
+    def entry_of(self, namespace: str, queue_name: str | None, queue_id: str | None) -> str | None:
+        """Name of the queue entry that applies, found by id first."""
+        by_id = self.queue_by_id.get(queue_id) if queue_id else None
+        if by_id and self._applies(by_id, namespace):
+            return by_id
+        by_name = self.queue_by_label.get(sanitised(queue_name)) if queue_name else None
+        return by_name if by_name and self._applies(by_name, namespace) else None
+
+    def policy_of(self, namespace: str, entry: str | None) -> str:
+        """Name of the policy that pods of a namespace follow under a queue entry."""
+        named = self.parts.queues[entry][0].policy if entry else None
+        return named or self.by_namespace.get(namespace, DEFAULT)
+
+    def _rules(
+        self, namespace: str, settled: Settled, entry: str | None, queue_name: str | None
+    ) -> Iterator[QuotaRule | None]:
+        """The quotas of a pod: its namespace's, and those of each queue that its labels name."""
+        limit = settled.limits.get(("namespace", namespace))
+        yield rule_of(settled.policy, "namespace", namespace, limit)
+        label = sanitised(queue_name) if queue_name else None
+        named = self.entry_of(namespace, queue_name, None)
+        for queue in dict.fromkeys(each for each in (entry, named) if each):
+            yield self._rule_of_entry(self.settled[queue, self.policy_of(namespace, queue)], queue)
+        if label is not None and named is None and (entry is None or sanitised(entry) != label):
+            counts = self._without_entry(settled.effective.name, label)
+            limit = settled.limits.get(("queue", label))
+            yield rule_of(settled.policy, "queue", label, limit, counts.bounded(label))
+
+    def _rule_of_entry(self, settled: Settled, queue: str) -> QuotaRule | None:
+        entry, label, policy = self.parts.queues[queue][0], sanitised(queue), settled.policy
+        counts = Counted(tuple(entry.namespaces) if entry.namespaces is not None else None)
+        if entry.quota is None and entry.policy is None:
+            # The policy's own limit: it counts where the policy is followed.
+            if entry.namespaces is None:
+                counts = self.followed[policy.name]
+            else:
+                followed = (n for n in entry.namespaces if self.policy_of(n, None) == policy.name)
+                counts = Counted(tuple(followed))
+        limit = settled.limits.get(("queue", label))
+        return rule_of(policy, "queue", label, limit, counts.bounded(*queue_keys(label, entry.id)))
+
+    def _without_entry(self, policy: str, label: str) -> Counted:
+        """Where pods of a label follow a policy, and no entry of that name applies."""
+        counts, queue = self.followed[policy], self.queue_by_label.get(label)
+        served = self.parts.queues[queue][0].namespaces if queue is not None else None
+        if not served:
+            return counts
+        if counts.namespaces is not None:
+            return Counted(tuple(n for n in counts.namespaces if n not in served))
+        return Counted(None, tuple(dict.fromkeys((*counts.other_namespaces, *served))))
+
+    def _applies(self, entry: str, namespace: str) -> bool:
+        namespaces = self.parts.queues[entry][0].namespaces
+        return namespaces is None or namespace in namespaces

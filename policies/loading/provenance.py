@@ -1,0 +1,75 @@
+"""The policy of one namespace and queue, key by key, with the place that each value comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from policies.loading.policy_set import PolicySet
+from policies.loading.sources import Source
+
+BUILT_IN = "built-in default"
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One key of a policy, as a file would write it."""
+
+    path: tuple[str, ...]
+    value: Any
+    origin: str
+    """`file:line`, or that nobody wrote it."""
+
+
+def trace(
+    policy_set: PolicySet, namespace: str, queue_name: str | None, queue_id: str | None
+) -> Iterator[Value]:
+    """Yield every key of the policy that applies, in the order of the model."""
+    entry = policy_set.entry_of(namespace, queue_name, queue_id)
+    policy, source = policy_set.parts.policies[policy_set.policy_of(namespace, entry)]
+    content = policy.model_dump(mode="json", by_alias=True)
+    overridden = _of_entry(policy_set, entry)
+    effective = policy_set.resolve(namespace, queue_name, queue_id)
+    content["fractions"] = {text: fraction.slices for text, fraction in effective.fractions.items()}
+    content["resources"]["name"] = effective.resource
+    for key in ("kind", "quotas"):
+        del content[key]
+    for key, value in content.items():
+        yield from [overridden[key]] if key in overridden else _leaves(source, (key,), value)
+    for rule in effective.quotas:
+        amounts = {"slices": rule.quota.slices, "maxPods": rule.quota.max_pods}
+        for unit, amount in amounts.items():
+            if amount is not None:
+                path = ("quotas", f"{rule.quota.scope}s", rule.quota.name, unit)
+                yield Value(path, amount, _quota_origin(policy_set, entry, source, path))
+
+
+def _leaves(source: Source, path: tuple[str, ...], value: Any) -> Iterator[Value]:
+    if isinstance(value, dict) and value and path != ("fractions",):
+        for key, item in value.items():
+            yield from _leaves(source, (*path, key), item)
+    else:
+        yield Value(path, value, source.line(*path) or BUILT_IN)
+
+
+def _of_entry(policy_set: PolicySet, entry: str | None) -> dict[str, Value]:
+    if entry is None:
+        return {}
+    part, source = policy_set.parts.queues[entry]
+    values = {"limiter": part.limiter, "fractions": part.fractions}
+    return {
+        key: Value((key,), value, f"{source.line(key)}, queue {entry}")
+        for key, value in values.items()
+        if value is not None
+    }
+
+
+def _quota_origin(policy_set: PolicySet, entry: str | None, source: Source, path: tuple[str, ...]) -> str:
+    """The policy's own line, or the queue entry's, whose quota goes before it."""
+    if entry is not None and path[1] == "queues":
+        own = policy_set.parts.queues[entry][1]
+        line = own.line("quota", path[-1]) or own.line("queueSettings", path[-1])
+        if line is not None:
+            return f"{line}, queue {entry}"
+    return source.line(*path) or source.line("quotas", "queues") or BUILT_IN

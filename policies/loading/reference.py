@@ -1,0 +1,81 @@
+"""The reference of policy files, made from the model: JSON Schema for editors, tables for people."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from policies.loading.extension import EXTENDS, OWN_KEYS
+from policies.model.placeholders import PLACEHOLDERS
+from policies.model.schema import KINDS, AnyKind
+
+DRAFT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def json_schema() -> dict[str, Any]:
+    """JSON Schema of one document of a policy directory."""
+    schema = TypeAdapter(AnyKind).json_schema(by_alias=True)
+    _allow_extensions(schema["$defs"])
+    return {"$schema": DRAFT, "title": "Policy files of the GPU Fraction Injector", **schema}
+
+
+def _allow_extensions(definitions: dict[str, Any]) -> None:
+    """Let a limiter that extends a preset leave out what the preset gives: the model sees it whole."""
+    required = definitions["InitContainerPart"].pop("required")
+    whole = {"properties": {"initContainer": {"required": required}}}
+    definitions["Limiter"] |= {
+        "if": {"required": [EXTENDS]},
+        "then": {"propertyNames": {"enum": list(OWN_KEYS)}},
+        "else": whole,
+    }
+
+
+def markdown() -> str:
+    """Tables of every key of every kind, and of the placeholders."""
+    schemas = json_schema()["$defs"]
+    blocks = [_kind_block(kind, schemas) for kind in KINDS]
+    return "\n".join([*blocks, _placeholder_block()])
+
+
+def _kind_block(kind: str, schemas: dict[str, Any]) -> str:
+    schema = schemas[kind]
+    rows = "\n".join(f"| `{key}` | {default} | {text} |" for key, default, text in _rows(schema, schemas, ""))
+    head = f"### kind: {kind}\n\n{schema['description']}\n\n| key | default | what it says |\n|---|---|---|\n"
+    return f"{head}{rows}\n"
+
+
+def _rows(schema: dict[str, Any], schemas: dict[str, Any], prefix: str) -> Iterator[tuple[str, str, str]]:
+    required = schema.get("required", ())
+    for key, field in schema.get("properties", {}).items():
+        below, step = _below(field)
+        text = field.get("description") or (schemas[below]["description"] if below else "")
+        yield prefix + key, _default(key, field, required), text
+        if below is not None:
+            yield from _rows(schemas[below], schemas, f"{prefix}{key}{step}.")
+
+
+def _default(key: str, field: dict[str, Any], required: tuple[str, ...]) -> str:
+    if key in required:
+        return "required"
+    value = field.get("default")
+    if value is None:
+        return ""
+    return f"`{value if isinstance(value, str) else json.dumps(value)}`"
+
+
+def _below(field: dict[str, Any]) -> tuple[str | None, str]:
+    """Definition that a field's value, its items or its named values refer to, and how a path steps there."""
+    steps = ((field, ""), (field.get("items", {}), "[]"), (field.get("additionalProperties", {}), ".<name>"))
+    for part, step in steps:
+        for option in (part, *part.get("anyOf", ())) if isinstance(part, dict) else ():
+            if "$ref" in option:
+                return str(option["$ref"]).rpartition("/")[2], step
+    return None, ""
+
+
+def _placeholder_block() -> str:
+    rows = "\n".join(f"| `{{{name}}}` | {text} |" for name, text in PLACEHOLDERS.items())
+    return f"### Placeholders\n\n| in values of variables | what stands there |\n|---|---|\n{rows}\n"

@@ -1,0 +1,50 @@
+"""What a queue's entry loosens against the policy that a pod would have without it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.loading.policy_set import Settled
+from policies.model.effective import EffectivePolicy
+
+
+def relaxations(over: Settled, base: Settled) -> Iterator[tuple[str, str]]:
+    """Yield each loosened value as the entry's key for it and half a sentence."""
+    yield from _of_values(over.effective, base.effective)
+    yield from (("quota", what) for what in _of_limits(over, base))
+    if base.limits and base.policy.quotas.when_degraded == "deny" != over.policy.quotas.when_degraded:
+        yield "policy", "quotas.whenDegraded admit instead of deny"
+
+
+def _of_values(over: EffectivePolicy, base: EffectivePolicy) -> Iterator[tuple[str, str]]:
+    if base.limiter.name not in {"none", over.limiter.name}:
+        yield "limiter", f"limiter {over.limiter.name} instead of {base.limiter.name}"
+    if more := [text for text in over.fractions if text not in base.fractions]:
+        yield "fractions", f'fraction "{more[0]}"'
+    if over.reserve_mib < base.reserve_mib:
+        yield "policy", f"memory.reserveMiB {over.reserve_mib} instead of {base.reserve_mib}"
+    if over.assume is not None and (base.assume is None or over.assume.gpu_mib > base.assume.gpu_mib):
+        former = base.assume.gpu_mib if base.assume is not None else "none"
+        yield "policy", f"assume.gpuMemoryMiB {over.assume.gpu_mib} instead of {former}"
+    if over.refuse_privileged != base.refuse_privileged and base.refuse_privileged == "any-container":
+        yield "policy", f"privileged {over.refuse_privileged}"
+    for what in over.allow.beyond(base.allow):
+        yield "policy", what
+    if base.hide_gpus_from_others and not over.hide_gpus_from_others:
+        yield "policy", "hideGpusFromOthers false"
+
+
+def _of_limits(over: Settled, base: Settled) -> Iterator[str]:
+    if over.limits is base.limits:
+        return
+    for (scope, name), amounts in base.limits.items():
+        now = over.limits.get((scope, name))
+        sizes = over.effective.slices_per_gpu, base.effective.slices_per_gpu
+        for unit, limit, new, (size, former) in (
+            ("slices", amounts.slices, now.slices if now else None, sizes),
+            ("maxPods", amounts.max_pods, now.max_pods if now else None, (1, 1)),
+        ):
+            if limit is not None and (new is None or new * former > limit * size):
+                amount = "no limit" if new is None else str(new)
+                larger = f", of {size} to a GPU instead of {former}" if size < former else ""
+                yield f"quota of {scope} {name}: {amount} instead of {limit} {unit}{larger}"

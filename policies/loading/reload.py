@@ -1,0 +1,120 @@
+"""The policies of the moment: a directory watched as the kubelet writes it, a whole set or nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from policies.loading.loader import parse_policies, read_directory
+from policies.loading.policy_set import PolicySet
+from policies.model.problems import PolicyError
+
+LOOK_SECONDS = 1.0
+"""Between two looks at the directory; the kubelet itself takes up to a minute to bring a ConfigMap."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reload:
+    """What became of one reading of the directory."""
+
+    digest: str | None
+    """Digest of the set in force after it; None while there has been no good one."""
+    error: PolicyError | None = None
+    """Why the set on disk is not in force; None when it is."""
+    changed: bool = False
+    """Whether another set is in force than before."""
+
+
+Observer = Callable[[Reload], None]
+"""Told of every reload that changed something: the set in force, or whether the one on disk is good."""
+
+
+class NoPoliciesError(Exception):
+    """No set is in force yet: the directory has been broken since the start."""
+
+
+class LivePolicies:
+    """Holds the last good set of a directory; readers take `current` once for each decision.
+
+    Args:
+        directory: a policy directory, such as the mount point of a ConfigMap.
+        observe: for log lines, metrics and readiness; called in the thread that reloads.
+        may_wait: begin without a set where the directory is broken, and take the first good one.
+
+    Raises:
+        PolicyError: the directory cannot be used at the start, and nobody may wait for a good one.
+    """
+
+    def __init__(
+        self, directory: Path, observe: Observer = lambda _: None, *, may_wait: bool = False
+    ) -> None:
+        self.directory = directory
+        self._observe = observe
+        self._files: Mapping[str, bytes] | None = None
+        """As they were at the last look; None when they could not be read."""
+        self._current: PolicySet | None = None
+        self._last = self._look()
+        if self._last.error is not None:
+            if not may_wait:
+                raise self._last.error
+            self._observe(self._last)
+
+    @property
+    def current(self) -> PolicySet:
+        """The set in force: immutable, replaced as a whole.
+
+        Raises:
+            NoPoliciesError: there has been no good one yet.
+        """
+        if self._current is None:
+            raise NoPoliciesError("the policy directory has been broken since the start")
+        return self._current
+
+    @property
+    def missing(self) -> str | None:
+        """Why no set is in force; None when one is."""
+        return str(self._last.error) if self._current is None else None
+
+    @property
+    def last(self) -> Reload:
+        """What became of the last reading, for /readyz and the metric."""
+        return self._last
+
+    def reload(self) -> Reload:
+        """Read the directory; a broken set leaves the last good one in force."""
+        before = self._last
+        self._last = result = self._look()
+        if result.changed or str(result.error) != str(before.error):
+            self._observe(result)
+        return result
+
+    def _look(self) -> Reload:
+        kept = self._current.digest if self._current is not None else None
+        try:
+            files = read_directory(self.directory)
+        except PolicyError as error:
+            self._files = None
+            return Reload(kept, error)
+        if files == self._files:
+            return Reload(kept, self._last.error)
+        self._files = files
+        try:
+            fresh = parse_policies(files)
+        except PolicyError as error:
+            return Reload(kept, error)
+        if fresh.digest == kept:
+            return Reload(kept)
+        self._current = fresh
+        return Reload(fresh.digest, changed=True)
+
+    async def watch(self) -> None:
+        """Look at the directory every second, until cancelled.
+
+        Its files are compared: nothing has to be known of how they change, and a node cannot run out of
+        watches. Reading happens in a thread, so that admission goes on meanwhile.
+        """
+        while True:
+            await asyncio.to_thread(self.reload)
+            await asyncio.sleep(LOOK_SECONDS)

@@ -1,0 +1,154 @@
+"""The parts of a policy set, each with the place it was read from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path as FilePath
+from typing import TypeVar
+
+from policies.loading.extension import EXTENDS, extended
+from policies.loading.strict_yaml import Document, read_documents
+from policies.loading.validation import validate
+from policies.model.problems import MAX_PROBLEMS, Path, PolicyError, Problem, dotted
+from policies.model.schema import EXTENSIBLE, Limiter, Policy, QueueEntry, Queues
+
+_Part = TypeVar("_Part", Policy, Limiter, QueueEntry)
+
+MAX_ENTRIES = 2000
+"""Policies, limiters and queues of one set."""
+PRESETS_FOLDER = FilePath(__file__).parent.parent / "limiters"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a part of the model stands."""
+
+    document: Document
+    path: Path = ()
+
+    def line(self, *path: str | int) -> str | None:
+        """`file:line` of a key below, or None when the file does not say it."""
+        line = self.document.lines.get((*self.path, *path))
+        return None if line is None else f"{self.document.file}:{line}"
+
+    def problem(self, rule: str, *path: str | int) -> Problem:
+        """Say that the value at a key below breaks a rule."""
+        full = (*self.path, *path)
+        return self.document.problem(full, rule, shown=dotted(full))
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Everything that a set of files says, by name."""
+
+    policies: Mapping[str, tuple[Policy, Source]]
+    limiters: Mapping[str, tuple[Limiter, Source]]
+    queues: Mapping[str, tuple[QueueEntry, Source]]
+    """By the name that the file writes."""
+    base_templates: Sequence[Source] = ()
+    """Where a file holds the template that all queues of the agent chart have in common."""
+
+
+@cache
+def presets() -> Mapping[str, tuple[Limiter, Source]]:
+    """Limiters that ship with the product, by name."""
+    files = sorted(PRESETS_FOLDER.glob("*.yaml"))
+    documents = [d for file in files for d in read_documents(f"limiters/{file.name}", file.read_bytes())]
+    return _collect(documents, {}).limiters
+
+
+def read_parts(files: Mapping[str, bytes]) -> Parts:
+    """Read and validate files, given as name to content.
+
+    Raises:
+        PolicyError: with every problem of every file.
+    """
+    documents: list[Document] = []
+    problems: list[Problem] = []
+    for name, content in sorted(files.items()):
+        try:
+            documents += (found := read_documents(name, content))
+        except PolicyError as error:
+            problems += error.problems
+        else:
+            problems += [] if found else [Problem(name, 0, "", "is empty: delete it or write it anew")]
+    if problem := _size_problem(documents):
+        raise PolicyError([*problems, problem])
+    try:
+        parts = _collect(documents, presets())
+    except PolicyError as error:
+        raise PolicyError([*problems, *error.problems]) from None
+    if problems:
+        raise PolicyError(problems)
+    return parts
+
+
+def _size_problem(documents: list[Document]) -> Problem | None:
+    """More policies, limiters and queues than are read, counted before anything is made of them."""
+    found = 0
+    for document in documents:
+        queues = document.data.get("queues") if isinstance(document.data, dict) else None
+        found += len(queues) if isinstance(queues, dict) else 1
+    if found <= MAX_ENTRIES:
+        return None
+    rule = f"{found} policies, limiters and queues are more than the {MAX_ENTRIES} that are read"
+    return Problem(".", 0, "", f"{rule}: name only queues that differ from their namespace's policy")
+
+
+def _collect(documents: list[Document], limiters: Mapping[str, tuple[Limiter, Source]]) -> Parts:
+    """Sort documents by kind and name; of two of one kind and name, both are named in the problem."""
+    collector = _Collector()
+    for document in documents:
+        collector.add(document)
+    if collector.problems:
+        raise PolicyError(collector.problems)
+    return Parts(
+        collector.policies, {**limiters, **collector.limiters}, collector.queues, collector.base_templates
+    )
+
+
+class _Collector:
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+        self.policies: dict[str, tuple[Policy, Source]] = {}
+        self.limiters: dict[str, tuple[Limiter, Source]] = {}
+        self.queues: dict[str, tuple[QueueEntry, Source]] = {}
+        self.base_templates: list[Source] = []
+
+    def add(self, document: Document) -> None:
+        """Take in a document, or note what is wrong with it; nothing more once there is enough to mend."""
+        if len(self.problems) >= MAX_PROBLEMS:
+            return
+        try:
+            document = _with_preset(document)
+            part = validate(document)
+        except PolicyError as error:
+            self.problems += error.problems
+            return
+        if isinstance(part, Queues):
+            if part.base_pod_template is not None:
+                self.base_templates.append(Source(document, ("basePodTemplate",)))
+            for name, entry in part.queues.items():
+                self._put(self.queues, name, entry, Source(document, ("queues", name)))
+        elif isinstance(part, Policy):
+            self._put(self.policies, part.name, part, Source(document))
+        else:
+            self._put(self.limiters, part.name, part, Source(document))
+
+    def _put(self, known: dict[str, tuple[_Part, Source]], name: str, part: _Part, source: Source) -> None:
+        if name in known:
+            first = known[name][1]
+            place = first.line("name") or first.line()
+            self.problems.append(source.problem(f'"{name}" is taken by {place}: names are unique'))
+        else:
+            known[name] = (part, source)
+
+
+def _with_preset(document: Document) -> Document:
+    """The document with what it takes from a preset; what names no preset is left to validation."""
+    data = document.data
+    if not isinstance(data, dict) or data.get("kind") != "Limiter" or data.get(EXTENDS) not in EXTENSIBLE:
+        return document
+    return extended(document, presets()[data[EXTENDS]][1].document)

@@ -1,0 +1,96 @@
+"""From a YAML document to a part of the model, or to problems in the admin's words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from policies.loading.strict_yaml import Document
+from policies.model.problems import Path, PolicyError, Problem, did_you_mean, dotted, quoted
+from policies.model.schema import KINDS, Limiter, Policy, Queues
+
+MAX_PROBLEMS_OF_A_DOCUMENT = 100
+
+
+def validate(document: Document) -> Policy | Limiter | Queues:
+    """Build the model of a document.
+
+    Raises:
+        PolicyError: with every key that breaks a rule.
+    """
+    kind = _kind(document)
+    try:
+        return kind.model_validate(document.data)
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_context=True)[:MAX_PROBLEMS_OF_A_DOCUMENT]
+        raise PolicyError(_problem(document, kind, details) for details in found) from None
+
+
+def _kind(document: Document) -> type[Policy | Limiter | Queues]:
+    if not isinstance(document.data, dict):
+        raise PolicyError([document.problem((), "must be a mapping with the key kind", shown="")])
+    kind = document.data.get("kind")
+    if not isinstance(kind, str) or kind not in KINDS:
+        rule = f"{quoted(kind)} is none of {', '.join(KINDS)}{did_you_mean(str(kind), KINDS)}"
+        missing = "key is missing: write kind: Policy, Limiter or Queues"
+        raise PolicyError([document.problem(("kind",), rule if kind is not None else missing, shown="kind")])
+    return KINDS[kind]
+
+
+def _problem(document: Document, kind: type[BaseModel], details: ErrorDetails) -> Problem:
+    path = tuple(part for part in details["loc"] if part != "[key]")
+    return document.problem(path, _rule(kind, path, details), shown=dotted(path))
+
+
+def _rule(kind: type[BaseModel], path: Path, details: ErrorDetails) -> str:
+    value, what = details["input"], details["type"]
+    if what == "missing":
+        return "key is missing"
+    if what == "extra_forbidden":
+        return f"unknown key{did_you_mean(str(path[-1]), _known_keys(kind, path[:-1]))}"
+    if isinstance(value, Decimal):
+        wanted = "be a whole number" if what == "int_type" else f'be quoted: "{value}"'
+        return f"{value} must {wanted}"
+    if what == "string_type" and isinstance(value, (int, bool)):
+        return f"{quoted(value).strip(chr(34))} must be quoted: {quoted(value)}"
+    if isinstance(value, (dict, list)) or value is None:
+        return _plain(details)
+    return f"{quoted(value)} {_plain(details)}{_near(details)}"
+
+
+def _plain(details: ErrorDetails) -> str:
+    text = details["msg"].removeprefix("Value error, ")
+    return re.sub(r"^(Input|String|List|Dictionary|Value) should ", "should ", text)
+
+
+def _near(details: ErrorDetails) -> str:
+    allowed = re.findall(r"'([^']*)'", str(details.get("ctx", {}).get("expected", "")))
+    return did_you_mean(str(details["input"]), allowed)
+
+
+def _known_keys(kind: type[BaseModel], path: Path) -> Iterable[str]:
+    """Keys that the model knows at a path."""
+    found: Any = kind
+    for part in path:
+        fields = _by_key(found) if isinstance(found, type) else {}
+        found = fields.get(str(part), found)
+    return _by_key(found)
+
+
+def _by_key(model: Any) -> Mapping[str, Any]:
+    """Key in the file to the model below it (or the model of its items), if it has one."""
+    return {
+        field.alias or name: _model_in(field.annotation)
+        for name, field in getattr(model, "model_fields", {}).items()
+    }
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next(filter(None, map(_model_in, get_args(annotation))), None)

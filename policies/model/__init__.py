@@ -1,0 +1,1 @@
+"""What a policy says: its fields, and what they come to for a pod."""

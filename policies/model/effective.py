@@ -1,0 +1,136 @@
+"""What a policy directory comes down to for one pod: every value settled, nothing left to look up."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import msgspec
+
+from ledger.placement_request import Assumption, Mode, Quota
+from modes.fraction import Fraction
+from modes.resource_names import ResourceNames
+from policies.model.allowances import Allowances
+
+
+class EnvVar(msgspec.Struct, frozen=True):
+    """An environment variable of a GPU container; the value may hold placeholders (design: closed list)."""
+
+    name: str
+    value: str
+
+
+class InitContainer(msgspec.Struct, frozen=True):
+    """The container that puts the limiter's library into the library volume before anything else runs."""
+
+    image: str
+    command: tuple[str, ...]
+    env: tuple[EnvVar, ...]
+    run_as_user: int
+    image_pull_policy: str | None
+
+
+class LibraryVolume(msgspec.Struct, frozen=True):
+    """An emptyDir that the init container fills and GPU containers mount read-only."""
+
+    mount_path: str
+    size_limit: str
+
+
+class CacheVolume(msgspec.Struct, frozen=True):
+    """A writable emptyDir for each GPU container: the limiter's accounting file may not be shared."""
+
+    mount_path: str
+    size_limit: str
+
+
+class ImageChoice(msgspec.Struct, frozen=True):
+    """An image that limits itself, and the MiB it limits to."""
+
+    mib: int
+    image: str
+
+
+@dataclass(frozen=True, slots=True)
+class Limiter:
+    """What makes a fraction of GPU memory hard, for one mode. Whole GPUs get none of it."""
+
+    name: str
+    env: tuple[EnvVar, ...] = ()
+    preload: str | None = None
+    """Path of the library that goes first in LD_PRELOAD."""
+    init_container: InitContainer | None = None
+    library: LibraryVolume | None = None
+    cache: CacheVolume | None = None
+    host_pid: bool = False
+    image_pattern: str | None = None
+    """Regular expression whose one group is the GB that an image limits to; it must fit the share."""
+    images: tuple[ImageChoice, ...] = ()
+    """Images to choose from, largest first. Empty keeps the pod's own image."""
+
+    @property
+    def mount_paths(self) -> tuple[str, ...]:
+        """Paths in GPU containers that are the limiter's alone."""
+        return tuple(volume.mount_path for volume in (self.library, self.cache) if volume is not None)
+
+    def limit_of(self, image: str) -> int | None:
+        """MiB that an image limits itself to (the GB of its tag are GiB), None for any other image."""
+        match = re.fullmatch(self.image_pattern, image) if self.image_pattern else None
+        gib = (match[1] or "") if match else ""
+        return int(gib) * 1024 if re.fullmatch(r"[0-9]{1,6}", gib) else None
+
+    def largest_image(self, share_mib: int) -> ImageChoice | None:
+        """The first of `images` that limits to no more than the share."""
+        return next((choice for choice in self.images if choice.mib <= share_mib), None)
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaRule:
+    """A quota with what becomes of it while the controller cannot be asked."""
+
+    quota: Quota
+    when_degraded: Literal["deny", "admit"]
+
+
+@dataclass(frozen=True, slots=True)
+class EffectivePolicy:
+    """The policy of one namespace and queue."""
+
+    name: str
+    digest: str
+    """Short hex digest of the whole policy set it came from."""
+    slices_per_gpu: int
+    fractions: Mapping[str, Fraction]
+    """Label text, exactly as it must be written, to what it means."""
+    mode: Mode
+    resource: str
+    """per-gpu: a name with `{index}`, as "nvidia.com/gpu-{index}"; pooled: the name, as "nvidia.com/gpu"."""
+    all_resources: ResourceNames
+    """Names of this and every other policy of the set: a pod may bring none of the others'."""
+    limiter: Limiter
+    env: tuple[EnvVar, ...]
+    """The policy's own variables for GPU containers, after the limiter's."""
+    reserve_mib: int
+    assume: Assumption | None
+    container_names: tuple[str, ...]
+    """Shell patterns of the container to choose when several could be meant, such as "clearml-id-*"."""
+    hide_gpus_from_others: bool
+    refuse_privileged: Literal["gpu-containers", "any-container"]
+    runtime_class_name: str | None
+    tolerations: tuple[Mapping[str, Any], ...]
+    """Added when the pod has none equal; JSON as the Kubernetes API takes it."""
+    quotas: tuple[QuotaRule, ...]
+    allow: Allowances = field(default_factory=Allowances)
+    """What of the refused by default its pods may bring."""
+    queue: str | None = None
+    """The queue entry that applied, if any."""
+    left_out: tuple[str, ...] = ()
+    """Texts of the contract that are no whole number of slices of this policy."""
+
+    marker: str = field(init=False)
+    """Value of the annotation clearml-injector/injected."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "marker", f"{self.name}@{self.digest}")

@@ -1,0 +1,116 @@
+"""Types of single fields in policy files: what a name, a path or a size may look like."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic.alias_generators import to_camel
+
+from policies.model import placeholders
+from policies.model.problems import quoted
+from policies.model.reserved import is_reserved
+
+_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_EXTENDED_RESOURCE = re.compile(rf"{_LABEL}(\.{_LABEL})*/[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?")
+_MEMORY_LIMIT = {"CUDA_DEVICE_MEMORY_LIMIT": "{memory_mib}m", "NVIDIA_GPU_MEMORY_": "{memory_mib}"}
+
+
+class Part(BaseModel):
+    """What every part of a policy file shares: unknown keys and silent conversions are errors."""
+
+    model_config = ConfigDict(
+        extra="forbid", strict=True, frozen=True, alias_generator=to_camel, use_attribute_docstrings=True
+    )
+
+
+def _dns_label(text: str) -> str:
+    if len(text) > 63 or not re.fullmatch(_LABEL, text):  # noqa: PLR2004  Kubernetes' own limit of a label
+        raise ValueError("must be a DNS label: at most 63 small letters, digits and -")
+    return text
+
+
+def _absolute_path(text: str) -> str:
+    if not text.startswith("/") or posixpath.normpath(text) != text or text == "/" or ":" in text:
+        raise ValueError("must be an absolute, normal path such as /usr/local/vgpu")
+    return text
+
+
+def _duration(text: str) -> str:
+    if not re.fullmatch(r"[1-9][0-9]{0,3}[sm]", text, re.ASCII):
+        raise ValueError("must be whole seconds or minutes such as 10s or 2m")
+    return text
+
+
+def _env_name(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", text):
+        raise ValueError("must be a name of letters, digits and _")
+    return text
+
+
+def _pinned_image(text: str) -> str:
+    name, at, digest = text.partition("@")
+    tag = name.rpartition("/")[2].partition(":")[2]
+    if not re.fullmatch(r"[a-z0-9][A-Za-z0-9._:/-]*", name) or (at and not digest.startswith("sha256:")):
+        raise ValueError("must be an image reference such as projecthami/hamicore:v2.10.0")
+    if not digest and tag in {"", "latest"}:
+        pinned = f"{name.removesuffix(':latest')}:v1.2.3"
+        raise ValueError(f"must be pinned to a tag other than latest, such as {quoted(pinned)}")
+    return text
+
+
+def extended_resource(text: str) -> str:
+    """Return the text if Kubernetes takes it as the name of an extended resource.
+
+    Raises:
+        ValueError: it has no domain, or is no legal name.
+    """
+    if not _EXTENDED_RESOURCE.fullmatch(text) or text.partition("/")[0].endswith("kubernetes.io"):
+        raise ValueError("must be the name of an extended resource such as nvidia.com/gpu")
+    return text
+
+
+def _not_secretly_a_limit(env: dict[str, str]) -> dict[str, str]:
+    if taken := sorted(name for name in env if is_reserved(name) or name == "LD_PRELOAD"):
+        raise ValueError(f"{taken[0]} belongs to the limiter: set it in a file of kind Limiter")
+    return env
+
+
+def _in_safe_grammar(env: dict[str, str]) -> dict[str, str]:
+    for name, value in env.items():
+        for prefix, form in _MEMORY_LIMIT.items():
+            if name.startswith(prefix) and value != form:
+                raise ValueError(
+                    f'{name} must be "{form}": other forms mean other amounts, or no limit at all'
+                )
+    if "LD_PRELOAD" in env:
+        raise ValueError("LD_PRELOAD is joined with the pod's own: write ldPreload")
+    return env
+
+
+def _one_group(pattern: str) -> str:
+    try:
+        groups = re.compile(pattern).groups
+    except re.error as error:
+        raise ValueError(f"is not a regular expression: {error}") from None
+    if groups != 1:
+        raise ValueError(f"must have one group, the GB that the image limits to; it has {groups}")
+    return pattern
+
+
+DnsLabel = Annotated[str, AfterValidator(_dns_label)]
+AbsolutePath = Annotated[str, AfterValidator(_absolute_path)]
+PinnedImage = Annotated[str, AfterValidator(_pinned_image)]
+ImagePattern = Annotated[str, StringConstraints(max_length=500), AfterValidator(_one_group)]
+Size = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,8}(Ki|Mi|Gi)$")]
+Duration = Annotated[str, AfterValidator(_duration)]
+EnvName = Annotated[str, AfterValidator(_env_name)]
+EnvValue = Annotated[str, StringConstraints(max_length=4096), AfterValidator(placeholders.check)]
+PolicyEnv = Annotated[dict[EnvName, EnvValue], AfterValidator(_not_secretly_a_limit)]
+LimiterEnv = Annotated[dict[EnvName, EnvValue], AfterValidator(_in_safe_grammar)]
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
+Limit = Annotated[int, Field(ge=0, le=1_000_000)]
+Mib = Annotated[int, Field(ge=1, le=100_000_000)]
+Json = dict[str, Any]

@@ -1,0 +1,84 @@
+"""The product's Helm chart, as an admin uses it: template, install, upgrade, uninstall."""
+
+import base64
+import json
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from testbed.api import Object
+from testbed.cluster import Cluster, Output
+from testbed.product import Webhook
+from testbed.registration import OWN_NAMESPACE
+
+CHART = Path(__file__).parents[1] / "charts" / "fraction-injector"
+RELEASE = "fraction-injector"
+CONFIGURATION = "MutatingWebhookConfiguration"
+ADMISSION = "admissionregistration.k8s.io/v1"
+HELM_S = 120
+
+Values = Mapping[str, Any]
+
+
+class Helm:
+    """Helm as the administrator of a cluster, in the product's own namespace.
+
+    Args:
+        cluster: Whose kubeconfig and helm are used.
+        folder: For Helm's own files and the values.
+    """
+
+    def __init__(self, cluster: Cluster, folder: Path) -> None:
+        self._cluster = cluster
+        self._folder = folder
+
+    def run(self, *arguments: str) -> Output:
+        """Run helm; the caller looks at its exit code."""
+        ended = subprocess.run(
+            [str(self._cluster.home.binaries / "helm"), f"--namespace={OWN_NAMESPACE}", *arguments],
+            env={"KUBECONFIG": str(self._cluster.kubeconfig), "HOME": str(self._folder)},
+            capture_output=True,
+            text=True,
+            timeout=HELM_S,
+            check=False,
+        )
+        return Output(ended.returncode, ended.stdout, ended.stderr)
+
+    def values(self, values: Values) -> str:
+        """Write values into a file, with an image, and return the option that names it."""
+        file = self._folder / "values.json"
+        image = {"repository": "registry.example.com/fraction-injector", **values.get("image", {})}
+        file.write_text(json.dumps({**values, "image": image}))
+        return f"--values={file}"
+
+    def apply(self, values: Values, chart: Path = CHART) -> str:
+        """Install or upgrade the release and return what Helm tells the admin."""
+        ended = self.run("upgrade", "--install", RELEASE, str(chart), self.values(values))
+        assert (ended.code, ended.stderr) == (0, "")
+        return ended.stdout
+
+    def uninstall(self) -> None:
+        """Remove the release."""
+        assert self.run("uninstall", RELEASE).code == 0
+
+    def manifest(self, values: Values) -> str:
+        """What the chart renders, CRDs included."""
+        ended = self.run("template", RELEASE, str(CHART), "--include-crds", self.values(values))
+        assert (ended.code, ended.stderr) == (0, "")
+        return ended.stdout
+
+    def rendered(self, values: Values) -> list[Object]:
+        """The same as objects."""
+        return [obj for obj in yaml.safe_load_all(self.manifest(values)) if obj]
+
+
+def elsewhere(webhook: Webhook) -> dict[str, Any]:
+    """Values for a webhook process outside of the cluster: only it decides, no controller runs."""
+    return {
+        "webhook": {"url": webhook.url, "caBundle": base64.b64encode(webhook.ca_pem).decode()},
+        "tls": {"mode": "existing-secret"},
+        "controller": {"enabled": False},
+    }

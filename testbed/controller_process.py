@@ -1,0 +1,195 @@
+"""The controller as its users run it: processes with certificates from files, and the CRD it writes."""
+
+import os
+import signal
+import ssl
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Self
+
+import httpx
+import msgspec
+import yaml
+
+from certs.authority import make_authority
+from certs.leaf import LOCAL_NAMES, make_leaf
+from certs.pair import KeyPair
+from ledger.messages import LedgerReply
+from testbed.api import Api, ApiError, Object
+from testbed.process import Process, eventually, start_on_free_ports
+from testbed.product import COMMAND, GRACE_S, POLICIES, READY_S, Webhook
+
+CRD = Path(__file__).parents[1] / "charts" / "fraction-injector" / "crds" / "gpuledgers.yaml"
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+LEDGERS = "/apis/clearml-injector.io/v1alpha1/gpuledgers"
+SHORT_LEASE = ("--lease-duration=3", "--renew-deadline=2", "--lease-retry=0.3")
+"""Seconds; the real ones would make every change of leader cost a quarter of a minute."""
+
+
+def write_tls(folder: Path, authority: KeyPair | None = None, names: Sequence[str] = LOCAL_NAMES) -> Path:
+    """A directory as a mounted TLS Secret, good for this machine."""
+    folder.mkdir(exist_ok=True)
+    now = datetime.now(UTC)
+    authority = authority or make_authority(now)
+    leaf = make_leaf(authority, names, now)
+    (folder / "ca.crt").write_bytes(authority.certificate_pem)
+    (folder / "tls.key").write_bytes(leaf.key_pem)
+    (folder / "tls.crt").write_bytes(leaf.certificate_pem)
+    return folder
+
+
+def client_context(tls: Path) -> ssl.SSLContext:
+    """How a client of the API shows itself."""
+    context = ssl.create_default_context(cafile=str(tls / "ca.crt"))
+    context.load_cert_chain(tls / "tls.crt", tls / "tls.key")
+    return context
+
+
+def install_crd(api: Api) -> None:
+    """Create the CRD, or bring it up to date, and wait until it is served."""
+    manifest = yaml.safe_load(CRD.read_text())
+    name = manifest["metadata"]["name"]
+    query = {"fieldManager": "test", "force": "true"}
+    api.call("PATCH", f"{CRDS}/{name}", manifest, query, "application/apply-patch+yaml")
+
+    def served() -> bool:
+        try:
+            api.call("GET", LEDGERS)
+        except (ApiError, ValueError):  # no JSON: nobody knows that path yet
+            return False
+        return True
+
+    eventually(served, "GpuLedgers are served")
+
+
+def gpu_ledger(api: Api, node: str) -> Object | None:
+    """The status of a node's GpuLedger; None while there is none."""
+    try:
+        found: Object | None = api.call("GET", f"{LEDGERS}/{node}").get("status")
+    except ApiError as error:
+        if error.code != httpx.codes.NOT_FOUND:
+            raise
+        return None
+    return found
+
+
+class Controller:
+    """A controller process whose ledger is whole.
+
+    Args:
+        kubeconfig: Of the API server to follow.
+        folder: For its log.
+        tls: Directory of its certificate.
+        lease: Name of the Lease that it stands for, in the default namespace.
+        more: More options.
+    """
+
+    def __init__(  # noqa: PLR0913 - what differs between the tests
+        self,
+        kubeconfig: Path,
+        folder: Path,
+        tls: Path,
+        lease: str,
+        *,
+        more: Sequence[str] = SHORT_LEASE,
+        name: str = "controller",
+    ) -> None:
+        self._options = [f"--kubeconfig={kubeconfig}", f"--tls-dir={tls}", f"--lease={lease}", *more]
+        self.tls = tls
+        self.log = folder / f"{name}.log"
+        self._trust = client_context(tls)
+        self.process, self.ports = start_on_free_ports(2, self._start, self._ready, READY_S)
+        self.api = httpx.Client(base_url=self.url, verify=self._trust, trust_env=False, timeout=10)
+
+    def _start(self, ports: list[int]) -> Process:
+        options = ["--namespace=default", f"--port={ports[0]}", f"--health-port={ports[1]}", "--stop-delay=0"]
+        return Process([COMMAND, "controller", *options, *self._options], self.log, grace_s=GRACE_S)
+
+    def _ready(self, ports: list[int]) -> bool:
+        try:
+            return httpx.get(f"http://127.0.0.1:{ports[1]}/readyz", trust_env=False).is_success
+        except httpx.TransportError:
+            return False
+
+    @property
+    def url(self) -> str:
+        """Of its API."""
+        return f"https://127.0.0.1:{self.ports[0]}"
+
+    def plain(self, path: str) -> str:
+        """Text of its plain port."""
+        return httpx.get(f"http://127.0.0.1:{self.ports[1]}{path}", trust_env=False).text
+
+    @property
+    def leads(self) -> bool:
+        """Whether it says that it leads."""
+        return "leading in term" in self.plain("/readyz")
+
+    def until_leading(self) -> None:
+        """Wait until it leads."""
+        eventually(lambda: self.leads, "the controller leads")
+
+    def ledger(self) -> LedgerReply:
+        """Its ledger."""
+        answer = self.api.get("/v1/ledger").raise_for_status()
+        return msgspec.json.decode(answer.content, type=LedgerReply)
+
+    def taken(self) -> dict[str, dict[int | None, int]]:
+        """Slices taken of each GPU by node, free ones left out."""
+        nodes = self.ledger().ledger.nodes
+        taken = {node.name: {gpu.index: gpu.used for gpu in node.gpus if gpu.used} for node in nodes}
+        return {name: gpus for name, gpus in taken.items() if gpus}
+
+    def place(self, *asks: Any, releases: Sequence[str] = ()) -> httpx.Response:
+        """Ask for placements, as the webhook does."""
+        body = msgspec.json.encode({"asks": asks, "releases": releases})
+        return self.api.post("/v1/placements", content=body)
+
+    def __enter__(self) -> Self:
+        """Nothing more to do: it runs already."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop it."""
+        self.stop()
+
+    def kill(self) -> None:
+        """End it with SIGKILL."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.stop()
+
+    def stop(self) -> None:
+        """End it with SIGTERM."""
+        self.api.close()
+        self.process.stop()
+
+    def start_again(self) -> None:
+        """Start it on the ports that it had, and wait until its ledger is whole."""
+        self.process = self._start(self.ports)
+        self.process.until_ready(lambda: self._ready(self.ports), READY_S)
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerSetup:
+    """What a webhook is given that asks a controller.
+
+    Attributes:
+        policies: Directory of policy files.
+        controller: URL of the controller's API.
+    """
+
+    policies: Path
+    controller: str
+
+    @property
+    def options(self) -> list[str]:
+        """As command line options."""
+        return [f"--policies={self.policies}", f"--controller={self.controller}"]
+
+
+def asking_webhook(controller: str, tls: Path, folder: Path, policies: Path = POLICIES) -> Webhook:
+    """Start a webhook that asks a controller and shows the pair of `tls` to both sides."""
+    setup = ControllerSetup(policies, controller)
+    return Webhook(setup, folder, [f"--tls-dir={tls}"], tls / "ca.crt")

@@ -1,0 +1,146 @@
+"""A child process in its own group, with a log file, free ports and an end that always comes."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Self, TypeVar
+
+T = TypeVar("T")
+
+POLL_S = 0.05
+PORT_TRIES = 3
+TIED = Path(__file__).with_name("tied_process.py")
+
+
+class ProcessError(Exception):
+    """A process ended or did not get ready; the text ends with its log."""
+
+
+class Process:
+    """A running command. Use as a context manager, or call `stop`.
+
+    Args:
+        argv: Absolute path of the program, then its arguments.
+        log: File that stdout and stderr are appended to; its stem names the process in messages.
+        grace_s: Seconds between SIGTERM and SIGKILL; 0 kills at once.
+    """
+
+    def __init__(self, argv: Sequence[str], log: Path, *, grace_s: float = 0) -> None:
+        self.log = log
+        self._grace_s = grace_s
+        with log.open("ab") as output:
+            self._child = subprocess.Popen(
+                [sys.executable, "-I", "-S", str(TIED), str(os.getpid()), *argv],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                process_group=0,
+            )
+
+    @property
+    def pid(self) -> int:
+        """Process id, and id of its process group."""
+        return self._child.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs; minus the signal's number if a signal ended it."""
+        if self._child.returncode is not None:
+            return self._child.returncode
+        # Not waited for: the number, and the group's, stay its own until `stop`.
+        ended = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if ended is None:
+            return None
+        return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
+
+    def until_ready(self, ready: Callable[[], object], seconds: float) -> None:
+        """Poll `ready` until it returns something true.
+
+        Raises:
+            ProcessError: The process ended first, or the time is over.
+        """
+        name, end = self.log.stem, time.monotonic() + seconds
+        while not ready():
+            if self.exit_code is not None:
+                raise ProcessError(f"{name} ended with {self.exit_code}:\n{tail(self.log)}")
+            if time.monotonic() > end:
+                raise ProcessError(f"{name} was not ready after {seconds:.0f} s:\n{tail(self.log)}")
+            time.sleep(POLL_S)
+
+    def stop(self) -> None:
+        """End the process and its whole group, and wait until it is gone. Again: nothing happens."""
+        if self._child.returncode is not None:
+            return
+        if self._grace_s:
+            os.kill(self.pid, signal.SIGTERM)
+            end = time.monotonic() + self._grace_s
+            while self.exit_code is None and time.monotonic() < end:
+                time.sleep(POLL_S)
+        os.killpg(self.pid, signal.SIGKILL)
+        self._child.wait()
+
+    def __enter__(self) -> Self:
+        """Nothing more to do: it runs already."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop it."""
+        self.stop()
+
+
+def tail(log: Path, lines: int = 30) -> str:
+    """Last lines of a log file; empty where there is none."""
+    if not log.exists():
+        return ""
+    return "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
+
+
+def free_ports(count: int) -> list[int]:
+    """TCP ports of 127.0.0.1, all different, that nobody listens on at this moment."""
+    with ExitStack() as stack:
+        listeners = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [listener.getsockname()[1] for listener in listeners]
+
+
+def start_on_free_ports(
+    count: int, start: Callable[[list[int]], Process], ready: Callable[[list[int]], object], seconds: float
+) -> tuple[Process, list[int]]:
+    """Start a process on ports chosen for it and wait until it is ready; anew if one was taken meanwhile.
+
+    Raises:
+        ProcessError: It ended or was not ready in time, for another reason than a taken port.
+    """
+    for attempt in range(1, PORT_TRIES + 1):
+        ports = free_ports(count)
+        process = start(ports)
+        try:
+            process.until_ready(partial(ready, ports), seconds)
+        except BaseException as error:
+            process.stop()
+            taken = isinstance(error, ProcessError) and "address already in use" in str(error)
+            if not taken or attempt == PORT_TRIES:
+                raise
+        else:
+            return process, ports
+    raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+def eventually(check: Callable[[], T | None], what: str, seconds: float = 30) -> T:
+    """Poll `check` until it returns something true, and return that.
+
+    Raises:
+        AssertionError: It never did; `what` says what was awaited.
+    """
+    end = time.monotonic() + seconds
+    while not (found := check()):
+        if time.monotonic() > end:
+            raise AssertionError(f"not so after {seconds:.0f} s: {what} (last answer: {found!r})")
+        time.sleep(POLL_S)
+    return found

@@ -1,0 +1,161 @@
+"""The product as its users run it: the webhook's process, and `explain`."""
+
+import json
+import ssl
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import httpx
+import trustme
+
+from testbed.admission_server import Answer
+from testbed.api import ApiError, Object
+from testbed.process import Process, start_on_free_ports
+from testbed.registration import Outcome
+
+COMMAND = str(Path(sys.executable).with_name("fraction-injector"))
+POLICIES = Path(__file__).parents[1] / "policies"
+INJECTED = "clearml-injector/injected"
+READY_S = 60
+GRACE_S = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What the webhook and `explain` are both given.
+
+    Attributes:
+        policies: Directory of policy files.
+        inventory: File of Node documents.
+    """
+
+    policies: Path
+    inventory: Path
+
+    @property
+    def options(self) -> list[str]:
+        """As command line options."""
+        return [f"--policies={self.policies}", f"--inventory={self.inventory}"]
+
+
+class Webhook:
+    """A webhook process that is ready.
+
+    Args:
+        setup: What it decides by.
+        folder: For its log.
+        certificate: `--self-signed --ca-file`, or `--tls-dir` of an existing one.
+        ca_file: The CA that it can be reached with.
+    """
+
+    def __init__(self, setup: Setup, folder: Path, certificate: Sequence[str], ca_file: Path) -> None:
+        self.setup = setup
+        self._log = folder / "webhook.log"
+        self._certificate = certificate
+        self._ca_file = ca_file
+        self._process, [self._port] = start_on_free_ports(1, self._start, self._ready, READY_S)
+
+    def _start(self, ports: list[int]) -> Process:
+        arguments = [f"--port={ports[0]}", "--stop-delay=0", *self.setup.options, *self._certificate]
+        return Process([COMMAND, "webhook", *arguments], self._log, grace_s=GRACE_S)
+
+    def _ready(self, ports: list[int]) -> bool:
+        if not self._ca_file.exists():
+            return False
+        try:
+            answer = httpx.get(f"https://127.0.0.1:{ports[0]}/readyz", verify=self._trust(), trust_env=False)
+        except httpx.TransportError:
+            return False
+        return answer.is_success
+
+    def _trust(self) -> ssl.SSLContext:
+        return ssl.create_default_context(cafile=str(self._ca_file))
+
+    @property
+    def port(self) -> int:
+        """Port that it keeps over restarts."""
+        return self._port
+
+    @property
+    def url(self) -> str:
+        """For clientConfig.url."""
+        return f"https://127.0.0.1:{self._port}/mutate"
+
+    def is_ready(self) -> bool:
+        """Whether it says so."""
+        return self._ready([self._port])
+
+    @property
+    def ca_pem(self) -> bytes:
+        """For clientConfig.caBundle."""
+        return self._ca_file.read_bytes()
+
+    @contextmanager
+    def relay(self) -> Iterator[Answer]:
+        """A function that asks this webhook, for an AdmissionServer that records on the way."""
+        headers = {"Content-Type": "application/json"}
+        with httpx.Client(verify=self._trust(), headers=headers, trust_env=False) as client:
+            yield lambda body: client.post(self.url, content=body).raise_for_status().content
+
+    def __enter__(self) -> Self:
+        """Nothing more to do: it runs already."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop it."""
+        self.stop()
+
+    def stop(self) -> None:
+        """End it with SIGTERM."""
+        self._process.stop()
+
+    def start_again(self) -> None:
+        """Start it on the port that it had."""
+        self._process = self._start([self._port])
+        self._process.until_ready(lambda: self._ready([self._port]), READY_S)
+
+
+def self_signed(setup: Setup, folder: Path) -> Webhook:
+    """Start a webhook that makes its own certificate."""
+    ca_file = folder / "ca.pem"
+    return Webhook(setup, folder, ["--self-signed", f"--ca-file={ca_file}"], ca_file)
+
+
+def mounted(setup: Setup, folder: Path) -> Webhook:
+    """Start a webhook with a certificate from a directory, which stays the same when it starts again."""
+    ca, directory = trustme.CA(), folder / "tls"
+    leaf = ca.issue_cert("localhost", "127.0.0.1")
+    directory.mkdir()
+    ca.cert_pem.write_to_path(str(directory / "ca.crt"))
+    leaf.private_key_pem.write_to_path(str(directory / "tls.key"))
+    for pem in leaf.cert_chain_pems:
+        pem.write_to_path(str(directory / "tls.crt"), append=True)
+    return Webhook(setup, folder, [f"--tls-dir={directory}"], directory / "ca.crt")
+
+
+def explain(setup: Setup, review: Object) -> Object:
+    """What `fraction-injector explain` makes of an AdmissionReview."""
+    file = setup.inventory.with_name("review.json")
+    file.write_text(json.dumps(review))
+    ended = subprocess.run(
+        [COMMAND, "explain", *setup.options, "--output=json", str(file)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.stderr == ""
+    explanation: Object = json.loads(ended.stdout)
+    assert ended.returncode == (0 if explanation["allowed"] else 1)
+    return explanation
+
+
+def decides(outcome: Outcome) -> bool:
+    """Whether the product's webhook has decided on a probe."""
+    if isinstance(outcome, ApiError):
+        return "denied the request" in str(outcome)
+    return INJECTED in outcome["metadata"].get("annotations", {})

@@ -1,0 +1,63 @@
+"""Pods that mount the certificate are touched when it changes, so that the kubelet brings it at once."""
+
+import asyncio
+
+from certs.observation import SecretContent
+from controller.certificates.delivery import ANNOTATION, CertificateDelivery
+from tests.controller.fake_api import FakeApi, reply, talking_to
+
+CONTENT = SecretContent({"tls.crt": b"leaf", "tls.key": b"key", "ca.crt": b"ca"}, {})
+
+
+def pod(name, *volumes, **annotations):
+    return {"metadata": {"name": name, "annotations": annotations}, "spec": {"volumes": list(volumes)}}
+
+
+MOUNTED = {"name": "tls", "secret": {"secretName": "x-tls"}}
+
+
+def asked(*replies, content=CONTENT):
+    """What the API server was asked."""
+    fake = FakeApi(*replies)
+
+    async def main():
+        async with talking_to(fake) as api:
+            await CertificateDelivery(api, "own", "x-tls").hasten(content)
+
+    asyncio.run(main())
+    return fake.asked
+
+
+def mark_of(content):
+    _, (_, _, _, body) = asked(reply({"items": [pod("one", MOUNTED)]}), reply({}), content=content)
+    return body["metadata"]["annotations"][ANNOTATION]
+
+
+def test_pods_that_mount_the_secret_are_touched_through_their_status():
+    other = {"name": "tls", "secret": {"secretName": "x-ca"}}
+    pods = [pod("one", {"name": "a", "emptyDir": {}}, MOUNTED), pod("two", other), pod("three")]
+    listed, touched = asked(reply({"items": pods}), reply({}))
+    assert listed[:2] == ("GET", "/api/v1/namespaces/own/pods")
+    assert touched[:2] == ("PATCH", "/api/v1/namespaces/own/pods/one/status")
+    assert touched[3] == {"metadata": {"annotations": {ANNOTATION: mark_of(CONTENT)}}}
+
+
+def test_a_pod_is_touched_once_for_a_certificate():
+    pods = [
+        pod("one", MOUNTED, **{ANNOTATION: mark_of(CONTENT)}),
+        pod("two", MOUNTED, **{ANNOTATION: "older"}),
+    ]
+    [_, touched] = asked(reply({"items": pods}), reply({}))
+    assert touched[1] == "/api/v1/namespaces/own/pods/two/status"
+
+
+def test_the_mark_changes_with_what_is_served_and_tells_nothing_of_the_key():
+    assert mark_of(SecretContent({**CONTENT.data, "tls.crt": b"new"}, {})) != mark_of(CONTENT)
+    assert mark_of(SecretContent({**CONTENT.data, "injected-ca": b"new"}, {})) != mark_of(CONTENT)
+    assert mark_of(SecretContent({**CONTENT.data, "tls.key": b"new"}, {})) == mark_of(CONTENT)
+
+
+def test_without_the_right_the_kubelet_comes_by_itself():
+    forbidden = reply({"message": "pods is forbidden"}, status=403)
+    assert len(asked(forbidden)) == 1
+    assert len(asked(reply({"items": [pod("one", MOUNTED)]}), forbidden)) == 2

@@ -1,0 +1,81 @@
+"""Which webhooks are dialled during a rotation, and what a Secret's write takes away."""
+
+import asyncio
+import base64
+
+from certs.observation import SecretContent
+from controller.certificates.store import CertificateStore, Installation, Version, issued_names
+from tests.controller.fake_api import FakeApi, reply, talking_to
+
+OWN = Installation("own", "x")
+
+
+def slices(*found):
+    return reply({"items": list(found)})
+
+
+def endpoint(*addresses, **conditions):
+    return {"addresses": list(addresses), "conditions": conditions}
+
+
+def test_every_endpoint_that_may_get_requests_is_dialled():
+    ports = [{"name": "health", "port": 1}, {"name": "https", "port": 2}]
+    ready = endpoint("127.0.0.2", ready=True, serving=True)
+    draining = endpoint("127.0.0.3", ready=False, serving=True)
+    unready = endpoint("127.0.0.4", ready=False, serving=False)
+    unknown = endpoint("::1")
+    fake = FakeApi(
+        slices(
+            {"ports": ports, "endpoints": [ready, draining, unready, unknown]},
+            {"ports": [], "endpoints": None},
+        )
+    )
+
+    async def main():
+        async with talking_to(fake) as api:
+            return await CertificateStore(api, OWN).served()
+
+    assert asyncio.run(main()) == {"127.0.0.2:2": None, "127.0.0.3:2": None, "[::1]:2": None}
+    assert fake.queries == [{"labelSelector": "kubernetes.io/service-name=x-webhook"}]
+
+
+def test_a_secret_is_written_over_the_version_that_was_read_and_loses_what_is_gone():
+    data = {"tls.key": base64.b64encode(b"k").decode(), "old": base64.b64encode(b"o").decode()}
+    metadata = {"resourceVersion": "7", "annotations": {"mine": "1", "gone": "2"}}
+    fake = FakeApi(reply({"metadata": metadata, "data": data}), reply({}))
+
+    async def main():
+        async with talking_to(fake) as api:
+            store = CertificateStore(api, OWN)
+            content, version = await store.read_secret("tls")
+            assert content == SecretContent({"tls.key": b"k", "old": b"o"}, {"mine": "1", "gone": "2"})
+            await store.write_secret("tls", SecretContent({"tls.key": b"n"}, {"mine": "1"}), version)
+
+    asyncio.run(main())
+    method, path, _, body = fake.asked[1]
+    assert (method, path) == ("PATCH", "/api/v1/namespaces/own/secrets/x-tls")
+    assert body["metadata"]["resourceVersion"] == "7"
+    assert {k: v for k, v in body["metadata"]["annotations"].items() if k in ("mine", "gone")} == {
+        "mine": "1",
+        "gone": None,
+    }
+    assert (body["data"]["tls.key"], body["data"]["old"]) == (base64.b64encode(b"n").decode(), None)
+
+
+def test_a_secret_that_is_missing_is_made():
+    fake = FakeApi(reply({}))
+
+    async def main():
+        async with talking_to(fake) as api:
+            await CertificateStore(api, OWN).write_secret("ca", SecretContent({}, {"a": "b"}), Version(None))
+
+    asyncio.run(main())
+    metadata = {"name": "x-ca", "annotations": {"a": "b"}}
+    body = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": {}}
+    assert fake.asked == [("POST", "/api/v1/namespaces/own/secrets", {}, body)]
+
+
+def test_the_leaf_is_good_for_both_services():
+    names = issued_names(OWN, ("localhost",))
+    assert {"x-webhook.own.svc", "x-controller.own.svc", "localhost"} <= set(names)
+    assert len(names) == 9

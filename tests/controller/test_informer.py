@@ -1,0 +1,233 @@
+"""The watch loop against an API server that misbehaves."""
+
+import asyncio
+
+import pytest
+
+from controller.informer import Timing, Watcher
+from controller.resources import pods
+from controller.retry import Backoff
+from modes.resource_names import ResourceNames
+from tests.controller.fake_api import FakeApi, cut, refusal, reply, talking_to, watch
+from tests.controller.objects import bookmark, event, listed, pod
+
+FIRST_LIST = {"limit": "100"}
+
+
+def watching(version):
+    return {"watch": "1", "allowWatchBookmarks": "true", "resourceVersion": version}
+
+
+class Sink:
+    """Keeps what it is told, and lets a test wait for it."""
+
+    def __init__(self):
+        self.pods = {}
+        self.changed = asyncio.Event()
+
+    async def replace(self, pages):
+        listed = {item.fact.key: item.fact.slices async for page in pages for item in page}
+        self.pods = listed
+        self.changed.set()
+
+    def set(self, item):
+        self.pods[item.fact.key] = item.fact.slices
+        self.changed.set()
+
+    def remove(self, key):
+        self.pods.pop(key, None)
+        self.changed.set()
+
+    async def until(self, expected):
+        while self.pods != expected:
+            self.changed.clear()
+            async with asyncio.timeout(10):
+                await self.changed.wait()
+
+
+class Counts:
+    def __init__(self):
+        self.lists = 0
+        self.troubles = []
+
+    def listed(self, _resource):
+        self.lists += 1
+
+    def failed(self, _resource, reason):
+        self.troubles.append(reason)
+
+
+class Middle:
+    """Chance without chance."""
+
+    def uniform(self, low, high):
+        return (low + high) / 2
+
+
+def follow(fake, expected, asked, *, silence=5.0, health=None):
+    """Watch until the sink holds `expected` and so much was asked; give counts and pauses."""
+    pauses = []
+
+    async def sleep(seconds):
+        pauses.append(seconds)
+        await asyncio.sleep(0)
+
+    async def main():
+        sink, counts = Sink(), Counts()
+        async with talking_to(fake) as api:
+            watcher = Watcher(
+                api,
+                pods(ResourceNames()),
+                sink,
+                counts,
+                timing=Timing(silence_seconds=silence),
+                sleep=sleep,
+                backoff=Backoff(random=Middle()),
+                health=health,
+            )
+            task = asyncio.create_task(watcher.run())
+            await sink.until(expected)
+            await fake.until_asked(asked)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        return counts, pauses
+
+    return asyncio.run(main())
+
+
+def test_all_pages_of_a_list_come_before_the_watch():
+    fake = FakeApi(reply(listed(pod("a"), more="next", version="7")), reply(listed(pod("b"), version="7")))
+    counts, pauses = follow(fake, {("team", "a"): 4, ("team", "b"): 4}, asked=3)
+    assert fake.queries == [FIRST_LIST, FIRST_LIST | {"continue": "next"}, watching("7")]
+    assert (counts.lists, counts.troubles, pauses) == (1, [], [])
+
+
+def test_events_change_what_was_listed():
+    added, changed = (
+        event("ADDED", pod("b", version="11")),
+        event("MODIFIED", pod("a", slices=2, version="12")),
+    )
+    gone = event("DELETED", pod("b", version="13"))
+    fake = FakeApi(reply(listed(pod("a"))), watch(added, changed, gone, end=False))
+    follow(fake, {("team", "a"): 2}, asked=2)
+
+
+def test_a_watch_that_ends_goes_on_from_its_bookmark():
+    fake = FakeApi(reply(listed(pod("a"))), watch(bookmark("90")))
+    counts, pauses = follow(fake, {("team", "a"): 4}, asked=3)
+    assert fake.queries[1:] == [watching("10"), watching("90")]
+    assert (counts.lists, counts.troubles, pauses) == (1, [], [])
+
+
+def test_a_watch_without_a_word_is_not_begun_again_at_once():
+    fake = FakeApi(reply(listed()), watch(), watch())
+    counts, pauses = follow(fake, {}, asked=4)
+    assert (counts.troubles, pauses) == ([], [0.1875, 0.375])
+
+
+@pytest.mark.parametrize(
+    "forgotten",
+    [
+        refusal(410, "too old resource version"),
+        refusal(504, "Too large resource version"),
+        watch(event("ERROR", {"kind": "Status", "code": 410, "message": "too old resource version"})),
+        watch(b'{"type":"MODIFIED","object":{"metadata":\n'),
+        watch(b"no JSON\n"),
+    ],
+)
+def test_what_cannot_be_carried_on_is_listed_anew(forgotten):
+    fake = FakeApi(reply(listed(pod("a"), pod("b"))), forgotten, reply(listed(pod("b"), version="20")))
+    counts, pauses = follow(fake, {("team", "b"): 4}, asked=4)
+    assert fake.queries == [FIRST_LIST, watching("10"), FIRST_LIST, watching("20")]
+    assert (counts.lists, counts.troubles, pauses) == (2, ["stale"], [0.1875])
+
+
+def test_a_connection_that_breaks_within_an_event_loses_nothing():
+    whole = event("ADDED", pod("b", version="11"))
+    again = event("ADDED", pod("c", version="12"))
+    fake = FakeApi(reply(listed(pod("a"))), cut(whole, tail=b'{"type":"AD'), watch(again, end=False))
+    counts, _ = follow(fake, {("team", "a"): 4, ("team", "b"): 4, ("team", "c"): 4}, asked=3)
+    assert fake.queries[1:] == [watching("10"), watching("11")]
+    assert (counts.lists, counts.troubles) == (1, ["watch"])
+
+
+def test_silence_ends_a_watch_and_another_goes_on_from_there():
+    first = event("ADDED", pod("b", version="11"))
+    fake = FakeApi(reply(listed(pod("a"))), watch(first, end=False))
+    counts, _ = follow(fake, {("team", "a"): 4, ("team", "b"): 4}, asked=3, silence=0.05)
+    assert fake.queries[1:3] == [watching("10"), watching("11")]
+    assert counts.troubles[0] == "watch"
+
+
+def test_too_many_requests_are_answered_by_patience():
+    fake = FakeApi(refusal(429, Retry_After="7"), reply(listed(pod("a"))), refusal(429, Retry_After="3"))
+    counts, pauses = follow(fake, {("team", "a"): 4}, asked=4)
+    assert fake.queries == [FIRST_LIST, FIRST_LIST, watching("10"), watching("10")]
+    assert (counts.troubles, pauses) == (["list", "watch"], [7.0, 3.0])
+
+
+def test_pauses_grow_while_nothing_works_and_start_small_again_after_it_did():
+    works = watch(bookmark("11"))
+    fake = FakeApi(refusal(500), refusal(500), refusal(500), reply(listed()), works, refusal(500))
+    _, pauses = follow(fake, {}, asked=7)
+    assert pauses == [0.1875, 0.375, 0.75, 0.1875]
+
+
+def test_a_list_whose_pages_are_forgotten_begins_anew():
+    fake = FakeApi(reply(listed(pod("a"), more="next")), refusal(410, "expired"), reply(listed(pod("b"))))
+    follow(fake, {("team", "b"): 4}, asked=4)
+    assert fake.queries == [FIRST_LIST, FIRST_LIST | {"continue": "next"}, FIRST_LIST, watching("10")]
+
+
+def test_an_object_that_cannot_be_read_counts_nothing_and_hides_no_other():
+    broken = pod("a", version="11", slices="lots")
+    fake = FakeApi(
+        reply(listed(pod("a"), pod("z", slices="many"), pod("b"))),
+        watch(event("MODIFIED", broken), event("ADDED", pod("c", version="12")), end=False),
+    )
+    follow(fake, {("team", "b"): 4, ("team", "c"): 4}, asked=2)
+
+
+def test_an_event_of_five_megabytes_is_one_event():
+    large = pod("b", version="11", annotations={"large": "x" * 5_000_000})
+    fake = FakeApi(reply(listed(pod("a"))), watch(event("ADDED", large), end=False))
+    follow(fake, {("team", "a"): 4, ("team", "b"): 4}, asked=2)
+
+
+class Health:
+    """What a watch says of itself."""
+
+    def __init__(self):
+        self.said = []
+
+    def answered(self):
+        self.said.append("answered")
+
+    def heard(self):
+        self.said.append("heard")
+
+    def failed(self, reason):
+        self.said.append(reason.partition(":")[0])
+
+
+def test_a_watch_tells_when_it_is_heard_and_when_it_is_not():
+    health = Health()
+    fake = FakeApi(
+        refusal(403),
+        reply(listed(pod("a"))),
+        watch(bookmark("11")),
+        watch(),
+        refusal(500),
+        watch(event("ADDED", pod("b", version="12")), end=False),
+    )
+    follow(fake, {("team", "a"): 4, ("team", "b"): 4}, asked=6, health=health)
+    failed = ["the watch ended without a word", "ApiError"]
+    assert health.said[:7] == ["ApiError", "answered", "heard", "heard", *failed, "heard"]
+
+
+def test_silence_is_told():
+    health = Health()
+    fake = FakeApi(reply(listed(pod("a"))), watch(end=False), watch(end=False))
+    follow(fake, {("team", "a"): 4}, asked=3, silence=0.05, health=health)
+    assert health.said[:3] == ["answered", "heard", "SocketTimeoutError"]

@@ -1,0 +1,203 @@
+"""The controller's API: who may place, what is no batch, and a stream that tells everything."""
+
+import asyncio
+import json
+from types import SimpleNamespace
+
+import httpx
+import msgspec
+import pytest
+from prometheus_client import CollectorRegistry
+
+from controller.ledger_store import State
+from controller.metrics import ControllerMetrics
+from controller.placement_api import LARGEST_BODY, ControllerApi
+from kube.scheduling import Constraints
+from ledger.messages import MAX_ASK_BYTES, MOST_ASKS, Answers, Batch, LedgerReply, StreamEvent
+from ledger.placement_request import Ask, Misfit, OverQuota, Placement, Quota
+from modes.fraction import Fraction
+from tests.controller.test_ledger_store import ready_state, seen_node, seen_pod
+
+EIGHTH = Fraction(1, 8)
+
+
+def api(state, *, leads=True, leader="https://other:9443"):
+    leadership = SimpleNamespace(leads=leads, leader=leader, transition=3)
+    return ControllerApi(state, leadership, ControllerMetrics(CollectorRegistry()))
+
+
+def ask(api, method, path, content=b""):
+    async def main():
+        transport = httpx.ASGITransport(app=api.app())
+        async with httpx.AsyncClient(transport=transport, base_url="https://controller") as client:
+            return await client.request(method, path, content=content)
+
+    return asyncio.run(main())
+
+
+def place(api, *asks, releases=()):
+    raw = [msgspec.Raw(msgspec.json.encode(ask)) for ask in asks]
+    body = msgspec.json.encode(Batch(raw, list(releases)))
+    return ask(api, "POST", "/v1/placements", body)
+
+
+def answers(reply):
+    assert reply.status_code == 200, reply.text
+    return [answered.answer() for answered in msgspec.json.decode(reply.content, type=Answers).answers]
+
+
+def test_a_batch_is_decided_in_its_order_so_that_the_last_slice_goes_once():
+    state, _ = ready_state("a")
+    quota = Quota("namespace", "team", slices=2)
+    asks = [Ask(EIGHTH, namespace="team", quotas=(quota,), reservation=f"r{i}") for i in range(3)]
+    first, second, third = answers(place(api(state), *asks))
+    assert (type(first), type(second)) == (Placement, Placement)
+    assert third == OverQuota(quota, 2, 1, 2, "slices")
+
+
+def test_releases_come_before_asks():
+    state, _ = ready_state("a")
+    whole = Ask(Fraction(8, 8), reservation="old")
+    answers(place(api(state), whole))
+    [found] = answers(place(api(state), Ask(Fraction(8, 8), reservation="new"), releases=["old"]))
+    assert (found.node, state.reservations) == ("a", 1)
+
+
+def test_what_fits_nowhere_is_said():
+    state, _ = ready_state("a")
+    [found] = answers(place(api(state), Ask(EIGHTH, constraints=Constraints(node_selector={"x": "y"}))))
+    assert isinstance(found, Misfit)
+
+
+def test_a_standby_names_the_leader_and_decides_nothing():
+    state, _ = ready_state("a")
+    reply = place(api(state, leads=False), Ask(EIGHTH, reservation="r"))
+    assert (reply.status_code, reply.json()) == (409, {"leader": "https://other:9443"})
+    assert state.reservations == 0
+    assert place(api(state, leads=False, leader=None)).json() == {"leader": None}
+
+
+@pytest.mark.parametrize("path", ["/openapi.json", "/docs", "/redoc", "/"])
+def test_the_api_does_not_describe_itself(path):
+    assert ask(api(ready_state("a")[0]), "GET", path).status_code == 404
+
+
+@pytest.mark.parametrize("path", ["/v1/ledger", "/v1/ledger/stream"])
+def test_nothing_is_told_before_the_ledger_is_whole(path):
+    reply = ask(api(State(lambda: 0.0)), "GET", path)
+    assert (reply.status_code, reply.text) == (503, "nodes and pods not listed yet\n")
+    assert place(api(State(lambda: 0.0))).status_code == 503
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "text"),
+    [
+        (b"", 400, "no batch of asks: "),
+        (b'{"asks": 1}', 400, "no batch of asks: "),
+        (b'{"asks": [], "releases": ["' + b"x" * 254 + b'"]}', 400, "no batch of asks: "),
+        (b" " * (4 * 1024 * 1024 + 1), 413, "the body is over 4194304 bytes"),
+    ],
+)
+def test_what_is_no_batch_is_refused(body, status, text):
+    reply = ask(api(ready_state("a")[0]), "POST", "/v1/placements", body)
+    assert reply.status_code == status
+    assert reply.text.startswith(text)
+
+
+def test_a_body_without_a_length_is_read_no_further_than_the_limit():
+    sent = []
+
+    async def parts():
+        for _ in range(100):
+            sent.append(1 << 20)
+            yield b" " * (1 << 20)
+
+    reply = ask(api(ready_state("a")[0]), "POST", "/v1/placements", parts())
+    assert (reply.status_code, reply.text) == (413, f"the body is over {LARGEST_BODY} bytes\n")
+    assert sum(sent) == LARGEST_BODY + (1 << 20)
+
+
+def test_a_batch_that_is_too_long_is_refused():
+    reply = place(api(ready_state("a")[0]), *[Ask(EIGHTH)] * (MOST_ASKS + 1))
+    assert (reply.status_code, reply.text) == (400, "513 asks are over 512: send less at once\n")
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        b'{"fraction": {"slices": 9, "slices_per_gpu": 8}}',
+        b"null",
+        b"[]",
+        b'{"fraction": {"slices": 1, "slices_per_gpu": 8}, "namespace": "%b"}' % (b"n" * 64),
+        b'{"fraction": {"slices": 1, "slices_per_gpu": 8}, "reservation": "%b"}' % (b"r" * 254),
+        b'{"fraction": {"slices": 1, "slices_per_gpu": 8}, "pod": "%b"}' % (b"p" * 64),
+        b'{"fraction": {"slices": 1, "slices_per_gpu": 8}, "constraints": {"node_selector": {"k": "%b"}}}'
+        % (b"v" * MAX_ASK_BYTES),
+    ],
+)
+def test_an_ask_that_cannot_be_read_is_refused_alone(bad):
+    state, _ = ready_state("a")
+    good = msgspec.json.encode(Ask(EIGHTH, namespace="team", reservation="r"))
+    body = b'{"asks": [%b,%b,%b]}' % (good, bad, good)
+    reply = ask(api(state), "POST", "/v1/placements", body)
+    assert reply.status_code == 200
+    first, refused, last = msgspec.json.decode(reply.content, type=Answers).answers
+    assert first.answer() == last.answer()
+    assert 0 < len(refused.refused) <= 200
+    with pytest.raises(ValueError, match="the controller refused the ask: "):
+        refused.answer()
+
+
+def test_the_ledger_comes_with_leader_and_term():
+    state, _ = ready_state("a")
+    state.set_pod(seen_pod("x", node="a"))
+    reply = msgspec.json.decode(ask(api(state), "GET", "/v1/ledger").content, type=LedgerReply)
+    assert (reply.leader, reply.lease_transition) == ("https://other:9443", 3)
+    assert reply.ledger == state.ledger.view()
+
+
+def test_a_stream_begins_with_everything_and_goes_on_with_what_changes():
+    async def main():
+        state, _ = ready_state("a", "b")
+        served = api(state)
+        events = read(served._events())
+        beginning = [await anext(events) for _ in range(4)]
+        state.set_pod(seen_pod("x", node="b"))
+        changed = await anext(events)
+        state.remove_node("a")
+        gone = await anext(events)
+        state.set_pod(seen_pod("w"))
+        backlog = await anext(events)
+        served.stop_streams()
+        rest = [event async for event in events]
+        return beginning, changed, gone, backlog, rest, state
+
+    beginning, changed, gone, backlog, rest, state = asyncio.run(main())
+    assert [describe(event) for event in beginning] == ["backlog of 0", "a: 0", "b: 0", "synced"]
+    assert [describe(event) for event in (changed, gone, backlog)] == ["b: 4", "a is gone", "backlog of 1"]
+    assert rest == []
+    assert state._readers == []
+
+
+async def read(parts):
+    """The events of a stream; beats are left out."""
+    async for part in parts:
+        for line in part.split(b"\n"):
+            if line.startswith(b"data: "):
+                yield msgspec.json.decode(line[6:], type=StreamEvent)
+
+
+def describe(event):
+    if event.node is not None:
+        return f"{event.node.fact.name}: {sum(gpu.used for gpu in event.node.view.gpus)}"
+    if event.backlog is not None:
+        return f"backlog of {len(event.backlog)}"
+    return "synced" if event.synced else f"{event.gone} is gone"
+
+
+def test_a_node_state_says_all_that_a_webhook_needs():
+    state, _ = ready_state()
+    state.set_node(seen_node("a", gpus=2))
+    text = msgspec.json.encode(StreamEvent(node=state.node_state("a")))
+    assert msgspec.json.decode(text, type=StreamEvent).node == state.node_state("a")
+    assert "gone" not in json.loads(text)

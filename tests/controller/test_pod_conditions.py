@@ -1,0 +1,197 @@
+"""What a change of a pod is worth telling."""
+
+import asyncio
+import json
+from datetime import UTC, datetime
+
+import msgspec
+import pytest
+from prometheus_client import CollectorRegistry
+
+from controller.free_nodes import FreeNodesFinder
+from controller.ledger_store import State
+from controller.metrics import ControllerMetrics
+from controller.pod_conditions import Finding, findings, waiting_message
+from controller.pod_events import PodEvents, event
+from controller.resources import InjectedPod, Owner, SeenNode, SeenPod, pods
+from ledger.facts import PodFact
+from ledger.from_kubernetes import node_from_object
+from modes.resource_names import ResourceNames
+from tests.controller.objects import node, pod
+
+INJECTED = InjectedPod(uid="u", fraction="0.500", injected="default@1", slices="4", gpu_index="1")
+
+
+def seen(injected=INJECTED, **fact):
+    return SeenPod(PodFact(**{"namespace": "team", "name": "a", "gpus": ((1, 4),), **fact}), injected)
+
+
+def changed(**fields):
+    return msgspec.structs.replace(INJECTED, **fields)
+
+
+def told(before, after):
+    return [(finding.reason, finding.message) for finding in findings(before, after)]
+
+
+def test_a_pod_as_it_should_be_is_no_news():
+    assert told(None, seen()) == []
+    assert told(None, seen(injected=None)) == []
+
+
+def test_a_pod_that_the_scheduler_cannot_place_waits():
+    waiting = changed(lacks_slices=True)
+    assert told(seen(), seen(waiting)) == [("WaitingForSlices", "")]
+    assert told(seen(), seen(waiting, node="gpu-0")) == []
+
+
+def test_another_node_than_the_preferred_one_is_told_when_the_pod_is_bound():
+    preferring = changed(preferred_node="gpu-0")
+    elsewhere = [("PlacedElsewhere", "bound to gpu-7; the fraction ledger had preferred gpu-0")]
+    assert told(seen(preferring), seen(preferring, node="gpu-7")) == elsewhere
+    assert told(seen(preferring), seen(preferring, node="gpu-0")) == []
+    assert told(seen(preferring, node="gpu-7"), seen(preferring, node="gpu-7")) == []
+
+
+@pytest.mark.parametrize(
+    ("drifted", "message"),
+    [
+        ({"injected": None}, "clearml-injector/fraction 0.500 has no effect: the pod was never injected"),
+        ({"slices": "2"}, "the annotation says 2 slices, the pod's limits say 4"),
+        ({"gpu_index": "0"}, "the annotation says GPU 0, the pod's limits say 1"),
+    ],
+)
+def test_drift_is_told(drifted, message):
+    assert told(None, seen(changed(**drifted))) == [("FractionDrift", message)]
+
+
+def test_a_pod_that_is_over_is_no_news():
+    assert told(None, seen(changed(injected=None), is_over=True)) == []
+
+
+def cluster(*holders, nodes=("gpu-0", "gpu-1", "gpu-2", "gpu-3"), **of_nodes):
+    """Nodes of two GPUs with pods of (node, index, slices)."""
+    state = State(lambda: 0.0)
+    for name in nodes:
+        found = node_from_object(node(name), ResourceNames())
+        state.set_node(SeenNode(msgspec.structs.replace(found, **of_nodes), name))
+    for number, (name, index, slices) in enumerate(holders):
+        state.set_pod(seen(None, name=f"holder-{number}", node=name, gpus=((index, slices),)))
+    return state
+
+
+def test_a_waiting_pod_learns_what_it_needs_what_is_free_where_and_what_helps():
+    full = [(f"gpu-{number}", 1, 5 + number % 2) for number in range(4)]
+    needs = (
+        "needs slices 4 of nvidia.com/gpu-1 of 81920 MiB; free there: gpu-0 3, gpu-2 3, gpu-1 2 "
+        "and 1 more nodes; "
+    )
+    fact = seen(memory_values=("81920",)).fact
+    elsewhere = needs + "GPU 0 of gpu-0 has 8 free: delete the pod and create it again to use it"
+    assert message(cluster(*full), fact) == elsewhere
+    busy = [(f"gpu-{number}", 0, 5) for number in range(4)]
+    assert message(cluster(*full, *busy), fact) == needs + "it starts when pods there end"
+
+
+@pytest.mark.parametrize(
+    ("kind", "advice"),
+    [
+        ("ReplicaSet", "delete the pod, so that ReplicaSet web creates another to use it"),
+        ("Job", "delete Job web and create it again to use it"),
+    ],
+)
+def test_a_waiting_pod_that_someone_owns_learns_what_helps_without_harm(kind, advice):
+    state = cluster(*[(f"gpu-{number}", 1, 5) for number in range(4)])
+    fact = seen(memory_values=("81920",)).fact
+    owner = Owner(kind=kind, name="web", uid="u", controller=True)
+    free = asyncio.run(FreeNodesFinder(state).find(fact))
+    assert waiting_message(fact, free, ResourceNames(), owner).endswith(f"has 8 free: {advice}")
+
+
+@pytest.mark.parametrize(
+    "owner",
+    [
+        {"kind": "ReplicaSet", "name": "web", "uid": "u"},
+        {"kind": "ReplicaSet", "name": "n" * 254, "uid": "u", "controller": True},
+        {"kind": "a\nb", "name": "web", "uid": "u", "controller": True},
+        {"kind": "ReplicaSet", "name": "wéb", "uid": "u", "controller": True},
+    ],
+)
+def test_an_owner_that_is_no_controllers_is_not_kept(owner):
+    made = pod("a", node=None, labels={"clearml-injector/fraction": "0.500"}, ownerReferences=[owner])
+    said = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu-1."
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": said}
+    made["status"] = {"phase": "Pending", "conditions": [condition]}
+    found = pods(ResourceNames()).read(msgspec.Raw(json.dumps(made).encode()))
+    assert found.injected.lacks_slices
+    assert found.injected.owner is None
+
+
+def test_a_pod_that_waits_for_something_else_is_told_nothing():
+    fact = seen(memory_values=("81920",)).fact
+    held = [("gpu-0", 1, 8)]
+    # Where a node has room, the scheduler has another reason; else none could take it at all.
+    assert message(cluster(*held), fact) is None
+    assert message(cluster(*held, nodes=["gpu-0"], usable=False), fact) is None
+    assert message(cluster(*held, nodes=["gpu-0"], cordoned=frozenset({1})), fact) is None
+    assert message(cluster(*held, nodes=["gpu-0"]), seen(memory_values=("40960",)).fact) is None
+    assert message(cluster(*held, nodes=["gpu-0"]), fact) is not None
+
+
+@pytest.mark.parametrize(
+    ("reason", "said", "waits"),
+    [
+        (
+            "Unschedulable",
+            "0/2 nodes are available: 1 Insufficient cpu, 1 Insufficient nvidia.com/gpu-1.",
+            True,
+        ),
+        ("Unschedulable", "0/1 nodes are available: 1 Insufficient nvidia.com/gpu.", True),
+        ("Unschedulable", "0/1 nodes are available: 1 Insufficient ephemeral-storage.", False),
+        ("Unschedulable", "0/1 nodes are available: 1 node(s) were unschedulable.", False),
+        ("Unschedulable", "0/1 nodes are available: 1 Too many pods.", False),
+        ("Unschedulable", 'persistentvolumeclaim "data" not found', False),
+        ("SchedulingGated", "Scheduling is blocked due to non-empty scheduling gates", False),
+        ("SchedulerError", "Insufficient nvidia.com/gpu-1", False),
+        ("Unschedulable", None, False),
+    ],
+)
+def test_only_what_the_scheduler_says_of_slices_is_waiting_for_slices(reason, said, waits):
+    made = pod("a", node=None, labels={"clearml-injector/fraction": "0.500"})
+    condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": said}
+    made["status"] = {"phase": "Pending", "conditions": [condition]}
+    found = pods(ResourceNames()).read(msgspec.Raw(json.dumps(made).encode()))
+    assert found.injected.lacks_slices is waits
+
+
+def message(state, fact):
+    return waiting_message(fact, asyncio.run(FreeNodesFinder(state).find(fact)), ResourceNames())
+
+
+def test_an_event_is_named_by_pod_and_reason_so_that_it_is_told_once():
+    finding = Finding("team", "a", "u", "FractionDrift", "text")
+    made = event(finding, "text", lambda: datetime(2026, 11, 21, 10, tzinfo=UTC))
+    assert made["metadata"] == {"name": "a.d3f4a18b624eed52", "namespace": "team"}
+    about = {"apiVersion": "v1", "kind": "Pod", "namespace": "team", "name": "a", "uid": "u"}
+    assert made["involvedObject"] == about
+    assert (made["type"], made["firstTimestamp"]) == ("Warning", "2026-11-21T10:00:00Z")
+
+
+class Leading:
+    leads = True
+
+
+class Silent:
+    """An API server that is never asked."""
+
+
+def test_a_pod_that_did_not_wait_for_slices_yet_is_looked_at_again():
+    state = cluster(nodes=["gpu-0"])
+    registry = CollectorRegistry()
+    events = PodEvents(Silent(), state, Leading(), ControllerMetrics(registry), ResourceNames())
+    waiting = seen(changed(lacks_slices=True), memory_values=("81920",))
+    state.set_pod(waiting)
+    asyncio.run(events._tell(events._untold.get_nowait()))
+    assert events._untold.empty()
+    state.set_pod(seen(changed(lacks_slices=True, fraction="0.5"), memory_values=("81920",)))
+    assert events._untold.get_nowait().reason == "WaitingForSlices"

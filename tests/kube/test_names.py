@@ -1,0 +1,36 @@
+"""What may be a name, a label's value or a uid, character by character."""
+
+import re
+import sys
+
+import pytest
+
+from kube.names import MAX_NAME, is_namespace, is_uid
+
+UID = re.compile(r"[-.:_A-Za-z0-9]*", re.ASCII)
+
+
+def test_a_uid_is_made_of_what_names_are_made_of_and_of_nothing_else():
+    wrong = [
+        chr(code) for code in range(sys.maxunicode + 1) if is_uid(chr(code)) != bool(UID.fullmatch(chr(code)))
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    "text", ["", "x" * MAX_NAME, "a1b2c3d4-0000-4000-8000-000000000000", "kube-system:a_b.c"]
+)
+def test_uids(text):
+    assert is_uid(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["x" * (MAX_NAME + 1), "a\n", "\n", "a b", 'a"', "a\\", "é", "\ud800", "a/b"]
+)
+def test_no_uids(text):
+    assert not is_uid(text)
+
+
+@pytest.mark.parametrize(("text", "can_be"), [("a", True), ("a" * 63, True), ("a" * 64, False), ("", False)])
+def test_a_namespace_has_1_to_63_characters(text, can_be):
+    assert is_namespace(text) == can_be

@@ -1,0 +1,104 @@
+"""Whether an answer of the ledger is right, by the slow checker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ledger.facts import NodeFact, PodFact
+from ledger.ledger import Ledger
+from ledger.owners import PRODUCT_LABEL
+from ledger.placement.arrivals import Worth
+from ledger.placement_request import Ask, Misfit, Placement
+from tests.ledger.checker import SlowNode, could_ever_hold, has_room, is_kept_to, model_of_owner, score
+
+
+def worth_for(ledger: Ledger, ask: Ask) -> Worth:
+    """What slices are worth to the ledger now: learnt, and so shared with the checker."""
+    return ledger._demand_of(ask).worth
+
+
+class SlowCluster(dict[str, SlowNode]):
+    """Slow nodes by name, and the claims that have none."""
+
+    def __init__(self, nodes: Iterable[NodeFact]) -> None:
+        super().__init__({node.name: SlowNode(node) for node in nodes})
+        self.waiting: list[Any] = []
+
+
+def slow_nodes(nodes: Iterable[NodeFact], pods: Iterable[PodFact], ledger: Ledger) -> SlowCluster:
+    """Nodes with what pods and reservations took, added up from the lists."""
+    slow = SlowCluster(nodes)
+    ledger._fleet.settle()
+    for name, account in ledger._fleet.accounts.items():
+        if name in slow and account.kind is not None:
+            slow[name].slice_cost = account.kind.slice_cost
+    reservations = ledger._reservations._by_name.values()
+    recent = [many.claim for many in ledger._recent.every()]
+    for claim in [*(pod for pod in pods if not pod.is_over), *reservations, *recent]:
+        on = claim.node or claim.promised_node
+        if on in slow:
+            slow[on].take(claim)
+        elif on is None:
+            slow.waiting.append(claim)
+    return slow
+
+
+def assert_right(answer: object, ask: Ask, slow: SlowCluster, worth: Worth) -> None:
+    """The answer is a misfit only if no node fits ever, a node only if it is the best with room now."""
+    eligible = [node for node in slow.values() if could_ever_hold(node.fact, ask)]
+    model = model_of_owner(ask.owner, slow, slow.waiting) if ask.owner and ask.same_model else None
+    if model is not None:
+        eligible = [node for node in eligible if is_kept_to(model, node.fact)]
+    fitting = {node.fact.name: score(node, ask, worth) for node in eligible if has_room(node, ask)}
+    if not eligible:
+        assert isinstance(answer, Misfit)
+        return
+    assert isinstance(answer, Placement)
+    if answer.node is None:
+        assert not fitting
+        _assert_waits_where_it_can(answer, ask, eligible)
+        return
+    assert fitting[answer.node] == max(_spread(fitting, ask, slow).values())
+    _assert_has_room(answer, ask, slow[answer.node], worth)
+
+
+def _spread(fitting: dict[str, int], ask: Ask, slow: SlowCluster) -> dict[str, int]:
+    """Of nodes with room those to choose from: with `spread` those with the fewest of the owner's pods."""
+    if not ask.owner or ask.place == "pack":
+        return fitting
+    shares = {name: len(slow[name].shares_of(ask.owner)) for name in fitting}
+    return {name: value for name, value in fitting.items() if shares[name] == min(shares.values())}
+
+
+def _assert_waits_where_it_can(answer: Placement, ask: Ask, eligible: list[SlowNode]) -> None:
+    kinds = [{index for index, _ in node.fact.gpus} for node in eligible if _is_bound_to(node, answer, ask)]
+    assert len(answer.indices) == (0 if ask.mode == "pooled" else ask.fraction.gpus)
+    assert any(set(answer.indices) <= indices for indices in kinds)
+
+
+def _is_bound_to(node: SlowNode, answer: Placement, ask: Ask) -> bool:
+    """Whether the answer's requirements, if `sameModel` makes any, let the pod go to a node."""
+    if not ask.owner or not ask.same_model:
+        return True
+    return is_kept_to((answer.model, answer.gpu_mib or None), node.fact)
+
+
+def _assert_has_room(answer: Placement, ask: Ask, node: SlowNode, worth: Worth) -> None:
+    assert answer.gpu_mib == (node.fact.gpu_mib or 0)
+    if ask.owner and ask.same_model:
+        assert answer.model == node.fact.labels.get(PRODUCT_LABEL)
+        assert answer.memory_values == ((str(node.fact.gpu_mib),) if node.fact.gpu_mib else ())
+    if ask.mode == "pooled":
+        assert answer.indices == ()
+        return
+    free, each = node.free(), ask.fraction.slices_on_each
+    assert len(set(answer.indices)) == ask.fraction.gpus
+    assert all(free[index] >= each for index in answer.indices)
+    if ask.owner and ask.place == "spread" and ask.fraction.gpus == 1:
+        shares = node.shares_of(ask.owner)
+        fewest = min(shares.count(index) for index in free if free[index] >= each)
+        free = {index: left for index, left in free.items() if shares.count(index) == fewest}
+    lost = sorted(worth.gpu[v] - worth.gpu[v - each] for v in free.values() if v >= each)
+    chosen = [worth.gpu[free[index]] - worth.gpu[free[index] - each] for index in answer.indices]
+    assert sorted(chosen) == lost[: ask.fraction.gpus]

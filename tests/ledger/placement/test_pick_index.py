@@ -1,0 +1,150 @@
+"""Where a pod waits when nothing has room, and how that spreads."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ledger.facts import UNLIMITED, NodeFact, PodFact
+from ledger.ledger import Ledger
+from ledger.placement.memory_values import MEMORY_LABEL
+from ledger.placement_request import Ask, Misfit, Placement
+from tests.ledger.checker import could_ever_hold
+from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of
+from tests.ledger.strategies import asks, nodes
+
+
+def full(*sizes: tuple[int, int]) -> Ledger:
+    """Nodes of (GPUs, MiB), all full."""
+    facts = [gpu_node(f"n{i}", count, mib) for i, (count, mib) in enumerate(sizes)]
+    pods = [holder(f"{node.name}-{i}", node.name, (i, 8)) for node in facts for i, _ in node.gpus]
+    return ledger_of(*facts, holders=tuple(pods))
+
+
+def waits(ledger: Ledger, slices: int, name: str) -> Placement:
+    answer = ledger.place(eighths(slices, namespace=name, reservation=name), 0.0)
+    assert isinstance(answer, Placement)
+    assert answer.node is None
+    return answer
+
+
+def test_pods_spread_over_indices_by_the_capacity_behind_each() -> None:
+    ledger = full((4, 81920), (2, 81920))
+    counts = Counter(waits(ledger, 4, f"p{i}").indices for i in range(30))
+    assert counts == {(0,): 10, (1,): 10, (2,): 5, (3,): 5}
+
+
+def test_a_waiting_pod_of_another_kind_of_gpu_does_not_count() -> None:
+    ledger = full((1, 81920), (1, 16384))
+    kinds = [waits(ledger, 4, f"p{i}").gpu_mib for i in range(4)]
+    assert Counter(kinds) == {16384: 2, 81920: 2}
+
+
+def test_whole_gpus_wait_for_indices_of_one_node() -> None:
+    ledger = full((4, 81920), (2, 16384))
+    assert waits(ledger, 24, "three").indices == (0, 1, 2)
+    assert waits(ledger, 16, "two").indices == (0, 1)
+    assert waits(ledger, 8, "one").indices == (3,)
+
+
+def test_a_cordoned_index_is_waited_for_only_if_there_is_no_other() -> None:
+    ledger = ledger_of(gpu_node("a", 2, cordoned=frozenset({0})), holders=(holder("p", "a", (1, 8)),))
+    assert [waits(ledger, 4, f"p{i}").indices for i in range(3)] == [(1,)] * 3
+    ledger = ledger_of(gpu_node("a", 1, cordoned=frozenset({0})))
+    assert waits(ledger, 4, "p").indices == (0,)
+
+
+def test_nodes_that_are_down_are_waited_for_only_if_all_are() -> None:
+    down = gpu_node("a", 8, usable=False)
+    ledger = ledger_of(down, gpu_node("b", 1), holders=(holder("p", "b", (0, 8)),))
+    assert [waits(ledger, 4, f"p{i}").indices for i in range(3)] == [(0,)] * 3
+    assert waits(ledger_of(down), 4, "p").indices == (0,)
+
+
+def test_a_full_pool_has_no_index_to_wait_for() -> None:
+    pool = gpu_node("a", 0, pooled=8, pooled_gpus=1)
+    ledger = ledger_of(pool, holders=(holder("p", "a", pooled=8),))
+    assert ledger.place(eighths(4, mode="pooled"), 0.0) == Placement((), 81920, ("81920",), None)
+
+
+def test_a_pod_that_was_bound_waits_no_more() -> None:
+    ledger = full((2, 81920))
+    ledger.set_pod(holder("w", None, (0, 4), memory_values=("81920",)))
+    assert waits(ledger, 4, "first").indices == (1,)
+    ledger.set_pod(holder("w", "n0", (0, 4)))
+    assert ledger.waiting()[0].name == "first"
+    assert waits(ledger, 4, "second").indices == (0,)
+
+
+waiting_pods = st.builds(
+    holder,
+    st.integers(0, 99).map(str),
+    st.none(),
+    st.tuples(st.integers(0, 4), st.integers(1, 8)),
+    pooled=st.sampled_from([0, 3]),
+    memory_values=st.sampled_from([None, ("16384",), ("16384", "16390"), ("81920",)]),
+)
+
+
+@given(
+    st.lists(nodes(), min_size=1, max_size=5),
+    st.lists(waiting_pods, max_size=12, unique_by=lambda pod: pod.key),
+    asks,
+)
+@settings(max_examples=300)
+def test_no_index_of_any_node_has_less_waiting_for_its_capacity(some_nodes, waiting, ask) -> None:
+    facts = list({node.name: node for node in some_nodes}.values())
+    ask = msgspec.structs.replace(ask, cpu_milli=2 * UNLIMITED)
+    answer = ledger_of(*facts, holders=tuple(waiting)).place(ask, 0.0)
+    choices = list(slow_choices(facts, waiting, ask))
+    if not choices:
+        assert isinstance(answer, Misfit)
+        return
+    assert isinstance(answer, Placement)
+    assert min(choices)[1:] == (slow_share(answer.gpu_mib, ask), answer.indices)
+
+
+def slow_choices(
+    facts: list[NodeFact], waiting: list[PodFact], ask: Ask
+) -> Iterator[tuple[int, int, tuple[int, ...]]]:
+    """For each node what waiting for the best of it means: what waits for its capacity, share, indices."""
+    eligible = [fact for fact in facts if could_ever_hold(fact, ask)]
+    eligible = [fact for fact in eligible if fact.usable] or eligible
+    for fact in eligible:
+        share = slow_share(fact.gpu_mib, ask)
+        alike = [other for other in eligible if slow_share(other.gpu_mib, ask) == share]
+        accepted = slow_values(facts, share, ask)
+        counted = [pod for pod in waiting if pod.memory_values is None or accepted & {*pod.memory_values}]
+        if ask.mode == "pooled":
+            pools = sum(other.pooled for other in alike)
+            yield slow_load(sum(pod.pooled for pod in counted), pools, ask), share, ()
+            continue
+        loads = []
+        for index, _ in fact.gpus:
+            capacity = sum(dict(o.gpus).get(index, 0) for o in alike if index not in o.cordoned)
+            loads.append((slow_load(sum(dict(p.gpus).get(index, 0) for p in counted), capacity, ask), index))
+        best = sorted(loads)[: ask.fraction.gpus]
+        yield sum(load for load, _ in best), share, tuple(sorted(index for _, index in best))
+
+
+def slow_values(facts: list[NodeFact], share: int, ask: Ask) -> set[str]:
+    """The memory labels that a pod of such a share accepts; whole GPUs ask for none."""
+    if ask.fraction.is_whole:
+        return set()
+    labelled = [fact for fact in facts if fact.gpu_mib is not None]
+    return {fact.labels[MEMORY_LABEL] for fact in labelled if slow_share(fact.gpu_mib, ask) == share}
+
+
+def slow_share(gpu_mib: int | None, ask: Ask) -> int:
+    fraction = ask.fraction
+    return 0 if fraction.is_whole else (gpu_mib or 0) * fraction.slices // fraction.slices_per_gpu
+
+
+def slow_load(waiting: int, capacity: int, ask: Ask) -> int:
+    """Millionths of the capacity; where there is none, more than any."""
+    load = (waiting + ask.fraction.slices_on_each) * 10**6
+    return load // capacity if capacity else load * 10**6

@@ -1,0 +1,369 @@
+"""The fast placement finds what a plain scan finds."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kube.scheduling import Constraints, NodeSelectorTerm, Requirement, Taint, Toleration
+from ledger.facts import NodeFact, PodFact, PodKey
+from ledger.ledger import Ledger
+from ledger.placement import candidates as selection
+from ledger.placement import node_index as fleet
+from ledger.placement.feasibility import Obstacle, misfit, obstacle
+from ledger.placement.memory_values import MEMORY_LABEL
+from ledger.placement_request import Ask, Assumption, Misfit, Placement
+from modes.fraction import Fraction
+from tests.ledger.cluster import GIB, eighths, gpu_node, holder, ledger_of
+from tests.ledger.oracle import assert_right, slow_nodes, worth_for
+from tests.ledger.strategies import asks, nodes, pods
+
+STATES = int(os.environ.get("LEDGER_RANDOM_STATES", "10000"))
+RUNS = 20
+OWNERS = [f"owner-{number}" for number in range(20)]
+
+
+class Churn:
+    """A cluster under a random sequence of everything that may happen."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)  # noqa: S311 - a repeatable experiment
+        self.nodes = {f"n{i}": self._node(f"n{i}") for i in range(self.rng.randint(3, 14))}
+        self.pods: dict[PodKey, PodFact] = {}
+        self.ledger = Ledger()
+        self.ledger.replace(self.nodes.values(), [])
+
+    def _node(self, name: str) -> NodeFact:
+        shapes = [(8, 64000), (8, 32000), (4, 16000), (2, 48000), (1, 3000)]
+        gpus, cpu = self.rng.choice(shapes)
+        return gpu_node(
+            name, gpus, self.rng.choice([16384, 81920]), cpu_milli=cpu, memory_bytes=gpus * 40 * GIB
+        )
+
+    def ask(self) -> Ask:
+        slices = self.rng.choice([1, 2, 3, 4, 4, 5, 6, 7, 8, 8, 16, 32, 64])
+        cpu = self.rng.choice([0, 500, 1000, 4000, 9000]) * max(1, slices // 8)
+        owner, place = self.rng.choice(["", *OWNERS]), self.rng.choice(["pack", "pack", "spread"])
+        memory = self.rng.choice([0, 5, 30]) * GIB
+        return eighths(slices, cpu_milli=cpu, memory_bytes=memory, owner=owner, place=place)
+
+    def place(self) -> None:
+        ask = self.ask()
+        worth = worth_for(self.ledger, ask)
+        answer = self.ledger.place(ask, 0.0)
+        assert_right(answer, ask, slow_nodes(self.nodes.values(), self.pods.values(), self.ledger), worth)
+        self.ledger._learn(ask)
+        if isinstance(answer, Placement) and answer.node is not None:
+            gpus = tuple((index, ask.fraction.slices_on_each) for index in answer.indices)
+            sizes = {"cpu_milli": ask.cpu_milli, "memory_bytes": ask.memory_bytes, "owner": ask.owner}
+            pod = holder(f"p{self.rng.random()}", answer.node, *gpus, **sizes)
+            self.pods[pod.key] = pod
+            self.ledger.set_pod(pod)
+
+    def release(self) -> None:
+        if self.pods:
+            key = self.rng.choice(sorted(self.pods))
+            del self.pods[key]
+            self.ledger.remove_pod(key)
+
+    def change_node(self) -> None:
+        node = self._node(self.rng.choice(sorted(self.nodes)))
+        self.nodes[node.name] = node
+        self.ledger.set_node(node)
+
+
+@pytest.mark.parametrize("seed", range(RUNS))
+def test_in_ten_thousand_states_it_scores_as_well_as_a_scan(seed: int) -> None:
+    churn = Churn(seed)
+    for _ in range(STATES // RUNS):
+        churn.place()
+        for _ in range(churn.rng.choice([0, 0, 1, 1, 1, 2])):
+            churn.release()
+        if churn.rng.random() < 0.02:
+            churn.change_node()
+
+
+@given(st.lists(nodes(), max_size=5), st.lists(pods(), max_size=12), st.lists(asks, min_size=1, max_size=4))
+@settings(max_examples=250)
+def test_whatever_the_constraints_the_answer_is_what_the_slow_checker_says(
+    some_nodes, some_pods, some_asks
+) -> None:
+    ledger = Ledger()
+    by_name = {node.name: node for node in some_nodes}
+    by_key = {pod.key: pod for pod in some_pods}
+    ledger.replace(by_name.values(), by_key.values())
+    for ask in some_asks:
+        worth = worth_for(ledger, ask)
+        assert_right(
+            ledger.place(ask, 0.0), ask, slow_nodes(by_name.values(), by_key.values(), ledger), worth
+        )
+
+
+def test_the_same_cluster_gets_the_same_answer_whatever_order_it_was_told_in() -> None:
+    facts = [gpu_node(f"n{i}") for i in range(6)]
+    orders = list(itertools.permutations(facts))[::90]
+    answers = {ledger_of(*order).place(eighths(4), 0.0) for order in orders}
+    assert answers == {Placement((0,), 81920, ("81920",), "n0")}
+
+
+def test_a_half_goes_beside_a_half_and_not_on_an_idle_gpu() -> None:
+    ledger = ledger_of(gpu_node("a"), gpu_node("b"), holders=(holder("p", "b", (1, 4)),))
+    assert ledger.place(eighths(4), 0.0) == Placement((1,), 81920, ("81920",), "b")
+
+
+def test_whole_gpus_come_from_one_node_and_bind_no_memory() -> None:
+    ledger = ledger_of(gpu_node("a", 2), gpu_node("b", 4), holders=(holder("p", "a", (0, 1)),))
+    assert ledger.place(eighths(16), 0.0) == Placement((0, 1), 81920, (), "b")
+
+
+def test_values_of_the_memory_label_whose_share_is_the_same_are_all_named_by_number() -> None:
+    ledger = ledger_of(gpu_node("a", mib=16384), gpu_node("b", mib=16390), gpu_node("c", mib=9000))
+    answer = ledger.place(eighths(1, constraints=Constraints({"kubernetes.io/hostname": "a"})), 0.0)
+    assert answer == Placement((0,), 16384, ("16384", "16390"), "a")
+
+
+def test_a_pod_with_much_cpu_spares_the_node_with_most_where_another_is_as_good() -> None:
+    ledger = ledger_of(gpu_node("big", 8, cpu_milli=128_000), gpu_node("small", 8, cpu_milli=96_000))
+    answer = ledger.place(eighths(8, cpu_milli=12_000), 0.0)
+    assert isinstance(answer, Placement)
+    assert answer.node == "small"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"usable": False},
+        {"cordoned": frozenset({0, 1})},
+        {"cpu_milli": 999},
+        {"memory_bytes": GIB - 1},
+        {"gpus": ((0, 0), (1, 3))},
+        {"gpus": ((0, 0), (1, 0)), "slices_per_gpu": 0},
+    ],
+)
+def test_a_node_without_room_now_is_waited_for_and_never_a_misfit(change: dict[str, object]) -> None:
+    ledger = ledger_of(gpu_node("a", **change))
+    answer = ledger.place(eighths(4, cpu_milli=1000, memory_bytes=GIB), 0.0)
+    assert isinstance(answer, Placement)
+    assert (answer.node, answer.gpu_mib, answer.memory_values) == (None, 81920, ("81920",))
+
+
+@pytest.mark.parametrize(
+    ("ask", "why"),
+    [
+        (
+            Ask(Fraction(2, 4)),
+            "on 1 node GPUs are not divided into 4 slices: ask the admin to match slicesPerGpu",
+        ),
+        (eighths(32), "on 1 node there are fewer than 4 GPUs: ask for less"),
+        (
+            eighths(4, mode="pooled"),
+            (
+                "on 1 node GPUs are offered under another resource name than the policy's: ask the admin"
+                " to divide them (docs/install.md)"
+            ),
+        ),
+        (
+            eighths(4, constraints=Constraints({"zone": "x"})),
+            "on 1 node with such GPUs its node selector or affinity does not match: mend it",
+        ),
+        (
+            eighths(4, constraints=Constraints(required_terms=(NodeSelectorTerm(),))),
+            "on 1 node with such GPUs its node selector or affinity does not match: mend it",
+        ),
+        (eighths(4, constraints=Constraints(node_name="z")), 'there is no node "z": mend nodeName'),
+    ],
+)
+def test_a_misfit_says_what_no_node_has(ask: Ask, why: str) -> None:
+    assert ledger_of(gpu_node("a")).place(ask, 0.0) == Misfit(why)
+
+
+def test_taints_and_missing_memory_labels_are_misfits_too() -> None:
+    tainted = gpu_node("a", taints=(Taint("nvidia.com/gpu", "NoSchedule"),))
+    assert ledger_of(tainted).place(eighths(4), 0.0) == Misfit(
+        "on 1 node with such GPUs there is a taint that it does not tolerate: add the toleration"
+    )
+    tolerant = eighths(4, constraints=Constraints(tolerations=(Toleration("nvidia.com/gpu", "Exists"),)))
+    assert isinstance(ledger_of(tainted).place(tolerant, 0.0), Placement)
+    nameless = gpu_node("a", gpu_mib=None, labels={})
+    assert ledger_of(nameless).place(eighths(4), 0.0) == Misfit(
+        "on 1 node the label nvidia.com/gpu.memory is missing or no number of MiB: ask the admin to"
+        " set it (docs/install.md)"
+    )
+    assert ledger_of(nameless).place(eighths(8), 0.0) == Placement((0,), 0, (), "a")
+
+
+def test_a_pod_that_names_its_node_passes_taints_by_as_it_does_the_scheduler() -> None:
+    tainted = gpu_node("a", taints=(Taint("team", "NoSchedule"),))
+    answer = ledger_of(tainted, gpu_node("b")).place(eighths(4, constraints=Constraints(node_name="a")), 0.0)
+    assert answer == Placement((0,), 81920, ("81920",), "a")
+
+
+def test_what_is_assumed_takes_a_misfits_place() -> None:
+    assume = Assumption(gpus_per_node=2, gpu_mib=16384)
+    ledger = Ledger()
+    first = ledger.place(eighths(4, assume=assume, reservation="r"), 0.0)
+    assert first == Placement((0,), 16384, (), None, "r", degraded=True)
+    assert ledger.place(eighths(4, assume=assume), 0.0) == Placement(
+        (1,), 16384, (), None, None, degraded=True
+    )
+    assert ledger.place(eighths(32, assume=assume), 0.0) == Misfit(
+        "there is no node yet: ask the admin to add some, or to set assume in the policy"
+    )
+
+
+def test_a_pool_is_counted_by_its_node_and_names_no_gpu() -> None:
+    pool = {"gpus": (), "slices_per_gpu": 0, "pooled": 16, "pooled_gpus": 2}
+    ledger = ledger_of(gpu_node("a", **pool), gpu_node("b", **pool), holders=(holder("p", "b", pooled=9),))
+    assert ledger.place(eighths(4, mode="pooled"), 0.0) == Placement((), 81920, ("81920",), "b")
+    assert ledger.place(eighths(8, mode="pooled"), 0.0) == Placement((), 81920, (), "a")
+
+
+def test_labels_that_every_node_has_its_own_value_of_make_no_classes() -> None:
+    facts = [
+        gpu_node(f"n{i:03}", labels={"nvidia.com/gpu.memory": "81920", "serial": str(i)}) for i in range(200)
+    ]
+    ledger = ledger_of(*facts)
+    late = NodeSelectorTerm((Requirement("serial", "Gt", ("150",)),))
+    answer = ledger.place(eighths(4, constraints=Constraints(required_terms=(late,))), 0.0)
+    assert isinstance(answer, Placement)
+    assert answer.node == "n151"
+    early = NodeSelectorTerm((Requirement("serial", "Lt", ("150",)),))
+    answer = ledger.place(eighths(4, constraints=Constraints(required_terms=(early,))), 0.0)
+    assert isinstance(answer, Placement)
+    assert answer.node == "n000"
+    assert len(ledger._fleet.classes) == 1
+
+
+def test_a_label_with_few_values_makes_a_class_of_each_once_a_pod_asks_for_it() -> None:
+    ledger = ledger_of(
+        *(gpu_node(f"n{i}", labels={"nvidia.com/gpu.memory": "81920", "zone": "ab"[i % 2]}) for i in range(4))
+    )
+    assert isinstance(ledger.place(eighths(4), 0.0), Placement)
+    assert len(ledger._fleet.classes) == 1
+    answer = ledger.place(eighths(4, constraints=Constraints({"zone": "b"})), 0.0)
+    assert isinstance(answer, Placement)
+    assert answer.node == "n1"
+    assert len(ledger._fleet.classes) == 2
+
+
+def test_what_was_known_of_classes_is_forgotten_when_nodes_are_told_apart_anew() -> None:
+    ledger = ledger_of(gpu_node("n0", 1, labels={"nvidia.com/gpu.memory": "81920", "zone": "a"}))
+    assert isinstance(ledger.place(eighths(4, reservation="first"), 0.0), Placement)
+    zone = Constraints({"zone": "a"})
+    assert isinstance(ledger.place(eighths(1, constraints=zone, reservation="second"), 0.0), Placement)
+    answer = ledger.place(eighths(4, reservation="third"), 0.0)
+    assert isinstance(answer, Placement)
+    assert answer.node is None
+
+
+def test_groups_of_states_that_no_node_is_in_any_more_are_forgotten() -> None:
+    churn = Churn(1)
+    for _ in range(600):
+        churn.place()
+        if churn.rng.random() < 0.9:
+            churn.release()
+    for node_class in churn.ledger._fleet.classes.values():
+        occupied = sum(1 for group in node_class.per_gpu._groups.values() if group.nodes)
+        assert occupied == node_class.per_gpu._occupied
+        assert len(node_class.per_gpu) <= occupied + 128
+
+
+@given(st.lists(nodes(), max_size=6), asks)
+@settings(max_examples=300)
+def test_a_misfit_names_the_nearest_obstacle_of_any_node(some_nodes: list[NodeFact], ask: Ask) -> None:
+    """Classes of nodes answer for their members: so many nodes with so few words must not be walked."""
+    by_name = {node.name: node for node in some_nodes}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fleet, "MOST_VALUES_OF_A_CLASS_KEY", 1)
+        ledger = Ledger()
+        ledger.replace(by_name.values(), [])
+        answer = ledger.place(ask, 0.0)
+    if isinstance(answer, Misfit):
+        obstacles = [obstacle(node, ask) for node in by_name.values()]
+        assert answer == misfit([(found, 1) for found in obstacles if found is not None], ask)
+
+
+def test_a_misfit_of_many_nodes_is_found_by_their_classes(monkeypatch) -> None:
+    looked_at = []
+
+    def looking(node, ask):
+        looked_at.append(node.name)
+        return obstacle(node, ask)
+
+    monkeypatch.setattr(selection, "obstacle", looking)
+    ledger = ledger_of(*[gpu_node(f"n{i:03}") for i in range(200)])
+    nowhere = eighths(4, constraints=Constraints({"zone": "x"}))
+    assert isinstance(ledger.place(nowhere, 0.0), Misfit)
+    host = eighths(4, constraints=Constraints({"kubernetes.io/hostname": "n007"}))
+    assert ledger.place(host, 0.0).node == "n007"
+    assert looked_at == ["n007"]
+
+
+def test_a_label_that_was_never_asked_for_moves_only_the_nodes_that_differ(monkeypatch) -> None:
+    common = {MEMORY_LABEL: "81920", "product": "x"}
+    zones = ["a"] * 9 + ["b"]
+    ledger = ledger_of(*[gpu_node(f"n{i}", labels={**common, "zone": zone}) for i, zone in enumerate(zones)])
+    ledger.place(eighths(4), 0.0)
+    seated = []
+    real = fleet.NodeClass.seat
+
+    def seating(self, account, fact):
+        seated.append(fact.name)
+        real(self, account, fact)
+
+    monkeypatch.setattr(fleet.NodeClass, "seat", seating)
+    for selector in ({"product": "x"}, {"zone": "b"}):
+        answer = ledger.place(eighths(4, constraints=Constraints(selector)), 0.0)
+        assert isinstance(answer, Placement)
+    assert (answer.node, seated) == ("n9", ["n9"])
+
+
+@pytest.mark.parametrize(
+    ("nodes_there", "mode", "why"),
+    [
+        ([], "per-gpu", "there is no node yet: ask the admin to add some, or to set assume in the policy"),
+        (
+            [gpu_node(name, gpus=(), slices_per_gpu=0) for name in "abc"],
+            "per-gpu",
+            "no GPUs are offered on 3 nodes: ask the admin for the device plugin (docs/install.md)",
+        ),
+        (
+            [gpu_node("a", gpus=()), gpu_node("b", gpus=(), pooled=8, pooled_gpus=8)],
+            "per-gpu",
+            (
+                "on 1 node GPUs are offered under another resource name than the policy's: ask the admin"
+                " to divide them (docs/install.md)"
+            ),
+        ),
+        (
+            [gpu_node("a", gpus=(), pooled=8, pooled_gpus=0)],
+            "pooled",
+            (
+                "on 1 node the labels nvidia.com/gpu.count and .replicas are missing: ask the admin to set"
+                " them (docs/install.md)"
+            ),
+        ),
+        (
+            [gpu_node("a", gpu_mib=None), gpu_node("b", gpu_mib=None), gpu_node("c", gpus=())],
+            "per-gpu",
+            (
+                "on 2 nodes the label nvidia.com/gpu.memory is missing or no number of MiB: ask the admin to"
+                " set it (docs/install.md)"
+            ),
+        ),
+    ],
+)
+def test_what_nodes_lack_is_said_with_their_number_and_what_to_do(nodes_there, mode, why) -> None:
+    assert ledger_of(*nodes_there).place(eighths(4, mode=mode), 0.0) == Misfit(why)
+
+
+def test_why_no_node_fits_leaves_room_for_the_denials_own_words() -> None:
+    obstacles = [(found, 10_000) for found in Obstacle]
+    ask = Ask(Fraction(1_000_000 * 16, 16), constraints=Constraints(node_name="n" * 253))
+    for found in obstacles:
+        assert len(misfit([found], ask).why) <= 150

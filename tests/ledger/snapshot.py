@@ -1,0 +1,44 @@
+"""What a ledger has in its books, in a form that two ledgers can be compared by."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ledger.ledger import Ledger
+from ledger.placement.node_groups import Groups
+
+
+def books(ledger: Ledger) -> dict[str, Any]:
+    """Everything but what was learnt of demand, and the order things came in."""
+    ledger._fleet.settle()
+    return {
+        "nodes": {name: _account(account) for name, account in ledger._fleet.accounts.items()},
+        "backlog": (ledger._backlog._slices, ledger._backlog.claims),
+        "usage": ledger._usage._taken,
+        "memory values": dict(ledger._values._nodes),
+        "reservations": ledger._reservations._by_name,
+        "owners": (ledger._owners._on_nodes, ledger._owners._awaited),
+        "groups": sorted(_groups(ledger)),
+    }
+
+
+def _account(account: Any) -> tuple[Any, ...]:
+    own = (
+        account.fact,
+        account.claims,
+        account.taken,
+        account.taken_pooled,
+    )
+    return (*own, account.cpu_free, account.memory_free, account.state())
+
+
+def _groups(ledger: Ledger) -> list[tuple[Any, ...]]:
+    seen = []
+    for node_class in ledger._fleet.classes.values():
+        for kind, groups in (("per-gpu", node_class.per_gpu), ("pooled", node_class.pooled)):
+            seen += [(kind, *seat) for seat in _seats(groups)]
+    return seen
+
+
+def _seats(groups: Groups) -> list[tuple[Any, ...]]:
+    return [(state, cpu, name) for state, group in groups._groups.items() for cpu, name, _ in group.nodes]

@@ -1,0 +1,199 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from kube.scheduling import Taint
+from ledger.facts import UNLIMITED, NodeFact, PodFact
+from ledger.from_kubernetes import (
+    Skipped,
+    node_from_json,
+    node_from_object,
+    nodes_from_json,
+    pod_from_json,
+    pod_from_object,
+    pods_from_json,
+)
+from ledger.owners import owner_key
+from modes.resource_names import ResourceNames
+
+NAMES = ResourceNames()
+
+
+def node(**changes: Any) -> dict[str, Any]:
+    amounts = {
+        "cpu": "63500m",
+        "memory": "256Gi",
+        "pods": "110",
+        "nvidia.com/gpu-1": "7",
+        "nvidia.com/gpu-0": "8",
+    }
+    whole = {
+        "metadata": {"name": "gpu-0", "labels": {"nvidia.com/gpu.memory": "81920"}, "managedFields": [{}]},
+        "spec": {"taints": [{"key": "nvidia.com/gpu", "effect": "NoSchedule"}]},
+        "status": {
+            "allocatable": amounts,
+            "capacity": amounts | {"nvidia.com/gpu-1": "8"},
+            "conditions": [{"type": "Ready", "status": "True"}, {"type": "DiskPressure", "status": "False"}],
+        },
+    }
+    return whole | changes
+
+
+def pod(spec: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
+    asked = {"resources": {"requests": {"cpu": "2", "nvidia.com/gpu-3": "4"}, "limits": {}}, "name": "main"}
+    metadata = {
+        "name": "p",
+        "namespace": "ml",
+        "labels": {"clearml-agent-queue-name": "q"},
+        "annotations": {"x": "y"},
+    }
+    return {"metadata": metadata, "spec": {"containers": [asked]} | (spec or {})} | changes
+
+
+def test_a_node_is_read() -> None:
+    assert node_from_json(json.dumps(node()).encode(), NAMES) == NodeFact(
+        name="gpu-0",
+        labels={"nvidia.com/gpu.memory": "81920"},
+        taints=(Taint("nvidia.com/gpu", "NoSchedule"),),
+        gpus=((0, 8), (1, 7)),
+        slices_per_gpu=8,
+        gpu_mib=81920,
+        cpu_milli=63500,
+        memory_bytes=256 * 2**30,
+    )
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"spec": {"unschedulable": True}},
+        {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}},
+        {"spec": {"taints": [{"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"}]}},
+    ],
+)
+def test_a_node_that_takes_no_pods_now_is_not_usable(change: dict[str, Any]) -> None:
+    fact = node_from_object(node(**change), NAMES)
+    assert not fact.usable
+    assert fact.taints in ((), (Taint("nvidia.com/gpu", "NoSchedule"),))
+
+
+def test_a_node_by_hand_needs_no_conditions_and_no_amounts() -> None:
+    fact = node_from_object({"metadata": {"name": "n"}}, NAMES)
+    assert fact == NodeFact(name="n", cpu_milli=UNLIMITED, memory_bytes=UNLIMITED)
+    assert fact.usable
+
+
+@pytest.mark.parametrize(
+    ("labels", "gpus"),
+    [
+        ({"nvidia.com/gpu.replicas": "8"}, 2),
+        ({"nvidia.com/gpu.count": "2"}, 2),
+        ({"nvidia.com/gpu.count": "x"}, 0),
+        ({}, 0),
+    ],
+)
+def test_a_pool_has_as_many_gpus_as_its_labels_tell(labels: dict[str, str], gpus: int) -> None:
+    pooled = node(
+        metadata={"name": "n", "labels": labels}, status={"allocatable": {"nvidia.com/gpu.shared": "16"}}
+    )
+    fact = node_from_object(pooled, NAMES)
+    assert (fact.pooled, fact.pooled_gpus, fact.gpus) == (16, gpus, ())
+
+
+@pytest.mark.parametrize(
+    ("text", "indices"), [("0,3", {0, 3}), (" 1 , 2 ", {1, 2}), ("", set()), ("x,4,-1,9999,5a", {4})]
+)
+def test_a_cordon_names_indices_and_what_is_no_index_is_passed_over(text: str, indices: set[int]) -> None:
+    annotated = node(metadata={"name": "n", "annotations": {"clearml-injector/cordon": text}})
+    assert node_from_object(annotated, NAMES).cordoned == indices
+
+
+def test_a_running_pod_is_read() -> None:
+    fact = pod_from_json(json.dumps(pod({"nodeName": "gpu-0"}, status={"phase": "Running"})).encode(), NAMES)
+    assert fact == PodFact(
+        namespace="ml",
+        name="p",
+        node="gpu-0",
+        gpus=((3, 4),),
+        cpu_milli=2000,
+        queues=("q",),
+        owner=owner_key("ml", None, None, ("q",)),
+    )
+    assert (fact.key, fact.slices) == (("ml", "p"), 4)
+
+
+def test_a_waiting_pod_tells_its_reservation_the_node_promised_and_the_memory_required() -> None:
+    affinity = {
+        "nodeAffinity": {
+            "preferredDuringSchedulingIgnoredDuringExecution": [
+                {
+                    "weight": 1,
+                    "preference": {
+                        "matchFields": [{"key": "metadata.name", "operator": "In", "values": ["x"]}]
+                    },
+                },
+                {
+                    "weight": 100,
+                    "preference": {
+                        "matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]
+                    },
+                },
+            ],
+            "requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [
+                    {
+                        "matchExpressions": [
+                            {"key": "nvidia.com/gpu.memory", "operator": "In", "values": ["81920", "81559"]}
+                        ]
+                    }
+                ]
+            },
+        }
+    }
+    metadata = {"name": "p", "annotations": {"clearml-injector/reservation": "r"}}
+    fact = pod_from_object(pod({"affinity": affinity}, metadata=metadata), NAMES)
+    assert (fact.namespace, fact.reservation, fact.promised_node) == ("default", "r", "n")
+    assert fact.memory_values == ("81920", "81559")
+    failed = {"conditions": [{"type": "PodScheduled", "status": "False"}]}
+    assert pod_from_object(pod({"affinity": affinity}, status=failed), NAMES).promised_node is None
+    assert pod_from_object(pod({"affinity": affinity, "nodeName": "m"}), NAMES).promised_node is None
+
+
+@pytest.mark.parametrize(
+    ("phase", "is_over"), [("Succeeded", True), ("Failed", True), ("Pending", False), ("Unknown", False)]
+)
+def test_a_pod_is_over_by_its_phase(phase, is_over) -> None:
+    assert pod_from_object(pod(status={"phase": phase}), NAMES).is_over is is_over
+
+
+def test_one_bad_object_is_skipped_with_its_name_and_hides_no_other() -> None:
+    bad_amount = pod({"containers": [{"resources": {"requests": {"nvidia.com/gpu-0": "1.5"}}}]})
+    bad_amount["metadata"] = {"name": "bad", "namespace": "ml"}
+    bad_type = pod() | {"spec": None, "metadata": {"name": "null", "namespace": "ml"}}
+    listed = {"kind": "PodList", "metadata": {"resourceVersion": "42", "continue": "next"}}
+    page = pods_from_json(json.dumps(listed | {"items": [pod(), bad_amount]}).encode(), NAMES)
+    assert [fact.key for fact in page.facts] == [("ml", "p")]
+    assert page.skipped == [Skipped("ml/bad", 'quantity "1.5" is not a whole number from 0 up')]
+    assert (page.resource_version, page.continue_token) == ("42", "next")
+    page = pods_from_json(json.dumps(listed | {"items": [bad_type, pod(), bad_amount, 7]}).encode(), NAMES)
+    assert [fact.key for fact in page.facts] == [("ml", "p")]
+    assert [skipped.name for skipped in page.skipped] == ["ml/null", "ml/bad", "?"]
+    assert page.resource_version == "42"
+
+
+def test_nodes_are_skipped_likewise() -> None:
+    items = [node(), {"metadata": {"name": "odd", "labels": {"a": 1}}}, {"metadata": {}}]
+    page = nodes_from_json(json.dumps({"items": items}).encode(), NAMES)
+    assert [fact.name for fact in page.facts] == ["gpu-0"]
+    assert [skipped.name for skipped in page.skipped] == ["odd", "?"]
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b"{}", b'{"items": null}', b"{"])
+def test_what_is_no_list_is_an_error(data: bytes) -> None:
+    with pytest.raises(ValueError):
+        pods_from_json(data, NAMES)
+    with pytest.raises(ValueError):
+        nodes_from_json(data, NAMES)

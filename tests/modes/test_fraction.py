@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from modes.fraction import ALLOWED_SLICES_PER_GPU, Fraction
+
+
+@pytest.mark.parametrize(
+    ("text", "slices_per_gpu", "slices"),
+    [
+        ("0.125", 8, 1),
+        ("0.500", 8, 4),
+        ("0.5", 2, 1),
+        ("0.0625", 16, 1),
+        ("1.000", 8, 8),
+        ("2", 8, 16),
+        ("2.0", 4, 8),
+    ],
+)
+def test_a_plain_decimal_is_so_many_slices(text: str, slices_per_gpu: int, slices: int) -> None:
+    assert Fraction.from_text(text, slices_per_gpu) == Fraction(slices, slices_per_gpu)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "",
+            "0",
+            "0.0",
+            "nan",
+            "inf",
+            "1e-1",
+            "1_0",
+            "00.5",
+            ".5",
+            "5.",
+            "-0.5",
+            "+0.5",
+            " 0.5",
+            "0.5\n",
+            "0.9",
+        ),
+        *("1.5", "\u0660.5", "0.0625", "0.1250001", "1/2", "0x1"),
+    ],
+)
+def test_any_other_text_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"slices|decimal"):
+        Fraction.from_text(text, 8)
+
+
+@given(st.text(max_size=8), st.sampled_from(ALLOWED_SLICES_PER_GPU))
+@settings(max_examples=1000)
+def test_a_text_is_refused_or_exactly_its_own_number(text: str, slices_per_gpu: int) -> None:
+    try:
+        fraction = Fraction.from_text(text, slices_per_gpu)
+    except ValueError:
+        return
+    whole, _, decimals = text.partition(".")
+    assert fraction.slices * 10 ** len(decimals) == int(whole + decimals) * slices_per_gpu
+
+
+@pytest.mark.parametrize(("slices", "slices_per_gpu"), [(0, 8), (9, 8), (12, 8), (-1, 8), (1, 3), (1, 32)])
+def test_there_is_no_half_of_a_second_gpu_and_no_other_division(slices: int, slices_per_gpu: int) -> None:
+    with pytest.raises(ValueError, match=r"slices"):
+        Fraction(slices, slices_per_gpu)
+
+
+def test_a_share_of_memory_is_rounded_down() -> None:
+    assert Fraction(3, 8).share_mib(23028) == 8635
+    assert Fraction(16, 8).share_mib(81920) == 81920
+    assert (Fraction(16, 8).gpus, Fraction(16, 8).slices_on_each, Fraction(16, 8).is_whole) == (2, 8, True)

@@ -1,0 +1,189 @@
+"""Hot reload: the directory as the kubelet writes it, a whole set or nothing, the last good one kept."""
+
+import asyncio
+import threading
+
+import pytest
+
+from policies.loading import reload as watch
+from policies.loading.reload import LivePolicies, NoPoliciesError, Reload
+from policies.model.problems import PolicyError
+from tests.policies.kubelet import Mount
+
+POLICY = "kind: Policy\nname: default\nmemory: {{reserveMiB: {n}}}\nenv: {{A: '{n}'}}\n"
+OTHER = "kind: Policy\nname: other\nnamespaces: [n]\nmemory: {{reserveMiB: {n}}}\n"
+
+
+PAUSE_S = 0.0005
+"""Between two looks of a reader, so that it leaves the interpreter to the writer."""
+
+
+@pytest.fixture
+def mount(tmp_path):
+    mount = Mount(tmp_path)
+    mount.write(default=POLICY.format(n=1), other=OTHER.format(n=1))
+    return mount
+
+
+def reserves(policies):
+    return policies.resolve("x", None, None).reserve_mib, policies.resolve("n", None, None).reserve_mib
+
+
+def test_a_change_is_in_force_after_a_reload_and_told_once(mount):
+    told = []
+    live = LivePolicies(mount.folder, told.append)
+    before = live.current
+    mount.write(default=POLICY.format(n=2), other=OTHER.format(n=2))
+    assert live.reload() == Reload(live.current.digest, changed=True)
+    assert reserves(live.current) == (2, 2)
+    assert reserves(before) == (1, 1)
+    assert live.reload() == Reload(live.current.digest)
+    assert told == [Reload(live.current.digest, changed=True)]
+
+
+def test_the_content_decides_not_the_swap(mount):
+    told = []
+    live = LivePolicies(mount.folder, told.append)
+    before = live.current
+    mount.write(default="# new comment\n" + POLICY.format(n=1), other=OTHER.format(n=1))
+    assert live.reload().changed is False
+    assert live.current is before
+    assert told == []
+
+
+def test_a_broken_set_keeps_the_last_good_one_and_says_why_once(mount):
+    told = []
+    live = LivePolicies(mount.folder, told.append)
+    before = live.current
+    mount.write(default=POLICY.format(n=2), other="kind: Policy\nname: other\nlimitr: none\n")
+    assert live.reload().changed is False
+    live.reload()
+    assert live.current is before
+    assert str(live.last.error) == 'other.yaml:3: limitr: unknown key (did you mean "limiter"?)'
+    assert [str(reload.error) for reload in told] == [str(live.last.error)]
+
+
+def test_recovery_is_told_even_if_the_old_set_comes_back(mount):
+    told = []
+    live = LivePolicies(mount.folder, told.append)
+    mount.write(default="", other="")
+    live.reload()
+    mount.write(default=POLICY.format(n=1), other=OTHER.format(n=1))
+    live.reload()
+    assert [reload.error is None for reload in told] == [False, True]
+    assert live.last.error is None
+
+
+def test_a_broken_set_at_the_start_is_an_error(tmp_path):
+    with pytest.raises(PolicyError, match="holds no policy file"):
+        LivePolicies(tmp_path)
+
+
+def test_a_folder_that_vanishes_keeps_the_last_good_set(mount):
+    live = LivePolicies(mount.folder)
+    mount.folder.rename(mount.folder.with_name("away"))
+    assert str(live.reload().error) == ".: cannot be read: No such file or directory"
+    assert reserves(live.current) == (1, 1)
+
+
+def test_a_thousand_reloads_show_every_reader_whole_sets_only(mount):
+    """Two files change together each time; a reader that sees different numbers saw half a set."""
+    live = LivePolicies(mount.folder)
+    done = threading.Event()
+    torn, seen = [], set()
+
+    def read():
+        while not done.wait(PAUSE_S):
+            current = live.current
+            pair = reserves(current)
+            seen.add(pair[0])
+            if pair[0] != pair[1] or current.resolve("x", None, None).digest != current.digest:
+                torn.append(pair)
+
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    for reader in readers:
+        reader.start()
+    try:
+        for number in range(2, 1002):
+            mount.write(default=POLICY.format(n=number), other=OTHER.format(n=number))
+            result = live.reload()
+            assert result.error is None
+            assert result.changed is True
+    finally:
+        done.set()
+        for reader in readers:
+            reader.join()
+    assert torn == []
+    assert reserves(live.current) == (1001, 1001)
+    assert len(seen) > 1
+
+
+def test_writes_during_reading_never_give_half_a_set(mount):
+    """The kubelet swaps and deletes while the directory is read."""
+    live = LivePolicies(mount.folder)
+    done = threading.Event()
+
+    def write():
+        number = 2
+        while not done.is_set():
+            mount.write(default=POLICY.format(n=number), other=OTHER.format(n=number))
+            number += 1
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for _ in range(300):
+            live.reload()
+            first, second = reserves(live.current)
+            assert first == second
+    finally:
+        done.set()
+        writer.join()
+    assert live.reload().error is None
+
+
+@pytest.mark.timeout(60)
+def test_the_watch_sees_a_swap_and_a_folder_made_anew(mount, monkeypatch):
+    monkeypatch.setattr(watch, "LOOK_SECONDS", 0.01)
+
+    async def scenario():
+        told = asyncio.Queue()
+        loop = asyncio.get_running_loop()
+        live = LivePolicies(mount.folder, lambda reload: loop.call_soon_threadsafe(told.put_nowait, reload))
+        watching = asyncio.create_task(live.watch())
+        mount.write(default=POLICY.format(n=7), other=OTHER.format(n=7))
+        assert (await told.get()).changed
+        seen = [reserves(live.current)]
+        away = mount.folder.rename(mount.folder.with_name("made-anew"))
+        assert (await told.get()).error is not None
+        away.rename(mount.folder)
+        assert (await told.get()).error is None
+        seen.append(reserves(live.current))
+        watching.cancel()
+        return seen
+
+    assert asyncio.run(scenario()) == [(7, 7), (7, 7)]
+
+
+def test_what_has_not_changed_is_not_parsed_again(mount, monkeypatch):
+    live = LivePolicies(mount.folder)
+    mount.write(default=POLICY.format(n=2), other="kind: Policy\nname: other\nlimitr: none\n")
+    broken = live.reload()
+    monkeypatch.setattr(watch, "parse_policies", None)
+    assert live.reload() == broken
+
+
+def test_beside_a_controller_a_broken_set_is_waited_out(mount):
+    mount.write(default="kind: Policy\nname: default\nlimitr: none\n")
+    told = []
+    with pytest.raises(PolicyError, match="limitr"):
+        LivePolicies(mount.folder)
+    live = LivePolicies(mount.folder, told.append, may_wait=True)
+    with pytest.raises(NoPoliciesError):
+        _ = live.current
+    assert "limitr" in live.missing
+    assert live.reload().error is live.last.error
+    assert [reload.digest for reload in told] == [None]
+    mount.write(default=POLICY.format(n=3))
+    assert live.reload() == Reload(live.current.digest, changed=True)
+    assert (live.missing, reserves(live.current)) == (None, (3, 3))

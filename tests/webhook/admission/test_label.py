@@ -1,0 +1,106 @@
+"""Step "label" of the admission table: the exact text of the policy, or a denial that helps."""
+
+from decimal import Decimal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.webhook.support import LABEL, decide, default_policies, pod, policies
+from webhook.admission.denial import Denial
+from webhook.admission.label import read_label
+
+TABLE = {f"{Decimal(n) / 8:.3f}": n for n in range(1, 8)}
+ALL = "use 0.125, 0.250, 0.375, 0.500, 0.625, 0.750, 0.875"
+
+
+def policy():
+    return default_policies().resolve("team", None, None)
+
+
+@pytest.mark.parametrize(("text", "slices"), TABLE.items())
+def test_each_eighth_of_the_contract_is_taken(text, slices):
+    decided = decide(pod(fraction=text))
+    assert (decided.allowed, decided.annotations["clearml-injector/slices"]) == (True, str(slices))
+
+
+@pytest.mark.parametrize(
+    ("text", "advice"),
+    [
+        ("0.5", f'{ALL} (did you mean "0.500"?)'),
+        ("0.500000", f'{ALL} (did you mean "0.500"?)'),
+        ("0.9", ALL),
+        ("", ALL),
+        ("NaN", ALL),
+        ("inf", ALL),
+        ("5E-1", ALL),
+        ("1e-1", ALL),
+        ("1_0", ALL),
+        ("00.5", ALL),
+        (".5", ALL),
+        ("+0.500", ALL),
+        ("0.500 ", ALL),
+        ("\u0660.\u0665\u0660\u0660", ALL),
+        ("0.5\uff100", ALL),
+        ("1.000", ALL),
+        ("2", ALL),
+        ("0.0625", ALL),
+        ("0", ALL),
+    ],
+)
+def test_any_other_text_is_denied_with_what_is_allowed(text, advice):
+    decided = decide(pod(fraction=text))
+    assert (decided.allowed, decided.code) == (False, "label-not-allowed")
+    assert decided.message == f'{LABEL} "{text}" is not allowed: {advice}'
+
+
+def test_a_text_of_the_contract_that_is_no_whole_number_of_slices_says_so():
+    decided = decide(pod(fraction="0.125"), policies('slicesPerGpu: 4\nfractions: {"0.250": 1, "0.500": 2}'))
+    assert decided.message == f'{LABEL} "0.125" is not allowed: use 0.250, 0.500'
+    decided = decide(pod(fraction="0.125"), policies("slicesPerGpu: 4"))
+    assert (
+        decided.message
+        == f'{LABEL} "0.125" is not allowed: it is no whole number of slices (slicesPerGpu 4):'
+        " use 0.250, 0.500, 0.750"
+    )
+
+
+def test_a_sixteenth_is_one_slice_of_sixteen():
+    decided = decide(
+        pod(fraction="0.0625"),
+        policies('slicesPerGpu: 16\nfractions: {"0.0625": 1}\nassume: {gpusPerNode: 1, gpuMemoryMiB: 81920}'),
+    )
+    assert decided.container()["resources"]["limits"] == {"nvidia.com/gpu-0": "1"}
+    assert decided.annotations["clearml-injector/memory-mib"] == "5120"
+
+
+NEAR = st.one_of(
+    st.sampled_from(sorted(TABLE)),
+    st.decimals(0, 2, allow_nan=False, places=3).map(str),
+    st.text("0123456789.eE+-_ nNaAiIfF", max_size=10),
+    st.text(max_size=63),
+    st.floats().map(str),
+)
+
+
+@settings(max_examples=10_000)
+@given(NEAR)
+def test_of_ten_thousand_texts_only_the_table_is_taken(text):
+    read = read_label(text, policy())
+    if text in TABLE:
+        assert (read.slices, read.slices_per_gpu) == (TABLE[text], 8)
+        return
+    assert isinstance(read, Denial)
+    assert len(read.message) <= 200
+    assert read.message.isprintable()
+    if "did you mean" in read.message:
+        meant = read.message.split('did you mean "')[1][:5]
+        assert Decimal(text) == Decimal(meant)
+
+
+@given(st.sampled_from(sorted(TABLE)), st.sampled_from(["0", "00", ""]))
+def test_the_same_amount_written_otherwise_is_named(text, zeros):
+    other = text.rstrip("0") + zeros
+    if other in TABLE:
+        return
+    assert read_label(other, policy()).message.endswith(f'(did you mean "{text}"?)')

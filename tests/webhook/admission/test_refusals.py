@@ -1,0 +1,280 @@
+"""Step "refused": what no labelled pod may bring."""
+
+import pytest
+
+from policies.model.allowances import HOST_PATHS
+from tests.webhook.support import LABEL, container, decide, pod, policies
+
+PRIVILEGED = {"privileged": True}
+
+
+def test_a_privileged_gpu_container_is_denied():
+    decided = decide(pod(containers=[container(securityContext=PRIVILEGED)]))
+    assert decided.code == "privileged"
+    assert decided.message == (
+        'container "train" is privileged and would see every GPU of the node:'
+        f" drop securityContext.privileged or the label {LABEL}"
+    )
+
+
+def test_a_privileged_gpu_init_container_is_denied():
+    init = container("init", limits={"nvidia.com/gpu": "1"}, securityContext=PRIVILEGED)
+    assert decide(pod(initContainers=[init])).code == "privileged"
+
+
+def test_a_privileged_mesh_init_container_is_not_unless_the_policy_says_so():
+    found = pod(initContainers=[container("istio-init", securityContext=PRIVILEGED)])
+    assert decide(found).allowed
+    assert decide(found, policies("privileged: any-container")).code == "privileged"
+
+
+def test_host_pid_is_denied_unless_the_limiter_needs_it():
+    decided = decide(pod(hostPID=True))
+    assert decided.code == "host-pid"
+    assert decided.message == (
+        f"hostPID lets a pod reach its neighbours' processes on the GPU: remove it or the label {LABEL}"
+    )
+    image = container(image="clearml/fractional-gpu:u22-cu12.3-2gb")
+    decided = decide(pod(hostPID=True, containers=[image]), policies("limiter: clearml-image"))
+    assert decided.allowed
+
+
+@pytest.mark.parametrize(
+    ("path", "place"),
+    [
+        ("/dev", "/dev"),
+        ("//dev", "/dev"),
+        ("/./dev/", "/dev"),
+        ("/tmp/../dev/nvidia0", "/dev"),  # noqa: S108 a path of a pod, not of this machine
+        ("/", "/dev"),
+        ("//", "/dev"),
+        ("", "/dev"),
+        ("dev", "/dev"),
+        ("/proc", "/proc"),
+        ("/proc/1/root/dev", "/proc"),
+        ("/usr/local/vgpu/x", "/usr/local/vgpu"),
+        ("/usr", "/usr/local/vgpu"),
+        ("/etc", "/etc/cdi"),
+        ("/etc/cdi", "/etc/cdi"),
+        ("/var/run/cdi", "/run/cdi"),
+        ("/run", "/run/cdi"),
+        ("/var/run", "/run/cdi"),
+        ("/run/nvidia/driver", "/run/nvidia"),
+        ("/var/run/nvidia", "/run/nvidia"),
+        ("/var/lib/kubelet/device-plugins", "/var/lib/kubelet/device-plugins"),
+        ("/var/lib/kubelet", "/var/lib/kubelet/device-plugins"),
+        ("/var", "/var/lib/kubelet/device-plugins"),
+        ("/run/containerd/containerd.sock", "/run/containerd"),
+        ("/var/run/docker.sock", "/run/docker.sock"),
+        ("/run/crio/crio.sock", "/run/crio"),
+        ("/run/k3s/containerd/containerd.sock", "/run/k3s/containerd"),
+        ("/var/snap/microk8s/common/run/containerd.sock", "/var/snap/microk8s/common/run"),
+        ("/etc/kubernetes", "/etc/kubernetes"),
+        ("//etc/./kubernetes/pki/", "/etc/kubernetes"),
+        ("/var/lib/kubelet/pods", "/var/lib/kubelet"),
+        ("/etc/containerd/certs.d", "/etc/containerd"),
+        ("/etc/nvidia-container-runtime/config.toml", "/etc/nvidia-container-runtime"),
+        ("/var/run/cri-dockerd.sock", "/run/cri-dockerd.sock"),
+        ("/usr/local/nvidia/toolkit", "/usr/local/nvidia"),
+        ("/sys", "/sys"),
+        ("/sys/bus/pci/devices", "/sys"),
+        ("/var/lib/containerd/tmpmounts", "/var/lib/containerd"),
+        ("/var/lib/docker", "/var/lib/docker"),
+        ("/var/lib/containers/storage", "/var/lib/containers"),
+        ("/dev/infiniband", "/dev/infiniband"),
+        ("/dev/infiniband/uverbs0", "/dev/infiniband"),
+        ("/dev/infiniband2", "/dev"),
+        ("/dev/fuse", "/dev/fuse"),
+    ],
+)
+def test_host_paths_that_reach_gpus_or_runtimes_are_denied(path, place):
+    decided = decide(pod(volumes=[{"name": "host", "hostPath": {"path": path}}]))
+    advice = ", or let the admin write it in allow.hostPaths" if place in HOST_PATHS else ""
+    assert decided.code == "host-path"
+    assert decided.message == (
+        f'volume "host": hostPath {path} reaches {place}, and with it past the share:'
+        f" remove the volume{advice}"
+    )
+
+
+@pytest.mark.parametrize(
+    "path", ["/data", "/devices", "/var/log", "/etc/cdi2", "/usr/share", "/run/nvidia2", "/system"]
+)
+def test_other_host_paths_are_not(path):
+    assert decide(pod(volumes=[{"name": "host", "hostPath": {"path": path, "type": "Directory"}}])).allowed
+
+
+@pytest.mark.parametrize("path", ["/dev/shm", "//dev/./shm/", "/dev/shm/job"])  # noqa: S108 paths of a pod
+def test_the_nodes_shared_memory_is_denied_with_what_to_use_instead(path):
+    decided = decide(pod(volumes=[{"name": "shm", "hostPath": {"path": path}}]))
+    assert decided.code == "host-path"
+    assert decided.message == (
+        f'volume "shm": hostPath {path} is memory of the whole node: use an emptyDir with medium: Memory'
+    )
+
+
+@pytest.mark.parametrize("place", HOST_PATHS)
+def test_a_policy_opens_one_place_of_the_node_at_a_time(place):
+    volumes = [{"name": "host", "hostPath": {"path": f"{place}/x"}}]
+    for allowed in HOST_PATHS:
+        decided = decide(pod(volumes=volumes), policies(f"allow: {{hostPaths: [{allowed}]}}"))
+        assert decided.code == ("injected" if allowed == place else "host-path")
+
+
+@pytest.mark.parametrize(
+    "path", ["/var/lib/kubelet", "/var/lib/kubelet/device-plugins", "/var", "/dev", "/dev/nvidia0", "/"]
+)
+def test_no_policy_opens_the_places_below_an_open_one_that_are_always_shut(path):
+    found = pod(volumes=[{"name": "host", "hostPath": {"path": path}}])
+    assert decide(found, policies(f"allow: {{hostPaths: [{', '.join(HOST_PATHS)}]}}")).code == "host-path"
+
+
+def adding(*names):
+    return {"capabilities": {"drop": ["ALL"], "add": list(names)}}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["SYS_ADMIN", "CAP_SYS_ADMIN", "sys_admin", "cap_sys_admin", "Cap_Sys_Admin", "ALL", "all", "CAP_ALL"],
+)
+def test_a_capability_that_leads_to_every_gpu_is_denied_on_gpu_containers(name):
+    decided = decide(pod(containers=[container(securityContext=adding("NET_ADMIN", name))]))
+    assert decided.code == "capability"
+    assert decided.message == (
+        f'container "train" adds capability {name}, a way to every GPU of the node:'
+        f" drop it or the label {LABEL}"
+    )
+    init = container("init", limits={"nvidia.com/gpu": "1"}, securityContext=adding(name))
+    assert decide(pod(initContainers=[init])).code == "capability"
+
+
+def test_other_capabilities_and_other_containers_are_left_alone_unless_the_policy_says_so():
+    found = pod(containers=[container(securityContext=adding("SYS_PTRACE", "IPC_LOCK", "NET_ADMIN"))])
+    assert decide(found, policies("privileged: any-container")).allowed
+    found = pod(initContainers=[container("mount", securityContext=adding("SYS_ADMIN"))])
+    assert decide(found).allowed
+    assert decide(found, policies("privileged: any-container")).code == "capability"
+
+
+@pytest.mark.parametrize(("name", "other"), [("SYS_ADMIN", "ALL"), ("ALL", "SYS_ADMIN")])
+def test_a_policy_allows_one_capability_at_a_time(name, other):
+    allowing = policies(f"allow: {{capabilities: [{name}]}}")
+    assert decide(pod(containers=[container(securityContext=adding(f"cap_{name}"))]), allowing).allowed
+    found = pod(containers=[container(securityContext=adding(other, name))])
+    assert decide(found, allowing).code == "capability"
+
+
+SEEN = [
+    lambda path: {"volumeMounts": [{"name": "x", "mountPath": path}]},
+    lambda path: {"volumeDevices": [{"name": "x", "devicePath": path}]},
+    lambda path: {"terminationMessagePath": path},
+]
+
+
+@pytest.mark.parametrize("fields", SEEN)
+@pytest.mark.parametrize("path", ["/overrideEnv", "//overrideEnv/", "/./overrideEnv/x", "/"])
+def test_what_overrides_the_limiters_settings_is_denied(path, fields):
+    decided = decide(pod(containers=[container(**fields(path))]))
+    assert decided.code == "mount-path"
+    assert decided.message == (
+        f'container "train" mounts {path}, and so /overrideEnv, where the GPU memory limiter looks for'
+        " settings: use another path"
+    )
+
+
+def test_what_overrides_settings_is_left_alone_where_nobody_reads_it_or_the_policy_allows_it():
+    fields = SEEN[0]("/overrideEnv")
+    assert decide(pod(containers=[container(**fields)]), policies("limiter: none")).allowed
+    assert decide(pod(containers=[container(**fields)]), policies("allow: {overrideEnv: true}")).allowed
+    beside = [container("task"), container("side", **fields)]
+    assert decide(pod(containers=beside)).allowed
+
+
+@pytest.mark.parametrize("fields", SEEN)
+@pytest.mark.parametrize(
+    "path", ["/usr/local/vgpu/libvgpu.so", "/usr/local/vgpu", "/usr/local//vgpu-cache/x"]
+)
+def test_whatever_covers_the_limiter_in_a_gpu_container_is_denied(path, fields):
+    """The log of a container's last words too: over the library, it is an empty file."""
+    decided = decide(pod(containers=[container(**fields(path))]))
+    assert decided.code == "mount-path"
+    assert decided.message == (
+        f'container "train" mounts {path}, where the GPU memory limiter goes: use another path'
+    )
+
+
+def test_the_usual_place_of_last_words_is_left_alone():
+    assert decide(pod(containers=[container(terminationMessagePath="/dev/termination-log")])).allowed
+
+
+@pytest.mark.parametrize(
+    "resource",
+    [
+        "deviceclass.resource.kubernetes.io/gpu.nvidia.com",
+        "nvidia.com/hostdev",
+        "nvidia.com/gpu-x",
+        "nvidia.com/gpu.1",
+        "nvidia.com/pgpu",
+        "nvidia.com/GA102GL_A10",
+    ],
+)
+@pytest.mark.parametrize("mode", ["", "resources: {mode: pooled}"])
+@pytest.mark.parametrize("in_a_sidecar", [False, True])
+def test_another_way_to_a_gpu_is_denied_beside_the_label(resource, mode, in_a_sidecar):
+    side = container("side", limits={resource: "1"} if in_a_sidecar else None)
+    task = container("task", limits={"nvidia.com/gpu": "1"} | ({} if in_a_sidecar else {resource: "1"}))
+    decided = decide(pod(containers=[task, side]), policies(mode))
+    assert decided.code == "other-gpu-system"
+    assert decided.message.startswith(f"{resource} cannot stand beside {LABEL}: ")
+    can_be_opened = resource.startswith("nvidia.com/")
+    assert decided.message.endswith("name it in the policy's allow.resources") is can_be_opened
+
+
+def test_a_resource_of_nvidias_that_the_policy_knows_for_no_gpu_stays():
+    found = pod(containers=[container(limits={"nvidia.com/hostdev": "1"})])
+    decided = decide(found, policies("allow: {resources: [nvidia.com/hostdev]}"))
+    assert decided.container()["resources"]["limits"] == {"nvidia.com/hostdev": "1", "nvidia.com/gpu-0": "4"}
+
+
+@pytest.mark.parametrize("name", ["cdi.k8s.io/a", "nvidia.cdi.k8s.io/container.train"])
+def test_cdi_annotations_are_denied(name):
+    decided = decide(pod(metadata={"annotations": {name: "nvidia.com/gpu=all"}}))
+    assert decided.code == "cdi-annotation"
+    assert decided.message == (
+        f"annotation {name} injects devices past the share: remove it or the label {LABEL}"
+    )
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/var/run/nvidia-container-devices/all",
+        "/run/nvidia-container-devices",
+        "//var/run/nvidia-container-devices/0",
+    ],
+)
+def test_device_lists_by_mounts_are_denied_in_any_container(path):
+    side = container("side", volumeMounts=[{"name": "x", "mountPath": path}])
+    decided = decide(pod(containers=[container("task"), side]))
+    assert decided.code == "mount-path"
+    assert decided.message == (
+        f'container "side" mounts {path}, which selects GPUs past the share: remove the mount'
+    )
+
+
+@pytest.mark.parametrize(
+    ("own", "others", "resource"),
+    [
+        ("", "{mode: pooled, name: example.com/slice}", "example.com/slice"),
+        ("resources: {mode: pooled}", "{name: 'example.com/gpu-{index}'}", "example.com/gpu-0"),
+    ],
+)
+@pytest.mark.parametrize("in_a_sidecar", [False, True])
+def test_slices_under_the_name_of_another_policy_are_denied(own, others, resource, in_a_sidecar):
+    """Else the pod would hold them beside its share."""
+    side = container("side", limits={resource: "8"} if in_a_sidecar else None)
+    task = container("task", limits={"nvidia.com/gpu": "1"} | ({} if in_a_sidecar else {resource: "8"}))
+    other = f"kind: Policy\nname: other\nnamespaces: [others]\nresources: {others}"
+    decided = decide(pod(containers=[task, side]), policies(own, other=other))
+    assert decided.code == "other-gpu-system"
+    assert decided.message.startswith(f"{resource} cannot stand beside {LABEL}: ")

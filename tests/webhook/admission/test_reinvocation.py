@@ -1,0 +1,366 @@
+"""Step "again": a second review keeps what holds, adds what is missing, and believes nothing."""
+
+import copy
+
+import pytest
+
+from ledger.facts import NodeFact
+from ledger.ledger import Ledger
+from tests.webhook.support import CACHE, LIBRARY, Webhook, container, named, pod, policies, reviewed
+from webhook.admission.exact_match import same
+
+ANNOTATIONS = "clearml-injector/"
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+POOLED = "resources: {mode: pooled, name: example.com/pool}\nassume: {gpusPerNode: 4, gpuMemoryMiB: 81920}"
+
+
+def held(webhook):
+    return [(gpu.index, gpu.used) for node in webhook.ledger.view().nodes for gpu in node.gpus if gpu.used]
+
+
+def test_an_injected_pod_is_left_alone_and_reserves_nothing_more():
+    webhook, injected = reviewed()
+    before = held(webhook)
+    again = webhook.decide(injected, uid="another")
+    assert (again.code, again.patch) == ("unchanged", [])
+    assert held(webhook) == before == [(0, 4)]
+
+
+def test_a_limiter_from_a_mirror_is_recognised_by_the_mirrors_image_and_no_other():
+    mirror = (
+        "kind: Limiter\nname: hami-core\nextends: hami-core\ninitContainer: {image: mirror.local/h:v2.10.0}\n"
+    )
+    webhook, injected = reviewed(policy_set=policies(mirror=mirror))
+    [ours] = injected["spec"]["initContainers"]
+    assert ours["image"] == "mirror.local/h:v2.10.0"
+    assert webhook.decide(injected, uid="another").patch == []
+    ours["image"] = "docker.io/projecthami/hamicore:v2.10.0"
+    written = webhook.decide(injected, uid="third").stored["spec"]["initContainers"]
+    assert [each["name"] for each in written] == ["gpu-limiter-2", "gpu-limiter"]
+    assert written[0]["image"] == "mirror.local/h:v2.10.0"
+
+
+def test_a_sidecar_that_came_after_us_gets_its_void_and_nothing_else():
+    webhook, injected = reviewed()
+    injected["spec"]["containers"].insert(0, container("proxy"))
+    again = webhook.decide(injected)
+    void = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}]
+    assert again.patch == [{"op": "add", "path": "/spec/containers/0/env", "value": void}]
+
+
+def test_an_init_container_prepended_by_a_mesh_stays_first():
+    webhook, injected = reviewed()
+    injected["spec"]["initContainers"].insert(0, container("istio-init"))
+    again = webhook.decide(injected)
+    assert [operation["path"] for operation in again.patch] == ["/spec/initContainers/0/env"]
+
+
+def test_what_others_filled_in_on_our_objects_is_not_compared():
+    webhook, injected = reviewed()
+    token = {"name": "kube-api-access", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"}
+    ours = injected["spec"]["initContainers"][0]
+    ours["resources"] = {"limits": {"cpu": "1"}, "requests": {"cpu": "100m"}}
+    ours["terminationMessagePath"] = "/dev/termination-log"
+    ours["volumeMounts"].append({**token, "readOnly": True})
+    injected["spec"]["volumes"].append({"name": "kube-api-access", "projected": {"sources": []}})
+    named(injected["spec"]["volumes"], "gpu-limiter-cache-train")["emptyDir"]["sizeLimit"] = "8192Ki"
+    assert webhook.decide(injected).patch == []
+
+
+def test_of_two_genuine_limiters_the_one_that_is_mounted_stays():
+    webhook, injected = reviewed()
+    spec = injected["spec"]
+    second = copy.deepcopy(spec["initContainers"][0])
+    second["name"], second["volumeMounts"][0]["name"] = "gpu-limiter-2", "gpu-limiter-library-2"
+    volume = copy.deepcopy(named(spec["volumes"], "gpu-limiter-library"))
+    spec["volumes"].append({**volume, "name": "gpu-limiter-library-2"})
+    spec["initContainers"].insert(0, second)
+    assert webhook.decide(injected).patch == []
+
+
+def test_a_reserved_variable_set_meanwhile_goes_and_ours_is_put_back():
+    webhook, injected = reviewed()
+    env = injected["spec"]["containers"][0]["env"]
+    position = [entry["name"] for entry in env].index("CUDA_DEVICE_MEMORY_LIMIT_0")
+    env.append({"name": "CUDA_DEVICE_MEMORY_LIMIT_0", "value": "0"})
+    env.append({"name": "CUDA_DISABLE_CONTROL", "value": "true"})
+    again = webhook.decide(injected)
+    path = "/spec/containers/0/env"
+    assert again.patch == [
+        {"op": "remove", "path": f"{path}/5"},
+        {"op": "remove", "path": f"{path}/4"},
+        {"op": "remove", "path": f"{path}/{position}"},
+        {
+            "op": "add",
+            "path": f"{path}/-",
+            "value": {"name": "CUDA_DEVICE_MEMORY_LIMIT_0", "value": "11514m"},
+        },
+    ]
+
+
+def test_a_term_added_meanwhile_gets_the_memory_expression():
+    webhook, injected = reviewed()
+    terms = injected["spec"]["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
+    terms.append({"matchExpressions": [{"key": "zone", "operator": "Exists"}]})
+    again = webhook.decide(injected)
+    assert again.patch == [
+        {
+            "op": "add",
+            "path": f"/spec/affinity/nodeAffinity/{REQUIRED}/nodeSelectorTerms/1/matchExpressions/-",
+            "value": {"key": "nvidia.com/gpu.memory", "operator": "In", "values": ["23028"]},
+        }
+    ]
+
+
+def test_a_mount_taken_away_meanwhile_comes_back():
+    webhook, injected = reviewed()
+    del injected["spec"]["containers"][0]["volumeMounts"]
+    again = webhook.decide(injected)
+    mounts = {mount["mountPath"]: mount["name"] for mount in again.container()["volumeMounts"]}
+    assert mounts[LIBRARY] == again.spec["initContainers"][0]["volumeMounts"][0]["name"]
+    assert {volume["name"] for volume in again.spec["volumes"]} >= set(mounts.values())
+    assert webhook.decide(again.stored).patch == []
+
+
+def forged():
+    """A pod written by hand that says all that we would, without limiter."""
+    return pod(
+        containers=[container(limits={"nvidia.com/gpu-1": "4"})],
+        metadata={
+            "annotations": {
+                "clearml-injector/injected": "default@000000000000",
+                "clearml-injector/slices": "4",
+                "clearml-injector/gpu-index": "1",
+                "clearml-injector/gpu-container": "train",
+                "clearml-injector/memory-mib": "40960",
+            }
+        },
+        affinity={
+            "nodeAffinity": {
+                REQUIRED: {
+                    "nodeSelectorTerms": [
+                        {
+                            "matchExpressions": [
+                                {"key": "nvidia.com/gpu.memory", "operator": "In", "values": ["81920"]}
+                            ]
+                        }
+                    ]
+                }
+            }
+        },
+    )
+
+
+def test_a_complete_forgery_keeps_its_index_and_still_gets_the_limiter():
+    webhook = Webhook()
+    decided = webhook.decide(forged())
+    assert decided.code == "injected"
+    assert decided.container()["resources"]["limits"] == {"nvidia.com/gpu-1": "4"}
+    assert ("CUDA_DEVICE_MEMORY_LIMIT_0", "40960m") in decided.env()
+    assert decided.spec["initContainers"][0]["name"] == "gpu-limiter"
+    assert [mount["mountPath"] for mount in decided.container()["volumeMounts"]] == [LIBRARY, CACHE]
+    assert decided.annotations["clearml-injector/injected"] == decided.outcome.policy.marker
+    assert held(webhook) == []
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value"),
+    [
+        ("injected", "other@000000000000"),
+        ("injected", "true"),
+        ("slices", "8"),
+        ("slices", " 4"),
+        ("gpu-index", "0"),
+        ("gpu-index", "01"),
+        ("gpu-index", "1,2"),
+        ("gpu-index", "\u0661"),
+        ("gpu-index", ""),
+        ("gpu-index", None),
+        ("gpu-container", "other"),
+        ("gpu-container", None),
+        ("memory-mib", "80000"),
+        ("memory-mib", None),
+    ],
+)
+def test_a_claim_that_does_not_agree_with_the_rest_keeps_no_index(annotation, value):
+    found = forged()
+    if value is None:
+        del found["metadata"]["annotations"][ANNOTATIONS + annotation]
+    else:
+        found["metadata"]["annotations"][ANNOTATIONS + annotation] = value
+    assert Webhook().decide(found).code == "gpu-index-set"
+
+
+def without_affinity(found):
+    del found["spec"]["affinity"]
+
+
+def other_slices(found):
+    found["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu-1"] = "8"
+
+
+def second_index(found):
+    found["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu-2"] = "4"
+
+
+def no_values(found):
+    term = found["spec"]["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"][0]
+    term["matchExpressions"][0]["values"] = None
+
+
+def mixed_memories(found):
+    term = found["spec"]["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"][0]
+    term["matchExpressions"][0]["values"] = ["81920", "40960"]
+
+
+@pytest.mark.parametrize("change", [without_affinity, other_slices, second_index, no_values, mixed_memories])
+def test_resources_and_affinity_must_agree_too(change):
+    found = forged()
+    change(found)
+    assert Webhook().decide(found).code == "gpu-index-set"
+
+
+def test_requests_that_name_another_gpu_than_the_limits_keep_no_index():
+    webhook, injected = reviewed()
+    injected["spec"]["containers"][0]["resources"]["requests"]["nvidia.com/gpu-7"] = "1"
+    assert webhook.decide(injected).code == "gpu-index-set"
+
+
+def test_the_marker_alone_is_no_reason_to_skip_anything():
+    found = pod(metadata={"annotations": {"clearml-injector/injected": "default@x"}})
+    decided = Webhook().decide(found)
+    assert decided.code == "injected"
+    assert decided.container()["resources"]["limits"] == {"nvidia.com/gpu-0": "4"}
+
+
+@pytest.mark.parametrize("added", [container("proxy"), None])
+@pytest.mark.parametrize("gpu_init", [False, True])
+def test_a_pooled_share_of_an_own_resource_name_is_known_again(added, gpu_init):
+    init = container("warm", limits={"nvidia.com/gpu": "1"} if gpu_init else None)
+    webhook, injected = reviewed(pod(initContainers=[init]), policies(POOLED))
+    assert named(injected["spec"]["containers"], "train")["resources"]["limits"] == {"example.com/pool": "4"}
+    if added is not None:
+        injected["spec"]["containers"].insert(0, copy.deepcopy(added))
+    again = webhook.decide(injected)
+    assert again.allowed
+    assert [operation["path"] for operation in again.patch] == (["/spec/containers/0/env"] if added else [])
+
+
+def test_a_pooled_resource_of_the_policy_in_a_second_container_is_denied():
+    found = pod(
+        containers=[
+            container("a", limits={"nvidia.com/gpu": "1"}),
+            container("b", limits={"example.com/pool": "4"}),
+        ]
+    )
+    assert Webhook(policies(POOLED)).decide(found).code == "several-gpu-containers"
+
+
+@pytest.mark.parametrize(("amount", "code"), [("4", "injected"), ("1", "injected"), ("3", "gpu-amount")])
+def test_an_amount_of_the_policys_own_pool_is_checked_like_any(amount, code):
+    found = pod(containers=[container(limits={"example.com/pool": amount})])
+    assert Webhook(policies(POOLED)).decide(found).code == code
+
+
+def test_whole_gpus_are_known_again():
+    policy_set = policies('fractions: {"2": 16}')
+    webhook, injected = reviewed(pod(fraction="2"), policy_set)
+    assert webhook.decide(injected).patch == []
+
+
+def test_a_pull_policy_that_the_api_server_sets_on_every_container_is_not_compared():
+    webhook, injected = reviewed()
+    for each in [*injected["spec"]["initContainers"], *injected["spec"]["containers"]]:
+        each["imagePullPolicy"] = "Always"
+    assert webhook.decide(injected).patch == []
+
+
+def test_empty_texts_that_the_api_server_leaves_out_are_known_again():
+    limiter = """
+kind: Limiter
+name: mine
+env: {EMPTY: ""}
+library: {mountPath: /opt/limiter, sizeLimit: 8Mi}
+initContainer:
+  image: example.com/limiter:1
+  command: [copy]
+  env: {NVIDIA_VISIBLE_DEVICES: void, EMPTY: ""}
+"""
+    tolerations = 'tolerations: [{key: gpu, operator: Equal, value: "", effect: NoSchedule}]'
+    webhook, injected = reviewed(pod(), policies(f"limiter: mine\n{tolerations}", mine=limiter))
+    for holder in (
+        injected["spec"]["initContainers"][0]["env"][-1],
+        named(injected["spec"]["containers"][0]["env"], "EMPTY"),
+        injected["spec"]["tolerations"][0],
+    ):
+        assert holder.pop("value", "") == ""
+    assert webhook.decide(injected).patch == []
+
+
+def test_a_forged_pod_of_many_mounts_is_read_once_for_each(monkeypatch):
+    compared = []
+    for module in ("exact", "written"):
+        monkeypatch.setattr(
+            f"webhook.admission.{module}.same", lambda *pair: compared.append(pair) or same(*pair)
+        )
+    webhook, injected = reviewed()
+    mounts = injected["spec"]["initContainers"][0]["volumeMounts"]
+    mounts += [dict(mounts[0]) for _ in range(300)]
+    assert webhook.decide(injected).code == "injected"
+    # It is decided twice: see lanes.py.
+    assert len(compared) < 2 * 10 * len(mounts)
+
+
+QUOTA = "quotas: {namespaces: {team: {slices: 4}}}"
+
+
+def by_hand(injected):
+    """The same pod, as somebody writes it who has never been here."""
+    forged = copy.deepcopy(injected)
+    del forged["metadata"]["annotations"][ANNOTATIONS + "reservation"]
+    return forged
+
+
+def test_the_last_slices_of_a_quota_stay_with_the_pod_that_has_them():
+    webhook, injected = reviewed(policy_set=policies(QUOTA))
+    assert webhook.decide(injected).patch == []
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_a_placement_written_by_hand_is_held_to_the_quota(dry_run):
+    webhook, injected = reviewed(policy_set=policies(QUOTA))
+    before = held(webhook)
+    assert webhook.decide(by_hand(injected), uid="another", dryRun=dry_run).code == "over-quota"
+    assert held(webhook) == before
+
+
+def test_a_placement_written_by_hand_within_the_quota_is_kept():
+    forged = by_hand(reviewed()[1])
+    assert Webhook(policies(QUOTA)).decide(forged).allowed
+
+
+def test_an_assumed_memory_is_kept_only_where_nothing_is_known():
+    assume = policies("assume: {gpusPerNode: 8, gpuMemoryMiB: 163840}")
+    webhook = Webhook(assume, Ledger())
+    injected = webhook.decide(pod()).stored
+    assert injected["metadata"]["annotations"][ANNOTATIONS + "memory-mib"] == "81920"
+    assert webhook.decide(injected).patch == []
+    assert Webhook(assume).decide(injected).code == "gpu-index-set"
+
+
+def test_an_assumed_memory_of_a_pool_is_decided_anew_where_something_is_known():
+    assume = policies("resources: {mode: pooled}\nassume: {gpusPerNode: 8, gpuMemoryMiB: 163840}")
+    injected = Webhook(assume, Ledger()).decide(pod()).stored
+    known = Ledger()
+    known.set_node(
+        NodeFact(
+            name="pool",
+            labels={"nvidia.com/gpu.memory": "40960"},
+            pooled=16,
+            pooled_gpus=2,
+            gpu_mib=40960,
+        )
+    )
+    again = Webhook(assume, known).decide(injected)
+    assert again.annotations[ANNOTATIONS + "memory-mib"] == "20480"
+    assert ("CUDA_DEVICE_MEMORY_LIMIT", "20480m") in again.env()

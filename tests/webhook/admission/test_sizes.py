@@ -1,0 +1,191 @@
+"""Step "size": what no valid pod has, or no real one, is denied before any rule walks it."""
+
+import pytest
+
+from tests.webhook.support import Webhook, container, decide, pod
+from webhook.admission import sizes
+from webhook.admission.denial import END_KEPT, MESSAGE_LIMIT, Denial, Reason
+from webhook.admission.free_names import FreeNames
+
+TERMS = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def rows(kind, count, **fields):
+    return [{"name": f"{kind}-{number}", **fields} for number in range(count)]
+
+
+WITHIN = {
+    "containers": (
+        sizes.MAX_CONTAINERS,
+        lambda count: pod(containers=rows("c", count), metadata={"name": "c-0"}),
+    ),
+    "containers together": (
+        sizes.MAX_CONTAINERS,
+        lambda count: pod(
+            containers=rows("c", 100), initContainers=rows("i", count - 100), metadata={"name": "c-0"}
+        ),
+    ),
+    "volumes": (sizes.MAX_VOLUMES, lambda count: pod(volumes=rows("v", count))),
+    "variables": (
+        sizes.MAX_VARIABLES,
+        lambda count: pod(
+            containers=[container(env=rows("v", count - 10)), container("b", env=rows("v", 10))],
+            metadata={"name": "train"},
+        ),
+    ),
+    "volume mounts": (
+        sizes.MAX_MOUNTS,
+        lambda count: pod(containers=[container(volumeMounts=rows("v", count, mountPath="/data"))]),
+    ),
+    "volume devices": (
+        sizes.MAX_MOUNTS,
+        lambda count: pod(containers=[container(volumeDevices=rows("v", count, devicePath="/data"))]),
+    ),
+    "capabilities in one container": (
+        sizes.MAX_CAPABILITIES,
+        lambda count: pod(
+            containers=[container(securityContext={"capabilities": {"add": ["CHOWN"] * count}})]
+        ),
+    ),
+    "resource amounts": (
+        sizes.MAX_AMOUNTS,
+        lambda count: pod(
+            containers=[container(resources={"limits": {f"a/{number}": 1 for number in range(count - 3)}})],
+            initContainers=[container("i", limits={"cpu": 1})],
+            overhead={"cpu": 1},
+        ),
+    ),
+    "annotations": (
+        sizes.MAX_ANNOTATIONS,
+        lambda count: pod(metadata={"annotations": {str(number): "" for number in range(count)}}),
+    ),
+}
+
+
+LONG = "/" * (sizes.MAX_PATH_CHARACTERS + 1)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"containers": [container(volumeMounts=[{"name": "v", "mountPath": LONG}])]},
+        {"containers": [container(volumeDevices=[{"name": "v", "devicePath": LONG}])]},
+        {"containers": [container(terminationMessagePath=LONG)]},
+        {"volumes": [{"name": "v", "hostPath": {"path": LONG}}]},
+    ],
+)
+def test_paths_are_bounded_in_all_their_characters(spec):
+    decided = decide(pod(**spec))
+    assert decided.code == "pod-too-large"
+    assert decided.message == "the pod has 100001 characters of paths, more than 100000: use shorter paths"
+
+
+@pytest.mark.parametrize("what", WITHIN)
+def test_a_pod_at_the_bound_gets_its_share_and_one_more_is_denied_in_words(what):
+    bound, make = WITHIN[what]
+    assert decide(make(bound)).code == "injected"
+    denied = decide(make(bound + 1))
+    assert denied.code == "pod-too-large"
+    assert f"{bound + 1} {what.partition(' together')[0]}, more than {bound}: " in denied.message
+
+
+@pytest.mark.parametrize("what", WITHIN)
+def test_without_the_label_a_pod_of_any_size_is_not_touched(what):
+    bound, make = WITHIN[what]
+    found = make(bound + 1)
+    del found["metadata"]["labels"]
+    decided = decide(found)
+    assert (decided.code, decided.patch) == ("not-labelled", [])
+
+
+@pytest.mark.parametrize(
+    ("what", "spec"),
+    [
+        ("containers", {"containers": [container(), container("b"), container("b")]}),
+        ("containers", {"initContainers": [container()]}),
+        ("containers", {"initContainers": [container("i"), container("i")]}),
+        ("volumes", {"volumes": [{"name": "v"}, {"name": "w"}, {"name": "v", "emptyDir": {}}]}),
+        ("volumes", {"volumes": [{"name": "v"}, {"name": "v", "hostPath": {"path": "/data"}}]}),
+    ],
+)
+def test_a_name_that_comes_twice_is_denied_as_the_api_server_would(what, spec):
+    decided = decide(pod(**spec))
+    assert decided.code == "duplicate-name"
+    assert decided.message.startswith(f"several {what} of the pod are named ")
+    unlabelled = pod(**spec, fraction=None)
+    assert decide(unlabelled).code == "not-labelled"
+
+
+def test_a_container_may_be_named_like_a_volume_and_a_variable_come_twice():
+    twice = [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]
+    assert decide(pod(containers=[container(env=twice)], volumes=[{"name": "train"}])).code == "injected"
+
+
+def test_a_jobs_template_has_the_same_bounds():
+    template = {"metadata": pod()["metadata"], "spec": {"containers": rows("c", sizes.MAX_CONTAINERS + 1)}}
+    job = {"metadata": pod()["metadata"], "spec": {"template": template}}
+    resource = {"group": "batch", "version": "v1", "resource": "jobs"}
+    assert decide(job, resource=resource).code == "pod-too-large"
+    del job["metadata"]["labels"]
+    assert decide(job, resource=resource).code == "not-labelled"
+
+
+def test_a_patch_of_too_many_operations_is_denied_and_nothing_stays_reserved():
+    copies = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}] * (sizes.MAX_OPERATIONS + 1)
+    webhook = Webhook()
+    decided = webhook.decide(pod(containers=[container(env=copies)]))
+    assert decided.code == "pod-too-large"
+    assert decided.message == (
+        "the share takes 511 changes of the pod, more than 500: leave out variables and clear.ml/fraction-*"
+        " that the injector takes away"
+    )
+    assert not any(gpu.used for node in webhook.ledger.view().nodes for gpu in node.gpus)
+
+
+def test_a_patch_of_too_many_bytes_is_denied():
+    preload = [{"name": "LD_PRELOAD", "value": "x" * sizes.MAX_PATCH_BYTES}]
+    decided = decide(pod(containers=[container(env=preload)]))
+    assert decided.code == "pod-too-large"
+    assert decided.message.endswith("shorten LD_PRELOAD, names and amounts")
+
+
+def test_of_a_kept_placement_the_affinity_is_bounded_too():
+    found = pod()
+    terms = [{}] * (sizes.MAX_TERMS + 1)
+    found["spec"]["affinity"] = {"nodeAffinity": {TERMS: {"nodeSelectorTerms": terms}}}
+    found["metadata"]["annotations"] = {"clearml-injector/injected": "default@0"}
+    assert decide(found).code == "pod-too-large"
+
+
+class Counted(set):
+    """A set that counts the questions it is asked."""
+
+    asked = 0
+
+    def __contains__(self, name):
+        self.asked += 1
+        return super().__contains__(name)
+
+
+def test_a_free_name_is_found_by_as_many_questions_as_names_are_taken_in_all():
+    taken = Counted({"cache", *(f"cache-{number}" for number in range(2, 1000))})
+    names = FreeNames(taken)
+    given = [names.take("cache") for _ in range(1000)]
+    assert given == [f"cache-{number}" for number in range(1000, 2000)]
+    assert taken.asked <= 3000
+
+
+class Walked(str):
+    """A text that tells whether somebody went through its characters."""
+
+    __slots__ = ()
+
+    def __iter__(self):
+        raise AssertionError("walked")
+
+
+def test_a_message_is_cut_before_it_is_made_printable():
+    assert (
+        Denial.of(Reason.LABEL, Walked("x" * 10**6)).message
+        == "x" * (MESSAGE_LIMIT - END_KEPT - 3) + "..." + "x" * END_KEPT
+    )

@@ -1,0 +1,133 @@
+"""The two ways to a decision: of a form that is known, and by the rules alone. They must come to the same."""
+
+import base64
+import json
+import re
+
+from msgspec import UNSET
+
+from webhook.admission.denial import Reason
+from webhook.envelope import UnreadableReviewError, decode
+from webhook.patch_cache.outline import PodOutline
+from webhook.review import Reviewer
+
+UNREAD = re.compile(
+    r"metadata\.(name|labels\[\.\.\.\]|annotations\[\.\.\.\])"
+    r"|spec\.(initContainers|containers)\[[0-9]+\]\.(image|env\[[0-9]+\]\.(value|valueFrom))"
+)
+"""Where a known form does not look, and a wrong type goes unseen. No API server sends one: it has decoded
+the object before."""
+
+UP_TO_THE_LEDGER = {Reason.INJECTED, Reason.OVER_QUOTA, Reason.NO_NODE}
+"""How the review of a pod ends against which no rule has anything."""
+
+
+class Recorder:
+    """A placer that keeps what was asked, and what came of it."""
+
+    def __init__(self, placer):
+        self._placer = placer
+        self.asked = []
+        self.released = []
+
+    def place(self, ask):
+        try:
+            answer = self._placer.place(ask)
+        except Exception as error:
+            self.asked.append((ask, error))
+            raise
+        self.asked.append((ask, answer))
+        return answer
+
+    def release(self, reservation):
+        self.released.append(reservation)
+        self._placer.release(reservation)
+
+    def take(self):
+        """Give what was kept, and keep nothing of it."""
+        taken = self.asked, self.released
+        self.asked, self.released = [], []
+        return taken
+
+
+class Replay:
+    """A placer that answers as another did, in the same order."""
+
+    def __init__(self, answers):
+        self._answers = iter(answers)
+
+    def place(self, _ask):
+        answer = next(self._answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def release(self, _reservation):
+        """There is nothing to give back."""
+
+
+def finish(coroutine):
+    """Run a review whose placer never waits, without an event loop: it ends at once."""
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        return end.value
+    raise AssertionError("the review waits")
+
+
+def form_of(reviewer, policies, body):
+    """What a reviewer knows of the form of a body's pod; None for whatever else a body may hold."""
+    try:
+        request = decode(body)
+    except UnreadableReviewError:
+        return None
+    pod = request.object
+    labels = pod.metadata.labels if isinstance(pod, PodOutline) and pod.metadata else None
+    if labels is None or labels.fraction is UNSET:
+        return None
+    policy = policies.resolve(request.namespace, labels.queue_name, labels.queue_id)
+    return reviewer._forms.find(pod, labels, request.namespace, policy)
+
+
+def learn(reviewer, policies, body):
+    """Let a reviewer meet the form of a body's pod twice; say whether it is known from then on."""
+    form_of(reviewer, policies, body)
+    return form_of(reviewer, policies, body) is not None
+
+
+def check_by_rules(body, policies, answered, outcome, calls):
+    """Decide a body again, by a reviewer that knows no form, and compare all that can be seen of the two."""
+    asked, released = calls
+    replay = Recorder(Replay([answer for _, answer in asked]))
+    outcomes = []
+    reviewer = Reviewer(lambda: policies, replay, lambda _request, made, _seconds: outcomes.append(made))
+    by_rules = finish(reviewer.review(body))
+    if outcome.reason in UP_TO_THE_LEDGER and is_of_wrong_type_unread(outcomes[0]):
+        return
+    assert replay.take() == (asked, released)
+    assert readable(answered) == readable(by_rules)
+    assert content(outcome) == content(outcomes[0])
+
+
+def is_of_wrong_type_unread(outcome):
+    """Whether the rules refused a pod only for the type of something that has no part in its share."""
+    if outcome.reason is not Reason.UNREADABLE:
+        return False
+    place = outcome.denial.message.rpartition(" at `")[2].partition("`")[0]
+    return UNREAD.fullmatch(place) is not None
+
+
+def readable(reply):
+    """A reply with its patch decoded."""
+    found = json.loads(reply)
+    patch = found["response"].get("patch")
+    if patch is not None:
+        found["response"]["patch"] = json.loads(base64.b64decode(patch))
+    return found
+
+
+def content(outcome):
+    """What is logged and counted of an outcome."""
+    injection = outcome.injection
+    share = injection and (injection.container, injection.slices, injection.placement, injection.memory_mib)
+    return outcome.reason, outcome.denial, outcome.policy, outcome.error, share

@@ -1,0 +1,130 @@
+"""Whatever of a pod can be read: changed in a pod of a known form, it does what it does by the rules."""
+
+import pytest
+
+from tests.webhook.field_values import LABEL, OURS, REQUIRED, VALUES
+from tests.webhook.many_policies import PLACES, POLICIES, WITHOUT_FORMS, Roomy
+from tests.webhook.mutations import FIELDS, changed, places_in
+from tests.webhook.patch_cache.differential import Recorder, check_by_rules, finish, learn
+from tests.webhook.support import as_body, container, fixture_review, pod, review_of
+from webhook.envelope import UnreadableReviewError
+from webhook.review import Reviewer
+
+
+def resources(name=None, amount=None, **others):
+    amounts = others if name is None else {name: amount, **others}
+    return {"limits": amounts, "requests": dict(amounts)}
+
+
+def bare():
+    return review_of(pod())
+
+
+def clearml():
+    review = fixture_review("clearml-quarter.create")
+    found = review["request"]["object"]
+    found["spec"]["containers"][0]["args"] = ["-c", "run"]
+    found["metadata"] |= {"annotations": {"last-applied": "x"}, "managedFields": []}
+    found["metadata"]["labels"][LABEL] = "0.500"
+    found["spec"]["containers"][0]["resources"] = resources("clear.ml/fraction-1", "500m", cpu="2")
+    return review
+
+
+def mesh():
+    train = container(
+        env=[{"name": "PATH", "value": "/bin"}],
+        resources=resources("nvidia.com/gpu", "1", cpu="2", memory="4Gi"),
+        volumeMounts=[{"name": "data", "mountPath": "/data"}],
+        securityContext={"privileged": False, "capabilities": {"drop": ["ALL"], "add": ["NET_ADMIN"]}},
+        terminationMessagePath="/dev/termination-log",
+    )
+    proxy = container(
+        "proxy", env=[{"name": "MODE", "valueFrom": {"fieldRef": {}}}], resources=resources(cpu="1")
+    )
+    certs = [{"name": "data", "mountPath": "/certs"}]
+    amounts = resources(cpu="1", memory="1Gi")
+    beside = container("beside", restartPolicy="Always", volumeMounts=certs, resources=amounts)
+    return review_of(
+        pod(
+            containers=[proxy, train],
+            initContainers=[container("setup", securityContext={"privileged": False}), beside],
+            volumes=[{"name": "data", "emptyDir": {}}],
+            nodeSelector={"nvidia.com/gpu.present": "true"},
+            tolerations=[{"key": "spot", "operator": "Exists"}],
+            metadata={"annotations": {"sidecar.istio.io/status": "{}"}},
+        )
+    )
+
+
+def rare():
+    """All that has no form today; a form that would take it in has to notice its parts as well."""
+    expression = {"key": "nvidia.com/gpu.memory", "operator": "Exists", "values": []}
+    terms = [{"matchExpressions": [expression], "matchFields": [expression]}]
+    return review_of(
+        pod(
+            containers=[container(volumeDevices=[{"name": "disk", "devicePath": "/dev/disk"}])],
+            metadata={"annotations": {OURS + "container": "train"}},
+            affinity={"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}},
+            volumes=[{"name": "logs", "hostPath": {"path": "/var/log"}}],
+            overhead={"cpu": "1"},
+            resources=resources(cpu="4"),
+        )
+    )
+
+
+def told_by_name():
+    """Which container is meant, only its name says."""
+    return review_of(pod(containers=[container("side"), container("clearml-id-1")]))
+
+
+def init_gpu():
+    """Two containers get the share, each a cache of its own name."""
+    return review_of(pod(initContainers=[container("warm", limits={"nvidia.com/gpu": "1"})]))
+
+
+BASES = {"bare": bare(), "clearml": clearml(), "mesh": mesh()}
+FORMLESS = {"rare": rare(), "told by name": told_by_name(), "init GPU": init_gpu()}
+
+
+def changes(review, field):
+    for kind, path in places_in(review):
+        if field.partition(".")[0] == kind.__name__:
+            for value in VALUES[field]:
+                yield changed(review, path, field, value)
+
+
+def test_every_field_that_can_be_read_has_values_to_try_and_a_place_in_some_base():
+    assert VALUES.keys() == FIELDS.keys()
+    present = {kind.__name__ for review in (BASES | FORMLESS).values() for kind, _ in places_in(review)}
+    assert {field.partition(".")[0] for field in FIELDS} <= present
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_the_usual_bases_have_a_form_wherever_the_image_does_not_matter(policy):
+    for base, review in (BASES | FORMLESS).items():
+        reviewer = Reviewer(lambda: POLICIES[policy], Roomy(), print)
+        is_known = base in BASES and policy not in WITHOUT_FORMS
+        assert learn(reviewer, POLICIES[policy], as_body(review)) == is_known
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("base", BASES | FORMLESS)
+def test_a_pod_that_differs_from_a_known_one_in_any_field_is_decided_as_by_the_rules(base, policy):
+    review_of_base = (BASES | FORMLESS)[base]
+    policy_set, known = POLICIES[policy], as_body(review_of_base)
+    placer, outcomes = Recorder(Roomy(*PLACES)), []
+    reviewer = Reviewer(
+        lambda: policy_set, placer, lambda _request, outcome, _seconds: outcomes.append(outcome)
+    )
+    for field in VALUES:
+        for review in changes(review_of_base, field):
+            # A flood of forms may have cleared it away.
+            learn(reviewer, policy_set, known)
+            body = as_body(review)
+            try:
+                answered = finish(reviewer.review(body))
+            except UnreadableReviewError:
+                # Nobody decides it: no uid or namespace of Kubernetes'.
+                assert field.startswith("_Header.")
+                continue
+            check_by_rules(body, policy_set, answered, outcomes[-1], placer.take())

@@ -1,0 +1,348 @@
+"""Asking the controller: batches, deadlines, leaders that move, and answers that are none."""
+
+import asyncio
+import contextlib
+import json
+import ssl
+from datetime import UTC, datetime
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from certs.authority import make_authority
+from certs.client_context import client_context
+from certs.leaf import LOCAL_NAMES, make_leaf
+from certs.live_context import LiveTlsContext
+from certs.pair import KeyPair, TlsFiles
+from kube.names import MAX_NAME
+from kube.scheduling import Constraints
+from ledger.messages import MAX_ASK_BYTES, MAX_ASKS_BYTES, MAX_RELEASES
+from ledger.placement_request import Ask, Assumption, OverQuota, Placement, Quota
+from modes.fraction import Fraction
+from webhook.admission.denial import Reason
+from webhook.placing.client import ControllerClient
+from webhook.placing.controller import AWAY_SECONDS, DEADLINE_SECONDS, ControllerPlacer
+from webhook.placing.placer import Unanswered
+
+HALF = Ask(Fraction(4, 8), reservation="uid-1", assume=Assumption(1, 81920))
+AUTHORITY = make_authority(datetime.now(UTC))
+
+
+def files(names=LOCAL_NAMES, authority=AUTHORITY):
+    return TlsFiles(make_leaf(authority, names, datetime.now(UTC)), authority.certificate_pem)
+
+
+def placement(node, reservation="uid-1"):
+    return {
+        "placement": {
+            "indices": [0],
+            "gpu_mib": 81920,
+            "memory_values": ["81920"],
+            "node": node,
+            "reservation": reservation,
+        }
+    }
+
+
+class Controller:
+    """A controller that answers batches as it is told: with a function from body to (status, content)."""
+
+    def __init__(self, answer):
+        self.answer = answer
+        self.batches = []
+        self.connections = 0
+        self.writers = []
+
+    async def serve(self, reader, writer):
+        self.connections += 1
+        self.writers.append(writer)
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError, ssl.SSLError):
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).decode()
+                length = int(head.lower().split("content-length: ")[1].split("\r\n")[0])
+                body = await reader.readexactly(length)
+                if not head.startswith("POST /v1/placements "):
+                    break
+                self.batches.append(json.loads(body))
+                status, content = await self.answer(self.batches[-1])
+                data = content if isinstance(content, bytes) else json.dumps(content).encode()
+                writer.write(b"HTTP/1.1 %d X\r\nContent-Length: %d\r\n\r\n" % (status, len(data)) + data)
+        writer.transport.abort()
+
+
+@contextlib.asynccontextmanager
+async def listening(controller, tls=None):
+    context = LiveTlsContext(verify_clients=True)
+    pair = tls or files()
+    context.swap(pair.pair, AUTHORITY.certificate_pem)
+    server = await asyncio.start_server(controller.serve, "127.0.0.1", 0, ssl=context.listener)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+
+
+@contextlib.asynccontextmanager
+async def placing(port, clock=None, shown=None):
+    context = client_context(shown or files())
+    client = ControllerClient(f"https://localhost:{port}", lambda: context)
+    loop = asyncio.get_running_loop()
+    placer = ControllerPlacer(client, CollectorRegistry(), clock or loop.time)
+    tasks = [asyncio.ensure_future(work) for work in placer.background()]
+    try:
+        yield placer
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        client.drop()
+
+
+def of_each(node):
+    async def answer(batch):
+        return 200, {"answers": [placement(node, ask["reservation"]) for ask in batch["asks"]]}
+
+    return answer
+
+
+async def placed(placer, ask):
+    answer = placer.place(ask)
+    return await answer if isinstance(answer, asyncio.Future) else answer
+
+
+def run(main):
+    return asyncio.run(main())
+
+
+def test_asks_that_come_together_go_in_one_batch_over_one_connection():
+    async def main():
+        controller = Controller(of_each("gpu-0"))
+        async with listening(controller) as port, placing(port) as placer:
+            asks = [Ask(Fraction(1, 8), reservation=f"uid-{i}") for i in range(20)]
+            answers = await asyncio.gather(*map(placer.place, asks))
+            await placed(placer, HALF)
+        assert [answer.reservation for answer in answers] == [f"uid-{i}" for i in range(20)]
+        assert not any(answer.degraded for answer in answers)
+        assert [len(batch["asks"]) for batch in controller.batches] == [20, 1]
+        return controller.connections
+
+    # The second connection is the snapshot's.
+    assert run(main) <= 2
+
+
+@pytest.mark.parametrize("end", ["close", "abort"])
+def test_a_connection_that_was_closed_while_idle_is_made_anew_without_a_trace(end):
+    async def main():
+        controller = Controller(of_each("gpu-0"))
+        async with listening(controller) as port, placing(port) as placer:
+            await placed(placer, HALF)
+            for writer in controller.writers:
+                getattr(writer.transport, end)()
+                with contextlib.suppress(ConnectionError):
+                    await writer.wait_closed()
+            answer = await placed(placer, HALF)
+        assert (answer.node, answer.degraded) == ("gpu-0", False)
+        assert len(controller.batches) == 2
+
+    run(main)
+
+
+def test_a_controller_that_breaks_every_connection_is_not_asked_for_ever():
+    async def broken(_batch):
+        raise ConnectionError
+
+    async def main():
+        controller = Controller(of_each("gpu-0"))
+        async with listening(controller) as port, placing(port) as placer:
+            await placed(placer, HALF)
+            controller.answer = broken
+            assert (await placed(placer, HALF)).degraded
+        assert len(controller.batches) == 3
+
+    run(main)
+
+
+def test_quotas_come_back_as_they_were_decided():
+    quota = Quota("namespace", "team", slices=4)
+
+    async def over(_batch):
+        content = {"quota": {"scope": "namespace", "name": "team", "slices": 4}}
+        return 200, {
+            "answers": [{"over_quota": {**content, "used": 4, "asked": 1, "limit": 4, "unit": "slices"}}]
+        }
+
+    async def main():
+        async with listening(Controller(over)) as port, placing(port) as placer:
+            return await placed(placer, Ask(Fraction(1, 8), quotas=(quota,)))
+
+    assert run(main) == OverQuota(quota, 4, 1, 4, "slices")
+
+
+def test_a_standby_sends_us_to_the_leader_and_we_stay_there():
+    async def main():
+        leader = Controller(of_each("gpu-7"))
+        async with listening(leader) as leading:
+
+            async def elsewhere(_batch):
+                return 409, {"leader": f"https://127.0.0.1:{leading}"}
+
+            standby = Controller(elsewhere)
+            async with listening(standby) as port, placing(port) as placer:
+                first, second = await placed(placer, HALF), await placed(placer, HALF)
+        assert (first.node, second.node, first.degraded) == ("gpu-7", "gpu-7", False)
+        return len(standby.batches), len(leader.batches)
+
+    assert run(main) == (1, 2)
+
+
+async def _silence(_batch):
+    await asyncio.Event().wait()
+
+
+async def _nonsense(_batch):
+    return 200, b"<html>"
+
+
+async def _too_few(_batch):
+    return 200, {"answers": []}
+
+
+async def _no_leader(_batch):
+    return 409, {"leader": None}
+
+
+async def _not_ready(_batch):
+    return 503, b"nodes not listed yet"
+
+
+@pytest.mark.parametrize("answer", [_silence, _nonsense, _too_few, _no_leader, _not_ready])
+def test_what_is_no_answer_is_placed_without_the_controller(answer):
+    async def main():
+        controller = Controller(answer)
+        async with listening(controller) as port, placing(port) as placer:
+            return await placed(placer, HALF)
+
+    found = run(main)
+    assert isinstance(found, Placement)
+    assert (found.degraded, found.indices) == (True, (0,))
+
+
+def test_a_controller_that_is_not_there_is_left_alone_for_a_moment_and_then_asked_again():
+    now = [100.0]
+
+    async def main():
+        controller = Controller(_nonsense)
+        async with listening(controller) as port, placing(port, lambda: now[0]) as placer:
+            answers = [await placed(placer, HALF), await placed(placer, HALF)]
+            assert placer.state == "the controller does not answer: placing by the policies' assumptions"
+            controller.answer = of_each("gpu-0")
+            answers.append(await placed(placer, HALF))
+            now[0] += AWAY_SECONDS
+            answers.append(await placed(placer, HALF))
+        # What the lost batch may have reserved is given back.
+        assert [batch["releases"] for batch in controller.batches] == [[], ["uid-1"]]
+        return [answer.degraded for answer in answers]
+
+    assert run(main) == [True, True, True, False]
+
+
+def large_ask(number, size):
+    selector = {f"key-{number}": "v" * size}
+    constraints = Constraints(selector)
+    return Ask(Fraction(1, 8), reservation=f"uid-{number}", constraints=constraints)
+
+
+def test_asks_go_in_as_many_batches_as_their_bytes_need(monkeypatch):
+    monkeypatch.setattr("webhook.placing.controller.MAX_ASKS_BYTES", 6000)
+
+    async def main():
+        controller = Controller(of_each("gpu-0"))
+        async with listening(controller) as port, placing(port) as placer:
+            asks = [large_ask(number, 700) for number in range(9)]
+            answers = await asyncio.gather(*map(placer.place, asks))
+        assert [answer.reservation for answer in answers] == [f"uid-{number}" for number in range(9)]
+        return controller.batches
+
+    sizes = [len(json.dumps(batch)) for batch in run(main)]
+    assert len(sizes) == 2
+    assert max(sizes) < 7000
+
+
+def test_a_batch_of_the_largest_asks_is_no_larger_than_the_controller_reads():
+    releases = MAX_RELEASES * (MAX_NAME + len('"",'))
+    assert MAX_ASK_BYTES < MAX_ASKS_BYTES
+    assert MAX_ASKS_BYTES + releases + 2**10 < 4 * 2**20
+
+
+def test_an_ask_that_is_too_large_fails_alone():
+    async def main():
+        controller = Controller(of_each("gpu-0"))
+        async with listening(controller) as port, placing(port) as placer:
+            asks = [HALF, large_ask(1, MAX_ASK_BYTES), HALF]
+            return await asyncio.gather(*[placed(placer, ask) for ask in asks])
+
+    first, large, last = run(main)
+    assert (first.node, last.node) == ("gpu-0", "gpu-0")
+    assert isinstance(large, Unanswered)
+    assert large.reason is Reason.MANY_DEMANDS
+    assert len(large.why) <= 200
+
+
+@pytest.mark.parametrize("bad", [{"refused": "9 slices"}, {}])
+def test_an_answer_that_is_none_fails_alone(bad):
+    async def second_is_bad(batch):
+        content = [placement("gpu-0", ask["reservation"]) for ask in batch["asks"]]
+        content[1] = bad
+        return 200, {"answers": content}
+
+    async def main():
+        async with listening(Controller(second_is_bad)) as port, placing(port) as placer:
+            return await asyncio.gather(*[placer.place(HALF) for _ in range(3)])
+
+    first, refused, last = run(main)
+    assert [first.degraded, last.degraded] == [False, False]
+    assert isinstance(refused, Unanswered)
+
+
+def test_the_deadline_is_a_quarter_of_a_second():
+    assert DEADLINE_SECONDS == 0.25
+
+
+def test_a_release_goes_with_the_next_batch():
+    async def main():
+        controller = Controller(of_each("gpu-0"))
+        async with listening(controller) as port, placing(port) as placer:
+            placer.release("uid-0")
+            await placed(placer, HALF)
+        return [release for batch in controller.batches for release in batch["releases"]]
+
+    assert run(main) == ["uid-0"]
+
+
+def test_whoever_answers_must_be_the_service_whatever_address_it_has():
+    async def main():
+        other = Controller(of_each("gpu-0"))
+        async with listening(other, files(names=("other.example",))) as port, placing(port) as placer:
+            return (await placed(placer, HALF)).degraded, other.batches
+
+    assert run(main) == (True, [])
+
+
+def test_a_client_of_another_authority_is_not_let_in():
+    async def main():
+        stranger = make_authority(datetime.now(UTC))
+        pair = make_leaf(stranger, LOCAL_NAMES, datetime.now(UTC))
+        controller = Controller(of_each("gpu-0"))
+        shown = TlsFiles(KeyPair(pair.certificate_pem, pair.key_pem), AUTHORITY.certificate_pem)
+        async with listening(controller) as port, placing(port, shown=shown) as placer:
+            return (await placed(placer, HALF)).degraded, controller.batches
+
+    assert run(main) == (True, [])
+
+
+@pytest.mark.parametrize(
+    "url", ["http://localhost:9443", "localhost:9443", "https://localhost/path", "https://"]
+)
+def test_an_address_that_is_none_is_refused_at_start(url):
+    with pytest.raises(ValueError, match="is no address of a controller: write https://HOST:PORT"):
+        ControllerClient(url, lambda: None)

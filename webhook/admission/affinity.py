@@ -1,0 +1,104 @@
+"""Node affinity: the pod may only land where its MiB is right, and should land where there is room."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+from kube.scheduling import NodeSelectorTerm
+from ledger.placement.memory_values import MEMORY_LABEL
+from webhook.admission.denial import Denial, Reason
+from webhook.admission.json_patch import Operation, add, append
+from webhook.admission.pod import PodSpec
+
+_NODE_AFFINITY = "/spec/affinity/nodeAffinity"
+_REQUIRED_NAME = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED_NAME = "preferredDuringSchedulingIgnoredDuringExecution"
+_REQUIRED = f"{_NODE_AFFINITY}/{_REQUIRED_NAME}"
+_PREFERRED = f"{_NODE_AFFINITY}/{_PREFERRED_NAME}"
+
+
+def required_terms(spec: PodSpec) -> tuple[NodeSelectorTerm, ...] | None:
+    """Terms of the pod's required node affinity; None when it has none."""
+    affinity = spec.affinity.node_affinity if spec.affinity is not None else None
+    if affinity is None or affinity.required is None:
+        return None
+    return tuple(affinity.required.node_selector_terms or ())
+
+
+def refuse_empty_affinity(spec: PodSpec) -> Denial | None:
+    """Refuse a required affinity whose terms are all empty: it matches no node, and must stay so."""
+    terms = required_terms(spec) if spec.affinity is not None else None
+    if terms is None or not all(term.is_empty for term in terms):
+        return None
+    return Denial.of(
+        Reason.AFFINITY,
+        "the required node affinity has only empty terms, which match no node: give a term an expression",
+    )
+
+
+def demanded_memories(spec: PodSpec) -> Iterator[tuple[str, ...]]:
+    """Values of each `nvidia.com/gpu.memory In` of the required affinity, the user's and ours alike."""
+    for term in required_terms(spec) or ():
+        for requirement in term.match_expressions or ():
+            if requirement.key == MEMORY_LABEL and requirement.operator == "In":
+                yield requirement.values or ()
+
+
+def bind_node(spec: PodSpec, memory_values: tuple[str, ...], node: str | None) -> list[Operation]:
+    """Require a GPU memory among `memory_values` in every term that is not empty, and prefer `node`."""
+    if spec.affinity is None or spec.affinity.node_affinity is None:
+        return _whole_affinity(memory_values, node, parent_is_there=spec.affinity is not None)
+    operations: list[Operation] = []
+    if memory_values:
+        operations.extend(_require(required_terms(spec), memory_values))
+    if node is not None:
+        operations.extend(append(_PREFERRED, spec.affinity.node_affinity.preferred, [_preference(node)]))
+    return operations
+
+
+@lru_cache(maxsize=4096)
+def _whole_affinity(
+    memory_values: tuple[str, ...], node: str | None, *, parent_is_there: bool
+) -> list[Operation]:
+    """The same for all pods of a place that have no node affinity; shared, so never changed."""
+    node_affinity: dict[str, Any] = {}
+    if memory_values:
+        terms = [{"matchExpressions": [_expression(memory_values)]}]
+        node_affinity[_REQUIRED_NAME] = {"nodeSelectorTerms": terms}
+    if node is not None:
+        node_affinity[_PREFERRED_NAME] = [_preference(node)]
+    if not node_affinity:
+        return []
+    if not parent_is_there:
+        return [add("/spec/affinity", {"nodeAffinity": node_affinity})]
+    return [add(_NODE_AFFINITY, node_affinity)]
+
+
+def _require(terms: tuple[NodeSelectorTerm, ...] | None, values: tuple[str, ...]) -> Iterator[Operation]:
+    expression = _expression(values)
+    if terms is None:
+        yield add(_REQUIRED, {"nodeSelectorTerms": [{"matchExpressions": [expression]}]})
+        return
+    for position, term in enumerate(terms):
+        if term.is_empty or _demands(term, values):
+            continue
+        path = f"{_REQUIRED}/nodeSelectorTerms/{position}/matchExpressions"
+        yield from append(path, list(term.match_expressions or ()), [expression])
+
+
+def _demands(term: NodeSelectorTerm, values: tuple[str, ...]) -> bool:
+    return any(
+        (requirement.key, requirement.operator, requirement.values) == (MEMORY_LABEL, "In", values)
+        for requirement in term.match_expressions or ()
+    )
+
+
+def _expression(memory_values: tuple[str, ...]) -> dict[str, Any]:
+    return {"key": MEMORY_LABEL, "operator": "In", "values": list(memory_values)}
+
+
+def _preference(node: str) -> dict[str, Any]:
+    by_name = {"key": "metadata.name", "operator": "In", "values": [node]}
+    return {"weight": 100, "preference": {"matchFields": [by_name]}}

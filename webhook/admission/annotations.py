@@ -1,0 +1,34 @@
+"""Annotations that say on the pod what was decided; each is ours alone, whatever a user wrote there."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from webhook.admission.json_patch import POINTERS, Operation, add, remove
+from webhook.admission.pod import ObjectMeta
+
+PREFIX = "clearml-injector/"
+INJECTED = PREFIX + "injected"
+SLICES = PREFIX + "slices"
+GPU_INDEX = PREFIX + "gpu-index"
+GPU_CONTAINER = PREFIX + "gpu-container"
+MEMORY_MIB = PREFIX + "memory-mib"
+RESERVATION = PREFIX + "reservation"
+OUTPUTS = (INJECTED, SLICES, GPU_INDEX, GPU_CONTAINER, MEMORY_MIB, RESERVATION)
+_PATH = "/metadata/annotations"
+_PATHS = {name: _PATH + POINTERS[name] for name in OUTPUTS}
+
+
+@lru_cache(maxsize=256)
+def index_text(indices: tuple[int, ...]) -> str:
+    """Write indices as the annotation does: "3", or "0,1" for whole GPUs."""
+    return ",".join(map(str, indices))
+
+
+def write_annotations(metadata: ObjectMeta, values: dict[str, str]) -> list[Operation]:
+    """Set our annotations, and take away those of ours that do not hold for this pod."""
+    existing = metadata.annotations
+    if existing is None:
+        return [add(_PATH, values)]
+    stale = [remove(_PATHS[name]) for name in OUTPUTS if name in existing and name not in values]
+    return stale + [add(_PATHS[name], value) for name, value in values.items() if existing.get(name) != value]

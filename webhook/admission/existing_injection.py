@@ -1,0 +1,96 @@
+"""What an earlier review may have written into this pod, read back by its content and never by a claim."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from policies.model.effective import CacheVolume, LibraryVolume
+from webhook.admission.container_refs import Slot
+from webhook.admission.exact_match import Json, is_empty_dir, same, volume_filled_by
+
+
+class Written:
+    """The whole object of a pod that says it was injected.
+
+    Only content counts, and all of it: with one field more or less on what is ours, or one container more
+    that mounts it, it is ours no longer. Then it is written again, into volumes that nobody else mounts.
+    """
+
+    def __init__(self, pod: Json | None = None) -> None:
+        spec = (pod or {}).get("spec") or {}
+        self._containers: dict[str, Json] = {
+            f"/spec/{field}/{position}": container
+            for field in ("initContainers", "containers")
+            for position, container in enumerate(spec.get(field) or ())
+        }
+        volumes = spec.get("volumes") or ()
+        self._volumes: dict[str, Json] = {volume["name"]: volume for volume in volumes}
+        self._doubled = {
+            name for name, count in Counter(each["name"] for each in volumes).items() if count > 1
+        }
+        self._mounts = Counter(
+            mount["name"] for container in self._containers.values() for mount in _mounts(container)
+        )
+        self.is_empty = not spec
+        """Whether nothing can have been written before, so that nothing needs to be looked for."""
+
+    def library(self, gpu: Sequence[Slot], filler: Json, library: LibraryVolume) -> str | None:
+        """Name of the volume with the limiter's library, for every GPU container; None if none has it.
+
+        An init container before them, which does what `filler` says, fills it. Nobody else mounts it: not
+        even to read, since the kubelet makes the folder of a subPath in it. Of several, the one that most
+        GPU containers mount already.
+        """
+        readers = {slot.path for slot in gpu}
+        fillers = dict(self._fillers(readers, filler, library.mount_path))
+        found = [name for name in fillers.values() if self._is_ours(name, library.size_limit)]
+        mount = {"mountPath": library.mount_path, "readOnly": True}
+        others = {
+            each["name"]
+            for path, container in self._containers.items()
+            for each in _mounts(container)
+            if fillers.get(path) != each["name"]
+            and not (path in readers and same(each, {"name": each["name"], **mount}))
+        }
+        mounted = Counter(mount["name"] for path in readers for mount in _mounts(self._containers[path]))
+        ours = [name for name in found if name not in others]
+        return max(ours, key=mounted.__getitem__, default=None)
+
+    def cache(self, slot: Slot, cache: CacheVolume) -> str | None:
+        """Name of the cache volume of a GPU container, which nobody else mounts; None if it has none."""
+        for mount in _mounts(self._containers.get(slot.path, {})):
+            name = mount["name"]
+            if (
+                same(mount, {"name": name, "mountPath": cache.mount_path})
+                and self._mounts[name] == 1
+                and self._is_ours(name, cache.size_limit)
+            ):
+                return str(name)
+        return None
+
+    def _fillers(self, readers: set[str], filler: Json, mount_path: str) -> Iterator[tuple[str, str]]:
+        """Paths of init containers that do what `filler` says before any reader runs, and their volumes."""
+        for path, container in self._containers.items():
+            if path in readers or not path.startswith("/spec/initContainers/"):
+                return
+            volume = volume_filled_by(container, filler, mount_path, self._volumes)
+            if volume is not None:
+                yield path, volume
+
+    def _is_ours(self, name: str, size_limit: str) -> bool:
+        volume = self._volumes.get(name)
+        return volume is not None and name not in self._doubled and is_empty_dir(volume, size_limit)
+
+
+def _mounts(container: Json) -> Iterator[Any]:
+    """Mounts of a container, and its block devices, which look like mounts of another kind."""
+    yield from container.get("volumeMounts") or ()
+    devices = container.get("volumeDevices")
+    if isinstance(devices, list):
+        yield from (each for each in devices if isinstance(each, dict) and isinstance(each.get("name"), str))
+
+
+NOTHING_WRITTEN = Written()
+"""Of a pod that does not say it was injected."""

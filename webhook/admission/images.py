@@ -1,0 +1,49 @@
+"""Images that limit themselves: the chosen container's must fit the share (limiter clearml-image)."""
+
+from __future__ import annotations
+
+from policies.model.effective import Limiter
+from webhook.admission.container_refs import Slot
+from webhook.admission.denial import Denial, Reason
+from webhook.admission.json_patch import Operation, add
+
+
+def choose_image(
+    slot: Slot, limiter: Limiter, share_mib: int | None, gpu_mib: int
+) -> list[Operation] | Denial:
+    """Set the largest image that fits the share, or check the pod's own; nothing for other limiters.
+
+    `share_mib` and `gpu_mib` are MiB of the share and of the whole GPU; None for whole GPUs, left alone.
+    """
+    if share_mib is None:
+        return []
+    if limiter.images:
+        return _largest(slot, limiter, share_mib)
+    if limiter.image_pattern is None:
+        return []
+    image = slot.container.image or ""
+    needed = limiter.limit_of(image)
+    if needed is None:
+        return Denial.of(
+            Reason.IMAGE,
+            f'image "{image}" limits no memory by itself, which limiter {limiter.name} needs:'
+            " use an image of the kind the policy names",
+        )
+    if needed <= share_mib:
+        return []
+    return Denial.of(
+        Reason.IMAGE,
+        f"the image limits itself to {needed} MiB, more than the share of {share_mib} MiB"
+        f" on a GPU of {gpu_mib} MiB: use a smaller image or a larger fraction",
+    )
+
+
+def _largest(slot: Slot, limiter: Limiter, share_mib: int) -> list[Operation] | Denial:
+    choice = limiter.largest_image(share_mib)
+    if choice is None:
+        return Denial.of(
+            Reason.IMAGE,
+            f"no image of limiter {limiter.name} fits the share of {share_mib} MiB:"
+            f" the smallest needs {limiter.images[-1].mib}; use a larger fraction",
+        )
+    return [] if slot.container.image == choice.image else [add(slot.path + "/image", choice.image)]

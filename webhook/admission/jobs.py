@@ -1,0 +1,49 @@
+"""Jobs: `clear.ml/fraction-*` leaves the pod template, or the API server's own validation refuses the Job."""
+
+from __future__ import annotations
+
+from policies.model.effective import EffectivePolicy
+from webhook.admission.container_refs import slots
+from webhook.admission.denial import Denial, Reason
+from webhook.admission.gpu_resources import check_clearml_fractions, take_out_clearml_fractions
+from webhook.admission.json_patch import Operation
+from webhook.admission.label import read_label
+from webhook.admission.modes import mode_of
+from webhook.admission.pod import LABEL, Job, label_of
+from webhook.admission.sizes import bounded, refuse_oversized
+
+
+def prepare_job(job: Job, policy: EffectivePolicy) -> bytes | Denial:
+    """Give the patch that takes `clear.ml/fraction-*` out of a labelled Job's template, which may be empty.
+
+    Its pods are injected one by one later. A label or a size that no pod could be admitted with, or a label
+    that no pod would carry, denies the Job here, where its author sees it.
+    """
+    template = job.spec.template if job.spec is not None else None
+    if template is None or template.spec is None:
+        return b""
+    oversized = refuse_oversized(template.metadata, template.spec)
+    if oversized is not None:
+        return oversized
+    text = label_of(template.metadata)
+    if text is None:
+        return label_not_on_template("Job", "spec.template")
+    fraction = read_label(text, policy)
+    if isinstance(fraction, Denial):
+        return fraction
+    operations: list[Operation] = []
+    for slot in slots(template.spec, mode_of(policy), "/spec/template/spec"):
+        denial = check_clearml_fractions(slot, fraction, text)
+        if denial is not None:
+            return denial
+        operations += take_out_clearml_fractions(slot)
+    return bounded(operations)
+
+
+def label_not_on_template(kind: str, template: str) -> Denial:
+    """Deny a workload that is labelled itself while the template of its pods, at this path, is not."""
+    return Denial.of(
+        Reason.LABEL_NOT_ON_TEMPLATE,
+        f"{LABEL} stands on the {kind} alone, its pods would get no share:"
+        f" write it in {template}.metadata.labels too",
+    )

@@ -1,0 +1,49 @@
+"""JSON Patch operations (RFC 6902), built directly on the fields we know."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from webhook.admission.remembered import Remembered
+
+Operation = dict[str, Any]
+
+encode = msgspec.json.Encoder().encode
+"""JSON text of operations, or of anything in them."""
+
+
+def _escaped(key: str) -> str:
+    return "/" + key.replace("~", "~0").replace("/", "~1")
+
+
+POINTERS = Remembered(_escaped)
+"""Object keys as the last part of a JSON Pointer, with `~` and `/` escaped (RFC 6901)."""
+
+
+def add(path: str, value: Any) -> Operation:
+    """Add a member, or insert into a list; an existing member is replaced."""
+    return {"op": "add", "path": path, "value": value}
+
+
+def remove(path: str) -> Operation:
+    """Remove what must exist."""
+    return {"op": "remove", "path": path}
+
+
+def append(path: str, existing: list[Any] | None, values: list[Any]) -> list[Operation]:
+    """Add values to the end of a list that may be missing, null or empty."""
+    if not values:
+        return []
+    if not existing:
+        return [add(path, values)]
+    path += "/-"
+    return [{"op": "add", "path": path, "value": value} for value in values]
+
+
+def merge(path: str, existing: dict[str, Any] | None, values: dict[str, Any]) -> list[Operation]:
+    """Set members of an object that may be missing or null; members that are so already stay untouched."""
+    if existing is None:
+        return [add(path, values)] if values else []
+    return [add(path + POINTERS[key], value) for key, value in values.items() if existing.get(key) != value]

@@ -1,0 +1,178 @@
+"""The limiter's volumes, mounts and init container (design: steps "volumes" and "init container")."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Any
+
+from policies.model.effective import InitContainer, LibraryVolume, Limiter
+from webhook.admission.container_refs import Slot
+from webhook.admission.denial import Denial, Reason
+from webhook.admission.environment import VISIBLE_DEVICES
+from webhook.admission.existing_injection import Written
+from webhook.admission.free_names import LONGEST, FreeNames
+from webhook.admission.host_paths import NORMALISED, is_at_or_below
+from webhook.admission.json_patch import Operation, add, append, remove
+from webhook.admission.pod import Container, PodSpec, VolumeMount
+
+INIT_CONTAINER = OUR_NAMES = "gpu-limiter"
+"""Also how the name of everything begins that the limiter adds."""
+LIBRARY_VOLUME = f"{OUR_NAMES}-library"
+CACHE_VOLUME = f"{OUR_NAMES}-cache"
+LONGEST_CONTAINER_NAME = LONGEST - len(f"{CACHE_VOLUME}-")
+"""Characters up to which a container's name is in its cache volume's whole."""
+
+_SECURITY_CONTEXT = {
+    "allowPrivilegeEscalation": False,
+    "readOnlyRootFilesystem": True,
+    "runAsNonRoot": True,
+    "capabilities": {"drop": ["ALL"]},
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+"""Meets Pod Security "restricted" by itself: a warning of kubectl's fails a ClearML task."""
+
+
+class Volumes:
+    """The limiter's volumes in one pod: found as an earlier review wrote them, or new under free names."""
+
+    def __init__(
+        self, spec: PodSpec, every: Sequence[Slot], gpu: Sequence[Slot], limiter: Limiter, written: Written
+    ) -> None:
+        self._spec = spec
+        self._limiter = limiter
+        self._written = written
+        taken = {volume.name for volume in spec.volumes or ()}
+        for slot in every:
+            taken.add(slot.container.name)
+            # A mount without a volume is waiting for ours, to write into it.
+            for mount in slot.container.volume_mounts or ():
+                taken.add(mount.name)
+        self._names = FreeNames(taken)
+        self._added: list[dict[str, Any]] = []
+        self._kept_library = _library(gpu, limiter, written)
+        self._library_name = self._kept_library
+
+    def mount(self, slot: Slot) -> list[Operation]:
+        """Mount the library, read-only, and a cache of its own into one GPU container.
+
+        What an earlier review did not write exactly so gives way: refuse_mounts let nothing else stand there.
+        """
+        stale: list[int] = []
+        mounts: list[dict[str, Any]] = []
+        library, cache = self._limiter.library, self._limiter.cache
+        if library is not None:
+            at = _position(slot.container, library.mount_path)
+            if at is None or _mounts_of(slot)[at].name != self._kept_library:
+                stale += [] if at is None else [at]
+                name = self._library(library)
+                mounts.append({"name": name, "mountPath": library.mount_path, "readOnly": True})
+        if cache is not None and self._written.cache(slot, cache) is None:
+            at = _position(slot.container, cache.mount_path)
+            stale += [] if at is None else [at]
+            name = self._new(f"{CACHE_VOLUME}-{slot.container.name}", cache.size_limit)
+            mounts.append({"name": name, "mountPath": cache.mount_path})
+        path = slot.path + "/volumeMounts"
+        removals = [remove(f"{path}/{at}") for at in sorted(stale, reverse=True)]
+        return [*removals, *append(path, slot.container.volume_mounts, mounts)]
+
+    def add(self) -> list[Operation]:
+        """Add the volumes that are new to the pod."""
+        return append("/spec/volumes", self._spec.volumes, self._added)
+
+    def add_init_container(self, model: Container) -> list[Operation]:
+        """Put our init container first, with the cpu and memory of `model`, unless it is there."""
+        init, library = self._limiter.init_container, self._limiter.library
+        if init is None or library is None or self._kept_library is not None:
+            return []
+        named = {
+            "name": self._names.take(INIT_CONTAINER),
+            **_init_container(init),
+            "volumeMounts": [{"name": self._library(library), "mountPath": library.mount_path}],
+            **_cpu_and_memory(model),
+        }
+        if init.image_pull_policy is not None:
+            named["imagePullPolicy"] = init.image_pull_policy
+        if not self._spec.init_containers:
+            return [add("/spec/initContainers", [named])]
+        return [add("/spec/initContainers/0", named)]
+
+    def _library(self, library: LibraryVolume) -> str:
+        if self._library_name is None:
+            self._library_name = self._new(LIBRARY_VOLUME, library.size_limit)
+        return self._library_name
+
+    def _new(self, wanted: str, size_limit: str) -> str:
+        name = self._names.take(wanted)
+        self._added.append({"name": name, "emptyDir": {"sizeLimit": size_limit}})
+        return name
+
+
+def refuse_mounts(gpu_containers: Iterable[Slot], limiter: Limiter, written: Written) -> Denial | None:
+    """Refuse whatever a user puts at or below a path where the limiter's volumes go.
+
+    In a pod that says it was injected, one mount exactly there may be ours, and is replaced if it is not.
+    """
+    for slot in gpu_containers:
+        paths = slot.container.paths
+        for mount_path in limiter.mount_paths if paths else ():
+            place = NORMALISED[mount_path]
+            ours = None if written.is_empty else _position(slot.container, mount_path)
+            for at, path in enumerate(paths):
+                normal = NORMALISED[path]
+                if normal.startswith(place) and is_at_or_below(normal, place) and at != ours:
+                    return _mount_taken(slot.container, path)
+    return None
+
+
+def _library(gpu: Sequence[Slot], limiter: Limiter, written: Written) -> str | None:
+    """Name of the library volume that an earlier review wrote, with all that belongs to it."""
+    init, library = limiter.init_container, limiter.library
+    if written.is_empty or init is None or library is None:
+        return None
+    return written.library(gpu, _init_container(init), library)
+
+
+def _mounts_of(slot: Slot) -> list[VolumeMount]:
+    return slot.container.volume_mounts or []
+
+
+def _position(container: Container, path: str) -> int | None:
+    """Position of the first mount at exactly this path."""
+    return next(
+        (at for at, mount in enumerate(container.volume_mounts or ()) if mount.mount_path == path), None
+    )
+
+
+def _mount_taken(container: Container, path: str) -> Denial:
+    return Denial.of(
+        Reason.MOUNT_PATH,
+        f'container "{container.name}" mounts {path}, where the GPU memory limiter goes: use another path',
+    )
+
+
+@lru_cache(maxsize=64)
+def _init_container(init: InitContainer) -> dict[str, Any]:
+    """What of our init container is the same in all pods; shared, so never changed.
+
+    Not the pull policy: the API server's AlwaysPullImages sets that of every container to its own.
+    """
+    variables = {VISIBLE_DEVICES: "void"} | {variable.name: variable.value for variable in init.env}
+    return {
+        "image": init.image,
+        "command": list(init.command),
+        "env": [{"name": name, "value": value} for name, value in variables.items()],
+        "securityContext": {**_SECURITY_CONTEXT, "runAsUser": init.run_as_user},
+    }
+
+
+def _cpu_and_memory(model: Container) -> dict[str, Any]:
+    """Copy cpu and memory, nothing if there are none: anything else changes the pod's QoS class (seen)."""
+    resources = model.resources
+    if resources is None:
+        return {}
+    copied = {}
+    for field, amounts in (("limits", resources.limits), ("requests", resources.requests)):
+        if amounts and ("cpu" in amounts or "memory" in amounts):
+            copied[field] = {name: amounts[name] for name in ("cpu", "memory") if name in amounts}
+    return {"resources": copied} if copied else {}

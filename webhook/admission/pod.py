@@ -1,0 +1,176 @@
+"""The fields of a pod that a decision needs, decoded in one pass; all others are skipped and survive."""
+
+from __future__ import annotations
+
+import msgspec
+
+from kube.scheduling import NodeSelector, Toleration
+
+LABEL = "clearml-injector/fraction"
+QUEUE_NAME_LABEL = "clearml-agent-queue-name"
+QUEUE_ID_LABEL = "clearml-agent-queue"
+
+
+class Present(msgspec.Struct, frozen=True, gc=False):
+    """An object of which only its presence matters."""
+
+
+class EnvEntry(msgspec.Struct, rename="camel", gc=False):
+    """One environment variable; names may repeat in a container, the last wins."""
+
+    name: str
+    value: str | None = None
+    value_from: Present | None = None
+
+
+class Resources(msgspec.Struct, gc=False):
+    """Amounts by resource name, as Kubernetes quantities."""
+
+    limits: dict[str, str | int] | None = None
+    requests: dict[str, str | int] | None = None
+
+
+class VolumeMount(msgspec.Struct, rename="camel", gc=False):
+    """Where a container sees a volume."""
+
+    name: str
+    mount_path: str
+
+
+class VolumeDevice(msgspec.Struct, rename="camel", gc=False):
+    """Where a container sees a volume as a block device."""
+
+    device_path: str
+
+
+class Capabilities(msgspec.Struct, gc=False):
+    """Linux capabilities that a container adds to the usual ones."""
+
+    add: list[str] | None = None
+
+
+class SecurityContext(msgspec.Struct, gc=False):
+    """Of a container's security context only what breaks isolation between GPUs."""
+
+    privileged: bool | None = None
+    capabilities: Capabilities | None = None
+
+
+class Container(msgspec.Struct, rename="camel", gc=False):
+    """A regular or an init container."""
+
+    name: str
+    image: str | None = None
+    env: list[EnvEntry] | None = None
+    resources: Resources | None = None
+    volume_mounts: list[VolumeMount] | None = None
+    volume_devices: list[VolumeDevice] | None = None
+    termination_message_path: str | None = None
+    """Where the kubelet mounts a file for the container's last words."""
+    security_context: SecurityContext | None = None
+    restart_policy: str | None = None
+
+    @property
+    def paths(self) -> list[str]:
+        """Paths at which the container sees something that its image does not bring; first its mounts'."""
+        found = [mount.mount_path for mount in self.volume_mounts or ()]
+        if self.volume_devices:
+            found += [device.device_path for device in self.volume_devices]
+        if self.termination_message_path is not None:
+            found.append(self.termination_message_path)
+        return found
+
+    @property
+    def is_native_sidecar(self) -> bool:
+        """Whether an init container with this restart policy runs beside the regular ones."""
+        return self.restart_policy == "Always"
+
+
+class HostPath(msgspec.Struct, gc=False):
+    """A path of the node."""
+
+    path: str
+
+
+class Volume(msgspec.Struct, rename="camel", gc=False):
+    """A volume; sources other than hostPath do not matter here."""
+
+    name: str
+    host_path: HostPath | None = None
+
+
+class NodeAffinity(msgspec.Struct, gc=False):
+    """The pod's node affinity."""
+
+    required: NodeSelector | None = msgspec.field(
+        default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
+    )
+    preferred: list[Present] | None = msgspec.field(
+        default=None, name="preferredDuringSchedulingIgnoredDuringExecution"
+    )
+
+
+class Affinity(msgspec.Struct, rename="camel", gc=False):
+    """Of the pod's affinity the part about nodes."""
+
+    node_affinity: NodeAffinity | None = None
+
+
+class PodSpec(msgspec.Struct, rename="camel", gc=False):
+    """The pod's spec."""
+
+    containers: list[Container] | None = None
+    init_containers: list[Container] | None = None
+    volumes: list[Volume] | None = None
+    host_pid: bool | None = msgspec.field(default=None, name="hostPID")
+    node_name: str | None = None
+    node_selector: dict[str, str] | None = None
+    affinity: Affinity | None = None
+    tolerations: list[Toleration] | None = None
+    runtime_class_name: str | None = None
+    resource_claims: list[Present] | None = None
+    overhead: dict[str, str | int] | None = None
+    resources: Resources | None = None
+    """Requests of the pod as a whole, which take the place of its containers' sum."""
+
+
+class ObjectMeta(msgspec.Struct, rename="camel", gc=False):
+    """Name, labels and annotations."""
+
+    name: str | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+
+
+class Pod(msgspec.Struct, gc=False):
+    """A pod as the API server sends it to a mutating webhook."""
+
+    metadata: ObjectMeta | None = None
+    spec: PodSpec | None = None
+
+
+class PodTemplate(msgspec.Struct, gc=False):
+    """The template of a Job."""
+
+    metadata: ObjectMeta | None = None
+    spec: PodSpec | None = None
+
+
+class JobSpec(msgspec.Struct, gc=False):
+    """The Job's spec."""
+
+    template: PodTemplate | None = None
+
+
+class Job(msgspec.Struct, gc=False):
+    """A batch/v1 Job."""
+
+    metadata: ObjectMeta | None = None
+    spec: JobSpec | None = None
+
+
+def label_of(metadata: ObjectMeta | None) -> str | None:
+    """The text of the fraction label, or None where the object carries none."""
+    if metadata is None or metadata.labels is None:
+        return None
+    return metadata.labels.get(LABEL)

@@ -1,0 +1,193 @@
+"""What no labelled pod may bring: other GPU systems, and ways around the share (design: step "refused")."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from policies.model.allowances import CAPABILITIES, HOST_PATHS, OVERRIDE_ENV, Allowances, HostPath
+from policies.model.effective import EffectivePolicy, Limiter
+from webhook.admission.container_refs import Slot
+from webhook.admission.containers import Containers
+from webhook.admission.denial import Denial, Reason
+from webhook.admission.host_paths import NORMALISED, SHARED_MEMORY, is_at_or_below, protected_place, touches
+from webhook.admission.pod import LABEL, ObjectMeta, PodSpec
+from webhook.admission.remembered import Remembered
+
+OTHER_SYSTEM_ANNOTATIONS = ("gpu-fraction", "gpu-memory")
+"""KAI's way to ask for a share."""
+
+CDI_ANNOTATION_PREFIXES = ("cdi.k8s.io/", "nvidia.cdi.k8s.io/")
+
+DEVICE_LIST_MOUNT = "/run/nvidia-container-devices"
+"""With the volume-mounts strategy, the container toolkit reads device ids from mounts below this path."""
+
+
+def refuse_pod(
+    metadata: ObjectMeta, spec: PodSpec, every: Sequence[Slot], limiter: Limiter, allow: Allowances
+) -> Denial | None:
+    """Refuse what would break the share wherever it stands in the pod."""
+    return (
+        _refuse_annotations(metadata)
+        or _refuse_resources(every)
+        or _refuse_claims(spec)
+        or _refuse_host_pid(spec, limiter)
+        or _refuse_host_paths(spec, allow.host_paths)
+        or _refuse_device_lists(every)
+    )
+
+
+def refuse_privileged(containers: Containers, policy: EffectivePolicy) -> Denial | None:
+    """Refuse GPU containers, or where the policy says so any, that can make their own way to devices."""
+    checked = containers.gpu
+    if policy.refuse_privileged == "any-container":
+        checked = [*checked, *containers.others]
+    for slot in checked:
+        context = slot.container.security_context
+        if context is not None and context.privileged:
+            return Denial.of(
+                Reason.PRIVILEGED,
+                f'container "{slot.container.name}" is privileged and would see every GPU of the node:'
+                f" drop securityContext.privileged or the label {LABEL}",
+            )
+        denial = _refuse_capabilities(slot, policy.allow)
+        if denial is not None:
+            return denial
+    return None
+
+
+def refuse_override_env(gpu_containers: Sequence[Slot], limiter: Limiter, allow: Allowances) -> Denial | None:
+    """Refuse mounts over the file from which a preloaded limiter takes other settings than ours."""
+    if limiter.preload is None or allow.override_env:
+        return None
+    for slot in gpu_containers:
+        for path in slot.container.paths:
+            if OVERRIDES[path]:
+                return Denial.of(
+                    Reason.MOUNT_PATH,
+                    f'container "{slot.container.name}" mounts {path}, and so {OVERRIDE_ENV}, where the GPU'
+                    " memory limiter looks for settings: use another path",
+                )
+    return None
+
+
+def refuse_index(containers: Containers) -> Denial | None:
+    """Refuse resource names that pick a particular GPU: the index is chosen here."""
+    for slot in (*containers.gpu, *containers.others):
+        for resource, _, kind in slot.gpu_amounts:
+            if kind.is_index:
+                return Denial.of(
+                    Reason.GPU_INDEX_SET,
+                    f'container "{slot.container.name}" asks for {resource}: leave it out,'
+                    f" the GPU of a pod labelled {LABEL} is chosen for it",
+                )
+    return None
+
+
+def _refuse_annotations(metadata: ObjectMeta) -> Denial | None:
+    for name in metadata.annotations or ():
+        denial = _REFUSED_ANNOTATIONS[name]
+        if denial is not None:
+            return denial
+    return None
+
+
+def refuse_annotation(name: str) -> Denial | None:
+    """Refuse an annotation of another GPU system, or one that injects devices."""
+    if name in OTHER_SYSTEM_ANNOTATIONS:
+        return _other_system(f"annotation {name}")
+    if name.startswith(CDI_ANNOTATION_PREFIXES):
+        return Denial.of(
+            Reason.CDI_ANNOTATION,
+            f"annotation {name} injects devices past the share: remove it or the label {LABEL}",
+        )
+    return None
+
+
+def _refuse_resources(every: Sequence[Slot]) -> Denial | None:
+    for slot in every:
+        for resource, _, kind in slot.gpu_amounts:
+            if kind.is_other_system:
+                return _unknown_resource(resource) if kind.can_be_allowed else _other_system(resource)
+    return None
+
+
+def _refuse_claims(spec: PodSpec) -> Denial | None:
+    return _other_system("resourceClaims") if spec.resource_claims else None
+
+
+def _unknown_resource(resource: str) -> Denial:
+    return Denial.of(
+        Reason.OTHER_GPU_SYSTEM,
+        f"{resource} cannot stand beside {LABEL}: it may be a GPU; remove one of the two,"
+        " or let the admin name it in the policy's allow.resources",
+    )
+
+
+def _other_system(what: str) -> Denial:
+    return Denial.of(
+        Reason.OTHER_GPU_SYSTEM,
+        f"{what} cannot stand beside {LABEL}: one pod, one way to share a GPU; remove one of the two",
+    )
+
+
+def _refuse_host_pid(spec: PodSpec, limiter: Limiter) -> Denial | None:
+    if not spec.host_pid or limiter.host_pid:
+        return None
+    return Denial.of(
+        Reason.HOST_PID,
+        f"hostPID lets a pod reach its neighbours' processes on the GPU: remove it or the label {LABEL}",
+    )
+
+
+def _refuse_host_paths(spec: PodSpec, allowed: Collection[HostPath]) -> Denial | None:
+    for volume in spec.volumes or ():
+        if volume.host_path is None:
+            continue
+        path = volume.host_path.path
+        place = protected_place(path, allowed)
+        if place is None:
+            continue
+        if is_at_or_below(NORMALISED[path], SHARED_MEMORY):
+            why = "is memory of the whole node: use an emptyDir with medium: Memory"
+        else:
+            why = f"reaches {place}, and with it past the share: remove the volume"
+            why += ", or let the admin write it in allow.hostPaths" if place in HOST_PATHS else ""
+        return Denial.of(Reason.HOST_PATH, f'volume "{volume.name}": hostPath {path} {why}')
+    return None
+
+
+def refused_capability(name: str) -> str | None:
+    """Give a capability, written in whatever way, as a policy names it; None where none has to allow it."""
+    plain = name.upper().removeprefix("CAP_")
+    return plain if plain in CAPABILITIES else None
+
+
+def _refuse_capabilities(slot: Slot, allow: Allowances) -> Denial | None:
+    context = slot.container.security_context
+    added = context.capabilities.add if context is not None and context.capabilities is not None else None
+    for name in added or ():
+        if refused_capability(name) not in (None, *allow.capabilities):
+            return Denial.of(
+                Reason.CAPABILITY,
+                f'container "{slot.container.name}" adds capability {name}, a way to every GPU of the node:'
+                f" drop it or the label {LABEL}",
+            )
+    return None
+
+
+def _refuse_device_lists(every: Sequence[Slot]) -> Denial | None:
+    for slot in every:
+        for path in slot.container.paths:
+            normal = NORMALISED[path]
+            if normal.startswith(DEVICE_LIST_MOUNT) and is_at_or_below(normal, DEVICE_LIST_MOUNT):
+                return Denial.of(
+                    Reason.MOUNT_PATH,
+                    f'container "{slot.container.name}" mounts {path}, which selects GPUs'
+                    " past the share: remove the mount",
+                )
+    return None
+
+
+OVERRIDES = Remembered(lambda path: touches(NORMALISED[path], OVERRIDE_ENV))
+"""Whether a path is, contains or lies below the file that overrides the limiter's settings."""
+_REFUSED_ANNOTATIONS = Remembered(refuse_annotation)

@@ -1,0 +1,113 @@
+"""A pod that comes a second time keeps its index only if all it says of itself agrees."""
+
+from __future__ import annotations
+
+from kube.names import is_uid
+from ledger.placement_request import Placement
+from modes.fraction import Fraction
+from policies.model.effective import EffectivePolicy
+from webhook.admission.affinity import demanded_memories
+from webhook.admission.annotations import (
+    GPU_CONTAINER,
+    GPU_INDEX,
+    INJECTED,
+    MEMORY_MIB,
+    RESERVATION,
+    SLICES,
+    index_text,
+)
+from webhook.admission.container_refs import Slot
+from webhook.admission.containers import Containers
+from webhook.admission.memory_limit import memory_mib
+from webhook.admission.modes import Mode
+from webhook.admission.pod import Pod
+
+LONGEST_INDEX = 3
+"""Digits; the ledger counts no longer one, so that a pod of it would hold nothing in its books."""
+LONGEST_MIB = 9
+"""Digits; more than any GPU memory has."""
+MAX_MEMORY_VALUES = 1000
+"""Of one expression; every term of the affinity may get them all."""
+
+
+def kept_placement(
+    pod: Pod, policy: EffectivePolicy, fraction: Fraction, containers: Containers, mode: Mode
+) -> Placement | None:
+    """Give the placement that the pod already carries; None if it carries none that holds.
+
+    The marker alone is worth nothing: resource names and amounts, slices, index, container and the memory
+    that the node affinity binds must all agree with each other and with the policy (design: step "again").
+    """
+    said = (pod.metadata.annotations if pod.metadata else None) or {}
+    indices = _indices(said.get(GPU_INDEX), fraction, policy)
+    if (
+        indices is None
+        or said.get(INJECTED, "").partition("@")[0] != policy.name
+        or said.get(SLICES) != str(fraction.slices)
+        or said.get(GPU_CONTAINER) != containers.chosen.container.name
+        or not all(_asks_exactly(slot, mode, fraction, indices) for slot in containers.gpu)
+    ):
+        return None
+    memory = _memory(pod, policy, fraction, said.get(MEMORY_MIB))
+    if memory is None:
+        return None
+    gpu_mib, values = memory
+    reservation = said.get(RESERVATION)
+    if reservation is not None and not is_uid(reservation):
+        reservation = None
+    return Placement(indices, gpu_mib, values, reservation=reservation)
+
+
+def _indices(text: str | None, fraction: Fraction, policy: EffectivePolicy) -> tuple[int, ...] | None:
+    if policy.mode == "pooled":
+        return () if text is None else None
+    parts = (text or "").split(",", fraction.gpus)
+    if len(parts) != fraction.gpus or not all(
+        part.isascii() and part.isdigit() and len(part) <= LONGEST_INDEX for part in parts
+    ):
+        return None
+    indices = tuple(sorted({int(part) for part in parts}))
+    return indices if len(indices) == fraction.gpus and index_text(indices) == text else None
+
+
+def _asks_exactly(slot: Slot, mode: Mode, fraction: Fraction, indices: tuple[int, ...]) -> bool:
+    """Whether limits and requests both hold the amounts of this share, and no other GPU's."""
+    resources = slot.container.resources
+    wanted = mode.amounts(fraction, indices)
+    for amounts in (resources.limits, resources.requests) if resources is not None else ({},):
+        found = amounts or {}
+        if any(name not in wanted and _is_index(mode, name) for name in found):
+            return False
+        if any(str(found.get(name)) != amount for name, amount in wanted.items()):
+            return False
+    return True
+
+
+def _is_index(mode: Mode, resource: str) -> bool:
+    kind = mode.kinds[resource]
+    return kind is not None and kind.is_index
+
+
+def _memory(
+    pod: Pod, policy: EffectivePolicy, fraction: Fraction, said: str | None
+) -> tuple[int, tuple[str, ...]] | None:
+    """MiB of one GPU and the node label's values that the pod is bound to, if they give what it says."""
+    if fraction.is_whole:
+        return (0, ()) if said is None else None
+    if said is None:
+        return None
+    for values in demanded_memories(pod.spec) if pod.spec is not None else ():
+        if len(values) not in range(1, MAX_MEMORY_VALUES + 1):
+            continue
+        if all(_share_text(value, fraction, policy) == said for value in values):
+            return int(values[0]), values
+    assumed = policy.assume
+    if assumed is not None and said == str(memory_mib(fraction, assumed.gpu_mib, policy.reserve_mib)):
+        return assumed.gpu_mib, ()
+    return None
+
+
+def _share_text(label_value: str, fraction: Fraction, policy: EffectivePolicy) -> str | None:
+    if not (label_value.isascii() and label_value.isdigit() and len(label_value) <= LONGEST_MIB):
+        return None
+    return str(memory_mib(fraction, int(label_value), policy.reserve_mib))

@@ -1,0 +1,174 @@
+"""How large a labelled pod may be, and how large its patch: bounds far beyond what any real pod needs.
+
+The API server checks names and numbers only after the mutating webhooks, so a pod of 3 MiB that no node could
+run reaches the rules too. What is refused here no rule walks.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from webhook.admission.affinity import required_terms
+from webhook.admission.denial import Denial, Reason
+from webhook.admission.json_patch import Operation, encode
+from webhook.admission.pod import Container, ObjectMeta, PodSpec, Resources
+from webhook.patch_cache.outline import ContainerOutline, SpecOutline
+
+MAX_CONTAINERS = 200
+"""Regular and init containers together."""
+MAX_VOLUMES = 500
+MAX_VARIABLES = 5000
+"""Of all containers together, as the other bounds are."""
+MAX_MOUNTS = 1000
+"""And block devices."""
+MAX_PATH_CHARACTERS = 100_000
+"""Of all mounts and hostPaths: every rule about paths normalises each of them."""
+MAX_CAPABILITIES = 100
+"""Of one container; Linux knows 41."""
+MAX_AMOUNTS = 2000
+"""Of resources, in limits, requests and overhead."""
+MAX_ANNOTATIONS = 1000
+MAX_TOLERATIONS = 1000
+MAX_TERMS = 200
+"""Of the required node affinity: after a first review, up to twice what the placement allows (demands.py)."""
+MAX_EXPRESSIONS = 1000
+MAX_EXPRESSION_VALUES = 10_000
+MAX_OPERATIONS = 500
+"""Of a patch: an API server moves the rest of a list for each, and 85,000 of them took it 34 s."""
+MAX_PATCH_BYTES = 700_000
+"""In base64 and with the rest of an answer less than 1 MiB."""
+
+_SHORTEN = "use shorter paths"
+_SPLIT = "split it into several pods"
+_BYTES_OF_A_VARIABLE = len('{"name":""},')
+_BYTES_OF_A_MOUNT = len('{"name":"","mountPath":""},')
+MAX_BYTES_UNCOUNTED = min(_BYTES_OF_A_VARIABLE * MAX_VARIABLES, _BYTES_OF_A_MOUNT * MAX_MOUNTS)
+"""Of a review in which there cannot be too many variables or mounts, so that nobody has to count them."""
+
+
+def refuse_oversized(metadata: ObjectMeta | None, spec: PodSpec) -> Denial | None:
+    """Deny a pod with more of anything than the bounds, or whose containers or volumes share a name."""
+    volumes = spec.volumes or ()
+    annotations = (metadata.annotations if metadata is not None else None) or ()
+    return (
+        _over(len(volumes), MAX_VOLUMES, "volumes", "project several into one")
+        or _refuse_containers(spec)
+        or _refuse_duplicates("volumes", [volume.name for volume in volumes])
+        or _over(len(annotations), MAX_ANNOTATIONS, "annotations", "leave some out")
+        or _over(len(spec.tolerations or ()), MAX_TOLERATIONS, "tolerations", "leave some out")
+        or _refuse_amounts(spec)
+        or _refuse_affinity(spec)
+    )
+
+
+def has_too_many(spec: PodSpec | SpecOutline) -> bool:
+    """Whether there are more volumes, containers, variables or mounts than the bounds; also of an outline."""
+    return len(spec.volumes or ()) > MAX_VOLUMES or _refuse_many(spec) is not None
+
+
+def bounded(operations: list[Operation]) -> bytes | Denial:
+    """Give the text of a patch, empty where nothing changes; deny one that burdens an API server."""
+    if not operations:
+        return b""
+    if len(operations) > MAX_OPERATIONS:
+        return Denial.of(
+            Reason.TOO_LARGE,
+            f"the share takes {len(operations)} changes of the pod, more than {MAX_OPERATIONS}: leave out"
+            " variables and clear.ml/fraction-* that the injector takes away",
+        )
+    patch = encode(operations)
+    if len(patch) <= MAX_PATCH_BYTES:
+        return patch
+    return Denial.of(
+        Reason.TOO_LARGE,
+        f"the share takes a patch of {len(patch)} bytes, more than {MAX_PATCH_BYTES}:"
+        " shorten LD_PRELOAD, names and amounts",
+    )
+
+
+def _refuse_containers(spec: PodSpec) -> Denial | None:
+    refused = _refuse_many(spec)
+    if refused is not None:
+        return refused
+    every = (*(spec.init_containers or ()), *(spec.containers or ()))
+    devices = sum([len(each.volume_devices) for each in every if each.volume_devices])
+    refused = _over(devices, MAX_MOUNTS, "volume devices", _SPLIT)
+    if refused is not None:
+        return refused
+    host_paths = [each.host_path.path for each in spec.volumes or () if each.host_path is not None]
+    device_paths = [device.device_path for each in every for device in each.volume_devices or ()]
+    characters = sum(map(len, host_paths)) + sum(map(len, device_paths))
+    refused = _over(characters, MAX_PATH_CHARACTERS, "characters of paths", _SHORTEN)
+    return refused or _refuse_duplicates("containers", [each.name for each in every])
+
+
+def _refuse_many(spec: PodSpec | SpecOutline) -> Denial | None:
+    every = (*(spec.init_containers or ()), *(spec.containers or ()))
+    refused = _over(len(every), MAX_CONTAINERS, "containers", _SPLIT)
+    if refused is not None:
+        return refused
+    variables = sum([len(each.env) for each in every if each.env])
+    mounts = sum([len(each.volume_mounts) for each in every if each.volume_mounts])
+    capabilities = max([_capabilities(each) for each in every], default=0)
+    return (
+        _over(variables, MAX_VARIABLES, "variables", "give them in a file or by envFrom")
+        or _over(mounts, MAX_MOUNTS, "volume mounts", "mount the directory above them")
+        or _over(sum(map(_path_characters, every)), MAX_PATH_CHARACTERS, "characters of paths", _SHORTEN)
+        or _over(capabilities, MAX_CAPABILITIES, "capabilities in one container", "name each once")
+    )
+
+
+def _path_characters(container: Container | ContainerOutline) -> int:
+    mounts = sum([len(mount.mount_path) for mount in container.volume_mounts or ()])
+    return mounts + len(container.termination_message_path or "")
+
+
+def _capabilities(container: Container | ContainerOutline) -> int:
+    context = container.security_context
+    return (
+        len(context.capabilities.add or ()) if context is not None and context.capabilities is not None else 0
+    )
+
+
+def _refuse_duplicates(what: str, names: list[str]) -> Denial | None:
+    if len(set(names)) == len(names):
+        return None
+    duplicate = next(name for name, count in Counter(names).items() if count > 1)
+    return Denial.of(
+        Reason.DUPLICATE_NAME,
+        f'several {what} of the pod are named "{_shortened(duplicate)}": give each a name of its own',
+    )
+
+
+def _refuse_amounts(spec: PodSpec) -> Denial | None:
+    every = (*(spec.init_containers or ()), *(spec.containers or ()), spec)
+    count = len(spec.overhead or ()) + sum([_amounts(each.resources) for each in every])
+    return _over(count, MAX_AMOUNTS, "resource amounts", "leave out what it does not use")
+
+
+def _amounts(resources: Resources | None) -> int:
+    return 0 if resources is None else len(resources.limits or ()) + len(resources.requests or ())
+
+
+def _refuse_affinity(spec: PodSpec) -> Denial | None:
+    terms = required_terms(spec) or ()
+    advice = "label the nodes, and ask for that label"
+    refused = _over(len(terms), MAX_TERMS, "terms in required node affinity", advice)
+    if refused is not None:
+        return refused
+    lists = [each for term in terms for each in (term.match_expressions, term.match_fields) if each]
+    refused = _over(sum(map(len, lists)), MAX_EXPRESSIONS, "expressions in required node affinity", advice)
+    if refused is not None:
+        return refused
+    values = sum([len(each.values) for expressions in lists for each in expressions if each.values])
+    return _over(values, MAX_EXPRESSION_VALUES, "values in required node affinity", advice)
+
+
+def _over(count: int, most: int, what: str, advice: str) -> Denial | None:
+    if count <= most:
+        return None
+    return Denial.of(Reason.TOO_LARGE, f"the pod has {count} {what}, more than {most}: {advice}")
+
+
+def _shortened(name: str, most: int = 63) -> str:
+    return name if len(name) <= most else name[:most] + "..."

@@ -1,0 +1,207 @@
+"""What of a pod decides its patch, without what is the pod's own: most pods of a cluster share a few forms.
+
+A form is read only off a pod in which there is nothing to weigh. Whatever would have to be refused, taken out
+or joined because of a text in it (a reserved variable, a hostPath, a mount below the limiter's path, an
+annotation of ours) leaves the pod without a form, and every rule is then asked about that pod itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from policies.model.effective import EffectivePolicy
+from policies.model.reserved import is_reserved
+from webhook.admission.annotations import PREFIX
+from webhook.admission.environment import PRELOAD
+from webhook.admission.host_paths import is_at_or_below, normalised
+from webhook.admission.limiter import LONGEST_CONTAINER_NAME, OUR_NAMES
+from webhook.admission.refusals import DEVICE_LIST_MOUNT, OVERRIDES, refuse_annotation, refused_capability
+from webhook.admission.sizes import MAX_ANNOTATIONS, MAX_CAPABILITIES, MAX_VOLUMES
+from webhook.patch_cache.harmless_names import PlainNames
+from webhook.patch_cache.outline import (
+    ABSENT,
+    ContainerOutline,
+    LabelsOutline,
+    MountOutline,
+    PodOutline,
+    SpecOutline,
+)
+from webhook.patch_cache.placeholders import uses_namespace
+from webhook.patch_cache.template import holds_mark
+
+
+class ContainerForm(NamedTuple):
+    """What of a container decides the patch. Bytes are JSON, empty where the field is absent."""
+
+    resources: bytes
+    has_env: bool
+    has_mounts: bool
+    is_privileged: bool
+    is_native_sidecar: bool
+
+
+class Form(NamedTuple):
+    """What of a pod decides its patch and its demands on a node, but for the placement and the names."""
+
+    policy: str
+    namespace: str
+    """Only under a policy whose variables speak of it."""
+    label: str | msgspec.UnsetType
+    has_annotations: bool
+    has_volumes: bool
+    has_host_pid: bool
+    has_runtime_class: bool
+    node_selector: bytes
+    tolerations: bytes
+    init: tuple[ContainerForm, ...]
+    regular: tuple[ContainerForm, ...]
+
+    @classmethod
+    def of(cls, read: ReadForm) -> Form:
+        """Give what was read its names."""
+        *of_pod, init, regular = read
+        return cls._make(
+            (*of_pod, tuple(map(ContainerForm._make, init)), tuple(map(ContainerForm._make, regular)))
+        )
+
+
+ReadContainer = tuple[bytes, bool, bool, bool, bool]
+"""A ContainerForm as it is read of each review: plain tuples are made and compared in a fifth of the time."""
+ReadForm = tuple[
+    str,
+    str,
+    str | msgspec.UnsetType,
+    bool,
+    bool,
+    bool,
+    bool,
+    bytes,
+    bytes,
+    tuple[ReadContainer, ...],
+    tuple[ReadContainer, ...],
+]
+"""A Form, likewise."""
+
+
+class FormReader:
+    """Reads the forms of pods under one policy."""
+
+    def __init__(self, policy: EffectivePolicy) -> None:
+        variables = policy.limiter.env + policy.env
+        names = {variable.name for variable in variables} | {PRELOAD}
+        places = [normalised(path) for path in (DEVICE_LIST_MOUNT, *policy.limiter.mount_paths)]
+        self._policy = f"{policy.marker} {policy.queue or ''}"
+        self._variables = PlainNames(lambda name: name in names or is_reserved(name))
+        self._paths = PlainNames(
+            lambda path: OVERRIDES[path] or any(is_at_or_below(normalised(path), place) for place in places)
+        )
+        self._speaks_of_namespace = uses_namespace(variables)
+        self._has_forms = not (policy.limiter.image_pattern or policy.limiter.images or holds_mark(policy))
+
+    def read(self, pod: PodOutline, labels: LabelsOutline, namespace: str) -> ReadForm | None:
+        """Give the form of a pod with the fraction label; None if there is anything in it to weigh."""
+        metadata, spec = pod.metadata, pod.spec
+        if not self._has_forms or metadata is None or spec is None or _has_rare_fields(spec):
+            return None
+        annotations = metadata.annotations
+        if annotations and len(annotations) > MAX_ANNOTATIONS:
+            return None
+        if annotations and not (_ANNOTATIONS.issuperset(annotations) or _ANNOTATIONS.learn(annotations)):
+            return None
+        names: set[str] = set()
+        init = self._containers(spec.init_containers, names) if spec.init_containers else ()
+        regular = self._containers(spec.containers, names) if spec.containers else None
+        if init is None or regular is None:
+            return None
+        if len(names) < len(init) + len(regular):
+            return None
+        return (
+            self._policy,
+            namespace if self._speaks_of_namespace else "",
+            labels.fraction,
+            annotations is not None,
+            bool(spec.volumes),
+            bool(spec.host_pid),
+            spec.runtime_class_name is not None,
+            b"" if spec.node_selector is ABSENT else bytes(spec.node_selector),
+            b"" if spec.tolerations is ABSENT else bytes(spec.tolerations),
+            init,
+            regular,
+        )
+
+    def _containers(
+        self, containers: Sequence[ContainerOutline], names: set[str]
+    ) -> tuple[ReadContainer, ...] | None:
+        forms = []
+        for container in containers:
+            if self._has_something_to_weigh(container):
+                return None
+            names.add(container.name)
+            context = container.security_context
+            forms.append(
+                (
+                    b"" if container.resources is ABSENT else bytes(container.resources),
+                    bool(container.env),
+                    bool(container.volume_mounts),
+                    context is not None and context.privileged is True,
+                    container.restart_policy == "Always",
+                )
+            )
+        return tuple(forms)
+
+    def _has_something_to_weigh(self, container: ContainerOutline) -> bool:
+        name, env, mounts = container.name, container.env, container.volume_mounts
+        if OUR_NAMES in name or len(name) > LONGEST_CONTAINER_NAME or container.volume_devices is not ABSENT:
+            return True
+        if env:
+            names = [variable.name for variable in env]
+            if not (self._variables.issuperset(names) or self._variables.learn(names)):
+                return True
+        if mounts and not self._are_plain(mounts):
+            return True
+        path = container.termination_message_path
+        if path is not None and path not in self._paths and not self._paths.learn((path,)):
+            return True
+        context = container.security_context
+        added = context.capabilities.add if context is not None and context.capabilities is not None else None
+        return added is not None and not _are_harmless(added)
+
+    def _are_plain(self, mounts: Sequence[MountOutline]) -> bool:
+        paths = self._paths
+        for mount in mounts:
+            if OUR_NAMES in mount.name or not (mount.mount_path in paths or paths.learn((mount.mount_path,))):
+                return False
+        return True
+
+
+def _are_harmless(capabilities: Sequence[str]) -> bool:
+    return len(capabilities) <= MAX_CAPABILITIES and (
+        _CAPABILITIES.issuperset(capabilities) or _CAPABILITIES.learn(capabilities)
+    )
+
+
+def _has_rare_fields(spec: SpecOutline) -> bool:
+    """Whether a spec has anything that is rare, and that a rule has to look at."""
+    if (
+        spec.affinity is not ABSENT
+        or spec.node_name is not None
+        or spec.resource_claims is not ABSENT
+        or spec.overhead is not ABSENT
+        or spec.resources is not ABSENT
+    ):
+        return True
+    volumes = spec.volumes
+    if not volumes:
+        return False
+    for volume in volumes:
+        if volume.host_path is not ABSENT or OUR_NAMES in volume.name:
+            return True
+    count = len(volumes)
+    return count > 1 and (count > MAX_VOLUMES or len({volume.name for volume in volumes}) < count)
+
+
+_ANNOTATIONS = PlainNames(lambda name: name.startswith(PREFIX) or refuse_annotation(name) is not None)
+_CAPABILITIES = PlainNames(lambda name: refused_capability(name) is not None)

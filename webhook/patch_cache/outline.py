@@ -1,0 +1,99 @@
+"""The outline of a pod, decoded in one pass: names, and as raw JSON what only has to be the same.
+
+It holds whatever a form is read from (webhook/patch_cache/key.py). The fields that rules read are in
+webhook/admission/pod.py, and are decoded only of a pod that the rules are asked about: types of what is not
+here are checked no more. An API server has decoded the object before.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from webhook.admission.pod import LABEL, QUEUE_ID_LABEL, QUEUE_NAME_LABEL
+
+ABSENT = msgspec.Raw()
+
+
+class Named(msgspec.Struct, gc=False):
+    """An environment variable, of which only the name is read."""
+
+    name: str
+
+
+class MountOutline(msgspec.Struct, rename="camel", gc=False):
+    """Where a container sees a volume."""
+
+    name: str
+    mount_path: str
+
+
+class VolumeOutline(msgspec.Struct, rename="camel", gc=False):
+    """A volume, and whether it is a path of the node."""
+
+    name: str
+    host_path: msgspec.Raw = ABSENT
+
+
+class CapabilitiesOutline(msgspec.Struct, gc=False):
+    """Linux capabilities that a container adds."""
+
+    add: list[str] | None = None
+
+
+class SecurityOutline(msgspec.Struct, gc=False):
+    """Of a container's security context what breaks isolation between GPUs."""
+
+    privileged: bool | None = None
+    capabilities: CapabilitiesOutline | None = None
+
+
+class ContainerOutline(msgspec.Struct, rename="camel", gc=False):
+    """A regular or an init container."""
+
+    name: str
+    env: list[Named] | None = None
+    resources: msgspec.Raw = ABSENT
+    volume_mounts: list[MountOutline] | None = None
+    volume_devices: msgspec.Raw = ABSENT
+    termination_message_path: str | None = None
+    security_context: SecurityOutline | None = None
+    restart_policy: str | None = None
+
+
+class SpecOutline(msgspec.Struct, rename="camel", gc=False):
+    """The pod's spec."""
+
+    containers: list[ContainerOutline] | None = None
+    init_containers: list[ContainerOutline] | None = None
+    volumes: list[VolumeOutline] | None = None
+    host_pid: bool | None = msgspec.field(default=None, name="hostPID")
+    node_name: str | None = None
+    node_selector: msgspec.Raw = ABSENT
+    affinity: msgspec.Raw = ABSENT
+    tolerations: msgspec.Raw = ABSENT
+    runtime_class_name: str | None = None
+    resource_claims: msgspec.Raw = ABSENT
+    overhead: msgspec.Raw = ABSENT
+    resources: msgspec.Raw = ABSENT
+
+
+class LabelsOutline(msgspec.Struct, gc=False):
+    """Of the labels those that have a meaning here."""
+
+    fraction: str | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name=LABEL)
+    queue_name: str | None = msgspec.field(default=None, name=QUEUE_NAME_LABEL)
+    queue_id: str | None = msgspec.field(default=None, name=QUEUE_ID_LABEL)
+
+
+class MetadataOutline(msgspec.Struct, gc=False):
+    """Labels, and the names of annotations."""
+
+    labels: LabelsOutline | None = None
+    annotations: dict[str, msgspec.Raw] | None = None
+
+
+class PodOutline(msgspec.Struct, gc=False):
+    """A pod."""
+
+    metadata: MetadataOutline | None = None
+    spec: SpecOutline | None = None

@@ -1,0 +1,50 @@
+"""What the placeholders of limiters and policies stand for in one pod."""
+
+from __future__ import annotations
+
+from modes.fraction import Fraction
+from policies.model.effective import EnvVar
+from policies.model.placeholders import fill, used
+
+MEMORY = "memory_mib"
+_CONTAINER = "{container}"
+
+
+class Filled:
+    """Variables of a share, with every placeholder filled in but the container's name."""
+
+    def __init__(
+        self,
+        variables: tuple[EnvVar, ...],
+        fraction: Fraction,
+        indices: tuple[int, ...],
+        memory_mib: int | None,
+        namespace: str,
+    ) -> None:
+        """Fill in; without `memory_mib` (whole GPUs have none) variables that speak of it are left out."""
+        values = {
+            "slices": str(fraction.slices_on_each),
+            "slices_per_gpu": str(fraction.slices_per_gpu),
+            "percent": str(fraction.slices_on_each * 100 // fraction.slices_per_gpu),
+            "index": ",".join(map(str, indices)),
+            "namespace": namespace,
+        }
+        if memory_mib is not None:
+            values[MEMORY] = str(memory_mib)
+        self._parts = {
+            variable.name: [fill(part, values) for part in variable.value.split(_CONTAINER)]
+            for variable in variables
+            if memory_mib is not None or MEMORY not in used(variable.value)
+        }
+
+    def of(self, container: str) -> dict[str, str]:
+        """Give the variables of one container."""
+        return {name: container.join(parts) for name, parts in self._parts.items()}
+
+
+def uses_namespace(variables: tuple[EnvVar, ...]) -> bool:
+    """Whether any variable speaks of the pod's namespace."""
+    for variable in variables:  # noqa: SIM110 any() with a generator costs more than all of this
+        if "{namespace}" in variable.value:
+            return True
+    return False

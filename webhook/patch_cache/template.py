@@ -1,0 +1,66 @@
+"""A patch with gaps: written once for a form and a share, filled in for every pod of that form."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from operator import itemgetter
+from typing import Any
+
+import msgspec
+
+from ledger.placement_request import Placement
+from policies.model.effective import EffectivePolicy
+from webhook.admission.json_patch import encode
+
+MARK = "\ue000"
+"""A character for private use, which no name in Kubernetes may hold."""
+RESERVATION, NODE, MEMORY = (f"{MARK}{name}{MARK}" for name in ("reservation", "node", "memory"))
+
+
+def holds_mark(policy: EffectivePolicy) -> bool:
+    """Whether a policy itself has the mark in some text, so that gaps could not be told from it."""
+    return repr(MARK).strip("'") in repr(policy)
+
+
+class Stencil(msgspec.Struct, frozen=True, eq=False):
+    """The JSON text of a patch, with gaps for the names of container, reservation, node and node memory."""
+
+    texts: tuple[bytes, ...]
+    """What stands between the gaps."""
+    order: Callable[[tuple[bytes, ...]], Any]
+    """Of the texts for the gaps and then these: puts them in their order."""
+    memory_mib: int | None
+    """MiB of the share on each GPU; None for whole GPUs."""
+
+    @classmethod
+    def cut(cls, patch: bytes, container: str, memory_mib: int | None) -> Stencil | None:
+        """Make a stencil of the patch of a container, in which marks stand for all names.
+
+        None if there is a mark in it that is no gap: a text that is the pod's own, and would be lost.
+        """
+        gaps = [mark.encode() for mark in (container, RESERVATION, NODE, MEMORY)]
+        parts = re.split(b"(%b)" % b"|".join(map(re.escape, gaps)), patch)
+        texts = tuple(parts[::2])
+        if any(MARK.encode() in text for text in texts):
+            return None
+        # The first text, then in turn a gap and a text.
+        order = [at // 2 + len(gaps) if at % 2 == 0 else gaps.index(part) for at, part in enumerate(parts)]
+        return cls(texts, itemgetter(*order), memory_mib)
+
+    @property
+    def size(self) -> int:
+        """Bytes of text."""
+        return sum(map(len, self.texts))
+
+    def fill(self, container: str, placement: Placement) -> bytes:
+        """Give the patch of one pod. What the placement lacks has no gap here, and is written nowhere."""
+        own = encode(container)[1:-1], encode(placement.reservation)[1:-1]
+        place = _of_place(placement.node, placement.memory_values)
+        return b"".join(self.order((*own, *place, *self.texts)))
+
+
+@lru_cache(maxsize=4096)
+def _of_place(node: str | None, memory_values: tuple[str, ...]) -> tuple[bytes, bytes]:
+    return encode(node)[1:-1], encode(memory_values)[2:-2]

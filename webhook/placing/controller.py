@@ -1,0 +1,193 @@
+"""Placement by the controller: asks are gathered into batches, and answered in time whatever happens."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from prometheus_client import CollectorRegistry, Gauge
+
+from ledger.messages import MAX_ASK_BYTES, MAX_ASKS_BYTES, MAX_RELEASES, MOST_ASKS, Answered, Batch
+from ledger.placement_request import Ask
+from service.log import get_logger
+from webhook.admission.denial import Reason
+from webhook.placing.client import ControllerClient
+from webhook.placing.fallback import Fallback
+from webhook.placing.placer import Placed, Unanswered
+from webhook.placing.snapshot import SnapshotFollower
+
+DEADLINE_SECONDS = 0.25
+"""For each ask, from when it is asked."""
+AWAY_SECONDS = 0.5
+"""How long the controller is not asked again after it did not answer."""
+
+_encode = msgspec.json.Encoder().encode
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    ask: Ask
+    body: bytes
+    """The ask as JSON."""
+    answered: asyncio.Future[Placed]
+    deadline: float
+
+
+class ControllerPlacer:
+    """Asks the leading controller, and falls back to its last snapshot."""
+
+    def __init__(
+        self,
+        client: ControllerClient,
+        registry: CollectorRegistry,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._client = client
+        self._clock = clock
+        self._fallback = Fallback(clock)
+        self._follower = SnapshotFollower(client, self._fallback)
+        self._waiting: list[_Waiting] = []
+        self._releases: list[str] = []
+        self._some = asyncio.Event()
+        self._away_until = 0.0
+        self._answers = True
+        self._log = get_logger("placer")
+        self._up = Gauge(
+            "fraction_injector_controller_answers",
+            "1 if the controller answered when it was last asked, else 0.",
+            registry=registry,
+        )
+        self._up.set(1)
+        Gauge(
+            "fraction_injector_snapshot_slices_used",
+            "Slices in someone's hands, as the controller last said: what is placed by while it is away.",
+            registry=registry,
+        ).set_function(self._fallback.used)
+        Gauge(
+            "fraction_injector_snapshot_nodes",
+            "Nodes to place on while the controller is away; 0 until it has said once what it knows.",
+            registry=registry,
+        ).set_function(self._fallback.nodes)
+
+    def place(self, ask: Ask) -> Placed | asyncio.Future[Placed]:
+        """Have the leader decide, or decide by its last snapshot after 250 ms."""
+        if self._clock() < self._away_until:
+            return self._fallback.place(ask)
+        body = _encode(ask)
+        if len(body) > MAX_ASK_BYTES:
+            return _too_large(len(body))
+        answered: asyncio.Future[Placed] = asyncio.get_running_loop().create_future()
+        self._waiting.append(_Waiting(ask, body, answered, self._clock() + DEADLINE_SECONDS))
+        self._some.set()
+        return answered
+
+    def release(self, reservation: str) -> None:
+        """Give back with the next batch; what is never given back ends by itself."""
+        self._fallback.release(reservation)
+        if len(self._releases) < MAX_RELEASES:
+            self._releases.append(reservation)
+            self._some.set()
+
+    def knows_nodes(self) -> bool:
+        """Whether the controller has ever told the nodes that it knows, even if there are none."""
+        return self._fallback.is_known
+
+    @property
+    def state(self) -> str:
+        """Who places at this moment, for people."""
+        if self._answers and self._fallback.is_known:
+            return "the controller places"
+        if self._answers:
+            return "the controller has not told its nodes yet"
+        last = "the policies' assumptions"
+        if self._fallback.is_known:
+            last = f"its last snapshot, of {self._fallback.nodes()} nodes"
+        return f"the controller does not answer: placing by {last}"
+
+    def background(self) -> list[Coroutine[Any, Any, None]]:
+        """What must run beside the server."""
+        return [self._send_batches(), self._follower.run()]
+
+    async def _send_batches(self) -> None:
+        while True:
+            await self._some.wait()
+            self._some.clear()
+            while self._waiting or (self._releases and self._clock() >= self._away_until):
+                await self._send_batch()
+
+    async def _send_batch(self) -> None:
+        """One batch: what came while the last one was under way."""
+        batch = self._take_batch()
+        releases, self._releases = self._releases, []
+        asks = [msgspec.Raw(waiting.body) for waiting in batch]
+        first = batch[0].deadline if batch else self._clock() + DEADLINE_SECONDS
+        try:
+            async with asyncio.timeout(max(0.0, first - self._clock())):
+                answers = (await self._client.place(Batch(asks, releases))).answers
+            self._settle(batch, answers)
+        except (OSError, ValueError, TimeoutError) as error:
+            self._gone(batch, error)
+        else:
+            self._tell(answers=True)
+
+    def _take_batch(self) -> list[_Waiting]:
+        """Those who have waited longest: as many as go into one body."""
+        size = count = 0
+        for waiting in self._waiting[:MOST_ASKS]:
+            size += len(waiting.body)
+            if size > MAX_ASKS_BYTES:
+                break
+            count += 1
+        batch, self._waiting = self._waiting[:count], self._waiting[count:]
+        return batch
+
+    def _settle(self, batch: list[_Waiting], answers: list[Answered]) -> None:
+        if len(answers) != len(batch):
+            raise ValueError(f"{len(answers)} answers came to {len(batch)} asks")
+        for waiting, answered in zip(batch, answers, strict=True):
+            if not waiting.answered.done():
+                waiting.answered.set_result(_placed(answered))
+
+    def _gone(self, batch: list[_Waiting], error: Exception) -> None:
+        """Let everybody who waits go on without the controller, and leave it alone for a moment."""
+        self._client.drop()
+        self._away_until = self._clock() + AWAY_SECONDS
+        self._releases += [w.ask.reservation for w in batch if w.ask.reservation is not None]
+        del self._releases[MAX_RELEASES:]
+        batch += self._waiting
+        self._waiting = []
+        for waiting in batch:
+            if not waiting.answered.done():
+                waiting.answered.set_result(self._fallback.place(waiting.ask))
+        self._tell(answers=False, error=f"{type(error).__name__}: {error}")
+
+    def _tell(self, *, answers: bool, **why: str) -> None:
+        """Say once when it changes."""
+        if answers == self._answers:
+            return
+        self._answers = answers
+        self._up.set(answers)
+        if answers:
+            self._log.info("the controller answers again")
+        else:
+            self._log.warning("the controller does not answer: placing by its last snapshot", **why)
+
+
+def _placed(answered: Answered) -> Placed:
+    """One answer, whatever the others of its batch are."""
+    try:
+        return answered.answer()
+    except ValueError as error:
+        return Unanswered(Reason.UNREADABLE, f"{error}: try again or tell your admin")
+
+
+def _too_large(size: int) -> Unanswered:
+    return Unanswered(
+        Reason.MANY_DEMANDS,
+        f"what the pod demands of its node takes {size} bytes, more than {MAX_ASK_BYTES}: label the nodes,"
+        " and ask for that label",
+    )

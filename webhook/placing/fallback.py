@@ -1,0 +1,174 @@
+"""Placing while the controller cannot be asked: from the last that it streamed, or from what is assumed.
+
+Nothing here is exact: two webhooks may choose the same slices. The scheduler and the kubelet refuse a ninth
+one, so that the later pod waits. What cannot be told at all is not guessed. What was placed here is kept in
+sums (webhook/placing/placed_here.py) for as long as the stream is silent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+
+import msgspec
+
+from ledger.facts import PodFact, PodKey
+from ledger.ledger import Ledger
+from ledger.messages import NodeState
+from ledger.placement_request import Answer, Ask, Misfit, OverQuota, Placement
+from ledger.view import Waiting
+from webhook.admission.denial import Reason
+from webhook.placing.placed_here import PlacedHere
+from webhook.placing.placer import Unanswered
+
+NODES_AT_ONCE = 128
+"""That are taken in before others get a turn."""
+
+
+class Fallback:
+    """A ledger of what the controller last said, and of what was placed here since."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._ledger = Ledger()
+        self._placed_here = PlacedHere(self._ledger)
+        self._backlog: dict[PodKey, PodFact] = {}
+        self._nodes: dict[str, PodFact] = {}
+        """What is taken of each node, as one pod."""
+        self._known = False
+
+    def place(self, ask: Ask) -> Answer | Unanswered:
+        """Decide an ask, marked as degraded."""
+        shut = next((quota for quota in ask.quotas if 0 in {quota.slices, quota.max_pods}), None)
+        if shut is not None:
+            # Nothing has to be counted for that.
+            return OverQuota(shut, 0, 1, 0, "pods" if shut.max_pods == 0 else "slices")
+        if ask.quotas and ask.quotas_when_degraded == "deny":
+            quota = ask.quotas[0]
+            why = f'quota of {quota.scope} "{quota.name}" cannot be counted while the controller is away'
+            return Unanswered(Reason.QUOTA_UNKNOWN, f"{why}: try again")
+        if ask.reservation is not None:
+            self.release(ask.reservation)
+            self._placed_here.release_former(ask)
+        answer = self._ledger.place(msgspec.structs.replace(ask, quotas=()), self._clock())
+        if isinstance(answer, Placement):
+            return msgspec.structs.replace(self._kept(ask, answer), degraded=True)
+        if isinstance(answer, Misfit) and not self._known:
+            why = "the controller cannot be reached, and the policy assumes nothing of the nodes: try again"
+            return Unanswered(Reason.NO_CONTROLLER, why)
+        return answer
+
+    def release(self, reservation: str) -> None:
+        """Give back what was placed here."""
+        self._placed_here.release(reservation)
+
+    def heard(self) -> None:
+        """Note that the controller's stream tells all there is up to now."""
+        self._placed_here.forget(self._clock())
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the controller has said once what it knows."""
+        return self._known
+
+    def nodes(self) -> int:
+        """How many nodes the controller knew of."""
+        return len(self._nodes)
+
+    def used(self) -> int:
+        """Slices allocated on all nodes, those placed here included."""
+        return self._ledger.totals().used
+
+    async def replace(self, nodes: Mapping[str, NodeState], backlog: Iterable[Waiting]) -> None:
+        """Take in all that the controller knows, a slice in each step of the event loop."""
+        for number, state in enumerate(nodes.values(), 1):
+            self.set_node(state)
+            if number % NODES_AT_ONCE == 0:
+                await self._pause()
+        for number, name in enumerate(self._nodes.keys() - nodes.keys(), 1):
+            self.remove_node(name)
+            if number % NODES_AT_ONCE == 0:
+                await self._pause()
+        self.set_backlog(backlog)
+        await self._pause()
+        # What was taken in lives long: a full collection that walked it would hold reviews up.
+        gc.freeze()
+        self._known = True
+
+    def set_node(self, state: NodeState) -> None:
+        """Take in how a node is now; the inverse of `remove_node`."""
+        name, taken = state.fact.name, _taken(state)
+        before = self._nodes.get(name)
+        self._nodes[name] = taken
+        self._ledger.set_node(state.fact)
+        self._ledger.set_pod(taken)
+        self._placed_here.shown_up(name, _more([taken], [before] if before is not None else []))
+
+    def remove_node(self, name: str) -> None:
+        """Take in that a node is gone."""
+        self._nodes.pop(name, None)
+        self._ledger.remove_node(name)
+        self._ledger.remove_pod(("", name))
+
+    def set_backlog(self, backlog: Iterable[Waiting]) -> None:
+        """Take in who waits now."""
+        pods = {pod.key: pod for pod in map(_waiting, backlog)}
+        for key in self._backlog.keys() - pods.keys():
+            self._ledger.remove_pod(key)
+        for pod in pods.values():
+            self._ledger.set_pod(pod)
+        new = [pod for key, pod in pods.items() if key not in self._backlog]
+        self._placed_here.shown_up(None, _more(new, []))
+        self._backlog = pods
+
+    def _kept(self, ask: Ask, placement: Placement) -> Placement:
+        """Book a placement for as long as the stream is silent, where a ledger would soon forget it."""
+        if ask.reservation is None:
+            return placement
+        if placement.reservation is not None:
+            self._ledger.release(placement.reservation)
+        named = placement.reservation or ask.reservation
+        placement = msgspec.structs.replace(placement, reservation=named)
+        self._placed_here.add(ask, placement, self._clock())
+        return placement
+
+    async def _pause(self) -> None:
+        self._ledger.totals()
+        await asyncio.sleep(0)
+
+
+def _more(now: Iterable[PodFact], before: Iterable[PodFact]) -> Counter[int | None]:
+    """Slices by index that there are more than before."""
+    more: Counter[int | None] = Counter()
+    for pods, sign in ((now, 1), (before, -1)):
+        for pod in pods:
+            for index, slices in pod.gpus:
+                more[index] += sign * slices
+            more[None] += sign * pod.pooled
+    return +more
+
+
+def _taken(state: NodeState) -> PodFact:
+    """All that is taken of a node, as one pod; no real pod is without a namespace."""
+    gpus = ((gpu.index, gpu.used) for gpu in state.view.gpus)
+    return PodFact(
+        namespace="",
+        name=state.fact.name,
+        node=state.fact.name,
+        gpus=tuple((index, used) for index, used in gpus if index is not None and used),
+        pooled=sum(gpu.used for gpu in state.view.gpus if gpu.index is None),
+        cpu_milli=state.fact.cpu_milli - state.cpu_free,
+        memory_bytes=state.fact.memory_bytes - state.memory_free,
+    )
+
+
+def _waiting(waiting: Waiting) -> PodFact:
+    on_each = waiting.slices // max(1, len(waiting.indices))
+    return PodFact(
+        namespace=waiting.namespace,
+        name=f"{waiting.kind}/{waiting.name}",
+        gpus=tuple((index, on_each) for index in waiting.indices),
+        pooled=0 if waiting.indices else waiting.slices,
+    )

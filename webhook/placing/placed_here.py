@@ -1,0 +1,153 @@
+"""What a webhook has placed by itself while the controller was away: sums by node, never single pods.
+
+Nothing is forgotten while the controller's stream is silent, however long that lasts: nobody tells whether a
+pod came or went. When the stream tells of more on a node than before, that much of its sum has shown up. What
+has not, half a minute after the last placement on its node, is forgotten, if the stream was heard since.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ledger.facts import PodFact
+from ledger.ledger import Ledger
+from ledger.placement_request import Ask, Placement
+from ledger.reservations import LIFETIME_SECONDS
+
+MAX_REMEMBERED = 4096
+"""Placements that can be given back: the latest."""
+MAX_NAME = 128
+"""Characters of a reservation's name that is worth remembering: a review's uid has 36."""
+FORGOTTEN_AT_ONCE = 128
+
+Place = tuple[str | None, tuple[str, ...] | None]
+"""A node; or None and the memory that the pods require, for those that wait for an index."""
+Slices = Mapping[int | None, int]
+"""By index; None stands for the pool."""
+
+
+@dataclass(slots=True)
+class _Sum:
+    name: str
+    slices: dict[int | None, int] = field(default_factory=dict)
+    cpu_milli: int = 0
+    memory_bytes: int = 0
+    last: float = 0.0
+    """When something was placed there last."""
+
+    def fact(self, place: Place) -> PodFact:
+        """All of it as one pod."""
+        node, memory_values = place
+        return PodFact(
+            namespace="",
+            name=self.name,
+            node=node,
+            gpus=tuple(sorted((index, count) for index, count in self.slices.items() if index is not None)),
+            pooled=self.slices.get(None, 0),
+            cpu_milli=self.cpu_milli,
+            memory_bytes=self.memory_bytes,
+            memory_values=memory_values,
+        )
+
+    def add(self, slices: Slices, cpu_milli: int, memory_bytes: int) -> None:
+        """Count one more pod."""
+        for index, count in slices.items():
+            self.slices[index] = self.slices.get(index, 0) + count
+        self.cpu_milli += cpu_milli
+        self.memory_bytes += memory_bytes
+
+    def remove(self, slices: Slices) -> None:
+        """Take slices out, as many as there are, and the same part of CPU and memory."""
+        before = sum(self.slices.values())
+        for index, count in slices.items():
+            left = self.slices.get(index, 0) - count
+            if left > 0:
+                self.slices[index] = left
+            else:
+                self.slices.pop(index, None)
+        after = sum(self.slices.values())
+        self.cpu_milli = self.cpu_milli * after // max(1, before)
+        self.memory_bytes = self.memory_bytes * after // max(1, before)
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    place: Place
+    slices: Slices
+    pod: tuple[str, str]
+    """Namespace and Ask.pod."""
+
+
+class PlacedHere:
+    """Books in a ledger what was placed in it, until it shows up or is too old."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._sums: OrderedDict[Place, _Sum] = OrderedDict()
+        """Those that were placed on last come last."""
+        self._placed: OrderedDict[str, _Placed] = OrderedDict()
+        self._serial = 0
+
+    def add(self, ask: Ask, placement: Placement, now: float) -> None:
+        """Book one placement; the inverse of `release`."""
+        place = placement.node, None if placement.node else placement.memory_values or None
+        slices: dict[int | None, int] = dict.fromkeys(placement.indices, ask.fraction.slices_on_each)
+        slices = slices or {None: ask.fraction.slices}
+        found = self._sums.get(place)
+        if found is None:
+            self._serial += 1
+            found = self._sums[place] = _Sum(f"placed here/{self._serial}")
+        found.add(slices, ask.cpu_milli, ask.memory_bytes)
+        found.last = now
+        self._sums.move_to_end(place)
+        self._ledger.set_pod(found.fact(place))
+        if placement.reservation is not None and len(placement.reservation) <= MAX_NAME:
+            self._placed[placement.reservation] = _Placed(place, slices, (ask.namespace, ask.pod))
+            if len(self._placed) > MAX_REMEMBERED:
+                self._placed.popitem(last=False)
+
+    def release(self, reservation: str) -> None:
+        """Give one placement back, if it is among the latest."""
+        placed = self._placed.pop(reservation, None)
+        if placed is not None:
+            self._take_out(placed.place, placed.slices)
+
+    def release_former(self, ask: Ask) -> None:
+        """Give back what the same pod was given in an earlier review, so that it is counted once."""
+        former = ask.keeps.reservation if ask.keeps is not None else None
+        placed = self._placed.get(former) if former is not None else None
+        if former is not None and placed is not None and placed.pod == (ask.namespace, ask.pod):
+            self.release(former)
+
+    def shown_up(self, node: str | None, slices: Slices) -> None:
+        """Take out what the controller tells of by now; None stands for pods that wait."""
+        places = [place for place in self._sums if place[0] is None] if node is None else [(node, None)]
+        left = {index: count for index, count in slices.items() if count > 0}
+        for place in places:
+            found = self._sums.get(place)
+            if found is None or not left:
+                continue
+            here = {index: min(count, found.slices.get(index, 0)) for index, count in left.items()}
+            self._take_out(place, here)
+            left = {index: count - here[index] for index, count in left.items() if count > here[index]}
+
+    def forget(self, known_until: float) -> None:
+        """Drop sums that should have shown up by a moment, a few at a time."""
+        for _ in range(FORGOTTEN_AT_ONCE):
+            place, oldest = next(iter(self._sums.items()), (None, None))
+            if place is None or oldest is None or oldest.last + LIFETIME_SECONDS > known_until:
+                return
+            self._take_out(place, dict(oldest.slices))
+
+    def _take_out(self, place: Place, slices: Slices) -> None:
+        found = self._sums.get(place)
+        if found is None:
+            return
+        found.remove(slices)
+        if found.slices:
+            self._ledger.set_pod(found.fact(place))
+        else:
+            del self._sums[place]
+            self._ledger.remove_pod(("", found.name))

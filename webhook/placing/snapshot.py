@@ -1,0 +1,85 @@
+"""Follows the controller's stream, so that there is something to place by when it goes away."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing, suppress
+
+import msgspec
+
+from ledger.messages import NodeState, StreamEvent
+from ledger.view import Waiting
+from webhook.placing.client import ControllerClient
+from webhook.placing.fallback import Fallback
+
+SILENCE_SECONDS = 5.0
+"""The controller never lets a stream be silent for more than a second."""
+CONNECT_SECONDS = 2.0
+PAUSE_SECONDS = 0.5
+_DATA = b"data: "
+
+_decoder = msgspec.json.Decoder(StreamEvent)
+
+
+class SnapshotFollower:
+    """Keeps a fallback at what the controller last said."""
+
+    def __init__(self, client: ControllerClient, fallback: Fallback) -> None:
+        self._client = client
+        self._fallback = fallback
+
+    async def run(self) -> None:
+        """Follow until cancelled; what is known stays known while nobody answers."""
+        while True:
+            # Whether the controller answers is told by the placer, which asks it for more.
+            with suppress(OSError, ValueError, TimeoutError):
+                await self._follow()
+            await asyncio.sleep(PAUSE_SECONDS)
+
+    async def _follow(self) -> None:
+        async with asyncio.timeout(CONNECT_SECONDS):
+            connection = await self._client.stream()
+        try:
+            beginning = _Beginning(self._fallback)
+            async with aclosing(connection.stream("/v1/ledger/stream", SILENCE_SECONDS)) as lines:
+                async for line in lines:
+                    if line.startswith(_DATA):
+                        await beginning.take(_decoder.decode(line[len(_DATA) :]))
+                    beginning.heard()
+        finally:
+            connection.close()
+
+
+class _Beginning:
+    """Holds back the beginning of a stream until it is whole, then passes events on."""
+
+    def __init__(self, fallback: Fallback) -> None:
+        self._fallback = fallback
+        self._nodes: dict[str, NodeState] = {}
+        self._backlog: tuple[Waiting, ...] = ()
+        self._whole = False
+
+    def heard(self) -> None:
+        """Note that the stream is alive; before it is whole, that says nothing of what it tells."""
+        if self._whole:
+            self._fallback.heard()
+
+    async def take(self, event: StreamEvent) -> None:
+        if self._whole:
+            self._pass_on(event)
+        elif event.node is not None:
+            self._nodes[event.node.fact.name] = event.node
+        elif event.backlog is not None:
+            self._backlog = event.backlog
+        elif event.synced:
+            await self._fallback.replace(self._nodes, self._backlog)
+            self._nodes = {}
+            self._whole = True
+
+    def _pass_on(self, event: StreamEvent) -> None:
+        if event.node is not None:
+            self._fallback.set_node(event.node)
+        if event.gone is not None:
+            self._fallback.remove_node(event.gone)
+        if event.backlog is not None:
+            self._fallback.set_backlog(event.backlog)

@@ -1,0 +1,168 @@
+"""The webhook process: policies, ledger, certificate and servers put together."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from certs.live_context import LiveTlsContext
+from certs.mounted import MountedCertificate
+from certs.watcher import MountRules
+from ledger.ledger import Ledger
+from policies.loading.reload import LivePolicies, Reload
+from service.health import health_app, health_router
+from service.log import get_logger
+from service.metrics import new_registry
+from service.own_port import OwnPort
+from service.serving import Listener, bind, serve
+from webhook.app import WebhookApp
+from webhook.certificate import mounted_certificate, self_signed_context
+from webhook.decision_log import DecisionLog
+from webhook.metrics import WebhookMetrics
+from webhook.placing.client import ControllerClient
+from webhook.placing.controller import ControllerPlacer
+from webhook.placing.controller_wait import CONTROLLER_WAIT_SECONDS, ControllerWait
+from webhook.placing.placer import LedgerPlacer, Placer
+from webhook.review import Reviewer
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookOptions:
+    """How a webhook process runs."""
+
+    policies: Path
+    host: str
+    port: int
+    health_port: int | None
+    """Port of the plain listener for health and metrics; None for none."""
+    ca_file: Path | None
+    """Self-signed: where to write the CA."""
+    tls_directory: Path | None
+    """Mounted certificate, where not self-signed."""
+    tls_rules: MountRules
+    """What a mounted certificate must fulfil."""
+    stop_delay_seconds: float
+    client_ca_pem: bytes | None = None
+    """Only clients with a certificate of these CAs get in; None lets everybody in."""
+    controller: str | None = None
+    """`https://HOST:PORT` of the controller that places; None where the ledger is in this process."""
+    controller_wait_seconds: float = CONTROLLER_WAIT_SECONDS
+    """How long to stay unready until the controller has told its nodes."""
+
+
+class WebhookProcess:
+    """One webhook, from start to drain."""
+
+    def __init__(self, options: WebhookOptions, ledger: Ledger | None) -> None:
+        """Prepare everything that can fail; `ledger` is the one to place in, where no controller does.
+
+        Raises:
+            ValueError: the controller's URL is none, or there is no certificate to show to it.
+            policies.PolicyError: the policy directory is not valid, and the ledger is in this process.
+            OSError: a file cannot be written or an address not be had.
+        """
+        self._options = options
+        self._registry = new_registry()
+        self._metrics = WebhookMetrics(self._registry)
+        self._log = get_logger("webhook")
+        self._stopping = False
+        self._metrics.reload_successful.set(1)
+        # Beside a controller it runs in a cluster, where a start that fails is a riddle in a restart loop.
+        self._policies = LivePolicies(options.policies, self._reloaded, may_wait=ledger is None)
+        self._mounted = self._mounted_certificate()
+        context, trust = self._served()
+        self._background: list[Coroutine[Any, Any, None]] = []
+        self._controller_wait: ControllerWait | None = None
+        self._asking: ControllerPlacer | None = None
+        placer = self._placer(ledger)
+        reviewer = Reviewer(lambda: self._policies.current, placer, DecisionLog(self._metrics))
+        router = health_router(self._registry, self._readiness, self._detail)
+        app = WebhookApp(reviewer, self._metrics)
+        app.include_router(router)
+        bound = bind(options.host, options.port)
+        self._listeners = [Listener(app, bound, context.listener, app.quick)]
+        self._port = OwnPort(bound.getsockname()[:2], options.tls_rules.names[0], trust)
+        if options.health_port is not None:
+            self._listeners.append(Listener(health_app(router), bind(options.host, options.health_port)))
+
+    async def run(self) -> None:
+        """Serve until SIGTERM or SIGINT."""
+        following = [self._mounted.follow()] if self._mounted is not None else []
+        await serve(
+            self._listeners,
+            background=[*following, self._policies.watch(), self._port.watch(), *self._background],
+            on_started=self._started,
+            on_stopping=self._unready,
+            stop_delay_seconds=self._options.stop_delay_seconds,
+        )
+        self._log.info("stopped")
+
+    def _mounted_certificate(self) -> MountedCertificate | None:
+        options = self._options
+        if options.tls_directory is None:
+            return None
+        rules, client_ca = options.tls_rules, options.client_ca_pem
+        return mounted_certificate(options.tls_directory, rules, self._metrics, client_ca)
+
+    def _served(self) -> tuple[LiveTlsContext, Callable[[], ssl.SSLContext | None]]:
+        """What the listener serves, and how a client of ours trusts it."""
+        if (mounted := self._mounted) is not None:
+            return mounted.context, lambda: mounted.client
+        if self._options.ca_file is None:
+            raise ValueError("a webhook needs a certificate: self-signed, or a directory that holds one")
+        context, trust = self_signed_context(
+            self._options.ca_file, self._metrics, self._options.client_ca_pem
+        )
+        return context, lambda: trust
+
+    def _placer(self, ledger: Ledger | None) -> Placer:
+        if ledger is not None:
+            return LedgerPlacer(ledger)
+        certificate = self._mounted
+        if self._options.controller is None or certificate is None:
+            raise ValueError("a controller is asked with a mounted certificate: pass --tls-dir too")
+        client = ControllerClient(self._options.controller, lambda: certificate.client)
+        placer = self._asking = ControllerPlacer(client, self._registry)
+        self._background = placer.background()
+        self._controller_wait = ControllerWait(placer.knows_nodes, self._options.controller_wait_seconds)
+        return placer
+
+    def _readiness(self) -> Mapping[str, str | None]:
+        certificate = self._mounted.missing if self._mounted is not None else None
+        conditions = {
+            "certificate": certificate,
+            "policies": self._policies.missing,
+            "port": self._port.missing,
+            "serving": "the process is stopping" if self._stopping else None,
+        }
+        if self._controller_wait is not None:
+            # Nobody can be asked without a certificate, so that no time is lost before there is one.
+            without = "waits for the certificate"
+            conditions["controller"] = without if certificate is not None else self._controller_wait.missing()
+        return conditions
+
+    def _detail(self) -> str:
+        last = self._policies.last
+        if last.digest is None:
+            return "policies: none in force; every labelled pod is denied until the directory is mended"
+        state = "in force" if last.error is None else f"the last good set; the directory holds: {last.error}"
+        placing = f"; {self._asking.state}" if self._asking is not None else ""
+        return f"policies {last.digest}: {state}{placing}"
+
+    def _reloaded(self, reload: Reload) -> None:
+        self._metrics.reload_successful.set(reload.error is None)
+        if reload.error is None:
+            self._log.info("policies are in force", digest=reload.digest)
+        else:
+            self._log.error("policies are broken", kept=reload.digest, error=str(reload.error))
+
+    def _started(self) -> None:
+        ports = [listener.socket.getsockname()[1] for listener in self._listeners]
+        self._log.info("serving", host=self._options.host, port=ports[0], health_port=ports[1:] or None)
+
+    def _unready(self) -> None:
+        self._stopping = True
+        self._log.info("stopping", seconds=self._options.stop_delay_seconds)
