@@ -13,7 +13,7 @@ LABEL_KEPT = (
 )
 ANNOTATIONS_KEPT = (
     "clearml-injector/injected, slices, gpu-index, gpu-container, memory-mib and reservation say "
-    "what was decided at creation and cannot change"
+    "what was decided at creation: leave them as they are, or delete the pod and create it again"
 )
 PATCH = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
@@ -152,7 +152,9 @@ def binding(metadata):
     }
 
 
-NONE_OF_OURS = "clearml-injector/*: a Binding may not put these labels and annotations onto the pod"
+NONE_OF_OURS = (
+    "clearml-injector/*: a Binding may not put these labels and annotations onto the pod: leave them out"
+)
 NO_QUEUE = (
     "clearml-agent-queue*: a Binding may not put a pod into a queue: set the label when you create the pod"
 )

@@ -20,8 +20,8 @@ def debug(api, namespace, pod, env, name="debug", **more):
 @pytest.mark.parametrize("env", [[], [ALL], [VOID, ALL], [ALL, VOID]], ids=["none", "all", "last", "first"])
 def test_an_ephemeral_container_that_could_see_gpus_is_refused(injected, control_plane, namespace, env):
     message = (
-        "ephemeral containers of a pod labelled clearml-injector/fraction must set env "
-        "NVIDIA_VISIBLE_DEVICES=void, such as by kubectl debug --env"
+        "ephemeral containers of a pod labelled clearml-injector/fraction could see every GPU: "
+        "set env NVIDIA_VISIBLE_DEVICES=void, such as by kubectl debug --env"
     )
     with refused("ephemeral-containers", message):
         debug(control_plane.api, namespace, "injected", env)

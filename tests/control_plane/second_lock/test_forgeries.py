@@ -9,11 +9,12 @@ from testbed.registration import labelled_pod
 from tests.control_plane.second_lock.lock import asking, refused, unlabelled_pod
 from tests.control_plane.second_lock.test_creations import NEEDS_LABEL, NOT_INJECTED
 
+ADVICE = "leave out what the injector writes, and if you did, tell your admin"
 ENV = (
     "env of GPU containers: must hold the limiter's variables once, "
-    "for the MiB in clearml-injector/memory-mib"
+    f"for the MiB in clearml-injector/memory-mib: {ADVICE}"
 )
-CONTAINER = "clearml-injector/gpu-container: the container is missing or asks for no slices"
+CONTAINER = f"clearml-injector/gpu-container: the container is missing or asks for no slices: {ADVICE}"
 
 
 def said(pod):
@@ -34,7 +35,7 @@ def index_of(pod):
 
 
 def limits(slices, names):
-    return f"limits of GPU containers: must be {slices} slices of {names}, as the annotations say"
+    return f"limits of GPU containers: must be {slices} slices of {names}, as the annotations say: {ADVICE}"
 
 
 def test_a_labelled_pod_is_refused(no_webhook, control_plane, namespace):
@@ -100,21 +101,22 @@ def test_more_of_the_pool_than_the_label_says_is_refused(no_webhook, control_pla
 def test_a_label_that_the_slices_do_not_fit_is_refused(no_webhook, control_plane, label):
     pod = copy.deepcopy(no_webhook["half"])
     pod["metadata"]["labels"]["clearml-injector/fraction"] = label
-    with refused("injected", f"clearml-injector/slices: 4 is not what the label says: {label}"):
+    with refused("injected", f"clearml-injector/slices: 4 is not what the label says: {label}: {ADVICE}"):
         control_plane.api.create(pod, "lock-default")
 
 
 def test_a_second_container_with_slices_is_refused(no_webhook, control_plane):
     pod = copy.deepcopy(no_webhook["half"])
     pod["spec"]["containers"].append({**task(pod), "name": "second"})
-    with refused("injected", "limits: exactly one regular container may ask for slices"):
+    with refused("injected", f"limits: exactly one regular container may ask for slices: {ADVICE}"):
         control_plane.api.create(pod, "lock-default")
 
 
 def test_a_policy_of_another_namespace_is_refused(no_webhook, control_plane):
     pod = copy.deepcopy(no_webhook["half"])
     said(pod)["clearml-injector/injected"] = "open@0"
-    with refused("injected", "clearml-injector/injected: policy open is not for namespace lock-default"):
+    told = f"clearml-injector/injected: policy open is not for namespace lock-default: {ADVICE}"
+    with refused("injected", told):
         control_plane.api.create(pod, "lock-default")
 
 

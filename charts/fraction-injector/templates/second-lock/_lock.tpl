@@ -40,6 +40,11 @@ matchConditions:
       has(object.metadata.annotations) && 'kubernetes.io/config.mirror' in object.metadata.annotations)
 {{- end -}}
 
+{{/* What to do about a pod that says that it is injected, and is not as the webhook leaves it. */}}
+{{- define "fraction-injector.lockAdvice" -}}
+leave out what the injector writes, and if you did, tell your admin
+{{- end -}}
+
 {{/* CEL: no container asks for a resource whose name matches a pattern. */}}
 {{- define "fraction-injector.celAsksForNone" -}}
 (dyn(object.spec.containers) + dyn(has(object.spec.initContainers) ? object.spec.initContainers : [])).all(c,
