@@ -1,0 +1,55 @@
+"""docs/other-systems.md on Airflow: a pod with its XCom sidecar, and what makes the share the task's."""
+
+import re
+
+from tests.webhook.support import POLICIES, container, decide, pod, policies
+
+DOCUMENT = POLICIES.parent / "docs" / "other-systems.md"
+SECTION = DOCUMENT.read_text().partition("\n## Airflow\n")[2].partition("\n## ")[0]
+MOUNT = {"name": "xcom", "mountPath": "/airflow/xcom"}
+
+
+def task(annotations=None, limits=None):
+    """A pod as KubernetesPodOperator of apache-airflow-providers-cncf-kubernetes makes it."""
+    base = container("base", limits=limits, volumeMounts=[MOUNT], env=[], envFrom=[])
+    sidecar = container(
+        "airflow-xcom-sidecar",
+        image="alpine",
+        command=["sh", "-c", 'trap "exit 0" INT; while true; do sleep 1; done;'],
+        resources={"requests": {"cpu": "1m", "memory": "10Mi"}},
+        volumeMounts=[MOUNT],
+    )
+    labels = {"dag_id": "train", "task_id": "fit", "run_id": "manual", "kubernetes_pod_operator": "True"}
+    metadata = {"name": "fit-h3k2j5x8", "annotations": annotations or {}}
+    made = pod(containers=[base, sidecar], labels=labels, volumes=[{"name": "xcom", "emptyDir": {}}])
+    return {**made, "metadata": {**made["metadata"], **metadata}}
+
+
+def check(decided):
+    """See that the task has the share, and its sidecar nothing of it."""
+    assert decided.annotations["clearml-injector/gpu-container"] == "base"
+    assert decided.container("base")["resources"]["limits"] == {"nvidia.com/gpu-0": "4"}
+    assert decided.env("airflow-xcom-sidecar") == [("NVIDIA_VISIBLE_DEVICES", "void")]
+    assert decided.container("airflow-xcom-sidecar")["volumeMounts"] == [MOUNT]
+
+
+def test_the_label_alone_does_not_say_which_container_is_meant():
+    decided = decide(task())
+    assert decided.code == "container-ambiguous"
+    assert decided.message.endswith("clearml-injector/container (base, airflow-xcom-sidecar)")
+
+
+def test_the_annotation_of_the_document_is_enough():
+    [line] = re.findall(r"annotations=\{(.*)\}", SECTION)
+    name, value = re.findall(r'"([^"]*)"', line)
+    check(decide(task({name: value})))
+
+
+def test_the_resources_of_the_document_are_enough():
+    [(name, amount)] = re.findall(r"the limit `(nvidia\.com/gpu): (\d)`", SECTION)
+    check(decide(task(limits={name: amount})))
+
+
+def test_the_policy_of_the_document_is_enough():
+    [text] = re.findall(r"```yaml\n(.*?)```", SECTION, re.DOTALL)
+    check(decide(task(), policies(text)))
