@@ -38,9 +38,9 @@ from testbed.cluster import Cluster
 from testbed.components import ADMIN_TOKEN
 from testbed.controller_process import Controller, install_crd, write_tls
 from testbed.gpu_nodes import GpuNode
+from testbed.kubernetes_version import UNDER_TEST
 from testbed.product import INJECTED, decides
 from testbed.registration import LABEL, OWN_NAMESPACE, configuration, registered
-from tests.control_plane.kubernetes_version import UNDER_TEST
 
 NODES, GPUS_PER_NODE = 8, 8
 NAMESPACE = "bench"

@@ -26,7 +26,7 @@ from testbed.api import Api
 from testbed.cluster import Cluster
 from testbed.controller_process import LEDGERS, Controller, install_crd, write_tls
 from testbed.gpu_nodes import GpuNode
-from tests.control_plane.kubernetes_version import UNDER_TEST
+from testbed.kubernetes_version import UNDER_TEST
 
 NAMESPACE = "bench"
 GPUS_PER_NODE, SLICES_PER_GPU = 8, 8

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.control_plane.kubernetes_version import UNDER_TEST, Release
+from testbed.kubernetes_version import UNDER_TEST, Release
 
 MODULE = Path(__file__).parent
 GO_NEEDED = (1, 26)

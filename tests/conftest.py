@@ -2,7 +2,7 @@
 
 from hypothesis import settings
 
-from tests.control_plane.kubernetes_version import UNDER_TEST
+from testbed.kubernetes_version import UNDER_TEST
 
 # A timing is never an assertion, and the machine may be busy.
 settings.register_profile("house", deadline=None, print_blob=True)

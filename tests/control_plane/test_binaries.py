@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from testbed import binaries
-from tests.control_plane.kubernetes_version import releases
+from testbed.kubernetes_version import releases
 
 FAKE_GO = """#!/bin/sh
 if [ "$1" = env ]; then echo go1.30.1; exit 0; fi

@@ -9,8 +9,8 @@ import pytest
 from testbed.api import ApiError
 from testbed.cluster import Cluster
 from testbed.gpu_nodes import GpuNode
+from testbed.kubernetes_version import UNDER_TEST
 from testbed.process import ProcessError, eventually
-from tests.control_plane.kubernetes_version import UNDER_TEST
 
 
 def pod(name, slices=4, **annotations):

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.control_plane.kubernetes_version import chosen, releases
+from testbed.kubernetes_version import chosen, releases
 
 
 def test_releases_are_named_by_their_minor_version_oldest_first():
