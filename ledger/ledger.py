@@ -9,7 +9,6 @@ import msgspec
 
 from ledger.accounts import Claim, ClaimKey, NodeAccount
 from ledger.facts import NodeFact, PodFact, PodKey
-from ledger.one_model import commonest_model, keep_to, model_of, no_such_node
 from ledger.owners import GpuModel, Owners
 from ledger.placement import pick_index as waiting
 from ledger.placement.arrivals import Demand, Worth
@@ -19,12 +18,13 @@ from ledger.placement.kind_arrivals import KindDemand
 from ledger.placement.memory_values import MemoryValues
 from ledger.placement.node_groups import Found
 from ledger.placement.node_index import Fleet
+from ledger.placement.one_model import commonest_model, keep_to, model_of, no_such_node
 from ledger.placement.pending import Backlog
 from ledger.placement.scoring import best_hole
+from ledger.placement.spread import best_spread, least_used
 from ledger.placement_request import Answer, Ask, Misfit, Placement
 from ledger.recent_placements import RecentPlacements
 from ledger.reservations import Reservation, Reservations, reservation_of, taken_by
-from ledger.spread import best_spread, least_used
 from ledger.totals import Totals
 from ledger.usage import Usage
 from ledger.view import LedgerView, NodeView, Waiting, node_view, waiting_view

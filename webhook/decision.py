@@ -103,7 +103,8 @@ def ask_by_rules(request: Request, followed: Followed) -> Question | Injection |
 def _asking(request: Request, followed: Followed) -> AskingPod:
     reservation = None if request.dry_run else request.uid
     identity = request.pod_identity() if followed.policy.quotas else ""
-    return AskingPod(request.namespace, followed.queues, reservation, identity)
+    owner = request.owner(followed.queues) if followed.policy.asks_for_owners else ""
+    return AskingPod(request.namespace, followed.queues, reservation, identity, owner)
 
 
 def _plan(request: Request, policy: EffectivePolicy) -> Plan | Denial:

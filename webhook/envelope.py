@@ -10,6 +10,8 @@ import msgspec
 from pybase64 import b64encode
 
 from kube.names import is_namespace, is_uid
+from kube.objects import OwnerReference
+from ledger.owners import owner_key
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.nesting import head_of, is_surely_unlabelled
 from webhook.admission.pod import LABEL, Job, Pod, label_of
@@ -110,6 +112,25 @@ class _CreationReview(msgspec.Struct, gc=False):
     request: _Creation
 
 
+class _ReplicaMetadata(msgspec.Struct, rename="camel", gc=False):
+    generate_name: str | None = None
+    owner_references: list[OwnerReference] | None = None
+
+
+class _ReplicaObject(msgspec.Struct, gc=False):
+    metadata: _ReplicaMetadata
+
+
+class _ReplicaRequest(msgspec.Struct, gc=False):
+    object: _ReplicaObject
+
+
+class _ReplicaReview(msgspec.Struct, gc=False):
+    """What an object is a replica of."""
+
+    request: _ReplicaRequest
+
+
 class _NamedMetadata(msgspec.Struct, rename="camel", gc=False):
     name: msgspec.Raw = msgspec.Raw()
     generate_name: msgspec.Raw = msgspec.Raw()
@@ -136,6 +157,7 @@ _pod_review = msgspec.json.Decoder(_PodReview)
 _job_review = msgspec.json.Decoder(_JobReview)
 _raw_review = msgspec.json.Decoder(_RawReview)
 _creation_review = msgspec.json.Decoder(_CreationReview)
+_replica_review = msgspec.json.Decoder(_ReplicaReview)
 _named_review = msgspec.json.Decoder(_NamedReview)
 _labels_only = msgspec.json.Decoder(_Labelled)
 _anything = msgspec.json.Decoder()
@@ -184,6 +206,18 @@ class Request(msgspec.Struct, frozen=True, eq=False, gc=False):
             # With its length, so that no other parts join to the same bytes.
             digest.update(b"%d:" % len(bytes(part)) + bytes(part))
         return digest.hexdigest()
+
+    def owner(self, queues: tuple[str, ...]) -> str:
+        """Return the key of what a labelled pod is a replica of; empty where it stands alone.
+
+        `queues` are the keys of its ClearML queue. What is not of its type, and so never comes from an API
+        server, makes no replica.
+        """
+        try:
+            metadata = _replica_review.decode(self.body).request.object.metadata
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return ""
+        return owner_key(self.namespace, metadata.owner_references, metadata.generate_name, queues)
 
     def is_mirror_pod(self) -> bool:
         """Whether a node shows a static pod of its own, which it runs whatever is decided here.

@@ -137,6 +137,8 @@ def effective_policy(policy: Policy, limiter: Limiter, digest: str, names: Resou
         quotas=(),
         left_out=left_out,
         allow=_allowances(policy.allow),
+        place=policy.place,
+        same_model=policy.same_model,
     )
 
 

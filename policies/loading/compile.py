@@ -190,6 +190,10 @@ def _under_entry(parts: Parts, effective: EffectivePolicy, entry: QueueEntry) ->
     if entry.fractions is not None:
         table, left_out = fraction_table(entry.fractions, effective.slices_per_gpu)
         effective = replace(effective, fractions=table, left_out=left_out)
+    if entry.place is not None:
+        effective = replace(effective, place=entry.place)
+    if entry.same_model is not None:
+        effective = replace(effective, same_model=entry.same_model)
     return effective
 
 

@@ -57,7 +57,12 @@ def _of_entry(policy_set: PolicySet, entry: str | None) -> dict[str, Value]:
     if entry is None:
         return {}
     part, source = policy_set.parts.queues[entry]
-    values = {"limiter": part.limiter, "fractions": part.fractions}
+    values = {
+        "limiter": part.limiter,
+        "fractions": part.fractions,
+        "place": part.place,
+        "sameModel": part.same_model,
+    }
     return {
         key: Value((key,), value, f"{source.line(key)}, queue {entry}")
         for key, value in values.items()

@@ -126,8 +126,16 @@ class EffectivePolicy:
     """What of the refused by default its pods may bring."""
     queue: str | None = None
     """The queue entry that applied, if any."""
+    place: Literal["pack", "spread"] = "pack"
+    same_model: bool = False
+    """Whether all pods of one owner get GPUs of one model."""
     left_out: tuple[str, ...] = ()
     """Texts of the contract that are no whole number of slices of this policy."""
+
+    @property
+    def asks_for_owners(self) -> bool:
+        """Whether it matters for the placement of a pod what the pod is a replica of."""
+        return self.same_model or self.place == "spread"
 
     marker: str = field(init=False)
     """Value of the annotation clearml-injector/injected."""

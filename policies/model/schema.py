@@ -26,6 +26,7 @@ from policies.model.types import (
 )
 
 Text = Annotated[str, StringConstraints(min_length=1, max_length=253)]
+Place = Literal["pack", "spread"]
 Fractions = Annotated[dict[str, Count], Field(max_length=200)]
 
 
@@ -165,6 +166,10 @@ class Policy(Part):
     """Added to pods that have none equal; label-only pods get none from Kubernetes itself."""
     quotas: Quotas = Field(default_factory=Quotas)
     """Limits on what namespaces and queues may hold."""
+    place: Place = "pack"
+    """`pack`: where least room is lost; `spread`: replicas of one owner over nodes first, then over GPUs."""
+    same_model: bool = False
+    """Give all pods of one owner GPUs of one model (labels gpu.product and gpu.memory), the first pod's."""
     replace_waiting: ReplaceWaiting | None = None
     """Delete pods of ReplicaSets and StatefulSets that wait on their index while another GPU has room. \
 Default: never."""
@@ -285,6 +290,10 @@ class QueueEntry(Part):
     """Table instead of the policy's."""
     quota: QuotaAmounts | None = None
     """Limits of this queue instead of the policy's."""
+    place: Place | None = None
+    """Placement instead of the policy's."""
+    same_model: bool | None = None
+    """One GPU model for each owner, or not, instead of as the policy says."""
     template_overrides: TemplateOverrides = Field(default_factory=TemplateOverrides)
     """Pasted from the ClearML agent chart's values; checked, not applied."""
     queue_settings: QueueSettings = Field(default_factory=QueueSettings)

@@ -329,3 +329,23 @@ def test_the_ledger_learns_which_names_to_count():
     resource_names = policy_set(p=pooled).resource_names
     assert resource_names.per_gpu_prefix == "nvidia.com/gpu-"
     assert resource_names.pooled == ("example.com/share", "nvidia.com/gpu", "nvidia.com/gpu.shared")
+
+
+def test_place_and_one_model_are_the_policys_unless_the_queue_says_otherwise():
+    team = f"{TEAM}place: spread\nsameModel: true\n"
+    queues = "kind: Queues\nqueues: {a: {place: pack}, b: {sameModel: false}, c: {place: spread}}"
+    policies = policy_set(team=team, queues=queues)
+    asked = [("x", None), ("x", "c"), ("team-a", None), ("team-a", "a"), ("team-a", "b")]
+    found = [policies.resolve(namespace, queue, None) for namespace, queue in asked]
+    assert [(policy.place, policy.same_model) for policy in found] == [
+        ("pack", False),
+        ("spread", False),
+        ("spread", True),
+        ("pack", True),
+        ("spread", False),
+    ]
+
+
+@pytest.mark.parametrize("text", ["place: spreads", "place: null", "sameModel: 1", 'sameModel: "true"'])
+def test_another_word_for_place_or_one_model_is_an_error(text):
+    assert text.partition(":")[0] in "".join(problems(team=f"{TEAM}{text}\n"))

@@ -6,13 +6,13 @@ Whoever adds a field adds its values here: would a known form notice each of the
 from typing import Any, NamedTuple
 
 from kube.names import is_uid
-from webhook.patch_cache.template import MARK, MEMORY, NODE, RESERVATION
+from webhook.patch_cache.template import MARK, MEMORY, MODEL, NODE, RESERVATION
 
 GONE = object()
 """The field is left out."""
 LABEL = "clearml-injector/fraction"
 OURS = "clearml-injector/"
-MARKS = [MARK, f"{MARK}0{MARK}", RESERVATION, NODE, MEMORY]
+MARKS = [MARK, f"{MARK}0{MARK}", RESERVATION, NODE, MEMORY, MODEL]
 TEXTS = ["", "other", "%", "%b", "%(a)s%%", 'q"', "a\\", "é", "a\nb", "\u2028", "\x00", "{container}", *MARKS]
 LIMITER = ["gpu-limiter", "gpu-limiter-library", "gpu-limiter-cache-train", "my-gpu-limiter", "gpu-limite"]
 LONG = ["a" * length for length in (45, 46, 63, 64)]
@@ -151,6 +151,18 @@ VALUES: dict[str, list[Any]] = {
         *also("nvidia.cdi.k8s.io/b", "all"),
         Also({f"{number}": "x" for number in range(1000)}),
     ],
+    "_ReplicaMetadata.generate_name": [GONE, None, "train-", 5, "x" * 300, *TEXTS],
+    "_ReplicaMetadata.owner_references": [
+        GONE,
+        None,
+        [],
+        [{"uid": "u-2", "controller": True}],
+        [{"uid": "u-1"}, {"uid": "u-2", "controller": True}],
+        ["x"],
+        {},
+    ],
+    "OwnerReference.uid": [GONE, None, "u-2", 5, *TEXTS],
+    "OwnerReference.controller": [GONE, None, True, False, "true"],
     "PodSpec.containers": [
         GONE,
         None,

@@ -35,6 +35,8 @@ allow:
 POLICIES = {
     "default": policies(),
     "queues": policies(queues=QUEUES),
+    "spread": policies("place: spread"),
+    "same model": policies("sameModel: true\nlimiter: none"),
     "pooled": policies("resources: {mode: pooled, name: example.com/pool}"),
     "none": policies("limiter: none"),
     "clearml-image": policies("limiter: clearml-image"),
@@ -62,6 +64,8 @@ PLACES = (
 )
 """Each differs from the one before it in one thing that a patch depends on."""
 
+MODELS = ("NVIDIA-H100", None, 'n"%b')
+
 
 class Roomy:
     """A placer that has room for every pod, in the places it is told of, in turn."""
@@ -78,7 +82,8 @@ class Roomy:
         indices = () if ask.mode == "pooled" else tuple(range(index, index + fraction.gpus))
         if ask.assume is not None or fraction.is_whole:
             values = ()
-        return Placement(indices, mib, values, node, ask.reservation)
+        model = MODELS[self._placed % len(MODELS)] if ask.same_model else None
+        return Placement(indices, mib, values, node, ask.reservation, model)
 
     def release(self, _reservation):
         """There is always room."""

@@ -8,7 +8,7 @@ import msgspec
 
 from tests.webhook.field_values import GONE, Also
 from webhook.admission.pod import Pod
-from webhook.envelope import _Header
+from webhook.envelope import _Header, _ReplicaMetadata
 
 
 def kinds(annotation):
@@ -32,7 +32,7 @@ def fields_of(*roots):
     return found
 
 
-FIELDS = fields_of(Pod, _Header)
+FIELDS = fields_of(Pod, _Header, _ReplicaMetadata)
 
 
 @cache
@@ -56,7 +56,10 @@ def places(found, kind, path=()):
 
 def places_in(review):
     yield from places(review["request"], _Header, ("request",))
-    yield from places(review["request"]["object"], Pod, ("request", "object"))
+    found, path = review["request"]["object"], ("request", "object")
+    yield from places(found, Pod, path)
+    if isinstance(found.get("metadata"), dict):
+        yield from places(found["metadata"], _ReplicaMetadata, (*path, "metadata"))
 
 
 def changed(review, path, field, value):

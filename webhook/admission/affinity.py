@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from kube.scheduling import NodeSelectorTerm
+from ledger.owners import PRODUCT_LABEL
 from ledger.placement.memory_values import MEMORY_LABEL
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.json_patch import Operation, add, append
@@ -16,7 +17,9 @@ _NODE_AFFINITY = "/spec/affinity/nodeAffinity"
 _REQUIRED_NAME = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED_NAME = "preferredDuringSchedulingIgnoredDuringExecution"
 _REQUIRED = f"{_NODE_AFFINITY}/{_REQUIRED_NAME}"
+_REQUIRED_TERMS = f"{_REQUIRED}/nodeSelectorTerms"
 _PREFERRED = f"{_NODE_AFFINITY}/{_PREFERRED_NAME}"
+_Required = tuple[str, tuple[str, ...]]
 
 
 def required_terms(spec: PodSpec) -> tuple[NodeSelectorTerm, ...] | None:
@@ -46,13 +49,18 @@ def demanded_memories(spec: PodSpec) -> Iterator[tuple[str, ...]]:
                 yield requirement.values or ()
 
 
-def bind_node(spec: PodSpec, memory_values: tuple[str, ...], node: str | None) -> list[Operation]:
-    """Require a GPU memory among `memory_values` in every term that is not empty, and prefer `node`."""
+def bind_node(
+    spec: PodSpec, memory_values: tuple[str, ...], node: str | None, model: str | None
+) -> list[Operation]:
+    """Require a GPU memory among `memory_values`, and `model` if any, and prefer `node`.
+
+    The requirement goes into every term that is not empty.
+    """
     if spec.affinity is None or spec.affinity.node_affinity is None:
-        return _whole_affinity(memory_values, node, parent_is_there=spec.affinity is not None)
+        return _whole_affinity(memory_values, node, model, parent_is_there=spec.affinity is not None)
     operations: list[Operation] = []
-    if memory_values:
-        operations.extend(_require(required_terms(spec), memory_values))
+    if required := _required(memory_values, model):
+        operations.extend(_require(required_terms(spec), required))
     if node is not None:
         operations.extend(append(_PREFERRED, spec.affinity.node_affinity.preferred, [_preference(node)]))
     return operations
@@ -60,12 +68,12 @@ def bind_node(spec: PodSpec, memory_values: tuple[str, ...], node: str | None) -
 
 @lru_cache(maxsize=4096)
 def _whole_affinity(
-    memory_values: tuple[str, ...], node: str | None, *, parent_is_there: bool
+    memory_values: tuple[str, ...], node: str | None, model: str | None, *, parent_is_there: bool
 ) -> list[Operation]:
     """The same for all pods of a place that have no node affinity; shared, so never changed."""
     node_affinity: dict[str, Any] = {}
-    if memory_values:
-        terms = [{"matchExpressions": [_expression(memory_values)]}]
+    if required := _required(memory_values, model):
+        terms = [{"matchExpressions": [_expression(*one) for one in required]}]
         node_affinity[_REQUIRED_NAME] = {"nodeSelectorTerms": terms}
     if node is not None:
         node_affinity[_PREFERRED_NAME] = [_preference(node)]
@@ -76,27 +84,34 @@ def _whole_affinity(
     return [add(_NODE_AFFINITY, node_affinity)]
 
 
-def _require(terms: tuple[NodeSelectorTerm, ...] | None, values: tuple[str, ...]) -> Iterator[Operation]:
-    expression = _expression(values)
+def _required(memory_values: tuple[str, ...], model: str | None) -> list[_Required]:
+    """Labels of nodes and the values that they must have one of."""
+    required = [(MEMORY_LABEL, memory_values)] if memory_values else []
+    return required if model is None else [*required, (PRODUCT_LABEL, (model,))]
+
+
+def _require(terms: tuple[NodeSelectorTerm, ...] | None, required: list[_Required]) -> Iterator[Operation]:
     if terms is None:
-        yield add(_REQUIRED, {"nodeSelectorTerms": [{"matchExpressions": [expression]}]})
+        expressions = [_expression(*one) for one in required]
+        yield add(_REQUIRED, {"nodeSelectorTerms": [{"matchExpressions": expressions}]})
         return
     for position, term in enumerate(terms):
-        if term.is_empty or _demands(term, values):
+        missing = [_expression(*one) for one in required if not _demands(term, *one)]
+        if term.is_empty or not missing:
             continue
-        path = f"{_REQUIRED}/nodeSelectorTerms/{position}/matchExpressions"
-        yield from append(path, list(term.match_expressions or ()), [expression])
+        path = f"{_REQUIRED_TERMS}/{position}/matchExpressions"
+        yield from append(path, list(term.match_expressions or ()), missing)
 
 
-def _demands(term: NodeSelectorTerm, values: tuple[str, ...]) -> bool:
+def _demands(term: NodeSelectorTerm, label: str, values: tuple[str, ...]) -> bool:
     return any(
-        (requirement.key, requirement.operator, requirement.values) == (MEMORY_LABEL, "In", values)
+        (requirement.key, requirement.operator, requirement.values) == (label, "In", values)
         for requirement in term.match_expressions or ()
     )
 
 
-def _expression(memory_values: tuple[str, ...]) -> dict[str, Any]:
-    return {"key": MEMORY_LABEL, "operator": "In", "values": list(memory_values)}
+def _expression(label: str, values: tuple[str, ...]) -> dict[str, Any]:
+    return {"key": label, "operator": "In", "values": list(values)}
 
 
 def _preference(node: str) -> dict[str, Any]:

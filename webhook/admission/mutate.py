@@ -50,7 +50,7 @@ def inject(plan: Plan, placement: Placement) -> Injection | Denial:
         *_gpu_containers(plan, share),
         *_others(plan),
         *_pod(plan),
-        *bind_node(plan.spec, placement.memory_values, placement.node),
+        *bind_node(plan.spec, placement.memory_values, placement.node, placement.model),
         *_limiter_volumes(plan),
     ]
     patch = bounded(operations)

@@ -30,6 +30,8 @@ class AskingPod(msgspec.Struct, frozen=True, gc=False):
     """None leaves no trace (a dry run)."""
     identity: str = ""
     """Of webhook/envelope.py; only where there is a quota to pass."""
+    owner: str = ""
+    """Key of what it is a replica of; only where its placement hangs on that."""
 
 
 def ask_of(plan: Plan, pod: AskingPod) -> Ask | Denial:
@@ -75,6 +77,9 @@ def for_pod(ask: Ask, pod: AskingPod, policy: EffectivePolicy) -> Ask:
         pod.reservation,
         ask.keeps,
         pod.identity,
+        pod.owner,
+        policy.place,
+        policy.same_model,
     )
 
 

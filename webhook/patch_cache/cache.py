@@ -16,7 +16,7 @@ from webhook.admission.validate import Plan, make_plan
 from webhook.patch_cache.key import Form, FormReader, ReadForm
 from webhook.patch_cache.outline import LabelsOutline, PodOutline
 from webhook.patch_cache.representative_pod import stand_in
-from webhook.patch_cache.template import MEMORY, NODE, RESERVATION, Stencil
+from webhook.patch_cache.template import MEMORY, MODEL, NODE, RESERVATION, Stencil
 
 MOST_POLICIES = 64
 MOST_BYTES = 2**24
@@ -50,6 +50,7 @@ class KnownForm:
             not placement.memory_values,
             placement.node is None,
             placement.reservation is None,
+            placement.model is None,
         )
         try:
             stencil = self._stencils[key]
@@ -73,6 +74,7 @@ class KnownForm:
             (MEMORY,) if placement.memory_values else (),
             None if placement.node is None else NODE,
             None if placement.reservation is None else RESERVATION,
+            None if placement.model is None else MODEL,
         )
         injection = inject(self._plan, named)
         return (

@@ -16,7 +16,9 @@ from webhook.admission.json_patch import encode
 
 MARK = "\ue000"
 """A character for private use, which no name in Kubernetes may hold."""
-RESERVATION, NODE, MEMORY = (f"{MARK}{name}{MARK}" for name in ("reservation", "node", "memory"))
+RESERVATION, NODE, MEMORY, MODEL = (
+    f"{MARK}{name}{MARK}" for name in ("reservation", "node", "memory", "model")
+)
 
 
 def holds_mark(policy: EffectivePolicy) -> bool:
@@ -25,7 +27,7 @@ def holds_mark(policy: EffectivePolicy) -> bool:
 
 
 class Stencil(msgspec.Struct, frozen=True, eq=False):
-    """The JSON text of a patch, with gaps for the names of container, reservation, node and node memory."""
+    """The JSON text of a patch, with gaps for the names of container, reservation, node and GPUs."""
 
     texts: tuple[bytes, ...]
     """What stands between the gaps."""
@@ -40,7 +42,7 @@ class Stencil(msgspec.Struct, frozen=True, eq=False):
 
         None if there is a mark in it that is no gap: a text that is the pod's own, and would be lost.
         """
-        gaps = [mark.encode() for mark in (container, RESERVATION, NODE, MEMORY)]
+        gaps = [mark.encode() for mark in (container, RESERVATION, NODE, MEMORY, MODEL)]
         parts = re.split(b"(%b)" % b"|".join(map(re.escape, gaps)), patch)
         texts = tuple(parts[::2])
         if any(MARK.encode() in text for text in texts):
@@ -57,10 +59,12 @@ class Stencil(msgspec.Struct, frozen=True, eq=False):
     def fill(self, container: str, placement: Placement) -> bytes:
         """Give the patch of one pod. What the placement lacks has no gap here, and is written nowhere."""
         own = encode(container)[1:-1], encode(placement.reservation)[1:-1]
-        place = _of_place(placement.node, placement.memory_values)
+        place = _of_place(placement.node, placement.memory_values, placement.model)
         return b"".join(self.order((*own, *place, *self.texts)))
 
 
 @lru_cache(maxsize=4096)
-def _of_place(node: str | None, memory_values: tuple[str, ...]) -> tuple[bytes, bytes]:
-    return encode(node)[1:-1], encode(memory_values)[2:-2]
+def _of_place(
+    node: str | None, memory_values: tuple[str, ...], model: str | None
+) -> tuple[bytes, bytes, bytes]:
+    return encode(node)[1:-1], encode(memory_values)[2:-2], encode(model)[1:-1]

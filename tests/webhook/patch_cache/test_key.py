@@ -51,7 +51,11 @@ def mesh():
             volumes=[{"name": "data", "emptyDir": {}}],
             nodeSelector={"nvidia.com/gpu.present": "true"},
             tolerations=[{"key": "spot", "operator": "Exists"}],
-            metadata={"annotations": {"sidecar.istio.io/status": "{}"}},
+            metadata={
+                "annotations": {"sidecar.istio.io/status": "{}"},
+                "generateName": "mesh-",
+                "ownerReferences": [{"kind": "ReplicaSet", "uid": "u-1", "controller": True}],
+            },
         )
     )
 

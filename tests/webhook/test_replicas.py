@@ -1,0 +1,152 @@
+"""Replicas under `place: spread` and `sameModel: true`, from the review to the patch."""
+
+import pytest
+
+from ledger.facts import PodFact
+from ledger.ledger import Ledger
+from ledger.owners import PRODUCT_LABEL
+from tests.ledger.cluster import gpu_node
+from tests.webhook.support import Webhook, pod, policies, review_of
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+OF_JOB = {"ownerReferences": [{"kind": "Job", "name": "train", "uid": "u-1", "controller": True}]}
+QUEUE = {"clearml-agent-queue-name": "research"}
+
+
+def of_model(name, product, mib=81920):
+    labels = {"nvidia.com/gpu.memory": str(mib), PRODUCT_LABEL: product}
+    return gpu_node(name, 2, mib, labels=labels)
+
+
+def cluster(*nodes):
+    ledger = Ledger()
+    ledger.replace(nodes, [])
+    return ledger
+
+
+def webhook(text, *nodes, **files):
+    return Webhook(
+        policies(text, **files), cluster(*(nodes or (gpu_node("a"), gpu_node("b"), gpu_node("c"))))
+    )
+
+
+def admitted(found, count, **of_pod):
+    """Nodes and indices of some pods that are admitted one after the other."""
+    decided = [
+        found.send(review_of(pod(fraction="0.125", **of_pod), uid=f"{number}")) for number in range(count)
+    ]
+    return [
+        (each.outcome.injection.placement.node, each.annotations["clearml-injector/gpu-index"])
+        for each in decided
+    ]
+
+
+@pytest.mark.parametrize(
+    "of_pod",
+    [
+        {"metadata": OF_JOB},
+        {"metadata": {"generateName": "serve-"}},
+        {"labels": QUEUE},
+        {"labels": {"clearml-agent-queue": "id-1"}},
+    ],
+)
+def test_replicas_are_spread_over_nodes_then_over_gpus(of_pod):
+    found = admitted(webhook("place: spread"), 6, **of_pod)
+    assert sorted(found[:3]) == [("a", "0"), ("b", "0"), ("c", "0")]
+    assert sorted(found[3:]) == [("a", "1"), ("b", "1"), ("c", "1")]
+
+
+def test_pods_that_are_no_replicas_and_pods_of_other_policies_are_packed():
+    assert admitted(webhook("place: spread"), 3) == [("a", "0")] * 3
+    assert admitted(webhook(""), 3, metadata=OF_JOB) == [("a", "0")] * 3
+
+
+def test_a_queue_may_spread_under_a_policy_that_packs_and_the_other_way_round():
+    spread = webhook("", queues="kind: Queues\nqueues: {research: {place: spread}}")
+    assert len(set(admitted(spread, 3, labels=QUEUE))) == 3
+    packed = webhook("place: spread", queues="kind: Queues\nqueues: {research: {place: pack}}")
+    assert len(set(admitted(packed, 3, labels=QUEUE))) == 1
+
+
+def test_an_owner_reference_of_the_wrong_type_makes_no_replica():
+    metadata = {"ownerReferences": [{"uid": 5, "controller": True}], "generateName": "a-"}
+    assert admitted(webhook("place: spread"), 2, metadata=metadata) == [("a", "0")] * 2
+
+
+FLEET = (of_model("a", "A100"), of_model("h", "H100"), of_model("i", "H100"))
+
+
+def kept_to(product):
+    return [
+        {"key": "nvidia.com/gpu.memory", "operator": "In", "values": ["81920"]},
+        {"key": "nvidia.com/gpu.product", "operator": "In", "values": [product]},
+    ]
+
+
+def node_affinity(decided):
+    return decided.spec["affinity"]["nodeAffinity"]
+
+
+def after_one_on(node, *nodes):
+    """A webhook under `sameModel` where a pod of the Job runs on a node."""
+    found = webhook("sameModel: true", *nodes)
+    first = found.send(review_of(pod(metadata=OF_JOB), uid="first")).outcome.injection.placement
+    ledger = found.ledger
+    owner = next(iter(ledger._owners._on_nodes))
+    ledger.release(first.reservation)
+    ledger.set_pod(PodFact(namespace="team", name="p", node=node, gpus=((0, 4), (1, 4)), owner=owner))
+    return found
+
+
+def test_the_model_of_the_first_pod_is_required_of_all():
+    found = after_one_on("h", *FLEET)
+    for number in range(3):
+        affinity = node_affinity(found.send(review_of(pod(metadata=OF_JOB), uid=f"{number}")))
+        assert affinity[REQUIRED] == {"nodeSelectorTerms": [{"matchExpressions": kept_to("H100")}]}
+        assert affinity[PREFERRED][0]["preference"]["matchFields"][0]["values"][0] in ("h", "i")
+
+
+def test_whole_gpus_are_bound_too():
+    found = webhook('sameModel: true\nfractions: {"1.000": 8}', *FLEET)
+    expressions = node_affinity(found.decide(pod(fraction="1.000", metadata=OF_JOB)))[REQUIRED]
+    assert len(expressions["nodeSelectorTerms"][0]["matchExpressions"]) == 2
+
+
+def test_every_term_of_the_pods_own_gets_the_model():
+    own = {"key": "zone", "operator": "NotIn", "values": ["x"]}
+    terms = [{"matchExpressions": [own]}, {"matchExpressions": [own, *kept_to("H100")]}, {}]
+    found = after_one_on("h", *FLEET)
+    affinity = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}}
+    decided = found.decide(pod(metadata=OF_JOB, affinity=affinity))
+    expressions = [{"matchExpressions": [own, *kept_to("H100")]}] * 2
+    assert node_affinity(decided)[REQUIRED] == {"nodeSelectorTerms": [*expressions, {}]}
+
+
+def test_a_pod_that_comes_a_second_time_keeps_its_model():
+    found = after_one_on("h", *FLEET)
+    stored = found.decide(pod(metadata=OF_JOB)).stored
+    assert found.decide(stored).patch == []
+
+
+def test_while_the_model_is_full_a_pod_waits_for_it():
+    found = after_one_on("h", of_model("a", "A100"), of_model("h", "H100"))
+    found.ledger.set_pod(PodFact(namespace="team", name="q", node="h", gpus=((0, 4), (1, 4))))
+    decided = found.decide(pod(metadata=OF_JOB))
+    assert node_affinity(decided) == {
+        REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": kept_to("H100")}]}
+    }
+
+
+def test_a_pod_that_demands_another_model_is_denied_in_one_line_that_says_what_to_do():
+    found = after_one_on("h", *FLEET)
+    denied = found.decide(pod(metadata=OF_JOB, nodeSelector={PRODUCT_LABEL: "A100"}))
+    assert denied.code == "no-matching-node"
+    assert denied.message == (
+        "no node of this cluster could ever hold the pod: sameModel keeps it to H100, which its owner's pods"
+        " have: mend its demands or end those"
+    )
+    longest = after_one_on("h", of_model("a", "A"), of_model("h", "H" * 63))
+    denied = longest.decide(pod(metadata=OF_JOB, nodeSelector={PRODUCT_LABEL: "A"}))
+    assert denied.message.endswith("mend its demands or end those")
+    assert len(denied.message) <= 200
