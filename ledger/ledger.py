@@ -99,7 +99,7 @@ class Ledger:
         reservation = self._reservations.get(fact.reservation)
         if reservation is not None and reservation.became(fact):
             self._end(reservation)
-        elif fact.reservation is None:
+        else:
             self._recent.retire(fact)
 
     def remove_pod(self, key: PodKey) -> None:
@@ -144,8 +144,8 @@ class Ledger:
     def place(self, ask: Ask, now: float, known_until: float | None = None) -> Answer:
         """Decide where a pod goes and, if it names a reservation, keep the place for it.
 
-        The same reservation asked for again is decided anew. A namespace with too many reservations is
-        placed without one, and only summed up for a while. A pod that keeps a placement is counted like any
+        The same reservation asked for again is decided anew. Of a namespace with too many reservations the
+        pods are only summed up, for a shorter while. A pod that keeps a placement is counted like any
         other, unless its reservation of an earlier review vouches for it.
         """
         self.expire(now, known_until)
@@ -164,11 +164,12 @@ class Ledger:
         if ask.reservation is None or isinstance(placement, Misfit):
             return placement
         self._learn(ask)
-        if placement.reservation is not None:
-            self._begin(reservation_of(ask, placement, placement.reservation, ask.queues, now))
+        name = placement.reservation
+        if name is not None and self._reservations.has_room(ask.namespace):
+            self._begin(reservation_of(ask, placement, name, ask.queues, now))
         else:
             counted = tuple([key for key in ask.queues if any(key in quota.keys for quota in ask.quotas)])
-            self._recent.add(reservation_of(ask, placement, "", counted, now))
+            self._recent.add(reservation_of(ask, placement, "", counted, now), name)
         return placement
 
     def release(self, reservation: str) -> None:
@@ -176,6 +177,8 @@ class Ledger:
         former = self._reservations.get(reservation)
         if former is not None:
             self._end(former)
+        else:
+            self._recent.release(reservation)
 
     def view(self) -> LedgerView:
         """All nodes with GPUs, and who waits."""
@@ -235,7 +238,7 @@ class Ledger:
 
     def is_reserved(self, reservation: str) -> bool:
         """Whether something is reserved under a name: its pod has not shown up, its time is not over."""
-        return self._reservations.get(reservation) is not None
+        return self._reservations.get(reservation) is not None or self._recent.knows(reservation)
 
     def _placement(self, ask: Ask, worth: Worth) -> Placement | Misfit:
         if not (ask.same_model and ask.owner):
@@ -297,7 +300,8 @@ class Ledger:
     def _vouches(self, ask: Ask, keeps: Placement) -> bool:
         """Whether the pod is counted already, by its reservation of an earlier review."""
         pledge = ask.namespace, ask.pod, *taken_by(ask, keeps)
-        return self._reservations.vouch(keeps.reservation, pledge, ask.reservation)
+        name, review = keeps.reservation, ask.reservation
+        return self._reservations.vouch(name, pledge, review) or self._recent.vouch(name, pledge, review)
 
     def _stays(self, ask: Ask, worth: Worth) -> Placement | None:
         """The placement that the pod brings; None where it was assumed and a node tells better by now."""
@@ -317,11 +321,13 @@ class Ledger:
             self.release(ask.keeps.reservation)
 
     def _granted(self, ask: Ask) -> str | None:
-        """The reservation's name, None where none is asked for or the namespace has too many.
+        """The reservation's name, None where none is asked for or there are too many to know one more.
 
         The one that the pod names already if nobody has it: after a restart its annotation stays as it is.
         """
-        if ask.reservation is None or not self._reservations.has_room(ask.namespace):
+        if ask.reservation is None:
+            return None
+        if not (self._reservations.has_room(ask.namespace) or self._recent.has_room()):
             return None
         named = ask.keeps.reservation if ask.keeps is not None else None
         return ask.reservation if named is None or self.is_reserved(named) else named

@@ -13,15 +13,19 @@ from typing import Protocol
 import msgspec
 
 from ledger.facts import PodFact
-from ledger.reservations import Reservation
+from ledger.reservations import Pledge, Reservation
 
 SECONDS = 5.0
 """A placement is booked for so long at least, and for twice as long at most, unless its pod shows up."""
 MAX_KINDS = 2048
 """That begin in one such time; more are not booked."""
+MAX_NAMES = 2**13
+"""Pods of one such time that are known by their reservations' names, at 250 bytes each. More are booked
+without one, and are counted twice when they are reviewed twice."""
 
 _Place = tuple[str, str | None, tuple[tuple[int, int], ...], int]
-_Rest = tuple[tuple[str, ...], tuple[str, ...] | None]
+_Rest = tuple[tuple[str, ...], tuple[str, ...] | None, bool]
+"""Queues, values of the memory label, and whether its pods have names."""
 
 
 class Book(Protocol):
@@ -44,12 +48,35 @@ class Many(msgspec.Struct, frozen=True, gc=False):
     """All of them as one; its name is no review's."""
 
 
+class _Awaited(msgspec.Struct, frozen=True, gc=False):
+    """One pod of a kind, by digests: texts of its author would make what is kept as large as he likes."""
+
+    unit: Reservation
+    """The one that its kind keeps."""
+    pod: int
+    """Digest of `Ask.pod`."""
+    vouched_in: int | None = None
+    """Digest of the review in which it vouched."""
+
+
+class _Generation:
+    """What began in one such time."""
+
+    def __init__(self) -> None:
+        self.kinds: dict[_Place, dict[_Rest, Many]] = {}
+        self.awaited: dict[int, _Awaited] = {}
+        """By digest of the reservation's name."""
+
+    def __bool__(self) -> bool:
+        return bool(self.kinds)
+
+
 class RecentPlacements:
     """Two generations of kinds: this one, and the one before."""
 
     def __init__(self, book: Book) -> None:
         self._book = book
-        self._generations: tuple[dict[_Place, dict[_Rest, Many]], ...] = ({}, {})
+        self._generations: tuple[_Generation, ...] = (_Generation(), _Generation())
         self._began = 0.0
         self._kinds = 0
         """That began in this generation."""
@@ -58,44 +85,91 @@ class RecentPlacements:
     def every(self) -> Iterator[Many]:
         """All kinds."""
         for generation in self._generations:
-            for kinds in generation.values():
+            for kinds in generation.kinds.values():
                 yield from kinds.values()
 
-    def add(self, unit: Reservation) -> None:
-        """Book one more pod."""
-        generation, place, rest = self._generations[-1], _place(unit), (unit.queues, unit.memory_values)
-        former = generation.get(place, {}).get(rest)
+    def has_room(self) -> bool:
+        """Whether one more pod can be known by the name of its reservation."""
+        return len(self._generations[-1].awaited) < MAX_NAMES
+
+    def knows(self, name: str) -> bool:
+        """Whether a pod with a reservation of that name is booked."""
+        return self._found(name) is not None
+
+    def add(self, unit: Reservation, name: str | None) -> None:
+        """Book one more pod, under the name of its reservation if it has one."""
+        generation = self._generations[-1]
+        place, rest = _place(unit), (unit.queues, unit.memory_values, name is not None)
+        former = generation.kinds.get(place, {}).get(rest)
         if former is None:
             if self._kinds >= MAX_KINDS:
                 return
             self._kinds += 1
             self._serial += 1
-        self._replace(generation.setdefault(place, {}), rest, self._with_one_more(former, unit))
+        many = self._with_one_more(former, unit)
+        self._replace(generation.kinds.setdefault(place, {}), rest, many)
+        if name is not None:
+            generation.awaited[hash(name)] = _Awaited(many.unit, hash(unit.pod))
+
+    def vouch(self, name: str | None, pledge: Pledge, review: str | None) -> bool:
+        """Whether a booked pod is the one that was reviewed before, as `Reservations.vouch` says it."""
+        generation = self._found(name) if name is not None else None
+        if generation is None:
+            return False
+        awaited = generation.awaited[hash(name)]
+        namespace, pod, gpus, pooled = pledge
+        unit, digest = awaited.unit, hash(review) if review is not None else None
+        if (unit.namespace, awaited.pod, unit.gpus, unit.pooled) != (namespace, hash(pod), gpus, pooled):
+            return False
+        if awaited.vouched_in is None and digest is not None:
+            generation.awaited[hash(name)] = msgspec.structs.replace(awaited, vouched_in=digest)
+        return awaited.vouched_in in {None, digest}
+
+    def release(self, name: str) -> None:
+        """Take out the pod whose reservation has that name, if it is booked."""
+        generation = self._found(name)
+        if generation is not None:
+            unit = generation.awaited.pop(hash(name)).unit
+            self._take_out(generation, _place(unit), (unit.queues, unit.memory_values, True))
 
     def retire(self, pod: PodFact) -> None:
         """Take a pod out that has shown up, and is booked itself from now on."""
+        if pod.reservation is not None:
+            generation = self._found(pod.reservation)
+            unit = generation.awaited[hash(pod.reservation)].unit if generation is not None else None
+            if unit and (unit.namespace, unit.gpus, unit.pooled) == (pod.namespace, pod.gpus, pod.pooled):
+                self.release(pod.reservation)
+            return
         place = pod.namespace, pod.node or pod.promised_node, pod.gpus, pod.pooled
         for generation in self._generations:
-            kinds = generation.get(place)
-            if kinds:
-                rest = next((rest for rest in kinds if set(rest[0]) <= set(pod.queues)), next(iter(kinds)))
-                self._replace(kinds, rest, _with_one_less(kinds[rest]))
-                if not kinds:
-                    del generation[place]
+            nameless = [rest for rest in generation.kinds.get(place, ()) if not rest[2]]
+            if nameless:
+                alike = (rest for rest in nameless if set(rest[0]) <= set(pod.queues))
+                self._take_out(generation, place, next(alike, nameless[0]))
                 return
 
     def expire(self, now: float) -> None:
         """Forget the generation before once this one has had its time."""
         while now - self._began >= SECONDS and any(self._generations):
             former, latest = self._generations
-            for kinds in former.values():
+            for kinds in former.kinds.values():
                 for rest in list(kinds):
                     self._replace(kinds, rest, None)
-            self._generations = latest, {}
+            self._generations = latest, _Generation()
             self._began += SECONDS
             self._kinds = 0
         if now - self._began >= SECONDS:
             self._began = now
+
+    def _found(self, name: str) -> _Generation | None:
+        digest = hash(name)
+        return next((each for each in self._generations if digest in each.awaited), None)
+
+    def _take_out(self, generation: _Generation, place: _Place, rest: _Rest) -> None:
+        kinds = generation.kinds[place]
+        self._replace(kinds, rest, _with_one_less(kinds[rest]))
+        if not kinds:
+            del generation.kinds[place]
 
     def _replace(self, kinds: dict[_Rest, Many], rest: _Rest, many: Many | None) -> None:
         former = kinds.pop(rest, None)

@@ -81,12 +81,14 @@ def test_asking_again_under_the_same_name_moves_the_one_reservation() -> None:
     assert shares(ledger) == (Share("default", "r", "reservation", 5),)
 
 
-def test_a_namespace_with_too_many_is_placed_without_one_and_others_are_not() -> None:
+def test_a_namespace_with_too_many_is_summed_up_and_others_are_not() -> None:
     ledger = Ledger(reservations_per_namespace=1)
     ledger.set_node(gpu_node("a", 2))
     names = [("red", "r1"), ("red", "r2"), ("blue", "b1")]
     answers = [ledger.place(eighths(1, namespace=ns, reservation=name), 0.0) for ns, name in names]
-    assert [answer.reservation for answer in answers if isinstance(answer, Placement)] == ["r1", None, "b1"]
+    assert [answer.reservation for answer in answers if isinstance(answer, Placement)] == ["r1", "r2", "b1"]
+    assert [many.unit.namespace for many in ledger._recent.every()] == ["red"]
+    assert ledger.reservations == 2
     ledger.expire(31.0)
     again = ledger.place(eighths(1, namespace="red", reservation="r2"), 31.0)
     assert isinstance(again, Placement)
