@@ -23,7 +23,7 @@ from bench.machine import Watch
 from bench.packing.policies import ask_for, node_fact
 from bench.packing.trace import EIGHTH, Trace, load, synthetic
 from ledger.ledger import Ledger
-from ledger.placement_request import Ask, Placement
+from ledger.placement_request import Placement, PlacementRequest
 
 SMALL, LARGE = 1213, 10_000
 LOAD = 0.95
@@ -65,13 +65,13 @@ class Churn:
             taken.append(1000 * (time.perf_counter() - start))
         return taken
 
-    def asks(self, count: int) -> list[Ask]:
+    def asks(self, count: int) -> list[PlacementRequest]:
         """Pods to come, each with a reservation of its own."""
         drawn = self._rng.choices(self._pods, k=count)
         self._names += count
         return [ask_for(pod, str(self._names + position)) for position, pod in enumerate(drawn)]
 
-    def step(self, ask: Ask) -> None:
+    def step(self, ask: PlacementRequest) -> None:
         """Place one pod, then let one go; a pod that finds no room goes at once."""
         name = self._place(ask)
         if name is not None:
@@ -87,7 +87,7 @@ class Churn:
             if name is not None:
                 self._held.append(name)
 
-    def _place(self, ask: Ask) -> str | None:
+    def _place(self, ask: PlacementRequest) -> str | None:
         answer = self.ledger.place(ask, 0.0)
         if isinstance(answer, Placement) and answer.node is not None:
             return answer.reservation

@@ -12,13 +12,13 @@ from ledger.placement.best_node import score
 from ledger.placement.candidates import Selection
 from ledger.placement.feasibility import obstacle
 from ledger.placement.node_groups import Found
-from ledger.placement_request import Ask
+from ledger.placement_request import PlacementRequest
 
 
 class PlainScan(Ledger):
     """The score by its definition: what the node is worth before, and what after."""
 
-    def _best(self, _selection: Selection, ask: Ask, worth: Worth) -> Found | None:
+    def _best(self, _selection: Selection, ask: PlacementRequest, worth: Worth) -> Found | None:
         found: Found | None = None
         for account in self._fleet.accounts.values():
             value = self._score(account, ask, worth)
@@ -26,7 +26,7 @@ class PlainScan(Ledger):
                 found = value, account
         return found
 
-    def _score(self, account: NodeAccount, ask: Ask, worth: Worth) -> int | None:
+    def _score(self, account: NodeAccount, ask: PlacementRequest, worth: Worth) -> int | None:
         if account.fact is None or not account.fact.usable or obstacle(account.fact, ask) is not None:
             return None
         if account.cpu_free < ask.cpu_milli or account.memory_free < ask.memory_bytes:
@@ -45,7 +45,7 @@ class PlainScan(Ledger):
 class TunedScan(PlainScan):
     """The product's own arithmetic, which knows what changes without summing up both."""
 
-    def _score(self, account: NodeAccount, ask: Ask, worth: Worth) -> int | None:
+    def _score(self, account: NodeAccount, ask: PlacementRequest, worth: Worth) -> int | None:
         if account.fact is None or obstacle(account.fact, ask) is not None:
             return None
         return score(account, ask, worth)
@@ -57,7 +57,7 @@ def _free(fact: NodeFact, taken: Mapping[int, int]) -> list[int]:
     ]
 
 
-def _taken(before: Sequence[int], ask: Ask, worth: Worth) -> list[int] | None:
+def _taken(before: Sequence[int], ask: PlacementRequest, worth: Worth) -> list[int] | None:
     after, slices = list(before), ask.fraction.slices_on_each
     for _ in range(ask.fraction.gpus):
         fitting = [position for position, free in enumerate(after) if free >= slices]

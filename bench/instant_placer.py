@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import cycle, product
 
-from ledger.placement_request import Ask, Placement
+from ledger.placement_request import Placement, PlacementRequest
 
 GPU_MIB = 81920
 NODES, GPUS = 100, 8
@@ -18,7 +18,7 @@ class ReadyPlacer:
             [(index, f"node-{node:03d}") for node, index in product(range(NODES), range(GPUS))]
         )
 
-    def place(self, ask: Ask) -> Placement:
+    def place(self, ask: PlacementRequest) -> Placement:
         """Give the next GPU."""
         index, node = next(self._places)
         return Placement((index,), GPU_MIB, (str(GPU_MIB),), node, ask.reservation)

@@ -17,7 +17,7 @@ from bench.machine import MEASURED_CORE, Watch, pin
 from ledger.facts import NodeFact, PodFact
 from ledger.from_kubernetes import nodes_from_json, pods_from_json
 from ledger.ledger import Ledger
-from ledger.placement_request import Ask
+from ledger.placement_request import PlacementRequest
 from modes.fraction import Fraction
 from modes.resource_names import ResourceNames
 
@@ -68,7 +68,7 @@ def rebuild() -> tuple[Ledger, float]:
     start = time.process_time()
     ledger = Ledger()
     ledger.replace(nodes, pods)
-    ledger.place(Ask(Fraction(4, 8)), 0.0)
+    ledger.place(PlacementRequest(Fraction(4, 8)), 0.0)
     return ledger, seconds + time.process_time() - start
 
 

@@ -16,7 +16,7 @@ from controller.turns import FACTS_AT_ONCE, Turns
 from ledger.facts import PodFact, PodKey
 from ledger.ledger import Ledger
 from ledger.messages import NodeState
-from ledger.placement_request import Answer, Ask
+from ledger.placement_request import PlacementRequest, PlacementResult
 
 Item = TypeVar("Item")
 Clock = Callable[[], float]
@@ -104,7 +104,7 @@ class State:
         """Tell `listener` of every pod that is added or changes."""
         self._pod_listeners.append(listener)
 
-    def place(self, ask: Ask) -> Answer:
+    def place(self, ask: PlacementRequest) -> PlacementResult:
         """Decide one ask."""
         return self.ledger.place(ask, self._clock(), self._pods_known_until())
 

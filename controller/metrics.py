@@ -10,7 +10,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from controller.ledger_store import State
-from ledger.placement_request import Answer, Misfit, OverQuota, Placement
+from ledger.placement_request import OverQuota, Placement, PlacementResult, Unschedulable
 
 BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
 Task = Literal[
@@ -27,7 +27,7 @@ Task = Literal[
     "caBundle",
 ]
 """Background tasks of a controller that are run again when they fail."""
-_RESULTS = {Placement: "placed", Misfit: "misfit", OverQuota: "over-quota"}
+_RESULTS = {Placement: "placed", Unschedulable: "misfit", OverQuota: "over-quota"}
 
 
 class ControllerMetrics:
@@ -90,7 +90,7 @@ class ControllerMetrics:
         )
         self.task_failures = {task: failures.labels(task) for task in get_args(Task)}
 
-    def answered(self, answer: Answer) -> None:
+    def answered(self, answer: PlacementResult) -> None:
         """Count one answer."""
         self._placements[type(answer)].inc()
 

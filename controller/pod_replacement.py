@@ -23,7 +23,7 @@ from controller.waiting_pod import StoredPod, dry_run, known_constraints
 from kube.scheduling import Constraints
 from ledger.facts import PodFact
 from ledger.placement.feasibility import obstacle
-from ledger.placement_request import Ask, Placement
+from ledger.placement_request import Placement, PlacementRequest
 from modes.resource_names import ResourceNames
 from policies.model.schema import Policy
 from service.log import get_logger
@@ -53,7 +53,7 @@ class _Replaceable:
     def waiting(self) -> WaitingPod:
         return WaitingPod(self.fact.key, self.uid, self.owner.uid, self.after)
 
-    def ask(self, constraints: Constraints) -> Ask | None:
+    def ask(self, constraints: Constraints) -> PlacementRequest | None:
         return dry_run(self.fact, self.slices_per_gpu, constraints)
 
 
@@ -168,7 +168,7 @@ class PodReplacement:
                 return None
         return self._room(ask)
 
-    def _fits_on(self, name: str, ask: Ask, fact: PodFact) -> bool:
+    def _fits_on(self, name: str, ask: PlacementRequest, fact: PodFact) -> bool:
         node, ledger = self._state.nodes.get(name), self._state.ledger
         if node is None or not node.fact.usable or obstacle(node.fact, ask) is not None:
             return False
@@ -177,7 +177,7 @@ class PodReplacement:
             return False
         return room[0] >= ask.cpu_milli and room[1] >= ask.memory_bytes
 
-    def _room(self, ask: Ask) -> Placement | None:
+    def _room(self, ask: PlacementRequest) -> Placement | None:
         """Where a pod of this ask would be placed at this moment; None if it would wait."""
         placement = self._state.place(ask)
         return placement if isinstance(placement, Placement) and placement.node is not None else None

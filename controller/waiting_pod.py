@@ -11,7 +11,7 @@ from kube.objects import Affinity
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement, Toleration
 from ledger.facts import PodFact
 from ledger.placement.memory_values import MEMORY_LABEL
-from ledger.placement_request import Ask
+from ledger.placement_request import PlacementRequest
 from modes.fraction import Fraction
 
 
@@ -94,7 +94,7 @@ def known_constraints(fact: PodFact) -> Constraints:
     return Constraints(required_terms=(NodeSelectorTerm(match_expressions=(memory,)),))
 
 
-def dry_run(fact: PodFact, slices_per_gpu: int, constraints: Constraints) -> Ask | None:
+def dry_run(fact: PodFact, slices_per_gpu: int, constraints: Constraints) -> PlacementRequest | None:
     """Return the placement request of a pod, which reserves nothing; None for amounts that none makes."""
     try:
         fraction = Fraction(fact.slices, slices_per_gpu)
@@ -102,7 +102,7 @@ def dry_run(fact: PodFact, slices_per_gpu: int, constraints: Constraints) -> Ask
         return None
     if fraction.gpus != len(fact.gpus) or _amounts(fact) != {fraction.slices_on_each}:
         return None
-    return Ask(
+    return PlacementRequest(
         fraction,
         namespace=fact.namespace,
         constraints=constraints,

@@ -22,7 +22,7 @@ from ledger.placement.one_model import commonest_model, keep_to, model_of, no_su
 from ledger.placement.pending import Backlog
 from ledger.placement.scoring import best_hole
 from ledger.placement.spread import best_spread, least_used
-from ledger.placement_request import Answer, Ask, Misfit, Placement
+from ledger.placement_request import Placement, PlacementRequest, PlacementResult, Unschedulable
 from ledger.recent_placements import RecentPlacements
 from ledger.reservations import Reservation, Reservations, reservation_of, taken_by
 from ledger.totals import Totals
@@ -141,7 +141,7 @@ class Ledger:
             self._end(reservation)
         return True
 
-    def place(self, ask: Ask, now: float, known_until: float | None = None) -> Answer:
+    def place(self, ask: PlacementRequest, now: float, known_until: float | None = None) -> PlacementResult:
         """Decide where a pod goes and, if it names a reservation, keep the place for it.
 
         The same reservation asked for again is decided anew. Of a namespace with too many reservations the
@@ -161,7 +161,7 @@ class Ledger:
         if over is not None:
             return over
         placement = self._placement(ask, worth) if stays is None else self._kept(ask, stays)
-        if ask.reservation is None or isinstance(placement, Misfit):
+        if ask.reservation is None or isinstance(placement, Unschedulable):
             return placement
         self._learn(ask)
         name = placement.reservation
@@ -240,7 +240,7 @@ class Ledger:
         """Whether something is reserved under a name: its pod has not shown up, its time is not over."""
         return self._reservations.get(reservation) is not None or self._recent.knows(reservation)
 
-    def _placement(self, ask: Ask, worth: Worth) -> Placement | Misfit:
+    def _placement(self, ask: PlacementRequest, worth: Worth) -> Placement | Unschedulable:
         if not (ask.same_model and ask.owner):
             return self._anywhere(ask, worth)
         model = self._model_of_owner(ask.owner)
@@ -253,7 +253,7 @@ class Ledger:
         # An assumed node does not tell its model.
         return msgspec.structs.replace(placement, model=model[0]) if placement.degraded else placement
 
-    def _anywhere(self, ask: Ask, worth: Worth) -> Placement | Misfit:
+    def _anywhere(self, ask: PlacementRequest, worth: Worth) -> Placement | Unschedulable:
         selection = self._selector.select(ask)
         if selection.is_empty:
             return self._assumed(ask)
@@ -267,7 +267,7 @@ class Ledger:
             model = commonest_model(selection.nodes(), wait.indices, wait.gpu_mib)
         return self._placed(ask, wait.indices, model, None)
 
-    def _best(self, selection: Selection, ask: Ask, worth: Worth) -> Found | None:
+    def _best(self, selection: Selection, ask: PlacementRequest, worth: Worth) -> Found | None:
         if ask.place == "spread" and ask.owner:
             return best_spread(selection, ask, worth, self._owners.on_nodes(ask.owner))
         return best(selection, ask, worth)
@@ -281,14 +281,16 @@ class Ledger:
         fact = self._known(first) if first is not None else None
         return model_of(fact) if fact is not None else self._owners.awaited(owner)
 
-    def _assumed(self, ask: Ask) -> Placement | Misfit:
+    def _assumed(self, ask: PlacementRequest) -> Placement | Unschedulable:
         assume = ask.assume
         if assume is None or assume.gpus_per_node < ask.fraction.gpus:
             return self._selector.misfit(ask)
         wait = waiting.assumed(assume, ask, self._backlog)
         return Placement(wait.indices, wait.gpu_mib, (), None, self._granted(ask), degraded=True)
 
-    def _placed(self, ask: Ask, indices: tuple[int, ...], model: GpuModel, node: str | None) -> Placement:
+    def _placed(
+        self, ask: PlacementRequest, indices: tuple[int, ...], model: GpuModel, node: str | None
+    ) -> Placement:
         product, gpu_mib = model[0], model[1] or 0
         if not (ask.same_model and ask.owner):
             values = self._values.of_share(ask.fraction, gpu_mib)
@@ -297,13 +299,13 @@ class Ledger:
             indices, gpu_mib, (str(gpu_mib),) if gpu_mib else (), node, self._granted(ask), product
         )
 
-    def _vouches(self, ask: Ask, keeps: Placement) -> bool:
+    def _vouches(self, ask: PlacementRequest, keeps: Placement) -> bool:
         """Whether the pod is counted already, by its reservation of an earlier review."""
         pledge = ask.namespace, ask.pod, *taken_by(ask, keeps)
         name, review = keeps.reservation, ask.reservation
         return self._reservations.vouch(name, pledge, review) or self._recent.vouch(name, pledge, review)
 
-    def _stays(self, ask: Ask, worth: Worth) -> Placement | None:
+    def _stays(self, ask: PlacementRequest, worth: Worth) -> Placement | None:
         """The placement that the pod brings; None where it was assumed and a node tells better by now."""
         keeps = ask.keeps
         if keeps is not None and _is_assumed(ask, keeps):
@@ -312,15 +314,15 @@ class Ledger:
                 return None
         return keeps
 
-    def _kept(self, ask: Ask, stays: Placement) -> Placement:
+    def _kept(self, ask: PlacementRequest, stays: Placement) -> Placement:
         return msgspec.structs.replace(stays, reservation=self._granted(ask))
 
-    def _release_former(self, ask: Ask) -> None:
+    def _release_former(self, ask: PlacementRequest) -> None:
         """Give back what the pod holds from an earlier review, as it is placed anew; not for a dry run."""
         if ask.keeps is not None and ask.keeps.reservation is not None and ask.reservation is not None:
             self.release(ask.keeps.reservation)
 
-    def _granted(self, ask: Ask) -> str | None:
+    def _granted(self, ask: PlacementRequest) -> str | None:
         """The reservation's name, None where none is asked for or there are too many to know one more.
 
         The one that the pod names already if nobody has it: after a restart its annotation stays as it is.
@@ -332,14 +334,14 @@ class Ledger:
         named = ask.keeps.reservation if ask.keeps is not None else None
         return ask.reservation if named is None or self.is_reserved(named) else named
 
-    def _demand_of(self, ask: Ask) -> Demand:
+    def _demand_of(self, ask: PlacementRequest) -> Demand:
         slices_per_gpu = ask.fraction.slices_per_gpu
         demand = self._demand.get(slices_per_gpu)
         if demand is None:
             demand = self._demand[slices_per_gpu] = Demand(slices_per_gpu)
         return demand
 
-    def _learn(self, ask: Ask) -> None:
+    def _learn(self, ask: PlacementRequest) -> None:
         """Count a pod that arrived: what it asks for, and the kinds of node that it accepts."""
         per_gpu = ask.fraction.slices_per_gpu
         kinds = self._kind_demand.get(per_gpu)
@@ -404,7 +406,7 @@ class Ledger:
         return account.fact if account is not None else None
 
 
-def _indices(account: NodeAccount, ask: Ask, worth: Worth) -> tuple[int, ...]:
+def _indices(account: NodeAccount, ask: PlacementRequest, worth: Worth) -> tuple[int, ...]:
     """The GPUs of a node with room that lose the least worth, then the lowest."""
     fraction, left = ask.fraction, account.left
     if ask.place == "spread" and ask.owner and not fraction.is_whole:
@@ -413,6 +415,6 @@ def _indices(account: NodeAccount, ask: Ask, worth: Worth) -> tuple[int, ...]:
     return tuple([index for index, slices in left.items() if slices == hole][: fraction.gpus])
 
 
-def _is_assumed(ask: Ask, keeps: Placement) -> bool:
+def _is_assumed(ask: PlacementRequest, keeps: Placement) -> bool:
     """Whether only an assumption, and no node, vouches for the memory that the pod says it was given."""
     return not keeps.memory_values and not ask.fraction.is_whole

@@ -8,7 +8,7 @@ import msgspec
 
 from kube.names import MAX_NAME
 from ledger.facts import NodeFact
-from ledger.placement_request import Answer, Ask, Misfit, OverQuota, Placement
+from ledger.placement_request import OverQuota, Placement, PlacementRequest, PlacementResult, Unschedulable
 from ledger.view import LedgerView, NodeView, Waiting
 
 MOST_ASKS = 512
@@ -20,19 +20,19 @@ MAX_ASKS_BYTES = 3 * 2**20
 MAX_RELEASES = 1000
 _Release = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
 
-_decode_ask = msgspec.json.Decoder(Ask).decode
+_decode_ask = msgspec.json.Decoder(PlacementRequest).decode
 
 
 class Batch(msgspec.Struct, frozen=True):
     """Body of `POST /v1/placements`: decided in this order, in one go."""
 
     asks: list[msgspec.Raw]
-    """Each the JSON of an Ask, so that one that cannot be read spoils no other."""
+    """Each the JSON of a PlacementRequest, so that one that cannot be read spoils no other."""
     releases: Annotated[list[_Release], msgspec.Meta(max_length=MAX_RELEASES)] = []
     """Reservations to give back first."""
 
 
-def read_ask(data: msgspec.Raw) -> Ask:
+def read_ask(data: msgspec.Raw) -> PlacementRequest:
     """Read one ask of a batch.
 
     Raises:
@@ -48,23 +48,23 @@ class Answered(msgspec.Struct, frozen=True, omit_defaults=True):
     """The answer to one ask: exactly one field is set."""
 
     placement: Placement | None = None
-    misfit: Misfit | None = None
+    misfit: Unschedulable | None = None
     over_quota: OverQuota | None = None
     refused: str | None = None
     """Why this ask alone could not be decided."""
 
     @classmethod
-    def of(cls, answer: Answer) -> Answered:
+    def of(cls, answer: PlacementResult) -> Answered:
         """Wrap an answer; the inverse of `answer`."""
         match answer:
             case Placement():
                 return cls(placement=answer)
-            case Misfit():
+            case Unschedulable():
                 return cls(misfit=answer)
             case OverQuota():
                 return cls(over_quota=answer)
 
-    def answer(self) -> Answer:
+    def answer(self) -> PlacementResult:
         """Unwrap it.
 
         Raises:

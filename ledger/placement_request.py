@@ -61,7 +61,7 @@ class Placement(msgspec.Struct, frozen=True, gc=False):
     """Made without the controller, from a last snapshot or an assumption."""
 
 
-class Ask(msgspec.Struct, frozen=True, gc=False):
+class PlacementRequest(msgspec.Struct, frozen=True, gc=False):
     """What one pod wants of the ledger."""
 
     fraction: Fraction
@@ -92,7 +92,7 @@ class Ask(msgspec.Struct, frozen=True, gc=False):
     """All pods of the owner get GPUs of one model: the first that is placed decides which."""
 
 
-class Misfit(msgspec.Struct, frozen=True):
+class Unschedulable(msgspec.Struct, frozen=True):
     """No known node could ever hold the pod (labels, taints, GPU count), and nothing is assumed."""
 
     why: str
@@ -109,4 +109,4 @@ class OverQuota(msgspec.Struct, frozen=True):
     unit: Literal["slices", "pods"]
 
 
-Answer = Placement | Misfit | OverQuota
+PlacementResult = Placement | Unschedulable | OverQuota

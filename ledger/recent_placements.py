@@ -54,7 +54,7 @@ class _Awaited(msgspec.Struct, frozen=True, gc=False):
     unit: Reservation
     """The one that its kind keeps."""
     pod: int
-    """Digest of `Ask.pod`."""
+    """Digest of `PlacementRequest.pod`."""
     vouched_in: int | None = None
     """Digest of the review in which it vouched."""
 

@@ -9,7 +9,7 @@ import msgspec
 
 from ledger.accounts import ClaimKey
 from ledger.facts import PodFact
-from ledger.placement_request import Ask, Placement
+from ledger.placement_request import Placement, PlacementRequest
 
 LIFETIME_SECONDS = 30.0
 MAX_RESERVATIONS = 2**14
@@ -19,7 +19,7 @@ COUNTED_SECONDS = 5.0
 
 
 Pledge = tuple[str, str, tuple[tuple[int, int], ...], int]
-"""Whom a reservation is for, and what it holds: namespace, Ask.pod, slices by index and of the pool."""
+"""Whom a reservation is for, namespace and `pod` of the request; what it holds, by index and of the pool."""
 
 
 class Reservation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -40,7 +40,7 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     memory_values: tuple[str, ...] | None
     expires_at: float
     pod: str = ""
-    """Ask.pod of the pod that it was made for."""
+    """PlacementRequest.pod of the pod that it was made for."""
     model: str | None = None
     owner: str = ""
     node: None = None
@@ -137,7 +137,7 @@ class Reservations:
 
 
 def reservation_of(
-    ask: Ask, placement: Placement, name: str, queues: tuple[str, ...], now: float
+    ask: PlacementRequest, placement: Placement, name: str, queues: tuple[str, ...], now: float
 ) -> Reservation:
     """Return the reservation of what an ask was given."""
     gpus, pooled = taken_by(ask, placement)
@@ -159,7 +159,7 @@ def reservation_of(
     )
 
 
-def taken_by(ask: Ask, placement: Placement) -> tuple[tuple[tuple[int, int], ...], int]:
+def taken_by(ask: PlacementRequest, placement: Placement) -> tuple[tuple[tuple[int, int], ...], int]:
     """Return the slices that a placement takes, by index and of the pool."""
     each = ask.fraction.slices_on_each
     gpus = tuple([(index, each) for index in placement.indices])

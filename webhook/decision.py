@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ledger.placement_request import Answer, Ask, Misfit, OverQuota, Placement
+from ledger.placement_request import OverQuota, Placement, PlacementRequest, PlacementResult, Unschedulable
 from policies.model.effective import EffectivePolicy
 from webhook.admission.annotations import INJECTED
 from webhook.admission.denial import Denial, Reason
@@ -24,10 +24,10 @@ from webhook.placing.placer import Unanswered
 class Question(msgspec.Struct, frozen=True, eq=False, gc=False):
     """A question to the ledger, asked for one pod."""
 
-    ask: Ask
+    ask: PlacementRequest
     policy: EffectivePolicy
 
-    def conclude(self, answer: Answer | Unanswered) -> Injection | Denial:
+    def conclude(self, answer: PlacementResult | Unanswered) -> Injection | Denial:
         """Make the decision of the answer."""
         raise NotImplementedError
 
@@ -39,7 +39,7 @@ class KnownPod(Question, frozen=True, eq=False, gc=False):
     pod: PodOutline
     known: KnownForm
 
-    def conclude(self, answer: Answer | Unanswered) -> Injection | Denial:
+    def conclude(self, answer: PlacementResult | Unanswered) -> Injection | Denial:
         """Fill the form's stencil in; where a rule has something against the placement, it tells the pod."""
         if not isinstance(answer, Placement):
             return _refused(answer)
@@ -55,7 +55,7 @@ class PlannedPod(Question, frozen=True, eq=False, gc=False):
 
     plan: Plan
 
-    def conclude(self, answer: Answer | Unanswered) -> Injection | Denial:
+    def conclude(self, answer: PlacementResult | Unanswered) -> Injection | Denial:
         """Give the pod the placement's share."""
         return inject(self.plan, answer) if isinstance(answer, Placement) else _refused(answer)
 
@@ -66,7 +66,7 @@ class PlacedPod(Question, frozen=True, eq=False, gc=False):
     plan: Plan
     kept: Placement
 
-    def conclude(self, answer: Answer | Unanswered) -> Injection | Denial:
+    def conclude(self, answer: PlacementResult | Unanswered) -> Injection | Denial:
         """Let stand what the pod brings, unless the ledger knows better: it may have been written by hand."""
         plan = self.plan
         if not isinstance(answer, Placement):
@@ -132,10 +132,10 @@ def _over_quota(answer: OverQuota) -> str:
     return f"{used}: wait, use a smaller fraction, or ask the admin for more"
 
 
-def _refused(answer: Answer | Unanswered) -> Denial:
+def _refused(answer: PlacementResult | Unanswered) -> Denial:
     if isinstance(answer, Unanswered):
         return Denial.of(answer.reason, answer.why)
     if isinstance(answer, OverQuota):
         return Denial.of(Reason.OVER_QUOTA, _over_quota(answer))
-    assert isinstance(answer, Misfit)  # noqa: S101 the last of three kinds; for the type checker
+    assert isinstance(answer, Unschedulable)  # noqa: S101 the last of three kinds; for the type checker
     return Denial.of(Reason.NO_NODE, f"no node of this cluster could ever hold the pod: {answer.why}")

@@ -19,7 +19,7 @@ import typer
 from bench.harness import Bar, Figure, report
 from bench.machine import Watch
 from bench.packing.arriving import GPUS, LOAD, SLICES, USUAL, Job, empty_ledger, jobs
-from ledger.placement_request import Ask, Placement
+from ledger.placement_request import Placement, PlacementRequest
 from modes.fraction import Fraction
 
 NODES, TURNOVERS, WARM_UP = 100, 20, 0.25
@@ -50,7 +50,7 @@ class Ours:
 
     def take(self, job: Job) -> object | None:
         """Reserve; what only waits is given back at once."""
-        answer = self._ledger.place(Ask(Fraction(job.slices, SLICES), reservation=job.name), 0.0)
+        answer = self._ledger.place(PlacementRequest(Fraction(job.slices, SLICES), reservation=job.name), 0.0)
         assert isinstance(answer, Placement)
         if answer.node is None:
             self._ledger.release(job.name)

@@ -25,7 +25,7 @@ from ledger.facts import NodeFact, PodFact
 from ledger.ledger import Ledger
 from ledger.messages import NodeState
 from ledger.placement.memory_values import MEMORY_LABEL
-from ledger.placement_request import Ask, Placement
+from ledger.placement_request import Placement, PlacementRequest
 from modes.fraction import Fraction
 from webhook.placing.fallback import Fallback
 
@@ -72,13 +72,15 @@ class Cluster:
             self._arrive(number, rng, lasts, places[number % len(places)])
         return self.pending
 
-    def _arrive(self, number: int, rng: random.Random, lasts: float, place: Callable[[Ask], object]) -> None:
+    def _arrive(
+        self, number: int, rng: random.Random, lasts: float, place: Callable[[PlacementRequest], object]
+    ) -> None:
         size, ends = rng.choices(SIZES, WEIGHTS)[0], rng.expovariate(1 / lasts)
-        placement = place(Ask(Fraction(size, SLICES), reservation=f"r{number}"))
+        placement = place(PlacementRequest(Fraction(size, SLICES), reservation=f"r{number}"))
         assert isinstance(placement, Placement)
         self._admit(f"p{number}", size, ends, placement)
 
-    def _ask_controller(self, ask: Ask) -> object:
+    def _ask_controller(self, ask: PlacementRequest) -> object:
         return self.ledger.place(ask, self.now)
 
     def _fallback(self) -> Fallback:

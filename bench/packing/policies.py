@@ -14,7 +14,7 @@ from kube.scheduling import Constraints, NodeSelectorTerm, Requirement
 from ledger.facts import NodeFact, PodFact
 from ledger.ledger import Ledger
 from ledger.placement.memory_values import MEMORY_LABEL
-from ledger.placement_request import Ask, Placement
+from ledger.placement_request import Placement, PlacementRequest
 from ledger.reservations import LIFETIME_SECONDS
 from modes.fraction import Fraction
 
@@ -151,9 +151,9 @@ def _naming(models: tuple[str, ...]) -> Constraints:
     return Constraints(required_terms=(NodeSelectorTerm((Requirement(MODEL_LABEL, "In", models),)),))
 
 
-def ask_for(pod: TracePod, reservation: str) -> Ask:
+def ask_for(pod: TracePod, reservation: str) -> PlacementRequest:
     """What the webhook would ask for a pod of the trace, in eighths."""
-    return Ask(
+    return PlacementRequest(
         Fraction(pod.total // EIGHTH, GPU // EIGHTH),
         constraints=_naming(pod.models),
         cpu_milli=pod.cpu_milli,

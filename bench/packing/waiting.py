@@ -21,7 +21,7 @@ from bench.machine import Watch
 from bench.packing.arriving import SLICES, Job, empty_ledger, jobs
 from ledger.facts import PodFact
 from ledger.ledger import Ledger
-from ledger.placement_request import Ask, Placement
+from ledger.placement_request import Placement, PlacementRequest
 from modes.fraction import Fraction
 
 TURNOVERS, WARM_UP = 40, 10
@@ -49,7 +49,7 @@ class Cluster:
         return mean(self.waits[job.name] for job in settled)
 
     def _admit(self, job: Job) -> None:
-        answer = self.ledger.place(Ask(Fraction(job.slices, SLICES), reservation=job.name), 0.0)
+        answer = self.ledger.place(PlacementRequest(Fraction(job.slices, SLICES), reservation=job.name), 0.0)
         assert isinstance(answer, Placement)
         self.ledger.release(job.name)
         (index,) = answer.indices

@@ -9,11 +9,14 @@ from ledger.placement.arrivals import Worth
 from ledger.placement.candidates import Selection
 from ledger.placement.node_groups import Found, Search
 from ledger.placement.scoring import cpu_score, gpu_score, pool_score
-from ledger.placement_request import Ask
+from ledger.placement_request import PlacementRequest
 
 
 def best(
-    selection: Selection, ask: Ask, worth: Worth, only: Callable[[NodeAccount], bool] | None = None
+    selection: Selection,
+    ask: PlacementRequest,
+    worth: Worth,
+    only: Callable[[NodeAccount], bool] | None = None,
 ) -> Found | None:
     """The best node of a selection and its score; None if none has room. Of equals always the same one.
 
@@ -28,7 +31,7 @@ def best(
     return found
 
 
-def score(account: NodeAccount, ask: Ask, worth: Worth) -> int | None:
+def score(account: NodeAccount, ask: PlacementRequest, worth: Worth) -> int | None:
     """How good one node is for a pod now (ledger/placement/scoring.py); None if it has no room."""
     if account.fact is None or not account.fact.usable:
         return None
@@ -55,7 +58,7 @@ def _both(
     return lambda account: other(account) and one(account)
 
 
-def _best_of(accounts: Iterable[NodeAccount], ask: Ask, worth: Worth) -> Found | None:
+def _best_of(accounts: Iterable[NodeAccount], ask: PlacementRequest, worth: Worth) -> Found | None:
     found: Found | None = None
     for account in accounts:
         value = score(account, ask, worth)

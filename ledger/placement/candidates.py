@@ -17,7 +17,7 @@ from ledger.placement.kind_load import Load
 from ledger.placement.node_groups import Groups
 from ledger.placement.node_index import Fleet, NodeClass
 from ledger.placement.pick_index import Kinds, kinds
-from ledger.placement_request import Ask, Misfit
+from ledger.placement_request import PlacementRequest, Unschedulable
 
 MAX_BYTES = 2**24
 """Of everything remembered, about; then all is forgotten, and selected again for what comes."""
@@ -33,7 +33,7 @@ _FEW = 64
 class Selection:
     """The nodes that could hold a pod some day: whole classes, or what of them `accepts` lets pass."""
 
-    ask: Ask
+    ask: PlacementRequest
     """One of the pods that ask this, for its constraints and fraction."""
     classes: tuple[NodeClass, ...]
     accepts: Callable[[NodeAccount], bool] | None = None
@@ -84,7 +84,7 @@ class Selector:
         self._taken = 0
         """Bytes."""
 
-    def select(self, ask: Ask) -> Selection:
+    def select(self, ask: PlacementRequest) -> Selection:
         """The nodes that could hold the pod some day."""
         self._fleet.settle()
         if self._generation != self._fleet.generation:
@@ -99,7 +99,7 @@ class Selector:
             self._remember(key, selection)
         return selection
 
-    def misfit(self, ask: Ask) -> Misfit:
+    def misfit(self, ask: PlacementRequest) -> Unschedulable:
         """Say why no node could ever hold the pod; the caller has seen that its selection is empty."""
         return misfit(self._obstacles(ask), ask)
 
@@ -118,7 +118,7 @@ class Selector:
         self._known[key] = selection
         self._taken += size
 
-    def _obstacles(self, ask: Ask) -> Iterator[tuple[Obstacle, int]]:
+    def _obstacles(self, ask: PlacementRequest) -> Iterator[tuple[Obstacle, int]]:
         """What keeps the pod off, and of how many nodes; asked of classes wherever they can answer."""
         named = ask.constraints.node_name
         account = self._fleet.accounts.get(named) if named is not None else None
@@ -128,7 +128,9 @@ class Selector:
         for node_class in self._fleet.classes.values():
             yield from self._obstacles_of_class(node_class, ask)
 
-    def _obstacles_of_class(self, node_class: NodeClass, ask: Ask) -> Iterator[tuple[Obstacle, int]]:
+    def _obstacles_of_class(
+        self, node_class: NodeClass, ask: PlacementRequest
+    ) -> Iterator[tuple[Obstacle, int]]:
         """What keeps the pod off the nodes of a class, none of which could hold it."""
         constraints, node, size = ask.constraints, node_class.sample, len(node_class.members)
         if constraints.node_name is not None:
@@ -149,7 +151,7 @@ class Selector:
             if size > matching:
                 yield Obstacle.LABELS, size - matching
 
-    def _select(self, ask: Ask) -> Selection:
+    def _select(self, ask: PlacementRequest) -> Selection:
         named = _named_nodes(ask.constraints)
         if named is not None:
             accounts = [self._fleet.accounts.get(name) for name in sorted(named)]
@@ -167,7 +169,7 @@ class Selector:
             return Selection(ask, (), few=some)
         return Selection(ask, classes, accepts=lambda account: _can_hold(account, ask))
 
-    def _classes(self, ask: Ask, own: frozenset[str]) -> Iterator[NodeClass]:
+    def _classes(self, ask: PlacementRequest, own: frozenset[str]) -> Iterator[NodeClass]:
         constraints = _of_classes(ask.constraints, own)
         for node_class in self._fleet.classes.values():
             node = node_class.sample
@@ -179,7 +181,7 @@ class Selector:
                 yield node_class
 
 
-def _can_hold(account: NodeAccount, ask: Ask) -> bool:
+def _can_hold(account: NodeAccount, ask: PlacementRequest) -> bool:
     return account.fact is not None and obstacle(account.fact, ask) is None
 
 
@@ -207,7 +209,7 @@ def _own_requirements(constraints: Constraints, own: frozenset[str]) -> Iterator
         yield [asked for asked in term.match_expressions or () if asked.key in own]
 
 
-def _key(ask: Ask) -> Hashable:
+def _key(ask: PlacementRequest) -> Hashable:
     asked, fraction = ask.constraints, ask.fraction
     selector = tuple(sorted(asked.node_selector.items())) if asked.node_selector else ()
     size = fraction.slices, fraction.slices_per_gpu

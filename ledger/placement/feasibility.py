@@ -8,7 +8,7 @@ from enum import IntEnum
 
 from kube.matching import labels_match, tolerates
 from ledger.facts import NodeFact
-from ledger.placement_request import Ask, Misfit
+from ledger.placement_request import PlacementRequest, Unschedulable
 
 _MAX_NAME = 63
 
@@ -43,7 +43,7 @@ _WHY = {
 }
 
 
-def obstacle(node: NodeFact, ask: Ask) -> Obstacle | None:
+def obstacle(node: NodeFact, ask: PlacementRequest) -> Obstacle | None:
     """The first obstacle of a pod at a node; None if it could hold the pod some day."""
     named = ask.constraints.node_name
     if named is not None and named != node.name:
@@ -59,7 +59,7 @@ def obstacle(node: NodeFact, ask: Ask) -> Obstacle | None:
     return None
 
 
-def gpu_obstacle(node: NodeFact, ask: Ask) -> Obstacle | None:
+def gpu_obstacle(node: NodeFact, ask: PlacementRequest) -> Obstacle | None:
     """The first obstacle that the node's GPUs are: their names, slices, number or unknown memory."""
     is_pooled = ask.mode == "pooled"
     if not (node.pooled if is_pooled else node.gpus):
@@ -78,7 +78,7 @@ def gpu_obstacle(node: NodeFact, ask: Ask) -> Obstacle | None:
     return None
 
 
-def misfit(obstacles: Iterable[tuple[Obstacle, int]], ask: Ask) -> Misfit:
+def misfit(obstacles: Iterable[tuple[Obstacle, int]], ask: PlacementRequest) -> Unschedulable:
     """Say why no node could ever hold the pod, by the obstacle of those that came nearest, and what to do.
 
     Args:
@@ -89,7 +89,9 @@ def misfit(obstacles: Iterable[tuple[Obstacle, int]], ask: Ask) -> Misfit:
     for found, nodes in obstacles:
         counts[found] += nodes
     if not counts:
-        return Misfit("there is no node yet: ask the admin to add some, or to set assume in the policy")
+        return Unschedulable(
+            "there is no node yet: ask the admin to add some, or to set assume in the policy"
+        )
     nearest = max(counts)
     text = _WHY[nearest].format(
         at="on 1 node" if counts[nearest] == 1 else f"on {counts[nearest]} nodes",
@@ -97,4 +99,4 @@ def misfit(obstacles: Iterable[tuple[Obstacle, int]], ask: Ask) -> Misfit:
         slices=ask.fraction.slices_per_gpu,
         gpus=ask.fraction.gpus,
     )
-    return Misfit(text)
+    return Unschedulable(text)

@@ -18,7 +18,7 @@ from ledger.placement.arrivals import UNIT
 from ledger.placement.candidates import Selection, Selector
 from ledger.placement.kind_load import Load
 from ledger.placement.node_index import ClassKey, NodeClass, cpu_steps
-from ledger.placement_request import Ask
+from ledger.placement_request import PlacementRequest
 from modes.fraction import Fraction
 
 MAX_LOADS = 256
@@ -51,7 +51,7 @@ class KindDemand:
         self._fitting: _Loads = {}
         self._arrived = 0
 
-    def learn(self, ask: Ask, selector: Selector) -> None:
+    def learn(self, ask: PlacementRequest, selector: Selector) -> None:
         """Count one arrived pod. What kinds cost follows with the next `price`."""
         selection = selector.select(ask)
         step = cpu_steps(ask.cpu_milli)
@@ -75,7 +75,7 @@ class KindDemand:
             by_fit = max(0, fitting[node_class] - UNIT) * _PER_OVERLOAD // UNIT
             node_class.set_price(by_name + by_fit)
 
-    def _loads(self, ask: Ask, selection: Selection, selector: Selector) -> tuple[Load, Load]:
+    def _loads(self, ask: PlacementRequest, selection: Selection, selector: Selector) -> tuple[Load, Load]:
         per_gpu = ask.fraction.slices_per_gpu
         one_gpu = msgspec.structs.replace(ask, fraction=Fraction(per_gpu, per_gpu))
         step = cpu_steps(ask.cpu_milli)

@@ -15,7 +15,7 @@ from itertools import chain
 from ledger.accounts import NodeAccount
 from ledger.placement.arrivals import UNIT, Worth
 from ledger.placement.scoring import cpu_score
-from ledger.placement_request import Ask
+from ledger.placement_request import PlacementRequest
 from modes.fraction import Fraction
 
 State = tuple[int, ...]
@@ -30,7 +30,9 @@ class Search:
 
     __slots__ = ("accepts", "cpu_milli", "memory_bytes", "most_gained", "size", "slices", "worth")
 
-    def __init__(self, ask: Ask, worth: Worth, accepts: Callable[[NodeAccount], bool] | None) -> None:
+    def __init__(
+        self, ask: PlacementRequest, worth: Worth, accepts: Callable[[NodeAccount], bool] | None
+    ) -> None:
         self.worth = worth
         self.accepts = accepts
         """Asked of each node before it is taken; None takes all."""

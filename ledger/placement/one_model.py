@@ -10,7 +10,7 @@ import msgspec
 from ledger.facts import NodeFact
 from ledger.owners import PRODUCT_LABEL, GpuModel
 from ledger.placement.memory_values import MEMORY_LABEL
-from ledger.placement_request import Ask, Misfit
+from ledger.placement_request import PlacementRequest, Unschedulable
 
 _MAX_TOLD = 40
 
@@ -20,7 +20,7 @@ def model_of(node: NodeFact) -> GpuModel:
     return node.labels.get(PRODUCT_LABEL) or None, node.gpu_mib
 
 
-def keep_to(model: GpuModel, ask: Ask) -> Ask | None:
+def keep_to(model: GpuModel, ask: PlacementRequest) -> PlacementRequest | None:
     """Return the question for nodes of one model alone; None where the pod itself asks for another.
 
     What a node does not tell of its model is not asked for: a node affinity could not either.
@@ -45,11 +45,13 @@ def commonest_model(nodes: Iterable[NodeFact], indices: tuple[int, ...], gpu_mib
     return product or None, gpu_mib or None
 
 
-def no_such_node(model: GpuModel) -> Misfit:
+def no_such_node(model: GpuModel) -> Unschedulable:
     """Say why a pod fits nowhere that no node of its owner's model could ever hold."""
     product, mib = model
     text = (product or f"GPUs of {mib} MiB")[:_MAX_TOLD]
-    return Misfit(f"sameModel keeps it to {text}, which its owner's pods have: mend its demands or end those")
+    return Unschedulable(
+        f"sameModel keeps it to {text}, which its owner's pods have: mend its demands or end those"
+    )
 
 
 def _labels(model: GpuModel) -> dict[str, str]:

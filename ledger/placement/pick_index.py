@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ledger.placement.capacity import Stock
 from ledger.placement.memory_values import MemoryValues
 from ledger.placement.pending import Backlog
-from ledger.placement_request import Ask, Assumption
+from ledger.placement_request import Assumption, PlacementRequest
 
 _PRECISION = 10**6
 
@@ -35,7 +35,7 @@ Kinds = dict[int, Kind]
 """What there is to wait for, by MiB of the share."""
 
 
-def kinds(stocks: Iterable[Stock], ask: Ask) -> Kinds:
+def kinds(stocks: Iterable[Stock], ask: PlacementRequest) -> Kinds:
     """Sum up the stocks of nodes that could hold the pod some day."""
     found: Kinds = {}
     for stock in stocks:
@@ -47,7 +47,7 @@ def kinds(stocks: Iterable[Stock], ask: Ask) -> Kinds:
     return found
 
 
-def least_backlog(found: Kinds, ask: Ask, backlog: Backlog, values: MemoryValues) -> Wait:
+def least_backlog(found: Kinds, ask: PlacementRequest, backlog: Backlog, values: MemoryValues) -> Wait:
     """Choose what to wait for; of equals the smallest share, then the lowest index."""
     gpus, ranked = ask.fraction.gpus, []
     for share, kind in found.items():
@@ -70,7 +70,7 @@ def _loads(kind: Kind, slices: int, waiting: Mapping[int | None, int]) -> dict[i
     return loads
 
 
-def assumed(assume: Assumption, ask: Ask, backlog: Backlog) -> Wait:
+def assumed(assume: Assumption, ask: PlacementRequest, backlog: Backlog) -> Wait:
     """Choose an index of nodes that do not exist yet; the caller has checked that they have enough GPUs."""
     if ask.mode == "pooled":
         return Wait((), assume.gpu_mib)

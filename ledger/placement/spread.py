@@ -10,13 +10,15 @@ from ledger.placement.arrivals import Worth
 from ledger.placement.best_node import best
 from ledger.placement.candidates import Selection
 from ledger.placement.node_groups import Found
-from ledger.placement_request import Ask
+from ledger.placement_request import PlacementRequest
 
 MAX_COUNTS = 8
 """Numbers of replicas on one node that are told apart, the least ones: each costs a search of all nodes."""
 
 
-def best_spread(selection: Selection, ask: Ask, worth: Worth, on_nodes: Mapping[str, int]) -> Found | None:
+def best_spread(
+    selection: Selection, ask: PlacementRequest, worth: Worth, on_nodes: Mapping[str, int]
+) -> Found | None:
     """Return the best of the nodes with room that have the fewest of the owner's replicas.
 
     Args:

@@ -6,13 +6,13 @@ from controller.ledger_store import State
 from controller.resources import SeenNode, SeenPod
 from ledger.facts import PodFact
 from ledger.from_kubernetes import node_from_object
-from ledger.placement_request import Ask
+from ledger.placement_request import PlacementRequest
 from modes.fraction import Fraction
 from modes.resource_names import ResourceNames
 from tests.controller.objects import node
 
-HALF = Ask(Fraction(4, 8), namespace="team", reservation="r")
-HALF_MORE = Ask(Fraction(4, 8), namespace="team")
+HALF = PlacementRequest(Fraction(4, 8), namespace="team", reservation="r")
+HALF_MORE = PlacementRequest(Fraction(4, 8), namespace="team")
 
 
 class Clock:
@@ -101,7 +101,7 @@ def test_a_reservation_ends_with_its_pod_and_with_its_release():
     state.place(HALF)
     state.set_pod(seen_pod("x", promised_node="a", reservation="r"))
     assert (state.reservations, state.node_state("a").view.gpus[0].used) == (0, 4)
-    state.place(Ask(Fraction(4, 8), namespace="team", reservation="s"))
+    state.place(PlacementRequest(Fraction(4, 8), namespace="team", reservation="s"))
     assert state.node_state("a").view.gpus[0].used == 8
     state.release("s")
     assert (state.reservations, state.node_state("a").view.gpus[0].used) == (0, 4)
@@ -115,7 +115,7 @@ def test_a_reservation_does_not_end_while_its_pod_may_have_come_unheard_of():
     clock.now = 600.0
     heard.now = 29.9
     state.expire()
-    assert state.place(Ask(Fraction(4, 8), namespace="team", reservation="s")).node == "a"
+    assert state.place(PlacementRequest(Fraction(4, 8), namespace="team", reservation="s")).node == "a"
     assert state.reservations == 2
     assert state.place(HALF_MORE).node is None
     heard.now = 600.0

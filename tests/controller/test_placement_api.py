@@ -14,7 +14,7 @@ from controller.metrics import ControllerMetrics
 from controller.placement_api import LARGEST_BODY, ControllerApi
 from kube.scheduling import Constraints
 from ledger.messages import MAX_ASK_BYTES, MOST_ASKS, Answers, Batch, LedgerReply, StreamEvent
-from ledger.placement_request import Ask, Misfit, OverQuota, Placement, Quota
+from ledger.placement_request import OverQuota, Placement, PlacementRequest, Quota, Unschedulable
 from modes.fraction import Fraction
 from tests.controller.test_ledger_store import ready_state, seen_node, seen_pod
 
@@ -49,7 +49,9 @@ def answers(reply):
 def test_a_batch_is_decided_in_its_order_so_that_the_last_slice_goes_once():
     state, _ = ready_state("a")
     quota = Quota("namespace", "team", slices=2)
-    asks = [Ask(EIGHTH, namespace="team", quotas=(quota,), reservation=f"r{i}") for i in range(3)]
+    asks = [
+        PlacementRequest(EIGHTH, namespace="team", quotas=(quota,), reservation=f"r{i}") for i in range(3)
+    ]
     first, second, third = answers(place(api(state), *asks))
     assert (type(first), type(second)) == (Placement, Placement)
     assert third == OverQuota(quota, 2, 1, 2, "slices")
@@ -57,21 +59,25 @@ def test_a_batch_is_decided_in_its_order_so_that_the_last_slice_goes_once():
 
 def test_releases_come_before_asks():
     state, _ = ready_state("a")
-    whole = Ask(Fraction(8, 8), reservation="old")
+    whole = PlacementRequest(Fraction(8, 8), reservation="old")
     answers(place(api(state), whole))
-    [found] = answers(place(api(state), Ask(Fraction(8, 8), reservation="new"), releases=["old"]))
+    [found] = answers(
+        place(api(state), PlacementRequest(Fraction(8, 8), reservation="new"), releases=["old"])
+    )
     assert (found.node, state.reservations) == ("a", 1)
 
 
 def test_what_fits_nowhere_is_said():
     state, _ = ready_state("a")
-    [found] = answers(place(api(state), Ask(EIGHTH, constraints=Constraints(node_selector={"x": "y"}))))
-    assert isinstance(found, Misfit)
+    [found] = answers(
+        place(api(state), PlacementRequest(EIGHTH, constraints=Constraints(node_selector={"x": "y"})))
+    )
+    assert isinstance(found, Unschedulable)
 
 
 def test_a_standby_names_the_leader_and_decides_nothing():
     state, _ = ready_state("a")
-    reply = place(api(state, leads=False), Ask(EIGHTH, reservation="r"))
+    reply = place(api(state, leads=False), PlacementRequest(EIGHTH, reservation="r"))
     assert (reply.status_code, reply.json()) == (409, {"leader": "https://other:9443"})
     assert state.reservations == 0
     assert place(api(state, leads=False, leader=None)).json() == {"leader": None}
@@ -118,7 +124,7 @@ def test_a_body_without_a_length_is_read_no_further_than_the_limit():
 
 
 def test_a_batch_that_is_too_long_is_refused():
-    reply = place(api(ready_state("a")[0]), *[Ask(EIGHTH)] * (MOST_ASKS + 1))
+    reply = place(api(ready_state("a")[0]), *[PlacementRequest(EIGHTH)] * (MOST_ASKS + 1))
     assert (reply.status_code, reply.text) == (400, "513 asks are over 512: send less at once\n")
 
 
@@ -137,7 +143,7 @@ def test_a_batch_that_is_too_long_is_refused():
 )
 def test_an_ask_that_cannot_be_read_is_refused_alone(bad):
     state, _ = ready_state("a")
-    good = msgspec.json.encode(Ask(EIGHTH, namespace="team", reservation="r"))
+    good = msgspec.json.encode(PlacementRequest(EIGHTH, namespace="team", reservation="r"))
     body = b'{"asks": [%b,%b,%b]}' % (good, bad, good)
     reply = ask(api(state), "POST", "/v1/placements", body)
     assert reply.status_code == 200

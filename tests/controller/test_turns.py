@@ -20,7 +20,7 @@ from controller.turns import FACTS_AT_ONCE, NODES_AT_ONCE, STINT_SECONDS, Stint,
 from ledger import ledger as ledger_module
 from ledger.facts import PodFact
 from ledger.messages import LedgerReply
-from ledger.placement_request import Ask
+from ledger.placement_request import PlacementRequest
 from modes.fraction import Fraction
 from modes.resource_names import ResourceNames
 from tests.controller.test_ledger_store import Clock, pages, ready_state, seen_node, seen_pod
@@ -267,5 +267,5 @@ def test_a_batch_stops_as_soon_as_its_controller_no_longer_leads(monkeypatch):
         return State.place(state, ask)
 
     monkeypatch.setattr(state, "place", place)
-    asks = [msgspec.Raw(msgspec.json.encode(Ask(Fraction(1, 8)))) for _ in range(2)]
+    asks = [msgspec.Raw(msgspec.json.encode(PlacementRequest(Fraction(1, 8)))) for _ in range(2)]
     assert asyncio.run(served._decide(SimpleNamespace(asks=asks, releases=[]))) is None

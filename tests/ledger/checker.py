@@ -13,7 +13,7 @@ from ledger.facts import NodeFact, PodFact
 from ledger.owners import PRODUCT_LABEL
 from ledger.placement.arrivals import UNIT, Worth
 from ledger.placement.memory_values import MEMORY_LABEL
-from ledger.placement_request import Ask
+from ledger.placement_request import PlacementRequest
 
 
 @dataclass
@@ -53,7 +53,7 @@ class SlowNode:
         return left
 
 
-def could_ever_hold(fact: NodeFact, ask: Ask) -> bool:
+def could_ever_hold(fact: NodeFact, ask: PlacementRequest) -> bool:
     """Static fit: the pod's node name, GPUs, labels and taints."""
     if ask.constraints.node_name not in (None, fact.name):
         return False
@@ -95,7 +95,7 @@ def model_of_owner(
     return min(bound, key=repr, default=None)
 
 
-def has_room(node: SlowNode, ask: Ask) -> bool:
+def has_room(node: SlowNode, ask: PlacementRequest) -> bool:
     """Fit right now."""
     if not node.fact.usable:
         return False
@@ -110,7 +110,7 @@ def has_room(node: SlowNode, ask: Ask) -> bool:
     return len(fitting) >= ask.fraction.gpus
 
 
-def score(node: SlowNode, ask: Ask, worth: Worth) -> int:
+def score(node: SlowNode, ask: PlacementRequest, worth: Worth) -> int:
     """The score by its definition, from the node as it is and as it would be. The node must have room."""
     cpu_free = node.fact.cpu_milli - node.cpu
     if ask.mode == "pooled":
@@ -128,7 +128,7 @@ def score(node: SlowNode, ask: Ask, worth: Worth) -> int:
     return gained + stranded_before - stranded_after
 
 
-def _taken_from(before: list[int], ask: Ask, worth: Worth) -> list[int]:
+def _taken_from(before: list[int], ask: PlacementRequest, worth: Worth) -> list[int]:
     left = list(before)
     each = ask.fraction.slices_on_each
     for _ in range(ask.fraction.gpus):
@@ -146,7 +146,7 @@ def _fragments(free: list[int], worth: Worth) -> int:
     return total - worth.idle[sum(1 for slices in free if slices == worth.slices_per_gpu)]
 
 
-def _selected(fact: NodeFact, ask: Ask) -> bool:
+def _selected(fact: NodeFact, ask: PlacementRequest) -> bool:
     for key in ask.constraints.node_selector:
         if key not in fact.labels or fact.labels[key] != ask.constraints.node_selector[key]:
             return False
@@ -178,7 +178,7 @@ def _holds(wanted: Requirement, values: dict[str, str]) -> bool:
     )
 
 
-def _tolerated(fact: NodeFact, ask: Ask) -> bool:
+def _tolerated(fact: NodeFact, ask: PlacementRequest) -> bool:
     for taint in fact.taints:
         if taint.effect == "PreferNoSchedule":
             continue

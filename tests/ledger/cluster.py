@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ledger.facts import NodeFact, PodFact
 from ledger.ledger import Ledger
-from ledger.placement_request import Ask
+from ledger.placement_request import PlacementRequest
 from modes.fraction import Fraction
 
 GIB = 2**30
@@ -21,8 +21,8 @@ def holder(name: str, node: str | None, *gpus: tuple[int, int], **changes: objec
     return PodFact(**{"namespace": "default", "name": name, "node": node, "gpus": gpus, **changes})
 
 
-def eighths(slices: int, **changes: object) -> Ask:
-    return Ask(Fraction(slices, 8), **changes)
+def eighths(slices: int, **changes: object) -> PlacementRequest:
+    return PlacementRequest(Fraction(slices, 8), **changes)
 
 
 def ledger_of(*facts: NodeFact, holders: tuple[PodFact, ...] = ()) -> Ledger:

@@ -9,11 +9,11 @@ from ledger.facts import NodeFact, PodFact
 from ledger.ledger import Ledger
 from ledger.owners import PRODUCT_LABEL
 from ledger.placement.arrivals import Worth
-from ledger.placement_request import Ask, Misfit, Placement
+from ledger.placement_request import Placement, PlacementRequest, Unschedulable
 from tests.ledger.checker import SlowNode, could_ever_hold, has_room, is_kept_to, model_of_owner, score
 
 
-def worth_for(ledger: Ledger, ask: Ask) -> Worth:
+def worth_for(ledger: Ledger, ask: PlacementRequest) -> Worth:
     """What slices are worth to the ledger now: learnt, and so shared with the checker."""
     return ledger._demand_of(ask).worth
 
@@ -44,7 +44,7 @@ def slow_nodes(nodes: Iterable[NodeFact], pods: Iterable[PodFact], ledger: Ledge
     return slow
 
 
-def assert_right(answer: object, ask: Ask, slow: SlowCluster, worth: Worth) -> None:
+def assert_right(answer: object, ask: PlacementRequest, slow: SlowCluster, worth: Worth) -> None:
     """The answer is a misfit only if no node fits ever, a node only if it is the best with room now."""
     eligible = [node for node in slow.values() if could_ever_hold(node.fact, ask)]
     model = model_of_owner(ask.owner, slow, slow.waiting) if ask.owner and ask.same_model else None
@@ -52,7 +52,7 @@ def assert_right(answer: object, ask: Ask, slow: SlowCluster, worth: Worth) -> N
         eligible = [node for node in eligible if is_kept_to(model, node.fact)]
     fitting = {node.fact.name: score(node, ask, worth) for node in eligible if has_room(node, ask)}
     if not eligible:
-        assert isinstance(answer, Misfit)
+        assert isinstance(answer, Unschedulable)
         return
     assert isinstance(answer, Placement)
     if answer.node is None:
@@ -63,7 +63,7 @@ def assert_right(answer: object, ask: Ask, slow: SlowCluster, worth: Worth) -> N
     _assert_has_room(answer, ask, slow[answer.node], worth)
 
 
-def _spread(fitting: dict[str, int], ask: Ask, slow: SlowCluster) -> dict[str, int]:
+def _spread(fitting: dict[str, int], ask: PlacementRequest, slow: SlowCluster) -> dict[str, int]:
     """Of nodes with room those to choose from: with `spread` those with the fewest of the owner's pods."""
     if not ask.owner or ask.place == "pack":
         return fitting
@@ -71,20 +71,20 @@ def _spread(fitting: dict[str, int], ask: Ask, slow: SlowCluster) -> dict[str, i
     return {name: value for name, value in fitting.items() if shares[name] == min(shares.values())}
 
 
-def _assert_waits_where_it_can(answer: Placement, ask: Ask, eligible: list[SlowNode]) -> None:
+def _assert_waits_where_it_can(answer: Placement, ask: PlacementRequest, eligible: list[SlowNode]) -> None:
     kinds = [{index for index, _ in node.fact.gpus} for node in eligible if _is_bound_to(node, answer, ask)]
     assert len(answer.indices) == (0 if ask.mode == "pooled" else ask.fraction.gpus)
     assert any(set(answer.indices) <= indices for indices in kinds)
 
 
-def _is_bound_to(node: SlowNode, answer: Placement, ask: Ask) -> bool:
+def _is_bound_to(node: SlowNode, answer: Placement, ask: PlacementRequest) -> bool:
     """Whether the answer's requirements, if `sameModel` makes any, let the pod go to a node."""
     if not ask.owner or not ask.same_model:
         return True
     return is_kept_to((answer.model, answer.gpu_mib or None), node.fact)
 
 
-def _assert_has_room(answer: Placement, ask: Ask, node: SlowNode, worth: Worth) -> None:
+def _assert_has_room(answer: Placement, ask: PlacementRequest, node: SlowNode, worth: Worth) -> None:
     assert answer.gpu_mib == (node.fact.gpu_mib or 0)
     if ask.owner and ask.same_model:
         assert answer.model == node.fact.labels.get(PRODUCT_LABEL)

@@ -8,7 +8,7 @@ from kube.scheduling import Constraints, NodeSelectorTerm, Requirement, Taint, T
 from ledger.facts import UNLIMITED, NodeFact, PodFact
 from ledger.owners import PRODUCT_LABEL
 from ledger.placement.memory_values import MEMORY_LABEL
-from ledger.placement_request import Ask
+from ledger.placement_request import PlacementRequest
 from modes.fraction import Fraction
 
 GIB = 2**30
@@ -114,7 +114,7 @@ constraints = st.builds(
 )
 
 asks = st.builds(
-    Ask,
+    PlacementRequest,
     fraction=fractions,
     mode=st.sampled_from(["per-gpu", "per-gpu", "per-gpu", "pooled"]),
     namespace=st.sampled_from(["red", "blue"]),

@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from ledger.facts import NodeFact, PodFact, PodKey
 from ledger.ledger import Ledger
-from ledger.placement_request import Ask, Placement
+from ledger.placement_request import Placement, PlacementRequest
 from tests.ledger.oracle import assert_right, slow_nodes, worth_for
 from tests.ledger.snapshot import books
 from tests.ledger.strategies import NODE_NAMES, asks, nodes, pods
@@ -75,11 +75,13 @@ class LedgerLife(RuleBasedStateMachine):
         assert all(r.expires_at > self.now for r in self.ledger._reservations._by_name.values())
 
     @rule(ask=asks, name=st.sampled_from([None, "r-0", "r-1", "r-2", "r-3"]))
-    def pod_is_admitted(self, ask: Ask, name: str | None) -> None:
+    def pod_is_admitted(self, ask: PlacementRequest, name: str | None) -> None:
         if name is not None:
             self.ledger.release(name)
         before = books(self.ledger)
-        ask = Ask(**{key: getattr(ask, key) for key in Ask.__slots__} | {"reservation": name})
+        ask = PlacementRequest(
+            **{key: getattr(ask, key) for key in PlacementRequest.__slots__} | {"reservation": name}
+        )
         slow = slow_nodes(self.nodes.values(), self.pods.values(), self.ledger)
         worth = worth_for(self.ledger, ask)
         answer = self.ledger.place(ask, self.now)

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from ledger.facts import PodFact
 from ledger.ledger import Ledger
-from ledger.placement_request import Ask, Placement, Quota
+from ledger.placement_request import Placement, PlacementRequest, Quota
 from tests.ledger.cluster import eighths, gpu_node, holder
 
 LIMIT = 8
@@ -64,7 +64,7 @@ class QuotaUnderAttack(RuleBasedStateMachine):
         self.reviews += 1
         known = {"namespace": "team", "pod": name, "queues": queues, "quotas": QUOTAS}
         known["reservation"] = f"review-{self.reviews}"
-        ask: Ask = eighths(slices, **(known | changes))
+        ask: PlacementRequest = eighths(slices, **(known | changes))
         answer = self.ledger.place(ask, self.now)
         return answer if isinstance(answer, Placement) else None
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from ledger.ledger import Ledger
-from ledger.placement_request import Ask, OverQuota, Placement, Quota
+from ledger.placement_request import OverQuota, Placement, PlacementRequest, Quota
 from ledger.recent_placements import MAX_KINDS
 from tests.ledger.cluster import eighths, gpu_node, holder
 from tests.ledger.snapshot import books
@@ -178,7 +178,9 @@ def test_many_namespaces_and_labels_keep_no_more_than_is_bounded() -> None:
     ledger = Ledger(reservations_per_namespace=0)
     ledger.set_node(gpu_node("a", 1))
     for number in range(MAX_KINDS + 100):
-        ledger.place(Ask(eighths(1).fraction, namespace=f"n{number}", reservation=f"r{number}"), 0.0)
+        ledger.place(
+            PlacementRequest(eighths(1).fraction, namespace=f"n{number}", reservation=f"r{number}"), 0.0
+        )
     for number in range(100):
         ledger.place(eighths(1, queues=(f"q{number}",), reservation=f"q{number}"), 0.0)
     assert len(list(ledger._recent.every())) == MAX_KINDS

@@ -9,7 +9,7 @@ from ledger.facts import NodeFact
 from ledger.from_kubernetes import pod_from_object
 from ledger.ledger import Ledger
 from ledger.owners import PRODUCT_LABEL, owner_key
-from ledger.placement_request import Ask, Assumption, Misfit, Placement
+from ledger.placement_request import Assumption, Placement, PlacementRequest, Unschedulable
 from modes.resource_names import ResourceNames
 from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of
 from tests.ledger.snapshot import books
@@ -17,11 +17,11 @@ from tests.ledger.snapshot import books
 CONTROLLER = OwnerReference("uid-1", controller=True)
 
 
-def spread(slices: int = 2, number: int = 0, **changes: object) -> Ask:
+def spread(slices: int = 2, number: int = 0, **changes: object) -> PlacementRequest:
     return eighths(slices, **{"owner": "train", "place": "spread", "reservation": f"r-{number}", **changes})
 
 
-def placed(ledger: Ledger, ask: Ask) -> Placement:
+def placed(ledger: Ledger, ask: PlacementRequest) -> Placement:
     answer = ledger.place(ask, 0.0)
     assert isinstance(answer, Placement)
     return answer
@@ -107,7 +107,7 @@ def test_nothing_is_kept_of_owners_without_pods():
     assert books(ledger)["owners"] == empty == ({}, {})
 
 
-def same(slices: int = 4, number: int = 0, **changes: object) -> Ask:
+def same(slices: int = 4, number: int = 0, **changes: object) -> PlacementRequest:
     return eighths(slices, owner="train", same_model=True, reservation=f"r-{number}", **changes)
 
 
@@ -147,8 +147,8 @@ def test_a_pod_that_demands_another_model_is_told_why_it_fits_nowhere():
     ledger = ledger_of(*FLEET, holders=(holder("p", "h", (0, 4), owner="train"),))
     wants = spread().constraints.__class__(node_selector={PRODUCT_LABEL: "A100"})
     expected = "sameModel keeps it to H100, which its owner's pods have: mend its demands or end those"
-    assert ledger.place(same(constraints=wants), 0.0) == Misfit(expected)
-    assert ledger.place(same(16), 0.0) == Misfit(expected)
+    assert ledger.place(same(constraints=wants), 0.0) == Unschedulable(expected)
+    assert ledger.place(same(16), 0.0) == Unschedulable(expected)
 
 
 def test_nodes_that_tell_no_model_bind_a_pod_to_their_memory():

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ledger.placement_request import Ask, OverQuota, Placement, Quota
+from ledger.placement_request import OverQuota, Placement, PlacementRequest, Quota
 from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of
 from tests.ledger.snapshot import books
 
@@ -98,7 +98,7 @@ def test_a_second_ask_for_the_same_reservation_does_not_pass_its_own_quota() -> 
 A = Quota("namespace", "a", slices=4)
 
 
-def again(slices: int = 4, index: int = 0, kept: str | None = "uid", **changes: object) -> Ask:
+def again(slices: int = 4, index: int = 0, kept: str | None = "uid", **changes: object) -> PlacementRequest:
     """A pod that brings its placement of an earlier review."""
     brings = Placement((index,), 81920, ("81920",), reservation=kept)
     known = {"namespace": "a", "pod": "p", "reservation": "again", "quotas": (A,)}

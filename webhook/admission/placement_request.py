@@ -8,7 +8,7 @@ import msgspec
 
 from kube.requests import EffectiveRequest, effective_request
 from kube.scheduling import Constraints, Toleration
-from ledger.placement_request import Ask, Placement
+from ledger.placement_request import Placement, PlacementRequest
 from policies.model.effective import EffectivePolicy
 from webhook.admission.affinity import required_terms
 from webhook.admission.denial import Denial, Reason
@@ -34,7 +34,7 @@ class AskingPod(msgspec.Struct, frozen=True, gc=False):
     """Key of what it is a replica of; only where its placement hangs on that."""
 
 
-def ask_of(plan: Plan, pod: AskingPod) -> Ask | Denial:
+def ask_of(plan: Plan, pod: AskingPod) -> PlacementRequest | Denial:
     """Put the plan's question to the ledger.
 
     Of a pod that is bound to its memory already, only the quotas are in question.
@@ -49,7 +49,7 @@ def ask_of(plan: Plan, pod: AskingPod) -> Ask | Denial:
         request = _request(spec)
     except ValueError as error:
         return Denial.of(Reason.UNREADABLE, f"resource requests of the pod: {error}; write one")
-    ask = Ask(
+    ask = PlacementRequest(
         fraction=plan.fraction,
         mode=policy.mode,
         constraints=constraints,
@@ -61,9 +61,9 @@ def ask_of(plan: Plan, pod: AskingPod) -> Ask | Denial:
     return for_pod(ask, pod, policy)
 
 
-def for_pod(ask: Ask, pod: AskingPod, policy: EffectivePolicy) -> Ask:
+def for_pod(ask: PlacementRequest, pod: AskingPod, policy: EffectivePolicy) -> PlacementRequest:
     """Put the same question for another pod, with the quotas of its policy."""
-    return Ask(
+    return PlacementRequest(
         ask.fraction,
         ask.mode,
         pod.namespace,

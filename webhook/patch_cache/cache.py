@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from ledger.placement_request import Ask, Placement
+from ledger.placement_request import Placement, PlacementRequest
 from policies.model.effective import EffectivePolicy
 from webhook.admission.denial import Denial
 from webhook.admission.existing_injection import NOTHING_WRITTEN
@@ -32,7 +32,7 @@ MOST_STRANGERS = 4096
 class KnownForm:
     """A form whose pods may have their share."""
 
-    def __init__(self, plan: Plan, ask: Ask, take: Callable[[int], None]) -> None:
+    def __init__(self, plan: Plan, ask: PlacementRequest, take: Callable[[int], None]) -> None:
         """Keep what the rules said of a stand-in; `take` is told the bytes of what is kept later."""
         chosen = plan.containers.chosen
         self._plan = plan

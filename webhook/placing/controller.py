@@ -12,7 +12,7 @@ import msgspec
 from prometheus_client import CollectorRegistry, Gauge
 
 from ledger.messages import MAX_ASK_BYTES, MAX_ASKS_BYTES, MAX_RELEASES, MOST_ASKS, Answered, Batch
-from ledger.placement_request import Ask
+from ledger.placement_request import PlacementRequest
 from service.log import get_logger
 from webhook.admission.denial import Reason
 from webhook.placing.client import ControllerClient
@@ -30,7 +30,7 @@ _encode = msgspec.json.Encoder().encode
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
-    ask: Ask
+    ask: PlacementRequest
     body: bytes
     """The ask as JSON."""
     answered: asyncio.Future[Placed]
@@ -73,7 +73,7 @@ class ControllerPlacer:
             registry=registry,
         ).set_function(self._fallback.nodes)
 
-    def place(self, ask: Ask) -> Placed | asyncio.Future[Placed]:
+    def place(self, ask: PlacementRequest) -> Placed | asyncio.Future[Placed]:
         """Have the leader decide, or decide by its last snapshot after 250 ms."""
         if self._clock() < self._away_until:
             return self._fallback.place(ask)

@@ -17,7 +17,7 @@ import msgspec
 from ledger.facts import PodFact, PodKey
 from ledger.ledger import Ledger
 from ledger.messages import NodeState
-from ledger.placement_request import Answer, Ask, Misfit, OverQuota, Placement
+from ledger.placement_request import OverQuota, Placement, PlacementRequest, PlacementResult, Unschedulable
 from ledger.view import Waiting
 from webhook.admission.denial import Reason
 from webhook.placing.placed_here import PlacedHere
@@ -39,7 +39,7 @@ class Fallback:
         """What is taken of each node, as one pod."""
         self._known = False
 
-    def place(self, ask: Ask) -> Answer | Unanswered:
+    def place(self, ask: PlacementRequest) -> PlacementResult | Unanswered:
         """Decide an ask, marked as degraded."""
         shut = next((quota for quota in ask.quotas if 0 in {quota.slices, quota.max_pods}), None)
         if shut is not None:
@@ -55,7 +55,7 @@ class Fallback:
         answer = self._ledger.place(msgspec.structs.replace(ask, quotas=()), self._clock())
         if isinstance(answer, Placement):
             return msgspec.structs.replace(self._kept(ask, answer), degraded=True)
-        if isinstance(answer, Misfit) and not self._known:
+        if isinstance(answer, Unschedulable) and not self._known:
             why = "the controller cannot be reached, and the policy assumes nothing of the nodes: try again"
             return Unanswered(Reason.NO_CONTROLLER, why)
         return answer
@@ -123,7 +123,7 @@ class Fallback:
         self._placed_here.shown_up(None, _more(new, []))
         self._backlog = pods
 
-    def _kept(self, ask: Ask, placement: Placement) -> Placement:
+    def _kept(self, ask: PlacementRequest, placement: Placement) -> Placement:
         """Book a placement for as long as the stream is silent, where a ledger would soon forget it."""
         if ask.reservation is None:
             return placement

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from ledger.facts import PodFact
 from ledger.ledger import Ledger
-from ledger.placement_request import Ask, Placement
+from ledger.placement_request import Placement, PlacementRequest
 from ledger.reservations import LIFETIME_SECONDS
 
 MAX_REMEMBERED = 4096
@@ -77,7 +77,7 @@ class _Placed:
     place: Place
     slices: Slices
     pod: tuple[str, str]
-    """Namespace and Ask.pod."""
+    """Namespace and PlacementRequest.pod."""
 
 
 class PlacedHere:
@@ -90,7 +90,7 @@ class PlacedHere:
         self._placed: OrderedDict[str, _Placed] = OrderedDict()
         self._serial = 0
 
-    def add(self, ask: Ask, placement: Placement, now: float) -> None:
+    def add(self, ask: PlacementRequest, placement: Placement, now: float) -> None:
         """Book one placement; the inverse of `release`."""
         place = placement.node, None if placement.node else placement.memory_values or None
         slices: dict[int | None, int] = dict.fromkeys(placement.indices, ask.fraction.slices_on_each)
@@ -114,7 +114,7 @@ class PlacedHere:
         if placed is not None:
             self._take_out(placed.place, placed.slices)
 
-    def release_former(self, ask: Ask) -> None:
+    def release_former(self, ask: PlacementRequest) -> None:
         """Give back what the same pod was given in an earlier review, so that it is counted once."""
         former = ask.keeps.reservation if ask.keeps is not None else None
         placed = self._placed.get(former) if former is not None else None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ledger.ledger import Ledger
-from ledger.placement_request import Answer, Ask
+from ledger.placement_request import PlacementRequest, PlacementResult
 from webhook.admission.denial import Reason
 
 
@@ -20,13 +20,13 @@ class Unanswered:
     """One line for the user."""
 
 
-Placed = Answer | Unanswered
+Placed = PlacementResult | Unanswered
 
 
 class Placer(Protocol):
     """Answers asks, one pod at a time."""
 
-    def place(self, ask: Ask) -> Placed | asyncio.Future[Placed]:
+    def place(self, ask: PlacementRequest) -> Placed | asyncio.Future[Placed]:
         """Choose GPUs for a pod and reserve them, unless the ask names no reservation; now or later."""
 
     def release(self, reservation: str) -> None:
@@ -42,7 +42,7 @@ class LedgerPlacer:
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
 
-    def place(self, ask: Ask) -> Answer:
+    def place(self, ask: PlacementRequest) -> PlacementResult:
         """Ask the ledger."""
         return self.ledger.place(ask, now=0.0)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ledger.facts import UNLIMITED, NodeFact, PodFact
 from ledger.ledger import Ledger
 from ledger.placement.memory_values import MEMORY_LABEL
-from ledger.placement_request import Ask, Misfit, Placement
+from ledger.placement_request import Placement, PlacementRequest, Unschedulable
 from tests.ledger.checker import could_ever_hold
 from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of
 from tests.ledger.strategies import asks, nodes
@@ -102,14 +102,14 @@ def test_no_index_of_any_node_has_less_waiting_for_its_capacity(some_nodes, wait
     answer = ledger_of(*facts, holders=tuple(waiting)).place(ask, 0.0)
     choices = list(slow_choices(facts, waiting, ask))
     if not choices:
-        assert isinstance(answer, Misfit)
+        assert isinstance(answer, Unschedulable)
         return
     assert isinstance(answer, Placement)
     assert min(choices)[1:] == (slow_share(answer.gpu_mib, ask), answer.indices)
 
 
 def slow_choices(
-    facts: list[NodeFact], waiting: list[PodFact], ask: Ask
+    facts: list[NodeFact], waiting: list[PodFact], ask: PlacementRequest
 ) -> Iterator[tuple[int, int, tuple[int, ...]]]:
     """For each node what waiting for the best of it means: what waits for its capacity, share, indices."""
     eligible = [fact for fact in facts if could_ever_hold(fact, ask)]
@@ -131,7 +131,7 @@ def slow_choices(
         yield sum(load for load, _ in best), share, tuple(sorted(index for _, index in best))
 
 
-def slow_values(facts: list[NodeFact], share: int, ask: Ask) -> set[str]:
+def slow_values(facts: list[NodeFact], share: int, ask: PlacementRequest) -> set[str]:
     """The memory labels that a pod of such a share accepts; whole GPUs ask for none."""
     if ask.fraction.is_whole:
         return set()
@@ -139,12 +139,12 @@ def slow_values(facts: list[NodeFact], share: int, ask: Ask) -> set[str]:
     return {fact.labels[MEMORY_LABEL] for fact in labelled if slow_share(fact.gpu_mib, ask) == share}
 
 
-def slow_share(gpu_mib: int | None, ask: Ask) -> int:
+def slow_share(gpu_mib: int | None, ask: PlacementRequest) -> int:
     fraction = ask.fraction
     return 0 if fraction.is_whole else (gpu_mib or 0) * fraction.slices // fraction.slices_per_gpu
 
 
-def slow_load(waiting: int, capacity: int, ask: Ask) -> int:
+def slow_load(waiting: int, capacity: int, ask: PlacementRequest) -> int:
     """Millionths of the capacity; where there is none, more than any."""
     load = (waiting + ask.fraction.slices_on_each) * 10**6
     return load // capacity if capacity else load * 10**6

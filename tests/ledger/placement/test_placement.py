@@ -17,7 +17,7 @@ from ledger.placement import candidates as selection
 from ledger.placement import node_index as fleet
 from ledger.placement.feasibility import Obstacle, misfit, obstacle
 from ledger.placement.memory_values import MEMORY_LABEL
-from ledger.placement_request import Ask, Assumption, Misfit, Placement
+from ledger.placement_request import Assumption, Placement, PlacementRequest, Unschedulable
 from modes.fraction import Fraction
 from tests.ledger.cluster import GIB, eighths, gpu_node, holder, ledger_of
 from tests.ledger.oracle import assert_right, slow_nodes, worth_for
@@ -45,7 +45,7 @@ class Churn:
             name, gpus, self.rng.choice([16384, 81920]), cpu_milli=cpu, memory_bytes=gpus * 40 * GIB
         )
 
-    def ask(self) -> Ask:
+    def ask(self) -> PlacementRequest:
         slices = self.rng.choice([1, 2, 3, 4, 4, 5, 6, 7, 8, 8, 16, 32, 64])
         cpu = self.rng.choice([0, 500, 1000, 4000, 9000]) * max(1, slices // 8)
         owner, place = self.rng.choice(["", *OWNERS]), self.rng.choice(["pack", "pack", "spread"])
@@ -156,7 +156,7 @@ def test_a_node_without_room_now_is_waited_for_and_never_a_misfit(change: dict[s
     ("ask", "why"),
     [
         (
-            Ask(Fraction(2, 4)),
+            PlacementRequest(Fraction(2, 4)),
             "on 1 node GPUs are not divided into 4 slices: ask the admin to match slicesPerGpu",
         ),
         (eighths(32), "on 1 node there are fewer than 4 GPUs: ask for less"),
@@ -178,19 +178,19 @@ def test_a_node_without_room_now_is_waited_for_and_never_a_misfit(change: dict[s
         (eighths(4, constraints=Constraints(node_name="z")), 'there is no node "z": mend nodeName'),
     ],
 )
-def test_a_misfit_says_what_no_node_has(ask: Ask, why: str) -> None:
-    assert ledger_of(gpu_node("a")).place(ask, 0.0) == Misfit(why)
+def test_a_misfit_says_what_no_node_has(ask: PlacementRequest, why: str) -> None:
+    assert ledger_of(gpu_node("a")).place(ask, 0.0) == Unschedulable(why)
 
 
 def test_taints_and_missing_memory_labels_are_misfits_too() -> None:
     tainted = gpu_node("a", taints=(Taint("nvidia.com/gpu", "NoSchedule"),))
-    assert ledger_of(tainted).place(eighths(4), 0.0) == Misfit(
+    assert ledger_of(tainted).place(eighths(4), 0.0) == Unschedulable(
         "on 1 node with such GPUs there is a taint that it does not tolerate: add the toleration"
     )
     tolerant = eighths(4, constraints=Constraints(tolerations=(Toleration("nvidia.com/gpu", "Exists"),)))
     assert isinstance(ledger_of(tainted).place(tolerant, 0.0), Placement)
     nameless = gpu_node("a", gpu_mib=None, labels={})
-    assert ledger_of(nameless).place(eighths(4), 0.0) == Misfit(
+    assert ledger_of(nameless).place(eighths(4), 0.0) == Unschedulable(
         "on 1 node the label nvidia.com/gpu.memory is missing or no number of MiB: ask the admin to"
         " set it (docs/install.md)"
     )
@@ -211,7 +211,7 @@ def test_what_is_assumed_takes_a_misfits_place() -> None:
     assert ledger.place(eighths(4, assume=assume), 0.0) == Placement(
         (1,), 16384, (), None, None, degraded=True
     )
-    assert ledger.place(eighths(32, assume=assume), 0.0) == Misfit(
+    assert ledger.place(eighths(32, assume=assume), 0.0) == Unschedulable(
         "there is no node yet: ask the admin to add some, or to set assume in the policy"
     )
 
@@ -275,7 +275,9 @@ def test_groups_of_states_that_no_node_is_in_any_more_are_forgotten() -> None:
 
 @given(st.lists(nodes(), max_size=6), asks)
 @settings(max_examples=300)
-def test_a_misfit_names_the_nearest_obstacle_of_any_node(some_nodes: list[NodeFact], ask: Ask) -> None:
+def test_a_misfit_names_the_nearest_obstacle_of_any_node(
+    some_nodes: list[NodeFact], ask: PlacementRequest
+) -> None:
     """Classes of nodes answer for their members: so many nodes with so few words must not be walked."""
     by_name = {node.name: node for node in some_nodes}
     with pytest.MonkeyPatch.context() as patch:
@@ -283,7 +285,7 @@ def test_a_misfit_names_the_nearest_obstacle_of_any_node(some_nodes: list[NodeFa
         ledger = Ledger()
         ledger.replace(by_name.values(), [])
         answer = ledger.place(ask, 0.0)
-    if isinstance(answer, Misfit):
+    if isinstance(answer, Unschedulable):
         obstacles = [obstacle(node, ask) for node in by_name.values()]
         assert answer == misfit([(found, 1) for found in obstacles if found is not None], ask)
 
@@ -298,7 +300,7 @@ def test_a_misfit_of_many_nodes_is_found_by_their_classes(monkeypatch) -> None:
     monkeypatch.setattr(selection, "obstacle", looking)
     ledger = ledger_of(*[gpu_node(f"n{i:03}") for i in range(200)])
     nowhere = eighths(4, constraints=Constraints({"zone": "x"}))
-    assert isinstance(ledger.place(nowhere, 0.0), Misfit)
+    assert isinstance(ledger.place(nowhere, 0.0), Unschedulable)
     host = eighths(4, constraints=Constraints({"kubernetes.io/hostname": "n007"}))
     assert ledger.place(host, 0.0).node == "n007"
     assert looked_at == ["n007"]
@@ -359,11 +361,11 @@ def test_a_label_that_was_never_asked_for_moves_only_the_nodes_that_differ(monke
     ],
 )
 def test_what_nodes_lack_is_said_with_their_number_and_what_to_do(nodes_there, mode, why) -> None:
-    assert ledger_of(*nodes_there).place(eighths(4, mode=mode), 0.0) == Misfit(why)
+    assert ledger_of(*nodes_there).place(eighths(4, mode=mode), 0.0) == Unschedulable(why)
 
 
 def test_why_no_node_fits_leaves_room_for_the_denials_own_words() -> None:
     obstacles = [(found, 10_000) for found in Obstacle]
-    ask = Ask(Fraction(1_000_000 * 16, 16), constraints=Constraints(node_name="n" * 253))
+    ask = PlacementRequest(Fraction(1_000_000 * 16, 16), constraints=Constraints(node_name="n" * 253))
     for found in obstacles:
         assert len(misfit([found], ask).why) <= 150

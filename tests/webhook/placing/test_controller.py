@@ -17,14 +17,14 @@ from certs.pair import KeyPair, TlsFiles
 from kube.names import MAX_NAME
 from kube.scheduling import Constraints
 from ledger.messages import MAX_ASK_BYTES, MAX_ASKS_BYTES, MAX_RELEASES
-from ledger.placement_request import Ask, Assumption, OverQuota, Placement, Quota
+from ledger.placement_request import Assumption, OverQuota, Placement, PlacementRequest, Quota
 from modes.fraction import Fraction
 from webhook.admission.denial import Reason
 from webhook.placing.client import ControllerClient
 from webhook.placing.controller import AWAY_SECONDS, DEADLINE_SECONDS, ControllerPlacer
 from webhook.placing.placer import Unanswered
 
-HALF = Ask(Fraction(4, 8), reservation="uid-1", assume=Assumption(1, 81920))
+HALF = PlacementRequest(Fraction(4, 8), reservation="uid-1", assume=Assumption(1, 81920))
 AUTHORITY = make_authority(datetime.now(UTC))
 
 
@@ -118,7 +118,7 @@ def test_asks_that_come_together_go_in_one_batch_over_one_connection():
     async def main():
         controller = Controller(of_each("gpu-0"))
         async with listening(controller) as port, placing(port) as placer:
-            asks = [Ask(Fraction(1, 8), reservation=f"uid-{i}") for i in range(20)]
+            asks = [PlacementRequest(Fraction(1, 8), reservation=f"uid-{i}") for i in range(20)]
             answers = await asyncio.gather(*map(placer.place, asks))
             await placed(placer, HALF)
         assert [answer.reservation for answer in answers] == [f"uid-{i}" for i in range(20)]
@@ -173,7 +173,7 @@ def test_quotas_come_back_as_they_were_decided():
 
     async def main():
         async with listening(Controller(over)) as port, placing(port) as placer:
-            return await placed(placer, Ask(Fraction(1, 8), quotas=(quota,)))
+            return await placed(placer, PlacementRequest(Fraction(1, 8), quotas=(quota,)))
 
     assert run(main) == OverQuota(quota, 4, 1, 4, "slices")
 
@@ -249,7 +249,7 @@ def test_a_controller_that_is_not_there_is_left_alone_for_a_moment_and_then_aske
 def large_ask(number, size):
     selector = {f"key-{number}": "v" * size}
     constraints = Constraints(selector)
-    return Ask(Fraction(1, 8), reservation=f"uid-{number}", constraints=constraints)
+    return PlacementRequest(Fraction(1, 8), reservation=f"uid-{number}", constraints=constraints)
 
 
 def test_asks_go_in_as_many_batches_as_their_bytes_need(monkeypatch):

@@ -11,7 +11,7 @@ from ledger.facts import PodFact
 from ledger.from_kubernetes import node_from_object
 from ledger.ledger import Ledger
 from ledger.messages import NodeState, StreamEvent
-from ledger.placement_request import Ask, Assumption, OverQuota, Placement, Quota
+from ledger.placement_request import Assumption, OverQuota, Placement, PlacementRequest, Quota
 from ledger.view import Waiting
 from modes.fraction import Fraction
 from modes.resource_names import ResourceNames
@@ -69,25 +69,25 @@ def fallback(clock):
 
 def test_pods_go_where_the_last_snapshot_has_room(fallback):
     told(fallback, {"a": node("a", pod("x", "a", 0, 7))}, [])
-    assert placed(fallback.place(Ask(HALF))) == ("a", (1,))
+    assert placed(fallback.place(PlacementRequest(HALF))) == ("a", (1,))
     assert fallback.used() == 7
 
 
 def test_what_is_placed_here_takes_room_for_as_long_as_nobody_tells_of_it(fallback, clock):
     told(fallback, {"a": node("a", gpus=1)}, [])
-    assert placed(fallback.place(Ask(Fraction(7, 8), reservation="r"))) == ("a", (0,))
-    assert placed(fallback.place(Ask(HALF))) == (None, (0,))
+    assert placed(fallback.place(PlacementRequest(Fraction(7, 8), reservation="r"))) == ("a", (0,))
+    assert placed(fallback.place(PlacementRequest(HALF))) == (None, (0,))
     clock.now = 600.0
-    assert placed(fallback.place(Ask(HALF))) == (None, (0,))
+    assert placed(fallback.place(PlacementRequest(HALF))) == (None, (0,))
     fallback.heard()
-    assert placed(fallback.place(Ask(HALF))) == ("a", (0,))
+    assert placed(fallback.place(PlacementRequest(HALF))) == ("a", (0,))
 
 
 def test_what_is_placed_here_is_forgotten_half_a_minute_after_it_while_the_controller_is_heard(
     fallback, clock
 ):
     told(fallback, {"a": node("a", gpus=1)}, [])
-    fallback.place(Ask(Fraction(7, 8), reservation="r"))
+    fallback.place(PlacementRequest(Fraction(7, 8), reservation="r"))
     clock.now = 29.9
     fallback.heard()
     assert fallback.used() == 7
@@ -99,7 +99,7 @@ def test_what_is_placed_here_is_forgotten_half_a_minute_after_it_while_the_contr
 def test_a_pod_that_shows_up_is_not_counted_twice(fallback):
     told(fallback, {"a": node("a", gpus=1)}, [])
     for name in ("r", "s"):
-        fallback.place(Ask(Fraction(3, 8), reservation=name, cpu_milli=1000))
+        fallback.place(PlacementRequest(Fraction(3, 8), reservation=name, cpu_milli=1000))
     fallback.set_node(node("a", pod("x", "a", 0, 3), gpus=1))
     assert fallback.used() == 6
     told(fallback, {"a": node("a", pod("x", "a", 0, 3), pod("y", "a", 0, 3), gpus=1)}, [])
@@ -111,10 +111,10 @@ def test_a_pod_that_shows_up_is_not_counted_twice(fallback):
 def test_pods_that_wait_are_spread_and_shown_up_with_the_backlog(fallback):
     full = node("a", pod("x", "a", 0, 8), pod("y", "a", 1, 8))
     told(fallback, {"a": full}, [])
-    indices = [placed(fallback.place(Ask(HALF, reservation=f"r{i}")))[1] for i in range(4)]
+    indices = [placed(fallback.place(PlacementRequest(HALF, reservation=f"r{i}")))[1] for i in range(4)]
     assert indices == [(0,), (1,), (0,), (1,)]
     fallback.set_backlog([Waiting("team", f"w{i}", "pod", (0,), 4) for i in range(2)])
-    assert placed(fallback.place(Ask(HALF, reservation="next")))[1] == (0,)
+    assert placed(fallback.place(PlacementRequest(HALF, reservation="next")))[1] == (0,)
     assert fallback._ledger.waiting_slices() == 5 * 4
 
 
@@ -122,7 +122,7 @@ def test_ten_thousand_placements_are_kept_in_sums_and_none_is_forgotten(fallback
     told(fallback, {f"n{i}": node(f"n{i}", gpus=8) for i in range(4)}, [])
     for number in range(10_000):
         clock.now = number / 10
-        fallback.place(Ask(Fraction(1, 8), namespace="team", reservation=f"r{number}"))
+        fallback.place(PlacementRequest(Fraction(1, 8), namespace="team", reservation=f"r{number}"))
     here = fallback._placed_here
     assert fallback._ledger.totals().used + fallback._ledger.waiting_slices() == 10_000
     assert (len(here._sums), len(here._placed)) == (5, MAX_REMEMBERED)
@@ -131,7 +131,7 @@ def test_ten_thousand_placements_are_kept_in_sums_and_none_is_forgotten(fallback
 
 def test_a_pod_that_is_reviewed_again_is_counted_once_and_no_other_is_given_back(fallback):
     told(fallback, {"a": node("a", gpus=1)}, [])
-    ask = Ask(HALF, namespace="team", reservation="r1", pod="p")
+    ask = PlacementRequest(HALF, namespace="team", reservation="r1", pod="p")
     first = fallback.place(ask)
     again = msgspec.structs.replace(ask, reservation="r2", keeps=first)
     assert placed(fallback.place(again)) == ("a", (0,))
@@ -143,17 +143,17 @@ def test_a_pod_that_is_reviewed_again_is_counted_once_and_no_other_is_given_back
 
 def test_what_is_given_back_leaves_room(fallback):
     told(fallback, {"a": node("a", gpus=1)}, [])
-    fallback.place(Ask(Fraction(7, 8), reservation="r"))
+    fallback.place(PlacementRequest(Fraction(7, 8), reservation="r"))
     fallback.release("r")
-    assert placed(fallback.place(Ask(HALF))) == ("a", (0,))
+    assert placed(fallback.place(PlacementRequest(HALF))) == ("a", (0,))
 
 
 def test_changes_since_the_snapshot_count(fallback):
     told(fallback, {"a": node("a"), "b": node("b", pod("x", "b", 0, 8), pod("y", "b", 1, 8))}, [])
     fallback.set_node(node("a", pod("z", "a", 0, 8), pod("z2", "a", 1, 6)))
-    assert placed(fallback.place(Ask(HALF))) == (None, (0,))
+    assert placed(fallback.place(PlacementRequest(HALF))) == (None, (0,))
     fallback.set_node(node("b", pod("x", "b", 0, 8)))
-    assert placed(fallback.place(Ask(HALF))) == ("b", (1,))
+    assert placed(fallback.place(PlacementRequest(HALF))) == ("b", (1,))
     assert fallback.nodes() == 2
     fallback.remove_node("b")
     assert (fallback.used(), fallback.nodes()) == (14, 1)
@@ -162,38 +162,41 @@ def test_changes_since_the_snapshot_count(fallback):
 def test_who_waits_makes_others_wait_elsewhere(fallback):
     full = node("a", pod("x", "a", 0, 8), pod("y", "a", 1, 8))
     told(fallback, {"a": full}, [Waiting("team", "w", "pod", (0,), 4)])
-    assert placed(fallback.place(Ask(HALF))) == (None, (1,))
+    assert placed(fallback.place(PlacementRequest(HALF))) == (None, (1,))
     fallback.set_backlog([Waiting("team", "v", "pod", (1,), 4)])
-    assert placed(fallback.place(Ask(HALF))) == (None, (0,))
+    assert placed(fallback.place(PlacementRequest(HALF))) == (None, (0,))
 
 
 def test_without_any_snapshot_only_an_assumption_places(fallback):
-    assert placed(fallback.place(Ask(HALF, assume=Assumption(2, 40960)))) == (None, (0,))
-    answer = fallback.place(Ask(HALF))
+    assert placed(fallback.place(PlacementRequest(HALF, assume=Assumption(2, 40960)))) == (None, (0,))
+    answer = fallback.place(PlacementRequest(HALF))
     assert isinstance(answer, Unanswered)
     assert answer.reason is Reason.NO_CONTROLLER
 
 
 def test_a_static_misfit_with_every_known_node_stays_one(fallback):
     told(fallback, {"a": node("a")}, [])
-    answer = fallback.place(Ask(HALF, constraints=Constraints(node_selector={"zone": "x"})))
-    assert type(answer).__name__ == "Misfit"
+    answer = fallback.place(PlacementRequest(HALF, constraints=Constraints(node_selector={"zone": "x"})))
+    assert type(answer).__name__ == "Unschedulable"
 
 
 def test_a_quota_denies_unless_the_policy_admits(fallback):
     told(fallback, {"a": node("a")}, [])
     quotas = (Quota("queue", "train", slices=1),)
-    answer = fallback.place(Ask(HALF, quotas=quotas))
+    answer = fallback.place(PlacementRequest(HALF, quotas=quotas))
     assert answer == Unanswered(
         Reason.QUOTA_UNKNOWN,
         'quota of queue "train" cannot be counted while the controller is away: try again',
     )
-    assert placed(fallback.place(Ask(HALF, quotas=quotas, quotas_when_degraded="admit"))) == ("a", (0,))
+    assert placed(fallback.place(PlacementRequest(HALF, quotas=quotas, quotas_when_degraded="admit"))) == (
+        "a",
+        (0,),
+    )
 
 
 @pytest.mark.parametrize("quota", [Quota("namespace", "ml", slices=0), Quota("namespace", "ml", max_pods=0)])
 def test_what_is_shut_stays_shut_though_nobody_can_count(fallback, quota):
-    ask = Ask(Fraction(4, 8), quotas=(quota,), quotas_when_degraded="admit")
+    ask = PlacementRequest(Fraction(4, 8), quotas=(quota,), quotas_when_degraded="admit")
     answer = fallback.place(ask)
     assert isinstance(answer, OverQuota)
     assert answer.limit == 0
@@ -202,7 +205,7 @@ def test_what_is_shut_stays_shut_though_nobody_can_count(fallback, quota):
 def test_a_stream_that_is_not_whole_yet_says_nothing_of_what_was_placed_here(fallback, clock):
     async def main():
         await fallback.replace({"a": node("a", gpus=1)}, [])
-        fallback.place(Ask(HALF, reservation="r"))
+        fallback.place(PlacementRequest(HALF, reservation="r"))
         clock.now = 600.0
         beginning = _Beginning(fallback)
         await beginning.take(StreamEvent(node=node("a", gpus=1)))
