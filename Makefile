@@ -25,9 +25,9 @@ test: $(READY) ## Run every test
 .NOTPARALLEL:
 bench: $(BENCHES:%=bench-%) ## Measure everything, each beside its reference (about 25 minutes; needs Go 1.26)
 
-bench-docs: RESULTS := bench/results
-bench-docs: bench ## Measure everything anew and write docs/performance.md; packing is kept unless TRACE=DIR
-	$(BIN)/python -m bench.documentation
+bench-docs: RESULTS := build/bench
+bench-docs: bench ## Measure everything anew and write it into docs/performance.md and bench/README.md; packing is kept unless TRACE=DIR
+	$(BIN)/python -m bench.documentation $(RESULTS)
 
 TO = $(if $(RESULTS),--json $(RESULTS)/$(1).json)
 PLOT = $(if $(RESULTS),--plot docs/packing.svg)

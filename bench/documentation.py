@@ -1,13 +1,16 @@
-"""Run with `python -m bench.documentation`: tables and plots of docs/performance.md, from bench/results.
+"""Take in what benches measured, and write it into the pages: `python -m bench.documentation [FOLDER]`.
 
-The page's words are written by hand. What stands between `<!-- bench: NAME -->` and `<!-- end -->` is written
-here, from the JSON that the bench of that name left; NAME `bars` stands for every figure that has a bar.
+FOLDER holds the files that benches wrote with `--json`. Their figures, without the single rounds, go into
+bench/results.json, the one summary; a bench that left no file there keeps its older figures. The words of
+docs/performance.md and bench/README.md are written by hand; what stands between `<!-- bench: NAME -->` and
+`<!-- end -->` is made from the summary. NAME `bars` stands for every figure that has a bar.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,37 +31,44 @@ Result = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Documentation:
-    """A page beside its plots, and the folder of results that both show."""
+    """Pages with their plots, and the summary of results that they show."""
 
-    page: Path
-    results: Path
+    pages: Sequence[Path]
+    plots_folder: Path
+    summary: Path
+
+    def take_in(self, folder: Path) -> None:
+        """Replace the figures of each bench that left a file in a folder."""
+        found = self._results()
+        for file in sorted(folder.glob("*.json")):
+            found[file.stem] = summarized(json.loads(file.read_text()))
+        self.summary.write_text(summary_text(found))
 
     def write(self) -> None:
-        """Write the page and its plots anew.
+        """Write the pages and their plots anew.
 
         Raises:
-            FileNotFoundError: a bench that the page names has left no result.
+            KeyError: a page names a bench that the summary lacks.
         """
-        self.page.write_text(self.text())
+        for page in self.pages:
+            page.write_text(self.text(page))
         for name, drawing in self.plots().items():
-            (self.page.parent / name).write_text(drawing)
+            (self.plots_folder / name).write_text(drawing)
 
-    def text(self) -> str:
-        """The page with its blocks made anew."""
-        text = self.page.read_text()
-        names = [name for name in _BLOCK.findall(text) if name != _BARS]
-        found = {name: self._result(name) for name in names}
+    def text(self, page: Path) -> str:
+        """Return a page with its blocks made anew."""
+        found = self._results()
 
         def block(match: re.Match[str]) -> str:
             name = match["name"]
             lines = _all_bars(found) if name == _BARS else _section(found[name])
             return "\n".join([f"<!-- bench: {name} -->", *lines, "<!-- end -->"])
 
-        return _BLOCK.sub(block, text)
+        return _BLOCK.sub(block, page.read_text())
 
     def plots(self) -> dict[str, str]:
-        """SVGs by file name: throughput against concurrency, latency against rate."""
-        found = self._result("webhook")
+        """Return SVGs by file name: throughput against concurrency, latency against rate."""
+        found = self._results()["webhook"]
         by_rate = found["rates"]
         latencies = {
             name: {rate: values[name] for rate, values in by_rate.items()}
@@ -74,9 +84,35 @@ class Documentation:
             "latency.svg": svg(latencies, "Latency in ms by rate, open loop", "reviews per second"),
         }
 
-    def _result(self, name: str) -> Result:
-        result: Result = json.loads((self.results / f"{name}.json").read_text())
-        return result
+    def _results(self) -> dict[str, Result]:
+        results: dict[str, Result] = json.loads(self.summary.read_text())
+        return results
+
+
+def summarized(result: Result) -> Result:
+    """Return what a bench wrote without its single rounds and its own name."""
+    figures = [
+        {
+            key: {name: each for name, each in value.items() if name != "each"}
+            if isinstance(value, dict)
+            else value
+            for key, value in figure.items()
+        }
+        for figure in result["figures"]
+    ]
+    return {**{key: value for key, value in result.items() if key != "bench"}, "figures": figures}
+
+
+def summary_text(results: Mapping[str, Result]) -> str:
+    """Return the summary as JSON, a line for each figure, so that a change reads well."""
+    return "{\n" + ",\n".join(_bench_text(name, result) for name, result in results.items()) + "\n}\n"
+
+
+def _bench_text(name: str, result: Result) -> str:
+    others = sorted(result.keys() - {"figures"})
+    rest = [f"  {json.dumps(key)}: {json.dumps(result[key])}," for key in others]
+    figures = ",\n".join(f"   {json.dumps(figure)}" for figure in result["figures"])
+    return "\n".join([f" {json.dumps(name)}: {{", *rest, f'  "figures": [\n{figures}\n  ]', " }"])
 
 
 def _section(found: Result) -> Iterator[str]:
@@ -122,5 +158,17 @@ def _conditions(found: Result) -> str:
     )
 
 
+def main(folders: Sequence[str]) -> None:
+    """Take in the folder that is given, if any, and write the pages."""
+    documentation = Documentation(
+        [ROOT / "docs" / "performance.md", ROOT / "bench" / "README.md"],
+        ROOT / "docs",
+        ROOT / "bench" / "results.json",
+    )
+    for folder in folders:
+        documentation.take_in(Path(folder))
+    documentation.write()
+
+
 if __name__ == "__main__":
-    Documentation(ROOT / "docs" / "performance.md", ROOT / "bench" / "results").write()
+    main(sys.argv[1:])

@@ -108,6 +108,6 @@ def _commit() -> str:
     named = subprocess.run(
         ["git", "describe", "--always"], cwd=ROOT, capture_output=True, text=True, check=False
     )
-    written = [f":(exclude){path}" for path in ("bench/results", "docs")]
+    written = [f":(exclude){path}" for path in ("bench/results.json", "bench/README.md", "docs")]
     same = subprocess.run(["git", "diff", "--quiet", "HEAD", "--", ".", *written], cwd=ROOT, check=False)
     return (named.stdout.strip() or "unknown") + ("-dirty" if same.returncode == 1 else "")

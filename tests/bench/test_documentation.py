@@ -1,13 +1,14 @@
-"""docs/performance.md: its words are kept, its tables and plots come from the results."""
+"""Pages of figures: their words are kept, their tables and plots come from the summary of results."""
 
 import json
 from pathlib import Path
 
 import pytest
 
-from bench.documentation import ROOT, Documentation
+from bench.documentation import ROOT, Documentation, summarized, summary_text
 from bench.harness import Bar, Figure
 
+AGAIN = "run `python -m bench.documentation`"
 PAGE = """# Speed
 Words.
 <!-- bench: bars -->
@@ -84,39 +85,64 @@ API_SERVER = {
 @pytest.fixture
 def documentation(tmp_path: Path) -> Documentation:
     (tmp_path / "page.md").write_text(PAGE)
-    (tmp_path / "webhook.json").write_text(json.dumps(WEBHOOK))
-    (tmp_path / "api-server.json").write_text(json.dumps(API_SERVER))
-    return Documentation(tmp_path / "page.md", tmp_path)
+    summary = tmp_path / "results.json"
+    summary.write_text(summary_text({"webhook": summarized(WEBHOOK), "api-server": summarized(API_SERVER)}))
+    return Documentation([tmp_path / "page.md"], tmp_path, summary)
+
+
+def page_of(documentation: Documentation) -> Path:
+    return documentation.pages[0]
 
 
 def test_blocks_are_made_anew_and_words_are_kept(documentation: Documentation):
-    assert documentation.text() == MADE
+    assert documentation.text(page_of(documentation)) == MADE
 
 
 def test_made_again_the_page_stays_as_it_is(documentation: Documentation):
     documentation.write()
-    assert documentation.text() == documentation.page.read_text() == MADE
+    page = page_of(documentation)
+    assert documentation.text(page) == page.read_text() == MADE
 
 
 def test_plots_are_written_beside_the_page(documentation: Documentation):
     documentation.write()
-    throughput = (documentation.page.parent / "throughput.svg").read_text()
-    latency = (documentation.page.parent / "latency.svg").read_text()
+    throughput = (documentation.plots_folder / "throughput.svg").read_text()
+    latency = (documentation.plots_folder / "latency.svg").read_text()
     assert ">ours<" in throughput
     assert ">A<" in throughput
     assert ">p50<" in latency
     assert ">p99<" in latency
 
 
-def test_a_bench_without_a_result_is_named(documentation: Documentation):
-    (documentation.results / "api-server.json").unlink()
-    with pytest.raises(FileNotFoundError, match=r"api-server\.json"):
-        documentation.text()
+def test_a_bench_that_the_summary_lacks_is_named(documentation: Documentation):
+    documentation.summary.write_text(summary_text({"webhook": summarized(WEBHOOK)}))
+    with pytest.raises(KeyError, match="api-server"):
+        documentation.text(page_of(documentation))
 
 
-def test_the_page_and_its_plots_show_the_stored_results():
-    real = Documentation(ROOT / "docs" / "performance.md", ROOT / "bench" / "results")
-    again = "run `python -m bench.documentation`"
-    assert real.text() == real.page.read_text(), again
+def test_figures_of_one_bench_are_replaced(documentation: Documentation, tmp_path: Path):
+    folder = tmp_path / "newer"
+    folder.mkdir()
+    newer = {**API_SERVER, "bench": "api-server", "kubernetes": "1.37.0"}
+    (folder / "api-server.json").write_text(json.dumps(newer))
+    documentation.take_in(folder)
+    made = MADE.replace("Kubernetes 1.36.3", "Kubernetes 1.37.0")
+    assert documentation.text(page_of(documentation)) == made
+
+
+def test_the_summary_has_a_line_for_each_figure_and_no_single_rounds(documentation: Documentation):
+    lines = documentation.summary.read_text().splitlines()
+    assert [line.count('"figure":') for line in lines if '"figure":' in line] == [1, 1, 1]
+    assert not any('"each"' in line for line in lines)
+
+
+@pytest.mark.parametrize("page", ["docs/performance.md", "bench/README.md"])
+def test_a_page_shows_the_stored_results(page: str):
+    real = Documentation([ROOT / page], ROOT / "docs", ROOT / "bench" / "results.json")
+    assert real.text(ROOT / page) == (ROOT / page).read_text(), AGAIN
+
+
+def test_the_plots_show_the_stored_results():
+    real = Documentation([], ROOT / "docs", ROOT / "bench" / "results.json")
     for name, drawing in real.plots().items():
-        assert (real.page.parent / name).read_text() == drawing, f"{name}: {again}"
+        assert (ROOT / "docs" / name).read_text() == drawing, f"{name}: {AGAIN}"
