@@ -1,0 +1,147 @@
+"""The product's image, built from the Dockerfile by Debian's buildah on a base of the tests' own."""
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+CHECKOUT = Path(__file__).parents[1]
+CA_FILE = Path("/etc/ssl/certs/ca-certificates.crt")
+SUITE = "trixie"
+PYTHON = "python3,python3-venv,ca-certificates"
+BASE, IMAGE = "localhost/python-base:test", "localhost/fraction-injector:test"
+REVISION = "0123abc"
+TOOLS = ("buildah", "mmdebstrap")
+
+
+def why_not() -> str | None:
+    """Say why no image can be built here: not root, or no buildah or mmdebstrap. None if all is well."""
+    missing = [tool for tool in TOOLS if shutil.which(tool) is None]
+    if missing:
+        return f"the image is built by Debian's {' and '.join(TOOLS)}, and PATH lacks {', '.join(missing)}"
+    return None if os.geteuid() == 0 else "the image is built as root"
+
+
+def cache_folder() -> Path:
+    """Where bases and images of earlier runs lie."""
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = base / "gpu-fraction-injector" / "images"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+class Buildah:
+    """Debian's buildah with storage of its own, without a daemon and without containers.
+
+    Args:
+        folder: For storage and everything else.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        config = folder / "storage.conf"
+        config.write_text(
+            f'[storage]\ndriver = "overlay"\ngraphroot = "{folder}/store"\nrunroot = "{folder}/run"\n'
+        )
+        self._environment = os.environ | {
+            "CONTAINERS_STORAGE_CONF": str(config),
+            "BUILDAH_ISOLATION": "chroot",
+            "TMPDIR": str(folder),
+        }
+
+    def run(self, *arguments: str) -> str:
+        """Run it and return what it prints."""
+        ended = subprocess.run(
+            ["buildah", *arguments],
+            cwd=CHECKOUT,
+            env=self._environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        assert ended.returncode == 0, ended.stdout[-4000:]
+        return ended.stdout.strip()
+
+
+@contextmanager
+def built() -> Iterator[Buildah]:
+    """Build base and image; their storage is gone when the context closes."""
+    with tempfile.TemporaryDirectory(prefix="image-") as scratch:
+        folder = Path(scratch)
+        buildah = Buildah(folder)
+        (folder / "Base").write_text("FROM scratch\nADD base.tar /\n")
+        buildah.run("bud", "--file", f"{folder}/Base", "--tag", BASE, str(_base().parent))
+        secret = ["--secret", f"id=ca,src={CA_FILE}"]
+        arguments = ["--build-arg", f"BASE={BASE}", "--build-arg", f"REVISION={REVISION}"]
+        buildah.run("bud", *secret, *arguments, "--tag", IMAGE, ".")
+        try:
+            yield buildah
+        finally:
+            buildah.run("rm", "--all")
+            buildah.run("rmi", "--all", "--force")
+
+
+def _base() -> Path:
+    """The base's files, from an earlier run where there was one."""
+    key = hashlib.sha256(f"{SUITE} {PYTHON}".encode()).hexdigest()[:16]
+    folder = cache_folder() / f"base-{key}"
+    with _locked("base"):
+        if not (folder / "base.tar").exists():
+            folder.mkdir(exist_ok=True)
+            made = folder / ".base.tar"
+            command = [
+                "mmdebstrap",
+                "--variant=minbase",
+                "--format=tar",
+                f"--include={PYTHON}",
+                SUITE,
+                str(made),
+            ]
+            ended = subprocess.run(command, capture_output=True, text=True, check=False)
+            assert ended.returncode == 0, ended.stderr[-4000:]
+            made.rename(folder / "base.tar")
+    return folder / "base.tar"
+
+
+def archive(build: Callable[[], Buildah]) -> Path:
+    """The image as a file that container runtimes import.
+
+    Args:
+        build: Called where no earlier run left the image of exactly these sources.
+    """
+    file = cache_folder() / f"{_digest_of_sources()}.tar"
+    with _locked("archive"):
+        if not file.exists():
+            made = file.with_suffix(".making")
+            made.unlink(missing_ok=True)
+            build().run("push", IMAGE, f"docker-archive:{made}:{IMAGE}")
+            for older in cache_folder().glob("*.tar"):
+                older.unlink()
+            made.rename(file)
+    return file
+
+
+def _digest_of_sources() -> str:
+    """What the image is made of, as .dockerignore says."""
+    digest = hashlib.sha256(f"{SUITE} {PYTHON}".encode())
+    lines = (CHECKOUT / ".dockerignore").read_text().splitlines()
+    named = [CHECKOUT / line[1:] for line in lines if line.startswith("!")]
+    for root in [CHECKOUT / "Dockerfile", CHECKOUT / ".dockerignore", *named]:
+        for file in sorted(root.rglob("*")) if root.is_dir() else [root]:
+            if file.is_file() and "__pycache__" not in file.parts:
+                digest.update(f"{file.relative_to(CHECKOUT)} {file.stat().st_size}\n".encode())
+                digest.update(file.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+@contextmanager
+def _locked(name: str) -> Iterator[None]:
+    with (cache_folder() / f".{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
