@@ -1,7 +1,7 @@
 """The control plane's parts: which command starts each, and how it is known to be ready."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,16 +45,23 @@ class Home:
         return self.folder / "service-account.pem"
 
 
-def make_keys(home: Home) -> None:
-    """Write the CA, the API server's certificate, the service accounts' key and the administrator's token."""
+def make_keys(home: Home, names: Sequence[str] = (), tokens: Sequence[str] = ()) -> None:
+    """Write the CA, the API server's certificate, the service accounts' key and the administrator's token.
+
+    Args:
+        home: Where to.
+        names: Names and addresses of the API server beside those of the loopback device.
+        tokens: More users, each as a line of kube-apiserver's `--token-auth-file`.
+    """
     ca = trustme.CA()
     ca.cert_pem.write_to_path(str(home.ca_file))
-    serving = ca.issue_cert("127.0.0.1", "localhost")
+    serving = ca.issue_cert("127.0.0.1", "localhost", *names)
     serving.private_key_and_cert_chain_pem.write_to_path(str(home.folder / "apiserver.pem"))
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     home.service_account_key.write_bytes(pem)
-    (home.folder / "tokens.csv").write_text(f"{ADMIN_TOKEN},admin,admin,system:masters\n")
+    users = [f"{ADMIN_TOKEN},admin,admin,system:masters", *tokens]
+    (home.folder / "tokens.csv").write_text("".join(f"{user}\n" for user in users))
 
 
 def start_etcd(home: Home) -> tuple[Process, str]:
@@ -83,14 +90,15 @@ def start_apiserver(home: Home, etcd_url: str, name: str = "kube-apiserver") -> 
     """Start an API server on an etcd, which others may share; return it and its URL."""
 
     def start(ports: list[int]) -> Process:
-        arguments = _apiserver_arguments(home, etcd_url, ports[0])
+        arguments = apiserver_arguments(home, etcd_url, ports[0])
         return home.start("kube-apiserver", *arguments, name=name)
 
     process, ports = start_on_free_ports(1, start, _api_ready(home), READY_S)
     return process, f"https://127.0.0.1:{ports[0]}"
 
 
-def _apiserver_arguments(home: Home, etcd_url: str, port: int) -> list[str]:
+def apiserver_arguments(home: Home, etcd_url: str, port: int) -> list[str]:
+    """Options of kube-apiserver on the loopback device; of one that stands twice, the last holds."""
     return [
         f"--etcd-servers={etcd_url}",
         f"--cert-dir={home.folder}",
@@ -119,14 +127,14 @@ def _api_ready(home: Home) -> Callable[[list[int]], bool]:
     return ready
 
 
-def write_kubeconfig(home: Home, api_url: str, file: Path) -> None:
-    """Write the administrator's kubeconfig of an API server (JSON, which is YAML)."""
+def write_kubeconfig(home: Home, api_url: str, file: Path, token: str = ADMIN_TOKEN) -> None:
+    """Write a kubeconfig of an API server (JSON, which is YAML), the administrator's or another user's."""
     cluster = {"server": api_url, "certificate-authority": str(home.ca_file)}
     config = {
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [{"name": "test", "cluster": cluster}],
-        "users": [{"name": "admin", "user": {"token": ADMIN_TOKEN}}],
+        "users": [{"name": "admin", "user": {"token": token}}],
         "contexts": [{"name": "test", "context": {"cluster": "test", "user": "admin"}}],
         "current-context": "test",
     }

@@ -1,0 +1,221 @@
+"""A cluster of real nodes as one context manager: the control plane in one box, each node in another."""
+
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from testbed import components
+from testbed.api import Api, Object
+from testbed.cluster import Cluster
+from testbed.components import ADMIN_TOKEN, Home
+from testbed.gpu_nodes import GpuNode
+from testbed.nodes import stand_ins
+from testbed.nodes.box import Box, Keeper
+from testbed.nodes.node import Node, Place, start_proxy
+from testbed.nodes.parts import Parts
+from testbed.process import Process, ProcessError, eventually, start_on_free_ports, tail
+
+HERE = Path(__file__).parent
+CONTROL_PLANE = "control-plane"
+ADDRESS, PORT = "10.77.0.1", 6443
+PROXY_TOKEN = "kube-proxy"  # noqa: S105 - of a throw-away API server in a box
+NAMES = (ADDRESS, "10.0.0.1", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local")
+READY_S = 60
+
+
+@dataclass(frozen=True, slots=True)
+class BoxedHome(Home):
+    """The folders of a control plane that runs in a box."""
+
+    box: Box
+
+    def start(self, program: str, *arguments: str, name: str = "") -> Process:
+        """Start a program in the box."""
+        return self.box.start(name or program, [str(self.binaries / program), *arguments])
+
+
+class RealCluster(Cluster):
+    """A control plane and nodes with containers, while the context is open. Nothing is left of it afterwards.
+
+    Args:
+        binaries: Folder of the control plane's, as `testbed.binaries.build` returned it.
+        parts: Of the nodes.
+        nodes: How many.
+        gpus: Of each node, as its device plugin says.
+        archives: Images for every node, beside the stand-ins.
+
+    Attributes:
+        nodes: The nodes by name.
+    """
+
+    def __init__(
+        self, binaries: Path, parts: Parts, *, nodes: int = 2, gpus: int = 2, archives: Sequence[Path] = ()
+    ) -> None:
+        # Not below a test's own folder: paths of sockets have at most 107 characters.
+        folder = Path(tempfile.mkdtemp(prefix="gpu-nodes-"))
+        super().__init__(binaries, folder)
+        self._keeper = Keeper()
+        self._keeper.keep("folder", folder)
+        self._parts = parts
+        self._archives = archives
+        self._gpus = gpus
+        self._control = Box(CONTROL_PLANE, folder / CONTROL_PLANE, self._keeper)
+        self._names = [f"gpu-node-{number}" for number in range(1, nodes + 1)]
+        self.nodes: dict[str, Node] = {}
+
+    def _start(self, stack: ExitStack) -> None:
+        stack.callback(self._keeper.clean_up)
+        stack.callback(self._control.halt)
+        try:
+            self._start_all(stack)
+        except Exception as error:
+            for log in self.logs():  # they are gone before anybody could look
+                error.add_note(f"end of {log.name}:\n{tail(log, 12)}")
+            raise
+
+    def _start_all(self, stack: ExitStack) -> None:
+        self._start_control_plane(stack)
+        archives = [*stand_ins.write(self._parts.busybox, self.home.folder), *self._archives]
+        for number, name in enumerate(self._names, 1):
+            node = self._node(name, number)
+            self.nodes[name] = node
+            stack.callback(node.box.halt)
+            self._boot(node)
+            node.start(archives)
+        for name in self._names:
+            eventually(lambda name=name: self.is_ready(name), f"{name} is ready", READY_S)
+            self.api.patch("Node", name, {"metadata": {"labels": self._labels(name)}})
+
+    def _start_control_plane(self, stack: ExitStack) -> None:
+        self._control.boot()
+        self._control.check("ip", "link", "add", "nodes0", "type", "bridge")
+        self._control.check("ip", "address", "add", f"{ADDRESS}/24", "dev", "nodes0")
+        self._control.check("ip", "link", "set", "nodes0", "up")
+        # Leads nowhere; Services are reached by addresses that some route must match.
+        self._control.check("ip", "route", "add", "default", "via", "10.77.0.254", "dev", "nodes0")
+        home = BoxedHome(self.home.binaries, self.home.folder, self._control)
+        tokens = [f"{name},system:node:{name},{name},system:nodes" for name in self._names]
+        components.make_keys(home, NAMES, [*tokens, f"{PROXY_TOKEN},system:kube-proxy,kube-proxy"])
+        self._start_api(stack, home)
+        inside = self._kubeconfig("admin-inside", ADMIN_TOKEN)
+        self.processes += [
+            components.start_controller_manager(home, inside),
+            components.start_scheduler(home, inside),
+            self._control.start("dns", [sys.executable, str(HERE / "dns.py"), ADDRESS, str(inside)]),
+        ]
+        self.api.create(_control_plane_node())
+        self.processes.append(
+            start_proxy(self._control, self._parts, CONTROL_PLANE, self._kubeconfig("proxy", PROXY_TOKEN))
+        )
+        eventually(lambda: self.takes_pods("default"), "the default namespace has its service account")
+
+    def _start_api(self, stack: ExitStack, home: BoxedHome) -> None:
+        self.etcd_url = "http://127.0.0.1:2379"
+        etcd = home.start("etcd", f"--data-dir={home.folder / 'etcd'}", "--unsafe-no-fsync")
+        common = components.apiserver_arguments(home, self.etcd_url, PORT)
+        arguments = [
+            *[argument for argument in common if not argument.startswith("--authorization-mode=")],
+            "--bind-address=0.0.0.0",
+            f"--advertise-address={ADDRESS}",
+            "--endpoint-reconciler-type=lease",
+            "--authorization-mode=Node,RBAC",
+            "--enable-admission-plugins=NodeRestriction",
+            "--kubelet-preferred-address-types=InternalIP",
+        ]
+        apiserver = home.start("kube-apiserver", *arguments)
+        self.processes += [etcd, apiserver]
+        relay, self.url = self.relay(ADDRESS, PORT, self._api_ready)
+        stack.callback(relay.stop)
+        components.write_kubeconfig(home, self.url, self.kubeconfig)
+        self.api = stack.enter_context(Api(self.url, str(home.ca_file), ADMIN_TOKEN))
+
+    def _api_ready(self, ports: list[int]) -> bool:
+        for process in self.processes:
+            if process.exit_code is not None:
+                raise ProcessError(f"{process.log.stem} ended with {process.exit_code}")
+        with Api(f"https://127.0.0.1:{ports[0]}", str(self.home.ca_file), ADMIN_TOKEN) as api:
+            return api.ready()
+
+    def relay(self, address: str, port: int, ready=lambda _: True) -> tuple[Process, str]:
+        """A port of this machine's loopback device that leads to an address in the cluster, and its URL."""
+
+        def start(ports: list[int]) -> Process:
+            command = [sys.executable, str(HERE / "relay.py"), str(ports[0]), str(self._control.pid)]
+            return Process([*command, address, str(port)], self.home.folder / f"relay-{ports[0]}.log")
+
+        process, [chosen] = start_on_free_ports(1, start, ready, READY_S)
+        return process, f"https://127.0.0.1:{chosen}"
+
+    def _kubeconfig(self, name: str, token: str) -> Path:
+        file = self.home.folder / f"{name}.kubeconfig"
+        components.write_kubeconfig(self.home, f"https://{ADDRESS}:{PORT}", file, token)
+        return file
+
+    def _node(self, name: str, number: int) -> Node:
+        place = Place(
+            name=name,
+            number=number,
+            kubeconfig=self._kubeconfig(name, name),
+            proxy_kubeconfig=self.home.folder / "proxy.kubeconfig",
+            dns=ADDRESS,
+            gpus=self._gpus,
+        )
+        return Node(Box(name, self.home.folder / f"n{number}", self._keeper), self._parts, place)
+
+    def _boot(self, node: Node) -> None:
+        """Boot a node's box and wire it to the control plane's."""
+        node.box.boot()
+        wire, place = f"node{node.place.number}", node.place
+        self._control.on_network("ip", "link", "delete", wire)  # of its last life, where one was
+        created = self._control.on_network(
+            *f"ip link add {wire} type veth peer name eth0 netns {node.box.pid}".split()
+        )
+        assert created.code == 0, created.stderr
+        self._control.check("ip", "link", "set", wire, "master", "nodes0", "up")
+        self._control.check("ip", "route", "replace", place.pods, "via", place.address)
+        node.box.check("ip", "address", "add", f"{place.address}/24", "dev", "eth0")
+        node.box.check("ip", "link", "set", "eth0", "up")
+        node.box.check("ip", "route", "add", "default", "via", ADDRESS)
+
+    def reboot(self, name: str) -> None:
+        """Pull a node's plug and start it again with the disk it had; wait until it is ready."""
+        node = self.nodes[name]
+        node.box.halt()
+        self._boot(node)
+        node.start()
+        eventually(lambda: self.is_ready(name), f"{name} is back", READY_S)
+
+    def is_ready(self, name: str) -> bool:
+        """Whether a node says so of itself and offers its GPUs."""
+        found = [node for node in self.api.list("Node") if node["metadata"]["name"] == name]
+        if not found:
+            return False
+        status = found[0]["status"]
+        offered = [f"nvidia.com/gpu-{index}" for index in range(self._gpus)]
+        ready = any(c["type"] == "Ready" and c["status"] == "True" for c in status.get("conditions", []))
+        return ready and all(status.get("allocatable", {}).get(name, "0") == "8" for name in offered)
+
+    def _labels(self, name: str) -> Object:
+        return dict(GpuNode(gpus=self._gpus).manifest(name)["metadata"]["labels"])
+
+    def held_slices(self) -> dict[tuple[str, str, str], int]:
+        """Slices by namespace, pod and resource as the kubelets have them: what a ledger must equal."""
+        return {key: count for node in self.nodes.values() for key, count in node.held_slices().items()}
+
+    def logs(self) -> list[Path]:
+        """The log files of everything that ran."""
+        return sorted([*self.home.folder.glob("*.log"), *self.home.folder.glob("*/*.log")])
+
+
+def _control_plane_node() -> Object:
+    """What kube-proxy on the control plane's machine looks itself up by; no kubelet runs there."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": CONTROL_PLANE},
+        "spec": {"unschedulable": True},
+        "status": {"addresses": [{"type": "InternalIP", "address": ADDRESS}]},
+    }

@@ -1,0 +1,216 @@
+"""One node: a box with containerd, kubelet, kube-proxy and a stand-in device plugin."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from testbed.nodes.box import Box
+from testbed.nodes.parts import Parts
+from testbed.nodes.stand_ins import PAUSE
+from testbed.process import Process
+
+SOCKET = "/run/containerd.sock"
+READY_S = 30
+PODS = "10.88.0.0/16"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What a node is told of itself and of its cluster.
+
+    Attributes:
+        name: Of the node.
+        number: From 1 up; decides the addresses.
+        kubeconfig: Of the kubelet.
+        proxy_kubeconfig: Of kube-proxy.
+        dns: Address of the name server.
+        gpus: GPUs that the device plugin offers.
+    """
+
+    name: str
+    number: int
+    kubeconfig: Path
+    proxy_kubeconfig: Path
+    dns: str
+    gpus: int
+
+    @property
+    def address(self) -> str:
+        """Of the node."""
+        return f"10.77.0.{10 + self.number}"
+
+    @property
+    def pods(self) -> str:
+        """Block of its pods' addresses."""
+        return f"10.88.{self.number}.0/24"
+
+
+class Node:
+    """A node in its box. Its disk outlives a reboot: images, and what kubelet and network keep.
+
+    Args:
+        box: Not booted yet.
+        parts: What runs on it.
+        place: Its name, addresses and cluster.
+
+    Attributes:
+        containerd: The running one.
+        kubelet: The running one.
+        device_plugin: The running one.
+    """
+
+    containerd: Process
+    kubelet: Process
+    proxy: Process
+    device_plugin: Process
+
+    def __init__(self, box: Box, parts: Parts, place: Place) -> None:
+        self.box = box
+        self.place = place
+        self._parts = parts
+        self._folder = box.folder
+        self._write_configurations()
+
+    def _write_configurations(self) -> None:
+        network = self._folder / "cni"
+        network.mkdir()
+        (network / "10-bridge.conflist").write_text(json.dumps(_network(self._folder, self.place)))
+        (self._folder / "containerd.toml").write_text(_containerd(self._folder, self._parts))
+        (self._folder / "kubelet.json").write_text(json.dumps(_kubelet(self.place)))
+
+    def start(self, archives: Sequence[Path] = ()) -> None:
+        """Start everything on a booted and wired box, with images from archives."""
+        self.start_containerd()
+        for archive in archives:
+            self.ctr("images", "import", str(archive))
+        self.start_kubelet()
+        self.device_plugin = self._run("deviceplugin", f"--gpus={self.place.gpus}")
+        self.proxy = start_proxy(self.box, self._parts, self.place.name, self.place.proxy_kubeconfig)
+
+    def start_containerd(self) -> None:
+        """Start containerd and wait until it answers."""
+        self.containerd = self._run("containerd", f"--config={self._folder / 'containerd.toml'}")
+        command = ["ctr", f"--address={SOCKET}", "version"]
+        environment = self._parts.environment
+        self.containerd.until_ready(
+            lambda: self.box.run(*command, environment=environment).code == 0, READY_S
+        )
+
+    def start_kubelet(self) -> None:
+        """Start the kubelet; it is ready when the API server says so."""
+        self.kubelet = self._run(
+            "kubelet",
+            f"--config={self._folder / 'kubelet.json'}",
+            f"--kubeconfig={self.place.kubeconfig}",
+            f"--hostname-override={self.place.name}",
+            f"--node-ip={self.place.address}",
+            "--root-dir=/var/lib/kubelet",
+            "--cert-dir=/var/lib/kubelet/pki",
+        )
+
+    def _run(self, program: str, *arguments: str) -> Process:
+        return self.box.start(program, [program, *arguments], self._parts.environment)
+
+    def ctr(self, *arguments: str) -> str:
+        """Run ctr among the pods' containers and return what it prints."""
+        command = ["ctr", f"--address={SOCKET}", "--namespace=k8s.io", *arguments]
+        return self.box.check(*command, environment=self._parts.environment)
+
+    def held_slices(self) -> dict[tuple[str, str, str], int]:
+        """Slices by namespace, pod and resource, as the kubelet's own books have them."""
+        printed = self.box.check("deviceplugin", "pods", environment=self._parts.environment)
+        held: dict[tuple[str, str, str], int] = {}
+        for line in printed.splitlines():
+            namespace, pod, resource, count = line.split()
+            key = (namespace, pod, resource)
+            held[key] = held.get(key, 0) + int(count)
+        return held
+
+    def restart_kubelet(self) -> None:
+        """Stop the kubelet and start it, beside running pods."""
+        self.kubelet.stop()
+        self.start_kubelet()
+
+    def restart_containerd(self) -> None:
+        """Kill containerd and start it, beside running pods."""
+        self.containerd.stop()
+        self.start_containerd()
+
+
+def start_proxy(box: Box, parts: Parts, node: str, kubeconfig: Path) -> Process:
+    """Start kube-proxy in a box, for a node's name."""
+    arguments = [
+        f"--kubeconfig={kubeconfig}",
+        f"--hostname-override={node}",
+        "--proxy-mode=nftables",
+        f"--cluster-cidr={PODS}",
+        # The machine's own settings are not for a box to change.
+        "--conntrack-max-per-core=0",
+        "--conntrack-tcp-timeout-established=0",
+        "--conntrack-tcp-timeout-close-wait=0",
+    ]
+    return box.start("kube-proxy", ["kube-proxy", *arguments], parts.environment)
+
+
+def _network(folder: Path, place: Place) -> Mapping[str, Any]:
+    addresses = {
+        "type": "host-local",
+        "dataDir": str(folder / "addresses"),
+        "ranges": [[{"subnet": place.pods}]],
+        "routes": [{"dst": "0.0.0.0/0"}],
+    }
+    bridge = {"type": "bridge", "bridge": "pods0", "isGateway": True, "hairpinMode": True, "ipam": addresses}
+    return {"cniVersion": "1.0.0", "name": "pods", "plugins": [bridge]}
+
+
+def _kubelet(place: Place) -> Mapping[str, Any]:
+    signals = ("memory.available", "nodefs.available", "nodefs.inodesFree", "imagefs.available")
+    return {
+        "apiVersion": "kubelet.config.k8s.io/v1beta1",
+        "kind": "KubeletConfiguration",
+        "authentication": {"anonymous": {"enabled": True}, "webhook": {"enabled": False}},
+        "authorization": {"mode": "AlwaysAllow"},
+        "address": place.address,
+        "readOnlyPort": 0,
+        "containerRuntimeEndpoint": f"unix://{SOCKET}",
+        "clusterDomain": "cluster.local",
+        "clusterDNS": [place.dns],
+        # As boxes are: control groups without systemd, no swap of their own, no right to lower scores.
+        "cgroupDriver": "cgroupfs",
+        "failCgroupV1": False,
+        "failSwapOn": False,
+        "oomScoreAdj": 0,
+        "localStorageCapacityIsolation": False,
+        # The machine's disk is no node's own to judge.
+        "evictionHard": dict.fromkeys(signals, "0%"),
+        "imageGCHighThresholdPercent": 100,
+        "nodeStatusUpdateFrequency": "2s",
+    }
+
+
+def _containerd(folder: Path, parts: Parts) -> str:
+    return f"""version = 3
+root = "{folder}/containerd"
+state = "/run/containerd"
+oom_score = 0
+[grpc]
+  address = "{SOCKET}"
+[plugins."io.containerd.cri.v1.images".pinned_images]
+  sandbox = "{PAUSE}"
+[plugins."io.containerd.cri.v1.runtime"]
+  # Without the right to lower the score of a process, every sandbox would fail.
+  restrict_oom_score_adj = true
+  disable_apparmor = true
+  enable_cdi = true
+  cdi_spec_dirs = ["{folder}/cdi"]
+  [plugins."io.containerd.cri.v1.runtime".cni]
+    bin_dirs = ["{parts.cni}"]
+    conf_dir = "{folder}/cni"
+  [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
+    runtime_type = "io.containerd.runc.v2"
+    [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
+      BinaryName = "{parts.runc}"
+      SystemdCgroup = false
+"""

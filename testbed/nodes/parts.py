@@ -1,0 +1,169 @@
+"""What a node is made of: built from Go modules or unpacked from Debian packages, once, into a cache folder.
+
+`python -m testbed.nodes.parts` makes what is missing and prints the folder. No package is installed: they are
+fetched and unpacked, so that no daemon starts and nothing outside the folder changes.
+"""
+
+import fcntl
+import hashlib
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from testbed.binaries import BuildError, go_missing
+
+MODULE = Path(__file__).parent
+KUBERNETES = "1.36.3"
+GO_PACKAGES = {
+    "kubelet": "k8s.io/kubernetes/cmd/kubelet",
+    "kube-proxy": "k8s.io/kubernetes/cmd/kube-proxy",
+    "deviceplugin": "./deviceplugin",
+}
+CONTAINERD = "github.com/containerd/containerd/v2/cmd/{}@v2.2.1"
+CONTAINERD_TAGS = "no_btrfs,no_devmapper,no_zfs"
+PACKAGES = (
+    "runc",
+    "libseccomp2",
+    "containernetworking-plugins",
+    "busybox-static",
+    "nftables",
+    "libnftables1",
+    "libnftnl11",
+    "libmnl0",
+    "libjansson4",
+    "libxtables12",
+    "libedit2",
+    "libbsd0",
+    "libmd0",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Where the parts of a node lie.
+
+    Attributes:
+        folder: Of the commands that were built.
+    """
+
+    folder: Path
+
+    @property
+    def debian(self) -> Path:
+        """Root of what was unpacked."""
+        return self.folder / "debian"
+
+    @property
+    def busybox(self) -> Path:
+        """A shell with everything in it, in one static file."""
+        return self.debian / "bin" / "busybox"
+
+    @property
+    def cni(self) -> Path:
+        """Folder of the network plugins."""
+        return self.debian / "usr" / "lib" / "cni"
+
+    @property
+    def runc(self) -> Path:
+        """The command that makes containers."""
+        return self.debian / "usr" / "sbin" / "runc"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables under which each part finds the others."""
+        folders = [self.folder, self.debian / "usr" / "sbin", self.debian / "usr" / "bin"]
+        return {
+            "PATH": ":".join([*map(str, folders), os.environ.get("PATH", "/usr/bin:/bin")]),
+            "LD_LIBRARY_PATH": ":".join(str(lib) for lib in sorted(self.debian.glob("**/lib/*-linux-gnu"))),
+        }
+
+
+def cache_folder() -> Path:
+    """Where the parts of exactly these versions belong."""
+    content = hashlib.sha256(repr((KUBERNETES, GO_PACKAGES, CONTAINERD, CONTAINERD_TAGS, PACKAGES)).encode())
+    for file in ("go.mod", "go.sum", "deviceplugin/main.go"):
+        content.update((MODULE / file).read_bytes())
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return base / "gpu-fraction-injector" / "nodes" / content.hexdigest()[:16]
+
+
+def build(say: Callable[[str], None]) -> Parts:
+    """Make what the cache lacks, one line to `say` for each part. A second caller waits for the first.
+
+    Raises:
+        BuildError: Go or apt-get failed.
+    """
+    folder = cache_folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for name, make in _makers().items():
+            if not (folder / name).exists():
+                started = time.monotonic()
+                say(f"nodes: making {name} ...")
+                with tempfile.TemporaryDirectory(dir=folder, prefix=".making-") as scratch:
+                    made = Path(scratch, name)
+                    make(made)
+                    made.rename(folder / name)
+                say(f"nodes: made {name} in {time.monotonic() - started:.0f} s")
+    return Parts(folder)
+
+
+def _makers() -> dict[str, Callable[[Path], None]]:
+    return {
+        "debian": _unpack,
+        **dict.fromkeys(GO_PACKAGES, _go_build),
+        **dict.fromkeys(("containerd", "containerd-shim-runc-v2", "ctr"), _go_install),
+    }
+
+
+def _unpack(target: Path) -> None:
+    target.mkdir()
+    with tempfile.TemporaryDirectory(prefix="packages-") as scratch:
+        try:
+            _run("apt-get", "--quiet=2", "download", *PACKAGES, folder=scratch)
+        except BuildError:
+            _run("apt-get", "--quiet=2", "update", folder=scratch)
+            _run("apt-get", "--quiet=2", "download", *PACKAGES, folder=scratch)
+        for package in sorted(Path(scratch).glob("*.deb")):
+            _run("dpkg", "--extract", str(package), str(target), folder=scratch)
+
+
+def _go_build(target: Path) -> None:
+    major, minor, _ = KUBERNETES.split(".")
+    stamps = {"gitVersion": f"v{KUBERNETES}", "gitMajor": major, "gitMinor": minor}
+    flags = " ".join(f"-X k8s.io/component-base/version.{name}={value}" for name, value in stamps.items())
+    _go("build", "-ldflags", f"-s -w {flags}", "-o", str(target), GO_PACKAGES[target.name])
+
+
+def _go_install(target: Path) -> None:
+    tags = ["-tags", CONTAINERD_TAGS, "-ldflags", "-s -w"]
+    _go("install", *tags, CONTAINERD.format(target.name), GOBIN=str(target.parent))
+
+
+def _go(verb: str, *arguments: str, **environment: str) -> None:
+    # The control plane's flags, so that what both are made of is compiled once.
+    _run("go", verb, "-trimpath", "-buildvcs=false", *arguments, GOWORK="off", **environment)
+
+
+def _run(*command: str, folder: str | Path = MODULE, **environment: str) -> None:
+    ended = subprocess.run(
+        command, cwd=folder, env=os.environ | environment, capture_output=True, text=True, check=False
+    )
+    if ended.returncode != 0:
+        raise BuildError(f"{' '.join(command)} failed:\n{ended.stderr[-4000:]}")
+
+
+def main() -> None:
+    """Make everything and print where it lies."""
+    if reason := go_missing():
+        raise SystemExit(reason)
+    print(build(lambda line: print(line, flush=True)).folder)  # noqa: T201 - a command's output
+
+
+if __name__ == "__main__":
+    main()
