@@ -53,6 +53,10 @@ class Explanation:
             "policy": policy.name if policy is not None else None,
             "queue": policy.queue if policy is not None else None,
             "limiter": self._limiter(),
+            "place": policy.place if policy is not None else None,
+            "sameModel": policy.same_model if policy is not None else None,
+            "owner": owner_of(self.pod),
+            "model": injection.placement.model if injection is not None else None,
             "patch": self.patch,
             "pod": self.pod,
         }
@@ -63,6 +67,20 @@ class Explanation:
         if policy is None:
             return None
         return "none" if injection is not None and injection.memory_mib is None else policy.limiter.name
+
+
+def owner_of(pod: dict[str, Any]) -> str | None:
+    """Return in words what a pod is a replica of (ledger/owners.py); None for one that stands alone."""
+    metadata = pod.get("metadata") or {}
+    references = metadata.get("ownerReferences")
+    for owner in references if isinstance(references, list) else ():
+        if isinstance(owner, dict) and owner.get("controller") is True and owner.get("uid"):
+            return f"{owner.get('kind')} {owner.get('name')}"
+    if metadata.get("generateName"):
+        return f"pods named {metadata['generateName']}*"
+    labels = metadata.get("labels") or {}
+    queue = labels.get("clearml-agent-queue-name") or labels.get("clearml-agent-queue")
+    return f"queue {queue}" if queue else None
 
 
 class Explainer:

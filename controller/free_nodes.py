@@ -8,13 +8,14 @@ from dataclasses import dataclass
 
 from controller.ledger_store import State
 from ledger.facts import PodFact
+from ledger.owners import PRODUCT_LABEL
 from ledger.placement.memory_values import MEMORY_LABEL
 
 MAX_NODES_NAMED = 3
 KEPT_SECONDS = 2.0
 """Pods that wait for the same are told the same for so long."""
-_Wanted = tuple[tuple[tuple[int | None, int], ...], tuple[str, ...] | None]
-"""Index (None: the pool) and slices, and values of the memory label."""
+_Wanted = tuple[tuple[tuple[int | None, int], ...], tuple[str, ...] | None, str | None]
+"""Index (None: the pool) and slices, values of the memory label, and the one of the product label."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class FreeNodesFinder:
         """The nodes for a pod that wants these indices, or the pool, of GPUs with such memory."""
         now = self._clock()
         self._kept = {wanted: kept for wanted, kept in self._kept.items() if kept[0] > now}
-        wanted: _Wanted = (fact.gpus or ((None, fact.pooled),), fact.memory_values)
+        wanted: _Wanted = (fact.gpus or ((None, fact.pooled),), fact.memory_values, fact.model)
         kept = self._kept.get(wanted)
         if kept is None:
             kept = self._kept[wanted] = now + KEPT_SECONDS, await self._walk(wanted)
@@ -62,22 +63,24 @@ class FreeNodesFinder:
 
     def _free(self, name: str, wanted: _Wanted) -> int | None:
         """Slices left; None where the pod cannot go."""
-        amounts, memory_values = wanted
-        if not self._can_go(name, memory_values):
+        amounts, memory_values, model = wanted
+        if not self._can_go(name, memory_values, model):
             return None
         return self._state.ledger.free(name, [index for index, _ in amounts])
 
     def _elsewhere(self, name: str, wanted: _Wanted) -> tuple[str, int, int] | None:
         """The GPU of a node that a pod of one GPU would fit on, had it that number."""
-        amounts, memory_values = wanted
+        amounts, memory_values, model = wanted
         index, slices = amounts[0]
-        if len(amounts) > 1 or index is None or not self._can_go(name, memory_values):
+        if len(amounts) > 1 or index is None or not self._can_go(name, memory_values, model):
             return None
         found = self._state.ledger.freest(name)
         return (name, *found) if found is not None and found[1] >= slices else None
 
-    def _can_go(self, name: str, memory_values: tuple[str, ...] | None) -> bool:
+    def _can_go(self, name: str, memory_values: tuple[str, ...] | None, model: str | None) -> bool:
         node = self._state.nodes.get(name)
         if node is None or not node.fact.usable:
+            return False
+        if model is not None and node.fact.labels.get(PRODUCT_LABEL) != model:
             return False
         return not memory_values or node.fact.labels.get(MEMORY_LABEL) in memory_values

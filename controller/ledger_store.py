@@ -122,7 +122,7 @@ class State:
         free = self.ledger.room(name)
         if view is None or free is None:
             return None
-        return NodeState(self.nodes[name].fact, view, *free)
+        return NodeState(self.nodes[name].fact, view, *free, self.ledger.replicas(name))
 
     def mark(self, node: str | None) -> None:
         """Note a change of a node, or of the backlog, for every reader."""

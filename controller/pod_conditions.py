@@ -78,7 +78,8 @@ def waiting_message(
     named = ", ".join(f"{name} {slices}" for name, slices in free.most)
     more = f" and {free.others} more nodes" if free.others else ""
     memory = f" of {' or '.join(fact.memory_values)} MiB" if fact.memory_values else ""
-    what = f"needs slices {' and '.join(needs)}{memory}; free there: {named}{more}"
+    model = f" and model {fact.model}, as sameModel or its own affinity demands" if fact.model else ""
+    what = f"needs slices {' and '.join(needs)}{memory}{model}; free there: {named}{more}"
     return f"{what}; {_help(free, owner)}"[:MAX_MESSAGE]
 
 

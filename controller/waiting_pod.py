@@ -10,6 +10,7 @@ import msgspec
 from kube.objects import Affinity
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement, Toleration
 from ledger.facts import PodFact
+from ledger.owners import PRODUCT_LABEL
 from ledger.placement.memory_values import MEMORY_LABEL
 from ledger.placement_request import PlacementRequest
 from modes.fraction import Fraction
@@ -87,11 +88,12 @@ def stored_pod(data: bytes) -> StoredPod | None:
 
 
 def known_constraints(fact: PodFact) -> Constraints:
-    """Return what the ledger knows of a pod's demands: the memory of its GPUs."""
-    if not fact.memory_values:
+    """Return what the ledger knows of a pod's demands: memory and model of its GPUs."""
+    demands = {MEMORY_LABEL: fact.memory_values, PRODUCT_LABEL: (fact.model,) if fact.model else None}
+    expressions = [Requirement(label, "In", values) for label, values in demands.items() if values]
+    if not expressions:
         return Constraints()
-    memory = Requirement(MEMORY_LABEL, "In", fact.memory_values)
-    return Constraints(required_terms=(NodeSelectorTerm(match_expressions=(memory,)),))
+    return Constraints(required_terms=(NodeSelectorTerm(match_expressions=tuple(expressions)),))
 
 
 def dry_run(fact: PodFact, slices_per_gpu: int, constraints: Constraints) -> PlacementRequest | None:

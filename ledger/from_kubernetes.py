@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from kube.names import is_uid
+from kube.names import is_label_value, is_uid
 from kube.objects import (
     ListMetadata,
     Named,
@@ -313,7 +313,7 @@ def _owner(metadata: PodMetadata, queues: tuple[str, ...]) -> str:
 
 def _model(affinity: NodeAffinity | None) -> str | None:
     values = _required_values(affinity, PRODUCT_LABEL)
-    return values[0] if values is not None and len(values) == 1 else None
+    return values[0] if values is not None and len(values) == 1 and is_label_value(values[0]) else None
 
 
 def _required_values(affinity: NodeAffinity | None, label: str) -> tuple[str, ...] | None:

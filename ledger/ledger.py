@@ -9,7 +9,7 @@ import msgspec
 
 from ledger.accounts import Claim, ClaimKey, NodeAccount
 from ledger.facts import NodeFact, PodFact, PodKey
-from ledger.owners import GpuModel, Owners
+from ledger.owners import GpuModel, Owners, Replicas
 from ledger.placement import pick_index as waiting
 from ledger.placement.arrivals import Demand, Worth
 from ledger.placement.best_node import best
@@ -151,6 +151,8 @@ class Ledger:
         self.expire(now, known_until)
         if ask.reservation is not None:
             self.release(ask.reservation)
+        if ask.owner and self._owners.ask(ask.owner):
+            self._tell_of(ask.owner)
         worth = self._demand_of(ask).worth
         stays = self._stays(ask, worth)
         if ask.keeps is not None and self._vouches(ask, ask.keeps):
@@ -225,6 +227,11 @@ class Ledger:
         """One node with GPUs; None if there is none of that name."""
         account = self._fleet.accounts.get(name)
         return node_view(account) if account is not None else None
+
+    def replicas(self, name: str) -> tuple[Replicas, ...]:
+        """Replicas on a node of owners that were asked about lately."""
+        account = self._fleet.accounts.get(name)
+        return self._owners.replicas(account.claims.values()) if account is not None else ()
 
     def room(self, name: str) -> tuple[int, int] | None:
         """Milli-CPU and bytes of memory that a node has left; None if there is none of that name."""
@@ -381,6 +388,11 @@ class Ledger:
     def _tell(self, reservation: Reservation) -> None:
         if self._on_promise is not None:
             self._on_promise(reservation.promised_node)
+
+    def _tell_of(self, owner: str) -> None:
+        if self._on_promise is not None:
+            for node in self._owners.on_nodes(owner):
+                self._on_promise(node)
 
     def _enter(self, key: ClaimKey, claim: Claim) -> None:
         """Book a claim where it belongs; the inverse of `_strike`."""

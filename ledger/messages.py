@@ -8,6 +8,7 @@ import msgspec
 
 from kube.names import MAX_NAME
 from ledger.facts import NodeFact
+from ledger.owners import Replicas
 from ledger.placement_request import OverQuota, Placement, PlacementRequest, PlacementResult, Unschedulable
 from ledger.view import LedgerView, NodeView, Waiting
 
@@ -91,7 +92,7 @@ class NotLeading(msgspec.Struct, frozen=True):
     """`https://host:port` of the leader's API; None while there is none."""
 
 
-class NodeState(msgspec.Struct, frozen=True):
+class NodeState(msgspec.Struct, frozen=True, omit_defaults=True):
     """One node with GPUs, in a stream: enough to place on it while the controller cannot be asked."""
 
     fact: NodeFact
@@ -100,6 +101,8 @@ class NodeState(msgspec.Struct, frozen=True):
     """Milli-CPU that pods and promises leave."""
     memory_free: int
     """Bytes, likewise."""
+    replicas: tuple[Replicas, ...] = ()
+    """Of owners that the controller was asked about lately: pods to be spread, or of one model."""
 
 
 class LedgerReply(msgspec.Struct, frozen=True):

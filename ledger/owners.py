@@ -5,9 +5,12 @@ Nothing is kept beyond the pods and reservations of the ledger: one made from a 
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
-from typing import TypeVar
+from typing import Annotated, ClassVar, TypeVar
+
+import msgspec
 
 from kube.objects import OwnerReference
 from ledger.accounts import Claim
@@ -15,6 +18,8 @@ from ledger.placement_request import MAX_OWNER
 
 PRODUCT_LABEL = "nvidia.com/gpu.product"
 """GPU feature discovery's label: the model of a node's GPUs."""
+MAX_ASKED = 1024
+"""Owners that are told of to webhooks: the latest that were asked about."""
 _NOWHERE: Mapping[str, int] = {}
 GpuModel = tuple[str | None, int | None]
 """Values of the node labels nvidia.com/gpu.product and nvidia.com/gpu.memory; None where one is missing."""
@@ -45,12 +50,25 @@ def owner_key(
     return blake2b(text.encode(errors="surrogatepass"), digest_size=MAX_OWNER // 2).hexdigest()
 
 
+class Replicas(msgspec.Struct, frozen=True):
+    """Pods of one owner on a node, and pods that are promised to it."""
+
+    POOL: ClassVar[int] = -1
+    """Stands for a GPU in mode pooled."""
+
+    owner: Annotated[str, msgspec.Meta(max_length=MAX_OWNER)]
+    """Its key."""
+    indices: tuple[int, ...]
+    """The GPU of each."""
+
+
 class Owners:
     """How many GPUs' shares each owner's pods have on each node, and the GPU models that they wait for."""
 
     def __init__(self) -> None:
         self._on_nodes: dict[str, dict[str, int]] = {}
         self._awaited: dict[str, dict[GpuModel, int]] = {}
+        self._asked: OrderedDict[str, None] = OrderedDict()
 
     def add(self, claim: Claim) -> None:
         """Enter a claim of some owner; the inverse of `remove`."""
@@ -63,6 +81,24 @@ class Owners:
     def on_nodes(self, owner: str) -> Mapping[str, int]:
         """Return the shares that an owner's pods have, or are promised, by name of the node."""
         return self._on_nodes.get(owner, _NOWHERE)
+
+    def ask(self, owner: str) -> bool:
+        """Note that an owner was asked about; return whether it had not been lately."""
+        is_new = owner not in self._asked
+        self._asked[owner] = None
+        self._asked.move_to_end(owner)
+        if len(self._asked) > MAX_ASKED:
+            self._asked.popitem(last=False)
+        return is_new
+
+    def replicas(self, claims: Iterable[Claim]) -> tuple[Replicas, ...]:
+        """Return the replicas among the claims of one node, of owners that were asked about lately."""
+        found: dict[str, list[int]] = {}
+        for claim in claims:
+            if claim.owner in self._asked:
+                indices = [index for index, _ in claim.gpus] or [Replicas.POOL]
+                found.setdefault(claim.owner, []).extend(indices)
+        return tuple([Replicas(owner, tuple(sorted(found[owner]))) for owner in sorted(found)])
 
     def awaited(self, owner: str) -> GpuModel | None:
         """Return the model that an owner's pods without a node are bound to; None where none is."""

@@ -101,12 +101,27 @@ def _details(explanation: Explanation, facts: dict[str, Any]) -> Iterator[str]:
     if facts["slices"] is None:
         return
     yield f"policy {facts['policy']}, limiter {facts['limiter']}"
+    yield from _replicas(facts)
     memory = f", {facts['memoryMiB']} MiB" if facts["memoryMiB"] is not None else ""
     share = f"{_slices(facts['slices'])} of GPU {_index(facts['index'])}{memory}"
     yield f"container {facts['container']}: {share}"
     for operation in explanation.patch:
         value = f" {json.dumps(operation['value'])}" if "value" in operation else ""
         yield f"{operation['op']:7} {operation['path']}{value}"
+
+
+def _replicas(facts: dict[str, Any]) -> Iterator[str]:
+    """Say how the other pods of the owner bear on the placement, where the policy lets them."""
+    if facts["place"] != "spread" and not facts["sameModel"]:
+        return
+    if facts["owner"] is None:
+        yield "place pack: neither controller, generateName nor queue tell what the pod is a replica of"
+        return
+    if facts["place"] == "spread":
+        yield f"place spread: away from other pods of {facts['owner']}, over nodes and then over GPUs"
+    if facts["sameModel"]:
+        model = f": {facts['model']}" if facts["model"] is not None else ""
+        yield f"sameModel: GPUs of one model for all pods of {facts['owner']}{model}"
 
 
 def _slices(number: int) -> str:

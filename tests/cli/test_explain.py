@@ -12,12 +12,12 @@ from typer.testing import CliRunner
 
 from cli.app import app
 from tests.cli.running import FIXTURES, INVENTORY, explain
-from tests.webhook.support import container, fixture_review, pod
+from tests.webhook.support import LABEL, container, fixture_review, pod
 
 EXPECTED = json.loads((FIXTURES / "expected.json").read_text())["pods"]
 MANIFESTS = FIXTURES / "manifests"
 CONTRACT = ["allowed", "code", "message", "slices", "index", "memoryMiB", "container", "patch", "pod"]
-OURS = ["policy", "queue", "limiter"]
+OURS = ["policy", "queue", "limiter", "place", "sameModel", "owner", "model"]
 
 
 def invoke(*arguments, text=None):
@@ -92,6 +92,10 @@ def test_an_unlabelled_pod_has_an_empty_patch_and_is_printed_as_it_is():
         "policy": None,
         "queue": None,
         "limiter": None,
+        "place": None,
+        "sameModel": None,
+        "owner": None,
+        "model": None,
         "patch": [],
         "pod": found,
     }
@@ -444,3 +448,36 @@ def test_a_file_that_cannot_be_read_is_named_and_the_others_are_explained(tmp_pa
     ]
     assert ": allowed (injected)" in result.stdout
     assert ": denied (privileged)" in result.stdout
+
+
+@pytest.fixture
+def spreading(tmp_path):
+    """Policies that spread replicas, and keep them to one model."""
+    text = "kind: Policy\nname: default\nplace: spread\nsameModel: true\n"
+    (tmp_path / "default.yaml").write_text(text)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("metadata", "owner"),
+    [
+        (
+            {"ownerReferences": [{"kind": "Job", "name": "train", "uid": "u", "controller": True}]},
+            "Job train",
+        ),
+        ({"generateName": "web-"}, "pods named web-*"),
+        ({"labels": {LABEL: "0.500", "clearml-agent-queue-name": "large"}}, "queue large"),
+    ],
+)
+def test_a_replica_is_told_whose_it_is_and_what_that_means(spreading, metadata, owner):
+    text = as_yaml(pod(metadata=metadata))
+    assert facts_of(text, "--policies", spreading)["owner"] == owner
+    lines = invoke("-", "--inventory", INVENTORY, "--policies", spreading, text=text).stdout.splitlines()
+    assert f"  place spread: away from other pods of {owner}, over nodes and then over GPUs" in lines
+    assert any(line.startswith(f"  sameModel: GPUs of one model for all pods of {owner}: ") for line in lines)
+
+
+def test_a_pod_that_stands_alone_is_told_that_it_is_packed(spreading):
+    out = invoke("-", "--inventory", INVENTORY, "--policies", spreading, text=as_yaml(pod())).stdout
+    assert "  place pack: neither controller, generateName nor queue tell what the pod is a replica of" in out
+    assert "place" not in invoke("-", "--inventory", INVENTORY, text=as_yaml(pod())).stdout

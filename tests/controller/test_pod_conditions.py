@@ -93,6 +93,18 @@ def test_a_waiting_pod_learns_what_it_needs_what_is_free_where_and_what_helps():
     assert message(cluster(*full, *busy), fact) == needs + "it starts when pods there end"
 
 
+def test_a_pod_that_is_kept_to_one_model_is_told_of_the_gpus_of_that_model_alone():
+    labels = {"nvidia.com/gpu.memory": "81920", "nvidia.com/gpu.product": "H100"}
+    state = cluster(("gpu-0", 1, 6), ("gpu-0", 0, 6), nodes=["gpu-0"], labels=labels)
+    other = node_from_object(node("gpu-1"), ResourceNames())
+    state.set_node(SeenNode(other, "gpu-1"))
+    fact = seen(memory_values=("81920",), model="H100").fact
+    assert message(state, fact) == (
+        "needs slices 4 of nvidia.com/gpu-1 of 81920 MiB and model H100, as sameModel or its own affinity"
+        " demands; free there: gpu-0 2; it starts when pods there end"
+    )
+
+
 @pytest.mark.parametrize(
     ("kind", "advice"),
     [

@@ -22,6 +22,7 @@ from ledger.view import Waiting
 from webhook.admission.denial import Reason
 from webhook.placing.placed_here import PlacedHere
 from webhook.placing.placer import Unanswered
+from webhook.placing.replicas import KnownReplicas
 
 NODES_AT_ONCE = 128
 """That are taken in before others get a turn."""
@@ -33,7 +34,8 @@ class Fallback:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._ledger = Ledger()
-        self._placed_here = PlacedHere(self._ledger)
+        self._replicas = KnownReplicas(self._ledger)
+        self._placed_here = PlacedHere(self._ledger, self._replicas)
         self._backlog: dict[PodKey, PodFact] = {}
         self._nodes: dict[str, PodFact] = {}
         """What is taken of each node, as one pod."""
@@ -104,11 +106,13 @@ class Fallback:
         self._nodes[name] = taken
         self._ledger.set_node(state.fact)
         self._ledger.set_pod(taken)
+        self._replicas.tell(name, state.replicas)
         self._placed_here.shown_up(name, _more([taken], [before] if before is not None else []))
 
     def remove_node(self, name: str) -> None:
         """Take in that a node is gone."""
         self._nodes.pop(name, None)
+        self._replicas.tell(name, ())
         self._ledger.remove_node(name)
         self._ledger.remove_pod(("", name))
 

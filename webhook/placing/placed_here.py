@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 
 from ledger.facts import PodFact
 from ledger.ledger import Ledger
+from ledger.owners import Replicas
 from ledger.placement_request import Placement, PlacementRequest
 from ledger.reservations import LIFETIME_SECONDS
+from webhook.placing.replicas import KnownReplicas
 
 MAX_REMEMBERED = 4096
 """Placements that can be given back: the latest."""
@@ -78,13 +80,16 @@ class _Placed:
     slices: Slices
     pod: tuple[str, str]
     """Namespace and PlacementRequest.pod."""
+    owner: str
+    """PlacementRequest.owner."""
 
 
 class PlacedHere:
     """Books in a ledger what was placed in it, until it shows up or is too old."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, replicas: KnownReplicas) -> None:
         self._ledger = ledger
+        self._replicas = replicas
         self._sums: OrderedDict[Place, _Sum] = OrderedDict()
         """Those that were placed on last come last."""
         self._placed: OrderedDict[str, _Placed] = OrderedDict()
@@ -103,8 +108,9 @@ class PlacedHere:
         found.last = now
         self._sums.move_to_end(place)
         self._ledger.set_pod(found.fact(place))
+        self._replicas.place(ask, placement)
         if placement.reservation is not None and len(placement.reservation) <= MAX_NAME:
-            self._placed[placement.reservation] = _Placed(place, slices, (ask.namespace, ask.pod))
+            self._placed[placement.reservation] = _Placed(place, slices, (ask.namespace, ask.pod), ask.owner)
             if len(self._placed) > MAX_REMEMBERED:
                 self._placed.popitem(last=False)
 
@@ -113,6 +119,8 @@ class PlacedHere:
         placed = self._placed.pop(reservation, None)
         if placed is not None:
             self._take_out(placed.place, placed.slices)
+            indices = [Replicas.POOL if index is None else index for index in placed.slices]
+            self._replicas.release(placed.place[0], placed.owner, indices)
 
     def release_former(self, ask: PlacementRequest) -> None:
         """Give back what the same pod was given in an earlier review, so that it is counted once."""
@@ -151,3 +159,7 @@ class PlacedHere:
         else:
             del self._sums[place]
             self._ledger.remove_pod(("", found.name))
+            if place[0] is not None:
+                self._replicas.forget(place[0])
+            elif all(node is not None for node, _ in self._sums):
+                self._replicas.forget_waiting()

@@ -1,0 +1,119 @@
+"""Whose replicas are where, for a webhook that places by itself: as it was told, and as it placed since.
+
+What is taken of a node stands in the ledger in sums, which have no owner. Each owner's replicas on a node are
+a pod beside them that takes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ledger.facts import PodFact
+from ledger.ledger import Ledger
+from ledger.owners import Replicas
+from ledger.placement_request import Placement, PlacementRequest
+
+MAX_TOLD = 2**14
+"""Pairs of a node and an owner on it that are taken from the controller."""
+MAX_PLACED = 4096
+"""Pairs of a node and an owner placed here, and owners whose pods wait, that are kept: the latest."""
+_Indices = tuple[int, ...]
+
+
+class KnownReplicas:
+    """Books replicas in a ledger."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._told: dict[str, dict[str, _Indices]] = {}
+        self._placed: dict[str, dict[str, _Indices]] = {}
+        self._waiting: dict[str, PodFact] = {}
+        self._pairs_told = self._pairs_placed = 0
+
+    def tell(self, node: str, replicas: Iterable[Replicas]) -> None:
+        """Take in what the controller tells of a node; so many of those placed here have shown up."""
+        before, now = self._told.pop(node, {}), {each.owner: each.indices for each in replicas}
+        self._pairs_told -= len(before)
+        if self._pairs_told + len(now) > MAX_TOLD:
+            now = {}
+        self._pairs_told += len(now)
+        if now:
+            self._told[node] = now
+        for owner in before.keys() | now.keys():
+            more = len(now.get(owner, ())) - len(before.get(owner, ()))
+            here = self._placed.get(node, {}).get(owner, ())
+            if here and more > 0:
+                self._set_placed(node, owner, here[more:])
+            self._book(node, owner)
+
+    def place(self, ask: PlacementRequest, placement: Placement) -> None:
+        """Take in what was placed here; the inverse of `release` where it has a node."""
+        if not ask.owner:
+            return
+        if placement.node is not None:
+            before = self._placed.get(placement.node, {}).get(ask.owner, ())
+            self._set_placed(placement.node, ask.owner, (*before, *_indices(placement)))
+            self._book(placement.node, ask.owner)
+            while self._pairs_placed > MAX_PLACED:
+                self.forget(next(iter(self._placed)))
+        elif ask.same_model:
+            self._wait(ask.owner, placement)
+
+    def release(self, node: str | None, owner: str, indices: Iterable[int]) -> None:
+        """Give one placement back."""
+        left = list(self._placed.get(node or "", {}).get(owner, ()))
+        if node is None or not left:
+            return
+        for index in indices:
+            if index in left:
+                left.remove(index)
+        self._set_placed(node, owner, tuple(left))
+        self._book(node, owner)
+
+    def forget(self, node: str) -> None:
+        """Drop all that was placed here on a node."""
+        for owner in list(self._placed.get(node, ())):
+            self._set_placed(node, owner, ())
+            self._book(node, owner)
+
+    def forget_waiting(self) -> None:
+        """Drop which models pods wait for that were placed here."""
+        for fact in self._waiting.values():
+            self._ledger.remove_pod(fact.key)
+        self._waiting.clear()
+
+    def _wait(self, owner: str, placement: Placement) -> None:
+        if owner not in self._waiting and len(self._waiting) >= MAX_PLACED:
+            self._ledger.remove_pod(self._waiting.pop(next(iter(self._waiting))).key)
+        model, values = placement.model, placement.memory_values or None
+        fact = PodFact(namespace="", name=f"waits/{owner}", model=model, memory_values=values, owner=owner)
+        self._waiting[owner] = fact
+        self._ledger.set_pod(fact)
+
+    def _set_placed(self, node: str, owner: str, indices: _Indices) -> None:
+        owners = self._placed.pop(node, {})
+        self._pairs_placed -= owners.pop(owner, None) is not None
+        if indices:
+            owners[owner] = indices
+            self._pairs_placed += 1
+        if owners:
+            # At the end: the node that was placed on longest ago is forgotten first.
+            self._placed[node] = owners
+
+    def _book(self, node: str, owner: str) -> None:
+        indices = (*self._told.get(node, {}).get(owner, ()), *self._placed.get(node, {}).get(owner, ()))
+        fact = PodFact(
+            namespace="",
+            name=f"{node}/{owner}",
+            node=node,
+            gpus=tuple([(index, 0) for index in indices]),
+            owner=owner,
+        )
+        if indices:
+            self._ledger.set_pod(fact)
+        else:
+            self._ledger.remove_pod(fact.key)
+
+
+def _indices(placement: Placement) -> _Indices:
+    return placement.indices or (Replicas.POOL,)
