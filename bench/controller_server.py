@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import cast
 
 from certs.live_context import LiveTlsContext
-from certs.watcher import read_tls_files
+from certs.mounted import read_tls_files
 from controller.leadership import Leadership
 from controller.ledger_store import State
 from controller.metrics import ControllerMetrics

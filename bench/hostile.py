@@ -43,7 +43,7 @@ class Webhook:
     """A webhook process that tells what it keeps."""
 
     def __init__(self, folder: Path) -> None:
-        self.ca_file = folder / "ca.pem"
+        self.ca_file = folder / "tls" / "ca.crt"
         self._told = folder / "told"
         self._log = folder / "log"
         options = webhook_command(folder)[3:]
@@ -51,7 +51,9 @@ class Webhook:
         with self._log.open("w") as log:
             self._process = subprocess.Popen(command, stderr=log, cwd=CHECKOUT)
         self._wait(lambda: "serving" in self._log.read_text())
-        self.port = json.loads(self._log.read_text().splitlines()[0])["port"]
+        self.port = next(
+            line["port"] for line in map(json.loads, self._log.read_text().splitlines()) if "port" in line
+        )
 
     @property
     def sockets(self) -> int:

@@ -17,6 +17,7 @@ import httpx
 
 from bench.bodies import FIXTURES
 from bench.machine import LOADING_CORE, MEASURED_CORE
+from testbed.controller_process import write_tls
 
 CHECKOUT = Path(__file__).parent.parent
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -57,7 +58,7 @@ def serving(name: str) -> Iterator[Server]:
 def webhook(folder: Path, *options: str) -> Iterator[Server]:
     """Run the real `fraction-injector webhook` with a ledger of its own."""
     with _process(webhook_command(folder, *options)) as process:
-        port = int(_said(process.stderr)["port"])
+        port = _port(process)
         reader = _drain(process.stderr)
         yield Server(process.pid, port)
         _stop(process, reader)
@@ -68,18 +69,17 @@ def asking_webhook(tls: Path, controller: str) -> Iterator[Server]:
     """Run the real `fraction-injector webhook` with a controller to ask."""
     options = ["--port", "0", "--stop-delay", "0", "--tls-dir", str(tls), "--controller", controller]
     with _process([sys.executable, "-m", "cli.main", "webhook", *options]) as process:
-        lines = iter(lambda: _said(process.stderr), None)
-        port = next(int(line["port"]) for line in lines if "port" in line)
+        port = _port(process)
         reader = _drain(process.stderr)
         yield Server(process.pid, port)
         _stop(process, reader)
 
 
 def webhook_command(folder: Path, *options: str) -> list[str]:
-    """The command line of a standalone webhook."""
+    """The command line of a webhook whose ledger is its own; its certificate is mounted, as in a cluster."""
     given = ["--inventory", str(FIXTURES / "inventory.json"), "--stop-delay", "0", *options]
     if "--tls-dir" not in options:
-        given += ["--self-signed", "--ca-file", str(folder / "ca.pem")]
+        given += ["--tls-dir", str(write_tls(folder / "tls"))]
     if "--port" not in options:
         given += ["--port", "0"]
     return [sys.executable, "-m", "cli.main", "webhook", *given]
@@ -100,6 +100,11 @@ def total(text: str, series: str) -> float:
 def on_core(pid: int, core: int) -> None:
     """Keep a process, which has no threads yet, on one core."""
     os.sched_setaffinity(pid, {core})
+
+
+def _port(process: subprocess.Popen[bytes]) -> int:
+    lines = iter(lambda: _said(process.stderr), None)
+    return next(int(line["port"]) for line in lines if "port" in line)
 
 
 @contextmanager

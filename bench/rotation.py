@@ -26,7 +26,7 @@ from bench.machine import LOADING_CORE, MEASURED_CORE, Watch, pin
 from bench.processes import CHECKOUT, on_core, webhook_command
 from certs.authority import make_authority
 from certs.leaf import LOCAL_NAMES, make_leaf
-from certs.pair import KeyPair
+from certs.values import KeyPair
 
 CLIENTS = 4
 BROKEN_EVERY = 5

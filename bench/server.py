@@ -14,8 +14,8 @@ from typing import Any
 
 from bench.instant_placer import ReadyPlacer
 from bench.references import idiomatic, null
-from certs.apart import self_signed
 from certs.live_context import LiveTlsContext
+from certs.self_signed import self_signed
 from policies.loading.loader import load_policies
 from service.log import configure_logging
 from service.metrics import new_registry

@@ -1,6 +1,11 @@
-"""Certificates: CA and leaf making, validation, and TLS contexts that change while they serve.
+"""Certificates: made, checked, rotated and served.
 
-The time comes in as an aware datetime; the mounted certificate alone reads the clock. Only it, the watcher,
-the CA file and the live context touch files or sockets. A server loads nothing that makes or checks
-certificates: see certs.apart.
+| modules | hold |
+|---|---|
+| values | pairs, files and facts as plain values; CertificateError |
+| contexts, validation, live_context, mounted | what a server needs, with the standard library alone |
+| pem, inspection, authority, leaf, self_signed | what makes and reads certificates, with cryptography |
+| rotation, observation, secret_writes | the rotation: from what is stored and served to the next write |
+
+The time comes in as an aware datetime; only the check of a mounted pair reads the clock, as its clients do.
 """

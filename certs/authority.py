@@ -6,8 +6,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from certs.pair import KeyPair
 from certs.pem import to_pem
+from certs.values import KeyPair
 
 AUTHORITY_LIFETIME = timedelta(days=365)
 BACKDATE = timedelta(hours=1)

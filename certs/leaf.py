@@ -10,8 +10,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from certs.authority import BACKDATE, common_name, key_to_pem, key_usage, start_certificate, whole_second
-from certs.pair import CertificateError, KeyPair
-from certs.pem import format_time, load_certificates, load_key, to_pem
+from certs.pem import load_certificates, load_key, to_pem
+from certs.values import CertificateError, KeyPair, format_time
 
 LEAF_LIFETIME = timedelta(days=30)
 LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")

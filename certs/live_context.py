@@ -1,13 +1,9 @@
 """A listener's TLS context whose certificate changes while it serves."""
 
-import os
 import ssl
-import sys
-import tempfile
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 
-from certs.pair import CertificateError, KeyPair
+from certs.contexts import load_authorities, load_pair
+from certs.values import KeyPair
 
 
 class LiveTlsContext:
@@ -43,7 +39,7 @@ class LiveTlsContext:
         fresh = _empty_context(verify_clients=self._verify_clients)
         load_pair(fresh, pair)
         if client_ca_pem is not None:
-            _load_client_authorities(fresh, client_ca_pem)
+            load_authorities(fresh, client_ca_pem, "client CA")
         self._newest = fresh
 
     def _hand_out(
@@ -67,47 +63,3 @@ def _empty_context(*, verify_clients: bool) -> ssl.SSLContext:
         # Python cannot switch off the session cache of TLS 1.2, which skips the client's certificate.
         context.minimum_version = ssl.TLSVersion.TLSv1_3
     return context
-
-
-def load_pair(context: ssl.SSLContext, pair: KeyPair) -> None:
-    """Load a pair into a context that nobody uses yet; raises CertificateError when OpenSSL refuses it."""
-
-    def refuse_password() -> str:
-        raise CertificateError("tls.key: the private key is encrypted; store it without a password")
-
-    with ExitStack() as stack:
-        certificate = stack.enter_context(_as_file(pair.certificate_pem))
-        key = stack.enter_context(_as_file(pair.key_pem))
-        try:
-            context.load_cert_chain(certificate, key, password=refuse_password)
-        except ssl.SSLError as error:
-            raise CertificateError(
-                f"tls.crt and tls.key: OpenSSL refuses the pair ({error.reason or error}); "
-                "store both of one pair"
-            ) from error
-
-
-def _load_client_authorities(context: ssl.SSLContext, pem: bytes) -> None:
-    try:
-        context.load_verify_locations(cadata=pem.decode("ascii"))
-    except (ssl.SSLError, ValueError) as error:
-        raise CertificateError(
-            f"client CA: holds no certificate that OpenSSL reads ({error}); expected PEM"
-        ) from error
-
-
-@contextmanager
-def _as_file(content: bytes) -> Iterator[str]:
-    """A path that OpenSSL, which loads pairs from files only, can read `content` from."""
-    if sys.platform == "linux":
-        # Keys stay in memory, and the container's root file system may be read-only.
-        descriptor = os.memfd_create("pem")
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            yield f"/proc/self/fd/{descriptor}"
-    else:
-        with tempfile.NamedTemporaryFile() as file:
-            file.write(content)
-            file.flush()
-            yield file.name

@@ -1,20 +1,127 @@
 """The certificate of a server whose TLS Secret is mounted: its newest valid pair, live."""
 
+import asyncio
+import hashlib
+import itertools
 import ssl
-from collections.abc import Callable
-from datetime import UTC, datetime
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from certs.client_context import client_context
+from certs.contexts import client_context
 from certs.live_context import LiveTlsContext
-from certs.pair import CertificateError, LeafFacts, TlsFiles
-from certs.watcher import MountedPair, MountRules
+from certs.validation import validate_files
+from certs.values import CertificateError, KeyPair, LeafFacts, TlsFiles
+
+_KUBELET_GENERATION = "..data"
+"""The symlink that the kubelet swaps when a Secret changes; the files beside it point through it."""
+POLL_SECONDS = 1.0
+"""Between two readings of the directory."""
+_POLLS_PER_RETRY = 30
+"""A content that was rejected is tried again at every 30th reading: it may have waited for its notBefore."""
+
+
+@dataclass(frozen=True, slots=True)
+class MountRules:
+    """What a mounted pair must fulfil."""
+
+    names: Sequence[str]
+    """DNS names and IP addresses that the leaf must be good for."""
+    require_injected: bool = False
+    """Self-managed mode: serve a leaf only when `injected-ca` lists its issuer, that is, when the
+    controller has read this CA back from the caBundle. A Secret edited by hand is not served."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """The result of reading the directory once."""
+
+    digest: bytes
+    found: tuple[TlsFiles, LeafFacts] | CertificateError | None
+    """None: what was accepted last."""
+
+
+class MountedFiles:
+    """Hands on the newest valid pair of a directory; a bad or torn one changes nothing."""
+
+    def __init__(
+        self,
+        directory: Path,
+        rules: MountRules,
+        accept: Callable[[TlsFiles, LeafFacts], None],
+        reject: Callable[[CertificateError], None],
+    ) -> None:
+        """`accept` gets each new valid content and may raise CertificateError itself.
+
+        `reject` gets the reason why a new content is not served, once per content.
+        """
+        self._directory = directory
+        self._rules = rules
+        self._accept = accept
+        self._reject = reject
+        self._accepted_digest = b""
+        self._rejected_digest = b""
+
+    def refresh(self) -> None:
+        """Read the directory once and hand on what is new; a rejected content is tried again."""
+        self._hand_on(self._read(retry=True))
+
+    async def run(self, turned: Callable[[], None] = lambda: None) -> None:
+        """Read the directory every second, until cancelled; call `turned` after each reading.
+
+        Its content is compared: nothing has to be known of how it changes, a directory made anew is found,
+        and a node cannot run out of watches. What is new is checked in a thread, while the server goes on.
+        """
+        for number in itertools.count():
+            self._hand_on(await asyncio.to_thread(self._read, retry=number % _POLLS_PER_RETRY == 0))
+            turned()
+            await asyncio.sleep(POLL_SECONDS)
+
+    def _read(self, *, retry: bool) -> _Reading | None:
+        """Return None for what was rejected and is not to be tried again."""
+        try:
+            files = read_tls_files(self._directory)
+        except CertificateError as error:
+            return _Reading(str(error).encode(), error)
+        digest = _digest(files)
+        if digest == self._accepted_digest:
+            return _Reading(digest, None)
+        if digest == self._rejected_digest and not retry:
+            return None
+        try:
+            return _Reading(digest, (files, self._check(files)))
+        except CertificateError as error:
+            return _Reading(digest, error)
+
+    def _check(self, files: TlsFiles) -> LeafFacts:
+        leaf = validate_files(files, self._rules.names)
+        if self._rules.require_injected and leaf.issuer_sha256 not in files.injected_ca:
+            raise CertificateError(
+                f"{files.source}/injected-ca: does not list {leaf.issuer_sha256}, the issuer of tls.crt; "
+                "wait until the controller has read this CA back from the caBundle"
+            )
+        return leaf
+
+    def _hand_on(self, reading: _Reading | None) -> None:
+        if reading is None:
+            return
+        try:
+            if isinstance(reading.found, CertificateError):
+                raise reading.found
+            if reading.found is not None:
+                self._accept(*reading.found)
+        except CertificateError as error:
+            if reading.digest != self._rejected_digest:
+                self._rejected_digest = reading.digest
+                self._reject(error)
+        else:
+            self._accepted_digest, self._rejected_digest = reading.digest, b""
 
 
 class MountedCertificate:
     """Serves the newest valid pair of a directory, and shows the same one as a client."""
 
-    def __init__(  # noqa: PLR0913 what is read, what is done with it, and who gets in
+    def __init__(  # noqa: PLR0913 what it reads, whom it tells, and who gets in
         self,
         directory: Path,
         rules: MountRules,
@@ -37,17 +144,17 @@ class MountedCertificate:
         self._served = served
         self._refused = refused
         self._last_error = "no certificate has been read yet"
-        self._mounted = MountedPair(directory, rules, lambda: datetime.now(UTC), self._accept, self._reject)
-        self._mounted.refresh()
+        self._files = MountedFiles(directory, rules, self._accept, self._reject)
+        self._files.refresh()
 
     @property
     def missing(self) -> str | None:
         """Why no certificate is served, if none is."""
         return None if self.context.serving else self._last_error
 
-    async def follow(self) -> None:
-        """Serve the newest pair, until cancelled."""
-        await self._mounted.run()
+    async def follow(self, turned: Callable[[], None] = lambda: None) -> None:
+        """Serve the newest pair, until cancelled; call `turned` after each reading of the directory."""
+        await self._files.run(turned)
 
     def _accept(self, files: TlsFiles, leaf: LeafFacts) -> None:
         client = client_context(files)
@@ -58,3 +165,39 @@ class MountedCertificate:
     def _reject(self, error: CertificateError) -> None:
         self._last_error = str(error)
         self._refused(error)
+
+
+def read_tls_files(directory: Path) -> TlsFiles:
+    """Return the content of a mounted TLS Secret; raises CertificateError when a file cannot be read.
+
+    In a kubelet mount all files are read from one generation, so that a swap in between cannot mix two.
+    `injected-ca` may be missing: only the self-managed mode has it.
+    """
+    generation = directory / _KUBELET_GENERATION
+    folder = generation.resolve() if generation.is_symlink() else directory
+    injected = _read(folder, "injected-ca", directory) if (folder / "injected-ca").exists() else b""
+    return TlsFiles(
+        pair=KeyPair(_read(folder, "tls.crt", directory), _read(folder, "tls.key", directory)),
+        ca_pem=_read(folder, "ca.crt", directory),
+        injected_ca=frozenset(injected.decode("ascii", "replace").split()),
+        source=str(directory),
+    )
+
+
+def _read(folder: Path, name: str, directory: Path) -> bytes:
+    try:
+        return (folder / name).read_bytes()
+    except OSError as error:
+        raise CertificateError(
+            f"{directory}/{name}: {error.strerror}; mount a Secret that holds it"
+        ) from error
+
+
+def _digest(files: TlsFiles) -> bytes:
+    parts = (
+        files.pair.certificate_pem,
+        files.pair.key_pem,
+        files.ca_pem,
+        *map(str.encode, sorted(files.injected_ca)),
+    )
+    return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).digest()

@@ -12,9 +12,9 @@ from datetime import datetime
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from certs.pair import CertificateError, KeyPair, LeafFacts, TlsFiles
+from certs.inspection import is_authority, is_good_for, is_key_of, signed_by
 from certs.pem import fingerprint, load_certificates, load_key, to_pem
-from certs.validation import check_key, check_names, is_authority, signed_by
+from certs.values import CertificateError, LeafFacts
 
 INJECTED_AT = "clearml-injector/injected-at"
 """Annotation of the `-tls` Secret: when the newest CA of `injected-ca` was read back from the caBundle."""
@@ -155,27 +155,27 @@ def read_authorities(content: SecretContent | None) -> StoredAuthorities:
 
 def _signing(data: Mapping[str, bytes], name: str) -> Authority | None:
     """The CA of that name, if its key is there to sign with."""
-    pair = KeyPair(data.get(f"{name}.crt", b""), data.get(f"{name}.key", b""))
+    pem = data.get(f"{name}.crt", b"")
     try:
-        check_key(load_certificates(pair.certificate_pem, name)[0], TlsFiles(pair, b""))
-        usable = isinstance(load_key(pair.key_pem, name), ec.EllipticCurvePrivateKey)
+        certificate = load_certificates(pem, name)[0]
+        key = load_key(data.get(f"{name}.key", b""), name)
     except CertificateError:
         return None
-    return _read_authority(pair.certificate_pem) if usable else None
+    usable = isinstance(key, ec.EllipticCurvePrivateKey) and is_key_of(key, certificate)
+    return _read_authority(pem) if usable else None
 
 
 def _read_leaf(
     data: Mapping[str, bytes], known: Sequence[Authority], names: Sequence[str]
 ) -> LeafFacts | None:
-    pair = KeyPair(data.get("tls.crt", b""), data.get("tls.key", b""))
+    pem = data.get("tls.crt", b"")
     try:
-        leaf = load_certificates(pair.certificate_pem, "tls.crt")[0]
-        check_key(leaf, TlsFiles(pair, b""))
-        check_names(leaf, names, "tls.crt")
+        leaf = load_certificates(pem, "tls.crt")[0]
+        key = load_key(data.get("tls.key", b""), "tls.key")
     except CertificateError:
         return None
-    maker = _maker(pair.certificate_pem, known)
-    if maker is None:
+    maker = _maker(pem, known)
+    if maker is None or not is_key_of(key, leaf) or not is_good_for(leaf, names):
         return None
     return LeafFacts(fingerprint(leaf), maker, leaf.not_valid_before_utc, leaf.not_valid_after_utc)
 

@@ -1,14 +1,13 @@
 """How PEM becomes certificates and keys, and what identifies them."""
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
-from certs.pair import CertificateError
+from certs.values import CertificateError
 
 
 def load_certificates(pem: bytes, file: str) -> list[x509.Certificate]:
@@ -51,8 +50,3 @@ def to_pem(certificates: Iterable[x509.Certificate]) -> bytes:
 def fingerprint(certificate: x509.Certificate) -> str:
     """SHA-256 of the DER form, 64 lower-case hexadecimal digits."""
     return certificate.fingerprint(hashes.SHA256()).hex()
-
-
-def format_time(moment: datetime) -> str:
-    """The aware time as RFC 3339 in UTC with whole seconds, `2026-11-20T23:35:09Z`."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -29,7 +29,7 @@ from enum import StrEnum
 
 from certs.leaf import LEAF_LIFETIME
 from certs.observation import Authority, Observation, distinct
-from certs.pair import LeafFacts
+from certs.values import LeafFacts
 
 
 @dataclass(frozen=True, slots=True)

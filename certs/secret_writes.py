@@ -15,8 +15,6 @@ from certs.observation import (
     Stored,
     read_authorities,
 )
-from certs.pair import KeyPair
-from certs.pem import format_time
 from certs.rotation import (
     Change,
     DropPrevious,
@@ -27,6 +25,7 @@ from certs.rotation import (
     StoreTrust,
     WriteBundle,
 )
+from certs.values import KeyPair, format_time
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,26 @@
 """The certificate of a standalone webhook: made at start, in memory, for this machine."""
 
+from dataclasses import dataclass
 from datetime import datetime
 
 from certs.authority import make_authority
 from certs.leaf import LOCAL_NAMES, make_leaf
-from certs.pair import SelfSigned
 from certs.pem import load_certificates
+from certs.values import KeyPair
+
+
+@dataclass(frozen=True, slots=True)
+class SelfSigned:
+    """A leaf for localhost, 127.0.0.1 and ::1, and the CA to trust; the CA's key is thrown away."""
+
+    ca_pem: bytes
+    pair: KeyPair
+    not_after: datetime
+    """When the leaf ends."""
 
 
 def self_signed(now: datetime) -> SelfSigned:
-    """A new CA and its one leaf, valid 30 days from `now` (aware)."""
+    """Return a new CA and its one leaf, valid 30 days from `now` (aware)."""
     authority = make_authority(now)
     pair = make_leaf(authority, LOCAL_NAMES, now)
     leaf = load_certificates(pair.certificate_pem, "leaf")[0]

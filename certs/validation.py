@@ -1,141 +1,170 @@
-"""What a certificate pair must fulfil before it is served.
+"""Checks a mounted pair before it is served, as its clients will: by TLS handshakes with it, in memory.
 
-The rules are those of the API server's own verification (Go's crypto/x509): key, chain to a CA of
-the bundle, subject alternative names, extended key usage, dates.
+With the standard library alone: cryptography would keep 11 MB in a server, for a check every few weeks.
 """
 
-from collections.abc import Iterable, Sequence
-from datetime import datetime
-from ipaddress import ip_address
+import contextlib
+import hashlib
+import ssl
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
 
-from cryptography import x509
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-from cryptography.x509.oid import ExtendedKeyUsageOID
+from certs.contexts import certificates_in, load_pair
+from certs.values import CertificateError, LeafFacts, TlsFiles, format_time
 
-from certs.pair import CertificateError, LeafFacts, TlsFiles
-from certs.pem import fingerprint, format_time, load_certificates, load_key
+_NO_CHECK_TIME = ssl.VerifyFlags(0x200000)
+"""OpenSSL's X509_V_FLAG_NO_CHECK_TIME, which Python has no name for."""
+_MAX_FLIGHTS = 4
+_WRONG_PURPOSE = 26
+"""OpenSSL's X509_V_ERR_INVALID_PURPOSE."""
+_WRONG_NAMES = (62, 64)
+"""X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH."""
 
-_LONGEST_CHAIN = 8
 
-
-def validate_files(files: TlsFiles, names: Iterable[str], now: datetime) -> LeafFacts:
-    """The facts of the leaf in `files`, if clients that trust `ca.crt` accept it for all `names`.
+def validate_files(files: TlsFiles, names: Iterable[str]) -> LeafFacts:
+    """Return the facts of the leaf in `files`, if clients that trust `ca.crt` accept it now for all `names`.
 
     Raises CertificateError with the file, the value and the rule that is broken.
     """
-    file = f"{files.source}/tls.crt"
-    leaf, *intermediates = load_certificates(files.pair.certificate_pem, file)
-    check_key(leaf, files)
-    _check_dates(leaf, now, file)
-    _check_usage(leaf, file)
-    check_names(leaf, names, file)
-    authorities = load_certificates(files.ca_pem, f"{files.source}/ca.crt")
-    anchor = find_anchor(leaf, intermediates, authorities, now)
-    if anchor is None:
-        raise CertificateError(
-            f"{file}: issued by {leaf.issuer.rfc4514_string()!r}, which leads to no valid CA of "
-            f"{files.source}/ca.crt; store the pair and its CA together"
+    return _Candidate(files).facts(names)
+
+
+class _Candidate:
+    """A pair that may be served, and a server that already does, in memory."""
+
+    def __init__(self, files: TlsFiles) -> None:
+        self._folder = f"{files.source}/"
+        self._file = f"{self._folder}tls.crt"
+        self._server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        load_pair(self._server, files.pair, self._folder)
+        self._der = certificates_in(files.pair.certificate_pem, self._file)[0]
+        self._leaf = self._decode()
+        self._authorities_pem = files.ca_pem
+
+    def facts(self, names: Iterable[str]) -> LeafFacts:
+        not_before, not_after = self._dates()
+        authorities = certificates_in(self._authorities_pem, f"{self._folder}ca.crt")
+        self._check_chain(authorities)
+        self._check_names(authorities, names)
+        anchor = self._anchor(authorities)
+        return LeafFacts(_sha256(self._der), _sha256(anchor), not_before, not_after)
+
+    def _decode(self) -> Mapping[str, Any]:
+        """What the leaf says of itself: shown to a client that trusts it as it is, at any time."""
+        client = _client([self._der])
+        client.verify_flags |= _NO_CHECK_TIME
+        try:
+            return self._shake_hands(client)
+        except ssl.SSLCertVerificationError as error:
+            if error.verify_code == _WRONG_PURPOSE:
+                raise CertificateError(
+                    f"{self._file}: extendedKeyUsage lacks serverAuth; issue it for server use"
+                ) from error
+            raise CertificateError(
+                f"{self._file}: no client accepts it ({error.verify_message}); issue it again"
+            ) from error
+
+    def _dates(self) -> tuple[datetime, datetime]:
+        """Return notBefore and notAfter, if it is between them now."""
+        now = datetime.now(UTC)
+        not_before, not_after = (
+            datetime.fromtimestamp(ssl.cert_time_to_seconds(self._leaf[key]), UTC)
+            for key in ("notBefore", "notAfter")
         )
-    return LeafFacts(
-        fingerprint(leaf), fingerprint(anchor), leaf.not_valid_before_utc, leaf.not_valid_after_utc
-    )
+        if now < not_before:
+            raise CertificateError(
+                f"{self._file}: notBefore {format_time(not_before)} is still to come "
+                f"at {format_time(now)}; check the clocks or issue it again"
+            )
+        if now > not_after:
+            raise CertificateError(
+                f"{self._file}: notAfter {format_time(not_after)} is over "
+                f"at {format_time(now)}; issue it again"
+            )
+        return not_before, not_after
+
+    def _check_chain(self, authorities: Sequence[bytes]) -> None:
+        try:
+            self._shake_hands(_client(authorities))
+        except ssl.SSLCertVerificationError as error:
+            issuer = ", ".join(f"{key}={value}" for part in self._leaf["issuer"] for key, value in part)
+            raise CertificateError(
+                f"{self._file}: issued by {issuer!r}, which leads to no valid CA of {self._folder}ca.crt "
+                f"({error.verify_message}); store the pair and its CA together"
+            ) from error
+
+    def _check_names(self, authorities: Sequence[bytes], names: Iterable[str]) -> None:
+        client = _client(authorities)
+        client.check_hostname = True
+        missing = [name for name in names if not self._is_good_for(client, name)]
+        if missing:
+            held = sorted(value for _, value in self._leaf.get("subjectAltName", ()))
+            raise CertificateError(
+                f"{self._file}: subjectAltName {held} lacks {', '.join(missing)}; "
+                "issue it for every name it is dialled by"
+            )
+
+    def _is_good_for(self, client: ssl.SSLContext, name: str) -> bool:
+        if not _can_be_asked_for(name):
+            return False
+        try:
+            self._shake_hands(client, name)
+        except ssl.SSLCertVerificationError as error:
+            if error.verify_code in _WRONG_NAMES:
+                return False
+            raise CertificateError(f"{self._file}: {error.verify_message}; issue it again") from error
+        return True
+
+    def _anchor(self, authorities: Sequence[bytes]) -> bytes:
+        """Return one of `authorities` that vouches for the leaf by itself; some of them do together."""
+        while len(authorities) > 1:
+            half, rest = authorities[: len(authorities) // 2], authorities[len(authorities) // 2 :]
+            try:
+                self._shake_hands(_client(half))
+                authorities = half
+            except ssl.SSLCertVerificationError:
+                authorities = rest
+        return authorities[0]
+
+    def _shake_hands(self, client: ssl.SSLContext, name: str | None = None) -> Mapping[str, Any]:
+        """Return the leaf as ssl's `getpeercert` shows it to a client that accepts it.
+
+        Raises ssl.SSLCertVerificationError when the client does not, CertificateError when no leaf is shown.
+        """
+        to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
+        asking = client.wrap_bio(to_client, to_server, server_hostname=name)
+        answering = self._server.wrap_bio(to_server, to_client, server_side=True)
+        try:
+            for _ in range(_MAX_FLIGHTS):
+                for side in (asking, answering):
+                    with contextlib.suppress(ssl.SSLWantReadError):
+                        side.do_handshake()
+            return asking.getpeercert() or {}
+        except ssl.SSLCertVerificationError:
+            raise
+        except (ssl.SSLError, ValueError) as error:
+            raise CertificateError(
+                f"{self._file}: no client can shake hands with it ({error}); issue an RSA or EC key"
+            ) from error
 
 
-def find_anchor(
-    leaf: x509.Certificate,
-    intermediates: Sequence[x509.Certificate],
-    authorities: Sequence[x509.Certificate],
-    now: datetime,
-) -> x509.Certificate | None:
-    """The certificate among `authorities` that the chain of `leaf` ends in, None if it ends nowhere."""
-    current = leaf
-    for _ in range(_LONGEST_CHAIN):
-        if current in authorities:
-            return current
-        issuers = (c for c in (*authorities, *intermediates) if c != current and _issued(c, current, now))
-        issuer = next(issuers, None)
-        if issuer is None:
-            return None
-        current = issuer
-    return None
+def _client(trusted: Sequence[bytes]) -> ssl.SSLContext:
+    """A context that trusts these certificates, be they roots or not, as Go does, and asks for no name."""
+    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client.check_hostname = False
+    client.hostname_checks_common_name = False
+    client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    client.load_verify_locations(cadata=b"".join(trusted))
+    return client
 
 
-def _issued(issuer: x509.Certificate, subject: x509.Certificate, now: datetime) -> bool:
-    return issuer.not_valid_before_utc <= now <= issuer.not_valid_after_utc and signed_by(subject, issuer)
-
-
-def signed_by(subject: x509.Certificate, issuer: x509.Certificate) -> bool:
-    """Whether `issuer`, a CA, made `subject`; dates are not looked at."""
-    if not is_authority(issuer):
+def _can_be_asked_for(name: str) -> bool:
+    try:
+        return bool(name.encode("idna"))
+    except UnicodeError:
         return False
-    try:
-        subject.verify_directly_issued_by(issuer)
-    except (ValueError, TypeError, InvalidSignature):
-        return False
-    return True
 
 
-def is_authority(certificate: x509.Certificate) -> bool:
-    """Whether its basic constraints allow it to issue certificates."""
-    try:
-        return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
-    except x509.ExtensionNotFound:
-        return False
-
-
-def check_key(leaf: x509.Certificate, files: TlsFiles) -> None:
-    """Raise CertificateError unless `tls.key` is the key of `leaf`, the first certificate of `tls.crt`."""
-    key = load_key(files.pair.key_pem, f"{files.source}/tls.key")
-    form = (Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-    if key.public_key().public_bytes(*form) != leaf.public_key().public_bytes(*form):
-        raise CertificateError(
-            f"{files.source}/tls.key: is not the key of {files.source}/tls.crt "
-            f"(serial {leaf.serial_number:x}); store both of one pair"
-        )
-
-
-def _check_dates(leaf: x509.Certificate, now: datetime, file: str) -> None:
-    if now < leaf.not_valid_before_utc:
-        raise CertificateError(
-            f"{file}: notBefore {format_time(leaf.not_valid_before_utc)} is still to come "
-            f"at {format_time(now)}; check the clocks or issue it again"
-        )
-    if now > leaf.not_valid_after_utc:
-        raise CertificateError(
-            f"{file}: notAfter {format_time(leaf.not_valid_after_utc)} is over "
-            f"at {format_time(now)}; issue it again"
-        )
-
-
-def _check_usage(leaf: x509.Certificate, file: str) -> None:
-    try:
-        usages = leaf.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
-    except x509.ExtensionNotFound:
-        return
-    if {ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE}.isdisjoint(usages):
-        raise CertificateError(f"{file}: extendedKeyUsage lacks serverAuth; issue it for server use")
-
-
-def check_names(leaf: x509.Certificate, names: Iterable[str], file: str) -> None:
-    """Raise CertificateError unless the subject alternative names of `leaf` cover all `names`."""
-    try:
-        alternatives = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except x509.ExtensionNotFound:
-        alternatives = x509.SubjectAlternativeName([])
-    held = {n.lower() for n in alternatives.get_values_for_type(x509.DNSName)}
-    held |= {str(a) for a in alternatives.get_values_for_type(x509.IPAddress)}
-    missing = [name for name in names if not _covers(held, name)]
-    if missing:
-        raise CertificateError(
-            f"{file}: subjectAltName {sorted(held)} lacks {', '.join(missing)}; "
-            "issue it for every name it is dialled by"
-        )
-
-
-def _covers(held: set[str], name: str) -> bool:
-    try:
-        return str(ip_address(name)) in held
-    except ValueError:
-        _, _, parent = name.lower().partition(".")
-        return name.lower() in held or (bool(parent) and f"*.{parent}" in held)
+def _sha256(der: bytes) -> str:
+    return hashlib.sha256(der).hexdigest()

@@ -17,9 +17,8 @@ from anyio.lowlevel import checkpoint
 from fastapi import FastAPI
 from fastapi.responses import HTMLResponse, StreamingResponse
 
-from certs.mounted import MountedCertificate
+from certs.mounted import MountedCertificate, MountRules
 from certs.rotation import RotationSettings
-from certs.watcher import MountRules
 from controller import page, shortcomings
 from controller.certificates.loop import BundleLoop, CertificateLoop
 from controller.certificates.metrics import CertificateMetrics

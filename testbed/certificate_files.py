@@ -5,7 +5,7 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from certs.pair import KeyPair
+from certs.values import KeyPair
 
 
 def write_pair(folder: Path, pair: KeyPair) -> tuple[Path, Path]:

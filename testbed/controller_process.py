@@ -15,7 +15,7 @@ import yaml
 
 from certs.authority import make_authority
 from certs.leaf import LOCAL_NAMES, make_leaf
-from certs.pair import KeyPair
+from certs.values import KeyPair
 from ledger.messages import LedgerReply
 from testbed.api import Api, ApiError, Object
 from testbed.process import Process, eventually, start_on_free_ports

@@ -17,8 +17,8 @@ from functools import partial
 
 import uvloop
 
-from certs.apart import self_signed
 from certs.live_context import LiveTlsContext
+from certs.self_signed import self_signed
 from service.http_protocol import Quick
 from testbed.bystander import Bystander
 from testbed.listening import Client, dial, listening, until

@@ -6,12 +6,10 @@ import ssl
 from datetime import UTC, datetime
 from pathlib import Path
 
-from certs.apart import self_signed
 from certs.ca_file import write_ca_file
 from certs.live_context import LiveTlsContext
-from certs.mounted import MountedCertificate
-from certs.pair import CertificateError, LeafFacts
-from certs.watcher import MountRules
+from certs.mounted import MountedCertificate, MountRules
+from certs.values import CertificateError, LeafFacts
 from service.log import get_logger
 from webhook.metrics import WebhookMetrics
 
@@ -27,6 +25,8 @@ def self_signed_context(
         CertificateError: they cannot be made.
         OSError: the file cannot be written.
     """
+    from certs.self_signed import self_signed  # noqa: PLC0415 11 MB that a mounted certificate does not need
+
     made = self_signed(datetime.now(UTC))
     write_ca_file(ca_file, made.ca_pem)
     context = LiveTlsContext(verify_clients=client_ca_pem is not None)

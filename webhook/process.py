@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from certs.live_context import LiveTlsContext
-from certs.mounted import MountedCertificate
-from certs.watcher import MountRules
+from certs.mounted import MountedCertificate, MountRules
 from ledger.ledger import Ledger
 from policies.loading.reload import LivePolicies, Reload
 from service.health import health_app, health_router

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from certs.watcher import MountRules
+from certs.mounted import MountRules
 from cli.options import DEFAULT_POLICIES, PoliciesOption, fail, read_ledger, read_policies
 from policies.model.problems import PolicyError
 from service.log import configure_logging

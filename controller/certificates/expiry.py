@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from certs.observation import Authority, Observation
-from certs.pair import LeafFacts
 from certs.rotation import renewal_time
+from certs.values import LeafFacts
 
 WARN_BEFORE = timedelta(days=14)
 RENEWAL_TAKES = timedelta(days=1)

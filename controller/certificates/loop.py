@@ -13,8 +13,8 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import assert_never
 
+from certs.mounted import read_tls_files
 from certs.observation import Observation, Stored, observe
-from certs.pair import CertificateError
 from certs.rotation import (
     Action,
     Phase,
@@ -26,7 +26,7 @@ from certs.rotation import (
     phase,
 )
 from certs.secret_writes import AuthoritySecretWrite, CaBundleWrite, TlsSecretWrite, prepare_write
-from certs.watcher import read_tls_files
+from certs.values import CertificateError
 from controller.certificates.expiry import warnings
 from controller.certificates.metrics import CertificateMetrics
 from controller.certificates.store import Bundle, CertificateStore, Version

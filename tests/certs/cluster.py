@@ -6,13 +6,14 @@ from datetime import UTC, datetime, timedelta
 
 from cryptography import x509
 
+from certs.inspection import signed_by
 from certs.leaf import service_names
 from certs.observation import SecretContent, Stored, observe
-from certs.pair import CertificateError, KeyPair, TlsFiles
 from certs.pem import fingerprint
 from certs.rotation import Action, RotationSettings, Wait, decide
 from certs.secret_writes import AuthoritySecretWrite, CaBundleWrite, TlsSecretWrite, prepare_write
-from certs.validation import signed_by, validate_files
+from certs.values import CertificateError, KeyPair, TlsFiles
+from tests.certs.go_rules import validate_files
 
 START = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
 NAMES = service_names("injector", "gpu")
@@ -41,7 +42,7 @@ class Endpoint:
     reachable: bool = True
 
     def refresh(self, secret: SecretContent | None, now: datetime) -> None:
-        """What MountedPair does with `require_injected`."""
+        """What a mounted certificate does with `require_injected`."""
         if secret is None:
             return
         data = secret.data

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from certs.pair import KeyPair
+from certs.values import KeyPair
 from testbed.certificate_files import write_pair
 
 

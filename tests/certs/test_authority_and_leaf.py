@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from certs.authority import make_authority
 from certs.leaf import LOCAL_NAMES, make_leaf, service_names
-from certs.pair import CertificateError, KeyPair
+from certs.values import CertificateError, KeyPair
 from testbed.certificate_files import certificate_of
 
 NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)

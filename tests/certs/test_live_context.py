@@ -16,8 +16,8 @@ from cryptography.x509.oid import NameOID
 from certs.authority import key_to_pem, make_authority
 from certs.leaf import LOCAL_NAMES, make_leaf
 from certs.live_context import LiveTlsContext
-from certs.pair import CertificateError, KeyPair
 from certs.pem import load_key, to_pem
+from certs.values import CertificateError, KeyPair
 from testbed.certificate_files import certificate_of, der_of
 from tests.certs.handshakes import listening, presenting, recording_names, shake_hands, trusting
 
@@ -85,11 +85,11 @@ def test_an_open_connection_outlives_a_swap():
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
-        (mismatched(), "tls.crt and tls.key: OpenSSL refuses the pair (KEY_VALUES_MISMATCH)"),
-        (KeyPair(b"", b""), "tls.crt and tls.key: OpenSSL refuses the pair ("),
+        (mismatched(), "tls.key: is not the key of tls.crt;"),
+        (KeyPair(b"", b""), "tls.crt: holds no certificate (0 bytes)"),
         (
             KeyPair(new_leaf().certificate_pem, new_leaf().key_pem[:50]),
-            "tls.crt and tls.key: OpenSSL refuses",
+            "tls.key: holds no readable private key (50 bytes)",
         ),
     ],
     ids=["mismatched", "empty", "torn"],

@@ -10,9 +10,9 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from certs.authority import make_authority, start_certificate
 from certs.leaf import make_leaf, service_names
 from certs.observation import INJECTED_AT, SEEN_AT, SecretContent
-from certs.pair import KeyPair
 from certs.pem import to_pem
 from certs.rotation import IssueLeaf, Phase, PromoteAuthority, Wait, phase
+from certs.values import KeyPair
 from tests.certs.cluster import DAY, NAMES, START, Cluster, Endpoint, certificates, digests, issuers, leader
 
 FIRST_INSTALL = [

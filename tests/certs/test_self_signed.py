@@ -1,23 +1,23 @@
 """The standalone webhook's certificate and the CA file its users trust."""
 
 import stat
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from certs.ca_file import write_ca_file
 from certs.leaf import LOCAL_NAMES
-from certs.pair import TlsFiles
 from certs.self_signed import self_signed
 from certs.validation import validate_files
+from certs.values import TlsFiles
 
-NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
+NOW = datetime.now(UTC)
 
 
 def test_a_self_signed_pair_is_good_for_this_machine():
     made = self_signed(NOW)
-    facts = validate_files(TlsFiles(made.pair, made.ca_pem), LOCAL_NAMES, NOW)
-    assert facts.not_after == made.not_after == datetime(2026, 12, 20, 12, 0, 0, tzinfo=UTC)
+    facts = validate_files(TlsFiles(made.pair, made.ca_pem), LOCAL_NAMES)
+    assert facts.not_after == made.not_after == NOW.replace(microsecond=0) + timedelta(days=30)
 
 
 def test_the_ca_comes_without_a_key():

@@ -4,28 +4,42 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 import trustme
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
     Encoding,
+    NoEncryption,
     PrivateFormat,
     load_pem_private_key,
 )
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from certs.authority import make_authority
+from certs.authority import common_name, make_authority
 from certs.leaf import make_leaf, service_names
-from certs.pair import CertificateError, KeyPair, TlsFiles
-from certs.pem import fingerprint
+from certs.pem import fingerprint, load_key, to_pem
 from certs.validation import validate_files
+from certs.values import CertificateError, KeyPair, TlsFiles
 from testbed.certificate_files import certificate_of
+from tests.certs import go_rules
 
-NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
+NOW = datetime.now(UTC)
 NAMES = service_names("injector", "gpu")
 AUTHORITY = make_authority(NOW)
 LEAF = make_leaf(AUTHORITY, NAMES, NOW)
 OTHER = make_authority(NOW)
+OLD = make_authority(NOW - timedelta(days=364))
+GONE = make_authority(NOW - timedelta(days=366))
+PAST = make_leaf(AUTHORITY, NAMES, NOW - timedelta(hours=1))
+LATER = make_authority(NOW + timedelta(days=1))
 
 
-def files(certificate=LEAF.certificate_pem, key=LEAF.key_pem, ca=AUTHORITY.certificate_pem):
+def files(pair=LEAF, *, ca=AUTHORITY):
+    return TlsFiles(pair, ca.certificate_pem, source="/tls")
+
+
+def of(certificate=LEAF.certificate_pem, key=LEAF.key_pem, ca=AUTHORITY.certificate_pem):
     return TlsFiles(KeyPair(certificate, key), ca, source="/tls")
 
 
@@ -34,42 +48,72 @@ def encrypted(pem: bytes) -> bytes:
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"secret"))
 
 
+def issued(*extensions, key=None, days=(-1, 1), issuer=AUTHORITY) -> KeyPair:
+    """A leaf as others may issue it, with just these extensions."""
+    key = key or ec.generate_private_key(ec.SECP256R1())
+    start, end = (NOW + timedelta(days=each) for each in days)
+    builder = x509.CertificateBuilder(
+        certificate_of(issuer).subject, common_name(NAMES[0]), key.public_key(), x509.random_serial_number()
+    )
+    builder = builder.not_valid_before(start).not_valid_after(end)
+    for extension in extensions:
+        builder = builder.add_extension(extension, critical=False)
+    certificate = builder.sign(load_key(issuer.key_pem, "CA key"), hashes.SHA256())
+    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    return KeyPair(to_pem([certificate]), pem)
+
+
+HELD = x509.SubjectAlternativeName([x509.DNSName(name) for name in NAMES])
+
+
 def test_a_good_pair_tells_its_leaf_its_issuer_and_its_dates():
-    both = OTHER.certificate_pem + AUTHORITY.certificate_pem
-    facts = validate_files(files(ca=both), NAMES, NOW)
+    both = OTHER.certificate_pem + AUTHORITY.certificate_pem + OLD.certificate_pem
+    facts = validate_files(of(ca=both), NAMES)
     assert facts.sha256 == fingerprint(certificate_of(LEAF))
     assert facts.issuer_sha256 == fingerprint(certificate_of(AUTHORITY))
-    assert facts.not_before == NOW - timedelta(hours=1)
-    assert facts.not_after == NOW + timedelta(days=30)
+    assert facts.not_before == NOW.replace(microsecond=0) - timedelta(hours=1)
+    assert facts.not_after == NOW.replace(microsecond=0) + timedelta(days=30)
 
 
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
-        (files(certificate=b""), "/tls/tls.crt: holds no certificate (0 bytes); expected PEM"),
-        (files(certificate=LEAF.certificate_pem[:300]), "/tls/tls.crt: a certificate in it cannot be read ("),
+        (of(certificate=b""), "/tls/tls.crt: holds no certificate (0 bytes); expected PEM"),
+        (of(certificate=LEAF.certificate_pem[:300]), "/tls/tls.crt: a certificate in it cannot be read ("),
         (
-            files(key=LEAF.key_pem[:60]),
-            "/tls/tls.key: holds no readable private key (60 bytes); expected PEM",
+            of(certificate=LEAF.certificate_pem.replace(b"MII", b"AAA")),
+            "/tls/tls.crt: a certificate in it cannot be read (",
         ),
-        (files(key=encrypted(LEAF.key_pem)), "/tls/tls.key: the private key is encrypted; store it without"),
-        (files(key=OTHER.key_pem), "/tls/tls.key: is not the key of /tls/tls.crt (serial "),
-        (files(ca=b"\n"), "/tls/ca.crt: holds no certificate (1 bytes); expected PEM"),
-        (files(ca=OTHER.certificate_pem), "/tls/tls.crt: issued by 'CN=fraction-injector CA "),
-        (files(ca=LEAF.certificate_pem[:-40]), "/tls/ca.crt: a certificate in it cannot be read ("),
+        (of(key=LEAF.key_pem[:60]), "/tls/tls.key: holds no readable private key (60 bytes); expected PEM"),
+        (of(key=LEAF.key_pem[:-9]), "/tls/tls.key: holds no readable private key ("),
+        (of(key=b"garbage"), "/tls/tls.key: holds no readable private key (7 bytes); expected PEM"),
+        (of(key=encrypted(LEAF.key_pem)), "/tls/tls.key: the private key is encrypted; store it without"),
+        (of(key=OTHER.key_pem), "/tls/tls.key: is not the key of /tls/tls.crt; store both of one pair"),
+        (
+            of(key=trustme.CA(key_type=trustme.KeyType.RSA).private_key_pem.bytes()),
+            "/tls/tls.key: is not the key of /tls/tls.crt; store both of one pair",
+        ),
+        (of(ca=b"\n"), "/tls/ca.crt: holds no certificate (1 bytes); expected PEM"),
+        (of(ca=LEAF.certificate_pem[:-40]), "/tls/ca.crt: a certificate in it cannot be read ("),
+        (files(ca=OTHER), "/tls/tls.crt: issued by 'commonName=fraction-injector CA "),
     ],
-    ids=["empty", "torn certificate", "torn key", "encrypted", "wrong key", "no CA", "wrong CA", "torn CA"],
-)
+    ids=[
+        "no certificate", "torn certificate", "garbled certificate", "torn key", "key without its last line",
+        "garbage", "encrypted", "wrong key", "key of another kind", "no CA", "torn CA", "wrong CA",
+    ],
+)  # fmt: skip
 def test_a_bad_pair_is_refused_by_file_value_and_rule(bad, message):
     with pytest.raises(CertificateError) as refused:
-        validate_files(bad, NAMES, NOW)
+        validate_files(bad, NAMES)
     assert str(refused.value).startswith(message)
     assert "PRIVATE KEY" not in str(refused.value).replace("-----BEGIN PRIVATE KEY-----", "")
+    with pytest.raises(CertificateError):
+        go_rules.validate_files(bad, NAMES, datetime.now(UTC))
 
 
 def test_every_missing_name_is_listed_beside_the_names_held():
     with pytest.raises(CertificateError) as refused:
-        validate_files(files(), [*NAMES, "localhost", "127.0.0.1"], NOW)
+        validate_files(files(), [*NAMES, "localhost", "127.0.0.1"])
     assert str(refused.value) == (
         "/tls/tls.crt: subjectAltName ['injector', 'injector.gpu', 'injector.gpu.svc', "
         "'injector.gpu.svc.cluster.local'] lacks localhost, 127.0.0.1; "
@@ -77,44 +121,93 @@ def test_every_missing_name_is_listed_beside_the_names_held():
     )
 
 
+@pytest.mark.parametrize("name", ["", ".gpu", "a" * 64 + ".gpu", "a..gpu"])
+def test_a_name_that_no_client_can_ask_for_is_missing(name):
+    with pytest.raises(CertificateError, match=f"lacks {name}; "):
+        validate_files(files(), [name])
+
+
+def test_a_common_name_is_no_name_to_dial():
+    with pytest.raises(CertificateError, match=r"subjectAltName \[\] lacks injector; "):
+        validate_files(files(issued()), [NAMES[0]])
+
+
 @pytest.mark.parametrize(
-    ("when", "message"),
+    ("days", "message"),
     [
-        (NOW - timedelta(hours=2), "notBefore 2026-11-20T11:00:00Z is still to come at 2026-11-20T10:00:00Z"),
-        (NOW + timedelta(days=31), "notAfter 2026-12-20T12:00:00Z is over at 2026-12-21T12:00:00Z"),
+        ((1, 2), "notBefore .* is still to come at .*; check the clocks or issue it again"),
+        ((-2, -1), "notAfter .* is over at .*; issue it again"),
     ],
 )
-def test_a_pair_outside_its_dates_is_refused(when, message):
+def test_a_pair_outside_its_dates_is_refused(days, message):
     with pytest.raises(CertificateError, match=message):
-        validate_files(files(), NAMES, when)
+        validate_files(files(issued(HELD, days=days)), NAMES)
 
 
-def test_an_expired_ca_anchors_nothing_but_a_leaf_listed_itself_needs_none():
-    leaf_as_ca = files(ca=LEAF.certificate_pem)
-    assert validate_files(leaf_as_ca, NAMES, NOW).issuer_sha256 == fingerprint(certificate_of(LEAF))
-    old = make_authority(NOW - timedelta(days=364))
-    late = make_leaf(old, NAMES, NOW)
-    with pytest.raises(CertificateError, match="notAfter"):
-        validate_files(TlsFiles(late, old.certificate_pem), NAMES, NOW + timedelta(days=2))
+@pytest.mark.parametrize("authority", [GONE, LATER], ids=["expired", "to come"])
+def test_a_ca_outside_its_dates_vouches_for_nothing(authority):
+    bad = files(issued(HELD, issuer=authority), ca=authority)
+    with pytest.raises(CertificateError, match=r"leads to no valid CA of /tls/ca\.crt"):
+        validate_files(bad, NAMES)
+
+
+def test_a_leaf_that_is_listed_itself_needs_no_ca():
+    assert validate_files(files(ca=LEAF), NAMES).issuer_sha256 == fingerprint(certificate_of(LEAF))
+
+
+def test_a_leaf_for_clients_alone_is_refused():
+    for_clients = issued(HELD, x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]))
+    with pytest.raises(CertificateError, match="extendedKeyUsage lacks serverAuth; issue it for server use"):
+        validate_files(files(for_clients), NAMES)
+
+
+def test_a_leaf_that_says_nothing_of_its_use_is_good_for_all():
+    assert validate_files(files(issued(HELD)), NAMES).issuer_sha256 == fingerprint(certificate_of(AUTHORITY))
+
+
+def test_a_key_that_is_too_weak_is_refused_by_openssl_and_said_so():
+    weak = issued(HELD, key=rsa.generate_private_key(65537, 1024))  # noqa: S505 the point
+    with pytest.raises(CertificateError) as refused:
+        validate_files(files(weak), NAMES)
+    said = "OpenSSL refuses the pair (EE_KEY_TOO_SMALL); issue a stronger one"
+    assert str(refused.value) == f"/tls/tls.crt and tls.key: {said}"
+
+
+def test_keys_of_another_kind_are_served_like_ours():
+    modern = issued(HELD, key=ed25519.Ed25519PrivateKey.generate())
+    assert validate_files(files(modern), NAMES).sha256 == fingerprint(certificate_of(modern))
 
 
 def test_wildcards_cover_one_label_and_case_does_not_matter():
     leaf = make_leaf(AUTHORITY, ["*.gpu.svc"], NOW)
-    wild = files(leaf.certificate_pem, leaf.key_pem)
-    assert validate_files(wild, ["Injector.GPU.svc"], NOW).sha256 == fingerprint(certificate_of(leaf))
+    assert validate_files(files(leaf), ["Injector.GPU.svc"]).sha256 == fingerprint(certificate_of(leaf))
     for uncovered in ("gpu.svc", "a.b.gpu.svc", "*"):
         with pytest.raises(CertificateError, match="lacks"):
-            validate_files(wild, [uncovered], NOW)
+            validate_files(files(leaf), [uncovered])
 
 
-def test_intermediates_of_another_maker_lead_to_their_root():
-    root = trustme.CA()
-    middle = root.create_child_ca()
-    issued = middle.issue_cert("injector.gpu.svc")
-    chain = b"".join(blob.bytes() for blob in issued.cert_chain_pems)
-    pair = KeyPair(chain, issued.private_key_pem.bytes())
-    found = validate_files(TlsFiles(pair, root.cert_pem.bytes()), ["injector.gpu.svc"], datetime.now(UTC))
+def test_addresses_are_covered_however_they_are_written():
+    leaf = make_leaf(AUTHORITY, ["127.0.0.1", "::1"], NOW)
+    validate_files(files(leaf), ["127.0.0.1", "::1", "0:0:0:0:0:0:0:1"])
+    with pytest.raises(CertificateError, match=r"lacks 127\.0\.0\.2"):
+        validate_files(files(leaf), ["127.0.0.2"])
+
+
+@pytest.mark.parametrize("kind", [trustme.KeyType.ECDSA, trustme.KeyType.RSA])
+def test_intermediates_of_another_maker_lead_to_their_root(kind):
+    root = trustme.CA(key_type=kind)
+    leaf = root.create_child_ca(key_type=kind).issue_cert("injector.gpu.svc", key_type=kind)
+    chain = b"".join(blob.bytes() for blob in leaf.cert_chain_pems)
+    pair = KeyPair(chain, leaf.private_key_pem.bytes())
+    found = validate_files(TlsFiles(pair, root.cert_pem.bytes()), ["injector.gpu.svc"])
     assert found.issuer_sha256 == fingerprint(certificate_of(KeyPair(root.cert_pem.bytes(), b"")))
-    alone = KeyPair(issued.cert_chain_pems[0].bytes(), pair.key_pem)
+    alone = KeyPair(leaf.cert_chain_pems[0].bytes(), pair.key_pem)
     with pytest.raises(CertificateError, match="leads to no valid CA"):
-        validate_files(TlsFiles(alone, root.cert_pem.bytes()), ["injector.gpu.svc"], datetime.now(UTC))
+        validate_files(TlsFiles(alone, root.cert_pem.bytes()), ["injector.gpu.svc"])
+
+
+@pytest.mark.parametrize("pair", [LEAF, PAST, issued(HELD), issued(HELD, days=(-1, 2))])
+@pytest.mark.parametrize("bundle", [[AUTHORITY], [OTHER, AUTHORITY], [OLD, GONE, OTHER, AUTHORITY, LATER]])
+def test_the_facts_are_those_that_an_api_server_would_find(pair, bundle):
+    served = TlsFiles(pair, b"".join(each.certificate_pem for each in bundle))
+    assert validate_files(served, NAMES) == go_rules.validate_files(served, NAMES, datetime.now(UTC))

@@ -2,12 +2,11 @@
 
 import re
 import subprocess
-from datetime import UTC, datetime
 
 import pytest
 
+from certs.mounted import read_tls_files
 from certs.validation import validate_files
-from certs.watcher import read_tls_files
 from testbed.api import ApiError
 from testbed.chart import ADMISSION, CHART, CONFIGURATION, RELEASE, Helm
 from testbed.process import eventually
@@ -112,7 +111,7 @@ def test_from_a_certificate_by_hand_to_off_and_out(control_plane, own_namespace_
     assert entry["clientConfig"]["caBundle"]
     for component in ("webhook", "controller"):
         name = f"{RELEASE}-{component}.{OWN_NAMESPACE}.svc"
-        validate_files(read_tls_files(tmp_path), [name], datetime.now(UTC))
+        validate_files(read_tls_files(tmp_path), [name])
     eventually(lambda: not creates(api, namespace), "labelled pods are stopped: nothing serves here")
 
     shell(control_plane, tmp_path, off)

@@ -10,8 +10,8 @@ import pytest
 
 from certs.authority import make_authority
 from certs.leaf import make_leaf, service_names
+from certs.mounted import read_tls_files
 from certs.validation import validate_files
-from certs.watcher import read_tls_files
 from controller.certificates.delivery import ANNOTATION
 from controller.kube_client import ApiError
 from testbed.certificate_files import mount_like_kubelet
@@ -210,7 +210,7 @@ def test_the_real_controller_issues_and_publishes_with_its_rights(
     names = [f"{name}.{OWN_NAMESPACE}.svc" for name in (CONTROLLER, WEBHOOK)]
     with running(control_plane, helm, {}, mounted, tmp_path) as log:
         served = read_tls_files(mounted)
-        validate_files(served, names, datetime.now(UTC))
+        validate_files(served, names)
         assert injected_ca(api) == served.ca_pem
         eventually(lambda: touched(api), "every pod of the release is touched for this certificate")
         [node] = nodes(GpuNode(gpus=1))

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from certs.apart import self_signed
 from certs.live_context import LiveTlsContext
+from certs.self_signed import self_signed
 from service.acceptor import _Open
 from testbed.listening import GET, OK, run, until
 

@@ -10,10 +10,10 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from certs.authority import make_authority
-from certs.client_context import client_context
+from certs.contexts import client_context
 from certs.leaf import LOCAL_NAMES, make_leaf
 from certs.live_context import LiveTlsContext
-from certs.pair import KeyPair, TlsFiles
+from certs.values import KeyPair, TlsFiles
 from kube.names import MAX_NAME
 from kube.scheduling import Constraints
 from ledger.messages import MAX_ASK_BYTES, MAX_ASKS_BYTES, MAX_RELEASES

@@ -2,16 +2,16 @@
 
 import asyncio
 from contextlib import asynccontextmanager, suppress
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import pytest
 
 from certs.authority import make_authority
 from certs.leaf import make_leaf
 from certs.live_context import LiveTlsContext
-from certs.pair import CertificateError, KeyPair
+from certs.mounted import MountedFiles, MountRules, read_tls_files
 from certs.pem import fingerprint
-from certs.watcher import MountedPair, MountRules, read_tls_files
+from certs.values import CertificateError, KeyPair
 from testbed.certificate_files import certificate_of, der_of, mount_like_kubelet, write_pair
 from tests.certs.handshakes import listening, shake_hands, trusting
 
@@ -36,14 +36,12 @@ def secret(pair: KeyPair, injected: str | None = None) -> dict[str, bytes]:
 class Mount:
     """A mounted pair whose owner writes down what it was told."""
 
-    def __init__(self, directory, *, require_injected=False, now=NOW):
-        self.now = now
+    def __init__(self, directory, *, require_injected=False):
         self.accepted, self.rejected = asyncio.Queue(), []
         self.leaf = None
-        self.pair = MountedPair(
+        self.pair = MountedFiles(
             directory,
             MountRules(NAMES, require_injected=require_injected),
-            clock=lambda: self.now,
             accept=self._accept,
             reject=lambda error: self.rejected.append(str(error)),
         )
@@ -59,7 +57,7 @@ class Mount:
 
 
 @asynccontextmanager
-async def running(pair: MountedPair):
+async def running(pair: MountedFiles):
     task = asyncio.create_task(pair.run())
     try:
         yield
@@ -89,7 +87,7 @@ def test_a_torn_write_keeps_the_old_pair_until_the_rest_arrives(tmp_path):
     (tmp_path / "tls.key").write_bytes(second.key_pem)
     assert mount.refresh() == [second]
     assert len(mount.rejected) == 1
-    assert mount.rejected[0].startswith(f"{tmp_path}/tls.key: is not the key of {tmp_path}/tls.crt (serial ")
+    assert mount.rejected[0].startswith(f"{tmp_path}/tls.key: is not the key of {tmp_path}/tls.crt;")
 
 
 def test_a_bad_content_is_told_once(tmp_path):
@@ -114,14 +112,6 @@ def test_going_back_to_the_pair_in_use_ends_the_trouble(tmp_path):
     assert len(mount.rejected) == 2
 
 
-def test_a_pair_whose_time_is_to_come_is_served_when_it_has_come(tmp_path):
-    mount, early = Mount(tmp_path / "tls", now=NOW - timedelta(hours=2)), leaf()
-    mount_like_kubelet(tmp_path / "tls", "1", secret(early))
-    assert mount.refresh() == []
-    mount.now = NOW
-    assert mount.refresh() == [early]
-
-
 def test_an_empty_mount_is_told_and_waited_for(tmp_path):
     mount = Mount(tmp_path)
     assert mount.refresh() == []
@@ -140,15 +130,21 @@ def test_self_managed_a_leaf_waits_until_its_ca_is_in_the_ca_bundle(tmp_path, in
     assert mount.refresh() == [pair]
 
 
-def test_what_the_owner_refuses_counts_as_rejected(tmp_path):
-    def refuse(files, facts):
-        raise CertificateError("no")
+def test_what_was_refused_is_tried_again_and_served_when_it_may_be(tmp_path):
+    """As a pair is whose notBefore was still to come."""
+    answers, rejected, accepted = [CertificateError("not yet"), CertificateError("not yet")], [], []
 
-    rejected = []
-    mount_like_kubelet(tmp_path / "tls", "1", secret(leaf()))
-    pair = MountedPair(tmp_path / "tls", MountRules(NAMES), lambda: NOW, refuse, rejected.append)
-    pair.refresh()
-    assert [str(error) for error in rejected] == ["no"]
+    def accept(files, facts):
+        if answers:
+            raise answers.pop()
+        accepted.append(files.pair)
+
+    pair = leaf()
+    mount_like_kubelet(tmp_path / "tls", "1", secret(pair))
+    files = MountedFiles(tmp_path / "tls", MountRules(NAMES), accept, lambda e: rejected.append(str(e)))
+    for _ in range(4):
+        files.refresh()
+    assert (rejected, accepted) == (["not yet"], [pair])
 
 
 def test_all_files_are_read_from_one_generation(tmp_path):
@@ -180,7 +176,7 @@ def test_a_running_watch_follows_the_kubelet(tmp_path):
 
 
 def test_a_running_watch_survives_a_directory_that_comes_late_or_goes(tmp_path, monkeypatch):
-    monkeypatch.setattr("certs.watcher._LOOK_SECONDS", 0.05)
+    monkeypatch.setattr("certs.mounted.POLL_SECONDS", 0.05)
 
     async def scenario():
         mount, directory = Mount(tmp_path / "tls"), tmp_path / "tls"
@@ -216,7 +212,7 @@ def test_mounted_generations_reach_the_handshakes(tmp_path):
             seen.put_nowait(files.pair)
 
         mount_like_kubelet(tmp_path / "tls", "0", secret(leaf()))
-        pair = MountedPair(tmp_path / "tls", MountRules(NAMES), lambda: NOW, serve, lambda error: None)
+        pair = MountedFiles(tmp_path / "tls", MountRules(NAMES), serve, lambda error: None)
         async with asyncio.timeout(25), running(pair), listening(live.listener) as port:
             await seen.get()
             newest = leaf()

@@ -1,7 +1,7 @@
 """Certificates as plain values, for those who pass them on: nothing here looks into one."""
 
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 
 
 class CertificateError(ValueError):
@@ -43,11 +43,6 @@ class LeafFacts:
     not_after: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class SelfSigned:
-    """A leaf for localhost, 127.0.0.1 and ::1, and the CA to trust; the CA's key is thrown away."""
-
-    ca_pem: bytes
-    pair: KeyPair
-    not_after: datetime
-    """When the leaf ends."""
+def format_time(moment: datetime) -> str:
+    """Return the aware time as RFC 3339 in UTC with whole seconds, `2026-11-20T23:35:09Z`."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
