@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+from modes.gpu_names import NVIDIA_DOMAIN
+from modes.mode import ModeName, OperatorValues
 from policies.model.effective import EffectivePolicy
 
 LARGEST_NODE = 64
 CONFIG_MAP = "fraction-injector-device-plugin"
 CONFIG_KEY = "slices"
 OPENSHIFT_NAMESPACE = "nvidia-gpu-operator"
-VENDOR = "nvidia.com/"
 
 
 class Platform(StrEnum):
@@ -88,72 +89,59 @@ _PLUGIN_WITHOUT_CDI: Variables = [
 ]
 
 
-def render(policy: EffectivePolicy, wanted: Request, mode: str | None) -> str:
+def render(policy: EffectivePolicy, wanted: Request, mode: ModeName | None) -> str:
     """Write the values, or for OpenShift the manifests, under which nodes fit the policy.
 
     Raises:
         CannotWorkError: the combination cannot work.
     """
-    cdi = (policy.mode == "pooled") if wanted.cdi is None else wanted.cdi
+    cdi = policy.mode.needs_cdi if wanted.cdi is None else wanted.cdi
     _refuse(policy, mode, cdi=cdi)
-    head = _head(policy, wanted, cdi=cdi)
-    body = _openshift(policy, wanted.gpus, cdi=cdi) if wanted.platform is Platform.OPENSHIFT else None
-    return "\n".join([*head, *(body or _values(policy, wanted, cdi=cdi))]) + "\n"
+    own = policy.mode.operator_values(wanted.gpus)
+    head = _head(policy, wanted, own, cdi=cdi)
+    body = _openshift(policy, own, cdi=cdi) if wanted.platform is Platform.OPENSHIFT else None
+    return "\n".join([*head, *(body or _values(policy, wanted, own, cdi=cdi))]) + "\n"
 
 
-def _refuse(policy: EffectivePolicy, mode: str | None, *, cdi: bool) -> None:
-    if mode is not None and mode != policy.mode:
+def _refuse(policy: EffectivePolicy, mode: ModeName | None, *, cdi: bool) -> None:
+    if mode is not None and mode != policy.mode.name:
         raise CannotWorkError(
-            f"--mode {mode}: policy {policy.name} says resources.mode {policy.mode}, and pods would ask for"
-            " names that no node has; change the policy or leave --mode out"
-        )
-    if policy.mode == "per-gpu" and cdi:
-        raise CannotWorkError(
-            "--cdi on: the device plugin that knows per-GPU names hands GPUs over as volume mounts, which the"
-            " toolkit does not read while CDI is on; use --cdi off, or a policy with resources.mode pooled"
+            f"--mode {mode}: policy {policy.name} says resources.mode {policy.mode.name}, and pods would ask"
+            " for names that no node has; change the policy or leave --mode out"
         )
     if policy.limiter.name == "nvidia-driver" and not cdi:
         raise CannotWorkError(
             f"limiter nvidia-driver of policy {policy.name} works with CDI only, which is off here;"
             " use resources.mode pooled with --cdi on, or another limiter"
         )
-    _refuse_name(policy)
-
-
-def _refuse_name(policy: EffectivePolicy) -> None:
-    if policy.mode == "pooled" and policy.resource not in {"nvidia.com/gpu", "nvidia.com/gpu.shared"}:
+    problem = policy.mode.operator_problem(cdi=cdi)
+    if problem is not None:
+        raise CannotWorkError(problem)
+    resource = policy.mode.resource
+    if not resource.startswith(NVIDIA_DOMAIN):
         raise CannotWorkError(
-            f"resources.name {policy.resource}: time slicing advertises nvidia.com/gpu, or, when it renames,"
-            " nvidia.com/gpu.shared; use one of the two"
-        )
-    if not policy.resource.startswith(VENDOR):
-        raise CannotWorkError(
-            f"resources.name {policy.resource}: NVIDIA's device plugin names begin with {VENDOR}"
+            f"resources.name {resource}: NVIDIA's device plugin names begin with {NVIDIA_DOMAIN}"
         )
 
 
-def _head(policy: EffectivePolicy, wanted: Request, *, cdi: bool) -> list[str]:
+def _head(policy: EffectivePolicy, wanted: Request, own: OperatorValues, *, cdi: bool) -> list[str]:
     platform = f", platform {wanted.platform}" if wanted.platform else ""
     switch = "on" if cdi else "off"
-    lines = [
-        f"# GPU-operator values for policy {policy.name}: mode {policy.mode}, CDI {switch}{platform},",
+    return [
+        f"# GPU-operator values for policy {policy.name}: mode {policy.mode.name}, CDI {switch}{platform},",
         f"# nodes of {wanted.gpus} GPUs, {policy.slices_per_gpu} slices each.",
         "# Time slicing shares compute evenly between busy pods; a fraction is a share of memory.",
+        f"# {own.note}",
     ]
-    if policy.mode == "pooled":
-        lines.append("# The kubelet chooses the GPUs: slices of one pod may land on several.")
-    else:
-        lines.append("# Nodes of another size need a key of their own below, and a label that names it.")
-    return lines
 
 
-def _values(policy: EffectivePolicy, wanted: Request, *, cdi: bool) -> Iterator[str]:
+def _values(policy: EffectivePolicy, wanted: Request, own: OperatorValues, *, cdi: bool) -> Iterator[str]:
     yield from _cdi(cdi=cdi)
     toolkit = _toolkit(wanted.platform, cdi=cdi)
     if toolkit:
         yield from ["toolkit:", "  env:", *_env(toolkit, "    ")]
     yield "devicePlugin:"
-    yield from _fork(policy, "  ")
+    yield from (f"  {line}" for line in own.device_plugin)
     yield from ["  env:", *_env(_plugin(cdi=cdi), "    ")]
     yield "  config:"
     yield f"    name: {CONFIG_MAP}"
@@ -162,26 +150,26 @@ def _values(policy: EffectivePolicy, wanted: Request, *, cdi: bool) -> Iterator[
     yield f"    default: {CONFIG_KEY}"
     yield "    data:"
     yield f"      {CONFIG_KEY}: |-"
-    yield from _plugin_config(policy, wanted.gpus, "        ")
-    yield from _dcgm(policy, wanted.gpus, "")
+    yield from _plugin_config(policy, own, "        ")
+    yield from _dcgm(own, "")
 
 
-def _openshift(policy: EffectivePolicy, gpus: int, *, cdi: bool) -> Iterator[str]:
+def _openshift(policy: EffectivePolicy, own: OperatorValues, *, cdi: bool) -> Iterator[str]:
     yield "# OpenShift's operator has no Helm values: apply the ConfigMap, then patch the ClusterPolicy with"
     yield "#   oc patch clusterpolicy gpu-cluster-policy --type merge --patch-file <the second document>"
     yield from ["apiVersion: v1", "kind: ConfigMap", "metadata:", f"  name: {CONFIG_MAP}"]
     yield f"  namespace: {OPENSHIFT_NAMESPACE}"
     yield from ["data:", f"  {CONFIG_KEY}: |-"]
-    yield from _plugin_config(policy, gpus, "    ")
+    yield from _plugin_config(policy, own, "    ")
     yield from ["---", "spec:"]
     yield from (f"  {line}" for line in _cdi(cdi=cdi))
     if toolkit := _toolkit(None, cdi=cdi):
         yield from ["  toolkit:", "    env:", *_env(toolkit, "      ")]
     yield from ["  devicePlugin:", "    enabled: true"]
-    yield from _fork(policy, "    ")
+    yield from (f"    {line}" for line in own.device_plugin)
     yield from ["    env:", *_env(_plugin(cdi=cdi), "      ")]
     yield from ["    config:", f"      name: {CONFIG_MAP}", f"      default: {CONFIG_KEY}"]
-    yield from _dcgm(policy, gpus, "  ")
+    yield from _dcgm(own, "  ")
 
 
 def _cdi(*, cdi: bool) -> list[str]:
@@ -199,19 +187,6 @@ def _plugin(*, cdi: bool) -> Variables:
     return _PLUGIN if cdi else [*_PLUGIN, *_PLUGIN_WITHOUT_CDI]
 
 
-def _fork(policy: EffectivePolicy, indent: str) -> list[str]:
-    if policy.mode == "pooled":
-        return []
-    return [
-        f"{indent}# NVIDIA's own device plugin ignores `rename` and `devices` below: per-GPU names need one",
-        f"{indent}# that knows them, such as ClearML's (from a private registry: name your pull secret).",
-        f"{indent}repository: docker.io/clearml",
-        f"{indent}image: k8s-device-plugin",
-        f"{indent}version: v0.17.2-gpu-card-selection",
-        f"{indent}imagePullSecrets: [clearml-dockerhub-access]",
-    ]
-
-
 def _env(variables: Variables, indent: str) -> Iterator[str]:
     for name, value, reason in variables:
         yield f"{indent}# {reason[0].upper()}{reason[1:]}."
@@ -219,8 +194,8 @@ def _env(variables: Variables, indent: str) -> Iterator[str]:
         yield f'{indent}  value: "{value}"'
 
 
-def _plugin_config(policy: EffectivePolicy, gpus: int, indent: str) -> Iterator[str]:
-    rename = str(policy.resource.endswith(".shared")).lower()
+def _plugin_config(policy: EffectivePolicy, own: OperatorValues, indent: str) -> Iterator[str]:
+    rename = str(policy.mode.resource.endswith(".shared")).lower()
     yield from (
         f"{indent}{line}"
         for line in (
@@ -229,25 +204,25 @@ def _plugin_config(policy: EffectivePolicy, gpus: int, indent: str) -> Iterator[
             "  migStrategy: none",
             "sharing:",
             "  timeSlicing:",
-            f"    # The policy says {policy.resource}.",
+            f"    # The policy says {policy.mode.resource}.",
             f"    renameByDefault: {rename}",
             "    # A fraction is several slices: a request for more than one must not fail.",
             "    failRequestsGreaterThanOne: false",
             "    resources:",
         )
     )
-    for index in range(gpus) if policy.mode == "per-gpu" else (None,):
+    for renamed in own.renamed or (None,):
         yield f"{indent}    - name: nvidia.com/gpu"
-        if index is not None:
-            yield f"{indent}      rename: {policy.resource.replace('{index}', str(index))}"
-            yield f'{indent}      devices: ["{index}"]'
+        if renamed is not None:
+            yield f"{indent}      rename: {renamed[0]}"
+            yield f'{indent}      devices: ["{renamed[1]}"]'
         yield f"{indent}      replicas: {policy.slices_per_gpu}  # slicesPerGpu of the policy"
 
 
-def _dcgm(policy: EffectivePolicy, gpus: int, indent: str) -> Iterator[str]:
+def _dcgm(own: OperatorValues, indent: str) -> Iterator[str]:
     variables: Variables = [("KUBERNETES_VIRTUAL_GPUS", "true", "a series for each pod that shares a GPU")]
-    if policy.mode == "per-gpu":
-        names = ",".join(policy.resource.replace("{index}", str(index)) for index in range(gpus))
+    if own.exporter_names:
+        names = ",".join(own.exporter_names)
         variables.append(("NVIDIA_RESOURCE_NAMES", names, "the exporter finds pods by these names only"))
     yield f"{indent}dcgmExporter:"
     yield f"{indent}  env:"

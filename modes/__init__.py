@@ -1,1 +1,1 @@
-"""How a share is asked for and counted: fractions and the resource names that carry them."""
+"""Modes: the ways to ask for a share of a GPU, one module each, and how each is counted."""

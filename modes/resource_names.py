@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
+INDEX = "{index}"
+"""Stands for the number of a GPU in `resources.name`."""
 _CANONICAL = re.compile(r"0|[1-9][0-9]{0,2}", re.ASCII)
 
 
@@ -18,7 +20,7 @@ class ResourceNames:
     pooled: tuple[str, ...] = ("nvidia.com/gpu", "nvidia.com/gpu.shared")
 
     def index(self, resource: str) -> int | None:
-        """The GPU index that a resource name means, None if it is no per-GPU name."""
+        """Return the GPU index that a resource name means, None if it is no per-GPU name."""
         if not resource.startswith(self.per_gpu_prefix):
             return None
         return _index(resource.removeprefix(self.per_gpu_prefix))
@@ -30,6 +32,11 @@ class ResourceNames:
     @cached_property
     def _pooled(self) -> frozenset[str]:
         return frozenset(self.pooled)
+
+
+def prefix_of(resource: str) -> str:
+    """Return what comes before the index in a `resources.name` such as "nvidia.com/gpu-{index}"."""
+    return resource.removesuffix(INDEX)
 
 
 @lru_cache(maxsize=512)

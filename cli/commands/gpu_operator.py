@@ -9,13 +9,7 @@ import typer
 
 from cli.gpu_operator_values import LARGEST_NODE, CannotWorkError, Platform, Request, render
 from cli.options import DEFAULT_POLICIES, PoliciesOption, fail, read_policies
-
-
-class Mode(StrEnum):
-    """How GPUs are advertised."""
-
-    PER_GPU = "per-gpu"
-    POOLED = "pooled"
+from modes.mode import ModeName
 
 
 class Switch(StrEnum):
@@ -28,7 +22,7 @@ class Switch(StrEnum):
 def gpu_operator_values(
     gpus: Annotated[int, typer.Option(min=1, max=LARGEST_NODE, help="GPUs of one node (the largest).")],
     mode: Annotated[
-        Mode | None, typer.Option(show_default="the policy's", help="Must be the mode of policy default.")
+        ModeName | None, typer.Option(show_default="the policy's", help="Must be the mode of policy default.")
     ] = None,
     platform: Annotated[
         Platform | None, typer.Option(show_default="any other", help="A distribution with paths of its own.")
@@ -46,6 +40,6 @@ def gpu_operator_values(
     policy = read_policies(policies).resolve("default", None, None)
     wanted = Request(gpus, platform, None if cdi is None else cdi is Switch.ON)
     try:
-        typer.echo(render(policy, wanted, None if mode is None else mode.value), nl=False)
+        typer.echo(render(policy, wanted, mode), nl=False)
     except CannotWorkError as error:
         fail(str(error))

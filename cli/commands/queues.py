@@ -13,6 +13,8 @@ from cli.options import DEFAULT_POLICIES, UNUSABLE, PoliciesOption, fail, read_p
 from cli.printing import say
 from ledger.facts import NodeFact
 from modes.fraction import Fraction
+from modes.mode import Mode
+from modes.resource_names import INDEX
 from policies.loading.clearml_chart import Chart, ChartQueue, ChartValues, queue_problems, read_chart_values
 from policies.loading.policy_set import PolicySet
 from policies.loading.strict_yaml import MAX_BYTES
@@ -97,30 +99,25 @@ def _report(
     if queue.replaced:
         replaced = ", ".join(f"{name}: {amount}" for name, amount in queue.replaced.items())
         lines.append(f"  limits that will be replaced: {replaced}")
-    return [*lines, *_capacity(queue, fraction, nodes)]
+    return [*lines, *_capacity(queue, fraction, policy.mode, nodes)]
 
 
 def _amount(fraction: Fraction, policy: EffectivePolicy) -> str:
-    resource = policy.resource.replace("{index}", "<i>")
-    if fraction.is_whole and fraction.gpus > 1 and policy.mode == "per-gpu":
+    resource = policy.mode.resource.replace(INDEX, "<i>")
+    if fraction.is_whole and fraction.gpus > 1 and policy.mode.has_index:
         return f"{fraction.slices} slices: {fraction.slices_on_each} of each of {fraction.gpus} {resource}"
     return f"{fraction.slices} of {fraction.slices_per_gpu} slices, {resource}: {fraction.slices}"
 
 
-def _capacity(queue: ChartQueue, fraction: Fraction, nodes: Sequence[NodeFact] | None) -> list[str]:
+def _capacity(
+    queue: ChartQueue, fraction: Fraction, mode: Mode, nodes: Sequence[NodeFact] | None
+) -> list[str]:
     asked = None if queue.max_pods is None else queue.max_pods * fraction.slices
     text = "no maxPods" if asked is None else f"maxPods {queue.max_pods} x {fraction.slices} = {asked} slices"
     if nodes is None:
         return [f"  {text}"]
-    held = sum(sum(slices for _, slices in node.gpus) or node.pooled for node in nodes)
-    fit = sum(_fit(node, fraction) for node in nodes)
+    held = sum(mode.slices(node) for node in nodes)
+    fit = sum(mode.fit(node, fraction) for node in nodes)
     short = queue.max_pods is not None and queue.max_pods > fit
     warning = "; the rest will wait" if short else ""
     return [f"  {text} of {held} in the inventory; {fit} such pods fit into it when it is empty{warning}"]
-
-
-def _fit(node: NodeFact, fraction: Fraction) -> int:
-    """Pods of one fraction that an empty node holds."""
-    if not node.gpus:
-        return node.pooled // fraction.slices
-    return sum(slices // fraction.slices_on_each for _, slices in node.gpus) // fraction.gpus

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from ledger.placement_request import Assumption, Mode
+from ledger.placement_request import Assumption
 from modes.fraction import ALLOWED_SLICES_PER_GPU, Fraction
-from modes.resource_names import ResourceNames
+from modes.gpu_names import NVIDIA_DOMAIN, OTHER_SYSTEM_PREFIXES, WHOLE_GPU_NAMES, is_one_gpu
+from modes.mode import ModeName
+from modes.registry import MODES
+from modes.resource_names import ResourceNames, prefix_of
 from policies.loading.sources import Parts, Source
 from policies.model import placeholders
-from policies.model.allowances import NVIDIA_DOMAIN, Allowances
+from policies.model.allowances import Allowances
 from policies.model.effective import (
     CacheVolume,
     EffectivePolicy,
@@ -20,16 +22,12 @@ from policies.model.effective import (
     LibraryVolume,
 )
 from policies.model.effective import Limiter as EffectiveLimiter
-from policies.model.gpu_names import CLEARML_FRACTION_PREFIX, OTHER_SYSTEM_PREFIXES, WHOLE_GPU_NAMES
 from policies.model.problems import Problem, did_you_mean, quoted
 from policies.model.schema import Allow, Limiter, Policy, Toleration
-from policies.model.types import extended_resource
 
 CONTRACT = ("0.125", "0.250", "0.375", "0.500", "0.625", "0.750", "0.875")
 """The label texts of ClearML's documentation."""
 MAX_LIMITERS_NAMED = 20
-_ONE_GPU = re.compile(r"nvidia\.com/gpu-[0-9]+", re.ASCII)
-DEFAULT_NAMES: Mapping[Mode, str] = {"per-gpu": "nvidia.com/gpu-{index}", "pooled": "nvidia.com/gpu"}
 
 
 def policy_problems(policy: Policy, source: Source, parts: Parts) -> Iterator[Problem]:
@@ -40,11 +38,8 @@ def policy_problems(policy: Policy, source: Source, parts: Parts) -> Iterator[Pr
         yield from fraction_problems(policy.fractions, policy.slices_per_gpu, source)
     yield from _resource_problems(policy, source)
     yield from limiter_name_problems(policy.limiter, policy.resources.mode, source, parts)
-    if policy.resources.mode == "pooled":
-        yield from _index_problems(policy.env, source, "env")
-        if policy.replace_waiting is not None:
-            rule = "pods of mode pooled have no index to wait on: leave it out, or use mode per-gpu"
-            yield source.problem(rule, "replaceWaiting")
+    if not MODES[policy.resources.mode].has_index:
+        yield from _index_problems(policy, source)
     for number, toleration in enumerate(policy.tolerations):
         yield from _toleration_problems(toleration, source, number)
     yield from _allowed_resource_problems(policy.allow, source)
@@ -65,7 +60,7 @@ def fraction_problems(
                 yield source.problem(rule, "fractions", text)
 
 
-def limiter_name_problems(name: str, mode: Mode, source: Source, parts: Parts) -> Iterator[Problem]:
+def limiter_name_problems(name: str, mode: ModeName, source: Source, parts: Parts) -> Iterator[Problem]:
     """A limiter that nobody defines, or that cannot work in a mode."""
     if name not in parts.limiters:
         known = sorted(parts.limiters)
@@ -73,11 +68,11 @@ def limiter_name_problems(name: str, mode: Mode, source: Source, parts: Parts) -
         listed = f"known are {', '.join(known[:MAX_LIMITERS_NAMED])}{more}"
         rule = f'"{name}" is not defined{did_you_mean(name, parts.limiters)}: {listed}; or add a file'
         yield source.problem(f"{rule} with kind: Limiter and name: {name}", "limiter")
-    elif mode == "pooled":
+    elif not MODES[mode].has_index:
         limiter = parts.limiters[name][0]
-        for variable, value in (limiter.env | limiter.modes.pooled.env).items():
+        for variable, value in (limiter.env | limiter.modes.of(mode).env).items():
             if "index" in placeholders.used(value):
-                rule = f'"{name}" uses {{index}} in {variable}, but mode pooled knows no index'
+                rule = f'"{name}" uses {{index}} in {variable}, but mode {mode} knows no index'
                 yield source.problem(rule, "limiter")
 
 
@@ -95,9 +90,9 @@ def limiter_problems(limiter: Limiter, source: Source) -> Iterator[Problem]:
         yield source.problem(rule, "cache", "mountPath")
 
 
-def effective_limiter(limiter: Limiter, mode: Mode) -> EffectiveLimiter:
+def effective_limiter(limiter: Limiter, mode: ModeName) -> EffectiveLimiter:
     """What a limiter comes to in one mode."""
-    part = limiter.modes.per_gpu if mode == "per-gpu" else limiter.modes.pooled
+    part = limiter.modes.of(mode)
     library, cache, image = limiter.library, limiter.cache, limiter.image
     choices = sorted(image.choices.items(), key=lambda item: (-item[1], item[0])) if image else []
     return EffectiveLimiter(
@@ -122,9 +117,7 @@ def effective_policy(policy: Policy, limiter: Limiter, digest: str, names: Resou
         digest=digest,
         slices_per_gpu=policy.slices_per_gpu,
         fractions=fractions,
-        mode=mode,
-        resource=policy.resources.name or DEFAULT_NAMES[mode],
-        all_resources=names,
+        mode=MODES[mode](resource_of(policy), names, frozenset(policy.allow.resources)),
         limiter=effective_limiter(limiter, mode),
         env=_env(policy.env),
         reserve_mib=policy.memory.reserve_mib,
@@ -171,44 +164,39 @@ def _init_container(limiter: Limiter) -> InitContainer | None:
 
 
 def _resource_problems(policy: Policy, source: Source) -> Iterator[Problem]:
-    mode = policy.resources.mode
-    name = policy.resources.name or DEFAULT_NAMES[mode]
-    if mode == "per-gpu" and (name.count("{index}") != 1 or not name.endswith("{index}")):
-        yield source.problem(f"{quoted(name)} must end in {{index}} in mode per-gpu", "resources", "name")
-        return
-    try:
-        extended_resource(name.replace("{index}", "0") if mode == "per-gpu" else name)
-    except ValueError as error:
-        hint = "; {index} belongs to mode per-gpu" if mode == "pooled" and "{" in name else ""
-        yield source.problem(f"{quoted(name)} {error}{hint}", "resources", "name")
-        return
-    prefix = name.removesuffix("{index}")
-    if prefix.startswith((CLEARML_FRACTION_PREFIX, *OTHER_SYSTEM_PREFIXES)) or _ONE_GPU.fullmatch(prefix):
-        rule = f"{quoted(name)} means something else, and pods that ask for it are denied: use another name"
-        yield source.problem(rule, "resources", "name")
+    name = resource_of(policy)
+    problem = MODES[policy.resources.mode].name_problem(name)
+    if problem is not None:
+        yield source.problem(f"{quoted(name)} {problem}", "resources", "name")
 
 
-def resource_prefix(policy: Policy) -> str:
-    """What comes before the index in a per-GPU policy's resource name."""
-    return (policy.resources.name or DEFAULT_NAMES["per-gpu"]).removesuffix("{index}")
+def resource_of(policy: Policy) -> str:
+    """Return the policy's `resources.name`, or its mode's default."""
+    return policy.resources.name or MODES[policy.resources.mode].default_resource
 
 
 def resource_names(policies: Iterable[Policy]) -> ResourceNames:
     """The extended resources that policies put into pods, and the stock ones."""
     defaults = ResourceNames()
-    found = list(policies)
-    prefixes = {resource_prefix(policy) for policy in found if policy.resources.mode == "per-gpu"}
-    pooled = {policy.resources.name for policy in found if policy.resources.mode == "pooled"}
-    return ResourceNames(
-        per_gpu_prefix=min(prefixes, default=defaults.per_gpu_prefix),
-        pooled=tuple(sorted({*defaults.pooled, *(name for name in pooled if name)})),
-    )
+    prefixes: set[str] = set()
+    pooled = set(defaults.pooled)
+    for policy in policies:
+        if MODES[policy.resources.mode].has_index:
+            prefixes.add(prefix_of(resource_of(policy)))
+        else:
+            pooled.add(resource_of(policy))
+    return ResourceNames(min(prefixes, default=defaults.per_gpu_prefix), tuple(sorted(pooled)))
 
 
-def _index_problems(env: Mapping[str, str], source: Source, key: str) -> Iterator[Problem]:
-    for name, value in env.items():
+def _index_problems(policy: Policy, source: Source) -> Iterator[Problem]:
+    """What a policy says of an index, in a mode in which placements have none."""
+    mode = policy.resources.mode
+    for name, value in policy.env.items():
         if "index" in placeholders.used(value):
-            yield source.problem("{index} is not known in mode pooled", key, name)
+            yield source.problem(f"{{index}} is not known in mode {mode}", "env", name)
+    if policy.replace_waiting is not None:
+        rule = f"pods of mode {mode} have no index to wait on: leave it out, or use mode per-gpu"
+        yield source.problem(rule, "replaceWaiting")
 
 
 def _toleration_problems(toleration: Toleration, source: Source, number: int) -> Iterator[Problem]:
@@ -223,7 +211,7 @@ def _allowed_resource_problems(allow: Allow, source: Source) -> Iterator[Problem
     for number, name in enumerate(allow.resources):
         if not name.startswith(NVIDIA_DOMAIN):
             rule = f"{quoted(name)} is not refused anyway: only names in {NVIDIA_DOMAIN} need to stand here"
-        elif name in WHOLE_GPU_NAMES or name.startswith(OTHER_SYSTEM_PREFIXES) or _ONE_GPU.fullmatch(name):
+        elif name in WHOLE_GPU_NAMES or name.startswith(OTHER_SYSTEM_PREFIXES) or is_one_gpu(name):
             rule = f"{quoted(name)} is a way to ask for GPUs, which cannot be allowed beside the label"
         else:
             continue

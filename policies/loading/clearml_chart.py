@@ -15,10 +15,11 @@ from typing import Any, Literal
 from kube.quantity import parse_quantity
 from ledger.queue_names import sanitised
 from modes.fraction import Fraction
+from modes.gpu_names import CLEARML_FRACTION_PREFIX, WHOLE_GPU_NAMES
+from modes.resource_names import prefix_of
 from policies.loading.sources import Source
 from policies.loading.strict_yaml import Document, read_documents
 from policies.model.effective import EffectivePolicy
-from policies.model.gpu_names import CLEARML_FRACTION_PREFIX, WHOLE_GPU_NAMES
 from policies.model.problems import Problem, did_you_mean, quoted
 
 FRACTION_LABEL = "clearml-injector/fraction"
@@ -268,8 +269,8 @@ def _not_allowed(label: str, policy: EffectivePolicy) -> str:
 def _disagreement(
     resource: str, amount: Any, fraction: Fraction, label: str, policy: EffectivePolicy
 ) -> str | None:
-    prefix = policy.resource.removesuffix("{index}")
-    if policy.mode == "per-gpu" and resource.startswith(prefix):
+    mode = policy.mode
+    if mode.has_index and resource.startswith(prefix_of(mode.resource)):
         return f'{resource} and the label "{label}" exclude each other: the index is chosen at admission'
     if not is_replaced(resource):
         return None

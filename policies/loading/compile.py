@@ -9,6 +9,8 @@ from dataclasses import replace
 from itertools import chain, islice
 
 from ledger.queue_names import sanitised
+from modes.registry import MODES
+from modes.resource_names import prefix_of
 from policies.loading.checks import (
     effective_limiter,
     effective_policy,
@@ -18,7 +20,7 @@ from policies.loading.checks import (
     limiter_problems,
     policy_problems,
     resource_names,
-    resource_prefix,
+    resource_of,
 )
 from policies.loading.clearml_chart import BASE, ChartQueue, base_queue, queue_problems, template_queue
 from policies.loading.policy_set import DEFAULT, PolicySet, Settled
@@ -92,9 +94,9 @@ def _prefix_problems(parts: Parts) -> Iterator[Problem]:
     """The ledger counts the GPUs of one name pattern; another one would be given out twice."""
     first: tuple[str, str] | None = None
     for name, (policy, source) in sorted(parts.policies.items()):
-        if policy.resources.mode != "per-gpu":
+        if not MODES[policy.resources.mode].has_index:
             continue
-        prefix = resource_prefix(policy)
+        prefix = prefix_of(resource_of(policy))
         first = first or (name, prefix)
         if prefix != first[1]:
             rule = f'"{prefix}{{index}}" is not the "{first[1]}{{index}}" of policy {first[0]}: use one name'
@@ -185,7 +187,7 @@ def _settle_all(parts: Parts, under: Mapping[str, Sequence[str]]) -> dict[tuple[
 
 def _under_entry(parts: Parts, effective: EffectivePolicy, entry: QueueEntry) -> EffectivePolicy:
     if entry.limiter is not None:
-        limiter = effective_limiter(_limiter(parts, entry.limiter), effective.mode)
+        limiter = effective_limiter(_limiter(parts, entry.limiter), effective.mode.name)
         effective = replace(effective, limiter=limiter)
     if entry.fractions is not None:
         table, left_out = fraction_table(entry.fractions, effective.slices_per_gpu)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from policies.loading.checks import DEFAULT_NAMES
+from modes.registry import MODES
+from policies.loading.checks import resource_of
 from policies.loading.policy_set import DEFAULT, PolicySet
 from policies.loading.sources import Source
 from policies.model.problems import Problem
@@ -28,7 +29,7 @@ def _limiters(policy_set: PolicySet) -> Iterator[Problem]:
 def _of_limiter(limiter: Limiter) -> Iterator[str]:
     if limiter.host_pid:
         yield "sets hostPID: Pod Security baseline and restricted refuse such pods"
-    limits = limiter.env or limiter.modes.per_gpu.env or limiter.modes.pooled.env
+    limits = limiter.env or any(limiter.modes.of(mode).env for mode in MODES)
     if not (limits or limiter.ld_preload or limiter.image):
         yield "limits nothing: a neighbour's allocation decides which pod runs out of GPU memory"
 
@@ -61,7 +62,7 @@ def _quotas(policy_set: PolicySet) -> Iterator[Problem]:
 def _slices(policy_set: PolicySet) -> Iterator[Problem]:
     first: dict[str, tuple[str, int]] = {}
     for name, (policy, source) in sorted(policy_set.parts.policies.items()):
-        resource = policy.resources.name or DEFAULT_NAMES[policy.resources.mode]
+        resource = resource_of(policy)
         other, slices = first.setdefault(resource, (name, policy.slices_per_gpu))
         if slices != policy.slices_per_gpu:
             rule = f"{policy.slices_per_gpu} differs from policy {other} ({slices}) on the same {resource}"

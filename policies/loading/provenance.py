@@ -32,7 +32,7 @@ def trace(
     overridden = _of_entry(policy_set, entry)
     effective = policy_set.resolve(namespace, queue_name, queue_id)
     content["fractions"] = {text: fraction.slices for text, fraction in effective.fractions.items()}
-    content["resources"]["name"] = effective.resource
+    content["resources"]["name"] = effective.mode.resource
     for key in ("kind", "quotas"):
         del content[key]
     for key, value in content.items():

@@ -30,8 +30,6 @@ CAPABILITIES: tuple[Capability, ...] = get_args(Capability)
 OVERRIDE_ENV = "/overrideEnv"
 """A file from which HAMi-core takes its settings, whatever its environment says."""
 
-NVIDIA_DOMAIN = "nvidia.com/"
-
 
 @dataclass(frozen=True, slots=True)
 class Allowances:

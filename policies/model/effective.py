@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from ledger.placement_request import Assumption, Mode, Quota
+from ledger.placement_request import Assumption, Quota
 from modes.fraction import Fraction
-from modes.resource_names import ResourceNames
+from modes.mode import Mode
 from policies.model.allowances import Allowances
 
 
@@ -105,10 +105,7 @@ class EffectivePolicy:
     fractions: Mapping[str, Fraction]
     """Label text, exactly as it must be written, to what it means."""
     mode: Mode
-    resource: str
-    """per-gpu: a name with `{index}`, as "nvidia.com/gpu-{index}"; pooled: the name, as "nvidia.com/gpu"."""
-    all_resources: ResourceNames
-    """Names of this and every other policy of the set: a pod may bring none of the others'."""
+    """How a share is asked for, with the policy's resource name and what every other name means."""
     limiter: Limiter
     env: tuple[EnvVar, ...]
     """The policy's own variables for GPU containers, after the limiter's."""

@@ -7,6 +7,7 @@ from typing import Annotated, Literal, get_args
 from pydantic import Field, StringConstraints
 
 from modes.fraction import ALLOWED_SLICES_PER_GPU
+from modes.mode import DEFAULT_MODE, ModeName
 from policies.model.allowances import Capability, HostPath
 from policies.model.types import (
     AbsolutePath,
@@ -33,7 +34,7 @@ Fractions = Annotated[dict[str, Count], Field(max_length=200)]
 class Resources(Part):
     """How a share is written into the pod's limits."""
 
-    mode: Literal["per-gpu", "pooled"] = "per-gpu"
+    mode: ModeName = DEFAULT_MODE
     """`per-gpu`: the GPU's number is part of the name; `pooled`: one name, the kubelet chooses the GPUs."""
     name: Text | None = None
     """Extended resource. Default: `nvidia.com/gpu-{index}` for `per-gpu`, `nvidia.com/gpu` for `pooled`."""
@@ -223,6 +224,10 @@ class Modes(Part):
     """In per-gpu mode."""
     pooled: ModePart = Field(default_factory=ModePart)
     """In pooled mode."""
+
+    def of(self, mode: ModeName) -> ModePart:
+        """Return the part of one mode."""
+        return self.per_gpu if mode == "per-gpu" else self.pooled
 
 
 Extensible = Literal["hami-core"]

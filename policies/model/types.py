@@ -14,7 +14,6 @@ from policies.model.problems import quoted
 from policies.model.reserved import is_reserved
 
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_EXTENDED_RESOURCE = re.compile(rf"{_LABEL}(\.{_LABEL})*/[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?")
 _MEMORY_LIMIT = {"CUDA_DEVICE_MEMORY_LIMIT": "{memory_mib}m", "NVIDIA_GPU_MEMORY_": "{memory_mib}"}
 
 
@@ -58,17 +57,6 @@ def _pinned_image(text: str) -> str:
     if not digest and tag in {"", "latest"}:
         pinned = f"{name.removesuffix(':latest')}:v1.2.3"
         raise ValueError(f"must be pinned to a tag other than latest, such as {quoted(pinned)}")
-    return text
-
-
-def extended_resource(text: str) -> str:
-    """Return the text if Kubernetes takes it as the name of an extended resource.
-
-    Raises:
-        ValueError: it has no domain, or is no legal name.
-    """
-    if not _EXTENDED_RESOURCE.fullmatch(text) or text.partition("/")[0].endswith("kubernetes.io"):
-        raise ValueError("must be the name of an extended resource such as nvidia.com/gpu")
     return text
 
 

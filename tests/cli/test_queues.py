@@ -48,6 +48,15 @@ def test_a_queue_is_reported_with_slices_replaced_limits_and_what_fits(tmp_path)
     ]
 
 
+def test_only_nodes_of_the_policys_mode_are_counted(tmp_path):
+    values, policies = tmp_path / "values.yaml", tmp_path / "policies"
+    values.write_text(VALUES)
+    policies.mkdir()
+    (policies / "default.yaml").write_text("kind: Policy\nname: default\nresources: {mode: pooled}\n")
+    _, out, _ = invoke("queues", "check", values, "--policies", policies, "--inventory", INVENTORY)
+    assert "  maxPods 40 x 4 = 160 slices of 0 in the inventory; 0 such pods fit into it" in out
+
+
 def test_mistakes_go_to_standard_error_with_the_files_path(tmp_path):
     values = tmp_path / "values.yaml"
     values.write_text(VALUES.replace('"0.500"', '"0.5"'))

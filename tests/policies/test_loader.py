@@ -26,7 +26,7 @@ def test_the_packages_own_folder_is_a_policy_directory():
         "0.750": 6,
         "0.875": 7,
     }
-    assert (policy.mode, policy.resource) == ("per-gpu", "nvidia.com/gpu-{index}")
+    assert (policy.mode.name, policy.mode.resource) == ("per-gpu", "nvidia.com/gpu-{index}")
     assert (policy.limiter.name, policy.reserve_mib) == ("hami-core", 0)
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from webhook.admission.modes import Mode
+from modes.mode import Mode
+from modes.resource_kinds import ResourceKind
 from webhook.admission.pod import Container, PodSpec, Resources
-from webhook.admission.resource_kinds import ResourceKind
 
 GpuAmount = tuple[str, str | int, ResourceKind]
 """A resource of limits or requests that has to do with GPUs, its amount, and what the name means."""

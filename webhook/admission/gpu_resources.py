@@ -7,10 +7,10 @@ from functools import lru_cache
 
 from kube.quantity import parse_quantity
 from modes.fraction import Fraction
+from modes.mode import Mode
 from webhook.admission.container_refs import Slot
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.json_patch import POINTERS, Operation, add, merge, remove
-from webhook.admission.modes import Mode
 from webhook.admission.pod import LABEL
 
 Amounts = dict[str, str | int]

@@ -8,7 +8,6 @@ from webhook.admission.denial import Denial, Reason
 from webhook.admission.gpu_resources import check_clearml_fractions, take_out_clearml_fractions
 from webhook.admission.json_patch import Operation
 from webhook.admission.label import read_label
-from webhook.admission.modes import mode_of
 from webhook.admission.pod import LABEL, Job, label_of
 from webhook.admission.sizes import bounded, refuse_oversized
 
@@ -32,7 +31,7 @@ def prepare_job(job: Job, policy: EffectivePolicy) -> bytes | Denial:
     if isinstance(fraction, Denial):
         return fraction
     operations: list[Operation] = []
-    for slot in slots(template.spec, mode_of(policy), "/spec/template/spec"):
+    for slot in slots(template.spec, policy.mode, "/spec/template/spec"):
         denial = check_clearml_fractions(slot, fraction, text)
         if denial is not None:
             return denial

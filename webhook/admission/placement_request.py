@@ -51,7 +51,7 @@ def ask_of(plan: Plan, pod: AskingPod) -> PlacementRequest | Denial:
         return Denial.of(Reason.UNREADABLE, f"resource requests of the pod: {error}; write one")
     ask = PlacementRequest(
         fraction=plan.fraction,
-        mode=policy.mode,
+        mode=policy.mode.name,
         constraints=constraints,
         cpu_milli=request.cpu_milli,
         memory_bytes=request.memory_bytes,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kube.names import is_uid
 from ledger.placement_request import Placement
 from modes.fraction import Fraction
+from modes.mode import Mode
 from policies.model.effective import EffectivePolicy
 from webhook.admission.affinity import demanded_memories
 from webhook.admission.annotations import (
@@ -19,7 +20,6 @@ from webhook.admission.annotations import (
 from webhook.admission.container_refs import Slot
 from webhook.admission.containers import Containers
 from webhook.admission.memory_limit import memory_mib
-from webhook.admission.modes import Mode
 from webhook.admission.pod import Pod
 
 LONGEST_INDEX = 3
@@ -59,7 +59,7 @@ def kept_placement(
 
 
 def _indices(text: str | None, fraction: Fraction, policy: EffectivePolicy) -> tuple[int, ...] | None:
-    if policy.mode == "pooled":
+    if not policy.mode.has_index:
         return () if text is None else None
     parts = (text or "").split(",", fraction.gpus)
     if len(parts) != fraction.gpus or not all(

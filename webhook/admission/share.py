@@ -8,10 +8,10 @@ import msgspec
 
 from ledger.placement_request import Placement
 from modes.fraction import Fraction
+from modes.mode import Mode
 from policies.model.effective import EnvVar
 from webhook.admission.annotations import GPU_INDEX, INJECTED, MEMORY_MIB, SLICES, index_text
 from webhook.admission.memory_limit import memory_mib
-from webhook.admission.modes import Mode
 from webhook.admission.validate import Plan
 from webhook.patch_cache.placeholders import Filled, uses_namespace
 

@@ -6,6 +6,7 @@ import msgspec
 
 from ledger.placement_request import Placement
 from modes.fraction import Fraction
+from modes.mode import Mode
 from policies.model.effective import EffectivePolicy, Limiter
 from webhook.admission.affinity import refuse_empty_affinity
 from webhook.admission.annotations import INJECTED
@@ -17,7 +18,6 @@ from webhook.admission.existing_injection import Written
 from webhook.admission.gpu_resources import check_amounts
 from webhook.admission.label import read_label
 from webhook.admission.limiter import refuse_mounts
-from webhook.admission.modes import Mode, mode_of
 from webhook.admission.pod import LABEL, ObjectMeta, Pod, PodSpec, label_of
 from webhook.admission.refusals import refuse_index, refuse_override_env, refuse_pod, refuse_privileged
 from webhook.admission.reinvocation import kept_placement
@@ -64,7 +64,7 @@ def make_plan(pod: Pod, namespace: str, policy: EffectivePolicy, written: Writte
     fraction = read_label(text, policy)
     if isinstance(fraction, Denial):
         return fraction
-    mode = mode_of(policy)
+    mode = policy.mode
     limiter = NO_LIMITER if fraction.is_whole else policy.limiter
     every = slots(spec, mode)
     refused = refuse_pod(metadata, spec, every, limiter, policy.allow) or refuse_empty_affinity(spec)

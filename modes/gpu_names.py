@@ -1,0 +1,59 @@
+"""Names of resources that mean GPUs: users' ways to ask for one, and those of other systems."""
+
+from __future__ import annotations
+
+import re
+
+NVIDIA_DOMAIN = "nvidia.com/"
+WHOLE_GPU_NAMES = frozenset({"nvidia.com/gpu", "nvidia.com/gpu.shared"})
+CLEARML_FRACTION_PREFIX = "clear.ml/fraction-"
+
+OTHER_SYSTEM_PREFIXES = (
+    "deviceclass.resource.kubernetes.io/",
+    "nvidia.com/mig-",
+    "nvidia.com/gpumem",
+    "nvidia.com/gpucores",
+    "nvidia.com/priority",
+    "volcano.sh/vgpu",
+    "aliyun.com/gpu",
+    "amd.com/gpu",
+    "gpu.intel.com/",
+    "habana.ai/",
+    "huawei.com/Ascend",
+    "cambricon.com/",
+    "hygon.com/dcu",
+    "iluvatar.ai/",
+    "metax-tech.com/",
+    "mthreads.com/",
+    "enflame.com/",
+    "kunlunxin.com/",
+    "aws.amazon.com/neuron",
+    "google.com/tpu",
+)
+"""Device classes, MIG, HAMi, Volcano, Alibaba's GPU sharing, and the GPUs of other vendors."""
+
+STANDARD_INDEX = r"nvidia\.com/gpu-[0-9]+"
+"""Names of single GPUs that a node may advertise whatever name the policy goes by."""
+
+_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_EXTENDED_RESOURCE = re.compile(rf"{_LABEL}(\.{_LABEL})*/[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?")
+_ONE_GPU = re.compile(STANDARD_INDEX, re.ASCII)
+
+
+def is_one_gpu(resource: str) -> bool:
+    """Whether the name is the standard one of a single GPU, such as "nvidia.com/gpu-3"."""
+    return _ONE_GPU.fullmatch(resource) is not None
+
+
+def policy_name_problem(resource: str) -> str | None:
+    """Return why a policy cannot call its slices so, in any mode; None if it can."""
+    if not _EXTENDED_RESOURCE.fullmatch(resource) or resource.partition("/")[0].endswith("kubernetes.io"):
+        return "must be the name of an extended resource such as nvidia.com/gpu"
+    return None
+
+
+def taken_name_problem(resource: str) -> str | None:
+    """Return why slices cannot go by a name that begins so, in any mode; None if they can."""
+    if resource.startswith((CLEARML_FRACTION_PREFIX, *OTHER_SYSTEM_PREFIXES)) or is_one_gpu(resource):
+        return "means something else, and pods that ask for it are denied: use another name"
+    return None

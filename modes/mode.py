@@ -1,0 +1,110 @@
+"""What every mode says of itself: one module a mode behind this protocol (modes/registry.py lists them)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar, Literal, Protocol
+
+from modes.fraction import Fraction
+from modes.resource_kinds import ResourceKinds
+from modes.resource_names import ResourceNames
+
+ModeName = Literal["per-gpu", "pooled"]
+"""What policies and placement requests call the modes."""
+DEFAULT_MODE: ModeName = "per-gpu"
+
+GpuCount = tuple[int, int]
+"""GPUs of a node under a mode (0 where nothing tells), and slices that each is divided into (0 while the
+device plugin is away)."""
+
+
+class NodeGpus(Protocol):
+    """What modes read of a node (ledger/facts.py says what each is)."""
+
+    @property
+    def gpus(self) -> tuple[tuple[int, int], ...]: ...  # noqa: D102 - the words are those of NodeFact
+    @property
+    def slices_per_gpu(self) -> int: ...  # noqa: D102
+    @property
+    def pooled(self) -> int: ...  # noqa: D102
+    @property
+    def pooled_gpus(self) -> int: ...  # noqa: D102
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorValues:
+    """What a mode needs of NVIDIA's GPU operator, beside what all need."""
+
+    note: str
+    """What an admin should know of such nodes, as one sentence."""
+    device_plugin: Sequence[str]
+    """Lines of the values that name another device plugin than NVIDIA's; empty keeps NVIDIA's."""
+    renamed: Sequence[tuple[str, str]]
+    """Resource name and device of each GPU that is shared by itself; empty shares all under one name."""
+    exporter_names: Sequence[str]
+    """Resource names by which the exporter finds pods; empty keeps its own."""
+
+
+@dataclass(frozen=True)
+class Mode(ABC):
+    """A way to ask the scheduler and the kubelet for slices.
+
+    A class is the mode, and says what holds under every policy. An instance is the mode under one policy.
+
+    Args:
+        resource: the policy's `resources.name`, free of problems.
+        counted: resource names of this and every other policy of the set.
+        allowed: resource names that the policy knows for no GPU.
+    """
+
+    name: ClassVar[ModeName]
+    default_resource: ClassVar[str]
+    """`resources.name` of policies that say none."""
+    has_index: ClassVar[bool]
+    """Whether a placement names GPUs by index; if not, the kubelet chooses them out of the node's pool."""
+    needs_cdi: ClassVar[bool]
+    """Whether GPU-operator values turn CDI on unless the admin says else."""
+
+    resource: str
+    counted: ResourceNames
+    allowed: frozenset[str]
+
+    @cached_property
+    @abstractmethod
+    def kinds(self) -> ResourceKinds:
+        """What each resource name means under the policy."""
+
+    @abstractmethod
+    def amounts(self, fraction: Fraction, indices: tuple[int, ...]) -> dict[str, str]:
+        """Return resource names and quantities for limits and requests of a GPU container."""
+
+    @staticmethod
+    @abstractmethod
+    def name_problem(resource: str) -> str | None:
+        """Return why a policy of this mode cannot have such a `resources.name`; None if it can."""
+
+    @staticmethod
+    @abstractmethod
+    def gpu_count(node: NodeGpus) -> GpuCount | None:
+        """Count the GPUs that a node offers under the mode; None if it offers none."""
+
+    @staticmethod
+    @abstractmethod
+    def slices(node: NodeGpus) -> int:
+        """Return all slices that a node offers under the mode."""
+
+    @staticmethod
+    @abstractmethod
+    def fit(node: NodeGpus, fraction: Fraction) -> int:
+        """Return how many pods of one fraction an empty node holds."""
+
+    @abstractmethod
+    def operator_problem(self, *, cdi: bool) -> str | None:
+        """Return why no GPU-operator values can make nodes fit the policy; None if some can."""
+
+    @abstractmethod
+    def operator_values(self, gpus: int) -> OperatorValues:
+        """Return the mode's part of GPU-operator values for nodes of so many GPUs."""

@@ -1,0 +1,90 @@
+"""Mode per-gpu: one resource name per GPU; k of nvidia.com/gpu-3 is exactly k slices of GPU 3."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+from modes.fraction import Fraction
+from modes.gpu_names import STANDARD_INDEX, policy_name_problem, taken_name_problem
+from modes.mode import GpuCount, Mode, ModeName, NodeGpus, OperatorValues
+from modes.resource_kinds import ResourceKinds
+from modes.resource_names import INDEX, prefix_of
+
+_DEVICE_PLUGIN = (
+    "# NVIDIA's own device plugin ignores `rename` and `devices` below: per-GPU names need one",
+    "# that knows them, such as ClearML's (from a private registry: name your pull secret).",
+    "repository: docker.io/clearml",
+    "image: k8s-device-plugin",
+    "version: v0.17.2-gpu-card-selection",
+    "imagePullSecrets: [clearml-dockerhub-access]",
+)
+
+
+@dataclass(frozen=True)
+class PerGpu(Mode):
+    """The placement chooses the GPU, and its number is part of the resource name."""
+
+    name: ClassVar[ModeName] = "per-gpu"
+    default_resource: ClassVar[str] = "nvidia.com/gpu-{index}"
+    has_index: ClassVar[bool] = True
+    needs_cdi: ClassVar[bool] = False
+
+    @cached_property
+    def kinds(self) -> ResourceKinds:
+        """The policy's own names mean single GPUs, and the standard ones, whichever the policy goes by."""
+        own = f"{re.escape(prefix_of(self.resource))}[0-9]+"
+        return ResourceKinds(f"{own}|{STANDARD_INDEX}", None, self.counted, self.allowed)
+
+    def amounts(self, fraction: Fraction, indices: tuple[int, ...]) -> dict[str, str]:
+        """Return the slices of each chosen index."""
+        each = str(fraction.slices_on_each)
+        return {self._resource_of(index): each for index in indices}
+
+    @staticmethod
+    def name_problem(resource: str) -> str | None:
+        """Return why names of single GPUs cannot be made of the text; None if they can."""
+        if resource.count(INDEX) != 1 or not resource.endswith(INDEX):
+            return f"must end in {INDEX} in mode per-gpu"
+        return policy_name_problem(prefix_of(resource) + "0") or taken_name_problem(prefix_of(resource))
+
+    @staticmethod
+    def gpu_count(node: NodeGpus) -> GpuCount | None:
+        """Count the GPUs that have a resource name of their own."""
+        gpus = len(node.gpus)
+        return (gpus, node.slices_per_gpu) if gpus else None
+
+    @staticmethod
+    def slices(node: NodeGpus) -> int:
+        """Return the slices of all GPUs that have a name of their own."""
+        return sum([slices for _, slices in node.gpus])
+
+    @staticmethod
+    def fit(node: NodeGpus, fraction: Fraction) -> int:
+        """Return how many pods an empty node holds, each with its slices on GPUs of their own choice."""
+        each = fraction.slices_on_each
+        return sum([slices // each for _, slices in node.gpus]) // fraction.gpus
+
+    def operator_problem(self, *, cdi: bool) -> str | None:
+        """Return that CDI is on, under which single GPUs cannot be handed over."""
+        if not cdi:
+            return None
+        return (
+            "--cdi on: the device plugin that knows per-GPU names hands GPUs over as volume mounts, which the"
+            " toolkit does not read while CDI is on; use --cdi off, or a policy with resources.mode pooled"
+        )
+
+    def operator_values(self, gpus: int) -> OperatorValues:
+        """Return the values that rename each GPU."""
+        names = [self._resource_of(index) for index in range(gpus)]
+        return OperatorValues(
+            "Nodes of another size need a key of their own below, and a label that names it.",
+            _DEVICE_PLUGIN,
+            [(name, str(index)) for index, name in enumerate(names)],
+            names,
+        )
+
+    def _resource_of(self, index: int) -> str:
+        return self.resource.replace(INDEX, str(index))

@@ -1,0 +1,73 @@
+"""Mode pooled: one resource name for all GPUs of a node; the kubelet chooses the devices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+from modes.fraction import Fraction
+from modes.gpu_names import STANDARD_INDEX, WHOLE_GPU_NAMES, policy_name_problem, taken_name_problem
+from modes.mode import GpuCount, Mode, ModeName, NodeGpus, OperatorValues
+from modes.resource_kinds import ResourceKinds
+
+
+@dataclass(frozen=True)
+class Pooled(Mode):
+    """The kubelet chooses the GPUs, so that slices of one pod may be on several."""
+
+    name: ClassVar[ModeName] = "pooled"
+    default_resource: ClassVar[str] = "nvidia.com/gpu"
+    has_index: ClassVar[bool] = False
+    needs_cdi: ClassVar[bool] = True
+
+    @cached_property
+    def kinds(self) -> ResourceKinds:
+        """The policy's name means the pool; names of single GPUs are known, to be refused."""
+        return ResourceKinds(STANDARD_INDEX, self.resource, self.counted, self.allowed)
+
+    def amounts(self, fraction: Fraction, indices: tuple[int, ...]) -> dict[str, str]:  # noqa: ARG002 the kubelet chooses
+        """Return the slices of the node's pool."""
+        return {self.resource: str(fraction.slices)}
+
+    @staticmethod
+    def name_problem(resource: str) -> str | None:
+        """Return why the pool cannot go by the name; None if it can."""
+        problem = policy_name_problem(resource)
+        if problem is None:
+            return taken_name_problem(resource)
+        return f"{problem}; {{index}} belongs to mode per-gpu" if "{" in resource else problem
+
+    @staticmethod
+    def gpu_count(node: NodeGpus) -> GpuCount | None:
+        """Count the GPUs behind the node's pool; 0 where no label tells."""
+        pooled = node.pooled
+        if not pooled:
+            return None
+        gpus = node.pooled_gpus
+        return gpus, pooled // max(1, gpus)
+
+    @staticmethod
+    def slices(node: NodeGpus) -> int:
+        """Return the slices of the node's pool."""
+        return node.pooled
+
+    @staticmethod
+    def fit(node: NodeGpus, fraction: Fraction) -> int:
+        """Return how many pods an empty node holds; their slices may be on any GPU."""
+        return node.pooled // fraction.slices
+
+    def operator_problem(self, *, cdi: bool) -> str | None:  # noqa: ARG002 both ways work
+        """Return that time slicing cannot advertise the policy's name."""
+        if self.resource in WHOLE_GPU_NAMES:
+            return None
+        return (
+            f"resources.name {self.resource}: time slicing advertises nvidia.com/gpu, or, when it renames,"
+            " nvidia.com/gpu.shared; use one of the two"
+        )
+
+    def operator_values(self, gpus: int) -> OperatorValues:  # noqa: ARG002 all share one name
+        """Return the values that share all GPUs under one name."""
+        return OperatorValues(
+            "The kubelet chooses the GPUs: slices of one pod may land on several.", (), (), ()
+        )

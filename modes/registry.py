@@ -1,0 +1,11 @@
+"""Every mode by its name: a new one is a module of its own, an entry here and a value of `ModeName`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from modes.mode import Mode, ModeName
+from modes.per_gpu import PerGpu
+from modes.pooled import Pooled
+
+MODES: Mapping[ModeName, type[Mode]] = {"per-gpu": PerGpu, "pooled": Pooled}

@@ -1,0 +1,71 @@
+"""What the name of a resource says: a GPU asked for in one of several ways, another system, or nothing."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from modes.gpu_names import CLEARML_FRACTION_PREFIX, NVIDIA_DOMAIN, OTHER_SYSTEM_PREFIXES, WHOLE_GPU_NAMES
+from modes.resource_names import ResourceNames
+
+
+class ResourceKind(msgspec.Struct, frozen=True, gc=False):
+    """What one resource name means under one mode; at least one of these is so."""
+
+    is_whole: bool
+    """nvidia.com/gpu or its shared form: whole GPUs, or slices of them."""
+    is_clearml: bool
+    """clear.ml/fraction-*, which must equal the label."""
+    is_index: bool
+    """One particular GPU, which only the placement may choose."""
+    is_pool: bool
+    """The policy's own name for slices of any GPU."""
+    is_other_system: bool
+    """MIG, HAMi, another vendor's GPU, slices under another policy's name, or an unknown one of NVIDIA's."""
+    can_be_allowed: bool
+    """Another system's only as long as the policy does not know the name for no GPU."""
+    is_replaced: bool
+    """A user's way to ask for a GPU, which ours takes the place of."""
+    asks: bool
+    """Any way to ask for a GPU, in the user's words or, after a first review, in ours."""
+
+
+class ResourceKinds:
+    """The kind of every resource name under one policy: `kinds[name]`.
+
+    Args:
+        index: regular expression of names that mean one particular GPU.
+        pool: the policy's own name for slices of any GPU, None where it has none.
+        counted: names that some policy of the set puts into pods.
+        allowed: names that the policy knows for no GPU.
+    """
+
+    def __init__(self, index: str, pool: str | None, counted: ResourceNames, allowed: frozenset[str]) -> None:
+        self._index = re.compile(index, re.ASCII)
+        self._pool = pool
+        self._counted = counted
+        self._allowed = allowed
+
+    def __getitem__(self, resource: str) -> ResourceKind | None:
+        """Return the kind of a name; None for cpu, memory and whatever else is no way to a GPU."""
+        # Every way to a GPU is an extended resource, whose name has a domain.
+        if "/" not in resource:
+            return None
+        is_whole = resource in WHOLE_GPU_NAMES
+        is_clearml = resource.startswith(CLEARML_FRACTION_PREFIX)
+        is_index = self._index.fullmatch(resource) is not None
+        is_pool = resource == self._pool
+        asks = is_whole or is_clearml or is_index or is_pool
+        is_known_system = resource.startswith(OTHER_SYSTEM_PREFIXES) or (
+            not asks and self._counted.counts(resource)
+        )
+        is_unknown = resource.startswith(NVIDIA_DOMAIN) and resource not in self._allowed
+        can_be_allowed = is_unknown and not asks and not is_known_system
+        is_other_system = is_known_system or can_be_allowed
+        if not asks and not is_other_system:
+            return None
+        is_replaced = is_whole or is_clearml
+        return ResourceKind(
+            is_whole, is_clearml, is_index, is_pool, is_other_system, can_be_allowed, is_replaced, asks
+        )

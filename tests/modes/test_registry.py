@@ -1,0 +1,51 @@
+"""Modes are one module each: their names decide nothing anywhere else."""
+
+import ast
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from modes.mode import DEFAULT_MODE, ModeName
+from modes.registry import MODES
+from policies.model.schema import Modes
+
+ROOT = Path(__file__).resolve().parents[2]
+PRODUCT = ["certs", "cli", "controller", "kube", "policies", "service", "webhook"]
+SCHEMA = ROOT / "policies" / "model" / "schema.py"
+"""Its limiters say what differs by mode, so it names them."""
+
+
+def test_every_mode_of_the_schema_is_registered_under_its_own_name():
+    assert set(MODES) == set(get_args(ModeName))
+    assert all(mode.name == name for name, mode in MODES.items())
+    assert DEFAULT_MODE in MODES
+
+
+@pytest.mark.parametrize("name", MODES)
+def test_limiters_can_say_what_differs_in_every_mode(name):
+    part = {"env": {"NAME": "value"}}
+    assert Modes.model_validate({name: part}).of(name).env == part["env"]
+    assert Modes.model_validate({name: part}).of(next(n for n in MODES if n != name)).env == {}
+
+
+def texts(tree):
+    """Texts of a module that are values: attributes named in `__slots__` and docstrings are not."""
+    skipped = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__slots__":
+            skipped.update(ast.walk(node.value))
+    return {n.value: n.lineno for n in ast.walk(tree) if isinstance(n, ast.Constant) and n not in skipped}
+
+
+def test_modes_are_named_in_their_own_modules_and_the_schema_alone():
+    files = [file for package in PRODUCT for file in (ROOT / package).rglob("*.py") if file != SCHEMA]
+    assert len(files) > 100
+    found = [
+        f"{file.relative_to(ROOT)}:{texts_of[name]}"
+        for file in files
+        for texts_of in [texts(ast.parse(file.read_text()))]
+        for name in MODES
+        if name in texts_of
+    ]
+    assert found == [], "ask the mode (modes/mode.py) instead of comparing its name"
