@@ -34,7 +34,7 @@ def test_default_yaml_says_what_an_empty_policy_means():
     written = load_policies(BUILT_IN).resolve("x", None, None)
     implied = policy_set().resolve("x", None, None)
     assert implied.fractions == written.fractions
-    assert implied.resource == written.resource
+    assert implied.mode == written.mode
     assert implied.limiter == written.limiter
 
 

@@ -299,7 +299,7 @@ initContainer:
 
 def test_a_forged_pod_of_many_mounts_is_read_once_for_each(monkeypatch):
     compared = []
-    for module in ("exact", "written"):
+    for module in ("exact_match", "existing_injection"):
         monkeypatch.setattr(
             f"webhook.admission.{module}.same", lambda *pair: compared.append(pair) or same(*pair)
         )
