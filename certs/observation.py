@@ -15,11 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from certs.inspection import is_authority, is_good_for, is_key_of, signed_by
 from certs.pem import fingerprint, load_certificates, load_key, to_pem
 from certs.values import CertificateError, LeafFacts
-
-INJECTED_AT = "clearml-injector/injected-at"
-"""Annotation of the `-tls` Secret: when the newest CA of `injected-ca` was read back from the caBundle."""
-SEEN_AT = "clearml-injector/seen-at"
-"""Annotation of the `-ca` Secret: when every endpoint was first seen serving a leaf of the current CA."""
+from kube.names import INJECTED_AT_ANNOTATION, SEEN_AT_ANNOTATION
 
 _PEM_BLOCK = re.compile(rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
 
@@ -109,7 +105,7 @@ def observe(stored: Stored, served: Mapping[str, bytes | None], names: Sequence[
         leaf=_read_leaf(tls_data, known, names),
         trusted=trusted,
         injected=frozenset(tls_data.get("injected-ca", b"").decode("ascii", "replace").split()),
-        injected_at=_read_time(stored.tls, INJECTED_AT),
+        injected_at=_read_time(stored.tls, INJECTED_AT_ANNOTATION),
     )
     makers = {endpoint: _maker(leaf, known) for endpoint, leaf in served.items()}
     return Observation(tls, bundle, authorities, makers)
@@ -150,7 +146,7 @@ def read_authorities(content: SecretContent | None) -> StoredAuthorities:
         for ca in readable_authorities(data.get(name, b""))
         if ca not in (current, coming)
     )
-    return StoredAuthorities(current, coming, stored, _read_time(content, SEEN_AT))
+    return StoredAuthorities(current, coming, stored, _read_time(content, SEEN_AT_ANNOTATION))
 
 
 def _signing(data: Mapping[str, bytes], name: str) -> Authority | None:

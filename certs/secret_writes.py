@@ -8,8 +8,6 @@ from typing import assert_never
 from certs.authority import make_authority
 from certs.leaf import make_leaf
 from certs.observation import (
-    INJECTED_AT,
-    SEEN_AT,
     Authority,
     SecretContent,
     Stored,
@@ -26,6 +24,7 @@ from certs.rotation import (
     WriteBundle,
 )
 from certs.values import KeyPair, format_time
+from kube.names import INJECTED_AT_ANNOTATION, SEEN_AT_ANNOTATION
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +78,7 @@ def _tls_secret(
             "ca.crt": _joined(change.trusted),
             "injected-ca": "".join(f"{digest}\n" for digest in sorted(change.injected)).encode(),
         },
-        {INJECTED_AT: format_time(change.injected_at) if change.injected_at else None},
+        {INJECTED_AT_ANNOTATION: format_time(change.injected_at) if change.injected_at else None},
     )
 
 
@@ -96,10 +95,12 @@ def _authority_secret(
         case PromoteAuthority():
             return _promoted(content)
         case MarkSeen():
-            return _changed(content, {}, {SEEN_AT: format_time(change.at)})
+            return _changed(content, {}, {SEEN_AT_ANNOTATION: format_time(change.at)})
         case DropPrevious():
             # A `next.crt` that lost its key counts as previous, and goes with it.
-            return _changed(content, dict.fromkeys(("previous.crt", "next.crt", "next.key")), {SEEN_AT: None})
+            return _changed(
+                content, dict.fromkeys(("previous.crt", "next.crt", "next.key")), {SEEN_AT_ANNOTATION: None}
+            )
         case _:
             assert_never(change)
 
@@ -109,7 +110,9 @@ def _promoted(content: SecretContent | None) -> SecretContent:
     previous = (*read.previous, read.current) if read.current else read.previous
     moved = {"ca.crt": data.get("next.crt"), "ca.key": data.get("next.key")}
     gone = dict.fromkeys(("next.crt", "next.key"))
-    return _changed(content, {**moved, **gone, "previous.crt": _joined(previous) or None}, {SEEN_AT: None})
+    return _changed(
+        content, {**moved, **gone, "previous.crt": _joined(previous) or None}, {SEEN_AT_ANNOTATION: None}
+    )
 
 
 def _joined(authorities: Sequence[Authority]) -> bytes:

@@ -13,6 +13,7 @@ import jsonpatch
 import msgspec
 
 from cli.pod_templates import pod_templates, refuse_label
+from kube.names import QUEUE_ID_LABEL, QUEUE_NAME_LABEL
 from ledger.ledger import Ledger
 from policies.loading.policy_set import PolicySet
 from webhook.envelope import Request
@@ -79,7 +80,7 @@ def owner_of(pod: dict[str, Any]) -> str | None:
     if metadata.get("generateName"):
         return f"pods named {metadata['generateName']}*"
     labels = metadata.get("labels") or {}
-    queue = labels.get("clearml-agent-queue-name") or labels.get("clearml-agent-queue")
+    queue = labels.get(QUEUE_NAME_LABEL) or labels.get(QUEUE_ID_LABEL)
     return f"queue {queue}" if queue else None
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from modes.gpu_names import NVIDIA_DOMAIN
+from kube.names import NVIDIA_DOMAIN
 from modes.mode import ModeName, OperatorValues
 from policies.model.effective import EffectivePolicy
 

@@ -7,9 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from controller.ledger_store import State
+from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
 from ledger.facts import PodFact
-from ledger.owners import PRODUCT_LABEL
-from ledger.placement.memory_values import MEMORY_LABEL
 
 MAX_NODES_NAMED = 3
 KEPT_SECONDS = 2.0
@@ -81,6 +80,6 @@ class FreeNodesFinder:
         node = self._state.nodes.get(name)
         if node is None or not node.fact.usable:
             return False
-        if model is not None and node.fact.labels.get(PRODUCT_LABEL) != model:
+        if model is not None and node.fact.labels.get(GPU_PRODUCT_LABEL) != model:
             return False
-        return not memory_values or node.fact.labels.get(MEMORY_LABEL) in memory_values
+        return not memory_values or node.fact.labels.get(GPU_MEMORY_LABEL) in memory_values

@@ -11,9 +11,9 @@ import msgspec
 from controller import shortcomings
 from controller.informer import ListMetadata, ObjectKey, Resource
 from controller.kube_client import ApiServer
+from kube.names import GROUP
 from ledger.view import GpuView, NodeView, Share
 
-GROUP = "clearml-injector.io"
 API_VERSION = f"{GROUP}/v1alpha1"
 COLLECTION = f"/apis/{API_VERSION}/gpuledgers"
 PAGE = 500

@@ -18,14 +18,8 @@ from typing import Any
 import msgspec
 
 from controller.kube_client import MERGE_PATCH, TRANSPORT_ERRORS, ApiError, ApiServer
+from kube.names import ADDRESS_ANNOTATION, SUCCESSOR_ANNOTATION, YIELDS_ANNOTATION
 from service.log import get_logger
-
-ADDRESS = "clearml-injector.io/address"
-"""Annotation of the Lease: the leader's API, for standbys to pass on."""
-YIELDS = "clearml-injector.io/yields"
-"""Annotation of the Lease: why the leader would rather not lead, while it goes on for want of another."""
-SUCCESSOR = "clearml-injector.io/successor"
-"""Annotation of the Lease: a standby that has nothing to hinder it, and takes over once the Lease is free."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +108,7 @@ class Leadership:
             return self._candidate.address
         if self._lease is None or not self._lease.spec.holder_identity:
             return None
-        return self._lease.metadata.annotations.get(ADDRESS)
+        return self._lease.metadata.annotations.get(ADDRESS_ANNOTATION)
 
     @property
     def trouble(self) -> str | None:
@@ -162,7 +156,10 @@ class Leadership:
         self._until = 0.0
         self.gained.clear()
         try:
-            await self._write({"holderIdentity": "", "renewTime": _now()}, {ADDRESS: None, YIELDS: None})
+            await self._write(
+                {"holderIdentity": "", "renewTime": _now()},
+                {ADDRESS_ANNOTATION: None, YIELDS_ANNOTATION: None},
+            )
         except (ApiError, *TRANSPORT_ERRORS) as error:
             self._log.warning("the lease is not given up", error=str(error))
 
@@ -206,7 +203,7 @@ class Leadership:
             return
         if self._clock() >= self._free_at():
             await self._take_over(lease)
-        elif YIELDS in lease.metadata.annotations and self._hindrance() is None:
+        elif YIELDS_ANNOTATION in lease.metadata.annotations and self._hindrance() is None:
             await self._offer(lease)
 
     def _free_at(self) -> float:
@@ -223,8 +220,8 @@ class Leadership:
 
     async def _offer(self, lease: _Lease) -> None:
         """Tell a leader that would rather not lead that it may go."""
-        if SUCCESSOR not in lease.metadata.annotations:
-            await self._write({}, {SUCCESSOR: self._candidate.identity})
+        if SUCCESSOR_ANNOTATION not in lease.metadata.annotations:
+            await self._write({}, {SUCCESSOR_ANNOTATION: self._candidate.identity})
 
     async def _read(self) -> _Lease | None:
         try:
@@ -235,7 +232,10 @@ class Leadership:
             raise
 
     async def _create(self) -> None:
-        metadata = {"name": self._candidate.lease, "annotations": {ADDRESS: self._candidate.address}}
+        metadata = {
+            "name": self._candidate.lease,
+            "annotations": {ADDRESS_ANNOTATION: self._candidate.address},
+        }
         spec = {**self._claim(), "leaseTransitions": self._least_transition, "acquireTime": _now()}
         body = {
             "apiVersion": "coordination.k8s.io/v1",
@@ -250,13 +250,24 @@ class Leadership:
     async def _take_over(self, lease: _Lease) -> None:
         transition = max((lease.spec.lease_transitions or 0) + 1, self._least_transition)
         spec = {**self._claim(), "leaseTransitions": transition, "acquireTime": _now()}
-        await self._write(spec, {ADDRESS: self._candidate.address, YIELDS: None, SUCCESSOR: None})
+        await self._write(
+            spec,
+            {
+                ADDRESS_ANNOTATION: self._candidate.address,
+                YIELDS_ANNOTATION: None,
+                SUCCESSOR_ANNOTATION: None,
+            },
+        )
 
     async def _renew(self) -> None:
         transition = max(self.transition, self._least_transition)
         spec = {**self._claim(), "leaseTransitions": transition}
         hindrance = self._hindrance()
-        notes: dict[str, str | None] = {YIELDS: hindrance} if hindrance else {YIELDS: None, SUCCESSOR: None}
+        notes: dict[str, str | None] = (
+            {YIELDS_ANNOTATION: hindrance}
+            if hindrance
+            else {YIELDS_ANNOTATION: None, SUCCESSOR_ANNOTATION: None}
+        )
         try:
             await self._write(spec, notes)
         except ApiError as error:
@@ -267,7 +278,7 @@ class Leadership:
             if self._lease is None or self._lease.spec.holder_identity != self._candidate.identity:
                 self._until = 0.0
                 raise
-            if hindrance and SUCCESSOR in self._lease.metadata.annotations:
+            if hindrance and SUCCESSOR_ANNOTATION in self._lease.metadata.annotations:
                 self._log.warning("giving the lease up", reason=hindrance, transition=self.transition)
                 await self._release()
                 return

@@ -8,8 +8,14 @@ from typing import TypeVar
 import msgspec
 
 from controller.informer import ListMetadata, ObjectKey, Resource
-from kube.names import MAX_NAME
-from ledger.cordon import CORDON_ANNOTATION
+from kube.names import (
+    CORDON_ANNOTATION,
+    FRACTION_LABEL,
+    GPU_INDEX_ANNOTATION,
+    INJECTED_ANNOTATION,
+    MAX_NAME,
+    SLICES_ANNOTATION,
+)
 from ledger.facts import NodeFact, PodFact
 from ledger.from_kubernetes import (
     PLACED_WEIGHT,
@@ -22,8 +28,6 @@ from ledger.from_kubernetes import (
 from modes.resource_names import ResourceNames
 from service.log import get_logger
 
-LABEL = "clearml-injector/fraction"
-PREFIX = "clearml-injector/"
 MAX_CORDON = 4000
 """Characters of the annotation that are looked at: a thousand GPUs."""
 
@@ -72,13 +76,13 @@ class SeenNode(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Labels(msgspec.Struct, gc=False):
-    fraction: str | None = msgspec.field(default=None, name=LABEL)
+    fraction: str | None = msgspec.field(default=None, name=FRACTION_LABEL)
 
 
 class _Annotations(msgspec.Struct, gc=False):
-    injected: str | None = msgspec.field(default=None, name=PREFIX + "injected")
-    slices: str | None = msgspec.field(default=None, name=PREFIX + "slices")
-    gpu_index: str | None = msgspec.field(default=None, name=PREFIX + "gpu-index")
+    injected: str | None = msgspec.field(default=None, name=INJECTED_ANNOTATION)
+    slices: str | None = msgspec.field(default=None, name=SLICES_ANNOTATION)
+    gpu_index: str | None = msgspec.field(default=None, name=GPU_INDEX_ANNOTATION)
     cordon: str = msgspec.field(default="", name=CORDON_ANNOTATION)
 
 

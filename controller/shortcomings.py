@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal
 
+from kube.names import GPU_MEMORY_LABEL
 from ledger.facts import NodeFact
 from ledger.view import NodeView
 
 Shortcoming = Literal["NoMemoryLabel", "WholeGpus"]
 MAX_NODES_NAMED = 3
 _MESSAGES: Mapping[Shortcoming, str] = {
-    "NoMemoryLabel": "the node label nvidia.com/gpu.memory is missing or no number of MiB: install GPU"
-    " feature discovery, or run kubectl label node NAME nvidia.com/gpu.memory=<MiB of one GPU>",
+    "NoMemoryLabel": f"the node label {GPU_MEMORY_LABEL} is missing or no number of MiB: install GPU"
+    f" feature discovery, or run kubectl label node NAME {GPU_MEMORY_LABEL}=<MiB of one GPU>",
     "WholeGpus": "GPUs are offered whole: divide them by the device plugin's time slicing"
     " (fraction-injector gpu-operator-values prints how)",
 }

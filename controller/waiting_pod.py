@@ -7,11 +7,10 @@ from typing import Any
 
 import msgspec
 
+from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
 from kube.objects import Affinity
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement, Toleration
 from ledger.facts import PodFact
-from ledger.owners import PRODUCT_LABEL
-from ledger.placement.memory_values import MEMORY_LABEL
 from ledger.placement_request import PlacementRequest
 from modes.fraction import Fraction
 
@@ -89,7 +88,7 @@ def stored_pod(data: bytes) -> StoredPod | None:
 
 def known_constraints(fact: PodFact) -> Constraints:
     """Return what the ledger knows of a pod's demands: memory and model of its GPUs."""
-    demands = {MEMORY_LABEL: fact.memory_values, PRODUCT_LABEL: (fact.model,) if fact.model else None}
+    demands = {GPU_MEMORY_LABEL: fact.memory_values, GPU_PRODUCT_LABEL: (fact.model,) if fact.model else None}
     expressions = [Requirement(label, "In", values) for label, values in demands.items() if values]
     if not expressions:
         return Constraints()

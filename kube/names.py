@@ -1,8 +1,64 @@
-"""What Kubernetes allows as names and label values; it checks them only after mutating webhooks."""
+"""The labels, annotations and resource names of the product, each once, and what Kubernetes allows as names.
+
+Kubernetes checks names and label values only after mutating webhooks.
+"""
 
 from __future__ import annotations
 
 import re
+
+PREFIX = "clearml-injector/"
+"""Begins each of our labels and annotations."""
+FRACTION_LABEL = PREFIX + "fraction"
+"""Label of a pod: the share of a GPU that it asks for."""
+CONTAINER_ANNOTATION = PREFIX + "container"
+"""Annotation of a pod, by its author: the container that gets the GPU."""
+INJECTED_ANNOTATION = PREFIX + "injected"
+"""Annotation of a pod: the policy that it was injected by."""
+SLICES_ANNOTATION = PREFIX + "slices"
+GPU_INDEX_ANNOTATION = PREFIX + "gpu-index"
+GPU_CONTAINER_ANNOTATION = PREFIX + "gpu-container"
+MEMORY_MIB_ANNOTATION = PREFIX + "memory-mib"
+RESERVATION_ANNOTATION = PREFIX + "reservation"
+"""Annotation of a pod: the reservation in the ledger that becomes this pod."""
+CORDON_ANNOTATION = PREFIX + "cordon"
+"""Annotation of a node: GPUs that are out of placement."""
+CERTIFICATE_ANNOTATION = PREFIX + "certificate"
+"""Annotation of our own pods: the certificate that their volumes were last asked to bring."""
+INJECTED_AT_ANNOTATION = PREFIX + "injected-at"
+"""Annotation of the `-tls` Secret: when the newest CA of `injected-ca` was read back from the caBundle."""
+SEEN_AT_ANNOTATION = PREFIX + "seen-at"
+"""Annotation of the `-ca` Secret: when every endpoint was first seen serving a leaf of the current CA."""
+
+GROUP = "clearml-injector.io"
+"""API group of the GpuLedger."""
+ADDRESS_ANNOTATION = GROUP + "/address"
+"""Annotation of the Lease: the leader's API, for standbys to pass on."""
+YIELDS_ANNOTATION = GROUP + "/yields"
+"""Annotation of the Lease: why the leader would rather not lead, while it goes on for want of another."""
+SUCCESSOR_ANNOTATION = GROUP + "/successor"
+"""Annotation of the Lease: a standby that has nothing to hinder it, and takes over once the Lease is free."""
+
+NVIDIA_DOMAIN = "nvidia.com/"
+GPU_RESOURCE = NVIDIA_DOMAIN + "gpu"
+"""Extended resource: whole GPUs of a node, or slices of all of them."""
+SHARED_GPU_RESOURCE = GPU_RESOURCE + ".shared"
+"""The same, as the device plugin renames it where it divides GPUs."""
+GPU_RESOURCE_PREFIX = GPU_RESOURCE + "-"
+"""Begins the resource name of one GPU; its index follows."""
+GPU_MEMORY_LABEL = GPU_RESOURCE + ".memory"
+"""Node label of GPU feature discovery: MiB of one GPU."""
+GPU_PRODUCT_LABEL = GPU_RESOURCE + ".product"
+"""Node label of GPU feature discovery: the model of the GPUs."""
+GPU_COUNT_LABEL = GPU_RESOURCE + ".count"
+GPU_REPLICAS_LABEL = GPU_RESOURCE + ".replicas"
+"""Node label of GPU feature discovery: slices of each GPU."""
+MAX_GPU_INDEX_DIGITS = 3
+"""Of a GPU's index in a resource name or annotation; longer ones are no index."""
+
+QUEUE_NAME_LABEL = "clearml-agent-queue-name"
+"""Label of a pod, by the ClearML agent: the queue that it came from."""
+QUEUE_ID_LABEL = "clearml-agent-queue"
 
 MAX_LABEL_VALUE = 63
 MAX_NAME = 253

@@ -6,10 +6,9 @@ from typing import Any
 
 import msgspec
 
+from kube.names import QUEUE_ID_LABEL, QUEUE_NAME_LABEL, RESERVATION_ANNOTATION
 from kube.requests import Container, Resources
 from kube.scheduling import NodeSelector, NodeSelectorTerm, Taint
-
-RESERVATION_ANNOTATION = "clearml-injector/reservation"
 
 
 class OwnerReference(msgspec.Struct, gc=False):
@@ -60,8 +59,8 @@ class Node(msgspec.Struct, gc=False):
 class PodLabels(msgspec.Struct, gc=False):
     """The ClearML agent's labels of a pod: its queue by name and by id."""
 
-    queue_name: str | None = msgspec.field(default=None, name="clearml-agent-queue-name")
-    queue_id: str | None = msgspec.field(default=None, name="clearml-agent-queue")
+    queue_name: str | None = msgspec.field(default=None, name=QUEUE_NAME_LABEL)
+    queue_id: str | None = msgspec.field(default=None, name=QUEUE_ID_LABEL)
 
 
 class PodAnnotations(msgspec.Struct, gc=False):

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 
-CORDON_ANNOTATION = "clearml-injector/cordon"
+from kube.names import CORDON_ANNOTATION, MAX_GPU_INDEX_DIGITS
+
 MAX_SHOWN = 60
-_INDEX = re.compile(r"[0-9]{1,3}", re.ASCII)
+_INDEX = re.compile(rf"[0-9]{{1,{MAX_GPU_INDEX_DIGITS}}}", re.ASCII)
 _SEPARATORS = re.compile(r"[, ]+")
 
 

@@ -13,7 +13,15 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from kube.names import is_label_value, is_uid
+from kube.names import (
+    CORDON_ANNOTATION,
+    GPU_COUNT_LABEL,
+    GPU_MEMORY_LABEL,
+    GPU_PRODUCT_LABEL,
+    GPU_REPLICAS_LABEL,
+    is_label_value,
+    is_uid,
+)
 from kube.objects import (
     ListMetadata,
     Named,
@@ -33,15 +41,12 @@ from kube.objects import (
 from kube.quantity import milli, rounded_up, whole
 from kube.requests import effective_request
 from kube.scheduling import Taint
-from ledger.cordon import CORDON_ANNOTATION, indices_of
+from ledger.cordon import indices_of
 from ledger.facts import UNLIMITED, NodeFact, PodFact
-from ledger.owners import PRODUCT_LABEL, owner_key
-from ledger.placement.memory_values import MEMORY_LABEL
+from ledger.owners import owner_key
 from ledger.queue_names import queue_keys
 from modes.resource_names import ResourceNames
 
-COUNT_LABEL = "nvidia.com/gpu.count"
-REPLICAS_LABEL = "nvidia.com/gpu.replicas"
 PLACED_WEIGHT = 100
 """Weight of the preferred node affinity, by metadata.name, that stands for a placement."""
 _POSITIVE = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
@@ -196,7 +201,7 @@ def _node_fact(node: Node, names: ResourceNames) -> NodeFact:
         slices_per_gpu=max(divided.values(), default=0),
         pooled=pooled,
         pooled_gpus=_pooled_gpus(pooled, labels),
-        gpu_mib=_number(labels.get(MEMORY_LABEL)),
+        gpu_mib=_number(labels.get(GPU_MEMORY_LABEL)),
         cpu_milli=milli(allocatable["cpu"]) if "cpu" in allocatable else UNLIMITED,
         memory_bytes=rounded_up(allocatable["memory"]) if "memory" in allocatable else UNLIMITED,
         cordoned=indices_of((node.metadata.annotations or {}).get(CORDON_ANNOTATION, "")),
@@ -214,8 +219,8 @@ def _per_gpu(amounts: dict[str, str | int], names: ResourceNames) -> tuple[tuple
 
 
 def _pooled_gpus(pooled: int, labels: Mapping[str, str]) -> int:
-    replicas = _number(labels.get(REPLICAS_LABEL))
-    return pooled // replicas if replicas else min(pooled, _number(labels.get(COUNT_LABEL)) or 0)
+    replicas = _number(labels.get(GPU_REPLICAS_LABEL))
+    return pooled // replicas if replicas else min(pooled, _number(labels.get(GPU_COUNT_LABEL)) or 0)
 
 
 def _number(text: str | None) -> int | None:
@@ -259,7 +264,7 @@ def _pod_fact(pod: Pod, names: ResourceNames) -> PodFact:
         queues=queues,
         reservation=_reservation(metadata.annotations),
         promised_node=_promised_node(affinity, status),
-        memory_values=_required_values(affinity, MEMORY_LABEL),
+        memory_values=_required_values(affinity, GPU_MEMORY_LABEL),
         model=_model(affinity),
         owner=_owner(metadata, queues) if gpus or pooled else "",
     )
@@ -312,7 +317,7 @@ def _owner(metadata: PodMetadata, queues: tuple[str, ...]) -> str:
 
 
 def _model(affinity: NodeAffinity | None) -> str | None:
-    values = _required_values(affinity, PRODUCT_LABEL)
+    values = _required_values(affinity, GPU_PRODUCT_LABEL)
     return values[0] if values is not None and len(values) == 1 and is_label_value(values[0]) else None
 
 

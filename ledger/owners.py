@@ -16,8 +16,6 @@ from kube.objects import OwnerReference
 from ledger.accounts import Claim
 from ledger.placement_request import MAX_OWNER
 
-PRODUCT_LABEL = "nvidia.com/gpu.product"
-"""GPU feature discovery's label: the model of a node's GPUs."""
 MAX_ASKED = 1024
 """Owners that are told of to webhooks: the latest that were asked about."""
 _NOWHERE: Mapping[str, int] = {}

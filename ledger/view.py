@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from kube.names import GPU_PRODUCT_LABEL
 from ledger.accounts import Claim, NodeAccount
 from ledger.facts import PodFact
 
@@ -96,7 +97,7 @@ def node_view(account: NodeAccount) -> NodeView | None:
     if fact.pooled or account.taken_pooled:
         gpus.append(GpuView(None, fact.pooled, _shares(account, None)))
     slices_per_gpu = fact.slices_per_gpu or fact.pooled // max(1, fact.pooled_gpus)
-    product = fact.labels.get("nvidia.com/gpu.product")
+    product = fact.labels.get(GPU_PRODUCT_LABEL)
     return NodeView(fact.name, fact.usable, slices_per_gpu, fact.gpu_mib, product, tuple(gpus))
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
-NVIDIA_DOMAIN = "nvidia.com/"
-WHOLE_GPU_NAMES = frozenset({"nvidia.com/gpu", "nvidia.com/gpu.shared"})
+from kube.names import GPU_RESOURCE, SHARED_GPU_RESOURCE
+
+WHOLE_GPU_NAMES = frozenset({GPU_RESOURCE, SHARED_GPU_RESOURCE})
 CLEARML_FRACTION_PREFIX = "clear.ml/fraction-"
 
 OTHER_SYSTEM_PREFIXES = (

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
+from kube.names import GPU_RESOURCE_PREFIX
 from modes.fraction import Fraction
 from modes.gpu_names import STANDARD_INDEX, policy_name_problem, taken_name_problem
 from modes.mode import GpuCount, Mode, ModeName, NodeGpus, OperatorValues
@@ -28,7 +29,7 @@ class PerGpu(Mode):
     """The placement chooses the GPU, and its number is part of the resource name."""
 
     name: ClassVar[ModeName] = "per-gpu"
-    default_resource: ClassVar[str] = "nvidia.com/gpu-{index}"
+    default_resource: ClassVar[str] = GPU_RESOURCE_PREFIX + "{index}"
     has_index: ClassVar[bool] = True
     needs_cdi: ClassVar[bool] = False
 

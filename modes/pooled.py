@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
+from kube.names import GPU_RESOURCE
 from modes.fraction import Fraction
 from modes.gpu_names import STANDARD_INDEX, WHOLE_GPU_NAMES, policy_name_problem, taken_name_problem
 from modes.mode import GpuCount, Mode, ModeName, NodeGpus, OperatorValues
@@ -17,7 +18,7 @@ class Pooled(Mode):
     """The kubelet chooses the GPUs, so that slices of one pod may be on several."""
 
     name: ClassVar[ModeName] = "pooled"
-    default_resource: ClassVar[str] = "nvidia.com/gpu"
+    default_resource: ClassVar[str] = GPU_RESOURCE
     has_index: ClassVar[bool] = False
     needs_cdi: ClassVar[bool] = True
 

@@ -6,7 +6,8 @@ import re
 
 import msgspec
 
-from modes.gpu_names import CLEARML_FRACTION_PREFIX, NVIDIA_DOMAIN, OTHER_SYSTEM_PREFIXES, WHOLE_GPU_NAMES
+from kube.names import NVIDIA_DOMAIN
+from modes.gpu_names import CLEARML_FRACTION_PREFIX, OTHER_SYSTEM_PREFIXES, WHOLE_GPU_NAMES
 from modes.resource_names import ResourceNames
 
 

@@ -6,18 +6,20 @@ import re
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
+from kube.names import GPU_RESOURCE, GPU_RESOURCE_PREFIX, MAX_GPU_INDEX_DIGITS, SHARED_GPU_RESOURCE
+
 INDEX = "{index}"
 """Stands for the number of a GPU in `resources.name`."""
-_CANONICAL = re.compile(r"0|[1-9][0-9]{0,2}", re.ASCII)
+_CANONICAL = re.compile(rf"0|[1-9][0-9]{{0,{MAX_GPU_INDEX_DIGITS - 1}}}", re.ASCII)
 
 
 @dataclass(frozen=True)
 class ResourceNames:
     """The names that the ledger counts. Every other resource but CPU and memory is nothing to it."""
 
-    per_gpu_prefix: str = "nvidia.com/gpu-"
+    per_gpu_prefix: str = GPU_RESOURCE_PREFIX
     """What comes before the index, as "nvidia.com/gpu-" of "nvidia.com/gpu-3"."""
-    pooled: tuple[str, ...] = ("nvidia.com/gpu", "nvidia.com/gpu.shared")
+    pooled: tuple[str, ...] = (GPU_RESOURCE, SHARED_GPU_RESOURCE)
 
     def index(self, resource: str) -> int | None:
         """Return the GPU index that a resource name means, None if it is no per-GPU name."""

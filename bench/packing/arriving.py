@@ -6,9 +6,9 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kube.names import GPU_MEMORY_LABEL
 from ledger.facts import NodeFact
 from ledger.ledger import Ledger
-from ledger.placement.memory_values import MEMORY_LABEL
 
 GPUS, SLICES = 8, 8
 LOAD = 0.95
@@ -47,7 +47,7 @@ def empty_ledger(nodes: int) -> Ledger:
     facts = [
         NodeFact(
             name=f"n{i:04}",
-            labels={MEMORY_LABEL: "81920"},
+            labels={GPU_MEMORY_LABEL: "81920"},
             gpus=gpus,
             slices_per_gpu=SLICES,
             gpu_mib=81920,

@@ -21,10 +21,10 @@ import typer
 
 from bench.harness import Bar, Figure, report
 from bench.machine import Watch
+from kube.names import GPU_MEMORY_LABEL
 from ledger.facts import NodeFact, PodFact
 from ledger.ledger import Ledger
 from ledger.messages import NodeState
-from ledger.placement.memory_values import MEMORY_LABEL
 from ledger.placement_request import Placement, PlacementRequest
 from modes.fraction import Fraction
 from webhook.placing.fallback import Fallback
@@ -176,7 +176,7 @@ def _pending(nodes: int, used: float, lasts: float, seeds: int, *, webhooks: int
 def _node(name: str) -> NodeFact:
     gpus = tuple((index, SLICES) for index in range(GPUS))
     return NodeFact(
-        name=name, labels={MEMORY_LABEL: "81920"}, gpus=gpus, slices_per_gpu=SLICES, gpu_mib=81920
+        name=name, labels={GPU_MEMORY_LABEL: "81920"}, gpus=gpus, slices_per_gpu=SLICES, gpu_mib=81920
     )
 
 

@@ -10,10 +10,10 @@ from functools import cache
 
 from bench.packing.scored import Node, ScoredPolicy, has_room
 from bench.packing.trace import EIGHTH, GPU, TraceNode, TracePod
+from kube.names import GPU_MEMORY_LABEL
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement
 from ledger.facts import NodeFact, PodFact
 from ledger.ledger import Ledger
-from ledger.placement.memory_values import MEMORY_LABEL
 from ledger.placement_request import Placement, PlacementRequest
 from ledger.reservations import LIFETIME_SECONDS
 from modes.fraction import Fraction
@@ -166,7 +166,7 @@ def node_fact(order: int, node: TraceNode) -> NodeFact:
     """What the ledger would know of a node of the trace."""
     return NodeFact(
         name=f"{order:06}",
-        labels={MEMORY_LABEL: "16384", MODEL_LABEL: node.model},
+        labels={GPU_MEMORY_LABEL: "16384", MODEL_LABEL: node.model},
         gpus=tuple((index, GPU // EIGHTH) for index in range(node.gpus)),
         slices_per_gpu=GPU // EIGHTH,
         gpu_mib=16384,

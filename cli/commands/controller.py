@@ -10,6 +10,7 @@ import typer
 
 from certs.rotation import RotationSettings
 from cli.options import fail
+from kube.names import GPU_RESOURCE_PREFIX
 from modes.resource_names import ResourceNames
 from service.log import configure_logging
 from service.serving import run
@@ -87,7 +88,7 @@ def controller(  # noqa: PLR0913 each is an option of the command
     lease_retry: Annotated[float, typer.Option(min=0.1, help="Seconds between a leader's renewals.")] = 1,
     gpu_resource: Annotated[
         str, typer.Option(metavar="NAME", help="Resource name of one GPU's slices, as in the policies.")
-    ] = "nvidia.com/gpu-{index}",
+    ] = GPU_RESOURCE_PREFIX + "{index}",
     issue_certificates: Annotated[
         str | None,
         typer.Option(

@@ -12,7 +12,8 @@ import typer
 
 from cli.options import KubeconfigOption, fail, kubeconfig_of
 from cli.printing import say
-from ledger.cordon import CORDON_ANNOTATION, indices_of, written
+from kube.names import CORDON_ANNOTATION, GPU_RESOURCE_PREFIX
+from ledger.cordon import indices_of, written
 from modes.resource_names import ResourceNames
 
 NodeArgument = Annotated[str, typer.Argument(metavar="NODE", help="Name of the node.")]
@@ -23,7 +24,7 @@ GpuArgument = Annotated[
 PrefixOption = Annotated[
     str, typer.Option("--gpu-resource", metavar="NAME", help="Resource name of one GPU, as in the policies.")
 ]
-GPU_RESOURCE = "nvidia.com/gpu-{index}"
+GPU_RESOURCE = GPU_RESOURCE_PREFIX + "{index}"
 ATTEMPTS = 3
 CONFLICT = 409
 

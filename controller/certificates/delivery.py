@@ -12,9 +12,9 @@ import msgspec
 
 from certs.observation import SecretContent
 from controller.kube_client import MERGE_PATCH, TRANSPORT_ERRORS, ApiError, ApiServer
+from kube.names import CERTIFICATE_ANNOTATION
 from service.log import get_logger
 
-ANNOTATION = "clearml-injector/certificate"
 _SHOWN = ("ca.crt", "tls.crt", "injected-ca")
 """What the annotation is made of: nothing of the key."""
 
@@ -65,7 +65,7 @@ class CertificateDelivery:
         try:
             listed = msgspec.json.decode(await self._api.request("GET", self._pods), type=_Pods)
             for pod in listed.items:
-                if pod.mounts(self._secret) and pod.metadata.annotations.get(ANNOTATION) != mark:
+                if pod.mounts(self._secret) and pod.metadata.annotations.get(CERTIFICATE_ANNOTATION) != mark:
                     await self._touch(pod.metadata.name, mark)
         except (ApiError, *TRANSPORT_ERRORS) as error:
             self._log.warning(
@@ -73,5 +73,5 @@ class CertificateDelivery:
             )
 
     async def _touch(self, name: str, mark: str) -> None:
-        body = {"metadata": {"annotations": {ANNOTATION: mark}}}
+        body = {"metadata": {"annotations": {CERTIFICATE_ANNOTATION: mark}}}
         await self._api.request("PATCH", f"{self._pods}/{name}/status", body=body, content_type=MERGE_PATCH)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from enum import IntEnum
 
 from kube.matching import labels_match, tolerates
+from kube.names import GPU_COUNT_LABEL, GPU_MEMORY_LABEL
 from ledger.facts import NodeFact
 from ledger.placement_request import PlacementRequest, Unschedulable
 
@@ -33,10 +34,10 @@ _WHY = {
     Obstacle.OTHER_NAME: "{at} GPUs are offered under another resource name than the policy's: ask the admin"
     " to divide them (docs/install.md)",
     Obstacle.SLICES: "{at} GPUs are not divided into {slices} slices: ask the admin to match slicesPerGpu",
-    Obstacle.COUNT_UNKNOWN: "{at} the labels nvidia.com/gpu.count and .replicas are missing: ask the admin to"
+    Obstacle.COUNT_UNKNOWN: f"{{at}} the labels {GPU_COUNT_LABEL} and .replicas are missing: ask the admin to"
     " set them (docs/install.md)",
     Obstacle.COUNT: "{at} there are fewer than {gpus} GPUs: ask for less",
-    Obstacle.MEMORY: "{at} the label nvidia.com/gpu.memory is missing or no number of MiB: ask the admin to"
+    Obstacle.MEMORY: f"{{at}} the label {GPU_MEMORY_LABEL} is missing or no number of MiB: ask the admin to"
     " set it (docs/install.md)",
     Obstacle.LABELS: "{at} with such GPUs its node selector or affinity does not match: mend it",
     Obstacle.TAINTS: "{at} with such GPUs there is a taint that it does not tolerate: add the toleration",

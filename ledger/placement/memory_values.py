@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
+from kube.names import GPU_MEMORY_LABEL
 from ledger.facts import NodeFact
 from modes.fraction import Fraction
-
-MEMORY_LABEL = "nvidia.com/gpu.memory"
-"""GPU feature discovery's label: MiB of one GPU."""
 
 
 class MemoryValues:
@@ -21,13 +19,13 @@ class MemoryValues:
     def add(self, node: NodeFact) -> None:
         """Count a node's value; the inverse of `remove`."""
         if node.gpu_mib is not None:
-            self._nodes[node.gpu_mib, node.labels[MEMORY_LABEL]] += 1
+            self._nodes[node.gpu_mib, node.labels[GPU_MEMORY_LABEL]] += 1
             self._of_share.clear()
 
     def remove(self, node: NodeFact) -> None:
         """Forget a node's value; the inverse of `add`."""
         if node.gpu_mib is not None:
-            value = node.gpu_mib, node.labels[MEMORY_LABEL]
+            value = node.gpu_mib, node.labels[GPU_MEMORY_LABEL]
             self._nodes[value] -= 1
             self._of_share.clear()
             if not self._nodes[value]:

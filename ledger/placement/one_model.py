@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 import msgspec
 
+from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
 from ledger.facts import NodeFact
-from ledger.owners import PRODUCT_LABEL, GpuModel
-from ledger.placement.memory_values import MEMORY_LABEL
+from ledger.owners import GpuModel
 from ledger.placement_request import PlacementRequest, Unschedulable
 
 _MAX_TOLD = 40
@@ -17,7 +17,7 @@ _MAX_TOLD = 40
 
 def model_of(node: NodeFact) -> GpuModel:
     """Return the GPU model of a node, by its labels."""
-    return node.labels.get(PRODUCT_LABEL) or None, node.gpu_mib
+    return node.labels.get(GPU_PRODUCT_LABEL) or None, node.gpu_mib
 
 
 def keep_to(model: GpuModel, ask: PlacementRequest) -> PlacementRequest | None:
@@ -40,7 +40,7 @@ def commonest_model(nodes: Iterable[NodeFact], indices: tuple[int, ...], gpu_mib
     products: Counter[str] = Counter()
     for node in nodes:
         if (node.gpu_mib or 0) == gpu_mib and set(indices) <= dict(node.gpus).keys():
-            products[node.labels.get(PRODUCT_LABEL) or ""] += 1
+            products[node.labels.get(GPU_PRODUCT_LABEL) or ""] += 1
     product = min(products, key=lambda name: (-products[name], name), default="")
     return product or None, gpu_mib or None
 
@@ -56,5 +56,5 @@ def no_such_node(model: GpuModel) -> Unschedulable:
 
 def _labels(model: GpuModel) -> dict[str, str]:
     product, mib = model
-    labels = {PRODUCT_LABEL: product, MEMORY_LABEL: str(mib) if mib is not None else None}
+    labels = {GPU_PRODUCT_LABEL: product, GPU_MEMORY_LABEL: str(mib) if mib is not None else None}
     return {key: value for key, value in labels.items() if value is not None}

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from kube.names import NVIDIA_DOMAIN
 from ledger.placement_request import Assumption
 from modes.fraction import ALLOWED_SLICES_PER_GPU, Fraction
-from modes.gpu_names import NVIDIA_DOMAIN, OTHER_SYSTEM_PREFIXES, WHOLE_GPU_NAMES, is_one_gpu
+from modes.gpu_names import OTHER_SYSTEM_PREFIXES, WHOLE_GPU_NAMES, is_one_gpu
 from modes.mode import ModeName
 from modes.registry import MODES
 from modes.resource_names import ResourceNames, prefix_of

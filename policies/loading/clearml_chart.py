@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction as Rational
 from typing import Any, Literal
 
+from kube.names import FRACTION_LABEL
 from kube.quantity import parse_quantity
 from ledger.queue_names import sanitised
 from modes.fraction import Fraction
@@ -22,7 +23,6 @@ from policies.loading.strict_yaml import Document, read_documents
 from policies.model.effective import EffectivePolicy
 from policies.model.problems import Problem, did_you_mean, quoted
 
-FRACTION_LABEL = "clearml-injector/fraction"
 ROOT = "agentk8sglue"
 BASE = "basePodTemplate"
 TEMPLATE = "templateOverrides"

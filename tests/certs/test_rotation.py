@@ -9,10 +9,11 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from certs.authority import make_authority, start_certificate
 from certs.leaf import make_leaf, service_names
-from certs.observation import INJECTED_AT, SEEN_AT, SecretContent
+from certs.observation import SecretContent
 from certs.pem import to_pem
 from certs.rotation import IssueLeaf, Phase, PromoteAuthority, Wait, phase
 from certs.values import KeyPair
+from kube.names import INJECTED_AT_ANNOTATION, SEEN_AT_ANNOTATION
 from tests.certs.cluster import DAY, NAMES, START, Cluster, Endpoint, certificates, digests, issuers, leader
 
 FIRST_INSTALL = [
@@ -284,7 +285,9 @@ def test_a_next_ca_that_lost_its_key_leaves_no_trace(cluster):
 
 
 @pytest.mark.parametrize(
-    ("annotation", "secret"), [(INJECTED_AT, "tls"), (SEEN_AT, "authorities")], ids=["injected", "seen"]
+    ("annotation", "secret"),
+    [(INJECTED_AT_ANNOTATION, "tls"), (SEEN_AT_ANNOTATION, "authorities")],
+    ids=["injected", "seen"],
 )
 @pytest.mark.parametrize("text", ["", "yesterday", "2026-11-20T12:00:00", "2099-01-01T00:00:00Z"])
 def test_a_time_that_cannot_be_is_taken_anew(cluster, annotation, secret, text):

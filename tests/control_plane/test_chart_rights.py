@@ -12,8 +12,8 @@ from certs.authority import make_authority
 from certs.leaf import make_leaf, service_names
 from certs.mounted import read_tls_files
 from certs.validation import validate_files
-from controller.certificates.delivery import ANNOTATION
 from controller.kube_client import ApiError
+from kube.names import CERTIFICATE_ANNOTATION
 from testbed.certificate_files import mount_like_kubelet
 from testbed.chart import ADMISSION, RELEASE, Helm
 from testbed.controller_process import gpu_ledger
@@ -269,7 +269,7 @@ def test_the_controller_may_delete_pods_where_a_policy_replaces_them_and_nothing
 def touched(api):
     """Whether all pods of the release carry the mark of one certificate."""
     pods = api.list("Pod", OWN_NAMESPACE, labels=f"app.kubernetes.io/instance={RELEASE}")
-    marks = [pod["metadata"].get("annotations", {}).get(ANNOTATION) for pod in pods]
+    marks = [pod["metadata"].get("annotations", {}).get(CERTIFICATE_ANNOTATION) for pod in pods]
     return len(marks) == 4 and None not in marks and len(set(marks)) == 1
 
 

@@ -1,11 +1,29 @@
-"""What may be a name, a label's value or a uid, character by character."""
+"""What may be a name, a label's value or a uid; and that each name of ours is written out once."""
 
+import ast
 import re
 import sys
+from pathlib import Path
 
 import pytest
 
+from kube import names
 from kube.names import MAX_NAME, is_namespace, is_uid
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("certs", "cli", "controller", "kube", "ledger", "modes", "policies", "service", "webhook")
+WITHIN_TEXTS = (
+    names.PREFIX,
+    names.GROUP,
+    names.GPU_MEMORY_LABEL,
+    names.GPU_PRODUCT_LABEL,
+    names.GPU_COUNT_LABEL,
+    names.GPU_REPLICAS_LABEL,
+    names.QUEUE_ID_LABEL,
+)
+"""These are written out in no text of the product, messages included."""
+WHOLE_TEXTS = {names.NVIDIA_DOMAIN, names.GPU_RESOURCE, names.SHARED_GPU_RESOURCE, names.GPU_RESOURCE_PREFIX}
+"""These are no text of the product; messages may have them as examples."""
 
 UID = re.compile(r"[-.:_A-Za-z0-9]*", re.ASCII)
 
@@ -34,3 +52,26 @@ def test_no_uids(text):
 @pytest.mark.parametrize(("text", "can_be"), [("a", True), ("a" * 63, True), ("a" * 64, False), ("", False)])
 def test_a_namespace_has_1_to_63_characters(text, can_be):
     assert is_namespace(text) == can_be
+
+
+def texts_of(module):
+    """The constant texts of a module, without its docstrings and those of its attributes."""
+    tree = ast.parse(module.read_text())
+    documentation = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    return [
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documentation
+    ]
+
+
+def is_written_out(text):
+    return text in WHOLE_TEXTS or any(name in text for name in WITHIN_TEXTS)
+
+
+def test_names_of_labels_annotations_and_resources_are_written_out_in_one_module_only():
+    modules = [module for package in PACKAGES for module in (ROOT / package).rglob("*.py")]
+    found = {
+        str(module.relative_to(ROOT)) for module in modules if any(map(is_written_out, texts_of(module)))
+    }
+    assert found == {"kube/names.py"}

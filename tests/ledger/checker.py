@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
 from kube.scheduling import NodeSelectorTerm, Requirement
 from ledger.facts import NodeFact, PodFact
-from ledger.owners import PRODUCT_LABEL
 from ledger.placement.arrivals import UNIT, Worth
-from ledger.placement.memory_values import MEMORY_LABEL
 from ledger.placement_request import PlacementRequest
 
 
@@ -74,8 +73,8 @@ def could_ever_hold(fact: NodeFact, ask: PlacementRequest) -> bool:
 def is_kept_to(model: tuple[str | None, int | None], fact: NodeFact) -> bool:
     """Whether a node is of the GPU model that an owner's pods have, as far as that is known."""
     product, mib = model
-    return product in (None, fact.labels.get(PRODUCT_LABEL)) and (
-        mib is None or fact.labels.get(MEMORY_LABEL) == str(mib)
+    return product in (None, fact.labels.get(GPU_PRODUCT_LABEL)) and (
+        mib is None or fact.labels.get(GPU_MEMORY_LABEL) == str(mib)
     )
 
 
@@ -86,7 +85,7 @@ def model_of_owner(
     for name in sorted(slow):
         if slow[name].shares_of(owner):
             fact = slow[name].fact
-            return fact.labels.get(PRODUCT_LABEL), fact.gpu_mib
+            return fact.labels.get(GPU_PRODUCT_LABEL), fact.gpu_mib
     bound = []
     for claim in waiting:
         values = claim.memory_values or ()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from kube.names import GPU_PRODUCT_LABEL
 from ledger.facts import NodeFact, PodFact
 from ledger.ledger import Ledger
-from ledger.owners import PRODUCT_LABEL
 from ledger.placement.arrivals import Worth
 from ledger.placement_request import Placement, PlacementRequest, Unschedulable
 from tests.ledger.checker import SlowNode, could_ever_hold, has_room, is_kept_to, model_of_owner, score
@@ -87,7 +87,7 @@ def _is_bound_to(node: SlowNode, answer: Placement, ask: PlacementRequest) -> bo
 def _assert_has_room(answer: Placement, ask: PlacementRequest, node: SlowNode, worth: Worth) -> None:
     assert answer.gpu_mib == (node.fact.gpu_mib or 0)
     if ask.owner and ask.same_model:
-        assert answer.model == node.fact.labels.get(PRODUCT_LABEL)
+        assert answer.model == node.fact.labels.get(GPU_PRODUCT_LABEL)
         assert answer.memory_values == ((str(node.fact.gpu_mib),) if node.fact.gpu_mib else ())
     if ask.mode == "pooled":
         assert answer.indices == ()

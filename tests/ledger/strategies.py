@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
+from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement, Taint, Toleration
 from ledger.facts import UNLIMITED, NodeFact, PodFact
-from ledger.owners import PRODUCT_LABEL
-from ledger.placement.memory_values import MEMORY_LABEL
 from ledger.placement_request import PlacementRequest
 from modes.fraction import Fraction
 
@@ -35,11 +34,11 @@ def nodes(draw: st.DrawFn) -> NodeFact:
     mib = draw(st.sampled_from([None, 16384, 16384, 16390, 81920]))
     labels = draw(st.dictionaries(st.sampled_from(KEYS), st.sampled_from(VALUES), max_size=3))
     product = draw(st.sampled_from([None, *PRODUCTS]))
-    labels |= {PRODUCT_LABEL: product} if product is not None else {}
+    labels |= {GPU_PRODUCT_LABEL: product} if product is not None else {}
     pooled_gpus = draw(st.sampled_from([0, 0, 0, 2, 4]))
     return NodeFact(
         name=draw(st.sampled_from(NODE_NAMES)),
-        labels=labels if mib is None else labels | {MEMORY_LABEL: str(mib)},
+        labels=labels if mib is None else labels | {GPU_MEMORY_LABEL: str(mib)},
         taints=tuple(draw(st.lists(st.sampled_from(TAINTS), max_size=2, unique=True))),
         usable=draw(st.sampled_from([True, True, True, False])),
         gpus=tuple(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from kube.names import GPU_PRODUCT_LABEL
 from kube.objects import OwnerReference
 from ledger.facts import NodeFact
 from ledger.from_kubernetes import pod_from_object
 from ledger.ledger import Ledger
-from ledger.owners import PRODUCT_LABEL, owner_key
+from ledger.owners import owner_key
 from ledger.placement_request import Assumption, Placement, PlacementRequest, Unschedulable
 from modes.resource_names import ResourceNames
 from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of
@@ -34,7 +35,7 @@ def places(ledger: Ledger, count: int, **changes: object) -> list[tuple[str | No
 
 def of_model(name: str, product: str, mib: int = 81920, count: int = 1) -> NodeFact:
     node = gpu_node(name, count, mib)
-    return gpu_node(name, count, mib, labels=node.labels | {PRODUCT_LABEL: product})
+    return gpu_node(name, count, mib, labels=node.labels | {GPU_PRODUCT_LABEL: product})
 
 
 def test_replicas_go_to_other_nodes_first_then_to_other_gpus():
@@ -145,7 +146,7 @@ def test_a_pod_that_waits_decides_too():
 
 def test_a_pod_that_demands_another_model_is_told_why_it_fits_nowhere():
     ledger = ledger_of(*FLEET, holders=(holder("p", "h", (0, 4), owner="train"),))
-    wants = spread().constraints.__class__(node_selector={PRODUCT_LABEL: "A100"})
+    wants = spread().constraints.__class__(node_selector={GPU_PRODUCT_LABEL: "A100"})
     expected = "sameModel keeps it to H100, which its owner's pods have: mend its demands or end those"
     assert ledger.place(same(constraints=wants), 0.0) == Unschedulable(expected)
     assert ledger.place(same(16), 0.0) == Unschedulable(expected)
@@ -205,7 +206,7 @@ def test_owners_of_two_namespaces_or_of_two_sorts_are_never_the_same():
 
 
 def test_a_waiting_pod_is_read_with_the_model_that_it_is_bound_to():
-    terms = [{"key": PRODUCT_LABEL, "operator": "In", "values": ["H100"]}]
+    terms = [{"key": GPU_PRODUCT_LABEL, "operator": "In", "values": ["H100"]}]
     required = {"nodeSelectorTerms": [{"matchExpressions": terms}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
     container = {"name": "c", "resources": {"requests": {"nvidia.com/gpu-0": "1"}}}

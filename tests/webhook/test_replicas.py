@@ -2,9 +2,9 @@
 
 import pytest
 
+from kube.names import GPU_PRODUCT_LABEL
 from ledger.facts import PodFact
 from ledger.ledger import Ledger
-from ledger.owners import PRODUCT_LABEL
 from tests.ledger.cluster import gpu_node
 from tests.webhook.support import Webhook, pod, policies, review_of
 
@@ -15,7 +15,7 @@ QUEUE = {"clearml-agent-queue-name": "research"}
 
 
 def of_model(name, product, mib=81920):
-    labels = {"nvidia.com/gpu.memory": str(mib), PRODUCT_LABEL: product}
+    labels = {"nvidia.com/gpu.memory": str(mib), GPU_PRODUCT_LABEL: product}
     return gpu_node(name, 2, mib, labels=labels)
 
 
@@ -140,13 +140,13 @@ def test_while_the_model_is_full_a_pod_waits_for_it():
 
 def test_a_pod_that_demands_another_model_is_denied_in_one_line_that_says_what_to_do():
     found = after_one_on("h", *FLEET)
-    denied = found.decide(pod(metadata=OF_JOB, nodeSelector={PRODUCT_LABEL: "A100"}))
+    denied = found.decide(pod(metadata=OF_JOB, nodeSelector={GPU_PRODUCT_LABEL: "A100"}))
     assert denied.code == "no-matching-node"
     assert denied.message == (
         "no node of this cluster could ever hold the pod: sameModel keeps it to H100, which its owner's pods"
         " have: mend its demands or end those"
     )
     longest = after_one_on("h", of_model("a", "A"), of_model("h", "H" * 63))
-    denied = longest.decide(pod(metadata=OF_JOB, nodeSelector={PRODUCT_LABEL: "A"}))
+    denied = longest.decide(pod(metadata=OF_JOB, nodeSelector={GPU_PRODUCT_LABEL: "A"}))
     assert denied.message.endswith("mend its demands or end those")
     assert len(denied.message) <= 200

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
+from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
 from kube.scheduling import NodeSelectorTerm
-from ledger.owners import PRODUCT_LABEL
-from ledger.placement.memory_values import MEMORY_LABEL
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.json_patch import Operation, add, append
 from webhook.admission.pod import PodSpec
@@ -45,7 +44,7 @@ def demanded_memories(spec: PodSpec) -> Iterator[tuple[str, ...]]:
     """Values of each `nvidia.com/gpu.memory In` of the required affinity, the user's and ours alike."""
     for term in required_terms(spec) or ():
         for requirement in term.match_expressions or ():
-            if requirement.key == MEMORY_LABEL and requirement.operator == "In":
+            if requirement.key == GPU_MEMORY_LABEL and requirement.operator == "In":
                 yield requirement.values or ()
 
 
@@ -86,8 +85,8 @@ def _whole_affinity(
 
 def _required(memory_values: tuple[str, ...], model: str | None) -> list[_Required]:
     """Labels of nodes and the values that they must have one of."""
-    required = [(MEMORY_LABEL, memory_values)] if memory_values else []
-    return required if model is None else [*required, (PRODUCT_LABEL, (model,))]
+    required = [(GPU_MEMORY_LABEL, memory_values)] if memory_values else []
+    return required if model is None else [*required, (GPU_PRODUCT_LABEL, (model,))]
 
 
 def _require(terms: tuple[NodeSelectorTerm, ...] | None, required: list[_Required]) -> Iterator[Operation]:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from kube import names
 from webhook.admission.json_patch import POINTERS, Operation, add, remove
 from webhook.admission.pod import ObjectMeta
 
-PREFIX = "clearml-injector/"
-INJECTED = PREFIX + "injected"
-SLICES = PREFIX + "slices"
-GPU_INDEX = PREFIX + "gpu-index"
-GPU_CONTAINER = PREFIX + "gpu-container"
-MEMORY_MIB = PREFIX + "memory-mib"
-RESERVATION = PREFIX + "reservation"
+PREFIX = names.PREFIX
+INJECTED = names.INJECTED_ANNOTATION
+SLICES = names.SLICES_ANNOTATION
+GPU_INDEX = names.GPU_INDEX_ANNOTATION
+GPU_CONTAINER = names.GPU_CONTAINER_ANNOTATION
+MEMORY_MIB = names.MEMORY_MIB_ANNOTATION
+RESERVATION = names.RESERVATION_ANNOTATION
 OUTPUTS = (INJECTED, SLICES, GPU_INDEX, GPU_CONTAINER, MEMORY_MIB, RESERVATION)
 _PATH = "/metadata/annotations"
 _PATHS = {name: _PATH + POINTERS[name] for name in OUTPUTS}

@@ -6,12 +6,11 @@ from fnmatch import fnmatchcase
 
 import msgspec
 
+from kube.names import CONTAINER_ANNOTATION
 from policies.model.effective import EffectivePolicy
 from webhook.admission.container_refs import Slot
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.pod import ObjectMeta
-
-CONTAINER_ANNOTATION = "clearml-injector/container"
 
 
 class Containers(msgspec.Struct, frozen=True, eq=False, gc=False):

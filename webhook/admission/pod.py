@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
+from kube import names
 from kube.scheduling import NodeSelector, Toleration
 
-LABEL = "clearml-injector/fraction"
-QUEUE_NAME_LABEL = "clearml-agent-queue-name"
-QUEUE_ID_LABEL = "clearml-agent-queue"
+LABEL = names.FRACTION_LABEL
+QUEUE_NAME_LABEL = names.QUEUE_NAME_LABEL
+QUEUE_ID_LABEL = names.QUEUE_ID_LABEL
 
 
 class Present(msgspec.Struct, frozen=True, gc=False):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kube.names import is_uid
+from kube.names import MAX_GPU_INDEX_DIGITS, is_uid
 from ledger.placement_request import Placement
 from modes.fraction import Fraction
 from modes.mode import Mode
@@ -22,8 +22,6 @@ from webhook.admission.containers import Containers
 from webhook.admission.memory_limit import memory_mib
 from webhook.admission.pod import Pod
 
-LONGEST_INDEX = 3
-"""Digits; the ledger counts no longer one, so that a pod of it would hold nothing in its books."""
 LONGEST_MIB = 9
 """Digits; more than any GPU memory has."""
 MAX_MEMORY_VALUES = 1000
@@ -63,7 +61,7 @@ def _indices(text: str | None, fraction: Fraction, policy: EffectivePolicy) -> t
         return () if text is None else None
     parts = (text or "").split(",", fraction.gpus)
     if len(parts) != fraction.gpus or not all(
-        part.isascii() and part.isdigit() and len(part) <= LONGEST_INDEX for part in parts
+        part.isascii() and part.isdigit() and len(part) <= MAX_GPU_INDEX_DIGITS for part in parts
     ):
         return None
     indices = tuple(sorted({int(part) for part in parts}))

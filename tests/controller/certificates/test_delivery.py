@@ -3,7 +3,8 @@
 import asyncio
 
 from certs.observation import SecretContent
-from controller.certificates.delivery import ANNOTATION, CertificateDelivery
+from controller.certificates.delivery import CertificateDelivery
+from kube.names import CERTIFICATE_ANNOTATION
 from tests.controller.fake_api import FakeApi, reply, talking_to
 
 CONTENT = SecretContent({"tls.crt": b"leaf", "tls.key": b"key", "ca.crt": b"ca"}, {})
@@ -30,7 +31,7 @@ def asked(*replies, content=CONTENT):
 
 def mark_of(content):
     _, (_, _, _, body) = asked(reply({"items": [pod("one", MOUNTED)]}), reply({}), content=content)
-    return body["metadata"]["annotations"][ANNOTATION]
+    return body["metadata"]["annotations"][CERTIFICATE_ANNOTATION]
 
 
 def test_pods_that_mount_the_secret_are_touched_through_their_status():
@@ -39,13 +40,13 @@ def test_pods_that_mount_the_secret_are_touched_through_their_status():
     listed, touched = asked(reply({"items": pods}), reply({}))
     assert listed[:2] == ("GET", "/api/v1/namespaces/own/pods")
     assert touched[:2] == ("PATCH", "/api/v1/namespaces/own/pods/one/status")
-    assert touched[3] == {"metadata": {"annotations": {ANNOTATION: mark_of(CONTENT)}}}
+    assert touched[3] == {"metadata": {"annotations": {CERTIFICATE_ANNOTATION: mark_of(CONTENT)}}}
 
 
 def test_a_pod_is_touched_once_for_a_certificate():
     pods = [
-        pod("one", MOUNTED, **{ANNOTATION: mark_of(CONTENT)}),
-        pod("two", MOUNTED, **{ANNOTATION: "older"}),
+        pod("one", MOUNTED, **{CERTIFICATE_ANNOTATION: mark_of(CONTENT)}),
+        pod("two", MOUNTED, **{CERTIFICATE_ANNOTATION: "older"}),
     ]
     [_, touched] = asked(reply({"items": pods}), reply({}))
     assert touched[1] == "/api/v1/namespaces/own/pods/two/status"

@@ -9,9 +9,9 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kube.names import GPU_MEMORY_LABEL
 from ledger.facts import UNLIMITED, NodeFact, PodFact
 from ledger.ledger import Ledger
-from ledger.placement.memory_values import MEMORY_LABEL
 from ledger.placement_request import Placement, PlacementRequest, Unschedulable
 from tests.ledger.checker import could_ever_hold
 from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of
@@ -136,7 +136,7 @@ def slow_values(facts: list[NodeFact], share: int, ask: PlacementRequest) -> set
     if ask.fraction.is_whole:
         return set()
     labelled = [fact for fact in facts if fact.gpu_mib is not None]
-    return {fact.labels[MEMORY_LABEL] for fact in labelled if slow_share(fact.gpu_mib, ask) == share}
+    return {fact.labels[GPU_MEMORY_LABEL] for fact in labelled if slow_share(fact.gpu_mib, ask) == share}
 
 
 def slow_share(gpu_mib: int | None, ask: PlacementRequest) -> int:

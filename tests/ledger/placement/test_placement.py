@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kube.names import GPU_MEMORY_LABEL
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement, Taint, Toleration
 from ledger.facts import NodeFact, PodFact, PodKey
 from ledger.ledger import Ledger
 from ledger.placement import candidates as selection
 from ledger.placement import node_index as fleet
 from ledger.placement.feasibility import Obstacle, misfit, obstacle
-from ledger.placement.memory_values import MEMORY_LABEL
 from ledger.placement_request import Assumption, Placement, PlacementRequest, Unschedulable
 from modes.fraction import Fraction
 from tests.ledger.cluster import GIB, eighths, gpu_node, holder, ledger_of
@@ -307,7 +307,7 @@ def test_a_misfit_of_many_nodes_is_found_by_their_classes(monkeypatch) -> None:
 
 
 def test_a_label_that_was_never_asked_for_moves_only_the_nodes_that_differ(monkeypatch) -> None:
-    common = {MEMORY_LABEL: "81920", "product": "x"}
+    common = {GPU_MEMORY_LABEL: "81920", "product": "x"}
     zones = ["a"] * 9 + ["b"]
     ledger = ledger_of(*[gpu_node(f"n{i}", labels={**common, "zone": zone}) for i, zone in enumerate(zones)])
     ledger.place(eighths(4), 0.0)

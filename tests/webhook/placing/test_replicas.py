@@ -4,10 +4,11 @@ import asyncio
 
 import msgspec
 
+from kube.names import GPU_PRODUCT_LABEL
 from ledger.facts import PodFact
 from ledger.ledger import Ledger
 from ledger.messages import NodeState, StreamEvent
-from ledger.owners import PRODUCT_LABEL, Replicas
+from ledger.owners import Replicas
 from ledger.placement_request import Placement, PlacementRequest
 from modes.fraction import Fraction
 from tests.ledger.cluster import gpu_node
@@ -29,7 +30,7 @@ def node(name, *pods, product=None, asked=("train",), **changes):
     """A node as a controller streams it that was asked about some owners."""
     fact = gpu_node(name, **changes)
     if product is not None:
-        fact = msgspec.structs.replace(fact, labels=fact.labels | {PRODUCT_LABEL: product})
+        fact = msgspec.structs.replace(fact, labels=fact.labels | {GPU_PRODUCT_LABEL: product})
     ledger = Ledger()
     ledger.replace([fact], pods)
     for owner in asked:
