@@ -18,7 +18,7 @@ $(READY): $(LOCK) pyproject.toml
 demo: $(READY) ## See a labelled pod become a half-GPU pod, over TLS, in one command
 	$(BIN)/fraction-injector demo
 
-test: $(READY) ## Run every test
+test: $(READY) ## Run every test; with K8S=1.30 or K8S=1.33 on that Kubernetes instead of 1.36
 	$(BIN)/pytest
 
 # One after the other, also under `make -j`: a bench that shares its cores measures nothing.
@@ -84,7 +84,7 @@ lint: $(READY) ## Check style, types and layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-cluster: $(READY) ## Bring up a control plane with fake GPU nodes, until Ctrl-C (needs Go 1.26)
+cluster: $(READY) ## Bring up a control plane with fake GPU nodes, until Ctrl-C; of K8S as in test (needs Go 1.26)
 	@$(BIN)/python -m testbed.playground
 
 chart: $(READY) ## Make the chart's schema and README anew from its values.yaml

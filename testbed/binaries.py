@@ -1,8 +1,8 @@
 """Build the control plane's binaries from Go modules, once, into a cache folder.
 
-`python -m tests.control_plane.binaries` builds what is missing and prints the folder; `K8S=1.30` builds that
-Kubernetes. The folder is named by the hash of everything that decides its content, so a changed version is a
-new folder and never a mixture.
+`python -m testbed.binaries` builds what is missing and prints the folder; `K8S=1.30` builds that Kubernetes.
+The folder is named by the hash of everything that decides its content, so a changed version is a new folder
+and never a mixture.
 """
 
 import fcntl

@@ -67,3 +67,8 @@ def chosen(name: str) -> Release:
 
 
 UNDER_TEST = chosen(os.environ.get("K8S", ""))
+
+HAS_POD_RESIZE = UNDER_TEST.is_at_least("1.33")
+"""Whether pods have the subresource `resize`."""
+SHOWS_NULL_CREATION_TIMESTAMP = not UNDER_TEST.is_at_least("1.34")
+"""Whether metadata without a time, such as a pod template's, is shown with `creationTimestamp: null`."""

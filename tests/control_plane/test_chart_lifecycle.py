@@ -14,6 +14,7 @@ import yaml
 from testbed.api import ApiError
 from testbed.chart import ADMISSION, CHART, CONFIGURATION, RELEASE, Helm
 from testbed.gpu_nodes import GpuNode
+from testbed.kubernetes_version import SHOWS_NULL_CREATION_TIMESTAMP
 from testbed.process import eventually
 from testbed.registration import OWN_NAMESPACE, labelled_pod
 
@@ -94,8 +95,11 @@ def live(control_plane, obj):
     if obj["kind"] == "Service":
         found["spec"] = {k: v for k, v in found["spec"].items() if k not in ALLOCATED}
     if obj["kind"] == "Deployment":
+        template = found["spec"]["template"]
         # The old name of serviceAccountName, which the server still writes beside it.
-        del found["spec"]["template"]["spec"]["serviceAccount"]
+        del template["spec"]["serviceAccount"]
+        if SHOWS_NULL_CREATION_TIMESTAMP:
+            assert template["metadata"].pop("creationTimestamp") is None
     return found
 
 

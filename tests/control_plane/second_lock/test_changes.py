@@ -2,6 +2,7 @@
 
 import pytest
 
+from testbed.kubernetes_version import HAS_POD_RESIZE, UNDER_TEST
 from testbed.process import eventually
 from testbed.product import INJECTED
 from testbed.registration import LABEL, labelled_pod
@@ -47,7 +48,12 @@ def test_what_was_decided_cannot_be_rewritten(injected, control_plane, namespace
         change(control_plane.api, namespace, "injected", {"annotations": annotations}, subresource)
 
 
-@pytest.mark.parametrize("subresource", ["resize", "ephemeralcontainers"])
+needs_resize = pytest.mark.skipif(
+    not HAS_POD_RESIZE, reason=f"Kubernetes {UNDER_TEST.name} has no subresource pods/resize"
+)
+
+
+@pytest.mark.parametrize("subresource", [pytest.param("resize", marks=needs_resize), "ephemeralcontainers"])
 def test_other_subresources_do_not_carry_labels(unlabelled, control_plane, namespace, subresource):
     change(control_plane.api, namespace, "unlabelled", {"labels": {LABEL: "0.500"}}, f"/{subresource}")
     assert "labels" not in control_plane.api.get("Pod", "unlabelled", namespace)["metadata"]
