@@ -96,9 +96,9 @@ def _report(
     under = f"policy {policy.name}" + (f", queue entry {policy.queue}" if policy.queue else "")
     limiter = "no limiter, as for all whole GPUs" if fraction.is_whole else f"limiter {policy.limiter.name}"
     lines = [f'{head}: label "{queue.label}" is {_amount(fraction, policy)}', f"  {under}, {limiter}"]
-    if queue.replaced:
-        replaced = ", ".join(f"{name}: {amount}" for name, amount in queue.replaced.items())
-        lines.append(f"  limits that will be replaced: {replaced}")
+    if replaced := queue.replaced(policy):
+        limits = ", ".join(f"{name}: {amount}" for name, amount in replaced.items())
+        lines.append(f"  limits that will be replaced: {limits}")
     return [*lines, *_capacity(queue, fraction, policy.mode, nodes)]
 
 

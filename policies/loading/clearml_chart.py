@@ -9,18 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction as Rational
 from typing import Any, Literal
 
 from kube.names import FRACTION_LABEL
-from kube.quantity import parse_quantity
 from ledger.queue_names import sanitised
+from modes.amounts import choices, fits
 from modes.fraction import Fraction
-from modes.gpu_names import CLEARML_FRACTION_PREFIX, WHOLE_GPU_NAMES
-from modes.resource_names import prefix_of
+from modes.gpu_names import CLEARML_FRACTION_PREFIX
 from policies.loading.sources import Source
 from policies.loading.strict_yaml import Document, read_documents
 from policies.model.effective import EffectivePolicy
+from policies.model.label_advice import label_advice
 from policies.model.problems import Problem, did_you_mean, quoted
 
 ROOT = "agentk8sglue"
@@ -60,15 +59,12 @@ class ChartQueue:
         found = (template for template in self.templates if template.line(*path) is not None)
         return next(found, self.templates[0]).problem(rule, *path)
 
-    @property
-    def replaced(self) -> Mapping[str, Any]:
-        """Limits that the webhook takes out."""
-        return {name: amount for name, amount in self.limits.items() if is_replaced(name)}
-
-
-def is_replaced(resource: str) -> bool:
-    """Whether the resource is a user's way to ask for a GPU, which ours takes the place of."""
-    return resource in WHOLE_GPU_NAMES or resource.startswith(CLEARML_FRACTION_PREFIX)
+    def replaced(self, policy: EffectivePolicy) -> Mapping[str, Any]:
+        """Return the limits that the webhook takes out under a policy."""
+        kinds = {name: policy.mode.kinds[name] for name in self.limits}
+        return {
+            name: self.limits[name] for name, kind in kinds.items() if kind is not None and kind.is_replaced
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,43 +250,29 @@ def _unlabelled(queue: ChartQueue) -> Iterator[Problem]:
 
 
 def _not_allowed(label: str, policy: EffectivePolicy) -> str:
-    if not policy.fractions:
+    advice = label_advice(label, policy)
+    if advice is None:
         return f"policy {policy.name} allows no fraction: ask for one in its fractions"
-    texts = ", ".join(policy.fractions)
-    try:
-        amount = Fraction.from_text(label, policy.slices_per_gpu)
-    except ValueError:
-        amount = None
-    meant = [text for text, fraction in policy.fractions.items() if fraction == amount]
-    hint = f' (did you mean "{meant[0]}"?)' if meant else ""
-    return f"{quoted(label)} is not allowed by policy {policy.name}: use {texts}{hint}"
+    return f"{quoted(label)} is not allowed by policy {policy.name}: {advice}"
 
 
 def _disagreement(
     resource: str, amount: Any, fraction: Fraction, label: str, policy: EffectivePolicy
 ) -> str | None:
-    mode = policy.mode
-    if mode.has_index and resource.startswith(prefix_of(mode.resource)):
+    kind = policy.mode.kinds[resource]
+    if kind is None:
+        return None
+    if kind.is_other_system:
+        hint = f", or name it in allow.resources of policy {policy.name}" if kind.can_be_allowed else ""
+        return f'{resource} and the label "{label}" are two ways to share a GPU: take one out{hint}'
+    if kind.is_index:
         return f'{resource} and the label "{label}" exclude each other: the index is chosen at admission'
-    if not is_replaced(resource):
+    # YAML's own decimals are meant as Helm hands them on, as text.
+    if fits(amount if isinstance(amount, int) else str(amount), kind, fraction):
         return None
-    value = _exact(amount)
-    if resource in WHOLE_GPU_NAMES:
-        if value in {0, 1, fraction.gpus, fraction.slices}:
-            return None
-        choices = " or ".join(map(str, sorted({1, fraction.gpus, fraction.slices})))
-        return f'{resource}: {amount} does not fit label "{label}": leave it out, or use {choices}'
-    if value == Rational(fraction.slices, fraction.slices_per_gpu):
-        return None
-    return f'{resource}: {quoted(amount)} disagrees with label "{label}": the two must be equal'
-
-
-def _exact(amount: Any) -> Rational | None:
-    """Exact value of a quantity; YAML's own decimals are meant as Helm hands them on, as text."""
-    try:
-        return Rational(parse_quantity(amount if isinstance(amount, int) else str(amount)))
-    except ValueError:
-        return None
+    if kind.is_clearml:
+        return f'{resource}: {quoted(amount)} disagrees with label "{label}": the two must be equal'
+    return f'{resource}: {amount} does not fit label "{label}": leave it out, or use {choices(fraction)}'
 
 
 def _at(source: Source) -> Mapping[str, Any]:

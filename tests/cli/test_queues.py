@@ -1,13 +1,9 @@
-"""`queues check`: what each queue's pods get, in words that agree with what the webhook then decides."""
-
-import json
+"""`queues check`: what each queue's pods get; tests/cli/test_rules_agree.py holds it against the webhook."""
 
 import pytest
 from typer.testing import CliRunner
 
 from cli.app import app
-from policies.loading.clearml_chart import queue_problems, read_chart_values
-from policies.loading.loader import load_policies
 from tests.cli.running import FIXTURES
 from tests.policies.console import ROOT
 
@@ -84,47 +80,6 @@ def test_unusable_input_is_told(tmp_path, content, inventory, code, expected):
     )
     assert exit_code == code
     assert expected in err
-
-
-LIMITS = [
-    {},
-    {"nvidia.com/gpu": 1},
-    {"nvidia.com/gpu": 2},
-    {"nvidia.com/gpu": "4"},
-    {"nvidia.com/gpu": 16},
-    {"nvidia.com/gpu.shared": 8},
-    {"clear.ml/fraction-1": "0.5"},
-    {"clear.ml/fraction-1": "500m"},
-    {"nvidia.com/gpu": 1, "clear.ml/fraction-1": "0.25"},
-    {"nvidia.com/gpu-0": 4},
-    {"nvidia.com/gpu": "half"},
-]
-
-
-@pytest.mark.parametrize("label", ["0.125", "0.250", "0.500", "0.5", "1.000", "2"])
-@pytest.mark.parametrize("limits", LIMITS, ids=json.dumps)
-def test_the_check_agrees_with_what_the_webhook_decides(tmp_path, label, limits):
-    directory = tmp_path / "policies"
-    directory.mkdir()
-    table = '{"0.125": 1, "0.250": 2, "0.500": 4, "1.000": 8, "2": 16}'
-    (directory / "default.yaml").write_text(f"kind: Policy\nname: default\nfractions: {table}\n")
-    template = {"labels": {"clearml-injector/fraction": label}, "resources": {"limits": limits}}
-    values = {"agentk8sglue": {"queues": {"q": {"templateOverrides": template}}}}
-    found = read_chart_values("values.yaml", json.dumps(values).encode())
-    (queue,) = found.queues
-    policy = load_policies(directory).resolve("default", None, None)
-    mistakes = [*found.problems, *queue_problems(queue, policy)]
-
-    pod = tmp_path / "pod.json"
-    container = {"name": "clearml-id-1", "image": "a/b:1", "resources": template["resources"]}
-    metadata = {"name": "clearml-id-1", "labels": template["labels"]}
-    spec = {"containers": [container]}
-    pod.write_text(json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}))
-    code, out, _ = invoke(
-        "explain", "--policies", directory, "--inventory", INVENTORY, "--output", "json", pod
-    )
-    assert json.loads(out)["allowed"] is (not mistakes), out
-    assert code == bool(mistakes)
 
 
 def test_values_of_both_charts_are_told_apart():

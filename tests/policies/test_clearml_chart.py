@@ -52,7 +52,7 @@ def test_the_documented_example_is_read_as_it_stands():
     half, cpu = found.queues
     assert (found.chart, found.problems) == ("enterprise", [])
     assert (half.name, half.label, half.max_pods) == ("default0500", "0.500", 10)
-    assert half.replaced == {"nvidia.com/gpu": 1, "clear.ml/fraction-1": "0.5"}
+    assert half.replaced(POLICY) == {"nvidia.com/gpu": 1, "clear.ml/fraction-1": "0.5"}
     assert half.fraction(POLICY).slices == 4
     assert half.source.line() == "values.yaml:4"
     assert (cpu.label, cpu.max_pods) == (None, None)
@@ -234,7 +234,7 @@ def test_the_open_chart_has_one_template_for_all_its_queues():
         ("default", "0.500", None),
         ("gpu_half", "0.500", None),
     ]
-    assert found.queues[0].replaced == {"nvidia.com/gpu": 1}
+    assert found.queues[0].replaced(POLICY) == {"nvidia.com/gpu": 1}
     assert found.queues[0].source.line() == "values.yaml:3"
     assert [queue.name for queue in read(OPEN.replace("  queue: default, gpu_half\n", "")).queues] == [
         "default"
@@ -278,7 +278,7 @@ def test_a_queue_of_the_enterprise_chart_has_what_its_own_template_leaves_of_the
     )
     found = read(both)
     assert found.chart == "enterprise"
-    assert [(queue.name, queue.label, queue.replaced) for queue in found.queues] == [
+    assert [(queue.name, queue.label, queue.replaced(POLICY)) for queue in found.queues] == [
         ("half", "0.500", {"nvidia.com/gpu": 1}),
         ("quarter", "0.250", {"nvidia.com/gpu": 1}),
     ]

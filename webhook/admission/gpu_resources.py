@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from fractions import Fraction as Rational
-from functools import lru_cache
-
-from kube.quantity import parse_quantity
+from modes.amounts import choices, fits
 from modes.fraction import Fraction
 from modes.mode import Mode
 from webhook.admission.container_refs import Slot
@@ -21,19 +18,16 @@ def check_amounts(slot: Slot, fraction: Fraction, text: str) -> Denial | None:
     if not slot.gpu_amounts:
         return None
     denial = check_clearml_fractions(slot, fraction, text)
-    counts = _counts(fraction)
     for resource, amount, kind in slot.gpu_amounts:
-        counted = kind.is_whole or kind.is_pool
-        if denial is None and counted and not (amount in counts or _agrees(amount, counts)):
-            denial = _differs(resource, amount, text, f"leave it out or use {_choices(fraction)}")
+        if denial is None and not fits(amount, kind, fraction):
+            denial = _differs(resource, amount, text, f"leave it out or use {choices(fraction)}")
     return denial
 
 
 def check_clearml_fractions(slot: Slot, fraction: Fraction, text: str) -> Denial | None:
     """Check only `clear.ml/fraction-*`, which must equal the label `text`."""
-    share = _share(fraction)
     for resource, amount, kind in slot.gpu_amounts:
-        if kind.is_clearml and not (amount in share or _agrees(amount, share)):
+        if kind.is_clearml and not fits(amount, kind, fraction):
             return _differs(resource, amount, text, "leave it out, or write what the label says")
     return None
 
@@ -64,35 +58,8 @@ def take_out_clearml_fractions(slot: Slot) -> list[Operation]:
     ]
 
 
-@lru_cache(maxsize=64)
-def _counts(fraction: Fraction) -> dict[str | int, Rational]:
-    """GPUs or slices that a number may mean beside the label, as it is written; zero asks for nothing."""
-    numbers = (0, 1, fraction.gpus, fraction.slices)
-    return {text: Rational(number) for number in numbers for text in (number, str(number))}
-
-
-@lru_cache(maxsize=64)
-def _share(fraction: Fraction) -> dict[str | int, Rational]:
-    """The one amount of `clear.ml/fraction-*` that equals the label, as the API server would write it."""
-    share = Rational(fraction.slices, fraction.slices_per_gpu)
-    return {f"{share * 1000}m" if share.denominator != 1 else str(share): share}
-
-
-def _agrees(amount: str | int, allowed: dict[str | int, Rational]) -> bool:
-    """Whether an amount that is written in an unusual way comes to an allowed one."""
-    try:
-        return parse_quantity(amount) in allowed.values()
-    except ValueError:
-        return False
-
-
 def _differs(resource: str, amount: str | int, text: str, expected: str) -> Denial:
     return Denial.of(Reason.GPU_AMOUNT, f'{resource}: {amount} does not fit {LABEL} "{text}": {expected}')
-
-
-def _choices(fraction: Fraction) -> str:
-    numbers = sorted({1, fraction.gpus, fraction.slices})
-    return " or ".join(str(number) for number in numbers)
 
 
 def _replace_in(path: str, existing: Amounts | None, amounts: dict[str, str], mode: Mode) -> list[Operation]:

@@ -1,0 +1,38 @@
+"""What to write instead of a label's text that is not in the policy's table; nowhere is the text a number."""
+
+from __future__ import annotations
+
+from modes.fraction import Fraction
+from policies.model.effective import EffectivePolicy
+
+MAX_LABEL = 63
+"""Characters of a label value that the API server lets through."""
+MAX_SHOWN = 8
+"""Texts of a table that are named."""
+
+
+def label_advice(text: str, policy: EffectivePolicy) -> str | None:
+    """Return what to write instead of a text that is not in the table; None for an empty table."""
+    if not policy.fractions:
+        return None
+    allowed = f"use {_shortened(list(policy.fractions))}"
+    if text in policy.left_out:
+        return f"it is no whole number of slices (slicesPerGpu {policy.slices_per_gpu}): {allowed}"
+    meant = _same_amount(text, policy)
+    return f'{allowed} (did you mean "{meant}"?)' if meant else allowed
+
+
+def _same_amount(text: str, policy: EffectivePolicy) -> str | None:
+    if len(text) > MAX_LABEL:
+        return None
+    try:
+        amount = Fraction.from_text(text, policy.slices_per_gpu)
+    except ValueError:
+        return None
+    return next((known for known, fraction in policy.fractions.items() if fraction == amount), None)
+
+
+def _shortened(texts: list[str]) -> str:
+    if len(texts) > MAX_SHOWN:
+        texts = [*texts[: MAX_SHOWN - 2], "...", texts[-1]]
+    return ", ".join(texts)
