@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from webhook.patch_cache.cache import MOST_STRANGERS
+from webhook.patch_cache.cache import MAX_SEEN_ONCE
 
 FIXTURES = Path(__file__).parent.parent / "tests" / "fixtures"
 PATH = "/mutate?timeout=5s"
@@ -51,7 +51,7 @@ def with_containers(count: int, variants: int = 4) -> list[bytes]:
     return _variants(review, variants)
 
 
-def unlike(variants: int = MOST_STRANGERS + 904) -> list[bytes]:
+def unlike(variants: int = MAX_SEEN_ONCE + 904) -> list[bytes]:
     """ClearML's pod, each with a CPU request of its own: new to a webhook, also when it comes round again."""
     review = _fixture("clearml-half")
     uid = review["request"]["uid"][8:]

@@ -33,8 +33,10 @@ from service.metrics import new_registry
 from webhook.decision_log import DecisionLog
 from webhook.envelope import decode
 from webhook.metrics import WebhookMetrics
+from webhook.patch_cache.cache import PatchCache
 from webhook.placing.placer import LedgerPlacer, Placer
 from webhook.review import Reviewer
+from webhook.rules import Rules
 
 POLICIES = Path(__file__).parent.parent / "policies"
 INVENTORY = bodies.FIXTURES / "inventory.json"
@@ -98,7 +100,9 @@ def main(
 def _handler(placer: Placer) -> Work:
     """The reviewer as the webhook process makes it."""
     policies = load_policies(POLICIES)
-    reviewer = Reviewer(lambda: policies, placer, DecisionLog(WebhookMetrics(new_registry())))
+    reviewer = Reviewer(
+        lambda: policies, PatchCache(Rules()), placer, DecisionLog(WebhookMetrics(new_registry()))
+    )
 
     async def every(sample: Sample) -> None:
         """Answer as the server does, in an event loop that writes the log lines of each of its rounds."""
@@ -141,7 +145,7 @@ def _microseconds(work: Work, sample: Sample) -> Callable[[], float]:
 
 
 def _against_json(name: str, sample: Sample, handlers: Mapping[str, Work], rounds: int) -> list[Figure]:
-    loads, reading = partial(_each, json.loads), partial(_each, decode)
+    loads, reading = partial(_each, json.loads), partial(_each, partial(decode, pod_type=PatchCache.pod_type))
     subjects: dict[str, Work] = {**handlers, "json": loads, "reading": reading}
     measured = interleave({key: _microseconds(work, sample) for key, work in subjects.items()}, rounds)
     title = f"{name}, {len(sample[0]) / 1000:.0f} kB"

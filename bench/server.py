@@ -23,7 +23,9 @@ from service.serving import Listener, bind, run, serve
 from webhook.app import WebhookApp
 from webhook.decision_log import DecisionLog
 from webhook.metrics import WebhookMetrics
+from webhook.patch_cache.cache import PatchCache
 from webhook.review import Reviewer
+from webhook.rules import Rules
 
 
 def ours() -> Any:
@@ -31,7 +33,9 @@ def ours() -> Any:
     configure_logging()
     policies = load_policies(Path(__file__).parent.parent / "policies")
     metrics = WebhookMetrics(new_registry())
-    return WebhookApp(Reviewer(lambda: policies, ReadyPlacer(), DecisionLog(metrics)), metrics)
+    return WebhookApp(
+        Reviewer(lambda: policies, PatchCache(Rules()), ReadyPlacer(), DecisionLog(metrics)), metrics
+    )
 
 
 APPS: Mapping[str, Callable[[], Any]] = {

@@ -16,9 +16,11 @@ from cli.pod_templates import pod_templates, refuse_label
 from kube.names import QUEUE_ID_LABEL, QUEUE_NAME_LABEL
 from ledger.ledger import Ledger
 from policies.loading.policy_set import PolicySet
-from webhook.envelope import Request
+from webhook.decision import Outcome
 from webhook.placing.placer import LedgerPlacer
-from webhook.review import Outcome, Reviewer
+from webhook.request import Request
+from webhook.review import Reviewer
+from webhook.rules import Rules
 
 WORKLOADS = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")
 
@@ -90,7 +92,7 @@ class Explainer:
     def __init__(self, policies: PolicySet, ledger: Ledger) -> None:
         self._outcomes: list[tuple[Request, Outcome]] = []
         self._ledger = ledger
-        self._reviewer = Reviewer(lambda: policies, LedgerPlacer(ledger), self._observe)
+        self._reviewer = Reviewer(lambda: policies, Rules(), LedgerPlacer(ledger), self._observe)
 
     def explain(self, found: dict[str, Any]) -> list[Explanation]:
         """Explain a Pod, what an AdmissionReview asks, or the pods that another object makes; may be empty.

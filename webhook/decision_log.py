@@ -8,9 +8,9 @@ from msgspec import UNSET, UnsetType
 
 from service.log import Line, write_line
 from webhook.admission.annotations import index_text
-from webhook.envelope import Request
+from webhook.decision import Outcome
 from webhook.metrics import WebhookMetrics
-from webhook.review import Outcome
+from webhook.request import Request
 
 
 class ReviewLine(Line):

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from functools import cache
-from hashlib import blake2b
-from typing import Any
+from contextlib import suppress
+from functools import cache, lru_cache
+from typing import Generic, TypeVar
 
 import msgspec
 from pybase64 import b64encode
 
-from kube.names import is_namespace, is_uid
-from kube.objects import OwnerReference
-from ledger.owners import owner_key
+from kube.names import MAX_LABEL_VALUE, is_namespace, is_uid
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.nesting import head_of, is_surely_unlabelled
 from webhook.admission.pod import LABEL, Job, Pod, label_of
-from webhook.admission.remembered import Remembered
-from webhook.patch_cache.outline import PodOutline
+from webhook.request import PodObject, Request, unreadable
+
+P = TypeVar("P", bound=PodObject)
 
 
 class UnreadableReviewError(ValueError):
@@ -42,22 +41,14 @@ class _Header(msgspec.Struct, rename="camel", gc=False):
     dry_run: bool | None = None
 
 
-class _OutlinedRequest(_Header):
-    object: PodOutline | None = None
+class _PodRequest(_Header, Generic[P]):
+    object: P | None = None
 
 
-class _OutlinedReview(msgspec.Struct, rename="camel", gc=False):
-    request: _OutlinedRequest
+class _PodReview(msgspec.Struct, Generic[P], rename="camel", gc=False):
+    request: _PodRequest[P]
     api_version: str = "admission.k8s.io/v1"
     kind: str = "AdmissionReview"
-
-
-class _PodRequest(msgspec.Struct, gc=False):
-    object: Pod | None
-
-
-class _PodReview(msgspec.Struct, gc=False):
-    request: _PodRequest
 
 
 class _JobRequest(_Header):
@@ -88,173 +79,26 @@ class _Labelled(msgspec.Struct, gc=False):
     metadata: _LabelledMetadata | None = None
 
 
-class _User(msgspec.Struct, gc=False):
-    username: str
-    groups: list[str]
-
-
-class _Annotated(msgspec.Struct, gc=False):
-    annotations: dict[str, msgspec.Raw]
-
-
-class _AnnotatedObject(msgspec.Struct, gc=False):
-    metadata: _Annotated
-
-
-class _Creation(msgspec.Struct, rename="camel", gc=False):
-    user_info: _User
-    object: _AnnotatedObject
-
-
-class _CreationReview(msgspec.Struct, gc=False):
-    """Who creates an object with which annotations."""
-
-    request: _Creation
-
-
-class _ReplicaMetadata(msgspec.Struct, rename="camel", gc=False):
-    generate_name: str | None = None
-    owner_references: list[OwnerReference] | None = None
-
-
-class _ReplicaObject(msgspec.Struct, gc=False):
-    metadata: _ReplicaMetadata
-
-
-class _ReplicaRequest(msgspec.Struct, gc=False):
-    object: _ReplicaObject
-
-
-class _ReplicaReview(msgspec.Struct, gc=False):
-    """What an object is a replica of."""
-
-    request: _ReplicaRequest
-
-
-class _NamedMetadata(msgspec.Struct, rename="camel", gc=False):
-    name: msgspec.Raw = msgspec.Raw()
-    generate_name: msgspec.Raw = msgspec.Raw()
-    owner_references: msgspec.Raw = msgspec.Raw()
-
-
-class _NamedObject(msgspec.Struct, gc=False):
-    metadata: _NamedMetadata
-
-
-class _NamedRequest(msgspec.Struct, rename="camel", gc=False):
-    object: _NamedObject
-    user_info: msgspec.Raw = msgspec.Raw()
-
-
-class _NamedReview(msgspec.Struct, gc=False):
-    """Who creates an object of which name."""
-
-    request: _NamedRequest
-
-
-_outlined_review = msgspec.json.Decoder(_OutlinedReview)
-_pod_review = msgspec.json.Decoder(_PodReview)
 _job_review = msgspec.json.Decoder(_JobReview)
 _raw_review = msgspec.json.Decoder(_RawReview)
-_creation_review = msgspec.json.Decoder(_CreationReview)
-_replica_review = msgspec.json.Decoder(_ReplicaReview)
-_named_review = msgspec.json.Decoder(_NamedReview)
 _labels_only = msgspec.json.Decoder(_Labelled)
-_anything = msgspec.json.Decoder()
-MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
-NODE_USER_PREFIX, NODE_GROUP = "system:node:", "system:nodes"
 _encode = msgspec.json.Encoder().encode
 MAX_API_VERSION = 63
 """Characters; the reply repeats it."""
 UNREADABLE_NAMESPACE = "unreadable"
 """Stands for a namespace that cannot be one, wherever a namespace is kept or logged."""
-_IS_NAMESPACE = Remembered(is_namespace)
-"""Asked of every review, and namespaces come again."""
 _REPLY = b'{"kind":"AdmissionReview","apiVersion":'
 
 
-class Request(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """One question of the API server."""
-
-    uid: str
-    api_version: str
-    operation: str
-    resource: str
-    """Group and plural name, as "pods" or "batch/jobs"."""
-    sub_resource: str
-    namespace: str
-    dry_run: bool
-    object: PodOutline | Job | Denial | None
-    """The object; a Denial where it carries the label but cannot be read; None where it does neither."""
-    body: bytes
-
-    def pod(self) -> Pod | Denial:
-        """Decode the pod with all the fields that rules read; a Denial where it cannot be read."""
-        try:
-            return _pod_review.decode(self.body).request.object or Pod()
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            return _unreadable(error)
-
-    def pod_identity(self) -> str:
-        """Digest of what names a labelled pod before it has a uid: its name, its owners and its creator.
-
-        The API server sends these as they were when it asks about the same pod again.
-        """
-        named = _named_review.decode(self.body).request
-        metadata, digest = named.object.metadata, blake2b(digest_size=16)
-        for part in (metadata.name, metadata.generate_name, metadata.owner_references, named.user_info):
-            # With its length, so that no other parts join to the same bytes.
-            digest.update(b"%d:" % len(bytes(part)) + bytes(part))
-        return digest.hexdigest()
-
-    def owner(self, queues: tuple[str, ...]) -> str:
-        """Return the key of what a labelled pod is a replica of; empty where it stands alone.
-
-        `queues` are the keys of its ClearML queue. What is not of its type, and so never comes from an API
-        server, makes no replica.
-        """
-        try:
-            metadata = _replica_review.decode(self.body).request.object.metadata
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return ""
-        return owner_key(self.namespace, metadata.owner_references, metadata.generate_name, queues)
-
-    def is_mirror_pod(self) -> bool:
-        """Whether a node shows a static pod of its own, which it runs whatever is decided here.
-
-        Anybody may write the annotation, so the creator must be a node, by name and by group.
-        """
-        if self.resource != "pods":
-            return False
-        try:
-            creation = _creation_review.decode(self.body).request
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return False
-        user = creation.user_info
-        return (
-            MIRROR_ANNOTATION in creation.object.metadata.annotations
-            and NODE_GROUP in user.groups
-            and user.username.startswith(NODE_USER_PREFIX)
-            and user.username != NODE_USER_PREFIX
-        )
-
-    def whole_object(self) -> dict[str, Any] | Denial:
-        """Decode the object with all its fields; a Denial where some field cannot be read."""
-        try:
-            return dict(_anything.decode(self.body)["request"]["object"])
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            return _unreadable(error)
-
-
-def decode(body: bytes) -> Request:
-    """Read a review in two stages: all typed at once, else the envelope first and the object as it can be.
+def decode(body: bytes, pod_type: type[PodObject] = PodObject) -> Request:
+    """Decode a review and its pod, as `pod_type`, in one pass; where that fails, as much as can be read.
 
     Raises:
         UnreadableReviewError: the body is not JSON, or has no object `request` with a uid that can be one.
     """
     try:
-        review = _outlined_review.decode(body)
-        found: PodOutline | Job | Denial | None = review.request.object
+        review = _pod_review(pod_type).decode(body)
+        found: PodObject | Job | Denial | None = review.request.object
         if review.request.resource.resource == "jobs":
             found = _job_review.decode(body).request.object
         return _request(review.request, review.api_version, found, body)
@@ -294,14 +138,19 @@ def _verdict(decision: str, reason: Reason, note: str | None) -> bytes:
     return b',"allowed":%b,"auditAnnotations":%b' % (allowed, audit)
 
 
+@cache
+def _pod_review(pod_type: type[P]) -> msgspec.json.Decoder[_PodReview[P]]:
+    return msgspec.json.Decoder(_PodReview[pod_type])  # type: ignore[valid-type]  # a type that only the caller knows
+
+
 def _request(
-    header: _Header, api_version: str, found: PodOutline | Job | Denial | None, body: bytes
+    header: _Header, api_version: str, found: PodObject | Job | Denial | None, body: bytes
 ) -> Request:
     """Check what is kept, logged or repeated of a request: anybody may have written it, at any length."""
     resource, namespace = header.resource, header.namespace or "default"
     if not is_uid(header.uid) or len(api_version) > MAX_API_VERSION:
         raise UnreadableReviewError("request.uid or apiVersion is too long, or is none of Kubernetes'")
-    if not _IS_NAMESPACE[namespace]:
+    if len(namespace) > MAX_LABEL_VALUE or not _is_namespace(namespace):
         namespace, found = UNREADABLE_NAMESPACE, _in_no_namespace(found)
     return Request(
         header.uid,
@@ -316,11 +165,14 @@ def _request(
     )
 
 
-def _in_no_namespace(found: PodOutline | Job | Denial | None) -> Denial | None:
+_is_namespace = lru_cache(maxsize=1024)(is_namespace)
+"""Asked of every review, and the namespaces of a cluster are few."""
+
+
+def _in_no_namespace(found: PodObject | Job | Denial | None) -> Denial | None:
     """Refuse a labelled object of a namespace that cannot be; others have nothing to do with us."""
-    if isinstance(found, PodOutline):
-        labels = found.metadata.labels if found.metadata is not None else None
-        is_labelled = labels is not None and labels.fraction is not msgspec.UNSET
+    if isinstance(found, PodObject):
+        is_labelled = found.labels is not None
     elif isinstance(found, Job):
         is_labelled = label_of(found.metadata) is not None
     else:
@@ -355,24 +207,23 @@ def _nested_too_deep(body: bytes, error: RecursionError) -> Request:
     return _request(header, version, None if is_surely_unlabelled(body) else denial, body)
 
 
-def _partly_read(request: _RawRequest) -> Denial | None:
-    """Tell a labelled object that cannot be read from one that has nothing to do with us."""
+def _partly_read(request: _RawRequest) -> PodObject | Denial | None:
+    """Return the metadata of a labelled pod, or deny another labelled object; None without the label."""
     try:
         metadata = _labels_only.decode(request.object).metadata
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     if metadata is None or LABEL not in (metadata.labels or ()):
         return None
-    kind: type[Pod | Job] = Job if request.resource.resource == "jobs" else Pod
+    kind: type[Pod | Job] = Job
+    if request.resource.resource != "jobs":
+        with suppress(msgspec.ValidationError):
+            return msgspec.json.decode(request.object, type=PodObject)
+        kind = Pod
     try:
         msgspec.json.decode(request.object, type=kind)
     except msgspec.ValidationError as error:
-        return _unreadable(error)
+        return unreadable(error)
     return Denial.of(
         Reason.UNREADABLE, "the labelled object cannot be read: create it anew from its manifest"
     )
-
-
-def _unreadable(error: Exception) -> Denial:
-    where = str(error).replace("$.request.object.", "").replace("$.", "")
-    return Denial.of(Reason.UNREADABLE, f"the labelled object cannot be read: {where}; mend that field")

@@ -21,11 +21,13 @@ from webhook.app import WebhookApp
 from webhook.certificate import mounted_certificate, self_signed_context
 from webhook.decision_log import DecisionLog
 from webhook.metrics import WebhookMetrics
+from webhook.patch_cache.cache import PatchCache
 from webhook.placing.client import ControllerClient
 from webhook.placing.controller import ControllerPlacer
 from webhook.placing.controller_wait import CONTROLLER_WAIT_SECONDS, ControllerWait
 from webhook.placing.placer import LedgerPlacer, Placer
 from webhook.review import Reviewer
+from webhook.rules import Rules
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,9 @@ class WebhookProcess:
         self._controller_wait: ControllerWait | None = None
         self._asking: ControllerPlacer | None = None
         placer = self._placer(ledger)
-        reviewer = Reviewer(lambda: self._policies.current, placer, DecisionLog(self._metrics))
+        reviewer = Reviewer(
+            lambda: self._policies.current, PatchCache(Rules()), placer, DecisionLog(self._metrics)
+        )
         router = health_router(self._registry, self._readiness, self._detail)
         app = WebhookApp(reviewer, self._metrics)
         app.include_router(router)

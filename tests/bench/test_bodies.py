@@ -5,7 +5,7 @@ import json
 import pytest
 
 from bench import bodies
-from webhook.patch_cache.cache import MOST_STRANGERS
+from webhook.patch_cache.cache import MAX_SEEN_ONCE
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_bare_pods_have_names_of_their_own_and_containers_named_like_them():
 def test_unlike_pods_have_requests_of_their_own():
     found = [json.loads(body)["request"]["object"]["spec"]["containers"][0] for body in bodies.unlike()]
     requests = {container["resources"]["requests"]["cpu"] for container in found}
-    assert len(requests) == len(found) > MOST_STRANGERS
+    assert len(requests) == len(found) > MAX_SEEN_ONCE
 
 
 def test_a_pod_has_as_many_containers_as_were_asked_for():

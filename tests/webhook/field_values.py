@@ -1,6 +1,6 @@
 """Values, ordinary and adverse, for every field of a pod or of its request that a decision can read.
 
-Whoever adds a field adds its values here: would a known form notice each of them?
+Whoever adds a field adds its values here: would a cache key notice each of them?
 """
 
 from typing import Any, NamedTuple

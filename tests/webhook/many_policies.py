@@ -52,7 +52,7 @@ POLICIES = {
     "assume": policies("assume: {gpusPerNode: 4, gpuMemoryMiB: 81920}"),
     "whole GPUs": policies('fractions: {"0.500": 4, "1.000": 8, "2": 16}'),
 }
-WITHOUT_FORMS = {"clearml-image", "own images"}
+WITHOUT_KEYS = {"clearml-image", "own images"}
 """Their rules look at the image."""
 
 PLACES = (

@@ -8,7 +8,8 @@ import msgspec
 
 from tests.webhook.field_values import GONE, Also
 from webhook.admission.pod import Pod
-from webhook.envelope import _Header, _ReplicaMetadata
+from webhook.envelope import _Header
+from webhook.request import _ReplicaMetadata
 
 
 def kinds(annotation):

@@ -13,8 +13,11 @@ from ledger.ledger import Ledger
 from modes.resource_names import ResourceNames
 from policies.loading.loader import load_policies, parse_policies
 from tests.webhook.patch_cache.differential import Recorder, check_by_rules, finish, learn, readable
+from webhook.decision import Outcome
+from webhook.patch_cache.cache import PatchCache
 from webhook.placing.placer import LedgerPlacer
-from webhook.review import Outcome, Reviewer
+from webhook.review import Reviewer
+from webhook.rules import Rules
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 POLICIES = Path(__file__).parent.parent.parent / "policies"
@@ -142,17 +145,17 @@ class Webhook:
         self.ledger = ledger or fixture_ledger()
         self.outcomes: list[Outcome] = []
         self.placer = Recorder(LedgerPlacer(self.ledger))
-        self.reviewer = Reviewer(lambda: self.policies, self.placer, self._observe)
+        self.reviewer = Reviewer(lambda: self.policies, PatchCache(Rules()), self.placer, self._observe)
 
     def _observe(self, _request, outcome, _seconds):
         self.outcomes.append(outcome)
 
     def learn(self, review: Any) -> bool:
-        """Make the form of a review's pod known, if it has one; say whether it is."""
+        """Have the patch cache learn the key of a review's pod, if it has one; say whether it has."""
         return learn(self.reviewer, self.policies, as_body(review))
 
     def send(self, review: Any, *, learns=True) -> Decision:
-        """Decide a review, or the text of one, of a pod whose form is known if it can be."""
+        """Decide a review, or the text of one, of a pod whose key the cache knows if it can."""
         body = as_body(review)
         if learns:
             self.learn(body)

@@ -326,11 +326,13 @@ from service.serving import Listener, bind, run, serve
 from webhook.app import WebhookApp
 from webhook.metrics import WebhookMetrics
 from webhook.placing.placer import LedgerPlacer
+from webhook.patch_cache.cache import PatchCache
 from webhook.review import Reviewer
+from webhook.rules import Rules
 
 configure_logging()
 policies = load_policies(Path(sys.argv[1]))
-reviewer = Reviewer(lambda: policies, LedgerPlacer(Ledger()), lambda *_: None)
+reviewer = Reviewer(lambda: policies, PatchCache(Rules()), LedgerPlacer(Ledger()), lambda *_: None)
 app = WebhookApp(reviewer, WebhookMetrics(new_registry()), receive_seconds=0.2)
 listener = Listener(app, bind("127.0.0.1", 0))
 print(listener.socket.getsockname()[1], flush=True)

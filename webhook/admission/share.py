@@ -12,8 +12,8 @@ from modes.mode import Mode
 from policies.model.effective import EnvVar
 from webhook.admission.annotations import GPU_INDEX, INJECTED, MEMORY_MIB, SLICES, index_text
 from webhook.admission.memory_limit import memory_mib
+from webhook.admission.placeholders import Filled, uses_namespace
 from webhook.admission.validate import Plan
-from webhook.patch_cache.placeholders import Filled, uses_namespace
 
 
 class Share(msgspec.Struct, frozen=True, eq=False):

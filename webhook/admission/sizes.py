@@ -12,7 +12,6 @@ from webhook.admission.affinity import required_terms
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.json_patch import Operation, encode
 from webhook.admission.pod import Container, ObjectMeta, PodSpec, Resources
-from webhook.patch_cache.outline import ContainerOutline, SpecOutline
 
 MAX_CONTAINERS = 200
 """Regular and init containers together."""
@@ -61,11 +60,6 @@ def refuse_oversized(metadata: ObjectMeta | None, spec: PodSpec) -> Denial | Non
     )
 
 
-def has_too_many(spec: PodSpec | SpecOutline) -> bool:
-    """Whether there are more volumes, containers, variables or mounts than the bounds; also of an outline."""
-    return len(spec.volumes or ()) > MAX_VOLUMES or _refuse_many(spec) is not None
-
-
 def bounded(operations: list[Operation]) -> bytes | Denial:
     """Give the text of a patch, empty where nothing changes; deny one that burdens an API server."""
     if not operations:
@@ -102,7 +96,7 @@ def _refuse_containers(spec: PodSpec) -> Denial | None:
     return refused or _refuse_duplicates("containers", [each.name for each in every])
 
 
-def _refuse_many(spec: PodSpec | SpecOutline) -> Denial | None:
+def _refuse_many(spec: PodSpec) -> Denial | None:
     every = (*(spec.init_containers or ()), *(spec.containers or ()))
     refused = _over(len(every), MAX_CONTAINERS, "containers", _SPLIT)
     if refused is not None:
@@ -118,12 +112,12 @@ def _refuse_many(spec: PodSpec | SpecOutline) -> Denial | None:
     )
 
 
-def _path_characters(container: Container | ContainerOutline) -> int:
+def _path_characters(container: Container) -> int:
     mounts = sum([len(mount.mount_path) for mount in container.volume_mounts or ()])
     return mounts + len(container.termination_message_path or "")
 
 
-def _capabilities(container: Container | ContainerOutline) -> int:
+def _capabilities(container: Container) -> int:
     context = container.security_context
     return (
         len(context.capabilities.add or ()) if context is not None and context.capabilities is not None else 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from ledger.placement_request import Placement
@@ -14,7 +16,8 @@ from webhook.admission.container_refs import Slot, slots
 from webhook.admission.containers import Containers, choose_containers
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.environment import refuse_preload_from
-from webhook.admission.existing_injection import Written
+from webhook.admission.exact_match import Json
+from webhook.admission.existing_injection import NOTHING_WRITTEN, Written
 from webhook.admission.gpu_resources import check_amounts
 from webhook.admission.label import read_label
 from webhook.admission.limiter import refuse_mounts
@@ -49,18 +52,20 @@ class Plan(msgspec.Struct, frozen=True, eq=False):
         return self.kept is not None and not self.kept.memory_values and not self.fraction.is_whole
 
 
-def make_plan(pod: Pod, namespace: str, policy: EffectivePolicy, written: Written) -> Plan | Denial:
+def make_plan(
+    pod: Pod, namespace: str, policy: EffectivePolicy, whole_object: Callable[[], Json | Denial]
+) -> Plan | Denial:
     """Check a labelled pod against the policy (design: the admission table, in its order).
 
-    `written` is the whole object where the pod says that it was injected before.
+    `whole_object` decodes the pod with all its fields; called only where it says that it was injected before.
     """
     metadata, spec = pod.metadata, pod.spec
     text = label_of(metadata)
     if metadata is None or text is None or spec is None or not spec.containers:
         return Denial.of(Reason.UNREADABLE, f"a pod labelled {LABEL} needs spec.containers: give it one")
-    oversized = refuse_oversized(metadata, spec)
-    if oversized is not None:
-        return oversized
+    written = refuse_oversized(metadata, spec) or _written(metadata, whole_object)
+    if isinstance(written, Denial):
+        return written
     fraction = read_label(text, policy)
     if isinstance(fraction, Denial):
         return fraction
@@ -78,6 +83,14 @@ def make_plan(pod: Pod, namespace: str, policy: EffectivePolicy, written: Writte
         kept = kept_placement(pod, policy, fraction, containers, mode)
     plan = Plan(namespace, metadata, spec, policy, mode, fraction, limiter, every, containers, kept, written)
     return _refuse_containers(plan, text) or plan
+
+
+def _written(metadata: ObjectMeta, whole_object: Callable[[], Json | Denial]) -> Written | Denial:
+    """Return what an earlier review may have written; decoding it costs more than all that the rules read."""
+    if INJECTED not in (metadata.annotations or ()):
+        return NOTHING_WRITTEN
+    whole = whole_object()
+    return whole if isinstance(whole, Denial) else Written(whole)
 
 
 def _refuse_containers(plan: Plan, text: str) -> Denial | None:

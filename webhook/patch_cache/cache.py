@@ -1,49 +1,61 @@
-"""Forms of pods whose patch is known: a stand-in of the same form went through all the rules."""
+"""The patch cache: a decider in front of the rules that decides pods with a known key by a template."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
 
 from ledger.placement_request import Placement, PlacementRequest
 from policies.model.effective import EffectivePolicy
 from webhook.admission.denial import Denial
-from webhook.admission.existing_injection import NOTHING_WRITTEN
 from webhook.admission.mutate import Injection, inject
-from webhook.admission.placement_request import AskingPod, ask_of
+from webhook.admission.placement_request import AskingPod, ask_of, for_pod
+from webhook.admission.sizes import (
+    MAX_BYTES_UNCOUNTED,
+    MAX_CONTAINERS,
+    MAX_MOUNTS,
+    MAX_PATH_CHARACTERS,
+    MAX_VARIABLES,
+    MAX_VOLUMES,
+)
 from webhook.admission.validate import Plan, make_plan
-from webhook.patch_cache.key import Form, FormReader, ReadForm
-from webhook.patch_cache.outline import LabelsOutline, PodOutline
-from webhook.patch_cache.representative_pod import stand_in
-from webhook.patch_cache.template import MEMORY, MODEL, NODE, RESERVATION, Stencil
+from webhook.decision import Pending
+from webhook.following import Followed
+from webhook.patch_cache.key import Key, KeyReader, PlainKey
+from webhook.patch_cache.outline import PodOutline, SpecOutline
+from webhook.patch_cache.representative_pod import representative_pod
+from webhook.patch_cache.template import MEMORY, MODEL, NODE, RESERVATION, Template
+from webhook.request import PodObject, Request
+from webhook.rules import Rules, asking_pod
 
-MOST_POLICIES = 64
-MOST_BYTES = 2**24
-"""Of everything that is kept of forms, about; then all is forgotten, and learnt again from what comes."""
-LONGEST_FORM = 2**15
-"""Characters of a form that is worth keeping."""
-_BYTES_OF_A_FORM, _BYTES_OF_A_KEY = 2**13, 2**8
-"""Of what stands for a short form (its plan and its question to the ledger), and of a stencil's key."""
-MOST_STRANGERS = 4096
-"""Forms of which only that they were seen is kept."""
+MAX_POLICIES = 64
+MAX_BYTES = 2**24
+"""Of all entries, about; beyond that the cache is flushed, and filled again by the pods that come."""
+MAX_KEY = 2**15
+"""Characters of a key that is worth keeping."""
+_BYTES_OF_AN_ENTRY, _BYTES_OF_A_TEMPLATE_KEY = 2**13, 2**8
+"""Of an entry without its key and its templates, and of what a template is found by."""
+MAX_SEEN_ONCE = 4096
+"""Keys of which only a hash is kept."""
 
 
-class KnownForm:
-    """A form whose pods may have their share."""
+class Entry:
+    """What the rules decided for a key, and the templates of its patches by placement."""
 
-    def __init__(self, plan: Plan, ask: PlacementRequest, take: Callable[[int], None]) -> None:
-        """Keep what the rules said of a stand-in; `take` is told the bytes of what is kept later."""
-        chosen = plan.containers.chosen
+    def __init__(self, plan: Plan, request: PlacementRequest, reserve: Callable[[int], None]) -> None:
+        """Keep what the rules decided for the representative pod; `reserve` counts the bytes of templates."""
         self._plan = plan
-        self._take = take
-        self.ask = ask
-        """The question to the ledger, but for namespace, queue, quotas and reservation."""
-        self._chosen = [slot for slot in plan.every if not slot.is_init].index(chosen)
-        self._stencils: dict[tuple[object, ...], Stencil | None] = {}
+        self._reserve = reserve
+        self.request = request
+        """The placement request, but for what is one pod's own."""
+        regular = [slot for slot in plan.every if not slot.is_init]
+        self._chosen = regular.index(plan.containers.chosen)
+        self._templates: dict[tuple[object, ...], Template | None] = {}
 
     def inject(self, pod: PodOutline, placement: Placement) -> Injection | None:
-        """Give a pod of this form its share; None where a rule has something against it."""
+        """Return the patch of a pod with this key; None where a rule denies the placement."""
         key = (
             placement.indices,
             placement.gpu_mib,
@@ -53,22 +65,22 @@ class KnownForm:
             placement.model is None,
         )
         try:
-            stencil = self._stencils[key]
+            template = self._templates[key]
         except KeyError:
-            stencil = self._learn(key, placement)
-        if stencil is None or pod.spec is None or pod.spec.containers is None:
+            template = self._add_template(key, placement)
+        if template is None or pod.spec is None or pod.spec.containers is None:
             return None
         name = pod.spec.containers[self._chosen].name
-        patch = stencil.fill(name, placement)
-        return Injection(patch, name, self.ask.fraction.slices, placement, stencil.memory_mib)
+        patch = template.render(name, placement)
+        return Injection(patch, name, self.request.fraction.slices, placement, template.memory_mib)
 
-    def _learn(self, key: tuple[object, ...], placement: Placement) -> Stencil | None:
-        stencil = self._stencils[key] = self._cut(placement)
-        self._take(_BYTES_OF_A_KEY + (stencil.size if stencil is not None else 0))
-        return stencil
+    def _add_template(self, key: tuple[object, ...], placement: Placement) -> Template | None:
+        template = self._templates[key] = self._template(placement)
+        self._reserve(_BYTES_OF_A_TEMPLATE_KEY + (template.size if template is not None else 0))
+        return template
 
-    def _cut(self, placement: Placement) -> Stencil | None:
-        named = Placement(
+    def _template(self, placement: Placement) -> Template | None:
+        marked = Placement(
             placement.indices,
             placement.gpu_mib,
             (MEMORY,) if placement.memory_values else (),
@@ -76,80 +88,115 @@ class KnownForm:
             None if placement.reservation is None else RESERVATION,
             None if placement.model is None else MODEL,
         )
-        injection = inject(self._plan, named)
+        injection = inject(self._plan, marked)
         return (
             None
             if isinstance(injection, Denial)
-            else Stencil.cut(injection.patch, injection.container, injection.memory_mib)
+            else Template.of(injection.patch, injection.container, injection.memory_mib)
         )
 
 
-class KnownForms:
-    """The forms seen so far. Bounded, because pod authors write what a form is made of."""
+class PatchCache:
+    """Decides as the rules do, faster for keys that it knows. Bounded, because pod authors write the keys."""
 
-    def __init__(self) -> None:
-        self._readers: dict[tuple[str, str | None], FormReader] = {}
-        self._forms: dict[ReadForm, KnownForm | None] = {}
-        self._taken = 0
-        """Bytes."""
-        self._strangers: set[int] = set()
+    pod_type: type[PodObject] = PodOutline
 
-    def find(
-        self, pod: PodOutline, labels: LabelsOutline, namespace: str, policy: EffectivePolicy
-    ) -> KnownForm | None:
-        """Give what is known of the pod's form; None if the rules must be asked about the pod itself."""
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+        self._readers: dict[tuple[str, str | None], KeyReader] = {}
+        self._entries: dict[PlainKey, Entry | None] = {}
+        self._bytes = 0
+        self._seen_once: set[int] = set()
+
+    def begin(self, request: Request, followed: Followed) -> Pending | Injection | Denial:
+        """Return the decision, or the placement request that it depends on."""
+        pod, policy = request.object, followed.policy
+        if isinstance(pod, PodOutline) and (len(request.body) <= MAX_BYTES_UNCOUNTED or _is_small(pod.spec)):
+            entry = self.find(pod, request.namespace, policy)
+            if entry is not None:
+                ask = for_pod(entry.request, asking_pod(request, followed), policy)
+                return Pending(ask, partial(self._finish, entry, pod, request, followed), policy)
+        return self._rules.begin(request, followed)
+
+    def find(self, pod: PodOutline, namespace: str, policy: EffectivePolicy) -> Entry | None:
+        """Return the entry of the pod's key; None if the rules must decide the pod itself."""
         reader = self._readers.get((policy.marker, policy.queue)) or self._new_reader(policy)
-        read = reader.read(pod, labels, namespace)
-        if read is None:
+        key = reader.read(pod, namespace)
+        if key is None:
             return None
         try:
-            return self._forms[read]
+            return self._entries[key]
         except KeyError:
-            return self._meet(read, policy)
+            return self._miss(key, policy)
 
-    def _new_reader(self, policy: EffectivePolicy) -> FormReader:
-        if len(self._readers) >= MOST_POLICIES:
+    def _finish(
+        self, entry: Entry, pod: PodOutline, request: Request, followed: Followed, placement: Placement
+    ) -> Injection | Denial:
+        """Render the template; where a rule denies the placement, let the rules say so of the pod itself."""
+        injection = entry.inject(pod, placement)
+        if injection is not None:
+            return injection
+        begun = self._rules.begin(request, followed)
+        return begun.finish(placement) if isinstance(begun, Pending) else begun
+
+    def _new_reader(self, policy: EffectivePolicy) -> KeyReader:
+        if len(self._readers) >= MAX_POLICIES:
             self._readers.clear()
-        reader = self._readers[policy.marker, policy.queue] = FormReader(policy)
+        reader = self._readers[policy.marker, policy.queue] = KeyReader(policy)
         return reader
 
-    def _meet(self, read: ReadForm, policy: EffectivePolicy) -> KnownForm | None:
-        """Learn a form when it comes the second time: one that never comes again is cheaper by the rules."""
-        if hash(read) in self._strangers:
-            return self._learn(Form.of(read), policy)
-        if len(self._strangers) >= MOST_STRANGERS:
-            self._strangers.clear()
-        self._strangers.add(hash(read))
+    def _miss(self, key: PlainKey, policy: EffectivePolicy) -> Entry | None:
+        """Add an entry when a key comes a second time: one that never comes again costs less by the rules."""
+        if hash(key) in self._seen_once:
+            return self._add(Key.of(key), policy)
+        if len(self._seen_once) >= MAX_SEEN_ONCE:
+            self._seen_once.clear()
+        self._seen_once.add(hash(key))
         return None
 
-    def _learn(self, form: Form, policy: EffectivePolicy) -> KnownForm | None:
+    def _add(self, key: Key, policy: EffectivePolicy) -> Entry | None:
         # A line's end between two values hides nothing; a backslash before an n is written as two of them.
-        text = repr(form).replace("\\n", "")
+        text = repr(key).replace("\\n", "")
         # Where a text needs escaping, it could hold a mark.
-        if len(text) > LONGEST_FORM or "\\" in text or not text.isascii():
+        if len(text) > MAX_KEY or "\\" in text or not text.isascii():
             return None
-        self._take(_BYTES_OF_A_FORM + 8 * len(text))
-        known = self._forms[form] = _decide(form, policy, self._take)
-        return known
+        self._reserve(_BYTES_OF_AN_ENTRY + 8 * len(text))
+        entry = self._entries[key] = _decide(key, policy, self._reserve)
+        return entry
 
-    def _take(self, size: int) -> None:
-        if self._taken + size > MOST_BYTES:
-            self._forms.clear()
-            self._taken = 0
-        self._taken += size
+    def _reserve(self, size: int) -> None:
+        if self._bytes + size > MAX_BYTES:
+            self._entries.clear()
+            self._bytes = 0
+        self._bytes += size
 
 
-def _decide(form: Form, policy: EffectivePolicy, take: Callable[[int], None]) -> KnownForm | None:
-    """Put a stand-in through the rules; None where they refuse it, or where names would matter to them."""
+def _is_small(spec: SpecOutline | None) -> bool:
+    """Whether none of the counts of webhook/admission/sizes.py that a key does not hold can be too high."""
+    if spec is None:
+        return True
+    every = (*(spec.init_containers or ()), *(spec.containers or ()))
+    if len(every) > MAX_CONTAINERS or len(spec.volumes or ()) > MAX_VOLUMES:
+        return False
+    mounts = [mount for each in every for mount in each.volume_mounts or ()]
+    variables = sum([len(each.env) for each in every if each.env])
+    if len(mounts) > MAX_MOUNTS or variables > MAX_VARIABLES:
+        return False
+    paths = sum([len(mount.mount_path) for mount in mounts])
+    return paths + sum([len(each.termination_message_path or "") for each in every]) <= MAX_PATH_CHARACTERS
+
+
+def _decide(key: Key, policy: EffectivePolicy, reserve: Callable[[int], None]) -> Entry | None:
+    """Put a representative pod through the rules; None where they deny it, or where names matter to them."""
     try:
-        pod = stand_in(form)
+        pod = representative_pod(key)
     except (msgspec.ValidationError, RecursionError):
         return None
-    plan = make_plan(pod, form.namespace, policy, NOTHING_WRITTEN)
+    plan = make_plan(pod, key.namespace, policy, dict)
     if isinstance(plan, Denial) or len(plan.containers.gpu) > 1 or not _chosen_by_amounts(plan):
         return None
     ask = ask_of(plan, AskingPod(plan.namespace))
-    return None if isinstance(ask, Denial) else KnownForm(plan, ask, take)
+    return None if isinstance(ask, Denial) else Entry(plan, ask, reserve)
 
 
 def _chosen_by_amounts(plan: Plan) -> bool:

@@ -1,6 +1,6 @@
-"""Names that are known to need no weighing, in a set: one question for all names of a pod.
+"""Names that were found harmless, in a set: one lookup for all names of a pod.
 
-Whoever asks first asks the set itself, which almost always holds all names: `names.issuperset(found) or
+Callers ask the set itself first, which almost always holds all names: `names.issuperset(found) or
 names.learn(found)`.
 """
 
@@ -8,25 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-LONGEST = 128
-"""Characters of the longest name worth keeping."""
-MOST = 1024
+MAX_CHARACTERS = 128
+"""Of a name that is kept."""
+MAX_NAMES = 1024
 
 
-class PlainNames(set[str]):
-    """The names found plain so far. Bounded in number and length, because pod authors write them."""
+class HarmlessNames(set[str]):
+    """The names found harmless so far. Bounded in number and length, because pod authors write them."""
 
-    __slots__ = ("_is_weighed",)
+    __slots__ = ("_matters",)
 
-    def __init__(self, is_weighed: Callable[[str], bool]) -> None:
+    def __init__(self, matters: Callable[[str], bool]) -> None:
+        """Start empty; `matters` tells whether a rule has to look at a name."""
         super().__init__()
-        self._is_weighed = is_weighed
+        self._matters = matters
 
     def learn(self, names: Collection[str]) -> bool:
-        """Whether none of the names has to be weighed; they are held from then on."""
-        if any(map(self._is_weighed, names)):
+        """Return whether no rule has to look at any of the names, and keep them if so."""
+        if any(map(self._matters, names)):
             return False
-        if len(self) + len(names) > MOST:
+        if len(self) + len(names) > MAX_NAMES:
             self.clear()
-        self.update([name for name in names if len(name) <= LONGEST][:MOST])
+        self.update([name for name in names if len(name) <= MAX_CHARACTERS][:MAX_NAMES])
         return True

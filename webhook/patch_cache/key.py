@@ -1,8 +1,8 @@
-"""What of a pod decides its patch, without what is the pod's own: most pods of a cluster share a few forms.
+"""The cache key of a pod: every field that its patch depends on, except names.
 
-A form is read only off a pod in which there is nothing to weigh. Whatever would have to be refused, taken out
-or joined because of a text in it (a reserved variable, a hostPath, a mount below the limiter's path, an
-annotation of ours) leaves the pod without a form, and every rule is then asked about that pod itself.
+Only a pod in which no rule has to look at a text has a key. Whatever would have to be denied, removed or
+joined because of a text in it (a reserved variable, a hostPath, a mount below the limiter's path, an
+annotation of ours) leaves the pod without one, and the rules decide that pod itself.
 """
 
 from __future__ import annotations
@@ -18,23 +18,25 @@ from webhook.admission.annotations import PREFIX
 from webhook.admission.environment import PRELOAD
 from webhook.admission.host_paths import is_at_or_below, normalised
 from webhook.admission.limiter import LONGEST_CONTAINER_NAME, OUR_NAMES
+from webhook.admission.placeholders import uses_namespace
 from webhook.admission.refusals import DEVICE_LIST_MOUNT, OVERRIDES, refuse_annotation, refused_capability
 from webhook.admission.sizes import MAX_ANNOTATIONS, MAX_CAPABILITIES, MAX_VOLUMES
-from webhook.patch_cache.harmless_names import PlainNames
+from webhook.patch_cache.harmless_names import HarmlessNames
 from webhook.patch_cache.outline import (
     ABSENT,
     ContainerOutline,
-    LabelsOutline,
     MountOutline,
     PodOutline,
     SpecOutline,
 )
-from webhook.patch_cache.placeholders import uses_namespace
 from webhook.patch_cache.template import holds_mark
 
 
-class ContainerForm(NamedTuple):
-    """What of a container decides the patch. Bytes are JSON, empty where the field is absent."""
+class ContainerKey(NamedTuple):
+    """Every field of a container that the patch depends on, except names.
+
+    Bytes are JSON, empty where the field is absent.
+    """
 
     resources: bytes
     has_env: bool
@@ -43,12 +45,12 @@ class ContainerForm(NamedTuple):
     is_native_sidecar: bool
 
 
-class Form(NamedTuple):
-    """What of a pod decides its patch and its demands on a node, but for the placement and the names."""
+class Key(NamedTuple):
+    """Every field of a pod that its patch and its placement request depend on, except names."""
 
     policy: str
     namespace: str
-    """Only under a policy whose variables speak of it."""
+    """Only under a policy whose variables hold it."""
     label: str | msgspec.UnsetType
     has_annotations: bool
     has_volumes: bool
@@ -56,21 +58,21 @@ class Form(NamedTuple):
     has_runtime_class: bool
     node_selector: bytes
     tolerations: bytes
-    init: tuple[ContainerForm, ...]
-    regular: tuple[ContainerForm, ...]
+    init: tuple[ContainerKey, ...]
+    regular: tuple[ContainerKey, ...]
 
     @classmethod
-    def of(cls, read: ReadForm) -> Form:
-        """Give what was read its names."""
-        *of_pod, init, regular = read
+    def of(cls, key: PlainKey) -> Key:
+        """Return the key with its fields named."""
+        *of_pod, init, regular = key
         return cls._make(
-            (*of_pod, tuple(map(ContainerForm._make, init)), tuple(map(ContainerForm._make, regular)))
+            (*of_pod, tuple(map(ContainerKey._make, init)), tuple(map(ContainerKey._make, regular)))
         )
 
 
-ReadContainer = tuple[bytes, bool, bool, bool, bool]
-"""A ContainerForm as it is read of each review: plain tuples are made and compared in a fifth of the time."""
-ReadForm = tuple[
+PlainContainerKey = tuple[bytes, bool, bool, bool, bool]
+"""A ContainerKey as it is read of each review: plain tuples are made and compared in a fifth of the time."""
+PlainKey = tuple[
     str,
     str,
     str | msgspec.UnsetType,
@@ -80,31 +82,31 @@ ReadForm = tuple[
     bool,
     bytes,
     bytes,
-    tuple[ReadContainer, ...],
-    tuple[ReadContainer, ...],
+    tuple[PlainContainerKey, ...],
+    tuple[PlainContainerKey, ...],
 ]
-"""A Form, likewise."""
+"""A Key, as it is read from each review."""
 
 
-class FormReader:
-    """Reads the forms of pods under one policy."""
+class KeyReader:
+    """Reads the keys of pods under one policy."""
 
     def __init__(self, policy: EffectivePolicy) -> None:
         variables = policy.limiter.env + policy.env
         names = {variable.name for variable in variables} | {PRELOAD}
         places = [normalised(path) for path in (DEVICE_LIST_MOUNT, *policy.limiter.mount_paths)]
         self._policy = f"{policy.marker} {policy.queue or ''}"
-        self._variables = PlainNames(lambda name: name in names or is_reserved(name))
-        self._paths = PlainNames(
+        self._variables = HarmlessNames(lambda name: name in names or is_reserved(name))
+        self._paths = HarmlessNames(
             lambda path: OVERRIDES[path] or any(is_at_or_below(normalised(path), place) for place in places)
         )
-        self._speaks_of_namespace = uses_namespace(variables)
-        self._has_forms = not (policy.limiter.image_pattern or policy.limiter.images or holds_mark(policy))
+        self._uses_namespace = uses_namespace(variables)
+        self._has_keys = not (policy.limiter.image_pattern or policy.limiter.images or holds_mark(policy))
 
-    def read(self, pod: PodOutline, labels: LabelsOutline, namespace: str) -> ReadForm | None:
-        """Give the form of a pod with the fraction label; None if there is anything in it to weigh."""
-        metadata, spec = pod.metadata, pod.spec
-        if not self._has_forms or metadata is None or spec is None or _has_rare_fields(spec):
+    def read(self, pod: PodOutline, namespace: str) -> PlainKey | None:
+        """Return the key of a labelled pod; None if the rules must look at the pod itself."""
+        metadata, spec, labels = pod.metadata, pod.spec, pod.labels
+        if not self._has_keys or metadata is None or spec is None or labels is None or _has_rare_fields(spec):
             return None
         annotations = metadata.annotations
         if annotations and len(annotations) > MAX_ANNOTATIONS:
@@ -120,7 +122,7 @@ class FormReader:
             return None
         return (
             self._policy,
-            namespace if self._speaks_of_namespace else "",
+            namespace if self._uses_namespace else "",
             labels.fraction,
             annotations is not None,
             bool(spec.volumes),
@@ -134,14 +136,14 @@ class FormReader:
 
     def _containers(
         self, containers: Sequence[ContainerOutline], names: set[str]
-    ) -> tuple[ReadContainer, ...] | None:
-        forms = []
+    ) -> tuple[PlainContainerKey, ...] | None:
+        keys = []
         for container in containers:
-            if self._has_something_to_weigh(container):
+            if self._needs_rules(container):
                 return None
             names.add(container.name)
             context = container.security_context
-            forms.append(
+            keys.append(
                 (
                     b"" if container.resources is ABSENT else bytes(container.resources),
                     bool(container.env),
@@ -150,9 +152,9 @@ class FormReader:
                     container.restart_policy == "Always",
                 )
             )
-        return tuple(forms)
+        return tuple(keys)
 
-    def _has_something_to_weigh(self, container: ContainerOutline) -> bool:
+    def _needs_rules(self, container: ContainerOutline) -> bool:
         name, env, mounts = container.name, container.env, container.volume_mounts
         if OUR_NAMES in name or len(name) > LONGEST_CONTAINER_NAME or container.volume_devices is not ABSENT:
             return True
@@ -160,16 +162,16 @@ class FormReader:
             names = [variable.name for variable in env]
             if not (self._variables.issuperset(names) or self._variables.learn(names)):
                 return True
-        if mounts and not self._are_plain(mounts):
+        if mounts and not self._are_harmless_mounts(mounts):
             return True
         path = container.termination_message_path
         if path is not None and path not in self._paths and not self._paths.learn((path,)):
             return True
         context = container.security_context
         added = context.capabilities.add if context is not None and context.capabilities is not None else None
-        return added is not None and not _are_harmless(added)
+        return added is not None and not _are_harmless_capabilities(added)
 
-    def _are_plain(self, mounts: Sequence[MountOutline]) -> bool:
+    def _are_harmless_mounts(self, mounts: Sequence[MountOutline]) -> bool:
         paths = self._paths
         for mount in mounts:
             if OUR_NAMES in mount.name or not (mount.mount_path in paths or paths.learn((mount.mount_path,))):
@@ -177,14 +179,14 @@ class FormReader:
         return True
 
 
-def _are_harmless(capabilities: Sequence[str]) -> bool:
+def _are_harmless_capabilities(capabilities: Sequence[str]) -> bool:
     return len(capabilities) <= MAX_CAPABILITIES and (
         _CAPABILITIES.issuperset(capabilities) or _CAPABILITIES.learn(capabilities)
     )
 
 
 def _has_rare_fields(spec: SpecOutline) -> bool:
-    """Whether a spec has anything that is rare, and that a rule has to look at."""
+    """Whether a spec has a rare field that a rule has to look at."""
     if (
         spec.affinity is not ABSENT
         or spec.node_name is not None
@@ -203,5 +205,5 @@ def _has_rare_fields(spec: SpecOutline) -> bool:
     return count > 1 and (count > MAX_VOLUMES or len({volume.name for volume in volumes}) < count)
 
 
-_ANNOTATIONS = PlainNames(lambda name: name.startswith(PREFIX) or refuse_annotation(name) is not None)
-_CAPABILITIES = PlainNames(lambda name: refused_capability(name) is not None)
+_ANNOTATIONS = HarmlessNames(lambda name: name.startswith(PREFIX) or refuse_annotation(name) is not None)
+_CAPABILITIES = HarmlessNames(lambda name: refused_capability(name) is not None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
-from webhook.admission.pod import LABEL, QUEUE_ID_LABEL, QUEUE_NAME_LABEL
+from webhook.request import PodObject
 
 ABSENT = msgspec.Raw()
 
@@ -77,23 +77,7 @@ class SpecOutline(msgspec.Struct, rename="camel", gc=False):
     resources: msgspec.Raw = ABSENT
 
 
-class LabelsOutline(msgspec.Struct, gc=False):
-    """Of the labels those that have a meaning here."""
-
-    fraction: str | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name=LABEL)
-    queue_name: str | None = msgspec.field(default=None, name=QUEUE_NAME_LABEL)
-    queue_id: str | None = msgspec.field(default=None, name=QUEUE_ID_LABEL)
-
-
-class MetadataOutline(msgspec.Struct, gc=False):
-    """Labels, and the names of annotations."""
-
-    labels: LabelsOutline | None = None
-    annotations: dict[str, msgspec.Raw] | None = None
-
-
-class PodOutline(msgspec.Struct, gc=False):
+class PodOutline(PodObject, gc=False):
     """A pod."""
 
-    metadata: MetadataOutline | None = None
     spec: SpecOutline | None = None

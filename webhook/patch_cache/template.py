@@ -1,4 +1,4 @@
-"""A patch with gaps: written once for a form and a share, filled in for every pod of that form."""
+"""The template of a patch: made once for a key and a share, rendered for every pod with that key."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def holds_mark(policy: EffectivePolicy) -> bool:
     return repr(MARK).strip("'") in repr(policy)
 
 
-class Stencil(msgspec.Struct, frozen=True, eq=False):
+class Template(msgspec.Struct, frozen=True, eq=False):
     """The JSON text of a patch, with gaps for the names of container, reservation, node and GPUs."""
 
     texts: tuple[bytes, ...]
@@ -37,8 +37,8 @@ class Stencil(msgspec.Struct, frozen=True, eq=False):
     """MiB of the share on each GPU; None for whole GPUs."""
 
     @classmethod
-    def cut(cls, patch: bytes, container: str, memory_mib: int | None) -> Stencil | None:
-        """Make a stencil of the patch of a container, in which marks stand for all names.
+    def of(cls, patch: bytes, container: str, memory_mib: int | None) -> Template | None:
+        """Make a template of the patch of a container, in which marks stand for all names.
 
         None if there is a mark in it that is no gap: a text that is the pod's own, and would be lost.
         """
@@ -56,7 +56,7 @@ class Stencil(msgspec.Struct, frozen=True, eq=False):
         """Bytes of text."""
         return sum(map(len, self.texts))
 
-    def fill(self, container: str, placement: Placement) -> bytes:
+    def render(self, container: str, placement: Placement) -> bytes:
         """Give the patch of one pod. What the placement lacks has no gap here, and is written nowhere."""
         own = encode(container)[1:-1], encode(placement.reservation)[1:-1]
         place = _of_place(placement.node, placement.memory_values, placement.model)

@@ -12,7 +12,9 @@ from tests.webhook.support import as_body, default_policies, pod, review_of
 from webhook.admission import sizes
 from webhook.admission.denial import Reason
 from webhook.envelope import UnreadableReviewError, decode
+from webhook.patch_cache.cache import PatchCache
 from webhook.review import Reviewer
+from webhook.rules import Rules
 
 MAX_LINES = 200_000
 """Lines of Python that a review may run, whatever the size of its pod."""
@@ -43,7 +45,9 @@ def check(body, reviews):
     outcomes = []
     policies = default_policies()
     placer = Roomy((3, 81920, "node", ("81920",)))
-    reviewer = Reviewer(lambda: policies, placer, lambda _request, made, _seconds: outcomes.append(made))
+    reviewer = Reviewer(
+        lambda: policies, PatchCache(Rules()), placer, lambda _request, made, _seconds: outcomes.append(made)
+    )
     for _ in range(reviews):
         with Lines() as lines:
             answer = reviewer.answer(body)

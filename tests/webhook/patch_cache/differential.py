@@ -1,21 +1,20 @@
-"""The two ways to a decision: of a form that is known, and by the rules alone. They must come to the same."""
+"""Decides a review through the patch cache and by the rules alone: the two must agree."""
 
 import base64
 import json
 import re
 
-from msgspec import UNSET
-
 from webhook.admission.denial import Reason
 from webhook.envelope import UnreadableReviewError, decode
 from webhook.patch_cache.outline import PodOutline
 from webhook.review import Reviewer
+from webhook.rules import Rules
 
 UNREAD = re.compile(
     r"metadata\.(name|labels\[\.\.\.\]|annotations\[\.\.\.\])"
     r"|spec\.(initContainers|containers)\[[0-9]+\]\.(image|env\[[0-9]+\]\.(value|valueFrom))"
 )
-"""Where a known form does not look, and a wrong type goes unseen. No API server sends one: it has decoded
+"""Where the cache does not look, and a wrong type goes unseen. No API server sends one: it has decoded
 the object before."""
 
 UP_TO_THE_LEDGER = {Reason.INJECTED, Reason.OVER_QUOTA, Reason.NO_NODE}
@@ -75,32 +74,34 @@ def finish(coroutine):
     raise AssertionError("the review waits")
 
 
-def form_of(reviewer, policies, body):
-    """What a reviewer knows of the form of a body's pod; None for whatever else a body may hold."""
+def entry_of(reviewer, policies, body):
+    """The patch cache's entry for a body's pod; None for whatever else a body may hold."""
+    cache = reviewer._decider
     try:
-        request = decode(body)
+        request = decode(body, cache.pod_type)
     except UnreadableReviewError:
         return None
     pod = request.object
-    labels = pod.metadata.labels if isinstance(pod, PodOutline) and pod.metadata else None
-    if labels is None or labels.fraction is UNSET:
+    if not isinstance(pod, PodOutline) or pod.labels is None:
         return None
-    policy = policies.resolve(request.namespace, labels.queue_name, labels.queue_id)
-    return reviewer._forms.find(pod, labels, request.namespace, policy)
+    policy = policies.resolve(request.namespace, pod.labels.queue_name, pod.labels.queue_id)
+    return cache.find(pod, request.namespace, policy)
 
 
 def learn(reviewer, policies, body):
-    """Let a reviewer meet the form of a body's pod twice; say whether it is known from then on."""
-    form_of(reviewer, policies, body)
-    return form_of(reviewer, policies, body) is not None
+    """Show a patch cache the key of a body's pod twice; return whether it has an entry from then on."""
+    entry_of(reviewer, policies, body)
+    return entry_of(reviewer, policies, body) is not None
 
 
 def check_by_rules(body, policies, answered, outcome, calls):
-    """Decide a body again, by a reviewer that knows no form, and compare all that can be seen of the two."""
+    """Decide a body again, by the rules alone, and compare all that can be seen of the two."""
     asked, released = calls
     replay = Recorder(Replay([answer for _, answer in asked]))
     outcomes = []
-    reviewer = Reviewer(lambda: policies, replay, lambda _request, made, _seconds: outcomes.append(made))
+    reviewer = Reviewer(
+        lambda: policies, Rules(), replay, lambda _request, made, _seconds: outcomes.append(made)
+    )
     by_rules = finish(reviewer.review(body))
     if outcome.reason in UP_TO_THE_LEDGER and is_of_wrong_type_unread(outcomes[0]):
         return

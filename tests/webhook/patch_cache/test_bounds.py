@@ -1,4 +1,4 @@
-"""What is kept of forms has bounds, whatever floods in, and is worth nothing under other policies."""
+"""The patch cache is bounded, whatever floods in, and is of no use under other policies."""
 
 import sys
 
@@ -7,81 +7,82 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.webhook.many_policies import Roomy
-from tests.webhook.patch_cache.differential import finish, form_of, learn
+from tests.webhook.patch_cache.differential import entry_of, finish, learn
 from tests.webhook.support import Webhook, as_body, container, pod, policies, review_of
-from webhook.patch_cache import cache as known_forms
-from webhook.patch_cache import harmless_names as plain_names
-from webhook.patch_cache.harmless_names import PlainNames
+from webhook.patch_cache import cache, harmless_names
+from webhook.patch_cache.cache import PatchCache
+from webhook.patch_cache.harmless_names import HarmlessNames
 from webhook.patch_cache.template import MARK
 from webhook.review import Reviewer
+from webhook.rules import Rules
 
 
 def reviewer_of(policy_set, placer=None):
-    return Reviewer(lambda: policy_set, placer or Roomy(), lambda *_decision: None)
+    return Reviewer(lambda: policy_set, PatchCache(Rules()), placer or Roomy(), lambda *_decision: None)
 
 
 def numbered(number, **fields):
-    """A review of a form of its own."""
+    """A review with a key of its own."""
     return as_body(review_of(pod(nodeSelector={"number": str(number)}, **fields)))
 
 
-def test_of_forms_that_come_once_only_so_many_are_remembered(monkeypatch):
-    monkeypatch.setattr(known_forms, "MOST_STRANGERS", 50)
+def test_only_so_many_keys_that_came_once_are_kept(monkeypatch):
+    monkeypatch.setattr(cache, "MAX_SEEN_ONCE", 50)
     policy_set = policies()
     reviewer = reviewer_of(policy_set)
     for number in range(120):
-        assert form_of(reviewer, policy_set, numbered(number)) is None
-        assert len(reviewer._forms._strangers) <= 50
-    assert reviewer._forms._forms == {}
+        assert entry_of(reviewer, policy_set, numbered(number)) is None
+        assert len(reviewer._decider._seen_once) <= 50
+    assert reviewer._decider._entries == {}
 
 
-def test_known_forms_and_their_stencils_keep_to_their_bytes_under_a_flood(monkeypatch):
-    monkeypatch.setattr(known_forms, "MOST_BYTES", 200_000)
+def test_entries_and_their_templates_keep_to_their_bytes_under_a_flood(monkeypatch):
+    monkeypatch.setattr(cache, "MAX_BYTES", 200_000)
     policy_set = policies()
     reviewer = reviewer_of(policy_set, Roomy(*((index, 81920, "gpu-1", ("81920",)) for index in range(7))))
-    forms = reviewer._forms
+    patch_cache = reviewer._decider
     sizes = []
     for number in range(60):
         body = numbered(number)
         assert learn(reviewer, policy_set, body)
         for _ in range(3):
             finish(reviewer.review(body))
-        assert forms._taken <= 200_000
-        kept = [stencil for known in forms._forms.values() for stencil in known._stencils.values()]
-        sizes.append(sum(len(text) for stencil in kept for text in stencil.texts))
-        assert sizes[-1] <= forms._taken
+        assert patch_cache._bytes <= 200_000
+        kept = [template for entry in patch_cache._entries.values() for template in entry._templates.values()]
+        sizes.append(sum(len(text) for template in kept for text in template.texts))
+        assert sizes[-1] <= patch_cache._bytes
     assert max(sizes) > sizes[-1] > 0
 
 
-def test_one_form_in_a_flood_of_places_keeps_to_its_bytes_and_is_filled_rightly(monkeypatch):
-    monkeypatch.setattr(known_forms, "MOST_BYTES", 100_000)
+def test_one_key_in_a_flood_of_places_keeps_to_its_bytes_and_is_rendered_rightly(monkeypatch):
+    monkeypatch.setattr(cache, "MAX_BYTES", 100_000)
     webhook = Webhook()
     webhook.placer._placer = Roomy(*((index, 81920, None, ("81920",)) for index in range(100)))
     for index in range(100):
         limits = webhook.decide(pod()).container()["resources"]["limits"]
         assert limits == {f"nvidia.com/gpu-{index}": "4"}
-        assert webhook.reviewer._forms._taken <= 100_000
+        assert webhook.reviewer._decider._bytes <= 100_000
 
 
-def test_a_form_that_is_too_long_is_never_kept():
+def test_a_key_that_is_too_long_is_never_kept():
     policy_set = policies()
     reviewer = reviewer_of(policy_set)
-    long = as_body(review_of(pod(nodeSelector={"a": "b" * known_forms.LONGEST_FORM})))
+    long = as_body(review_of(pod(nodeSelector={"a": "b" * cache.MAX_KEY})))
     many = as_body(review_of(pod(containers=[container(f"c-{number}") for number in range(1000)])))
     for body in (long, many):
         assert not learn(reviewer, policy_set, body)
-    assert reviewer._forms._forms == {}
+    assert reviewer._decider._entries == {}
 
 
-def test_readers_of_forms_are_bounded_by_the_number_of_policies(monkeypatch):
-    monkeypatch.setattr(known_forms, "MOST_POLICIES", 4)
+def test_key_readers_are_bounded_by_the_number_of_policies(monkeypatch):
+    monkeypatch.setattr(cache, "MAX_POLICIES", 4)
     webhook = Webhook()
     for reserve in range(9):
         webhook.policies = policies(f"memory: {{reserveMiB: {reserve}}}")
         assert webhook.decide(pod(), dryRun=True).annotations["clearml-injector/memory-mib"] == str(
             webhook.outcomes[-1].injection.placement.gpu_mib // 2 - reserve
         )
-        assert len(webhook.reviewer._forms._readers) <= 4
+        assert len(webhook.reviewer._decider._readers) <= 4
 
 
 def test_after_a_reload_nothing_of_the_old_policies_is_used():
@@ -95,7 +96,7 @@ def test_after_a_reload_nothing_of_the_old_policies_is_used():
         assert ("initContainers" in decided.spec) == (policy_set is not unlimited)
 
 
-def test_policies_that_hold_the_mark_give_no_form_and_the_rules_write_it():
+def test_policies_that_hold_the_mark_give_no_key_and_the_rules_write_it():
     webhook = Webhook(policies(f'env: {{HERE: "{MARK}0{MARK}{{container}}", REST: "100%b"}}'))
     assert not webhook.learn(review_of(pod()))
     assert dict(webhook.decide(pod()).env())["HERE"] == f"{MARK}0{MARK}train"
@@ -114,18 +115,18 @@ class Interrupting(Roomy):
         return super().place(ask)
 
 
-def test_a_pod_that_waits_for_its_place_keeps_the_form_and_the_policy_it_was_asked_under():
+def test_a_pod_that_waits_for_its_place_keeps_the_entry_and_the_policy_it_began_with():
     webhook = Webhook()
     webhook.placer._placer = Interrupting()
     before = webhook.policies
     webhook.learn(review_of(pod()))
     webhook.placer._placer.meanwhile = [
-        webhook.reviewer._forms._forms.clear,
-        webhook.reviewer._forms._readers.clear,
+        webhook.reviewer._decider._entries.clear,
+        webhook.reviewer._decider._readers.clear,
     ]
     decided = webhook.send(review_of(pod()), learns=False)
     assert decided.annotations["clearml-injector/injected"] == before.resolve("team", None, None).marker
-    assert webhook.reviewer._forms._forms == {}
+    assert webhook.reviewer._decider._entries == {}
 
 
 names = st.one_of(
@@ -134,19 +135,19 @@ names = st.one_of(
 
 
 @given(st.lists(st.lists(names, max_size=6), max_size=12))
-def test_plain_names_hold_exactly_those_that_need_no_weighing_whatever_came_before(lists):
-    plain = PlainNames(lambda name: name.startswith("secret"))
+def test_harmless_names_hold_exactly_those_that_do_not_matter_whatever_came_before(lists):
+    plain = HarmlessNames(lambda name: name.startswith("secret"))
     for each in lists:
         held = plain.issuperset(each) or plain.learn(each)
         assert held == (not any(name.startswith("secret") for name in each))
         assert not any(name.startswith("secret") for name in plain)
-        assert max(map(len, plain), default=0) <= plain_names.LONGEST
+        assert max(map(len, plain), default=0) <= harmless_names.MAX_CHARACTERS
 
 
 @pytest.mark.parametrize("at_once", [1, 7, 1023, 1024, 1025, 5000])
-def test_plain_names_are_bounded_in_number_and_size(at_once):
-    plain = PlainNames(lambda _name: False)
+def test_harmless_names_are_bounded_in_number_and_size(at_once):
+    plain = HarmlessNames(lambda _name: False)
     for start in range(0, 10_000, at_once):
         assert plain.learn([f"{number:0128}" for number in range(start, start + at_once)])
-        assert len(plain) <= plain_names.MOST
-    assert sum(map(sys.getsizeof, plain)) < plain_names.MOST * 2 * plain_names.LONGEST
+        assert len(plain) <= harmless_names.MAX_NAMES
+    assert sum(map(sys.getsizeof, plain)) < harmless_names.MAX_NAMES * 2 * harmless_names.MAX_CHARACTERS

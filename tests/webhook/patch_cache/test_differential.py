@@ -1,47 +1,48 @@
-"""Both lanes are really taken; and what a known form does not look at is said here."""
+"""A pod is really decided by the cache and once more by the rules; and what the cache does not look at."""
 
 import copy
 
 import pytest
 
 from tests.webhook.support import Webhook, container, pod, review_of
-from webhook.decision import ask_by_rules, ask_for_known
+from webhook.patch_cache.cache import Entry
+from webhook.rules import Rules
 
 
 @pytest.fixture
-def lanes(monkeypatch):
-    """The lanes taken, in their order."""
+def deciders(monkeypatch):
+    """Who decided, in turn."""
     taken = []
 
-    def noting(name, function):
-        return lambda *found: taken.append(name) or function(*found)
+    def noting(name, method):
+        return lambda *found: taken.append(name) or method(*found)
 
-    monkeypatch.setattr("webhook.review.ask_for_known", noting("form", ask_for_known))
-    monkeypatch.setattr("webhook.review.ask_by_rules", noting("rules", ask_by_rules))
+    monkeypatch.setattr(Entry, "inject", noting("cache", Entry.inject))
+    monkeypatch.setattr(Rules, "begin", noting("rules", Rules.begin))
     return taken
 
 
-def test_a_pod_of_a_known_form_is_decided_by_its_form_and_once_more_by_the_rules(lanes):
+def test_a_pod_with_a_known_key_is_decided_by_the_cache_and_once_more_by_the_rules(deciders):
     assert Webhook().decide(pod()).code == "injected"
-    assert lanes == ["form", "rules"]
+    assert deciders == ["cache", "rules"]
 
 
-def test_a_pod_of_a_form_that_was_never_met_is_decided_by_the_rules_twice(lanes):
+def test_a_pod_with_a_key_that_never_came_is_decided_by_the_rules_twice(deciders):
     assert Webhook().send(review_of(pod()), learns=False).code == "injected"
-    assert lanes == ["rules", "rules"]
+    assert deciders == ["rules", "rules"]
 
 
-def test_a_form_is_known_from_the_second_time_on(lanes):
+def test_a_key_is_known_from_the_second_time_on(deciders):
     webhook = Webhook()
     for uid in "abcd":
         webhook.send(review_of(pod(), uid=uid), learns=False)
-    assert lanes == ["rules", "rules", "form", "rules", "form", "rules", "form", "rules"]
+    assert deciders == ["rules", "rules", "cache", "rules", "cache", "rules", "cache", "rules"]
 
 
-def test_a_pod_without_a_form_is_decided_by_the_rules_alone(lanes):
+def test_a_pod_without_a_key_is_decided_by_the_rules_alone(deciders):
     assert not Webhook().learn(review_of(pod(nodeName="gpu-1")))
     assert Webhook().decide(pod(volumes=[{"name": "a", "hostPath": {"path": "/data"}}])).code == "injected"
-    assert lanes == ["rules", "rules"]
+    assert deciders == ["rules", "rules"]
 
 
 FULL = pod(

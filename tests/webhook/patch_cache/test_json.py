@@ -13,7 +13,9 @@ from tests.webhook.patch_cache.differential import finish
 from tests.webhook.support import Webhook, as_body, container, pod, policies, review_of
 from webhook.admission.denial import Reason
 from webhook.envelope import UnreadableReviewError
+from webhook.patch_cache.cache import PatchCache
 from webhook.review import Reviewer
+from webhook.rules import Rules
 
 FULL = pod(
     metadata={"annotations": {"note": "x"}},
@@ -169,7 +171,10 @@ def reviewer_and_outcomes():
     outcomes = []
     policy_set = policies()
     return Reviewer(
-        lambda: policy_set, Roomy(), lambda _request, made, _seconds: outcomes.append(made)
+        lambda: policy_set,
+        PatchCache(Rules()),
+        Roomy(),
+        lambda _request, made, _seconds: outcomes.append(made),
     ), outcomes
 
 
@@ -191,7 +196,7 @@ def test_a_mark_in_a_pods_own_text_is_that_text_and_no_gap(mark, escapes):
 
 
 @pytest.mark.parametrize("layout", [{"indent": 2}, {"separators": (",", ":")}, {}])
-def test_the_form_of_a_pod_is_known_however_its_values_are_set_out(layout):
+def test_the_key_of_a_pod_is_known_however_its_values_are_set_out(layout):
     webhook = Webhook(policies(ASSUME))
     body = json.dumps(review_of(FULL), **layout).encode()
     assert webhook.learn(body)
@@ -199,7 +204,7 @@ def test_the_form_of_a_pod_is_known_however_its_values_are_set_out(layout):
 
 
 @pytest.mark.parametrize("text", ["\\n", "\\\\n", "\\u000a", "\\ue000", "\\\\", "\\t", "\ue000"])
-def test_a_form_with_an_escape_in_it_is_never_known(text):
+def test_a_key_with_an_escape_in_it_is_never_known(text):
     webhook = Webhook(policies(ASSUME))
     found = {**FULL, "spec": {**FULL["spec"], "nodeSelector": {"a": "HERE"}}}
     body = json.dumps(review_of(found), indent=2).replace("HERE", text).encode()

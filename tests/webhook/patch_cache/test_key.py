@@ -1,14 +1,16 @@
-"""Whatever of a pod can be read: changed in a pod of a known form, it does what it does by the rules."""
+"""Whatever of a pod can be read: changed in a pod with a known key, it does what it does by the rules."""
 
 import pytest
 
 from tests.webhook.field_values import LABEL, OURS, REQUIRED, VALUES
-from tests.webhook.many_policies import PLACES, POLICIES, WITHOUT_FORMS, Roomy
+from tests.webhook.many_policies import PLACES, POLICIES, WITHOUT_KEYS, Roomy
 from tests.webhook.mutations import FIELDS, changed, places_in
 from tests.webhook.patch_cache.differential import Recorder, check_by_rules, finish, learn
 from tests.webhook.support import as_body, container, fixture_review, pod, review_of
 from webhook.envelope import UnreadableReviewError
+from webhook.patch_cache.cache import PatchCache
 from webhook.review import Reviewer
+from webhook.rules import Rules
 
 
 def resources(name=None, amount=None, **others):
@@ -61,7 +63,7 @@ def mesh():
 
 
 def rare():
-    """All that has no form today; a form that would take it in has to notice its parts as well."""
+    """All that has no key today; a key that would take it in has to notice its parts as well."""
     expression = {"key": "nvidia.com/gpu.memory", "operator": "Exists", "values": []}
     terms = [{"matchExpressions": [expression], "matchFields": [expression]}]
     return review_of(
@@ -87,7 +89,7 @@ def init_gpu():
 
 
 BASES = {"bare": bare(), "clearml": clearml(), "mesh": mesh()}
-FORMLESS = {"rare": rare(), "told by name": told_by_name(), "init GPU": init_gpu()}
+KEYLESS = {"rare": rare(), "told by name": told_by_name(), "init GPU": init_gpu()}
 
 
 def changes(review, field):
@@ -99,30 +101,33 @@ def changes(review, field):
 
 def test_every_field_that_can_be_read_has_values_to_try_and_a_place_in_some_base():
     assert VALUES.keys() == FIELDS.keys()
-    present = {kind.__name__ for review in (BASES | FORMLESS).values() for kind, _ in places_in(review)}
+    present = {kind.__name__ for review in (BASES | KEYLESS).values() for kind, _ in places_in(review)}
     assert {field.partition(".")[0] for field in FIELDS} <= present
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_the_usual_bases_have_a_form_wherever_the_image_does_not_matter(policy):
-    for base, review in (BASES | FORMLESS).items():
-        reviewer = Reviewer(lambda: POLICIES[policy], Roomy(), print)
-        is_known = base in BASES and policy not in WITHOUT_FORMS
+def test_the_usual_bases_have_a_key_wherever_the_image_does_not_matter(policy):
+    for base, review in (BASES | KEYLESS).items():
+        reviewer = Reviewer(lambda: POLICIES[policy], PatchCache(Rules()), Roomy(), print)
+        is_known = base in BASES and policy not in WITHOUT_KEYS
         assert learn(reviewer, POLICIES[policy], as_body(review)) == is_known
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("base", BASES | FORMLESS)
+@pytest.mark.parametrize("base", BASES | KEYLESS)
 def test_a_pod_that_differs_from_a_known_one_in_any_field_is_decided_as_by_the_rules(base, policy):
-    review_of_base = (BASES | FORMLESS)[base]
+    review_of_base = (BASES | KEYLESS)[base]
     policy_set, known = POLICIES[policy], as_body(review_of_base)
     placer, outcomes = Recorder(Roomy(*PLACES)), []
     reviewer = Reviewer(
-        lambda: policy_set, placer, lambda _request, outcome, _seconds: outcomes.append(outcome)
+        lambda: policy_set,
+        PatchCache(Rules()),
+        placer,
+        lambda _request, outcome, _seconds: outcomes.append(outcome),
     )
     for field in VALUES:
         for review in changes(review_of_base, field):
-            # A flood of forms may have cleared it away.
+            # A flood of keys may have cleared it away.
             learn(reviewer, policy_set, known)
             body = as_body(review)
             try:

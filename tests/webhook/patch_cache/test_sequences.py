@@ -1,4 +1,4 @@
-"""Any pods, one after the other, through one reviewer: each gets what one that knows no form gives it."""
+"""Any pods, one after the other, through one reviewer: each gets what the rules alone give it."""
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -10,7 +10,9 @@ from tests.webhook.mutations import changed, places_in
 from tests.webhook.patch_cache.differential import Recorder, check_by_rules, finish
 from tests.webhook.support import as_body, container, review_of
 from tests.webhook.support import pod as plain_pod
+from webhook.patch_cache.cache import PatchCache
 from webhook.review import Reviewer
+from webhook.rules import Rules
 
 FIELDS_OF = {
     kind: [field for field in VALUES if field.partition(".")[0] == kind]
@@ -68,7 +70,12 @@ places = st.lists(
 @given(reviews(), policy_sets, places)
 def test_a_pod_is_decided_the_same_whatever_came_before_it(sequence, policy_sets, places):
     current, placer, outcomes = list(policy_sets), Recorder(Roomy(*places)), []
-    reviewer = Reviewer(lambda: current[0], placer, lambda _request, made, _seconds: outcomes.append(made))
+    reviewer = Reviewer(
+        lambda: current[0],
+        PatchCache(Rules()),
+        placer,
+        lambda _request, made, _seconds: outcomes.append(made),
+    )
     for review in sequence:
         body = as_body(review)
         answered = finish(reviewer.review(body))

@@ -1,0 +1,201 @@
+"""One request of the API server, and what is read of its object only when somebody asks."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+
+from kube.objects import OwnerReference
+from ledger.owners import owner_key
+from webhook.admission.denial import Denial, Reason
+from webhook.admission.pod import LABEL, QUEUE_ID_LABEL, QUEUE_NAME_LABEL, Job, Pod
+
+MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
+NODE_USER_PREFIX, NODE_GROUP = "system:node:", "system:nodes"
+
+
+class Labels(msgspec.Struct, gc=False):
+    """The labels that have a meaning here."""
+
+    fraction: str | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name=LABEL)
+    queue_name: str | None = msgspec.field(default=None, name=QUEUE_NAME_LABEL)
+    queue_id: str | None = msgspec.field(default=None, name=QUEUE_ID_LABEL)
+
+
+class ObjectMetadata(msgspec.Struct, gc=False):
+    """Labels, and the names of annotations."""
+
+    labels: Labels | None = None
+    annotations: dict[str, msgspec.Raw] | None = None
+
+
+class PodObject(msgspec.Struct, gc=False):
+    """What is decoded of every pod; a decider may have more decoded in the same pass (Decider.pod_type)."""
+
+    metadata: ObjectMetadata | None = None
+
+    @property
+    def labels(self) -> Labels | None:
+        """Labels of a pod that carries the fraction label; None of any other."""
+        labels = self.metadata.labels if self.metadata is not None else None
+        return None if labels is None or labels.fraction is msgspec.UNSET else labels
+
+
+class _PodRequest(msgspec.Struct, gc=False):
+    object: Pod | None
+
+
+class _PodReview(msgspec.Struct, gc=False):
+    request: _PodRequest
+
+
+class _User(msgspec.Struct, gc=False):
+    username: str
+    groups: list[str]
+
+
+class _Annotated(msgspec.Struct, gc=False):
+    annotations: dict[str, msgspec.Raw]
+
+
+class _AnnotatedObject(msgspec.Struct, gc=False):
+    metadata: _Annotated
+
+
+class _Creation(msgspec.Struct, rename="camel", gc=False):
+    user_info: _User
+    object: _AnnotatedObject
+
+
+class _CreationReview(msgspec.Struct, gc=False):
+    """Who creates an object with which annotations."""
+
+    request: _Creation
+
+
+class _ReplicaMetadata(msgspec.Struct, rename="camel", gc=False):
+    generate_name: str | None = None
+    owner_references: list[OwnerReference] | None = None
+
+
+class _ReplicaObject(msgspec.Struct, gc=False):
+    metadata: _ReplicaMetadata
+
+
+class _ReplicaRequest(msgspec.Struct, gc=False):
+    object: _ReplicaObject
+
+
+class _ReplicaReview(msgspec.Struct, gc=False):
+    """What an object is a replica of."""
+
+    request: _ReplicaRequest
+
+
+class _NamedMetadata(msgspec.Struct, rename="camel", gc=False):
+    name: msgspec.Raw = msgspec.Raw()
+    generate_name: msgspec.Raw = msgspec.Raw()
+    owner_references: msgspec.Raw = msgspec.Raw()
+
+
+class _NamedObject(msgspec.Struct, gc=False):
+    metadata: _NamedMetadata
+
+
+class _NamedRequest(msgspec.Struct, rename="camel", gc=False):
+    object: _NamedObject
+    user_info: msgspec.Raw = msgspec.Raw()
+
+
+class _NamedReview(msgspec.Struct, gc=False):
+    """Who creates an object of which name."""
+
+    request: _NamedRequest
+
+
+_pod_review = msgspec.json.Decoder(_PodReview)
+_creation_review = msgspec.json.Decoder(_CreationReview)
+_replica_review = msgspec.json.Decoder(_ReplicaReview)
+_named_review = msgspec.json.Decoder(_NamedReview)
+_anything = msgspec.json.Decoder()
+
+
+class Request(msgspec.Struct, frozen=True, eq=False, gc=False):
+    """One question of the API server."""
+
+    uid: str
+    api_version: str
+    operation: str
+    resource: str
+    """Group and plural name, as "pods" or "batch/jobs"."""
+    sub_resource: str
+    namespace: str
+    dry_run: bool
+    object: PodObject | Job | Denial | None
+    """The object; a Denial where it carries the label but cannot be read; None where it does neither."""
+    body: bytes
+
+    def pod(self) -> Pod | Denial:
+        """Decode the pod with all the fields that rules read; a Denial where it cannot be read."""
+        try:
+            return _pod_review.decode(self.body).request.object or Pod()
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            return unreadable(error)
+
+    def pod_identity(self) -> str:
+        """Digest of what names a labelled pod before it has a uid: its name, its owners and its creator.
+
+        The API server sends these as they were when it asks about the same pod again.
+        """
+        named = _named_review.decode(self.body).request
+        metadata, digest = named.object.metadata, blake2b(digest_size=16)
+        for part in (metadata.name, metadata.generate_name, metadata.owner_references, named.user_info):
+            # With its length, so that no other parts join to the same bytes.
+            digest.update(b"%d:" % len(bytes(part)) + bytes(part))
+        return digest.hexdigest()
+
+    def owner(self, queues: tuple[str, ...]) -> str:
+        """Return the key of what a labelled pod is a replica of; empty where it stands alone.
+
+        `queues` are the keys of its ClearML queue. What is not of its type, and so never comes from an API
+        server, makes no replica.
+        """
+        try:
+            metadata = _replica_review.decode(self.body).request.object.metadata
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return ""
+        return owner_key(self.namespace, metadata.owner_references, metadata.generate_name, queues)
+
+    def is_mirror_pod(self) -> bool:
+        """Whether a node shows a static pod of its own, which it runs whatever is decided here.
+
+        Anybody may write the annotation, so the creator must be a node, by name and by group.
+        """
+        if self.resource != "pods":
+            return False
+        try:
+            creation = _creation_review.decode(self.body).request
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return False
+        user = creation.user_info
+        return (
+            MIRROR_ANNOTATION in creation.object.metadata.annotations
+            and NODE_GROUP in user.groups
+            and user.username.startswith(NODE_USER_PREFIX)
+            and user.username != NODE_USER_PREFIX
+        )
+
+    def whole_object(self) -> dict[str, Any] | Denial:
+        """Decode the object with all its fields; a Denial where some field cannot be read."""
+        try:
+            return dict(_anything.decode(self.body)["request"]["object"])
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            return unreadable(error)
+
+
+def unreadable(error: Exception) -> Denial:
+    """Deny a labelled object with the field that its decoder did not understand."""
+    where = str(error).replace("$.request.object.", "").replace("$.", "")
+    return Denial.of(Reason.UNREADABLE, f"the labelled object cannot be read: {where}; mend that field")
