@@ -4,7 +4,8 @@ import asyncio
 from contextlib import asynccontextmanager
 
 from controller.kube_client import ApiError
-from controller.leadership import ADDRESS, SUCCESSOR, YIELDS, Candidate, Leadership, LeaseTiming
+from controller.leadership import Candidate, Leadership, LeaseTiming
+from kube.names import ADDRESS_ANNOTATION, SUCCESSOR_ANNOTATION, YIELDS_ANNOTATION
 from tests.controller.fake_api import FakeApi, talking_to
 from tests.controller.fake_lease import PATH, FakeLease
 
@@ -49,7 +50,7 @@ def test_the_first_to_come_makes_the_lease_and_leads():
             await a._attempt()
             assert (a.leads, a.leader, a.transition, a.gained.is_set()) == (True, "https://a:1", 0, True)
             assert lease.stored["spec"]["holderIdentity"] == "a"
-            assert lease.stored["metadata"]["annotations"] == {ADDRESS: "https://a:1"}
+            assert lease.stored["metadata"]["annotations"] == {ADDRESS_ANNOTATION: "https://a:1"}
 
     asyncio.run(main())
 
@@ -213,19 +214,19 @@ def test_a_leader_with_a_hindrance_leads_on_until_another_without_one_offers_its
             await a._attempt()
             ill.append("watch of pods: nothing heard for 120 s")
             await a._attempt()
-            assert (a.leads, lease.stored["metadata"]["annotations"][YIELDS]) == (True, ill[0])
+            assert (a.leads, lease.stored["metadata"]["annotations"][YIELDS_ANNOTATION]) == (True, ill[0])
             await a._attempt()
             assert a.leads
             await b._attempt()
             assert (a.leads, b.leads) == (True, False)
-            assert lease.stored["metadata"]["annotations"][SUCCESSOR] == "b"
+            assert lease.stored["metadata"]["annotations"][SUCCESSOR_ANNOTATION] == "b"
             await a._attempt()
             assert not a.leads
             await a._attempt()
             assert not a.leads
             await b._attempt()
             assert (b.leads, b.transition) == (True, 1)
-            assert lease.stored["metadata"]["annotations"] == {ADDRESS: "https://b:1"}
+            assert lease.stored["metadata"]["annotations"] == {ADDRESS_ANNOTATION: "https://b:1"}
 
     asyncio.run(main())
 
@@ -237,10 +238,10 @@ def test_nobody_yields_to_a_standby_that_is_no_better():
             await a._attempt()
             await b._attempt()
             await a._attempt()
-            assert (a.leads, SUCCESSOR in lease.stored["metadata"]["annotations"]) == (True, False)
+            assert (a.leads, SUCCESSOR_ANNOTATION in lease.stored["metadata"]["annotations"]) == (True, False)
             a._hindrance = lambda: None
             await a._attempt()
-            assert lease.stored["metadata"]["annotations"] == {ADDRESS: "https://a:1"}
+            assert lease.stored["metadata"]["annotations"] == {ADDRESS_ANNOTATION: "https://a:1"}
 
     asyncio.run(main())
 
