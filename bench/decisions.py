@@ -1,7 +1,7 @@
 """Run with `python -m bench.placement`: decisions per second of the ledger beside a plain scan of all nodes.
 
-One decision is a placement with its reservation and the release of another one, so that the cluster stays as
-full as it is. Both sides do that in the same rounds, on clusters filled by the same pods.
+One decision is a placement with its reservation, while another pod or reservation goes, so that the cluster
+stays as full as it is. Both sides do that in the same rounds, on clusters filled by the same bound pods.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from bench.harness import Bar, Figure, interleave, report
 from bench.machine import Watch
 from bench.packing.policies import ask_for, node_fact
 from bench.packing.trace import EIGHTH, Trace, load, synthetic
+from ledger.facts import PodFact
 from ledger.ledger import Ledger
 from ledger.placement_request import Placement, PlacementRequest
 
@@ -31,6 +32,8 @@ FAR_MORE = 10**9
 DECISIONS, SCANNED = 2000, 12
 STEPS = 200_000
 MOST_GROWN = 2.0
+_POD = "pod-"
+"""Begins the names of bound pods, as no reservation's does."""
 
 
 class Churn:
@@ -77,15 +80,17 @@ class Churn:
         if name is not None:
             position = int(self._rng.random() * len(self._held))
             self._held[position], name = name, self._held[position]
-            self.ledger.release(name)
+            self._let_go(name)
 
     def _fill(self, milli: float) -> None:
         while milli > 0:
             (ask,) = self.asks(1)
             milli -= ask.fraction.slices * EIGHTH
-            name = self._place(ask)
-            if name is not None:
-                self._held.append(name)
+            placed = self.ledger.place(ask, 0.0)
+            self.ledger.release(ask.reservation or "")
+            if isinstance(placed, Placement) and placed.node is not None:
+                self.ledger.set_pod(_bound(ask, placed))
+                self._held.append(f"{_POD}{ask.reservation}")
 
     def _place(self, ask: PlacementRequest) -> str | None:
         answer = self.ledger.place(ask, 0.0)
@@ -94,6 +99,24 @@ class Churn:
         if ask.reservation is not None:
             self.ledger.release(ask.reservation)
         return None
+
+    def _let_go(self, name: str) -> None:
+        if name.startswith(_POD):
+            self.ledger.remove_pod(("default", name))
+        else:
+            self.ledger.release(name)
+
+
+def _bound(ask: PlacementRequest, placed: Placement) -> PodFact:
+    """The pod of a placement, on its node: reservations alone would end at their cap."""
+    return PodFact(
+        namespace="default",
+        name=f"{_POD}{ask.reservation}",
+        node=placed.node,
+        gpus=tuple((index, ask.fraction.slices_on_each) for index in placed.indices),
+        cpu_milli=ask.cpu_milli,
+        memory_bytes=ask.memory_bytes,
+    )
 
 
 def main(

@@ -81,7 +81,8 @@ class Trace:
         return [
             replace(self, name="gpuspec33 derived", pods=tuple(named)),
             replace(self, name="multigpu50 derived", pods=(*self.pods, *self._more_of_many_gpus(rng))),
-            replace(self, name="cpu250 derived", pods=(*self.pods, *self._more_without_gpus(rng))),
+            replace(self, name="cpu250 derived", pods=(*self.pods, *self._more_without_gpus(rng, 7 / 6))),
+            replace(self, name="cpu300 derived", pods=(*self.pods, *self._more_without_gpus(rng, 9 / 5))),
         ]
 
     def _more_of_many_gpus(self, rng: random.Random) -> Iterator[TracePod]:
@@ -94,10 +95,10 @@ class Trace:
             asked += pod.total
             yield pod
 
-    def _more_without_gpus(self, rng: random.Random) -> Iterator[TracePod]:
-        """Pods without GPUs, as many more as make two and a sixth times as many in all."""
+    def _more_without_gpus(self, rng: random.Random, times: float) -> Iterator[TracePod]:
+        """Pods without GPUs, so many times as many more as there are."""
         without = [pod for pod in self.pods if not pod.gpus]
-        return (rng.choice(without) for _ in range(len(without) * 7 // 6))
+        return (rng.choice(without) for _ in range(int(len(without) * times)))
 
     def node_order(self, seed: int) -> list[TraceNode]:
         """Nodes in a random order: ties go to the first."""

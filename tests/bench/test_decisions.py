@@ -1,0 +1,19 @@
+"""The bench of decisions: its cluster is as full as it says, and stays so."""
+
+from bench.decisions import FAR_MORE, LOAD, Churn
+from bench.packing.trace import synthetic
+from ledger import reservations
+from ledger.ledger import Ledger
+
+
+def test_the_cluster_is_filled_with_bound_pods_and_stays_as_full(monkeypatch):
+    monkeypatch.setattr(reservations, "MAX_RESERVATIONS", 16)
+    churn = Churn(Ledger(FAR_MORE), synthetic(nodes=20, pods=400), 20)
+    totals = churn.ledger.totals()
+    assert totals.used > 0.9 * LOAD * totals.capacity
+    assert churn.ledger.reservations == 0
+    monkeypatch.undo()
+    held = len(churn._held)
+    churn.decisions(100)
+    assert len(churn._held) == held
+    assert churn.ledger.totals().used > 0.75 * totals.used
