@@ -22,6 +22,7 @@ Task = Literal[
     "publishing",
     "events",
     "node events",
+    "policy events",
     "replacement",
     "certificates",
     "caBundle",

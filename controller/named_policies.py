@@ -1,16 +1,20 @@
-"""The webhook's policies, by name: what became of the policy that a pod was admitted under."""
+"""The webhook's policies: one that a pod was admitted under, and the last good set for new webhooks."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from ledger.messages import HandedPolicies
 from policies.loading.reload import LivePolicies, NoPoliciesError, Reload
 from policies.model.schema import Policy
 from service.log import get_logger
 
 
 class NamedPolicies:
-    """The policies of a directory, read again when it changes; a broken set leaves the last good one."""
+    """The policies of a directory, read again when it changes; a broken set leaves the last good one.
+
+    The last good one is kept in memory alone: a replica that starts on a broken set has none.
+    """
 
     def __init__(self, directory: Path) -> None:
         self._log = get_logger("policies")
@@ -24,12 +28,38 @@ class NamedPolicies:
             return None
         return found[0] if found is not None else None
 
+    def last_good(self) -> HandedPolicies | None:
+        """Return the files of the last good set; None where this process has seen none."""
+        digest, files = self._live.last.digest, self._live.good_files
+        if digest is None or files is None:
+            return None
+        return HandedPolicies(digest, dict(files))
+
+    @property
+    def problem(self) -> str | None:
+        """What is wrong with the files on disk, in lines; None while they are in force."""
+        error = self._live.last.error
+        return str(error) if error is not None else None
+
+    @property
+    def detail(self) -> str | None:
+        """One line on a broken set, for people; None while the files on disk are in force."""
+        problem, digest = self.problem, self._live.last.digest
+        if problem is None:
+            return None
+        given = (
+            f"webhooks that start get {digest}" if digest else "there is none to give to webhooks that start"
+        )
+        return f"the policies on disk are broken ({problem.splitlines()[0]}): {given}"
+
     async def watch(self) -> None:
         """Follow the directory until cancelled."""
         await self._live.watch()
 
     def _reloaded(self, reload: Reload) -> None:
         if reload.error is not None:
-            self._log.error("the policies on disk are not in force", error=str(reload.error))
+            self._log.error(
+                "the policies on disk are not in force", kept=reload.digest, error=str(reload.error)
+            )
         else:
             self._log.info("policies are in force", digest=reload.digest)

@@ -7,6 +7,7 @@
 | a body that is no batch | 400 |
 | a body over 4 MiB | 413 |
 | one ask that cannot be read | 200, refused in its own answer |
+| no good policy set since this replica started | 404 |
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import msgspec
 from fastapi import APIRouter, FastAPI, Request, Response
@@ -26,7 +27,16 @@ from controller.ledger_parts import backlog_json, ledger_json
 from controller.ledger_store import Changes, State
 from controller.metrics import ControllerMetrics
 from controller.turns import NODES_AT_ONCE, Stint
-from ledger.messages import MOST_ASKS, Answered, Answers, Batch, NotLeading, StreamEvent, read_ask
+from ledger.messages import (
+    MOST_ASKS,
+    Answered,
+    Answers,
+    Batch,
+    HandedPolicies,
+    NotLeading,
+    StreamEvent,
+    read_ask,
+)
 
 LARGEST_BODY = 4 * 1024 * 1024
 """Bytes."""
@@ -45,10 +55,18 @@ _encode = msgspec.json.Encoder().encode
 class ControllerApi:
     """Answers for one replica."""
 
-    def __init__(self, state: State, leadership: Leadership, metrics: ControllerMetrics) -> None:
+    def __init__(
+        self,
+        state: State,
+        leadership: Leadership,
+        metrics: ControllerMetrics,
+        policies: Callable[[], HandedPolicies | None] = lambda: None,
+    ) -> None:
+        """`policies` gives the last good set, for webhooks that start on a broken one."""
         self._state = state
         self._leadership = leadership
         self._metrics = metrics
+        self._policies = policies
         self._stopping = False
 
     def stop_streams(self) -> None:
@@ -60,6 +78,7 @@ class ControllerApi:
         router = APIRouter(prefix="/v1")
         router.add_api_route("/placements", self._placements, methods=["POST"], response_class=Response)
         router.add_api_route("/ledger", self._ledger, response_class=Response)
+        router.add_api_route("/policies", self._last_policies, response_class=Response)
         router.add_api_route("/ledger/stream", self._stream, response_class=Response)
         app = FastAPI(title="GPU Fraction Injector: controller", openapi_url=None)
         app.include_router(router)
@@ -113,6 +132,13 @@ class ControllerApi:
             return _text(503, self._state.missing)
         leader, transition = self._leadership.leader, self._leadership.transition
         return StreamingResponse(ledger_json(self._state, leader, transition), media_type="application/json")
+
+    async def _last_policies(self) -> Response:
+        """The files of the last good policy set."""
+        found = self._policies()
+        return (
+            _json(found) if found is not None else _text(404, "no good policy set since this replica started")
+        )
 
     async def _stream(self) -> Response:
         """Server-sent events: everything, then what changes."""

@@ -35,6 +35,7 @@ from controller.placement_api import ControllerApi
 from controller.pod_deletion import PodDeletion
 from controller.pod_events import PodEvents
 from controller.pod_replacement import PodReplacement
+from controller.policy_events import PolicyEvents
 from controller.resources import nodes, pods
 from controller.supervision import supervise
 from controller.watch_health import WatchHealth
@@ -79,7 +80,10 @@ class ControllerOptions:
     rotation: RotationSettings | None = None
     """Issue and rotate certificates too; None injects the CA of those that are mounted."""
     policies: Path | None = None
-    """Policies by whose `replaceWaiting` pods are deleted; None deletes none."""
+    """Policies by whose `replaceWaiting` pods are deleted, and whose last good set webhooks get that start on
+    a broken one; None deletes and gives none."""
+    policies_config_map: str | None = None
+    """Name of the ConfigMap in `namespace` that they come from: Events on it tell what is wrong with them."""
 
 
 async def run_controller(options: ControllerOptions) -> None:
@@ -119,7 +123,8 @@ class Replica:
         self._leadership = Leadership(api, self._candidate(), options.lease_timing, hindrance=self._hindrance)
         self._policies = NamedPolicies(options.policies) if options.policies is not None else None
         self._events = PodEvents(api, self._state, self._leadership, self._metrics, options.names)
-        self._served = ControllerApi(self._state, self._leadership, self._metrics)
+        last_good = self._policies.last_good if self._policies is not None else lambda: None
+        self._served = ControllerApi(self._state, self._leadership, self._metrics, last_good)
         self._registry.register(LedgerCollector(self._state))
         self._metrics.leading.set_function(lambda: self._leadership.leads)
         for name, health in self._watches.items():
@@ -220,6 +225,9 @@ class Replica:
         }
         if self._policies is not None:
             loops["replacement"] = self._replacement(self._policies).run
+            if (name := self._options.policies_config_map) is not None:
+                policy_events = PolicyEvents(self._api, self._leadership, self._policies)
+                loops["policy events"] = partial(policy_events.run, self._options.namespace, name)
         options = self._options
         if options.installation is None:
             return loops
@@ -282,7 +290,8 @@ class Replica:
             role = f"leading in term {leadership.transition}"
         away = leadership.trouble and f"the API server is out of reach: {leadership.trouble}"
         behind = self._publisher.behind if self._publisher is not None and leadership.leads else None
-        return "; ".join(filter(None, [role, away, self._hindrance(), behind]))
+        policies = self._policies.detail if self._policies is not None else None
+        return "; ".join(filter(None, [role, away, self._hindrance(), behind, policies]))
 
     def _hindrance(self) -> str | None:
         """Why another replica should rather lead: a watch that tells nothing."""

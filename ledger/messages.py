@@ -19,6 +19,10 @@ MAX_ASK_BYTES = 2**19
 MAX_ASKS_BYTES = 3 * 2**20
 """Of all asks in one batch; the controller reads no more than 4 MiB."""
 MAX_RELEASES = 1000
+MAX_POLICY_FILES = 200
+MAX_POLICIES_BYTES = 6 * 2**20
+"""Of a reply with policies: 4 MiB of files as base64, and their names."""
+_FileName = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
 _Release = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
 
 _decode_ask = msgspec.json.Decoder(PlacementRequest).decode
@@ -125,3 +129,12 @@ class StreamEvent(msgspec.Struct, frozen=True, omit_defaults=True):
     backlog: tuple[Waiting, ...] | None = None
     """All who wait, whenever that changes."""
     synced: bool = False
+
+
+class HandedPolicies(msgspec.Struct, frozen=True):
+    """Reply to `GET /v1/policies`: the files of the last good policy set, as they were read."""
+
+    digest: str
+    """Of the set, for people."""
+    files: Annotated[dict[_FileName, bytes], msgspec.Meta(max_length=MAX_POLICY_FILES)]
+    """Content by name."""

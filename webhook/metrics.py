@@ -72,6 +72,11 @@ class WebhookMetrics:
             "1 if the policy directory as it is now is in force, 0 if the last good one is.",
             registry=registry,
         )
+        self.policies_handed = Gauge(
+            "fraction_injector_policies_from_controller",
+            "1 while an older policy set, from the controller, is in force as the directory is broken.",
+            registry=registry,
+        )
         self.certificate_expiry = Gauge(
             "fraction_injector_certificate_expiry_timestamp_seconds",
             "When the served certificate ends, in Unix seconds.",

@@ -25,6 +25,7 @@ from webhook.patch_cache.cache import PatchCache
 from webhook.placing.client import ControllerClient
 from webhook.placing.controller import ControllerPlacer
 from webhook.placing.controller_wait import CONTROLLER_WAIT_SECONDS, ControllerWait
+from webhook.placing.older_policies import OlderPolicies
 from webhook.placing.placer import LedgerPlacer, Placer
 from webhook.review import Reviewer
 from webhook.rules import Rules
@@ -78,6 +79,7 @@ class WebhookProcess:
         self._background: list[Coroutine[Any, Any, None]] = []
         self._controller_wait: ControllerWait | None = None
         self._asking: ControllerPlacer | None = None
+        self._older: OlderPolicies | None = None
         placer = self._placer(ledger)
         reviewer = Reviewer(
             lambda: self._policies.current, PatchCache(Rules()), placer, DecisionLog(self._metrics)
@@ -96,12 +98,15 @@ class WebhookProcess:
         following = [self._mounted.follow()] if self._mounted is not None else []
         await serve(
             self._listeners,
-            background=[*following, self._policies.watch(), self._port.watch(), *self._background],
+            background=[*following, self._watch_policies(), self._port.watch(), *self._background],
             on_started=self._started,
             on_stopping=self._unready,
             stop_delay_seconds=self._options.stop_delay_seconds,
         )
         self._log.info("stopped")
+
+    def _watch_policies(self) -> Coroutine[Any, Any, None]:
+        return self._policies.watch(self._older.ask if self._older is not None else None)
 
     def _mounted_certificate(self) -> MountedCertificate | None:
         options = self._options
@@ -129,6 +134,7 @@ class WebhookProcess:
             raise ValueError("a controller is asked with a mounted certificate: pass --tls-dir too")
         client = ControllerClient(self._options.controller, lambda: certificate.client)
         placer = self._asking = ControllerPlacer(client, self._registry)
+        self._older = OlderPolicies(client, self._policies)
         self._background = placer.background()
         self._controller_wait = ControllerWait(placer.knows_nodes, self._options.controller_wait_seconds)
         return placer
@@ -150,15 +156,23 @@ class WebhookProcess:
     def _detail(self) -> str:
         last = self._policies.last
         if last.digest is None:
-            return "policies: none in force; every labelled pod is denied until the directory is mended"
+            text = "policies: none in force; every labelled pod is denied until the directory is mended"
+            failure = self._older.failure if self._older is not None else None
+            return f"{text}; the controller was asked for an older set: {failure}" if failure else text
         state = "in force" if last.error is None else f"the last good set; the directory holds: {last.error}"
+        if last.handed:
+            state = f"an older set, from the controller; the directory holds: {last.error}"
         placing = f"; {self._asking.state}" if self._asking is not None else ""
         return f"policies {last.digest}: {state}{placing}"
 
     def _reloaded(self, reload: Reload) -> None:
         self._metrics.reload_successful.set(reload.error is None)
+        self._metrics.policies_handed.set(reload.handed)
         if reload.error is None:
             self._log.info("policies are in force", digest=reload.digest)
+        elif reload.handed:
+            text = "policies are broken: an older set, from the controller, is in force"
+            self._log.error(text, kept=reload.digest, error=str(reload.error))
         else:
             self._log.error("policies are broken", kept=reload.digest, error=str(reload.error))
 

@@ -64,8 +64,16 @@ def controller(  # noqa: PLR0913 each is an option of the command
         typer.Option(
             metavar="DIR",
             show_default=False,
-            help="Policies of the webhook, for their replaceWaiting: pods that wait on their index are then "
-            "deleted where it says so. Needs the right to delete pods.",
+            help="Policies of the webhook. Webhooks that start on a broken set get the last good one, and "
+            "pods that wait on their index are deleted where replaceWaiting says so (needs the right to).",
+        ),
+    ] = None,
+    policies_config_map: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            show_default=False,
+            help="ConfigMap of --policies, in --namespace: Events on it tell what is wrong with them.",
         ),
     ] = None,
     advertise: Annotated[
@@ -166,6 +174,7 @@ def controller(  # noqa: PLR0913 each is an option of the command
         lease=lease,
         page=page,
         policies=policies,
+        policies_config_map=policies_config_map,
         stop_delay_seconds=stop_delay,
         lease_timing=LeaseTiming(lease_duration, renew_deadline, lease_retry),
         rotation=RotationSettings(

@@ -36,6 +36,24 @@ def parse_policies(files: Mapping[str, bytes]) -> PolicySet:
     return build(read_parts(files))
 
 
+def parse_handed(files: Mapping[str, bytes]) -> PolicySet:
+    """Read a whole policy set that somebody else read from a directory, by the rules for a directory.
+
+    Raises:
+        PolicyError: with every problem found, names included that no directory is asked for.
+    """
+    if len(files) > MAX_FILES:
+        raise PolicyError([_too_many(len(files))])
+    strange = [
+        Problem(name, 0, "", "is not the name of a policy file")
+        for name in files
+        if not _is_policy_file(name)
+    ]
+    if strange:
+        raise PolicyError(strange)
+    return parse_policies(files)
+
+
 def load_policies(directory: Path) -> PolicySet:
     """Read a policy directory: top level only, `.yaml` and `.yml`, no names beginning with a dot.
 
@@ -79,9 +97,7 @@ def _read_all(folder: Path) -> dict[str, bytes]:
     except OSError as error:
         raise UnreadableError([Problem(".", 0, "", f"cannot be read: {error.strerror}")]) from None
     if len(names) > MAX_FILES:
-        raise PolicyError(
-            [Problem(".", 0, "", f"holds {len(names)} files; at most {MAX_FILES} are read: join them")]
-        )
+        raise PolicyError([_too_many(len(names))])
     files: dict[str, bytes] = {}
     problems = []
     for name in names:
@@ -92,6 +108,10 @@ def _read_all(folder: Path) -> dict[str, bytes]:
     if problems:
         raise UnreadableError(problems)
     return files
+
+
+def _too_many(files: int) -> Problem:
+    return Problem(".", 0, "", f"holds {files} files; at most {MAX_FILES} are read: join them")
 
 
 def _is_policy_file(name: str) -> bool:

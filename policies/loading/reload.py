@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from policies.loading.loader import parse_policies, read_directory
+from policies.loading.loader import parse_handed, parse_policies, read_directory
 from policies.loading.policy_set import PolicySet
 from policies.model.problems import PolicyError
 
@@ -25,6 +25,8 @@ class Reload:
     """Why the set on disk is not in force; None when it is."""
     changed: bool = False
     """Whether another set is in force than before."""
+    handed: bool = False
+    """Whether the set in force is not of this directory: it was given to `adopt`."""
 
 
 Observer = Callable[[Reload], None]
@@ -55,6 +57,8 @@ class LivePolicies:
         self._files: Mapping[str, bytes] | None = None
         """As they were at the last look; None when they could not be read."""
         self._current: PolicySet | None = None
+        self._good_files: Mapping[str, bytes] | None = None
+        self._handed = False
         self._last = self._look()
         if self._last.error is not None:
             if not may_wait:
@@ -82,6 +86,26 @@ class LivePolicies:
         """What became of the last reading, for /readyz and the metric."""
         return self._last
 
+    @property
+    def good_files(self) -> Mapping[str, bytes] | None:
+        """The files of the last good set that the directory held; None while there has been none."""
+        return self._good_files
+
+    def adopt(self, files: Mapping[str, bytes]) -> None:
+        """Put a set into force that somebody else read, where the directory has given none yet.
+
+        It is read as if it stood in the directory, and the first good set of the directory follows it.
+
+        Raises:
+            PolicyError: the directory could not have given it.
+        """
+        if self._current is not None:
+            return
+        self._current = parse_handed(files)
+        self._handed = True
+        self._last = Reload(self._current.digest, self._last.error, changed=True, handed=True)
+        self._observe(self._last)
+
     def reload(self) -> Reload:
         """Read the directory; a broken set leaves the last good one in force."""
         before = self._last
@@ -91,30 +115,37 @@ class LivePolicies:
         return result
 
     def _look(self) -> Reload:
-        kept = self._current.digest if self._current is not None else None
         try:
             files = read_directory(self.directory)
         except PolicyError as error:
             self._files = None
-            return Reload(kept, error)
+            return self._kept(error)
         if files == self._files:
-            return Reload(kept, self._last.error)
+            return self._kept(self._last.error)
         self._files = files
         try:
             fresh = parse_policies(files)
         except PolicyError as error:
-            return Reload(kept, error)
-        if fresh.digest == kept:
-            return Reload(kept)
+            return self._kept(error)
+        self._good_files, self._handed = files, False
+        if self._current is not None and fresh.digest == self._current.digest:
+            return Reload(fresh.digest)
         self._current = fresh
         return Reload(fresh.digest, changed=True)
 
-    async def watch(self) -> None:
+    def _kept(self, error: PolicyError | None) -> Reload:
+        digest = self._current.digest if self._current is not None else None
+        return Reload(digest, error, handed=self._handed)
+
+    async def watch(self, without: Callable[[], Awaitable[None]] | None = None) -> None:
         """Look at the directory every second, until cancelled.
 
         Its files are compared: nothing has to be known of how they change, and a node cannot run out of
-        watches. Reading happens in a thread, so that admission goes on meanwhile.
+        watches. Reading happens in a thread, so that admission goes on meanwhile. After each look that
+        leaves no set in force, `without` is called, to `adopt` one.
         """
         while True:
             await asyncio.to_thread(self.reload)
+            if self._current is None and without is not None:
+                await without()
             await asyncio.sleep(LOOK_SECONDS)

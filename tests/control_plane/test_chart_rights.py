@@ -20,7 +20,7 @@ from testbed.controller_process import gpu_ledger
 from testbed.gpu_nodes import GpuNode
 from testbed.mounts import SecretMounts
 from testbed.process import Process, eventually, start_on_free_ports
-from testbed.product import COMMAND, GRACE_S, READY_S
+from testbed.product import COMMAND, GRACE_S, POLICIES, READY_S
 from testbed.registration import OWN_NAMESPACE
 
 FAST = ("--ca-settle=1", "--ca-retry=0.5", "--lease-duration=3", "--renew-deadline=2", "--lease-retry=0.3")
@@ -34,6 +34,7 @@ LEDGERS = ("clearml-injector.io", "gpuledgers")
 LEDGERS_STATUS = ("clearml-injector.io", "gpuledgers/status")
 ENDPOINTS = ("discovery.k8s.io", "endpointslices")
 SECRETS = ("", "secrets")
+CONFIG_MAPS = ("", "configmaps")
 CONFIGURATIONS = ("admissionregistration.k8s.io", "mutatingwebhookconfigurations")
 EVERYWHERE = {
     (("", "nodes"), "list"),
@@ -54,6 +55,7 @@ NAMED = {
     (SECRETS, f"{RELEASE}-ca"): {"get", "patch"},
     (SECRETS, f"{RELEASE}-tls"): {"get", "patch"},
     (CONFIGURATIONS, RELEASE): {"get", "patch"},
+    (CONFIG_MAPS, f"{RELEASE}-policies"): {"get"},
 }
 
 
@@ -179,8 +181,10 @@ def running(control_plane, helm, values, mounted, folder):
     kubeconfig = kubeconfig_of(control_plane, CONTROLLER, folder / "kubeconfig")
     deployments = {o["metadata"]["name"]: o for o in helm.rendered(values) if o["kind"] == "Deployment"}
     [container] = deployments[CONTROLLER]["spec"]["template"]["spec"]["containers"]
-    here = ("--host", "--port", "--health-port", "--advertise", "--tls-dir")
+    here = ("--host", "--port", "--health-port", "--advertise", "--tls-dir", "--policies=")
     options = [option for option in container["args"] if not option.startswith(here)]
+    own = folder / "policies"
+    options += [f"--policies={own if own.exists() else POLICIES}"]
     options += [f"--kubeconfig={kubeconfig}", f"--tls-dir={mounted}", *FAST]
 
     def start(ports):

@@ -11,19 +11,32 @@ from prometheus_client import CollectorRegistry
 
 from controller.ledger_store import State
 from controller.metrics import ControllerMetrics
+from controller.named_policies import NamedPolicies
 from controller.placement_api import LARGEST_BODY, ControllerApi
+from kube.names import MAX_NAME
 from kube.scheduling import Constraints
-from ledger.messages import MAX_ASK_BYTES, MOST_ASKS, Answers, Batch, LedgerReply, StreamEvent
+from ledger.messages import (
+    MAX_ASK_BYTES,
+    MAX_POLICIES_BYTES,
+    MAX_POLICY_FILES,
+    MOST_ASKS,
+    Answers,
+    Batch,
+    HandedPolicies,
+    LedgerReply,
+    StreamEvent,
+)
 from ledger.placement_request import OverQuota, Placement, PlacementRequest, Quota, Unschedulable
 from modes.fraction import Fraction
+from policies.loading.loader import MAX_FILES, MAX_TOTAL_BYTES, parse_handed
 from tests.controller.test_ledger_store import ready_state, seen_node, seen_pod
 
 EIGHTH = Fraction(1, 8)
 
 
-def api(state, *, leads=True, leader="https://other:9443"):
+def api(state, *, leads=True, leader="https://other:9443", policies=lambda: None):
     leadership = SimpleNamespace(leads=leads, leader=leader, transition=3)
-    return ControllerApi(state, leadership, ControllerMetrics(CollectorRegistry()))
+    return ControllerApi(state, leadership, ControllerMetrics(CollectorRegistry()), policies)
 
 
 def ask(api, method, path, content=b""):
@@ -207,3 +220,34 @@ def test_a_node_state_says_all_that_a_webhook_needs():
     text = msgspec.json.encode(StreamEvent(node=state.node_state("a")))
     assert msgspec.json.decode(text, type=StreamEvent).node == state.node_state("a")
     assert "gone" not in json.loads(text)
+
+
+def test_any_replica_gives_the_last_good_policies_as_they_were_read(tmp_path):
+    state, _ = ready_state("a")
+    file = tmp_path / "default.yaml"
+    file.write_bytes("kind: Policy\nname: default\n# größer\n".encode())
+    policies = NamedPolicies(tmp_path)
+    file.write_text("kind: Policie\n")
+    policies._live.reload()
+    reply = ask(api(state, leads=False, policies=policies.last_good), "GET", "/v1/policies")
+    handed = msgspec.json.decode(reply.content, type=HandedPolicies)
+    assert handed.files == {"default.yaml": "kind: Policy\nname: default\n# größer\n".encode()}
+    assert parse_handed(handed.files).digest == handed.digest
+    assert policies.detail.startswith("the policies on disk are broken (default.yaml:1: ")
+    assert policies.detail.endswith(f"): webhooks that start get {handed.digest}")
+
+
+def test_a_replica_that_has_seen_no_good_policies_says_so(tmp_path):
+    state, _ = ready_state("a")
+    policies = NamedPolicies(tmp_path)
+    reply = ask(api(state, policies=policies.last_good), "GET", "/v1/policies")
+    assert (reply.status_code, reply.text) == (404, "no good policy set since this replica started\n")
+    assert policies.detail.endswith("there is none to give to webhooks that start")
+    assert ask(api(state), "GET", "/v1/policies").status_code == 404
+
+
+def test_the_largest_set_of_policies_fits_into_a_reply():
+    assert MAX_POLICY_FILES == MAX_FILES
+    content = b"x" * (MAX_TOTAL_BYTES // MAX_FILES)
+    handed = HandedPolicies("0" * 16, {f"{n:0{MAX_NAME}d}": content for n in range(MAX_FILES)})
+    assert len(msgspec.json.encode(handed)) < MAX_POLICIES_BYTES

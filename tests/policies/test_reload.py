@@ -1,6 +1,7 @@
 """Hot reload: the directory as the kubelet writes it, a whole set or nothing, the last good one kept."""
 
 import asyncio
+import re
 import threading
 
 import pytest
@@ -187,3 +188,89 @@ def test_beside_a_controller_a_broken_set_is_waited_out(mount):
     mount.write(default=POLICY.format(n=3))
     assert live.reload() == Reload(live.current.digest, changed=True)
     assert (live.missing, reserves(live.current)) == (None, (3, 3))
+
+
+GOOD = {"default.yaml": POLICY.format(n=5).encode()}
+
+
+def broken(mount):
+    """Policies that begin on a broken set, and what they tell."""
+    mount.write(default="kind: Policy\nname: default\nlimitr: none\n")
+    told = []
+    return LivePolicies(mount.folder, told.append, may_wait=True), told
+
+
+def test_a_set_of_somebody_elses_is_in_force_until_the_directory_holds_a_good_one(mount):
+    live, told = broken(mount)
+    live.adopt(GOOD)
+    assert reserves(live.current)[0] == 5
+    assert (live.missing, live.last.handed, "limitr" in str(live.last.error)) == (None, True, True)
+    assert told[-1] == live.last
+    assert live.reload() == Reload(live.current.digest, live.last.error, handed=True)
+    assert (live.good_files, len(told)) == (None, 2)
+    mount.write(default="kind: Policy\nname: default\nlimitir: none\n")
+    assert (live.reload().handed, "limitir" in str(live.last.error)) == (True, True)
+    mount.write(default=POLICY.format(n=3))
+    assert live.reload() == Reload(live.current.digest, changed=True)
+    assert reserves(live.current)[0] == 3
+    assert live.good_files == {"default.yaml": POLICY.format(n=3).encode()}
+
+
+def test_the_same_set_in_the_directory_ends_it_too(mount):
+    live, told = broken(mount)
+    live.adopt(GOOD)
+    mount.write(default=POLICY.format(n=5))
+    assert live.reload() == Reload(live.current.digest) == told[-1]
+    assert live.good_files == GOOD
+
+
+def test_who_has_a_set_takes_none_of_somebody_elses(mount):
+    live = LivePolicies(mount.folder)
+    before = live.current
+    live.adopt(GOOD)
+    assert (live.current is before, live.last.handed) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("files", "problem"),
+    [
+        ({}, "holds no policy file"),
+        ({"default.yaml": b"kind: Policy\nname: default\nlimitr: none\n"}, "limitr"),
+        ({"default.yaml": b"\xff"}, "default.yaml"),
+        ({**GOOD, "more.txt": b""}, "more.txt: is not the name of a policy file"),
+        ({**GOOD, ".hidden.yaml": b""}, "hidden.yaml: is not the name of a policy file"),
+        ({f"{n}.yaml": b"#" for n in range(201)}, "holds 201 files"),
+        ({"default.yaml": b"#" * (1 << 20) + GOOD["default.yaml"]}, "default.yaml"),
+        ({f"{n}.yaml": b"#" * (1 << 20) for n in range(5)}, "bytes of policy files"),
+    ],
+)
+def test_what_a_directory_could_not_give_is_not_adopted(mount, files, problem):
+    live, told = broken(mount)
+    with pytest.raises(PolicyError, match=re.escape(problem)):
+        live.adopt(files)
+    with pytest.raises(NoPoliciesError):
+        _ = live.current
+    assert len(told) == 1
+
+
+def test_who_watches_asks_elsewhere_only_while_there_is_no_set(mount, monkeypatch):
+    monkeypatch.setattr(watch, "LOOK_SECONDS", 0)
+    live, _ = broken(mount)
+    asked = []
+
+    async def elsewhere():
+        asked.append(live.missing)
+        if len(asked) == 3:
+            live.adopt(GOOD)
+
+    async def main():
+        watching = asyncio.create_task(live.watch(elsewhere))
+        while live.missing:  # noqa: ASYNC110 nothing tells what the watch has seen
+            await asyncio.sleep(0)
+        mount.write(default=POLICY.format(n=7))
+        while live.last.handed:  # noqa: ASYNC110 likewise
+            await asyncio.sleep(0)
+        watching.cancel()
+
+    asyncio.run(main())
+    assert [why is None for why in asked] == [False] * 3

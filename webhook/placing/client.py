@@ -8,7 +8,7 @@ from http import HTTPStatus
 
 import msgspec
 
-from ledger.messages import Answers, Batch, NotLeading
+from ledger.messages import MAX_POLICIES_BYTES, Answers, Batch, HandedPolicies, NotLeading
 from webhook.placing.http_client import Address, Connection
 
 MOST_HOPS = 3
@@ -16,6 +16,7 @@ MOST_HOPS = 3
 
 _encode = msgspec.json.Encoder().encode
 _answers = msgspec.json.Decoder(Answers)
+_policies = msgspec.json.Decoder(HandedPolicies)
 _not_leading = msgspec.json.Decoder(NotLeading)
 
 
@@ -64,6 +65,22 @@ class ControllerClient:
                 raise NoAnswerError(f"the controller answered {reply.status}: {reply.body[:200]!r}")
             self._follow(_not_leading.decode(reply.body))
         raise NoAnswerError(f"no leader among {MOST_HOPS} replicas")
+
+    async def policies(self) -> HandedPolicies:
+        """Ask any replica for the last good policy set, on a connection of its own.
+
+        Raises:
+            OSError: none can be reached, or the one that was has no set to give.
+            ValueError: what came is no answer.
+        """
+        connection = await self.stream()
+        try:
+            reply = await connection.request("GET", "/v1/policies", max_bytes=MAX_POLICIES_BYTES)
+        finally:
+            connection.close()
+        if reply.status != HTTPStatus.OK:
+            raise NoAnswerError(f"the controller answered {reply.status}: {reply.body[:200]!r}")
+        return _policies.decode(reply.body)
 
     async def stream(self) -> Connection:
         """Open a connection of its own to any replica.

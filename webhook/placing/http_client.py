@@ -55,6 +55,7 @@ class _Message:
     def __init__(self) -> None:
         self.parser = httptools.HttpResponseParser(self)
         self.parts: list[bytes] = []
+        self.size = 0
         self.has_head = False
         self.complete = False
 
@@ -63,6 +64,7 @@ class _Message:
 
     def on_body(self, data: bytes) -> None:
         self.parts.append(data)
+        self.size += len(data)
 
     def on_message_complete(self) -> None:
         self.complete = True
@@ -94,16 +96,18 @@ class Connection:
         )
         return cls(reader, writer, name)
 
-    async def request(self, method: str, path: str, body: bytes = b"") -> Reply:
+    async def request(self, method: str, path: str, body: bytes = b"", max_bytes: int | None = None) -> Reply:
         """Ask and wait for the whole answer.
 
         Raises:
-            OSError: the connection broke.
+            OSError: the connection broke, or the answer is longer than `max_bytes`.
         """
         self._send(method, path, body)
         message = _Message()
         while not message.complete:
             await self._feed(message)
+            if max_bytes is not None and message.size > max_bytes:
+                raise BrokenReplyError(f"the answer to {path} is over {max_bytes} bytes")
         return Reply(message.parser.get_status_code(), message.take())
 
     async def stream(self, path: str, silence_seconds: float) -> AsyncGenerator[bytes, None]:

@@ -1,0 +1,101 @@
+"""Tells what is wrong with the policies as Kubernetes Events on the ConfigMap that holds them."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+
+from controller.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
+from controller.leadership import Leadership
+from controller.named_policies import NamedPolicies
+from controller.node_events import COMPONENT
+from service.log import get_logger
+
+REASON = "BrokenPolicies"
+SECONDS_BETWEEN_LOOKS = 10.0
+MAX_PROBLEM = 700
+"""Characters of what is wrong; an API server takes 1,024 of a message."""
+ADVICE = "mend the values and run helm upgrade; fraction-injector policy check lists every problem"
+
+
+class PolicyEvents:
+    """The leader's loop: one Event for each broken set, and one more for each hour that it stays."""
+
+    def __init__(self, api: ApiServer, leadership: Leadership, policies: NamedPolicies) -> None:
+        self._api = api
+        self._leadership = leadership
+        self._policies = policies
+        self._told: str | None = None
+        self._log = get_logger("events")
+
+    async def run(self, namespace: str, config_map: str) -> None:
+        """Tell what is found, until cancelled."""
+        while self._leadership.leads:
+            await self.look(namespace, config_map, datetime.now(UTC))
+            await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
+
+    async def look(self, namespace: str, config_map: str, now: datetime) -> None:
+        """Look at the policies once."""
+        problem = self._policies.problem
+        if problem is None:
+            self._told = None
+            return
+        name = _name(config_map, problem, now)
+        if name == self._told:
+            return
+        try:
+            involved = await self._involved(namespace, config_map)
+            body = event(name, involved, problem, now)
+            await self._api.request("POST", f"/api/v1/namespaces/{namespace}/events", body=body)
+        except ApiError as error:
+            if error.status != HTTPStatus.CONFLICT:
+                self._log.warning("an Event is lost", reason=REASON, error=str(error))
+        except TRANSPORT_ERRORS as error:
+            self._log.warning("an Event is lost", reason=REASON, error=str(error))
+            return
+        self._told = name
+
+    async def _involved(self, namespace: str, config_map: str) -> dict[str, str]:
+        """Name the ConfigMap as Events do; without a uid, `kubectl describe` would not show them."""
+        reply = await self._api.request("GET", f"/api/v1/namespaces/{namespace}/configmaps/{config_map}")
+        found = msgspec.json.decode(reply, type=_ConfigMap)
+        known = {"apiVersion": "v1", "kind": "ConfigMap", "namespace": namespace, "name": config_map}
+        return {**known, "uid": found.metadata.uid}
+
+
+class _Metadata(msgspec.Struct):
+    uid: str
+
+
+class _ConfigMap(msgspec.Struct):
+    metadata: _Metadata
+
+
+def event(name: str, involved: dict[str, str], problem: str, now: datetime) -> dict[str, Any]:
+    """Return the Event as the core/v1 API takes it."""
+    time = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    shown = problem if len(problem) <= MAX_PROBLEM else f"{problem[:MAX_PROBLEM]}..."
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": name, "namespace": involved["namespace"]},
+        "involvedObject": involved,
+        "type": "Warning",
+        "reason": REASON,
+        "message": f"the policies are broken and not in force: {shown}\n{ADVICE}",
+        "source": {"component": COMPONENT},
+        "firstTimestamp": time,
+        "lastTimestamp": time,
+        "count": 1,
+    }
+
+
+def _name(config_map: str, problem: str, now: datetime) -> str:
+    """Return a name that is the same for one problem in one hour: an API server keeps Events for an hour."""
+    digest = hashlib.sha256(f"{now:%Y-%m-%dT%H} {problem}".encode()).hexdigest()[:16]
+    return f"{config_map[:200]}.{digest}"

@@ -1,0 +1,160 @@
+"""A broken policy set: webhooks that start get the controller's last good one, and Events tell of it."""
+
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+
+import httpx
+import pytest
+
+from certs.authority import make_authority
+from testbed.controller_process import (
+    SHORT_LEASE,
+    Controller,
+    asking_webhook,
+    client_context,
+    install_crd,
+    write_tls,
+)
+from testbed.gpu_nodes import GpuNode
+from testbed.process import Process, eventually, start_on_free_ports
+from testbed.product import COMMAND, GRACE_S, INJECTED, READY_S, decides
+from testbed.registration import configuration, labelled_pod, registered
+
+GOOD = "kind: Policy\nname: default\nlimiter: none\nenv: {SITE: first}\n"
+MENDED = GOOD.replace("first", "second")
+BROKEN = GOOD.replace("limiter", "limitr")
+MISTAKE = 'default.yaml:3: limitr: unknown key (did you mean "limiter"?)'
+CONFIG_MAP = "fraction-injector-policies"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A policy directory, written as a whole."""
+    directory = tmp_path / "policies"
+    directory.mkdir()
+
+    def write(text):
+        coming = directory / "coming"
+        coming.write_text(text)
+        coming.replace(directory / "default.yaml")
+        return directory
+
+    return write
+
+
+@contextmanager
+def controller_of(control_plane, directory, tmp_path):
+    """A controller that reads the policies, whose replicas and webhooks share a CA."""
+    install_crd(control_plane.api)
+    tls = write_tls(tmp_path / "tls", make_authority(datetime.now(UTC)))
+    more = (*SHORT_LEASE, f"--policies={directory}", f"--policies-config-map={CONFIG_MAP}")
+    lease = f"policies-{tmp_path.name}".replace("_", "-")
+    with Controller(control_plane.kubeconfig, tmp_path, tls, lease, more=more) as controller:
+        yield controller
+
+
+@pytest.fixture
+def config_map(control_plane):
+    """The ConfigMap that the directory is said to come from."""
+    stored = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": CONFIG_MAP}}
+    yield control_plane.api.create(stored, "default")
+    control_plane.api.delete("ConfigMap", CONFIG_MAP, "default")
+
+
+def readyz(webhook, tls):
+    url = webhook.url.replace("/mutate", "/readyz")
+    return httpx.get(url, verify=client_context(tls), trust_env=False).text
+
+
+def metric(webhook, tls, name):
+    url = webhook.url.replace("/mutate", "/metrics")
+    text = httpx.get(url, verify=client_context(tls), trust_env=False).text
+    [line] = [line for line in text.splitlines() if line.startswith(f"{name} ")]
+    return float(line.split()[1])
+
+
+def site_of(pod):
+    [variable] = [each for each in pod["spec"]["containers"][0]["env"] if each["name"] == "SITE"]
+    return variable["value"]
+
+
+@pytest.mark.usefixtures("config_map")
+def test_a_webhook_that_starts_on_a_broken_set_serves_the_controllers_last_good_one(
+    control_plane, namespace, nodes, folder, tmp_path
+):
+    api, directory = control_plane.api, folder(GOOD)
+    nodes(GpuNode())
+    with ExitStack() as stack:
+        controller = stack.enter_context(controller_of(control_plane, directory, tmp_path))
+        controller.until_leading()
+        folder(BROKEN)
+        eventually(lambda: "webhooks that start get" in controller.plain("/readyz"), "the controller sees it")
+
+        webhook = stack.enter_context(asking_webhook(controller.url, controller.tls, tmp_path, directory))
+        config = configuration("fractions", webhook.url, webhook.ca_pem)
+        stack.enter_context(registered(api, config, namespace, decides))
+        pod = api.create(labelled_pod("on-older"), namespace)
+        assert (INJECTED in pod["metadata"]["annotations"], site_of(pod)) == (True, "first")
+        told = readyz(webhook, controller.tls)
+        assert "[+] policies: ok" in told
+        assert f"an older set, from the controller; the directory holds: {MISTAKE}" in told
+        assert metric(webhook, controller.tls, "fraction_injector_policies_from_controller") == 1
+        assert metric(webhook, controller.tls, "fraction_injector_policy_last_reload_successful") == 0
+        log = (tmp_path / "webhook.log").read_text()
+        assert "policies are broken: an older set, from the controller, is in force" in log
+
+        folder(MENDED)
+        eventually(lambda: readyz(webhook, controller.tls).count(": in force"), "the mended set is in force")
+        assert site_of(api.create(labelled_pod("on-mended"), namespace)) == "second"
+        assert metric(webhook, controller.tls, "fraction_injector_policies_from_controller") == 0
+
+
+def test_where_the_controller_started_on_the_broken_set_too_everybody_says_so(
+    control_plane, folder, config_map, tmp_path
+):
+    api, directory = control_plane.api, folder(BROKEN)
+    with controller_of(control_plane, directory, tmp_path) as controller:
+        controller.until_leading()
+        assert "there is none to give to webhooks that start" in controller.plain("/readyz")
+        process, [port] = start_on_free_ports(
+            1, lambda ports: webhook_on(ports[0], controller, directory, tmp_path), answers, READY_S
+        )
+        try:
+            reason = "the controller was asked for an older set: NoAnswerError: the controller answered 404"
+            eventually(lambda: reason in plain(port), "the webhook has asked")
+            assert f"[-] policies: {MISTAKE}" in plain(port)
+
+            folder(GOOD)
+            eventually(lambda: "[+] policies: ok" in plain(port), "its own good set is in force")
+            assert "from the controller" not in plain(port)
+        finally:
+            process.stop()
+
+        def events():
+            found = api.list("Event", "default")
+            return [
+                each for each in found if each["involvedObject"].get("uid") == config_map["metadata"]["uid"]
+            ]
+
+        folder(BROKEN)
+        eventually(events, "an Event stands on the ConfigMap", 60)
+        assert MISTAKE in events()[0]["message"]
+        assert "BrokenPolicies" in control_plane.kubectl("describe", "configmap", CONFIG_MAP).stdout
+
+
+def webhook_on(port, controller, directory, tmp_path):
+    """A webhook that need not become ready, with its plain port."""
+    options = [f"--policies={directory}", f"--controller={controller.url}", f"--tls-dir={controller.tls}"]
+    options += ["--port=0", f"--health-port={port}", "--stop-delay=0"]
+    return Process([COMMAND, "webhook", *options], tmp_path / "webhook.log", grace_s=GRACE_S)
+
+
+def plain(port):
+    return httpx.get(f"http://127.0.0.1:{port}/readyz", trust_env=False).text
+
+
+def answers(ports):
+    try:
+        return bool(plain(ports[0]))
+    except httpx.TransportError:
+        return False

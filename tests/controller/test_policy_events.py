@@ -1,0 +1,98 @@
+"""What is wrong with the policies is told on their ConfigMap, once for each mistake and hour."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+import pytest
+
+from controller.kube_client import ApiError
+from controller.policy_events import MAX_PROBLEM, PolicyEvents
+
+NOW = datetime(2026, 11, 21, 10, 30, tzinfo=UTC)
+
+
+class Leading:
+    leads = True
+
+
+class Policies:
+    problem = None
+
+
+class Api:
+    def __init__(self):
+        self.events = []
+        self.error = None
+
+    async def request(self, method, path, *, body=None):
+        if self.error is not None:
+            raise self.error
+        if method == "GET":
+            assert path == "/api/v1/namespaces/own/configmaps/fi-policies"
+            return msgspec.json.encode({"metadata": {"uid": "u-1"}})
+        assert (method, path) == ("POST", "/api/v1/namespaces/own/events")
+        self.events.append(body)
+        return b"{}"
+
+
+@pytest.fixture
+def world():
+    api, policies = Api(), Policies()
+    events = PolicyEvents(api, Leading(), policies)
+
+    def look(after=0):
+        asyncio.run(events.look("own", "fi-policies", NOW + timedelta(minutes=after)))
+        return len(api.events)
+
+    return api, policies, look
+
+
+def test_a_broken_set_is_an_event_on_its_config_map_once_an_hour(world):
+    api, policies, look = world
+    assert look() == 0
+    policies.problem = "default.yaml:3: limitr: unknown key"
+    assert (look(), look(1), look(59), look(60)) == (1, 1, 2, 2)
+    first = api.events[0]
+    assert first["involvedObject"] == {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "namespace": "own",
+        "name": "fi-policies",
+        "uid": "u-1",
+    }
+    assert (first["type"], first["reason"]) == ("Warning", "BrokenPolicies")
+    assert first["message"].startswith("the policies are broken and not in force: default.yaml:3: limitr")
+    assert first["message"].endswith("fraction-injector policy check lists every problem")
+    assert first["metadata"]["name"] != api.events[1]["metadata"]["name"]
+
+
+def test_another_mistake_and_the_same_one_after_it_was_mended_are_told(world):
+    _, policies, look = world
+    policies.problem = "a"
+    assert look() == 1
+    policies.problem = "b"
+    assert look() == 2
+    policies.problem = None
+    assert look() == 2
+    policies.problem = "b"
+    assert look() == 3
+
+
+def test_what_an_api_server_refuses_is_not_tried_all_the_time_and_its_absence_is(world):
+    api, policies, look = world
+    policies.problem = "a"
+    api.error = TimeoutError()
+    look()
+    api.error = ApiError(403, "configmaps is forbidden")
+    look()
+    api.error = None
+    assert look() == 0
+    assert look(60) == 1
+
+
+def test_an_event_is_no_longer_than_an_api_server_takes(world):
+    api, policies, look = world
+    policies.problem = "x" * 100_000
+    look()
+    assert MAX_PROBLEM < len(api.events[0]["message"]) <= 1024

@@ -1,0 +1,115 @@
+"""A webhook that starts on broken policies takes the controller's last good set, read by its own rules."""
+
+import asyncio
+import contextlib
+
+import msgspec
+import pytest
+
+from certs.contexts import client_context
+from ledger.messages import MAX_POLICIES_BYTES, HandedPolicies
+from policies.loading.reload import LivePolicies
+from tests.webhook.placing.test_controller import files, listening
+from webhook.placing.client import ControllerClient
+from webhook.placing.older_policies import OlderPolicies
+
+GOOD = {"default.yaml": b"kind: Policy\nname: default\nlimiter: none\n"}
+
+
+class Giver:
+    """A controller that answers every request for policies with the same bytes."""
+
+    def __init__(self, status, body):
+        self.status = status
+        self.body = body
+        self.asked = []
+
+    async def serve(self, reader, writer):
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        self.asked.append(head.split(" HTTP")[0])
+        head = b"HTTP/1.1 %d X\r\nContent-Length: %d\r\n\r\n" % (self.status, len(self.body))
+        with contextlib.suppress(ConnectionError):
+            writer.write(head + self.body)
+            await writer.drain()
+
+
+def asked(giver, tmp_path, times=1):
+    """What a webhook on broken policies has after it asked."""
+    (tmp_path / "default.yaml").write_text("kind: Policy\nname: default\nlimitr: none\n")
+
+    async def main():
+        live = LivePolicies(tmp_path, may_wait=True)
+        async with listening(giver) as port:
+            context = client_context(files())
+            older = OlderPolicies(ControllerClient(f"https://localhost:{port}", lambda: context), live)
+            for _ in range(times):
+                await older.ask()
+        return live, older.failure
+
+    return asyncio.run(main())
+
+
+def test_the_last_good_set_is_in_force_and_both_reasons_are_told(tmp_path):
+    giver = Giver(200, msgspec.json.encode(HandedPolicies("abc", GOOD)))
+    live, failure = asked(giver, tmp_path)
+    assert giver.asked == ["GET /v1/policies"]
+    assert live.current.resolve("n", None, None).limiter.name == "none"
+    assert (live.last.handed, failure, "limitr" in str(live.last.error)) == (True, None, True)
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "why"),
+    [
+        (
+            404,
+            b"no good policy set since this replica started\n",
+            "NoAnswerError: the controller answered 404",
+        ),
+        (200, b"{", "DecodeError: "),
+        (200, b'{"digest": "a", "files": {"default.yaml": "not base64!"}}', "ValidationError: "),
+        (
+            200,
+            msgspec.json.encode(HandedPolicies("a", {"x.yaml": b"kind: Nothing"})),
+            "PolicyError: x.yaml:1",
+        ),
+        (200, msgspec.json.encode(HandedPolicies("a", {})), "PolicyError: .: holds no policy file"),
+        (
+            200,
+            msgspec.json.encode(HandedPolicies("a", {f"{n}.yaml": b"" for n in range(201)})),
+            "ValidationError: ",
+        ),
+        (
+            200,
+            b" " * (MAX_POLICIES_BYTES + 1),
+            f"the answer to /v1/policies is over {MAX_POLICIES_BYTES} bytes",
+        ),
+    ],
+)
+def test_what_is_no_good_set_changes_nothing_and_is_told(tmp_path, status, body, why):
+    live, failure = asked(Giver(status, body), tmp_path, times=2)
+    assert why in failure
+    assert "limitr" in live.missing
+
+
+def test_a_controller_that_is_away_or_silent_is_asked_again(tmp_path, monkeypatch):
+    monkeypatch.setattr("webhook.placing.older_policies.TIMEOUT_SECONDS", 0.05)
+    (tmp_path / "default.yaml").write_text("kind: Nothing\n")
+    live = LivePolicies(tmp_path, may_wait=True)
+
+    async def main():
+        away = OlderPolicies(ControllerClient("https://localhost:1", lambda: client_context(files())), live)
+        await away.ask()
+        unready = OlderPolicies(ControllerClient("https://localhost:1", lambda: None), live)
+        await unready.ask()
+        silent = Giver(200, b"")
+        silent.serve = lambda *_: asyncio.sleep(1)
+        async with listening(silent) as port:
+            context = client_context(files())
+            hung = OlderPolicies(ControllerClient(f"https://localhost:{port}", lambda: context), live)
+            await hung.ask()
+        return away.failure, unready.failure, hung.failure
+
+    away, unready, hung = asyncio.run(main())
+    assert "Connect call failed" in away or "Multiple exceptions" in away
+    assert unready == "NoAnswerError: no client certificate has been read yet"
+    assert hung.startswith("TimeoutError")
