@@ -19,8 +19,8 @@ from cli.main import main
 from service.free_memory import give_back, resident
 
 OF_A_CONNECTION = (
-    "HttpProtocol", "_Open", "SSLProtocol", "SSLObject", "_SSLSocket", "TCPTransport", "TimerHandle", "Task",
-    "RequestResponseCycle", "FlowControl",
+    "ImmediateConnection", "_Open", "SSLProtocol", "SSLObject", "_SSLSocket", "TCPTransport", "TimerHandle",
+    "Task", "RequestResponseCycle", "FlowControl",
 )  # fmt: skip
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 from starlette.types import Receive, Scope, Send
 
+from service.asgi import CLOSE, TEXT, send_whole
+
 
 def is_good_for_one(certificate: Mapping[str, Any] | None, names: Collection[str]) -> bool:
     """Whether a verified certificate, as ssl's `getpeercert` shows it, is good for one of `names`.
@@ -41,10 +43,4 @@ def _plain(address: str) -> str:
 async def forbid(_scope: Scope, _receive: Receive, send: Send) -> None:
     """An ASGI app that answers 403 to everything."""
     text = b"your certificate is good for no name that this port serves: show the webhook's\n"
-    headers = [
-        (b"content-type", b"text/plain; charset=utf-8"),
-        (b"content-length", b"%d" % len(text)),
-        (b"connection", b"close"),
-    ]
-    await send({"type": "http.response.start", "status": 403, "headers": headers})
-    await send({"type": "http.response.body", "body": text})
+    await send_whole(send, 403, [TEXT, CLOSE], text)

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import httptools
-from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from service.client_names import forbid
@@ -39,7 +38,7 @@ class Connection(HttpToolsProtocol):
     |---|---|
     | begins a request while one is under way | the answer to the first one, and the end |
     | sends more than 100 headers, or a head over 32 KiB | 431 |
-    | needs more than 5 s for a head or 10 s more for a body | 408 |
+    | needs more than 2 s for a head or 2 s more for a body | 408 |
     | sends what is no HTTP | 400 |
     | holds a large body while there is no room for all | 503, with `Retry-After` |
     | does not read its answer for 10 s, stays idle for 120 s | the end |
@@ -151,11 +150,8 @@ class Connection(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         """Begin a request, unless one is under way: then this one is not read at all."""
-        if self._completed or not self.is_idle:
-            self._is_pipelined = True
-            raise _UnwantedError
-        self._receiving = self._in_head = True
-        self.url, self.headers, self.expect_100_continue = b"", [], False
+        self.begin_request()
+        super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Take a header; trailers are not looked at."""
@@ -168,7 +164,7 @@ class Connection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Let the app begin."""
         self.check_head()
-        self.begin_cycle(self.app)
+        super().on_headers_complete()
 
     def on_message_complete(self) -> None:
         """Let the app have the end of the request."""
@@ -186,7 +182,7 @@ class Connection(HttpToolsProtocol):
         self.served += 1
         self._release()
         if self.transport.is_closing():
-            self._part()
+            self._abort_soon()
         elif self._receiving:
             # Its body goes on, and nobody wants it.
             self._close()
@@ -218,7 +214,14 @@ class Connection(HttpToolsProtocol):
         self._is_held = False
         self._refuse(503, "too much is being received: send it again", _RETRY)
 
-    # For the protocol that answers at once
+    # For connections that answer at once
+
+    def begin_request(self) -> None:
+        """Note that a request begins; raises within the parser while another one is under way."""
+        if self._completed or not self.is_idle:
+            self._is_pipelined = True
+            raise _UnwantedError
+        self._receiving = self._in_head = True
 
     def check_head(self) -> None:
         """Refuse a head that is too large; raises within the parser."""
@@ -233,16 +236,6 @@ class Connection(HttpToolsProtocol):
         self._overdue = None
         if self._is_held:
             self._hold(whole=True)
-
-    def begin_cycle(self, app: ASGIApp) -> None:
-        """Let uvicorn begin what it begins when headers are complete, for `app`."""
-        url, headers, expects = self.url, self.headers, self.expect_100_continue
-        super().on_message_begin()
-        self.url, self.expect_100_continue = url, expects
-        self.headers.extend(headers)
-        usual, self.app = self.app, app
-        super().on_headers_complete()
-        self.app = usual
 
     # Bounds
 
@@ -369,10 +362,10 @@ class Connection(HttpToolsProtocol):
 
     def _close(self) -> None:
         self.transport.close()
-        self._part()
+        self._abort_soon()
 
-    def _part(self) -> None:
-        """Cut a closing connection off once everything is sent: many clients never say goodbye."""
+    def _abort_soon(self) -> None:
+        """Abort a closing connection once everything is sent: many clients never answer the end of TLS."""
         self._overdue = None
         self._cut_at = self.loop.time() + self._limits.unread_seconds
         self.loop.call_later(self._limits.goodbye_seconds, self._cut)

@@ -18,10 +18,11 @@ class Limits:
     """Request line and headers."""
     headers: int = 100
     handshake_seconds: float = 10
-    head_seconds: float = 5
+    head_seconds: float = 2
     """From the first byte of a request to the end of its head."""
-    body_seconds: float = 10
-    """From then on to the end of its body."""
+    body_seconds: float = 2
+    """From then on to the end of its body. Both together are less than an API server waits for an answer: who
+    calls a webhook with the chart's `webhook.timeoutSeconds` of 5 learns why there is none."""
     idle_seconds: float = 120
     """The API server keeps idle connections 90 s; a shorter time of ours would race its next request."""
     unread_seconds: float = 10

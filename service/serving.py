@@ -18,9 +18,10 @@ import uvloop
 
 from service.acceptor import Acceptor
 from service.client_names import is_good_for_one
+from service.connection import Connection
 from service.free_memory import keep_giving_back
 from service.held_bytes import HeldBytes
-from service.http_protocol import HttpProtocol, Quick
+from service.immediate import ImmediateRoute, protocol_of
 from service.limits import Limits
 
 DRAIN_SECONDS = 20
@@ -34,7 +35,7 @@ class Listener:
     app: Any
     socket: socket.socket
     tls: ssl.SSLContext | None = None
-    quick: Quick | None = None
+    immediate: ImmediateRoute | None = None
     """What is answered past the app where that needs no waiting."""
     clients: frozenset[str] | None = None
     """A client's certificate must be good for one of these names; None for every client that TLS lets in."""
@@ -81,22 +82,25 @@ class _Server(uvicorn.Server):
         self.servers = [cast("asyncio.Server", acceptor)]
         self.started = True
 
-    def _connection(self) -> HttpProtocol:
+    def _connection(self) -> Connection:
         made = self.config.http_protocol_class(
             config=self.config,  # type: ignore[call-arg] # as uvicorn itself calls it
             server_state=self.server_state,
             app_state={},
         )
-        return cast("HttpProtocol", made)
+        return cast("Connection", made)
 
 
 def _server(listener: Listener, held: HeldBytes) -> _Server:
     protocol = partial(
-        HttpProtocol, quick=listener.quick, limits=listener.limits, held=held, admits=_admission(listener)
+        protocol_of(listener.immediate, uvicorn.__version__),
+        limits=listener.limits,
+        held=held,
+        admits=_admission(listener),
     )
     config = uvicorn.Config(
         listener.app,
-        http=cast("type[HttpProtocol]", protocol),
+        http=cast("type[Connection]", protocol),
         loop="uvloop",
         ws="none",
         lifespan="off",

@@ -19,7 +19,7 @@ import uvloop
 
 from certs.live_context import LiveTlsContext
 from certs.self_signed import self_signed
-from service.http_protocol import Quick
+from service.immediate import ImmediateRoute
 from testbed.bystander import Bystander
 from testbed.listening import Client, dial, listening, until
 
@@ -270,7 +270,9 @@ async def campaign(number: int, seed: int) -> tuple[Campaign, list[Bystander], l
     context.swap(made.pair)
     asyncio.get_running_loop().set_exception_handler(lambda _, found: errors.found.append(repr(found)))
     logging.getLogger("uvicorn.error").addHandler(errors)
-    async with listening(tls=context.listener, quick=Quick(b"/mutate", answer), **LIMITS) as served:
+    async with listening(
+        tls=context.listener, immediate=ImmediateRoute(b"/mutate", answer), **LIMITS
+    ) as served:
         attack, beside = await asyncio.to_thread(_clients, served.port, made.ca_pem.decode(), number, seed)
         async with asyncio.timeout(60):
             await until(lambda: served.acceptor.count == 0 and not served.state.tasks)

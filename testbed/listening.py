@@ -120,11 +120,11 @@ async def dial(port, address="127.0.0.1", **tls):
 
 
 @asynccontextmanager
-async def listening(*, tls=None, clients=None, quick=None, **limits):
+async def listening(*, tls=None, clients=None, immediate=None, **limits):
     app = App()
     bounds = Limits(**limits)
     held = HeldBytes(bounds.held_bytes)
-    listener = Listener(app, bind("127.0.0.1", 0), tls, quick, clients, bounds)
+    listener = Listener(app, bind("127.0.0.1", 0), tls, immediate, clients, bounds)
     server = _server(listener, held)
     server.config.load()
     server.lifespan = server.config.lifespan_class(server.config)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 from http import HTTPStatus
 
 from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 
-from service.http_protocol import JSON, Quick, send_whole
+from service.asgi import CLOSE, JSON, TEXT, send_whole
+from service.immediate import ImmediateRoute
 from webhook.envelope import UnreadableReviewError
 from webhook.metrics import WebhookMetrics
 from webhook.review import Reviewer
 
 LARGEST_BODY = 7 * 1024 * 1024
 """Bytes. The API server takes objects of 3 MiB and sends the old one beside the new one."""
-RECEIVE_SECONDS = 10
 
 
 class _RefusedError(Exception):
@@ -38,19 +37,17 @@ class WebhookApp(FastAPI):
     | another method | 405 |
     | another media type | 415 |
     | a body over 7 MiB | 413 |
-    | a body that does not arrive within 10 s | 408 |
     | a body that is no AdmissionReview | 400 |
+
+    The connection bounds how long a body may take: service.connection.
     """
 
-    def __init__(
-        self, reviewer: Reviewer, metrics: WebhookMetrics, *, receive_seconds: float = RECEIVE_SECONDS
-    ) -> None:
+    def __init__(self, reviewer: Reviewer, metrics: WebhookMetrics) -> None:
         super().__init__(title="GPU Fraction Injector", openapi_url=None)
         self._reviewer = reviewer
-        self.quick = Quick(b"/mutate", reviewer.answer)
+        self.immediate = ImmediateRoute(b"/mutate", reviewer.answer)
         """For the listener: reviews that come whole, and that are decided at once, without ASGI."""
         self._metrics = metrics
-        self._receive_seconds = receive_seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer /mutate here, before any middleware; it has its own error handling and body cap."""
@@ -58,7 +55,7 @@ class WebhookApp(FastAPI):
             await super().__call__(scope, receive, send)
             return
         try:
-            body = await _read(scope, receive, self._receive_seconds)
+            body = await _read(scope, receive)
             if body is None:
                 return
             await send_whole(send, 200, [JSON], await self._reviewer.review(body))
@@ -67,18 +64,14 @@ class WebhookApp(FastAPI):
             await _refuse(send, error)
 
 
-async def _read(scope: Scope, receive: Receive, seconds: float) -> bytes | None:
+async def _read(scope: Scope, receive: Receive) -> bytes | None:
     """Read the body; None if the client went away.
 
     Raises:
         _RefusedError: it cannot be a review.
     """
     _check_head(scope)
-    try:
-        async with asyncio.timeout(seconds):
-            return await _read_body(receive)
-    except TimeoutError:
-        raise _RefusedError(408, f"no whole body within {seconds} s", close=True) from None
+    return await _read_body(receive)
 
 
 def _check_head(scope: Scope) -> None:
@@ -112,12 +105,12 @@ async def _read_body(receive: Receive) -> bytes | None:
 
 
 async def _refuse(send: Send, error: _RefusedError | UnreadableReviewError) -> None:
-    headers = [(b"content-type", b"text/plain; charset=utf-8")]
+    headers = [TEXT]
     status = 400
     if isinstance(error, _RefusedError):
         status = error.status
         if error.close:
-            headers.append((b"connection", b"close"))
+            headers.append(CLOSE)
         if status == HTTPStatus.METHOD_NOT_ALLOWED:
             headers.append((b"allow", b"POST"))
     await send_whole(send, status, headers, str(error).encode("utf-8", "replace") + b"\n")

@@ -88,7 +88,7 @@ class WebhookProcess:
         app = WebhookApp(reviewer, self._metrics)
         app.include_router(router)
         bound = bind(options.host, options.port)
-        self._listeners = [Listener(app, bound, context.listener, app.quick)]
+        self._listeners = [Listener(app, bound, context.listener, app.immediate)]
         self._port = OwnPort(bound.getsockname()[:2], options.tls_rules.names[0], trust)
         if options.health_port is not None:
             self._listeners.append(Listener(health_app(router), bind(options.host, options.health_port)))

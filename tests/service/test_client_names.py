@@ -9,7 +9,7 @@ from certs.authority import make_authority
 from certs.leaf import make_leaf
 from certs.live_context import LiveTlsContext
 from service.client_names import is_good_for_one
-from service.http_protocol import Quick
+from service.immediate import ImmediateRoute
 from testbed.listening import GET, OK, run
 from tests.certs.handshakes import presenting
 
@@ -98,7 +98,12 @@ def test_nor_is_anything_answered_at_once_to_others(tmp_path):
         other = await served.connect(ssl=show("other"), server_hostname="localhost")
         assert (await other.ask(post)).startswith(b"HTTP/1.1 403 ")
 
-    run(test, tls=context.listener, clients=frozenset({"ours"}), quick=Quick(b"/quick", lambda body: body))
+    run(
+        test,
+        tls=context.listener,
+        clients=frozenset({"ours"}),
+        immediate=ImmediateRoute(b"/quick", lambda body: body),
+    )
 
 
 def test_nobody_without_a_certificate_reaches_a_route():

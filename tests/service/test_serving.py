@@ -9,7 +9,7 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from service.http_protocol import HttpProtocol
+from service.connection import Connection
 from service.limits import Limits
 from service.serving import bind
 
@@ -91,7 +91,7 @@ def clocked():
     """A protocol whose loop does nothing by itself."""
     config = uvicorn.Config(app=None, lifespan="off", log_config=None)
     config.load()
-    return HttpProtocol(config, ServerState(), {}, _loop=Clock())
+    return Connection(config, ServerState(), {}, _loop=Clock())
 
 
 def test_an_idle_client_that_never_says_goodbye_is_cut_off_soon_on_shutdown():

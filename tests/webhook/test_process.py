@@ -320,6 +320,7 @@ import sys
 from ledger.ledger import Ledger
 from policies.loading.loader import load_policies
 from pathlib import Path
+from service.limits import Limits
 from service.log import configure_logging
 from service.metrics import new_registry
 from service.serving import Listener, bind, run, serve
@@ -333,8 +334,8 @@ from webhook.rules import Rules
 configure_logging()
 policies = load_policies(Path(sys.argv[1]))
 reviewer = Reviewer(lambda: policies, PatchCache(Rules()), LedgerPlacer(Ledger()), lambda *_: None)
-app = WebhookApp(reviewer, WebhookMetrics(new_registry()), receive_seconds=0.2)
-listener = Listener(app, bind("127.0.0.1", 0))
+app = WebhookApp(reviewer, WebhookMetrics(new_registry()))
+listener = Listener(app, bind("127.0.0.1", 0), limits=Limits(head_seconds=0.1, body_seconds=0.1))
 print(listener.socket.getsockname()[1], flush=True)
 run(serve([listener], on_started=lambda: print("on", flush=True), on_stopping=print, stop_delay_seconds=0))
 """

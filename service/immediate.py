@@ -1,4 +1,8 @@
-"""A way past uvicorn's machinery for requests that can be answered at once."""
+"""Answers to requests that need no waiting, past uvicorn's machinery.
+
+This leans on members of uvicorn that are not its API: tests/service/test_uvicorn_members.py lists them, and
+`protocol_of` takes the plain connection where uvicorn is another version than the one they were read in.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +12,18 @@ from functools import partial
 from typing import Any
 
 from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from service.asgi import JSON, send_whole
 from service.connection import Connection
 
-JSON = (b"content-type", b"application/json")
+KNOWN_UVICORN = "0.54."
+"""Releases whose inner members were read: pyproject.toml allows these alone."""
 _HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
 
 
 @dataclass(frozen=True, slots=True)
-class Quick:
+class ImmediateRoute:
     """POSTs of JSON to one path, whose answers mostly need no waiting.
 
     A query counts for nothing: an API server adds `?timeout=5s` to the path that it is given.
@@ -24,20 +31,27 @@ class Quick:
 
     path: bytes
     answer: Callable[[bytes], bytes | Coroutine[Any, Any, bytes]]
-    """Makes JSON of JSON, or gives what will; where it raises, the request goes to the app as if nobody had
-    looked at it."""
+    """Returns JSON for JSON, or a coroutine that will; where it raises, the request goes to the app as if
+    nobody had looked at it."""
 
 
-class HttpProtocol(Connection):
+def protocol_of(route: ImmediateRoute | None, uvicorn_version: str) -> Callable[..., Connection]:
+    """Return what makes the connections of a listener: plain ones where nothing can be answered at once."""
+    if route is None or not uvicorn_version.startswith(KNOWN_UVICORN):
+        return Connection
+    return partial(ImmediateConnection, route=route)
+
+
+class ImmediateConnection(Connection):
     """A connection on which requests that came whole are answered at once, if their answer needs no waiting.
 
     Such a request gets no task, no scope and no events of its own, and its answer is one write. All else goes
     uvicorn's way: parts, errors, the end.
     """
 
-    def __init__(self, *args: Any, quick: Quick | None = None, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, route: ImmediateRoute, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._quick = quick
+        self._route = route
         self._body: list[bytes] | None = None
         """The body of a request that may be answered at once; None while uvicorn has it, or there is none."""
 
@@ -46,16 +60,21 @@ class HttpProtocol(Connection):
         super().data_received(data)
         body, self._body = self._body, None
         if body is not None and not self.transport.is_closing():
-            self.begin_cycle(self.app)
+            self._begin_cycle(self.app)
             super().on_body(b"".join(body))
+
+    def on_message_begin(self) -> None:
+        """Begin a request without uvicorn's scope, which a request that is answered at once never needs."""
+        self.begin_request()
+        self.url, self.headers, self.expect_100_continue = b"", [], False
 
     def on_headers_complete(self) -> None:
         """Hold a request back if it may be answered at once."""
         self.check_head()
-        if self._may_be_quick():
+        if self._may_be_immediate():
             self._body = []
         else:
-            self.begin_cycle(self.app)
+            self._begin_cycle(self.app)
 
     def on_body(self, body: bytes) -> None:
         """Take a part of the body."""
@@ -73,15 +92,14 @@ class HttpProtocol(Connection):
             app = self._answer(body) if self.parser.should_keep_alive() else self.app
             if app is None:
                 return
-            self.begin_cycle(app)
+            self._begin_cycle(app)
             super().on_body(body)
         super().on_message_complete()
 
-    def _may_be_quick(self) -> bool:
-        """Whether this is a request as an API server sends it."""
+    def _may_be_immediate(self) -> bool:
+        """Return whether this is a request as an API server sends it."""
         return (
-            self._quick is not None
-            and self.url.partition(b"?")[0] == self._quick.path
+            self.url.partition(b"?")[0] == self._route.path
             and JSON in self.headers
             and self.parser.get_method() == b"POST"
             and self.parser.get_http_version() == "1.1"
@@ -93,12 +111,21 @@ class HttpProtocol(Connection):
             and self.is_admitted
         )
 
+    def _begin_cycle(self, app: ASGIApp) -> None:
+        """Let uvicorn begin what it begins with a request and when its headers are complete, for `app`."""
+        url, headers, expects = self.url, self.headers, self.expect_100_continue
+        HttpToolsProtocol.on_message_begin(self)
+        self.url, self.expect_100_continue = url, expects
+        self.headers.extend(headers)
+        usual, self.app = self.app, app
+        HttpToolsProtocol.on_headers_complete(self)
+        self.app = usual
+
     def _answer(self, body: bytes) -> ASGIApp | None:
-        """Answer if that needs no waiting; else give the app that will."""
-        assert self._quick is not None  # noqa: S101 nothing is held without it
+        """Answer if that needs no waiting; else return the app that will."""
         usual: ASGIApp = self.app
         try:
-            answer = self._quick.answer(body)
+            answer = self._route.answer(body)
         except BaseException:  # noqa: BLE001 the app meets it again; httptools would make a 400 of it
             return usual
         if not isinstance(answer, bytes):
@@ -113,10 +140,3 @@ async def _answer_later(
 ) -> None:
     """An app that sends the answer when it is there."""
     await send_whole(send, 200, [JSON], await answering)
-
-
-async def send_whole(send: Send, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
-    """Send an ASGI response whose body is at hand, with its length."""
-    length = (b"content-length", b"%d" % len(body))
-    await send({"type": "http.response.start", "status": status, "headers": [*headers, length]})
-    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,14 @@
+"""Bounds of a listener beside those of who calls it."""
+
+from pathlib import Path
+
+import yaml
+
+from service.limits import Limits
+
+VALUES = Path(__file__).parents[2] / "charts" / "fraction-injector" / "values.yaml"
+
+
+def test_a_request_is_given_up_before_the_api_server_gives_up_its_answer():
+    waits = yaml.safe_load(VALUES.read_text())["webhook"]["timeoutSeconds"]
+    assert Limits().head_seconds + Limits().body_seconds < waits

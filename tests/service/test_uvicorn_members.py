@@ -1,0 +1,82 @@
+"""What we lean on of uvicorn's that is not its API, and what happens where uvicorn is another."""
+
+import ast
+import tomllib
+from pathlib import Path
+
+import pytest
+import uvicorn
+from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.server import ServerState
+
+from service import connection, immediate, serving
+from service.connection import Connection
+from service.immediate import KNOWN_UVICORN, ImmediateConnection, ImmediateRoute, protocol_of
+
+ROUTE = ImmediateRoute(b"/mutate", lambda body: body)
+SHARED = {"flow", "headers", "on_message_begin", "on_headers_complete", "on_message_complete", "parser"}
+LEANED_ON = {
+    connection: SHARED
+    | {
+        "app", "cycle", "cycle.disconnected", "cycle.keep_alive", "cycle.message_event",
+        "cycle.response_complete", "cycle.response_started", "flow.pause_reading", "flow.resume_reading",
+        "loop", "on_header", "server_state", "server_state.total_requests", "transport", "url",
+    },
+    immediate: SHARED
+    | {
+        "app", "expect_100_continue", "flow.write_paused", "on_body", "on_response_complete", "server_state",
+        "server_state.default_headers", "transport", "url",
+    },
+    serving: {"config", "lifespan", "server_state", "server_state.default_headers", "servers", "started"},
+}  # fmt: skip
+"""By module; a member of a member with a dot. Whoever changes it reads uvicorn's releases again."""
+API = {
+    "__init__", "connection_lost", "connection_made", "data_received", "pause_writing", "resume_writing",
+    "serve", "should_exit", "shutdown",
+}  # fmt: skip
+"""asyncio's own names of what a protocol has, and what uvicorn documents of its servers."""
+
+
+def names_of(source, known):
+    """Attributes of self, super() and uvicorn's class in a module that uvicorn's objects have."""
+    found = set()
+    for node in ast.walk(ast.parse(Path(source.__file__).read_text())):
+        if isinstance(node, ast.Attribute):
+            chain = ast.unparse(node).removeprefix("HttpToolsProtocol.").removeprefix("super().")
+            found.add(chain.removeprefix("self.").removeprefix("server."))
+    return {name for name in found if name in known}
+
+
+def members():
+    """What uvicorn's protocol, and the objects that it holds, have once they are made."""
+    config = uvicorn.Config(app=None, lifespan="off", log_config=None)
+    config.load()
+    protocol = HttpToolsProtocol(config, ServerState(), {}, _loop=Loop())
+    server = uvicorn.Server(config)
+    own = {*dir(protocol), *dir(server), "lifespan", "servers", "url"}
+    held = {"flow": [*dir(FlowControl), "write_paused"], "server_state": dir(ServerState())}
+    held["cycle"] = [*dir(RequestResponseCycle), *RequestResponseCycle.__init__.__code__.co_names]
+    nested = {f"{name}.{member}" for name, names in held.items() for member in names}
+    return {name for name in own | nested if "__" not in name} - API
+
+
+class Loop:
+    """As much of a loop as a protocol without a connection needs."""
+
+
+@pytest.mark.parametrize("module", LEANED_ON, ids=lambda module: module.__name__)
+def test_no_other_members_of_uvicorn_are_leaned_on(module):
+    assert names_of(module, members()) == LEANED_ON[module]
+
+
+def test_pyproject_allows_the_releases_that_were_read_and_no_others():
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    assert "uvicorn>=0.54,<0.55" in project["dependencies"]
+    assert uvicorn.__version__.startswith(KNOWN_UVICORN)
+
+
+def test_nothing_is_answered_at_once_by_a_uvicorn_that_nobody_has_read():
+    assert protocol_of(ROUTE, "0.55.0") is Connection
+    assert protocol_of(None, uvicorn.__version__) is Connection
+    assert protocol_of(ROUTE, uvicorn.__version__).func is ImmediateConnection
