@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import socket
 
 import msgspec
 import pytest
@@ -91,25 +92,27 @@ def test_what_is_no_good_set_changes_nothing_and_is_told(tmp_path, status, body,
     assert "limitr" in live.missing
 
 
-def test_a_controller_that_is_away_or_silent_is_asked_again(tmp_path, monkeypatch):
-    monkeypatch.setattr("webhook.placing.older_policies.TIMEOUT_SECONDS", 0.05)
+def failure_of(tmp_path, url, context):
+    """Why one try gives nothing."""
     (tmp_path / "default.yaml").write_text("kind: Nothing\n")
-    live = LivePolicies(tmp_path, may_wait=True)
+    older = OlderPolicies(ControllerClient(url, lambda: context), LivePolicies(tmp_path, may_wait=True))
+    asyncio.run(older.ask())
+    return older.failure
 
-    async def main():
-        away = OlderPolicies(ControllerClient("https://localhost:1", lambda: client_context(files())), live)
-        await away.ask()
-        unready = OlderPolicies(ControllerClient("https://localhost:1", lambda: None), live)
-        await unready.ask()
-        silent = Giver(200, b"")
-        silent.serve = lambda *_: asyncio.sleep(1)
-        async with listening(silent) as port:
-            context = client_context(files())
-            hung = OlderPolicies(ControllerClient(f"https://localhost:{port}", lambda: context), live)
-            await hung.ask()
-        return away.failure, unready.failure, hung.failure
 
-    away, unready, hung = asyncio.run(main())
-    assert "Connect call failed" in away or "Multiple exceptions" in away
-    assert unready == "NoAnswerError: no client certificate has been read yet"
-    assert hung.startswith("TimeoutError")
+def test_a_controller_that_is_away_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr("webhook.placing.older_policies.TIMEOUT_SECONDS", 60)
+    failure = failure_of(tmp_path, "https://localhost:1", client_context(files()))
+    assert "Connect call failed" in failure
+
+
+def test_without_a_certificate_nobody_is_asked(tmp_path):
+    failure = failure_of(tmp_path, "https://localhost:1", None)
+    assert failure == "NoAnswerError: no client certificate has been read yet"
+
+
+def test_a_controller_that_is_silent_is_given_up(tmp_path, monkeypatch):
+    monkeypatch.setattr("webhook.placing.older_policies.TIMEOUT_SECONDS", 0.05)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"https://127.0.0.1:{silent.getsockname()[1]}"
+        assert failure_of(tmp_path, url, client_context(files())).startswith("TimeoutError")
