@@ -5,7 +5,7 @@ LOCK := requirements/dev.txt
 READY := .venv/ready
 BENCHES := handler webhook placing rotation placement packing churn waiting degraded ledger controller-loop api-server cluster
 
-.PHONY: help demo test lint bench bench-hostile $(BENCHES:%=bench-%) bench-docs campaign cluster chart image-test lock clean
+.PHONY: help demo test lint bench bench-hostile $(BENCHES:%=bench-%) bench-docs campaign cluster cluster-test chart image-test lock clean
 help: ## Show what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
@@ -84,8 +84,11 @@ lint: $(READY) ## Check style, types and layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-cluster: $(READY) ## Bring up a control plane with fake GPU nodes, until Ctrl-C; of K8S as in test (needs Go 1.26)
-	@$(BIN)/python -m testbed.playground
+cluster: $(READY) ## Bring up a control plane with fake GPU nodes, until Ctrl-C; of K8S as in test (needs Go 1.26); REAL=1: real nodes and pods, as root
+	@$(BIN)/python -m $(if $(REAL),testbed.nodes,testbed).playground
+
+cluster-test: $(READY) ## Install the chart on real nodes and break them (as root, with Debian's buildah and mmdebstrap)
+	$(BIN)/pytest tests/cluster
 
 chart: $(READY) ## Make the chart's schema and README anew from its values.yaml
 	$(BIN)/python -m charts.generate

@@ -6,7 +6,8 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,6 +17,7 @@ SUITE = "trixie"
 PYTHON = "python3,python3-venv,ca-certificates"
 BASE, IMAGE = "localhost/python-base:test", "localhost/fraction-injector:test"
 REVISION = "0123abc"
+KEPT_S = 6 * 3600
 TOOLS = ("buildah", "mmdebstrap")
 
 
@@ -70,21 +72,41 @@ class Buildah:
 
 
 @contextmanager
-def built() -> Iterator[Buildah]:
-    """Build base and image; their storage is gone when the context closes."""
+def storage() -> Iterator[Buildah]:
+    """An empty buildah; what it holds is gone when the context closes."""
     with tempfile.TemporaryDirectory(prefix="image-") as scratch:
-        folder = Path(scratch)
-        buildah = Buildah(folder)
-        (folder / "Base").write_text("FROM scratch\nADD base.tar /\n")
-        buildah.run("bud", "--file", f"{folder}/Base", "--tag", BASE, str(_base().parent))
-        secret = ["--secret", f"id=ca,src={CA_FILE}"]
-        arguments = ["--build-arg", f"BASE={BASE}", "--build-arg", f"REVISION={REVISION}"]
-        buildah.run("bud", *secret, *arguments, "--tag", IMAGE, ".")
+        buildah = Buildah(Path(scratch))
         try:
             yield buildah
         finally:
             buildah.run("rm", "--all")
             buildah.run("rmi", "--all", "--force")
+
+
+def archive() -> Path:
+    """The image as a file that runtimes import, from an earlier run if it had these very sources."""
+    file = cache_folder() / f"{_digest_of_sources()}.tar"
+    with _locked("archive"):
+        if not file.exists():
+            made = file.with_suffix(".making")
+            made.unlink(missing_ok=True)
+            with storage() as buildah:
+                _build(buildah)
+                buildah.run("push", IMAGE, f"docker-archive:{made}:{IMAGE}")
+            made.rename(file)
+            for older in cache_folder().glob("*.tar"):  # of other sources; one in use is young
+                if time.time() - older.stat().st_mtime > KEPT_S:
+                    older.unlink()
+    return file
+
+
+def _build(buildah: Buildah) -> None:
+    recipe = buildah.folder / "Base"
+    recipe.write_text("FROM scratch\nADD base.tar /\n")
+    buildah.run("bud", "--file", str(recipe), "--tag", BASE, str(_base().parent))
+    secret = ["--secret", f"id=ca,src={CA_FILE}"]
+    arguments = ["--build-arg", f"BASE={BASE}", "--build-arg", f"REVISION={REVISION}"]
+    buildah.run("bud", *secret, *arguments, "--tag", IMAGE, ".")
 
 
 def _base() -> Path:
@@ -107,24 +129,6 @@ def _base() -> Path:
             assert ended.returncode == 0, ended.stderr[-4000:]
             made.rename(folder / "base.tar")
     return folder / "base.tar"
-
-
-def archive(build: Callable[[], Buildah]) -> Path:
-    """The image as a file that container runtimes import.
-
-    Args:
-        build: Called where no earlier run left the image of exactly these sources.
-    """
-    file = cache_folder() / f"{_digest_of_sources()}.tar"
-    with _locked("archive"):
-        if not file.exists():
-            made = file.with_suffix(".making")
-            made.unlink(missing_ok=True)
-            build().run("push", IMAGE, f"docker-archive:{made}:{IMAGE}")
-            for older in cache_folder().glob("*.tar"):
-                older.unlink()
-            made.rename(file)
-    return file
 
 
 def _digest_of_sources() -> str:

@@ -49,12 +49,17 @@ Ctrl-C takes it all down."""
 
 def main() -> None:
     """Build what is missing, run the cluster until SIGINT or SIGTERM, and leave nothing behind."""
+    until_interrupted(_run)
+
+
+def until_interrupted(run: Callable[[Path], None]) -> None:
+    """Build what is missing and call `run` with it; SIGINT and SIGTERM end it in good order."""
     if reason := binaries.go_missing():
         raise SystemExit(reason)
     # SIGINT too: a shell starts background jobs with it ignored.
     _on_signals(_interrupt)
     try:
-        _run(binaries.build(say))
+        run(binaries.build(say))
     except KeyboardInterrupt:
         say("taken down")
 
@@ -76,7 +81,7 @@ def _run(built: Path) -> None:
                 values = Path(folder, "values.json")
                 values.write_text(json.dumps(elsewhere(webhook), indent=1))
                 say(_welcome(cluster, controller, values))
-                _pause()
+                pause()
 
 
 def _companion(cluster: Cluster, folder: Path) -> Controller:
@@ -102,7 +107,8 @@ def _welcome(cluster: Cluster, controller: Controller, values: Path) -> str:
     )
 
 
-def _pause() -> None:
+def pause() -> None:
+    """Wait for SIGINT or SIGTERM."""
     try:
         signal.pause()
     finally:

@@ -88,6 +88,7 @@ class Box:
         self._keeper = keeper
         self._groups: list[Path] = []
         self._process: Process | None = None
+        self._started: list[Process] = []
         folder.mkdir()
 
     def boot(self) -> None:
@@ -125,7 +126,9 @@ class Box:
         self, name: str, command: Sequence[str], environment: Mapping[str, str] | None = None
     ) -> Process:
         """Start a command in the box; its log is `NAME.log` in the folder."""
-        return Process(self._entering(command, environment or {}), self.folder / f"{name}.log", grace_s=5)
+        process = Process(self._entering(command, environment or {}), self.folder / f"{name}.log", grace_s=5)
+        self._started.append(process)
+        return process
 
     def run(self, *command: str, environment: Mapping[str, str] | None = None, stdin: str = "") -> Output:
         """Run a command in the box; the caller looks at its exit code."""
@@ -156,4 +159,7 @@ class Box:
         if self._process is not None:
             self._process.stop()
             self._process = None
+            for process in self._started:
+                process.stop()
+            self._started = []
             eventually(lambda: not cgroups.clear(self._groups, 1), f"{self.name} is down")

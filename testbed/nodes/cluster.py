@@ -1,9 +1,10 @@
 """A cluster of real nodes as one context manager: the control plane in one box, each node in another."""
 
+import socket
 import sys
 import tempfile
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -139,7 +140,9 @@ class RealCluster(Cluster):
         with Api(f"https://127.0.0.1:{ports[0]}", str(self.home.ca_file), ADMIN_TOKEN) as api:
             return api.ready()
 
-    def relay(self, address: str, port: int, ready=lambda _: True) -> tuple[Process, str]:
+    def relay(
+        self, address: str, port: int, ready: Callable[[list[int]], object] = lambda ports: _listens(ports[0])
+    ) -> tuple[Process, str]:
         """A port of this machine's loopback device that leads to an address in the cluster, and its URL."""
 
         def start(ports: list[int]) -> Process:
@@ -208,6 +211,12 @@ class RealCluster(Cluster):
     def logs(self) -> list[Path]:
         """The log files of everything that ran."""
         return sorted([*self.home.folder.glob("*.log"), *self.home.folder.glob("*/*.log")])
+
+
+def _listens(port: int) -> bool:
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+        return True
+    return False
 
 
 def _control_plane_node() -> Object:

@@ -5,13 +5,14 @@
 
 import json
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from testbed.image import IMAGE, Buildah
+from testbed.image import IMAGE, archive, storage
 
 
 def pytest_ignore_collect() -> bool | None:
@@ -34,12 +35,14 @@ class Image:
 
 
 @pytest.fixture(scope="session")
-def image(built_image: Buildah):
-    """The image, mounted."""
-    container = built_image.run("from", "--pull-never", IMAGE)
-    config = json.loads(built_image.run("inspect", "--type=image", IMAGE))["OCIv1"]["config"]
-    root = Path(built_image.run("mount", container))
-    return Image(root, config, size(root / "opt"))
+def image() -> Iterator[Image]:
+    """The image, built and mounted."""
+    with storage() as buildah:
+        buildah.run("pull", f"docker-archive:{archive()}")
+        container = buildah.run("from", "--pull-never", IMAGE)
+        config = json.loads(buildah.run("inspect", "--type=image", IMAGE))["OCIv1"]["config"]
+        root = Path(buildah.run("mount", container))
+        yield Image(root, config, size(root / "opt"))
 
 
 def size(folder: Path) -> int:

@@ -1,0 +1,75 @@
+"""`make cluster REAL=1`: two real nodes with the product's image on them, for a person, until Ctrl-C."""
+
+import json
+from pathlib import Path
+
+from testbed import image
+from testbed.nodes import box, parts
+from testbed.nodes.cluster import RealCluster
+from testbed.nodes.stand_ins import LIMITER, WORKLOAD
+from testbed.playground import INSTALL, pause, say, until_interrupted
+
+VALUES = {
+    "image": {"repository": image.IMAGE.partition(":")[0], "tag": image.IMAGE.partition(":")[2]},
+    "limiters": {"hami-core": {"extends": "hami-core", "initContainer": {"image": LIMITER}}},
+}
+POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "half", "labels": {"clearml-injector/fraction": "0.500"}},
+    "spec": {
+        "containers": [
+            {"name": "half", "image": WORKLOAD, "imagePullPolicy": "Never", "command": ["sleep", "3600"]}
+        ]
+    },
+}
+WELCOME = """
+Two nodes are up, each with kubelet, containerd and a device plugin that plays two GPUs; both have the image
+of this checkout. In another terminal, in this folder:
+
+  export KUBECONFIG={kubeconfig} PATH={binaries}:$PATH VALUES={values}
+  {install}
+  kubectl --namespace gpu-fraction-injector get pods --output wide
+
+and when those are ready:
+
+  kubectl apply --filename {pod}
+  kubectl exec half -- sh -c 'env; ls /dev/nvidia*; mount | grep vgpu'
+  kubectl --namespace gpu-fraction-injector exec deployment/fraction-injector-controller -- \\
+    fraction-injector ledger
+
+Logs of kubelets, containerd and the control plane: {logs}
+Ctrl-C takes it all down."""
+
+
+def main() -> None:
+    """Build what is missing, run the nodes until SIGINT or SIGTERM, and leave nothing behind."""
+    if reason := box.why_not() or image.why_not():
+        raise SystemExit(reason)
+    until_interrupted(_run)
+
+
+def _run(built: Path) -> None:
+    node_parts = parts.build(say)
+    say("nodes: building the image of this checkout, where it has changed ...")
+    archive = image.archive()
+    with RealCluster(built, node_parts, archives=[archive]) as cluster:
+        folder = cluster.home.folder
+        values, pod = folder / "values.json", folder / "pod.json"
+        values.write_text(json.dumps(VALUES))
+        pod.write_text(json.dumps(POD))
+        say(
+            WELCOME.format(
+                kubeconfig=cluster.kubeconfig,
+                binaries=built,
+                values=values,
+                install=INSTALL,
+                pod=pod,
+                logs=folder,
+            )
+        )
+        pause()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""The product on two real nodes: webhook and controller as pods from the image, for the whole session."""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from testbed import binaries
+from testbed import image as images
+from testbed.chart import Helm
+from testbed.kubernetes_version import UNDER_TEST
+from testbed.nodes import box, parts
+from testbed.nodes.cluster import RealCluster
+from testbed.process import tail
+from testbed.registration import OWN_NAMESPACE
+from tests.cluster.installation import VALUES, Installation
+
+HERE = Path(__file__).parent
+CLUSTER = pytest.StashKey[RealCluster]()
+WORK = "work"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if HERE in item.path.parents:
+            # The first build takes minutes, and every wait of the fixtures has its own end.
+            item.add_marker(pytest.mark.timeout(300, func_only=True))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):
+    report = yield
+    cluster = item.config.stash.get(CLUSTER, None)
+    if report.failed and cluster is not None:
+        report.sections += [(f"end of {log.parent.name}/{log.name}", tail(log, 8)) for log in cluster.logs()]
+        for pod in cluster.kubectl(
+            "get", "pods", f"--namespace={OWN_NAMESPACE}", "--output=name"
+        ).stdout.split():
+            told = cluster.kubectl("logs", pod, f"--namespace={OWN_NAMESPACE}", "--tail=15").stdout
+            report.sections.append((f"end of the log of {pod}", told))
+    return report
+
+
+def missing() -> str | None:
+    """Why real nodes cannot be made here; None if they can."""
+    if UNDER_TEST.version != parts.KUBERNETES:
+        return f"real nodes are of Kubernetes {parts.KUBERNETES}, and K8S asks for {UNDER_TEST.version}"
+    return binaries.go_missing() or box.why_not() or images.why_not()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def possible() -> None:
+    """Skip every test of this folder where no node can be made, but fail in CI."""
+    reason = missing()
+    if reason and os.environ.get("CI"):
+        pytest.fail(f"CI must run these tests: {reason}")
+    if reason:
+        pytest.skip(reason)
+
+
+Say = Callable[[str], None]
+
+
+@pytest.fixture(scope="session")
+def say(pytestconfig: pytest.Config) -> Say:
+    """Write a line to the terminal."""
+    terminal = pytestconfig.pluginmanager.get_plugin("terminalreporter")
+    capture = pytestconfig.pluginmanager.get_plugin("capturemanager")
+
+    def line(text: str) -> None:
+        with capture.global_and_fixture_disabled():
+            terminal.ensure_newline()
+            terminal.write_line(text)
+
+    return line
+
+
+@pytest.fixture(scope="session")
+def image(possible) -> Path:
+    """Archive of the product's image."""
+    return images.archive()
+
+
+@pytest.fixture(scope="session")
+def cluster(possible, image: Path, say: Say, pytestconfig: pytest.Config) -> Iterator[RealCluster]:
+    """Two nodes of two GPUs each, and a namespace for tasks."""
+    built, node_parts = binaries.build(say), parts.build(say)
+    with RealCluster(built, node_parts, nodes=2, archives=[image]) as cluster:
+        pytestconfig.stash[CLUSTER] = cluster
+        cluster.create_namespace(WORK)
+        yield cluster
+        pytestconfig.stash[CLUSTER] = None
+
+
+@pytest.fixture(scope="session")
+def installation(cluster: RealCluster, tmp_path_factory: pytest.TempPathFactory) -> Installation:
+    """The chart, installed as docs/install.md says, with both processes ready."""
+    helm = Helm(cluster, tmp_path_factory.mktemp("helm"))
+    cluster.create_namespace(OWN_NAMESPACE)
+    installation = Installation(cluster, helm)
+    installation.install(VALUES)
+    return installation

@@ -1,0 +1,159 @@
+"""The product as an admin installs it, with its pods to look into."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from testbed.api import ApiError, Object
+from testbed.chart import RELEASE, Helm
+from testbed.cluster import Output
+from testbed.nodes.cluster import RealCluster
+from testbed.nodes.stand_ins import LIMITER
+from testbed.process import eventually
+from testbed.registration import OWN_NAMESPACE, probe, refuses
+
+READY_S = 150
+COMPONENTS = ("controller", "webhook")
+VALUES: Mapping[str, Any] = {
+    "image": {"repository": "localhost/fraction-injector", "tag": "test"},
+    "limiters": {"hami-core": {"extends": "hami-core", "initContainer": {"image": LIMITER}}},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """A running pod of the product."""
+
+    name: str
+    uid: str
+    node: str
+    address: str
+    ready_after_s: float
+    restarts: int
+
+
+class Installation:
+    """The release in a cluster.
+
+    Args:
+        cluster: Where to.
+        helm: Of the administrator.
+    """
+
+    def __init__(self, cluster: RealCluster, helm: Helm) -> None:
+        self.cluster = cluster
+        self.helm = helm
+
+    def install(self, values: Mapping[str, Any]) -> None:
+        """Install or upgrade, and wait until all pods are ready and labelled pods are served."""
+        self.helm.apply(values)
+        self.until_served()
+
+    def until_served(self) -> None:
+        """Wait until all replicas are ready and a labelled pod is let in."""
+        for component in COMPONENTS:
+            eventually(lambda c=component: self.rolled_out(c), f"{component} is rolled out", READY_S)
+        eventually(lambda: not refuses(probe(self.cluster.api, "work")), "labelled pods are served", READY_S)
+
+    def rolled_out(self, component: str) -> bool:
+        """Whether a Deployment has all its replicas, ready and of the newest template."""
+        deployment = self.deployment(component)
+        status, wanted = deployment["status"], deployment["spec"]["replicas"]
+        counts = [status.get(name, 0) for name in ("replicas", "updatedReplicas", "availableReplicas")]
+        return (
+            status.get("observedGeneration") == deployment["metadata"]["generation"]
+            and counts == [wanted] * 3
+        )
+
+    def deployment(self, component: str) -> Object:
+        """A Deployment as it is."""
+        return self.cluster.api.get("Deployment", f"{RELEASE}-{component}", OWN_NAMESPACE, "apps/v1")
+
+    def objects(self, component: str) -> list[Object]:
+        """The pods of a component that nobody is about to delete."""
+        labels = f"app.kubernetes.io/component={component}"
+        pods = self.cluster.api.list("Pod", OWN_NAMESPACE, labels=labels)
+        return [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
+
+    def pods(self, component: str) -> list[Pod]:
+        """The same, with what is worth knowing of each."""
+        return [_pod(found) for found in self.objects(component) if found["status"].get("podIP")]
+
+    def leader(self) -> Pod:
+        """The controller that leads."""
+        return eventually(self._leader, "a controller leads")
+
+    def _leader(self) -> Pod | None:
+        lease = self.cluster.api.get(
+            "Lease", f"{RELEASE}-controller", OWN_NAMESPACE, "coordination.k8s.io/v1"
+        )
+        holder = lease["spec"].get("holderIdentity") or ""
+        return next((pod for pod in self.pods("controller") if pod.name in holder), None)
+
+    def kubectl(self, *arguments: str) -> Output:
+        """Run kubectl in the product's namespace."""
+        return self.cluster.kubectl(f"--namespace={OWN_NAMESPACE}", *arguments)
+
+    def exec(self, pod: str, *command: str) -> Output:
+        """Run a command in a pod of the product."""
+        return self.kubectl("exec", pod, "--", *command)
+
+    def kill(self, pod: Pod) -> None:
+        """Kill a pod's process as the kernel does when memory is short."""
+        node = self.cluster.nodes[pod.node]
+        node.box.check("kill", "-KILL", self.processes(pod)[0])
+
+    def processes(self, pod: Pod) -> list[str]:
+        """Pids of a pod's processes that run the product, the oldest first, as the node counts."""
+        script = f"""for found in $(grep --files-with-matches --no-messages {pod.uid} /proc/[0-9]*/cgroup); do
+            folder=${{found%/cgroup}}
+            tr '\\0' ' ' < $folder/cmdline | grep --quiet cli.main && echo ${{folder#/proc/}}
+        done; true"""
+        return sorted(self.cluster.nodes[pod.node].box.check("bash", "-c", script).split(), key=int)
+
+    def resident_mib(self, pod: Pod) -> int:
+        """Memory of all processes of a pod's container."""
+        script = "cat /sys/fs/cgroup/memory/memory.stat"
+        told = self.exec(pod.name, "sh", "-c", script).stdout
+        [rss] = [int(line.split()[1]) for line in told.splitlines() if line.startswith("total_rss ")]
+        return rss // 2**20
+
+
+def _pod(found: Object) -> Pod:
+    conditions = {c["type"]: c for c in found["status"].get("conditions", []) if c["status"] == "True"}
+    created = _moment(found["metadata"]["creationTimestamp"])
+    ready = conditions.get("Ready")
+    statuses = found["status"].get("containerStatuses", [])
+    return Pod(
+        name=found["metadata"]["name"],
+        uid=found["metadata"]["uid"],
+        node=found["spec"]["nodeName"],
+        address=found["status"]["podIP"],
+        ready_after_s=_moment(ready["lastTransitionTime"]) - created if ready else float("inf"),
+        restarts=sum(status["restartCount"] for status in statuses),
+    )
+
+
+def _moment(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()
+
+
+def refused(call) -> str | None:
+    """The API server's words if it refuses; None if it does not."""
+    try:
+        call()
+    except ApiError as error:
+        return str(error)
+    return None
+
+
+def until(moment: float) -> None:
+    """Let time pass that is part of what is tested, such as the seconds over which pods are created."""
+    time.sleep(max(0.0, moment - time.monotonic()))
+
+
+def first(pods: Sequence[Pod]) -> Pod:
+    """The one whose name sorts first."""
+    return min(pods, key=lambda pod: pod.name)

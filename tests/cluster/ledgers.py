@@ -1,0 +1,43 @@
+"""The ledger as it is published, and the truth that it must equal: what the kubelets have given out."""
+
+from testbed.controller_process import LEDGERS
+from testbed.nodes.cluster import RealCluster
+from testbed.process import eventually
+
+SETTLED_S = 60
+
+Held = dict[tuple[str, str, str], int]
+"""Slices by namespace, pod and resource name."""
+
+
+def published(cluster: RealCluster) -> Held:
+    """What the GpuLedgers say that pods hold."""
+    held: Held = {}
+    for ledger in cluster.api.call("GET", LEDGERS)["items"]:
+        for gpu in ledger.get("status", {}).get("gpus", []):
+            for share in gpu.get("shares", []):
+                if share["kind"] == "holder":
+                    resource = f"nvidia.com/gpu-{gpu['index']}"
+                    held[share["namespace"], share["name"], resource] = share["slices"]
+    return held
+
+
+def overcommitted(cluster: RealCluster) -> list[str]:
+    """Nodes of which the ledger says that more is held than there is."""
+    ledgers = cluster.api.call("GET", LEDGERS)["items"]
+    return [ledger["metadata"]["name"] for ledger in ledgers if ledger.get("status", {}).get("over")]
+
+
+def until_true(cluster: RealCluster, residents: int) -> None:
+    """Wait until ledger and kubelets say the same, of that many pods that stay."""
+    last: list[Held] = []
+
+    def equal() -> bool:
+        last[:] = [published(cluster), cluster.held_slices()]
+        return last[0] == last[1] and len(last[0]) == residents
+
+    try:
+        eventually(equal, f"the ledger equals what {residents} pods hold", SETTLED_S)
+    except AssertionError as error:
+        raise AssertionError(f"{error}\nledger: {last[0]}\nkubelets: {last[1]}") from None
+    assert overcommitted(cluster) == []

@@ -1,0 +1,61 @@
+"""What an admin has after `helm install`: two webhooks and two controllers, as pods of the image."""
+
+import json
+
+from testbed.chart import RELEASE
+from testbed.registration import OWN_NAMESPACE
+from tests.cluster.installation import COMPONENTS, first
+
+LIMIT_MIB = {"controller": 512, "webhook": 384}
+TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - where pods find one
+
+
+def test_both_processes_are_ready_on_both_nodes(installation, cluster, say, record_property):
+    for component in COMPONENTS:
+        pods = installation.pods(component)
+        assert {pod.node for pod in pods} == set(cluster.nodes)
+        assert [pod.restarts for pod in pods] == [0, 0]
+        seconds = sorted(round(pod.ready_after_s) for pod in pods)
+        memory = sorted(installation.resident_mib(pod) for pod in pods)
+        record_property(f"{component}-ready-s", seconds)
+        record_property(f"{component}-rss-mib", memory)
+        say(f"{component}: ready {seconds} s after its pods were made, {memory} MiB resident")
+        assert 0 < max(memory) < LIMIT_MIB[component]
+
+
+def test_the_webhook_has_no_rights_and_can_write_nowhere(installation):
+    for pod in installation.pods("webhook"):
+        mounts = installation.exec(pod.name, "cat", "/proc/mounts").stdout
+        assert "serviceaccount" not in mounts
+        assert installation.exec(pod.name, "ls", TOKEN).code != 0
+        assert "Read-only file system" in installation.exec(pod.name, "touch", "/opt/x").stderr
+        status = installation.exec(pod.name, "cat", "/proc/1/status").stdout
+        lines = dict(line.split(":\t") for line in status.splitlines() if ":\t" in line)
+        assert lines["Uid"].split() == ["65532"] * 4
+        assert (lines["CapEff"], lines["NoNewPrivs"], lines["Seccomp"]) == ("0" * 16, "1", "2")
+
+
+def test_the_commands_of_the_runbook_work_in_the_controllers_pod(installation, cluster):
+    deployment = f"deployment/{RELEASE}-controller"
+    ledger = installation.exec(deployment, "fraction-injector", "ledger", "--output=json")
+    assert ledger.code == 0, ledger.stderr
+    assert {node["name"] for node in json.loads(ledger.stdout)["nodes"]} == set(cluster.nodes)
+    certificates = installation.exec(
+        deployment, "fraction-injector", "certs", "status", RELEASE, f"--namespace={OWN_NAMESPACE}"
+    )
+    assert certificates.code == 0, certificates.stderr
+    assert "S0-steady" in certificates.stdout
+
+
+def test_the_policies_are_checked_in_the_webhooks_pod(installation):
+    checked = installation.exec(
+        f"deployment/{RELEASE}-webhook", "fraction-injector", "policy", "check", "/policies"
+    )
+    assert checked.code == 0, checked.stderr
+    assert "is fine" in checked.stdout
+
+
+def test_logs_are_lines_of_json(installation):
+    for component in COMPONENTS:
+        logged = installation.kubectl("logs", first(installation.pods(component)).name).stdout
+        assert {json.loads(line)["level"] for line in logged.splitlines()} <= {"info", "warning"}

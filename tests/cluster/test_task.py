@@ -1,0 +1,140 @@
+"""A labelled pod in its container: environment, mounts and devices are what `explain` predicted."""
+
+import json
+import subprocess
+
+import pytest
+import yaml
+
+from testbed.gpu_nodes import GpuNode
+from testbed.nodes.stand_ins import LIBRARY_TEXT
+from testbed.process import eventually
+from testbed.product import COMMAND
+from tests.cluster.conftest import WORK
+from tests.cluster.load import task
+
+MEMORY_MIB = GpuNode().memory_mib
+
+
+@pytest.fixture
+def predicted(installation, cluster, tmp_path):
+    """What `explain` says, given the cluster's policies and nodes: the container as it will be stored."""
+
+    def explain(pod):
+        policies = tmp_path / "policies"
+        policies.mkdir()
+        config = cluster.api.get("ConfigMap", "fraction-injector-policies", "gpu-fraction-injector")
+        for name, text in config["data"].items():
+            (policies / name).write_text(text)
+        inventory = tmp_path / "inventory.yaml"
+        found = [node for node in cluster.api.list("Node") if node["metadata"]["name"] in cluster.nodes]
+        items = [{"apiVersion": "v1", "kind": "Node", **node} for node in found]
+        inventory.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": items}))
+        (tmp_path / "pod.yaml").write_text(yaml.safe_dump(pod))
+        options = [f"--policies={policies}", f"--inventory={inventory}", "--output=json"]
+        command = [COMMAND, "explain", *options, str(tmp_path / "pod.yaml")]
+        ended = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+        return json.loads(ended.stdout)
+
+    return explain
+
+
+@pytest.fixture
+def running(installation, cluster):
+    """Create a pod and wait until it runs; it is gone when the test ends."""
+    created = []
+
+    def run(pod):
+        name = pod["metadata"]["name"]
+        created.append(name)
+        cluster.api.create(pod, WORK)
+        started = {"Running", "Succeeded", "Failed"}
+        eventually(
+            lambda: cluster.api.get("Pod", name, WORK)["status"].get("phase") in started,
+            f"{name} is started",
+            60,
+        )
+        stored = cluster.api.get("Pod", name, WORK)
+        assert stored["status"]["phase"] == "Running", stored["status"]
+        return stored
+
+    yield run
+    for name in created:
+        cluster.api.delete("Pod", name, WORK)
+
+
+def inside(cluster, name, *command):
+    ended = cluster.kubectl("exec", f"--namespace={WORK}", name, "--", *command)
+    assert ended.code == 0, ended.stderr
+    return ended.stdout
+
+
+def test_a_container_is_what_explain_predicted(predicted, running, cluster):
+    pod = task("half", "0.500")
+    expected = predicted(pod)
+    stored = running(pod)
+    [container] = stored["spec"]["containers"]
+    [foreseen] = expected["pod"]["spec"]["containers"]
+    assert container["env"] == foreseen["env"]
+    assert container["resources"] == foreseen["resources"]
+    assert container["volumeMounts"] == foreseen["volumeMounts"]
+
+    environment = dict(
+        line.split("=", 1) for line in inside(cluster, "half", "cat", "/proc/1/environ").split("\0") if line
+    )
+    assert environment.items() >= {(entry["name"], entry["value"]) for entry in foreseen["env"]}
+    assert environment["CUDA_DEVICE_MEMORY_LIMIT_0"] == f"{expected['memoryMiB']}m"
+    assert environment["FROM_IMAGE"] == "yes"
+    assert 0.4 < expected["memoryMiB"] / MEMORY_MIB <= 0.5
+
+    index = expected["index"]
+    assert inside(cluster, "half", "sh", "-c", "ls /dev/nvidia*").split() == [f"/dev/nvidia{index}"]
+    assert cluster.held_slices()[WORK, "half", f"nvidia.com/gpu-{index}"] == expected["slices"] == 4
+
+
+def test_the_limiters_library_is_there_to_be_read_and_no_more(predicted, running, cluster):
+    pod = task("limited", "0.250")
+    expected = predicted(pod)
+    running(pod)
+    mounts = {
+        line.split()[1]: line.split()[3].split(",")
+        for line in inside(cluster, "limited", "cat", "/proc/mounts").splitlines()
+    }
+    [foreseen] = expected["pod"]["spec"]["containers"]
+    for mount in foreseen["volumeMounts"]:
+        assert ("ro" if mount.get("readOnly") else "rw") in mounts[mount["mountPath"]]
+    [preloaded] = [entry["value"] for entry in foreseen["env"] if entry["name"] == "LD_PRELOAD"]
+    assert inside(cluster, "limited", "cat", preloaded) == LIBRARY_TEXT.decode()
+    cache = next(e["value"] for e in foreseen["env"] if e["name"] == "CUDA_DEVICE_MEMORY_SHARED_CACHE")
+    inside(cluster, "limited", "touch", cache)
+
+
+def test_a_ninth_slice_waits_until_one_is_given_back(running, cluster):
+    shares = {f"share-{number}": index_of(running(task(f"share-{number}", "0.500"))) for number in range(8)}
+    held = {key: count for key, count in cluster.held_slices().items() if key[1] in shares}
+    assert sum(held.values()) == 32
+    assert sorted(shares.values()) == ["0"] * 4 + ["1"] * 4
+    stored = cluster.api.create(task("too-many", "0.125"), WORK)
+    try:
+        eventually(
+            lambda: unschedulable(cluster.api.get("Pod", "too-many", WORK)), "the scheduler finds no room"
+        )
+        leaves = next(name for name, index in shares.items() if index == index_of(stored))
+        cluster.api.delete("Pod", leaves, WORK)
+        eventually(
+            lambda: cluster.api.get("Pod", "too-many", WORK)["status"]["phase"] == "Running",
+            "it starts where one left",
+            60,
+        )
+    finally:
+        cluster.api.delete("Pod", "too-many", WORK)
+
+
+def index_of(stored):
+    return stored["metadata"]["annotations"]["clearml-injector/gpu-index"]
+
+
+def unschedulable(pod):
+    conditions = pod["status"].get("conditions", [])
+    return any(c["type"] == "PodScheduled" and c.get("reason") == "Unschedulable" for c in conditions)
