@@ -10,7 +10,7 @@ from kube.names import NVIDIA_DOMAIN
 from modes.mode import ModeName, OperatorValues
 from policies.model.effective import EffectivePolicy
 
-LARGEST_NODE = 64
+MAX_GPUS = 64
 CONFIG_MAP = "fraction-injector-device-plugin"
 CONFIG_KEY = "slices"
 OPENSHIFT_NAMESPACE = "nvidia-gpu-operator"

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cli.gpu_operator_values import LARGEST_NODE, CannotWorkError, Platform, Request, render
+from cli.gpu_operator_values import MAX_GPUS, CannotWorkError, Platform, Request, render
 from cli.options import DEFAULT_POLICIES, PoliciesOption, fail, read_policies
 from modes.mode import ModeName
 
@@ -20,7 +20,7 @@ class Switch(StrEnum):
 
 
 def gpu_operator_values(
-    gpus: Annotated[int, typer.Option(min=1, max=LARGEST_NODE, help="GPUs of one node (the largest).")],
+    gpus: Annotated[int, typer.Option(min=1, max=MAX_GPUS, help="GPUs of one node (the largest).")],
     mode: Annotated[
         ModeName | None, typer.Option(show_default="the policy's", help="Must be the mode of policy default.")
     ] = None,

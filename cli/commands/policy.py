@@ -11,7 +11,7 @@ import typer
 from cli.options import DEFAULT_POLICIES, UNUSABLE, PoliciesOption, fail, read_policies
 from cli.printing import say
 from ledger.queue_names import sanitised
-from policies.loading.lint import advice
+from policies.loading.lint import lint
 from policies.loading.loader import load_policies
 from policies.loading.policy_set import PolicySet
 from policies.loading.provenance import Value, trace
@@ -37,7 +37,7 @@ def check(
         for problem in error.problems:
             say(f"{directory}/{problem}", err=True)
         raise typer.Exit(UNUSABLE if isinstance(error, UnreadableError) else 1) from None
-    for note in advice(policy_set):
+    for note in lint(policy_set):
         say(f"note: {directory}/{note}")
     parts = policy_set.parts
     own = sum(source.document.file in _files(policy_set) for _, source in parts.limiters.values())

@@ -92,7 +92,7 @@ def limiter_problems(limiter: Limiter, source: Source) -> Iterator[Problem]:
 
 
 def effective_limiter(limiter: Limiter, mode: ModeName) -> EffectiveLimiter:
-    """What a limiter comes to in one mode."""
+    """Return a limiter as it is in one mode."""
     part = limiter.modes.of(mode)
     library, cache, image = limiter.library, limiter.cache, limiter.image
     choices = sorted(image.choices.items(), key=lambda item: (-item[1], item[0])) if image else []
@@ -110,7 +110,7 @@ def effective_limiter(limiter: Limiter, mode: ModeName) -> EffectiveLimiter:
 
 
 def effective_policy(policy: Policy, limiter: Limiter, digest: str, names: ResourceNames) -> EffectivePolicy:
-    """What a checked policy comes to, without quotas: those depend on namespace and queue."""
+    """Return a checked policy as pods get it, without quotas: those hang on namespace and queue."""
     mode, assume = policy.resources.mode, policy.assume
     fractions, left_out = fraction_table(policy.fractions, policy.slices_per_gpu)
     return EffectivePolicy(

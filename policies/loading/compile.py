@@ -1,4 +1,4 @@
-"""From the parts of a directory to a policy set: checks across files, and every combination settled."""
+"""From the parts of a directory to a policy set: checks across files, and every combination compiled."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from policies.loading.checks import (
     resource_of,
 )
 from policies.loading.clearml_chart import BASE, ChartQueue, base_queue, queue_problems, template_queue
-from policies.loading.policy_set import DEFAULT, PolicySet, Settled
+from policies.loading.policy_set import DEFAULT, CompiledPolicy, PolicySet
 from policies.loading.relaxation import relaxations
 from policies.loading.sources import Parts, Source
 from policies.model.effective import EffectivePolicy
@@ -33,30 +33,31 @@ from policies.model.schema import Limiter, QueueEntry
 
 DIGEST_LENGTH = 12
 MAX_COMBINATIONS = 20_000
-"""Of queues with the policies that their pods can come to follow: each is settled beforehand."""
+"""Of queues with the policies that their pods can follow: each is compiled at loading."""
 
 
-def build(parts: Parts) -> PolicySet:
-    """Check what parts say of each other, and settle every combination.
+def compile_policies(parts: Parts) -> PolicySet:
+    """Check what parts say of each other, and compile every combination of policy and queue.
 
     Raises:
         PolicyError: with every problem.
     """
-    _raise_for(_problems(parts))
-    under = _policies_by_queue(parts)
+    by_namespace = {namespace: name for name, (p, _) in parts.policies.items() for namespace in p.namespaces}
+    under = _policies_by_queue(parts, by_namespace)
+    _raise_for(_problems(parts, under))
     _raise_for(_size_problems(parts, under))
-    settled = _settle_all(parts, under)
-    _raise_for(chain(_relaxed(parts, settled), _template_problems(parts, under, settled)))
-    digest = settled[None, DEFAULT].effective.digest
+    compiled = _compile_all(parts, under)
+    _raise_for(chain(_relaxed(parts, compiled), _template_problems(parts, under, compiled)))
+    digest = compiled[None, DEFAULT].effective.digest
     return PolicySet(
         digest,
         parts,
-        settled,
-        {namespace: name for name, (policy, _) in parts.policies.items() for namespace in policy.namespaces},
+        compiled,
+        by_namespace,
         {sanitised(queue): queue for queue in parts.queues},
         {entry.id: queue for queue, (entry, _) in parts.queues.items() if entry.id},
         _followed(parts),
-        any(each.limits for each in settled.values()),
+        any(each.limits for each in compiled.values()),
     )
 
 
@@ -74,7 +75,7 @@ def _raise_for(found: Iterator[Problem]) -> None:
         raise PolicyError(problems)
 
 
-def _problems(parts: Parts) -> Iterator[Problem]:
+def _problems(parts: Parts, under: Mapping[str, Sequence[str]]) -> Iterator[Problem]:
     if DEFAULT not in parts.policies:
         rule = "no policy is named default: add a file with kind: Policy and name: default"
         yield Problem(".", 0, "", rule)
@@ -85,7 +86,6 @@ def _problems(parts: Parts) -> Iterator[Problem]:
     yield from _prefix_problems(parts)
     yield from _namespace_problems(parts)
     yield from _queue_name_problems(parts)
-    under = _policies_by_queue(parts)
     for queue in parts.queues:
         yield from _entry_problems(parts, queue, under[queue])
 
@@ -140,9 +140,8 @@ def _entry_problems(parts: Parts, queue: str, under: Sequence[str]) -> Iterator[
             yield from limiter_name_problems(entry.limiter, mode, source, parts)
 
 
-def _policies_by_queue(parts: Parts) -> Mapping[str, Sequence[str]]:
-    """Policies that pods of each queue can come to follow, as far as they are defined."""
-    by_namespace = {namespace: name for name, (p, _) in parts.policies.items() for namespace in p.namespaces}
+def _policies_by_queue(parts: Parts, by_namespace: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
+    """Return the policies that pods of each queue can follow, as far as they are defined."""
     every = sorted({DEFAULT, *by_namespace.values()} & parts.policies.keys())
     found: dict[str, Sequence[str]] = {}
     for queue, (entry, _) in parts.queues.items():
@@ -168,21 +167,23 @@ def _size_problems(parts: Parts, under: Mapping[str, Sequence[str]]) -> Iterator
         )
 
 
-def _settle_all(parts: Parts, under: Mapping[str, Sequence[str]]) -> dict[tuple[str | None, str], Settled]:
-    """Settle each policy, and each under every queue that can lead to it."""
+def _compile_all(
+    parts: Parts, under: Mapping[str, Sequence[str]]
+) -> dict[tuple[str | None, str], CompiledPolicy]:
+    """Compile each policy, and each under every queue that can lead to it."""
     digest, names = _digest(parts), resource_names(policy for policy, _ in parts.policies.values())
-    settled: dict[tuple[str | None, str], Settled] = {}
+    compiled: dict[tuple[str | None, str], CompiledPolicy] = {}
     for name, (policy, _) in parts.policies.items():
         effective = effective_policy(policy, _limiter(parts, policy.limiter), digest, names)
-        settled[None, name] = Settled(effective, policy, limits(policy))
+        compiled[None, name] = CompiledPolicy(effective, policy, limits(policy))
     for queue, (entry, _) in parts.queues.items():
         for name in under[queue]:
-            base = settled[None, name]
+            base = compiled[None, name]
             effective = replace(_under_entry(parts, base.effective, entry), queue=queue)
-            settled[queue, name] = Settled(
+            compiled[queue, name] = CompiledPolicy(
                 effective, base.policy, limits_under(base.policy, base.limits, queue, entry)
             )
-    return settled
+    return compiled
 
 
 def _under_entry(parts: Parts, effective: EffectivePolicy, entry: QueueEntry) -> EffectivePolicy:
@@ -208,28 +209,30 @@ def _bases(parts: Parts) -> list[str]:
     return sorted({DEFAULT, *(name for name, (policy, _) in parts.policies.items() if policy.namespaces)})
 
 
-def _relaxed(parts: Parts, settled: Mapping[tuple[str | None, str], Settled]) -> Iterator[Problem]:
+def _relaxed(parts: Parts, compiled: Mapping[tuple[str | None, str], CompiledPolicy]) -> Iterator[Problem]:
     """Entries for every namespace that relax what pods would have without them: pods label themselves."""
     bases = _bases(parts)
     for queue, (entry, source) in parts.queues.items():
         if entry.namespaces is not None:
             continue
         for base in bases:
-            over = settled[queue, entry.policy or base]
-            for key, what in relaxations(over, settled[None, base]):
+            over = compiled[queue, entry.policy or base]
+            for key, what in relaxations(over, compiled[None, base]):
                 rule = f"relaxes policy {base} ({what}) for every pod that wears this queue's label"
                 yield source.problem(f"{rule}: name the namespaces in which it applies", *_key(entry, key))
 
 
 def _template_problems(
-    parts: Parts, under: Mapping[str, Sequence[str]], settled: Mapping[tuple[str | None, str], Settled]
+    parts: Parts,
+    under: Mapping[str, Sequence[str]],
+    compiled: Mapping[tuple[str | None, str], CompiledPolicy],
 ) -> Iterator[Problem]:
     """Templates pasted from the ClearML agent chart whose pods would be denied wherever they may run."""
     for name, (_, source) in parts.queues.items():
         queue = template_queue(name, source, source.document.data["queues"][name], _base_of(source))
-        yield from _denied_under_all(queue, [settled[name, policy].effective for policy in under[name]])
+        yield from _denied_under_all(queue, [compiled[name, policy].effective for policy in under[name]])
     for base in parts.base_templates:
-        every = [settled[None, policy].effective for policy in _bases(parts)]
+        every = [compiled[None, policy].effective for policy in _bases(parts)]
         yield from _denied_under_all(base_queue(DEFAULT, base), every)
 
 

@@ -12,8 +12,8 @@ from policies.model.problems import Problem
 from policies.model.schema import Limiter
 
 
-def advice(policy_set: PolicySet) -> list[Problem]:
-    """Say what an admin should know of a set that is without mistakes."""
+def lint(policy_set: PolicySet) -> list[Problem]:
+    """Return what an admin should know of a set that has no mistakes, by file and line."""
     return sorted({*_limiters(policy_set), *_unused(policy_set), *_quotas(policy_set), *_slices(policy_set)})
 
 

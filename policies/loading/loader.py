@@ -7,7 +7,7 @@ import stat
 from collections.abc import Mapping
 from pathlib import Path
 
-from policies.loading.compile import build
+from policies.loading.compile import compile_policies
 from policies.loading.policy_set import PolicySet
 from policies.loading.sources import read_parts
 from policies.loading.strict_yaml import MAX_BYTES
@@ -33,7 +33,7 @@ def parse_policies(files: Mapping[str, bytes]) -> PolicySet:
     if size > MAX_TOTAL_BYTES:
         rule = f"holds {size} bytes of policy files; at most {MAX_TOTAL_BYTES} are read: take some away"
         raise PolicyError([Problem(".", 0, "", rule)])
-    return build(read_parts(files))
+    return compile_policies(read_parts(files))
 
 
 def parse_handed(files: Mapping[str, bytes]) -> PolicySet:

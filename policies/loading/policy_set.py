@@ -17,8 +17,8 @@ DEFAULT = "default"
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
-    """One policy, or one policy under one queue entry, with every value settled but the quotas."""
+class CompiledPolicy:
+    """One policy, or one policy under one queue entry: all values but the quotas, which hang on the pod."""
 
     effective: EffectivePolicy
     policy: Policy
@@ -32,7 +32,7 @@ class PolicySet:
     digest: str
     """Short hex digest of what the set says, presets included; file names and comments do not count."""
     parts: Parts
-    settled: Mapping[tuple[str | None, str], Settled]
+    compiled: Mapping[tuple[str | None, str], CompiledPolicy]
     """By queue entry (None without) and policy."""
     by_namespace: Mapping[str, str]
     queue_by_label: Mapping[str, str]
@@ -42,7 +42,7 @@ class PolicySet:
     has_quotas: bool
 
     def resolve(self, namespace: str, queue_name: str | None, queue_id: str | None) -> EffectivePolicy:
-        """Settle the policy of a pod; never raises.
+        """Return the policy of a pod; never raises.
 
         The policy that the queue's entry names if the entry applies in the namespace, else the one whose
         `namespaces` hold the pod's, else `default`; the entry's other values on top.
@@ -53,12 +53,12 @@ class PolicySet:
             queue_id: value of its label clearml-agent-queue.
         """
         entry = self.entry_of(namespace, queue_name, queue_id) if self.queue_by_label else None
-        settled = self.settled[entry, self.policy_of(namespace, entry)]
+        compiled = self.compiled[entry, self.policy_of(namespace, entry)]
         if not self.has_quotas:
-            return settled.effective
-        rules = self._rules(namespace, settled, entry, queue_name)
+            return compiled.effective
+        rules = self._rules(namespace, compiled, entry, queue_name)
         quotas = tuple(rule for rule in rules if rule is not None)
-        return replace(settled.effective, quotas=quotas) if quotas else settled.effective
+        return replace(compiled.effective, quotas=quotas) if quotas else compiled.effective
 
     @property
     def resource_names(self) -> ResourceNames:
@@ -79,22 +79,22 @@ class PolicySet:
         return named or self.by_namespace.get(namespace, DEFAULT)
 
     def _rules(
-        self, namespace: str, settled: Settled, entry: str | None, queue_name: str | None
+        self, namespace: str, compiled: CompiledPolicy, entry: str | None, queue_name: str | None
     ) -> Iterator[QuotaRule | None]:
         """The quotas of a pod: its namespace's, and those of each queue that its labels name."""
-        limit = settled.limits.get(("namespace", namespace))
-        yield rule_of(settled.policy, "namespace", namespace, limit)
+        limit = compiled.limits.get(("namespace", namespace))
+        yield rule_of(compiled.policy, "namespace", namespace, limit)
         label = sanitised(queue_name) if queue_name else None
         named = self.entry_of(namespace, queue_name, None)
         for queue in dict.fromkeys(each for each in (entry, named) if each):
-            yield self._rule_of_entry(self.settled[queue, self.policy_of(namespace, queue)], queue)
+            yield self._rule_of_entry(self.compiled[queue, self.policy_of(namespace, queue)], queue)
         if label is not None and named is None and (entry is None or sanitised(entry) != label):
-            counts = self._without_entry(settled.effective.name, label)
-            limit = settled.limits.get(("queue", label))
-            yield rule_of(settled.policy, "queue", label, limit, counts.bounded(label))
+            counts = self._without_entry(compiled.effective.name, label)
+            limit = compiled.limits.get(("queue", label))
+            yield rule_of(compiled.policy, "queue", label, limit, counts.bounded(label))
 
-    def _rule_of_entry(self, settled: Settled, queue: str) -> QuotaRule | None:
-        entry, label, policy = self.parts.queues[queue][0], sanitised(queue), settled.policy
+    def _rule_of_entry(self, compiled: CompiledPolicy, queue: str) -> QuotaRule | None:
+        entry, label, policy = self.parts.queues[queue][0], sanitised(queue), compiled.policy
         counts = Counted(tuple(entry.namespaces) if entry.namespaces is not None else None)
         if entry.quota is None and entry.policy is None:
             # The policy's own limit: it counts where the policy is followed.
@@ -103,7 +103,7 @@ class PolicySet:
             else:
                 followed = (n for n in entry.namespaces if self.policy_of(n, None) == policy.name)
                 counts = Counted(tuple(followed))
-        limit = settled.limits.get(("queue", label))
+        limit = compiled.limits.get(("queue", label))
         return rule_of(policy, "queue", label, limit, counts.bounded(*queue_keys(label, entry.id)))
 
     def _without_entry(self, policy: str, label: str) -> Counted:

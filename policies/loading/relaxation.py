@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from policies.loading.policy_set import Settled
+from policies.loading.policy_set import CompiledPolicy
 from policies.model.effective import EffectivePolicy
 
 
-def relaxations(over: Settled, base: Settled) -> Iterator[tuple[str, str]]:
+def relaxations(over: CompiledPolicy, base: CompiledPolicy) -> Iterator[tuple[str, str]]:
     """Yield each loosened value as the entry's key for it and half a sentence."""
     yield from _of_values(over.effective, base.effective)
     yield from (("quota", what) for what in _of_limits(over, base))
@@ -34,7 +34,7 @@ def _of_values(over: EffectivePolicy, base: EffectivePolicy) -> Iterator[tuple[s
         yield "policy", "hideGpusFromOthers false"
 
 
-def _of_limits(over: Settled, base: Settled) -> Iterator[str]:
+def _of_limits(over: CompiledPolicy, base: CompiledPolicy) -> Iterator[str]:
     if over.limits is base.limits:
         return
     for (scope, name), amounts in base.limits.items():

@@ -1,1 +1,1 @@
-"""What a policy says: its fields, and what they come to for a pod."""
+"""What a policy says: the fields that an admin writes, and the values that a pod gets."""

@@ -1,4 +1,4 @@
-"""What a policy directory comes down to for one pod: every value settled, nothing left to look up."""
+"""The policy of one pod, compiled: every value is known, nothing is left to look up."""
 
 from __future__ import annotations
 

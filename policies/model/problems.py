@@ -12,7 +12,7 @@ from typing import Any
 Path = tuple[str | int, ...]
 """Keys and list positions that lead to a value in a YAML document."""
 
-LONGEST_VALUE = 60
+MAX_VALUE = 60
 MAX_KEY = 253
 MAX_PROBLEMS = 1000
 """Problems that are looked for in one set; an admin mends these first."""
@@ -83,7 +83,7 @@ def quoted(value: Any) -> str:
     """Show a value in a message, in one line and cut to a readable length."""
     text = str(value) if not isinstance(value, bool) else str(value).lower()
     text = " ".join(text.split()) if not text.isprintable() else text
-    return f'"{text[:LONGEST_VALUE]}{"..." if len(text) > LONGEST_VALUE else ""}"'
+    return f'"{text[:MAX_VALUE]}{"..." if len(text) > MAX_VALUE else ""}"'
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -5,7 +5,7 @@ from unittest.mock import patch
 
 import pytest
 
-from policies.loading import compile as build_module
+from policies.loading import compile as compile_module
 from policies.loading.compile import MAX_COMBINATIONS
 from policies.loading.loader import MAX_TOTAL_BYTES, parse_policies
 from policies.loading.sources import MAX_ENTRIES
@@ -46,15 +46,15 @@ def test_more_entries_than_are_read_are_counted_before_anything_is_made_of_them(
 
 def test_as_many_as_are_read_are_settled_once_each():
     calls = Counter()
-    real = build_module.resource_names
+    real = compile_module.resource_names
 
     def counted(*arguments):
         calls["resource_names"] += 1
         return real(*arguments)
 
-    with patch.object(build_module, "resource_names", counted):
+    with patch.object(compile_module, "resource_names", counted):
         found = parse_policies({"d.yaml": DEFAULT, "q.yaml": queues(MAX_ENTRIES - 1)})
-    assert len(found.settled) == MAX_ENTRIES
+    assert len(found.compiled) == MAX_ENTRIES
     assert calls["resource_names"] == 1
 
 
