@@ -13,6 +13,8 @@ import policies as policies_package
 from cli.manifests import ManifestError, read_inventory
 from cli.printing import say
 from ledger.ledger import Ledger
+from modes.per_gpu import PerGpu
+from modes.resource_names import INDEX, ResourceNames
 from policies.loading.loader import load_policies
 from policies.loading.policy_set import PolicySet
 from policies.model.problems import PolicyError
@@ -42,8 +44,6 @@ InventoryOption = Annotated[
         help="Nodes, and pods if you like, as `kubectl get nodes -o yaml` prints them.",
     ),
 ]
-
-
 KubeconfigOption = Annotated[
     Path | None,
     typer.Option(
@@ -52,6 +52,23 @@ KubeconfigOption = Annotated[
         help="Whose rights to read with.",
     ),
 ]
+
+
+GpuResourceOption = Annotated[
+    str,
+    typer.Option(
+        "--gpu-resource", metavar="NAME", help="Resource name of one GPU's slices, as in the policies."
+    ),
+]
+GPU_RESOURCE = PerGpu.default_resource
+
+
+def resource_names_of(gpu_resource: str) -> ResourceNames:
+    """Return the resource names to count, or end the command where the name has no place for an index."""
+    prefix, found, rest = gpu_resource.partition(INDEX)
+    if not found or rest:
+        fail(f'--gpu-resource "{gpu_resource}" must end in {INDEX}, as in {GPU_RESOURCE}')
+    return ResourceNames(per_gpu_prefix=prefix)
 
 
 def kubeconfig_of(given: Path | None) -> Path | None:

@@ -9,9 +9,7 @@ from typing import Annotated
 import typer
 
 from certs.rotation import RotationSettings
-from cli.options import fail
-from kube.names import GPU_RESOURCE_PREFIX
-from modes.resource_names import ResourceNames
+from cli.options import GPU_RESOURCE, GpuResourceOption, fail, resource_names_of
 from service.log import configure_logging
 from service.serving import run
 
@@ -94,9 +92,7 @@ def controller(  # noqa: PLR0913 each is an option of the command
         typer.Option(min=0.3, help="Seconds without a renewal until a leader stops placing and writing."),
     ] = 5,
     lease_retry: Annotated[float, typer.Option(min=0.1, help="Seconds between a leader's renewals.")] = 1,
-    gpu_resource: Annotated[
-        str, typer.Option(metavar="NAME", help="Resource name of one GPU's slices, as in the policies.")
-    ] = GPU_RESOURCE_PREFIX + "{index}",
+    gpu_resource: GpuResourceOption = GPU_RESOURCE,
     issue_certificates: Annotated[
         str | None,
         typer.Option(
@@ -156,9 +152,7 @@ def controller(  # noqa: PLR0913 each is an option of the command
         )
     if issue_certificates is not None and inject_ca is not None:
         fail("--issue-certificates injects the CA that it issues: leave --inject-ca out")
-    prefix, found, rest = gpu_resource.partition("{index}")
-    if not found or rest:
-        fail(f'--gpu-resource "{gpu_resource}" must end in {{index}}, as in nvidia.com/gpu-{{index}}')
+    names = resource_names_of(gpu_resource)
     configure_logging()
     installation = issue_certificates or inject_ca
     options = ControllerOptions(
@@ -187,7 +181,7 @@ def controller(  # noqa: PLR0913 each is an option of the command
         installation=Installation(namespace, installation, tuple(webhook_endpoint or ()))
         if installation is not None
         else None,
-        names=ResourceNames(per_gpu_prefix=prefix),
+        names=names,
         watch_timing=Timing(silence_seconds=watch_silence),
     )
     try:

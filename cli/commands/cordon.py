@@ -10,9 +10,16 @@ from urllib.parse import quote
 import msgspec
 import typer
 
-from cli.options import KubeconfigOption, fail, kubeconfig_of
+from cli.options import (
+    GPU_RESOURCE,
+    GpuResourceOption,
+    KubeconfigOption,
+    fail,
+    kubeconfig_of,
+    resource_names_of,
+)
 from cli.printing import say
-from kube.names import CORDON_ANNOTATION, GPU_RESOURCE_PREFIX
+from kube.names import CORDON_ANNOTATION
 from ledger.cordon import indices_of, written
 from modes.resource_names import ResourceNames
 
@@ -21,10 +28,6 @@ GpuArgument = Annotated[
     list[int] | None,
     typer.Argument(metavar="[GPU]...", min=0, max=999, show_default="all of the node", help="Their numbers."),
 ]
-PrefixOption = Annotated[
-    str, typer.Option("--gpu-resource", metavar="NAME", help="Resource name of one GPU, as in the policies.")
-]
-GPU_RESOURCE = GPU_RESOURCE_PREFIX + "{index}"
 ATTEMPTS = 3
 CONFLICT = 409
 
@@ -47,7 +50,7 @@ def cordon(
     node: NodeArgument,
     gpus: GpuArgument = None,
     *,
-    gpu_resource: PrefixOption = GPU_RESOURCE,
+    gpu_resource: GpuResourceOption = GPU_RESOURCE,
     kubeconfig: KubeconfigOption = None,
 ) -> None:
     """Let no new pods onto GPUs of a node; pods that hold slices of them stay.
@@ -61,7 +64,7 @@ def uncordon(
     node: NodeArgument,
     gpus: GpuArgument = None,
     *,
-    gpu_resource: PrefixOption = GPU_RESOURCE,
+    gpu_resource: GpuResourceOption = GPU_RESOURCE,
     kubeconfig: KubeconfigOption = None,
 ) -> None:
     """Let new pods onto GPUs of a node again; the inverse of cordon."""
@@ -69,7 +72,7 @@ def uncordon(
 
 
 def _change(node: str, gpus: list[int] | None, resource: str, kubeconfig: Path | None, *, out: bool) -> None:
-    names = ResourceNames(per_gpu_prefix=resource.removesuffix("{index}"))
+    names = resource_names_of(resource)
     after = asyncio.run(_write(kubeconfig_of(kubeconfig), node, gpus, names, out=out))
     if after:
         say(

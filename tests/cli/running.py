@@ -1,10 +1,16 @@
 """The fraction-injector command as a user runs it."""
 
+import io
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+
+import yaml
+from typer.testing import CliRunner
+
+from cli.app import app
 
 CHECKOUT = Path(__file__).parent.parent.parent
 FIXTURES = CHECKOUT / "tests" / "fixtures"
@@ -33,3 +39,22 @@ def explain(*arguments, text=None):
     """Exit status and the printed JSON of `explain --output json`."""
     ended = run("explain", "--inventory", INVENTORY, "--output", "json", *arguments, text=text)
     return ended.returncode, json.loads(ended.stdout) if ended.stdout else None
+
+
+def invoke(*arguments, text=None):
+    """`explain` in this process: fast, with the same exit status and output."""
+    result = CliRunner().invoke(app, ["explain", *map(str, arguments)], input=text)
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def facts_of(text, *arguments):
+    """What `explain --output json` prints of a text."""
+    result = invoke("-", "--inventory", INVENTORY, "--output", "json", *arguments, text=text)
+    return json.loads(result.stdout)
+
+
+def as_yaml(found):
+    stream = io.StringIO()
+    yaml.safe_dump(found, stream, sort_keys=False)
+    return stream.getvalue()

@@ -1,41 +1,20 @@
 """fraction-injector explain: decisions, exit statuses, the printed shapes, and its errors."""
 
-import io
 import json
-from itertools import pairwise
 from pathlib import Path
 
 import jsonpatch
 import pytest
-import yaml
 from typer.testing import CliRunner
 
 from cli.app import app
-from tests.cli.running import FIXTURES, INVENTORY, explain
+from tests.cli.running import FIXTURES, INVENTORY, as_yaml, explain, facts_of, invoke
 from tests.webhook.support import LABEL, container, fixture_review, pod
 
 EXPECTED = json.loads((FIXTURES / "expected.json").read_text())["pods"]
 MANIFESTS = FIXTURES / "manifests"
 CONTRACT = ["allowed", "code", "message", "slices", "index", "memoryMiB", "container", "patch", "pod"]
 OURS = ["policy", "queue", "limiter", "place", "sameModel", "owner", "model"]
-
-
-def invoke(*arguments, text=None):
-    """The command in this process: fast, with the same exit status and output."""
-    result = CliRunner().invoke(app, ["explain", *map(str, arguments)], input=text)
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
-
-
-def facts_of(text, *arguments):
-    result = invoke("-", "--inventory", INVENTORY, "--output", "json", *arguments, text=text)
-    return json.loads(result.stdout)
-
-
-def as_yaml(found):
-    stream = io.StringIO()
-    yaml.safe_dump(found, stream, sort_keys=False)
-    return stream.getvalue()
 
 
 def test_all_fixtures_in_one_run_of_the_command():
@@ -131,98 +110,6 @@ spec:
     facts = facts_of(text)
     for one in (facts["pod"]["spec"]["initContainers"][1], facts["pod"]["spec"]["containers"][0]):
         assert one["resources"]["limits"] == {"nvidia.com/gpu-0": "4"}
-
-
-@pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job"])
-def test_workloads_are_explained_by_the_pod_that_they_make(kind):
-    template = pod()
-    del template["metadata"]["name"]
-    labels = {"clearml-injector/fraction": "0.500"} if kind == "Job" else {}
-    metadata = {"name": "work", "namespace": "team", "labels": labels}
-    facts = facts_of(as_yaml({"kind": kind, "metadata": metadata, "spec": {"template": template}}))
-    assert (facts["allowed"], facts["slices"]) == (True, 4)
-    assert facts["pod"]["metadata"]["generateName"] == "work-"
-    assert facts["pod"]["metadata"]["namespace"] == "team"
-
-
-TEMPLATES = {
-    "CronJob": ["spec.jobTemplate.spec.template"],
-    "PyTorchJob": [
-        "spec.pytorchReplicaSpecs.Master.template",
-        "spec.pytorchReplicaSpecs.Worker.template",
-    ],
-    "MPIJob": ["spec.mpiReplicaSpecs.Launcher.template", "spec.mpiReplicaSpecs.Worker.template"],
-    "RayCluster": ["spec.headGroupSpec.template", "spec.workerGroupSpecs[0].template"],
-    "RayJob": [
-        "spec.rayClusterSpec.headGroupSpec.template",
-        "spec.rayClusterSpec.workerGroupSpecs[0].template",
-        "spec.submitterPodTemplate",
-    ],
-    "JobSet": ["spec.replicatedJobs[0].template.spec.template"],
-    "PodTemplate": ["template"],
-}
-
-
-def with_template(found, path, template):
-    """Put a pod template where a path says."""
-    *parents, last = path.replace("[0]", ".0").split(".")
-    at = found
-    for key, following in pairwise([*parents, last]):
-        if key == "0":
-            at.append({})
-            at = at[0]
-        else:
-            at = at.setdefault(key, [] if following == "0" else {})
-    at[last] = template
-
-
-@pytest.mark.parametrize("kind", TEMPLATES)
-def test_every_pod_template_of_an_object_is_explained(kind):
-    found = {"apiVersion": "example.com/v1", "kind": kind, "metadata": {"name": "work", "namespace": "team"}}
-    for path in TEMPLATES[kind]:
-        template = pod()
-        del template["metadata"]["name"], template["kind"], template["apiVersion"]
-        with_template(found, path, template)
-    result = invoke("-", "--inventory", INVENTORY, text=as_yaml(found))
-    assert result.exit_code == 0
-    names = [
-        line.removesuffix(": allowed (injected)") for line in result.stdout.splitlines() if line[0] != " "
-    ]
-    known = kind == "CronJob"
-    assert names == ["work-"] if known else [f"work- {path}" for path in TEMPLATES[kind]]
-
-
-LOCKED = {"CronJob": TEMPLATES["CronJob"][0]} | dict.fromkeys(
-    ["DaemonSet", "Deployment", "ReplicaSet", "StatefulSet", "Job"], "spec.template"
-)
-
-
-@pytest.mark.parametrize("kind", LOCKED)
-def test_the_label_on_a_workload_alone_is_denied_as_in_the_cluster(kind):
-    labels = {"clearml-injector/fraction": "0.500"}
-    found = {"apiVersion": "batch/v1", "kind": kind, "metadata": {"name": "work", "labels": labels}}
-    with_template(found, LOCKED[kind], {"spec": pod()["spec"]})
-    facts = facts_of(as_yaml(found))
-    assert (facts["allowed"], facts["code"], facts["patch"]) == (False, "label-not-on-template", [])
-    assert facts["message"] == (
-        f"clearml-injector/fraction stands on the {kind} alone, its pods would get no share: "
-        f"write it in {LOCKED[kind]}.metadata.labels too"
-    )
-
-
-def test_a_cron_jobs_job_goes_through_its_own_review():
-    labels = {"clearml-injector/fraction": "0.500"}
-    job = {"metadata": {"labels": labels}, "spec": {"template": {"spec": pod()["spec"]}}}
-    found = {"kind": "CronJob", "metadata": {"name": "work"}, "spec": {"jobTemplate": job}}
-    assert facts_of(as_yaml(found))["code"] == "label-not-on-template"
-
-
-def test_a_denied_job_is_explained_by_its_own_denial():
-    found = yaml.safe_load((MANIFESTS / "job-with-fraction-resource.yaml").read_text())
-    container_of = found["spec"]["template"]["spec"]["containers"][0]
-    container_of["resources"]["limits"]["clear.ml/fraction-1"] = "0.25"
-    facts = facts_of(as_yaml(found))
-    assert (facts["allowed"], facts["code"], facts["patch"]) == (False, "gpu-amount", [])
 
 
 def test_lists_are_taken_apart_and_one_denial_makes_the_status_one():

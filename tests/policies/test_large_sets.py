@@ -68,7 +68,7 @@ def test_queues_times_policies_are_bounded():
     files["q.yaml"] = queues(1000, b"{policy: default}")
     assert "make 201000 combinations" in the_one_problem_of(files)
     files["q.yaml"] = queues(1000, b"{namespaces: [n1]}")
-    assert len(parse_policies(files).settled) == 1201
+    assert len(parse_policies(files).compiled) == 1201
 
 
 def test_words_are_compared_with_few_others_only():
