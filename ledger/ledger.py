@@ -276,7 +276,8 @@ class Ledger:
 
     def _best(self, selection: Selection, ask: PlacementRequest, worth: Worth) -> Found | None:
         if ask.place == "spread" and ask.owner:
-            return best_spread(selection, ask, worth, self._owners.on_nodes(ask.owner))
+            on_nodes = self._owners.on_nodes(ask.owner)
+            return best_spread(selection, ask, worth, on_nodes, len(self._fleet.accounts))
         return best(selection, ask, worth)
 
     def _model_of_owner(self, owner: str) -> GpuModel | None:

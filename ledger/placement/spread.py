@@ -17,7 +17,7 @@ MAX_COUNTS = 8
 
 
 def best_spread(
-    selection: Selection, ask: PlacementRequest, worth: Worth, on_nodes: Mapping[str, int]
+    selection: Selection, ask: PlacementRequest, worth: Worth, on_nodes: Mapping[str, int], nodes: int
 ) -> Found | None:
     """Return the best of the nodes with room that have the fewest of the owner's replicas.
 
@@ -26,11 +26,13 @@ def best_spread(
         ask: of the pod.
         worth: of free slices now.
         on_nodes: the owner's replicas by node.
+        nodes: how many nodes there are; if the owner is on all, none without its replicas is looked for.
     """
     found = best(selection, ask, worth)
     if found is None or (most := on_nodes.get(found[1].name, 0)) == 0:
         return found
-    for count in sorted({0, *on_nodes.values()})[:MAX_COUNTS]:
+    counts = {*on_nodes.values()} if len(on_nodes) == nodes else {0, *on_nodes.values()}
+    for count in sorted(counts)[:MAX_COUNTS]:
         if count >= most:
             break
         fewer = best(selection, ask, worth, _has(count, on_nodes))

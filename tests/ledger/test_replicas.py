@@ -73,6 +73,12 @@ def test_a_full_node_is_passed_over_for_one_with_more_replicas():
     ]
 
 
+def test_where_every_node_has_replicas_the_fewest_are_found_however_many_counts_there_are():
+    pods = [holder(f"p{i}", f"n{i % 12}", (i // 12 % 8, 1), owner="train") for i in range(40)]
+    ledger = ledger_of(*(gpu_node(f"n{i}", 8) for i in range(12)), holders=tuple(pods))
+    assert {node for node, _ in places(ledger, 8, slices=1)} == {f"n{i}" for i in range(4, 12)}
+
+
 def test_a_pooled_mode_spreads_over_nodes():
     nodes = [gpu_node(name, 0, pooled=16, pooled_gpus=2) for name in "abc"]
     found = places(ledger_of(*nodes), 6, mode="pooled")
