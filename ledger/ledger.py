@@ -28,6 +28,7 @@ from ledger.reservations import Reservation, Reservations, reservation_of, taken
 from ledger.totals import Totals
 from ledger.usage import Usage
 from ledger.view import LedgerView, NodeView, Waiting, node_view, waiting_view
+from modes.registry import MODES
 
 RESERVATIONS_PER_NAMESPACE = 256
 QUIET_SECONDS = 75.0
@@ -266,7 +267,7 @@ class Ledger:
             return self._assumed(ask)
         found = self._best(selection, ask, worth)
         if found is not None and (node := found[1].fact) is not None:
-            indices = () if ask.mode == "pooled" else _indices(found[1], ask, worth)
+            indices = _indices(found[1], ask, worth) if selection.has_index else ()
             return self._placed(ask, indices, model_of(node), node.name)
         wait = waiting.least_backlog(selection.kinds, ask, self._backlog, self._values)
         model: GpuModel = None, wait.gpu_mib
@@ -355,7 +356,7 @@ class Ledger:
         kinds = self._kind_demand.get(per_gpu)
         if kinds is None:
             kinds = self._kind_demand[per_gpu] = KindDemand()
-        if ask.mode == "per-gpu":
+        if MODES[ask.mode].has_index:
             kinds.learn(ask, self._selector)
         if self._demand_of(ask).learn(ask.fraction, ask.cpu_milli):
             classes = self._fleet.classes.values()

@@ -9,14 +9,13 @@ import msgspec
 from kube.names import MAX_LABEL_VALUE, MAX_NAME
 from kube.scheduling import Constraints
 from modes.fraction import Fraction
+from modes.mode import DEFAULT_MODE, ModeName
 
 _LabelValue = Annotated[str, msgspec.Meta(max_length=MAX_LABEL_VALUE)]
 _QueueKey = Annotated[str, msgspec.Meta(max_length=MAX_LABEL_VALUE + 1)]
 MAX_OWNER = 16
 """Characters of an owner's key."""
 _ReservationName = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
-
-Mode = Literal["per-gpu", "pooled"]
 
 
 class Assumption(msgspec.Struct, frozen=True):
@@ -65,7 +64,7 @@ class PlacementRequest(msgspec.Struct, frozen=True, gc=False):
     """What one pod wants of the ledger."""
 
     fraction: Fraction
-    mode: Mode = "per-gpu"
+    mode: ModeName = DEFAULT_MODE
     namespace: _LabelValue = "default"
     queues: Annotated[tuple[_QueueKey, ...], msgspec.Meta(max_length=2)] = ()
     """Keys of the pod's ClearML queue (ledger/queue_names.py)."""

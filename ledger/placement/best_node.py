@@ -10,6 +10,7 @@ from ledger.placement.candidates import Selection
 from ledger.placement.node_groups import Found, Search
 from ledger.placement.scoring import cpu_score, gpu_score, pool_score
 from ledger.placement_request import PlacementRequest
+from modes.registry import MODES
 
 
 def best(
@@ -37,14 +38,14 @@ def score(account: NodeAccount, ask: PlacementRequest, worth: Worth) -> int | No
         return None
     if account.cpu_free < ask.cpu_milli or account.memory_free < ask.memory_bytes:
         return None
-    if ask.mode == "pooled":
-        free: tuple[int, ...] = (account.placeable_pool(),)
-        base = pool_score(free, ask.fraction, worth)
-    else:
+    if MODES[ask.mode].has_index:
         free = account.state()
         base = gpu_score(free, ask.fraction, worth)
         if base is not None and account.kind is not None:
             base -= ask.fraction.slices * account.kind.slice_cost
+    else:
+        free = (account.placeable_pool(),)
+        base = pool_score(free, ask.fraction, worth)
     if base is None:
         return None
     return base + cpu_score(sum(free), account.cpu_free, ask.fraction.slices, ask.cpu_milli, worth)

@@ -18,6 +18,7 @@ from ledger.placement.node_groups import Groups
 from ledger.placement.node_index import Fleet, NodeClass
 from ledger.placement.pick_index import Kinds, kinds
 from ledger.placement_request import PlacementRequest, Unschedulable
+from modes.registry import MODES
 
 MAX_BYTES = 2**24
 """Of everything remembered, about; then all is forgotten, and selected again for what comes."""
@@ -43,6 +44,11 @@ class Selection:
     """Where pods that ask this are counted, by steps of CPU that they ask for (see kind_arrivals)."""
 
     @cached_property
+    def has_index(self) -> bool:
+        """Whether the pods are placed on GPUs by index, or on a node's pool."""
+        return MODES[self.ask.mode].has_index
+
+    @cached_property
     def is_empty(self) -> bool:
         """Whether no node could ever hold the pod."""
         return next(self.nodes(), None) is None
@@ -55,8 +61,7 @@ class Selection:
     @cached_property
     def groups(self) -> tuple[Groups, ...]:
         """Where to look for room, by the pod's way of counting GPUs."""
-        is_pooled = self.ask.mode == "pooled"
-        return tuple(c.pooled if is_pooled else c.per_gpu for c in self.classes)
+        return tuple(c.per_gpu if self.has_index else c.pooled for c in self.classes)
 
     def nodes(self) -> Iterator[NodeFact]:
         """The nodes themselves."""

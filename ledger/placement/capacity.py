@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ledger.facts import NodeFact
-from ledger.placement_request import Mode
 
 
 class Stock:
@@ -33,9 +32,9 @@ class Stock:
         """Forget a node; the inverse of `add`."""
         self._book(node, -1)
 
-    def capacity(self, mode: Mode) -> dict[int, int] | dict[None, int]:
-        """Slices by index, or those of the pool under None."""
-        return {None: self.pooled} if mode == "pooled" else self.slices
+    def capacity(self, *, by_index: bool) -> dict[int, int] | dict[None, int]:
+        """Return the slices by index, or those of the pool under None."""
+        return self.slices if by_index else {None: self.pooled}
 
     def _book(self, node: NodeFact, sign: int) -> None:
         self.nodes += sign

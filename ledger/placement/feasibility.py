@@ -10,6 +10,7 @@ from kube.matching import labels_match, tolerates
 from kube.names import GPU_COUNT_LABEL, GPU_MEMORY_LABEL
 from ledger.facts import NodeFact
 from ledger.placement_request import PlacementRequest, Unschedulable
+from modes.registry import MODES
 
 _MAX_NAME = 63
 
@@ -62,13 +63,12 @@ def obstacle(node: NodeFact, ask: PlacementRequest) -> Obstacle | None:
 
 def gpu_obstacle(node: NodeFact, ask: PlacementRequest) -> Obstacle | None:
     """The first obstacle that the node's GPUs are: their names, slices, number or unknown memory."""
-    is_pooled = ask.mode == "pooled"
-    if not (node.pooled if is_pooled else node.gpus):
+    count = MODES[ask.mode].gpu_count(node)
+    if count is None:
         return Obstacle.OTHER_NAME if node.gpus or node.pooled else Obstacle.NO_GPUS
-    if is_pooled and not node.pooled_gpus:
+    gpus, slices_per_gpu = count
+    if not gpus:
         return Obstacle.COUNT_UNKNOWN
-    gpus = node.pooled_gpus if is_pooled else len(node.gpus)
-    slices_per_gpu = node.pooled // max(1, gpus) if is_pooled else node.slices_per_gpu
     # After a restart the kubelet states zero of all names until the device plugin is back.
     if slices_per_gpu not in {0, ask.fraction.slices_per_gpu}:
         return Obstacle.SLICES

@@ -9,6 +9,7 @@ from ledger.placement.capacity import Stock
 from ledger.placement.memory_values import MemoryValues
 from ledger.placement.pending import Backlog
 from ledger.placement_request import Assumption, PlacementRequest
+from modes.registry import MODES
 
 _PRECISION = 10**6
 
@@ -38,12 +39,13 @@ Kinds = dict[int, Kind]
 def kinds(stocks: Iterable[Stock], ask: PlacementRequest) -> Kinds:
     """Sum up the stocks of nodes that could hold the pod some day."""
     found: Kinds = {}
+    has_index = MODES[ask.mode].has_index
     for stock in stocks:
         share = 0 if ask.fraction.is_whole else ask.fraction.share_mib(stock.gpu_mib)
         kind = found.setdefault(share, Kind({}, {}))
-        for index, slices in stock.capacity(ask.mode).items():
+        for index, slices in stock.capacity(by_index=has_index).items():
             kind.capacity[index] = kind.capacity.get(index, 0) + slices
-        kind.shapes.setdefault(() if ask.mode == "pooled" else stock.indices, stock.gpu_mib)
+        kind.shapes.setdefault(stock.indices if has_index else (), stock.gpu_mib)
     return found
 
 
@@ -72,7 +74,7 @@ def _loads(kind: Kind, slices: int, waiting: Mapping[int | None, int]) -> dict[i
 
 def assumed(assume: Assumption, ask: PlacementRequest, backlog: Backlog) -> Wait:
     """Choose an index of nodes that do not exist yet; the caller has checked that they have enough GPUs."""
-    if ask.mode == "pooled":
+    if not MODES[ask.mode].has_index:
         return Wait((), assume.gpu_mib)
     waiting = backlog.slices(())
     loads = sorted((waiting.get(index, 0), index) for index in range(assume.gpus_per_node))
