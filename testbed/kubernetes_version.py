@@ -72,3 +72,5 @@ HAS_POD_RESIZE = UNDER_TEST.is_at_least("1.33")
 """Whether pods have the subresource `resize`."""
 SHOWS_NULL_CREATION_TIMESTAMP = not UNDER_TEST.is_at_least("1.34")
 """Whether metadata without a time, such as a pod template's, is shown with `creationTimestamp: null`."""
+REFUSALS_SHOW_JSON = UNDER_TEST.is_at_least("1.34")
+"""Whether the API server's own refusals show a value as JSON, not as the fields of its Go struct."""

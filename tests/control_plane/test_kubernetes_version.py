@@ -6,8 +6,23 @@ import subprocess
 import sys
 
 import pytest
+import yaml
 
 from testbed.kubernetes_version import chosen, releases
+
+
+def test_the_install_guide_names_the_oldest_and_the_newest_that_the_tests_can_run(pytestconfig):
+    guide = (pytestconfig.rootpath / "docs" / "install.md").read_text()
+    [said] = re.findall(r"tests ran on ([^)]*)\)", guide)
+    named = re.findall(r"\d+\.\d+\.\d+", said)
+    known = [release.version for release in releases().values()]
+    assert [named[0], named[-1]] == [known[0], known[-1]]
+    assert set(named) <= set(known)
+
+
+def test_the_chart_takes_the_oldest_release_and_no_older_one(pytestconfig):
+    chart = yaml.safe_load((pytestconfig.rootpath / "charts/fraction-injector/Chart.yaml").read_text())
+    assert chart["kubeVersion"] == f">={next(iter(releases()))}.0-0"
 
 
 def test_releases_are_named_by_their_minor_version_oldest_first():
