@@ -69,7 +69,7 @@ def test_a_process_that_ignores_sigterm_is_killed_when_its_grace_is_over(tmp_pat
 def test_a_process_does_not_outlive_a_parent_that_is_killed(tmp_path, monkeypatch, pytestconfig):
     monkeypatch.chdir(pytestconfig.rootpath)
     code = (
-        "import pathlib, time; from tests.control_plane.process import Process\n"
+        "import pathlib, time; from testbed.process import Process\n"
         f"process = Process([{SLEEP!r}, '600'], pathlib.Path({str(tmp_path / 'orphan.log')!r}))\n"
         "print(process.pid, flush=True)\n"
         "time.sleep(600)"
