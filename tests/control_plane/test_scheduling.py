@@ -1,5 +1,6 @@
 """The real scheduler and what the webhook writes: slices per GPU, preferred node, memory, pooled mode."""
 
+import itertools
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
@@ -99,7 +100,12 @@ def test_a_pod_does_not_run_on_a_gpu_of_other_memory_than_its_limit(
     [other] = set(node_of) - {chosen}
     assert kubectl("uncordon", node_of[other]).code == 0
 
+    times = itertools.count()
+
     def refused():
+        # Before 1.32 a scheduler looks again only at pods that change or that a changed node could take.
+        touched = {"metadata": {"annotations": {"touched": str(next(times))}}}
+        control_plane.api.patch("Pod", "pod-0", touched, namespace)
         said = unschedulable(control_plane.api.get("Pod", "pod-0", namespace))
         return "1 node(s) didn't match Pod's node affinity" in said and "1 node(s) were unschedulable" in said
 

@@ -101,7 +101,7 @@ def test_a_job_with_a_fraction_resource_applied_again_is_refused_by_the_api_serv
     answer = kubectl("apply", f"--filename={MANIFESTS['job-with-fraction-resource']}")
     assert (answer.code, answer.stdout) == (1, "")
     assert answer.stderr.startswith('The Job "clearml-id-job" is invalid:')
-    half = '"500m"' if REFUSALS_SHOW_JSON else r"resource\.Quantity\{.*value:500, scale:-3.*\}"
+    half = '"500m"' if REFUSALS_SHOW_JSON else r"resource\.Quantity\{.*\}"
     assert re.search(
         rf"limits\[clear\.ml/fraction-1]: Invalid value: {half}: must be an integer", answer.stderr
     )
