@@ -72,7 +72,8 @@ def rounded_up(quantity: str | int) -> int:
 
 @lru_cache(maxsize=4096)
 def _parse_text(text: str) -> Fraction:
-    if text.isascii() and text.isdigit() and len(text) < len(str(LARGEST)):
+    # The length first: all else takes time that grows with a text that may have megabytes.
+    if len(text) < len(str(LARGEST)) and text.isascii() and text.isdigit():
         return Fraction(int(text))
     match = _GRAMMAR.fullmatch(text) if len(text) <= _LONGEST_TEXT else None
     if match is None or not (match["whole"] or match["decimals"]):
