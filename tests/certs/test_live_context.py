@@ -21,6 +21,8 @@ from certs.values import CertificateError, KeyPair
 from testbed.certificate_files import certificate_of, der_of
 from tests.certs.handshakes import listening, presenting, recording_names, shake_hands, trusting
 
+pytestmark = pytest.mark.slow
+
 NOW = datetime.now(UTC)
 AUTHORITY = make_authority(NOW)
 CA = AUTHORITY.certificate_pem

@@ -12,6 +12,7 @@ from certs.observation import SecretContent
 from certs.pem import fingerprint
 from certs.rotation import Phase, Wait, phase
 from tests.certs.cluster import DAY, NAMES, Cluster, Endpoint, certificates, digests, issuers, leader
+from tests.effort import examples
 
 LEADERS = st.sampled_from(["one", "two"])
 SECRETS = st.sampled_from(["tls", "authorities"])
@@ -215,7 +216,7 @@ def _readable(pem):
 
 TestRotation = Rotation.TestCase
 TestRotation.settings = settings(
-    max_examples=60,
+    max_examples=examples(60),
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

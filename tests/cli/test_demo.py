@@ -13,6 +13,8 @@ import pytest
 
 from tests.cli.running import CHECKOUT, COMMAND, ENVIRONMENT, run
 
+pytestmark = pytest.mark.slow
+
 SECONDS = 120
 
 

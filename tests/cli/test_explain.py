@@ -11,6 +11,8 @@ from cli.app import app
 from tests.cli.running import FIXTURES, INVENTORY, as_yaml, explain, facts_of, invoke
 from tests.webhook.support import LABEL, container, fixture_review, pod
 
+pytestmark = pytest.mark.slow
+
 EXPECTED = json.loads((FIXTURES / "expected.json").read_text())["pods"]
 MANIFESTS = FIXTURES / "manifests"
 CONTRACT = ["allowed", "code", "message", "slices", "index", "memoryMiB", "container", "patch", "pod"]

@@ -9,6 +9,8 @@ from cli.manifests import ManifestError, read_inventory, read_objects
 from modes.resource_names import ResourceNames
 from tests.cli.running import INVENTORY, run
 
+pytestmark = pytest.mark.slow
+
 NESTED = f"is nested more than {MAX_DEPTH} deep: no Kubernetes object is"
 TOO_MUCH = "has aliases that stand for more than 3 MiB: write the values out"
 

@@ -9,6 +9,8 @@ from cli.app import app
 from policies.loading.reference import json_schema, markdown
 from tests.policies.console import ROOT
 
+pytestmark = pytest.mark.slow
+
 
 def invoke(*arguments):
     result = CliRunner().invoke(app, [str(argument) for argument in arguments])

@@ -7,6 +7,8 @@ from cli.app import app
 from tests.cli.running import FIXTURES
 from tests.policies.console import ROOT
 
+pytestmark = pytest.mark.slow
+
 INVENTORY = ROOT / "examples" / "demo" / "inventory.yaml"
 VALUES = """\
 agentk8sglue:

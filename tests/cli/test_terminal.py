@@ -20,6 +20,8 @@ from policies.model.problems import printable
 from tests.cli.running import INVENTORY
 from tests.webhook.support import container, pod
 
+pytestmark = pytest.mark.slow
+
 EVIL = "x\x1b]0;owned\x07\x1b[31m\x9b2J\u202e\r\x00[bold red]:boom:"
 """A window's title, a colour, a cleared screen, letters turned round, a line begun again, rich's markup."""
 

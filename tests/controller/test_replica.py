@@ -3,12 +3,15 @@
 import asyncio
 
 import httpx
+import pytest
 
 from controller import watch_health
 from controller.leadership import LeaseTiming
 from tests.controller.fake_api import talking_to
 from tests.controller.objects import node, pod
 from tests.controller.replicas import ClusterApi, plain, running, until
+
+pytestmark = pytest.mark.slow
 
 LONG = LeaseTiming(duration=900, renew_deadline=800, retry=100)
 

@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from ledger.facts import NodeFact, PodFact, PodKey
 from ledger.ledger import Ledger
 from ledger.placement_request import Placement, PlacementRequest
+from tests.effort import examples
 from tests.ledger.oracle import assert_right, slow_nodes, worth_for
 from tests.ledger.snapshot import books
 from tests.ledger.strategies import NODE_NAMES, asks, nodes, pods
@@ -117,11 +118,11 @@ class LedgerLife(RuleBasedStateMachine):
 
 
 TestLedgerLife = LedgerLife.TestCase
-TestLedgerLife.settings = settings(max_examples=80, stateful_step_count=25)
+TestLedgerLife.settings = settings(max_examples=examples(80), stateful_step_count=25)
 
 
 @given(st.lists(nodes(), max_size=4), st.lists(pods(), max_size=12), st.randoms(use_true_random=False))
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_the_order_of_events_does_not_matter(some_nodes, some_pods, random) -> None:
     by_name = {node.name: node for node in some_nodes}
     by_key = {pod.key: pod for pod in some_pods}
@@ -135,7 +136,7 @@ def test_the_order_of_events_does_not_matter(some_nodes, some_pods, random) -> N
 
 
 @given(st.lists(nodes(), max_size=3), st.lists(pods(), max_size=8), pods())
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_a_pod_that_comes_and_goes_leaves_nothing(some_nodes, some_pods, pod) -> None:
     ledger = Ledger()
     ledger.replace(some_nodes, [other for other in some_pods if other.key != pod.key])
@@ -146,7 +147,7 @@ def test_a_pod_that_comes_and_goes_leaves_nothing(some_nodes, some_pods, pod) ->
 
 
 @given(st.lists(nodes(), min_size=1, max_size=3), st.lists(pods(), min_size=1, max_size=8), st.data())
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_a_pod_that_goes_takes_no_room_from_others(some_nodes, some_pods, data) -> None:
     ledger = Ledger()
     ledger.replace(some_nodes, some_pods)

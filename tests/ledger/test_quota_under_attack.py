@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from ledger.facts import PodFact
 from ledger.ledger import Ledger
 from ledger.placement_request import Placement, PlacementRequest, Quota
+from tests.effort import examples
 from tests.ledger.cluster import eighths, gpu_node, holder
 
 LIMIT = 8
@@ -198,4 +199,4 @@ class QuotaUnderAttack(RuleBasedStateMachine):
 
 
 TestQuotaUnderAttack = QuotaUnderAttack.TestCase
-TestQuotaUnderAttack.settings = settings(max_examples=200, stateful_step_count=40)
+TestQuotaUnderAttack.settings = settings(max_examples=examples(200), stateful_step_count=40)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from ledger import totals as totals_module
 from ledger.ledger import MAX_ENDED_AT_ONCE, Ledger
 from ledger.totals import Totals
+from tests.effort import examples
 from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of
 from tests.ledger.strategies import NODE_NAMES, nodes, pods
 
@@ -27,7 +28,7 @@ def summed(ledger: Ledger) -> Totals:
 @given(
     st.lists(nodes() | pods() | st.sampled_from(NODE_NAMES) | st.integers(0, 8).map(lambda i: f"red/pod-{i}"))
 )
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_running_totals_are_the_sums_of_the_view_whatever_happened(events: list[object]) -> None:
     ledger = Ledger()
     for event in events:

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from modes.fraction import ALLOWED_SLICES_PER_GPU, Fraction
+from tests.effort import examples
 
 
 @pytest.mark.parametrize(
@@ -52,7 +53,7 @@ def test_any_other_text_is_refused(text: str) -> None:
 
 
 @given(st.text(max_size=8), st.sampled_from(ALLOWED_SLICES_PER_GPU))
-@settings(max_examples=1000)
+@settings(max_examples=examples(1000))
 def test_a_text_is_refused_or_exactly_its_own_number(text: str, slices_per_gpu: int) -> None:
     try:
         fraction = Fraction.from_text(text, slices_per_gpu)

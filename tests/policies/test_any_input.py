@@ -9,6 +9,7 @@ from policies.loading.loader import parse_policies
 from policies.loading.policy_set import PolicySet
 from policies.loading.reference import json_schema
 from policies.model.problems import PolicyError
+from tests.effort import examples
 from tests.policies.support import DEFAULT
 
 SCHEMAS = json_schema()["$defs"]
@@ -58,7 +59,7 @@ def outcome(files):
         return error
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.sampled_from(["Policy", "Limiter", "Queues"]).flatmap(documents))
 def test_any_document_is_a_set_or_problems(document):
     content = json.dumps(document, ensure_ascii=False).encode()

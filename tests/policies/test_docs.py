@@ -2,8 +2,12 @@
 
 import re
 
+import pytest
+
 from policies.loading.reference import markdown
 from tests.policies.console import ROOT, pattern, printed, run, shown_commands
+
+pytestmark = pytest.mark.slow
 
 GUIDE = ROOT / "docs" / "policies.md"
 STEP = re.compile(r"<!-- file: (?P<file>\S+) -->\n```yaml\n(?P<text>.*?)```|```console\n.*?```", re.DOTALL)

@@ -4,6 +4,8 @@ import asyncio
 import json
 import re
 
+import pytest
+
 from cli.explainer import patch_of, review_of
 from cli.manifests import read_inventory
 from ledger.ledger import Ledger
@@ -14,6 +16,8 @@ from webhook.patch_cache.cache import PatchCache
 from webhook.placing.placer import LedgerPlacer
 from webhook.review import Reviewer
 from webhook.rules import Rules
+
+pytestmark = pytest.mark.slow
 
 RELOADS = 1000
 GPU_MIB = 81920

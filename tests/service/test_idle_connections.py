@@ -13,6 +13,8 @@ import pytest
 from testbed.listening import OK, listening
 from tests.service.virtual_time import VirtualTimeLoop
 
+pytestmark = pytest.mark.slow
+
 POST = b"POST /mutate?timeout=5s HTTP/1.1\r\nhost: here\r\ncontent-length: 2\r\n\r\n{}"
 IDLE_SECONDS = 90
 """Of an API server's connections; ours may be idle for 120, uvicorn's for 5."""

@@ -13,6 +13,8 @@ from service.connection import Connection
 from service.limits import Limits
 from service.serving import bind
 
+pytestmark = pytest.mark.slow
+
 CHECKOUT = Path(__file__).parent.parent.parent
 
 

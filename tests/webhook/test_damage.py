@@ -6,6 +6,7 @@ import json
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.effort import examples
 from tests.webhook.support import FIXTURES, LABEL, Webhook, fixture_review
 from webhook.envelope import UnreadableReviewError, decode
 
@@ -74,7 +75,7 @@ def is_labelled(review):
     return isinstance(labels, dict) and LABEL in labels
 
 
-@settings(max_examples=500, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(500), suppress_health_check=[HealthCheck.too_slow])
 @given(damaged())
 def test_every_damaged_review_is_answered_and_no_labelled_pod_slips_through(review):
     decided = WEBHOOK.send(review)
@@ -99,7 +100,7 @@ def read(found):
         return "unreadable", str(error)
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(st.one_of(anything, st.fixed_dictionaries({"request": anything})))
 def test_any_json_is_answered_or_unreadable_in_one_line(found):
     kind, said = read(found)

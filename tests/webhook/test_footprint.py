@@ -10,6 +10,8 @@ from certs.leaf import LOCAL_NAMES, make_leaf
 from testbed.certificate_files import mount_like_kubelet
 from tests.webhook.running import Running, command
 
+pytestmark = pytest.mark.slow
+
 NEVER = {"aiohttp", "controller", "cryptography", "httpx", "jsonpatch", "kubernetes", "rich"}
 """cryptography is worth 11 MB, and only a self-signed webhook has it; the Kubernetes client is worth 10."""
 

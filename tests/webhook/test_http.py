@@ -17,6 +17,8 @@ import pytest
 from tests.webhook.running import LONGEST_SECONDS, client, connect, head, raw, read_all, webhook
 from tests.webhook.support import LABEL, UID, container, pod, review_of
 
+pytestmark = pytest.mark.slow
+
 JSON = {"content-type": "application/json"}
 MIB = 1024 * 1024
 

@@ -34,6 +34,8 @@ from tests.webhook.running import (
 )
 from tests.webhook.support import FIXTURES, POLICIES, pod, review_of
 
+pytestmark = pytest.mark.slow
+
 BODY = json.dumps(review_of(pod(fraction=None))).encode()
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from ledger.placement.arrivals import UNIT, Demand
 from ledger.placement.shadow_prices import hole_prices
 from modes.fraction import Fraction
+from tests.effort import examples
 
 
 def test_where_all_sizes_are_common_every_free_slice_counts_in_full() -> None:
@@ -23,7 +24,7 @@ def test_a_hole_that_only_scarce_pods_fill_is_worth_nothing() -> None:
 
 
 @given(st.sampled_from([2, 4, 8, 16]), st.data())
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_prices_solve_the_packing_programme(slices_per_gpu, data) -> None:
     """No pattern is worth more than a GPU, which is what being optimal means; holes grow in worth."""
     counts = st.sampled_from([1, 2, 10, 500, 20_000])

@@ -13,6 +13,7 @@ from kube.names import GPU_MEMORY_LABEL
 from ledger.facts import UNLIMITED, NodeFact, PodFact
 from ledger.ledger import Ledger
 from ledger.placement_request import Placement, PlacementRequest, Unschedulable
+from tests.effort import examples
 from tests.ledger.checker import could_ever_hold
 from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of
 from tests.ledger.strategies import asks, nodes
@@ -95,7 +96,7 @@ waiting_pods = st.builds(
     st.lists(waiting_pods, max_size=12, unique_by=lambda pod: pod.key),
     asks,
 )
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_no_index_of_any_node_has_less_waiting_for_its_capacity(some_nodes, waiting, ask) -> None:
     facts = list({node.name: node for node in some_nodes}.values())
     ask = msgspec.structs.replace(ask, cpu_milli=2 * UNLIMITED)

@@ -19,6 +19,7 @@ from ledger.placement import node_index as fleet
 from ledger.placement.feasibility import Obstacle, misfit, obstacle
 from ledger.placement_request import Assumption, Placement, PlacementRequest, Unschedulable
 from modes.fraction import Fraction
+from tests.effort import examples
 from tests.ledger.cluster import GIB, eighths, gpu_node, holder, ledger_of
 from tests.ledger.oracle import assert_right, slow_nodes, worth_for
 from tests.ledger.strategies import asks, nodes, pods
@@ -89,7 +90,7 @@ def test_in_ten_thousand_states_it_scores_as_well_as_a_scan(seed: int) -> None:
 
 
 @given(st.lists(nodes(), max_size=5), st.lists(pods(), max_size=12), st.lists(asks, min_size=1, max_size=4))
-@settings(max_examples=250)
+@settings(max_examples=examples(250))
 def test_whatever_the_constraints_the_answer_is_what_the_slow_checker_says(
     some_nodes, some_pods, some_asks
 ) -> None:
@@ -274,7 +275,7 @@ def test_groups_of_states_that_no_node_is_in_any_more_are_forgotten() -> None:
 
 
 @given(st.lists(nodes(), max_size=6), asks)
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_a_misfit_names_the_nearest_obstacle_of_any_node(
     some_nodes: list[NodeFact], ask: PlacementRequest
 ) -> None:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.effort import examples
 from tests.webhook.support import LABEL, decide, default_policies, pod, policies
 from webhook.admission.denial import Denial
 from webhook.admission.label import read_label
@@ -83,7 +84,7 @@ NEAR = st.one_of(
 )
 
 
-@settings(max_examples=10_000)
+@settings(max_examples=examples(10_000))
 @given(NEAR)
 def test_of_ten_thousand_texts_only_the_table_is_taken(text):
     read = read_label(text, policy())

@@ -8,12 +8,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cli.options import read_ledger
+from tests.effort import examples
 from tests.webhook import pod_descriptions as describer
 from tests.webhook import pods
 from tests.webhook.support import Webhook, container, default_policies, named, pod
 
 MARKER = default_policies().resolve("team", None, None).marker
-MANY = settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+MANY = settings(max_examples=examples(150), suppress_health_check=[HealthCheck.too_slow])
 
 
 def injected(webhook, found):
@@ -140,7 +141,7 @@ asks = st.lists(
 )
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.too_slow])
 @given(asks)
 def test_no_gpu_is_promised_more_slices_than_it_has(sequence):
     webhook = Webhook()

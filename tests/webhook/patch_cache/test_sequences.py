@@ -3,6 +3,7 @@
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.effort import examples
 from tests.webhook import pods
 from tests.webhook.field_values import TEXTS, VALUES
 from tests.webhook.many_policies import POLICIES, Roomy
@@ -66,7 +67,7 @@ places = st.lists(
 )
 
 
-@settings(max_examples=400, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(400), suppress_health_check=[HealthCheck.too_slow])
 @given(reviews(), policy_sets, places)
 def test_a_pod_is_decided_the_same_whatever_came_before_it(sequence, policy_sets, places):
     current, placer, outcomes = list(policy_sets), Recorder(Roomy(*places)), []

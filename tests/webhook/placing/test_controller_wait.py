@@ -5,12 +5,15 @@ import sys
 from datetime import UTC, datetime
 
 import httpx
+import pytest
 
 from certs.authority import make_authority
 from certs.leaf import LOCAL_NAMES, make_leaf
 from testbed.certificate_files import mount_like_kubelet
 from tests.webhook.running import LONGEST_SECONDS, Running, ending_well, until
 from webhook.placing.controller_wait import ControllerWait
+
+pytestmark = pytest.mark.slow
 
 WAITING = "the controller has not told its nodes yet: serving without after 20 s"
 
