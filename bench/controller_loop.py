@@ -31,7 +31,7 @@ from bench.processes import CHECKOUT, on_core
 from controller.informer import Timing
 from controller.kube_client import ApiServer
 from controller.leadership import LeaseTiming
-from controller.process import ControllerOptions, Replica
+from controller.process import ControllerOptions, ControllerProcess
 from modes.resource_names import ResourceNames
 from testbed.controller_process import write_tls
 
@@ -84,7 +84,7 @@ async def _measure(tls: Path, counts: tuple[int, int, int], seconds: float) -> l
         _child("bench.controller_load", str(tls), str(2 * seconds)) as load,
     ):
         api = ApiServer(Configuration(host=f"http://127.0.0.1:{int(await _line(cluster))}"))
-        replica = Replica(_options(tls), api)
+        replica = ControllerProcess(_options(tls), api)
         serving = asyncio.create_task(replica.serve())
         phases = await _phases(replica, api, load, seconds)
         batches: list[float] = json.loads(await _line(load))
@@ -103,7 +103,7 @@ async def _measure(tls: Path, counts: tuple[int, int, int], seconds: float) -> l
 
 
 async def _phases(
-    replica: Replica, api: ApiServer, load: asyncio.subprocess.Process, seconds: float
+    replica: ControllerProcess, api: ApiServer, load: asyncio.subprocess.Process, seconds: float
 ) -> dict[str, float]:
     """The longest step of each phase."""
     phases = {}

@@ -16,9 +16,9 @@ from typing import Generic, Protocol, TypeVar
 import msgspec
 
 from controller.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
-from controller.retry import Backoff
 from controller.watch_health import WatchHealth
 from service.log import get_logger
+from service.retry import Backoff
 
 Item = TypeVar("Item")
 

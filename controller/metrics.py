@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal, get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -13,21 +12,6 @@ from controller.ledger_store import State
 from ledger.placement_request import OverQuota, Placement, PlacementResult, Unschedulable
 
 BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
-Task = Literal[
-    "watch of nodes",
-    "watch of pods",
-    "reservations",
-    "election",
-    "leader",
-    "publishing",
-    "events",
-    "node events",
-    "policy events",
-    "replacement",
-    "certificates",
-    "caBundle",
-]
-"""Background tasks of a controller that are run again when they fail."""
 _RESULTS = {Placement: "placed", Unschedulable: "misfit", OverQuota: "over-quota"}
 
 
@@ -83,13 +67,6 @@ class ControllerMetrics:
         self.events = Counter(
             "fraction_injector_pod_events", "Events made on pods, by reason.", ["reason"], registry=registry
         )
-        failures = Counter(
-            "fraction_injector_background_task_failures",
-            "Background tasks that failed and were run again, by task.",
-            ["task"],
-            registry=registry,
-        )
-        self.task_failures = {task: failures.labels(task) for task in get_args(Task)}
 
     def answered(self, answer: PlacementResult) -> None:
         """Count one answer."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from ledger.messages import HandedPolicies
@@ -52,9 +53,9 @@ class NamedPolicies:
         )
         return f"the policies on disk are broken ({problem.splitlines()[0]}): {given}"
 
-    async def watch(self) -> None:
-        """Follow the directory until cancelled."""
-        await self._live.watch()
+    async def watch(self, turned: Callable[[], None] = lambda: None) -> None:
+        """Follow the directory until cancelled; call `turned` after each look."""
+        await self._live.watch(turned=turned)
 
     def _reloaded(self, reload: Reload) -> None:
         if reload.error is not None:

@@ -7,19 +7,20 @@ import gc
 import socket
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Literal, get_args
 
 from anyio.lowlevel import checkpoint
 from fastapi import FastAPI
 from fastapi.responses import HTMLResponse, StreamingResponse
 
-from certs.mounted import MountedCertificate, MountRules
+from certs.mounted import POLL_SECONDS, MountedCertificate, MountRules
 from certs.rotation import RotationSettings
 from controller import page, shortcomings
+from controller.certificates import loop as certificates_loop
 from controller.certificates.loop import BundleLoop, CertificateLoop
 from controller.certificates.metrics import CertificateMetrics
 from controller.certificates.store import CertificateStore, Installation, issued_names
@@ -28,7 +29,7 @@ from controller.informer import Timing, Watcher
 from controller.kube_client import ApiServer, connect
 from controller.leadership import Candidate, Leadership, LeaseTiming
 from controller.ledger_store import State
-from controller.metrics import ControllerMetrics, LedgerCollector, Task
+from controller.metrics import ControllerMetrics, LedgerCollector
 from controller.named_policies import NamedPolicies
 from controller.node_events import NodeEvents
 from controller.placement_api import ControllerApi
@@ -37,17 +38,36 @@ from controller.pod_events import PodEvents
 from controller.pod_replacement import PodReplacement
 from controller.policy_events import PolicyEvents
 from controller.resources import nodes, pods
-from controller.supervision import supervise
 from controller.watch_health import WatchHealth
 from ledger.facts import NodeFact
 from modes.resource_names import ResourceNames
-from service.health import health_app, health_router
-from service.log import get_logger
-from service.metrics import new_registry
-from service.own_port import OwnPort
-from service.serving import Listener, bind, serve
+from policies.loading.reload import LOOK_SECONDS
+from service.background import BackgroundTask
+from service.health import health_app
+from service.own_port import PERIOD_SECONDS, OwnPort
+from service.process import Process
+from service.served_certificate import ServedCertificate
+from service.serving import Listener, bind
 
 EXPIRY_SECONDS = 1.0
+Task = Literal[
+    "watch of nodes",
+    "watch of pods",
+    "reservations",
+    "mounted certificate",
+    "own port",
+    "policies",
+    "election",
+    "leader",
+    "publishing",
+    "events",
+    "node events",
+    "replacement",
+    "policy events",
+    "certificates",
+    "caBundle",
+]
+"""Background tasks of a controller that are run again when they fail."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,22 +115,21 @@ async def run_controller(options: ControllerOptions) -> None:
     """
     api = await connect(options.kubeconfig)
     try:
-        await Replica(options, api).serve()
+        await ControllerProcess(options, api).serve()
     finally:
         await api.close()
 
 
-class Replica:
+class ControllerProcess:
     """One controller process, put together."""
 
     def __init__(self, options: ControllerOptions, api: ApiServer) -> None:
         self._options = options
         self._api = api
-        self._log = get_logger("controller")
-        self._stopping = False
+        self._process = Process("controller", get_args(Task), options.stop_delay_seconds)
+        self._registry, self._log = self._process.registry, self._process.log
         self._withdrawal: asyncio.Future[None] | None = None
         self._publisher: Publisher | None = None
-        self._registry = new_registry()
         self._metrics = ControllerMetrics(self._registry)
         self._certificate_metrics = CertificateMetrics(self._registry)
         self._certificate = self._mounted_certificate()
@@ -127,6 +146,11 @@ class Replica:
         self._served = ControllerApi(self._state, self._leadership, self._metrics, last_good)
         self._registry.register(LedgerCollector(self._state))
         self._metrics.leading.set_function(lambda: self._leadership.leads)
+        self._process.ready_when(
+            certificate=lambda: self._certificate.missing,
+            port=lambda: self._port.missing,
+            ledger=lambda: self._state.missing,
+        )
         for name, health in self._watches.items():
             self._metrics.watch_well.labels(name).set_function(partial(_is_well, health))
 
@@ -146,51 +170,47 @@ class Replica:
         await checkpoint()
         # What a process loads lives as long as it does: no full collection has to walk it.
         gc.freeze()
-        try:
-            await serve(
-                [
-                    Listener(
-                        self._served.app(),
-                        self._socket,
-                        self._certificate.context.listener,
-                        clients=frozenset(self._options.client_names),
-                    ),
-                    Listener(self._plain_app(), self._health_socket),
-                ],
-                background=self._background(),
-                on_started=self._started,
-                on_stopping=self._unready,
-                stop_delay_seconds=self._options.stop_delay_seconds,
-            )
-        finally:
-            await (self._withdrawal or self._leadership.withdraw())
-            self._log.info("stopped")
+        listeners = [
+            Listener(
+                self._served.app(),
+                self._socket,
+                self._certificate.context.listener,
+                clients=frozenset(self._options.client_names),
+            ),
+            Listener(self._plain_app(), self._health_socket),
+        ]
+        await self._process.serve(
+            listeners,
+            self._tasks(),
+            background=[self._stand_for_election()],
+            on_stopping=self._withdraw,
+            last=self._withdrawn,
+        )
 
-    def _background(self) -> list[Coroutine[Any, Any, None]]:
+    def _tasks(self) -> list[BackgroundTask]:
         names, timing = self._options.names, self._options.watch_timing
         api, state, metrics, health = self._api, self._state, self._metrics, self._watches
         of_nodes = Watcher(api, nodes(names), state.node_sink, metrics, timing=timing, health=health["nodes"])
         of_pods = Watcher(api, pods(names), state.pod_sink, metrics, timing=timing, health=health["pods"])
-        return [
-            self._supervise("watch of nodes", of_nodes.run),
-            self._supervise("watch of pods", of_pods.run),
-            self._supervise("reservations", self._expire),
-            self._certificate.follow(),
-            self._port.watch(),
-            self._stand_for_election(),
-            *([self._policies.watch()] if self._policies is not None else []),
+        tasks = [
+            BackgroundTask.without_period("watch of nodes", of_nodes.run),
+            BackgroundTask.without_period("watch of pods", of_pods.run),
+            BackgroundTask("reservations", self._expire, EXPIRY_SECONDS),
+            BackgroundTask("mounted certificate", self._certificate.follow, POLL_SECONDS),
+            BackgroundTask("own port", self._port.watch, PERIOD_SECONDS),
         ]
+        if self._policies is not None:
+            tasks.append(BackgroundTask("policies", self._policies.watch, LOOK_SECONDS))
+        return tasks
 
     async def _stand_for_election(self) -> None:
         """Seek the lease once the ledger is whole; do the leader's work while it is held."""
         await self._state.synced.wait()
         await self._log_nodes()
+        keep, timing = self._process.tasks.keep, self._options.lease_timing
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._supervise("election", self._leadership.run))
-            group.create_task(self._supervise("leader", self._lead))
-
-    def _supervise(self, task: Task, loop: Callable[[], Awaitable[None]]) -> Coroutine[Any, Any, None]:
-        return supervise(task, loop, self._metrics.task_failures[task].inc)
+            group.create_task(keep(BackgroundTask("election", self._leadership.run, timing.duration)))
+            group.create_task(keep(BackgroundTask.without_period("leader", self._lead)))
 
     async def _log_nodes(self) -> None:
         nodes, with_gpus, lacking = list(self._state.nodes.values()), 0, list[NodeFact]()
@@ -205,10 +225,7 @@ class Replica:
         """The leader's loops, term after term."""
         while True:
             await self._leadership.gained.wait()
-            loops = [
-                asyncio.create_task(self._supervise(task, loop))
-                for task, loop in self._leaders_loops().items()
-            ]
+            loops = [asyncio.create_task(self._process.tasks.keep(task)) for task in self._leaders_tasks()]
             try:
                 await self._leadership.until_over()
             finally:
@@ -216,28 +233,32 @@ class Replica:
                     loop.cancel()
                 await asyncio.wait(loops)
 
-    def _leaders_loops(self) -> Mapping[Task, Callable[[], Awaitable[None]]]:
+    def _leaders_tasks(self) -> list[BackgroundTask]:
         of_nodes = NodeEvents(self._api, self._state, self._leadership)
-        loops: dict[Task, Callable[[], Awaitable[None]]] = {
-            "publishing": self._publish,
-            "events": self._events.run,
-            "node events": of_nodes.run,
-        }
+        tasks = [
+            BackgroundTask.without_period("publishing", self._publish),
+            BackgroundTask.without_period("events", self._events.run),
+            BackgroundTask.without_period("node events", of_nodes.run),
+        ]
         if self._policies is not None:
-            loops["replacement"] = self._replacement(self._policies).run
+            tasks.append(BackgroundTask.without_period("replacement", self._replacement(self._policies).run))
             if (name := self._options.policies_config_map) is not None:
                 policy_events = PolicyEvents(self._api, self._leadership, self._policies)
-                loops["policy events"] = partial(policy_events.run, self._options.namespace, name)
+                run = partial(policy_events.run, self._options.namespace, name)
+                tasks.append(BackgroundTask.without_period("policy events", run))
+        return [*tasks, *self._certificate_tasks()]
+
+    def _certificate_tasks(self) -> list[BackgroundTask]:
         options = self._options
         if options.installation is None:
-            return loops
+            return []
         store, metrics = CertificateStore(self._api, options.installation), self._certificate_metrics
         if options.rotation is not None:
             names = issued_names(options.installation, options.tls_names)
             loop = CertificateLoop(store, self._leadership, metrics, names, options.rotation)
-            return {**loops, "certificates": loop.run}
+            return [BackgroundTask("certificates", loop.run, certificates_loop.PERIOD_SECONDS)]
         bundle = BundleLoop(store, self._leadership, metrics, options.tls_directory)
-        return {**loops, "caBundle": bundle.run}
+        return [BackgroundTask("caBundle", bundle.run, certificates_loop.PERIOD_SECONDS)]
 
     async def _publish(self) -> None:
         self._publisher = Publisher(self._api, self._state, self._leadership, self._metrics)
@@ -249,38 +270,27 @@ class Replica:
             deletion, self._state, self._options.names, policies.of, hindrance=self._hindrance
         )
 
-    async def _expire(self) -> None:
+    async def _expire(self, turned: Callable[[], None]) -> None:
         while True:
+            turned()
             await asyncio.sleep(EXPIRY_SECONDS)
             while self._state.expire():
                 await self._state.turns.next()
 
     def _mounted_certificate(self) -> MountedCertificate:
-        log, directory = get_logger("certificate"), self._options.tls_directory
-        return MountedCertificate(
-            directory,
-            MountRules(self._options.tls_names),
-            lambda _leaf: log.info("certificate is served", source=str(directory)),
-            lambda error: log.warning("certificate is not served", error=str(error)),
-            verify_clients=True,
-        )
+        directory = self._options.tls_directory
+        report = ServedCertificate(self._registry, str(directory))
+        rules = MountRules(self._options.tls_names)
+        return MountedCertificate(directory, rules, report.served, report.refused, verify_clients=True)
 
     def _plain_app(self) -> FastAPI:
-        app = health_app(health_router(self._registry, self._readiness, self._detail))
+        app = health_app(self._process.router(self._detail))
         if self._options.page:
             app.add_api_route("/", self._page, response_class=HTMLResponse)
         return app
 
     async def _page(self) -> StreamingResponse:
         return StreamingResponse(page.render(self._state, self._leadership.leader), media_type="text/html")
-
-    def _readiness(self) -> Mapping[str, str | None]:
-        return {
-            "certificate": self._certificate.missing,
-            "port": self._port.missing,
-            "ledger": self._state.missing,
-            "serving": "the process is stopping" if self._stopping else None,
-        }
 
     def _detail(self) -> str:
         """What a person should know. None of it makes a replica unready: it serves on by what it knows."""
@@ -304,16 +314,13 @@ class Replica:
         identity = f"{socket.gethostname()}_{uuid.uuid4()}"
         return Candidate(self._options.namespace, self._options.lease, identity, address)
 
-    def _started(self) -> None:
-        port, health_port = self.ports
-        self._log.info("serving", host=self._options.host, port=port, health_port=health_port)
-
-    def _unready(self) -> None:
-        self._stopping = True
-        # Now, not after the delay: another replica leads before this one ends.
+    def _withdraw(self) -> None:
+        """Give the lease up now, not after the delay: another replica leads before this one ends."""
         self._withdrawal = asyncio.ensure_future(self._leadership.withdraw())
         self._served.stop_streams()
-        self._log.info("stopping", seconds=self._options.stop_delay_seconds)
+
+    async def _withdrawn(self) -> None:
+        await (self._withdrawal or self._leadership.withdraw())
 
 
 def _is_well(health: WatchHealth) -> bool:

@@ -13,17 +13,24 @@ Readiness = Callable[[], Mapping[str, str | None]]
 """Gives each condition of readiness with what is missing, or None where it is met."""
 
 
-def health_router(registry: CollectorRegistry, readiness: Readiness, detail: Callable[[], str]) -> APIRouter:
+def health_router(
+    registry: CollectorRegistry,
+    readiness: Readiness,
+    detail: Callable[[], str],
+    stuck: Callable[[], str | None] = lambda: None,
+) -> APIRouter:
     """Make the routes /livez, /readyz and /metrics.
 
-    `detail` is one line for people, shown by /readyz beside the conditions.
+    `detail` is one line for people, shown by /readyz beside the conditions. `stuck` returns why the process
+    has to begin again, or None while it turns over.
     """
     router = APIRouter()
 
     @router.head("/livez", include_in_schema=False)
     @router.get("/livez", response_class=Response, summary="Whether the process turns over")
     async def livez() -> Response:
-        return Response("ok\n", media_type="text/plain")
+        why = stuck()
+        return Response(f"{why or 'ok'}\n", media_type="text/plain", status_code=503 if why else 200)
 
     @router.head("/readyz", include_in_schema=False)
     @router.get("/readyz", response_class=Response, summary="Whether reviews can be answered, and if not why")

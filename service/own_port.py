@@ -11,6 +11,8 @@ from service.log import get_logger
 _SECONDS_BETWEEN_LOOKS = 5.0
 _SECONDS_UNTIL_SECOND_LOOK = 1.0
 _HANDSHAKE_SECONDS = 5.0
+PERIOD_SECONDS = _SECONDS_BETWEEN_LOOKS + _SECONDS_UNTIL_SECOND_LOOK + 2 * _HANDSHAKE_SECONDS
+"""How long it takes from one look to the next where no handshake comes about."""
 _ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 what a socket is bound to, not what it binds
 
 
@@ -41,9 +43,10 @@ class OwnPort:
         self.missing: str | None = None
         """Why no client can shake hands; None where it can, or where that is not known."""
 
-    async def watch(self) -> None:
-        """Look again and again, until cancelled."""
+    async def watch(self, turned: Callable[[], None] = lambda: None) -> None:
+        """Look again and again, until cancelled; call `turned` before each look."""
         while True:
+            turned()
             await asyncio.sleep(self._seconds_between_looks)
             error = await self.look()
             if error is not None:

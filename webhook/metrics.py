@@ -77,13 +77,3 @@ class WebhookMetrics:
             "1 while an older policy set, from the controller, is in force as the directory is broken.",
             registry=registry,
         )
-        self.certificate_expiry = Gauge(
-            "fraction_injector_certificate_expiry_timestamp_seconds",
-            "When the served certificate ends, in Unix seconds.",
-            registry=registry,
-        )
-        self.swap_errors = Counter(
-            "fraction_injector_certificate_swap_errors",
-            "Certificate pairs that were mounted and not served.",
-            registry=registry,
-        )

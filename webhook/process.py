@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from certs.live_context import LiveTlsContext
-from certs.mounted import MountedCertificate, MountRules
+from certs.mounted import POLL_SECONDS, MountedCertificate, MountRules
 from ledger.ledger import Ledger
-from policies.loading.reload import LivePolicies, Reload
-from service.health import health_app, health_router
-from service.log import get_logger
-from service.metrics import new_registry
-from service.own_port import OwnPort
-from service.serving import Listener, bind, serve
+from policies.loading.reload import LOOK_SECONDS, LivePolicies, Reload
+from service.background import BackgroundTask
+from service.health import health_app
+from service.own_port import PERIOD_SECONDS, OwnPort
+from service.process import Process
+from service.served_certificate import ServedCertificate
+from service.serving import Listener, bind
 from webhook.app import WebhookApp
-from webhook.certificate import mounted_certificate, self_signed_context
+from webhook.certificate import self_signed_context
 from webhook.decision_log import DecisionLog
 from webhook.metrics import WebhookMetrics
 from webhook.patch_cache.cache import PatchCache
@@ -29,6 +29,9 @@ from webhook.placing.older_policies import OlderPolicies
 from webhook.placing.placer import LedgerPlacer, Placer
 from webhook.review import Reviewer
 from webhook.rules import Rules
+
+TASKS = ("policies", "own port", "mounted certificate", "placement batches", "controller snapshot")
+"""Background tasks that are run again when they fail."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,16 +70,16 @@ class WebhookProcess:
             OSError: a file cannot be written or an address not be had.
         """
         self._options = options
-        self._registry = new_registry()
+        self._process = Process("webhook", TASKS, options.stop_delay_seconds)
+        self._registry, self._log = self._process.registry, self._process.log
         self._metrics = WebhookMetrics(self._registry)
-        self._log = get_logger("webhook")
-        self._stopping = False
+        self._certificate = ServedCertificate(self._registry, str(options.tls_directory or "self-signed"))
         self._metrics.reload_successful.set(1)
         # Beside a controller it runs in a cluster, where a start that fails is a riddle in a restart loop.
         self._policies = LivePolicies(options.policies, self._reloaded, may_wait=ledger is None)
         self._mounted = self._mounted_certificate()
         context, trust = self._served()
-        self._background: list[Coroutine[Any, Any, None]] = []
+        self._background: Mapping[str, Callable[[], Awaitable[None]]] = {}
         self._controller_wait: ControllerWait | None = None
         self._asking: ControllerPlacer | None = None
         self._older: OlderPolicies | None = None
@@ -84,7 +87,7 @@ class WebhookProcess:
         reviewer = Reviewer(
             lambda: self._policies.current, PatchCache(Rules()), placer, DecisionLog(self._metrics)
         )
-        router = health_router(self._registry, self._readiness, self._detail)
+        router = self._process.router(self._detail)
         app = WebhookApp(reviewer, self._metrics)
         app.include_router(router)
         bound = bind(options.host, options.port)
@@ -92,28 +95,37 @@ class WebhookProcess:
         self._port = OwnPort(bound.getsockname()[:2], options.tls_rules.names[0], trust)
         if options.health_port is not None:
             self._listeners.append(Listener(health_app(router), bind(options.host, options.health_port)))
+        self._process.ready_when(**self._conditions())
 
     async def run(self) -> None:
         """Serve until SIGTERM or SIGINT."""
-        following = [self._mounted.follow()] if self._mounted is not None else []
-        await serve(
-            self._listeners,
-            background=[*following, self._watch_policies(), self._port.watch(), *self._background],
-            on_started=self._started,
-            on_stopping=self._unready,
-            stop_delay_seconds=self._options.stop_delay_seconds,
-        )
-        self._log.info("stopped")
+        await self._process.serve(self._listeners, self._tasks())
 
-    def _watch_policies(self) -> Coroutine[Any, Any, None]:
-        return self._policies.watch(self._older.ask if self._older is not None else None)
+    def _tasks(self) -> list[BackgroundTask]:
+        tasks = [
+            BackgroundTask("policies", self._watch_policies, LOOK_SECONDS),
+            BackgroundTask("own port", self._port.watch, PERIOD_SECONDS),
+        ]
+        if self._mounted is not None:
+            tasks.append(BackgroundTask("mounted certificate", self._mounted.follow, POLL_SECONDS))
+        for name, run in self._background.items():
+            tasks.append(BackgroundTask.without_period(name, run))
+        return tasks
+
+    async def _watch_policies(self, turned: Callable[[], None]) -> None:
+        await self._policies.watch(self._older.ask if self._older is not None else None, turned)
 
     def _mounted_certificate(self) -> MountedCertificate | None:
         options = self._options
         if options.tls_directory is None:
             return None
-        rules, client_ca = options.tls_rules, options.client_ca_pem
-        return mounted_certificate(options.tls_directory, rules, self._metrics, client_ca)
+        return MountedCertificate(
+            options.tls_directory,
+            options.tls_rules,
+            self._certificate.served,
+            self._certificate.refused,
+            client_ca_pem=options.client_ca_pem,
+        )
 
     def _served(self) -> tuple[LiveTlsContext, Callable[[], ssl.SSLContext | None]]:
         """What the listener serves, and how a client of ours trusts it."""
@@ -122,7 +134,7 @@ class WebhookProcess:
         if self._options.ca_file is None:
             raise ValueError("a webhook needs a certificate: self-signed, or a directory that holds one")
         context, trust = self_signed_context(
-            self._options.ca_file, self._metrics, self._options.client_ca_pem
+            self._options.ca_file, self._certificate, self._options.client_ca_pem
         )
         return context, lambda: trust
 
@@ -139,19 +151,21 @@ class WebhookProcess:
         self._controller_wait = ControllerWait(placer.knows_nodes, self._options.controller_wait_seconds)
         return placer
 
-    def _readiness(self) -> Mapping[str, str | None]:
-        certificate = self._mounted.missing if self._mounted is not None else None
-        conditions = {
-            "certificate": certificate,
-            "policies": self._policies.missing,
-            "port": self._port.missing,
-            "serving": "the process is stopping" if self._stopping else None,
+    def _conditions(self) -> dict[str, Callable[[], str | None]]:
+        conditions: dict[str, Callable[[], str | None]] = {
+            "certificate": self._certificate_missing,
+            "policies": lambda: self._policies.missing,
+            "port": lambda: self._port.missing,
         }
-        if self._controller_wait is not None:
+        if (wait := self._controller_wait) is not None:
             # Nobody can be asked without a certificate, so that no time is lost before there is one.
-            without = "waits for the certificate"
-            conditions["controller"] = without if certificate is not None else self._controller_wait.missing()
+            conditions["controller"] = lambda: (
+                "waits for the certificate" if self._certificate_missing() is not None else wait.missing()
+            )
         return conditions
+
+    def _certificate_missing(self) -> str | None:
+        return self._mounted.missing if self._mounted is not None else None
 
     def _detail(self) -> str:
         last = self._policies.last
@@ -175,11 +189,3 @@ class WebhookProcess:
             self._log.error(text, kept=reload.digest, error=str(reload.error))
         else:
             self._log.error("policies are broken", kept=reload.digest, error=str(reload.error))
-
-    def _started(self) -> None:
-        ports = [listener.socket.getsockname()[1] for listener in self._listeners]
-        self._log.info("serving", host=self._options.host, port=ports[0], health_port=ports[1:] or None)
-
-    def _unready(self) -> None:
-        self._stopping = True
-        self._log.info("stopping", seconds=self._options.stop_delay_seconds)

@@ -35,6 +35,8 @@ from controller.leadership import Leadership
 from service.log import get_logger
 
 BUNDLE_SECONDS = RotationSettings().retry.total_seconds()
+PERIOD_SECONDS = 60.0
+"""From one step to the next, with several API calls and a handshake with each webhook in between."""
 _CHANGED_MEANWHILE = {HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY, HTTPStatus.NOT_FOUND}
 
 
@@ -88,8 +90,8 @@ class BundleLoop:
         self._directory = directory
         self._log = get_logger("certificates")
 
-    async def run(self) -> None:
-        """Write whenever they differ, while this replica leads.
+    async def run(self, turned: Callable[[], None] = lambda: None) -> None:
+        """Write whenever they differ, while this replica leads; call `turned` after each look.
 
         Raises:
             CertificateError: the directory holds no CA.
@@ -98,6 +100,7 @@ class BundleLoop:
         try:
             while self._leadership.leads:
                 await self._step()
+                turned()
                 await asyncio.sleep(BUNDLE_SECONDS)
         finally:
             # From now on another replica's figure counts.
@@ -137,8 +140,8 @@ class CertificateLoop:
         self._warned: dict[str, date] = {}
         self._log = get_logger("certificates")
 
-    async def run(self) -> None:
-        """Keep certificates fresh while this replica leads.
+    async def run(self, turned: Callable[[], None] = lambda: None) -> None:
+        """Keep certificates fresh while this replica leads; call `turned` after each step.
 
         Raises:
             ApiError, OSError, TimeoutError, aiohttp.ClientError: something cannot be read or written.
@@ -146,6 +149,7 @@ class CertificateLoop:
         try:
             while self._leadership.leads:
                 action = await self._step()
+                turned()
                 if isinstance(action, Wait):
                     # Someone may have edited a Secret or the configuration by hand.
                     seconds = min(action.until - self._clock(), self._settings.retry).total_seconds()

@@ -137,15 +137,18 @@ class LivePolicies:
         digest = self._current.digest if self._current is not None else None
         return Reload(digest, error, handed=self._handed)
 
-    async def watch(self, without: Callable[[], Awaitable[None]] | None = None) -> None:
+    async def watch(
+        self, without: Callable[[], Awaitable[None]] | None = None, turned: Callable[[], None] = lambda: None
+    ) -> None:
         """Look at the directory every second, until cancelled.
 
         Its files are compared: nothing has to be known of how they change, and a node cannot run out of
         watches. Reading happens in a thread, so that admission goes on meanwhile. After each look that
-        leaves no set in force, `without` is called, to `adopt` one.
+        leaves no set in force, `without` is called, to `adopt` one. `turned` is called after each.
         """
         while True:
             await asyncio.to_thread(self.reload)
             if self._current is None and without is not None:
                 await without()
+            turned()
             await asyncio.sleep(LOOK_SECONDS)

@@ -3,17 +3,20 @@
 import json
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import yaml
-from prometheus_client import CollectorRegistry
 
 from charts import generate
 from controller.certificates.metrics import CertificateMetrics
 from controller.ledger_store import State
 from controller.metrics import ControllerMetrics, LedgerCollector
+from controller.process import Task
 from policies.loading.checks import effective_limiter
 from policies.loading.sources import presets
+from service.process import Process
+from service.served_certificate import ServedCertificate
 from webhook.admission.denial import Reason
 from webhook.metrics import WebhookMetrics
 
@@ -111,7 +114,8 @@ def product_metrics():
 
 
 def registered_metrics():
-    registry = CollectorRegistry()
+    registry = Process("controller", get_args(Task), 0).registry
+    ServedCertificate(registry, "/tls")
     WebhookMetrics(registry)
     ControllerMetrics(registry)
     CertificateMetrics(registry)

@@ -8,7 +8,7 @@ import httpx
 
 from controller.informer import Timing
 from controller.leadership import LeaseTiming
-from controller.process import ControllerOptions, Replica
+from controller.process import ControllerOptions, ControllerProcess
 from modes.resource_names import ResourceNames
 from testbed.controller_process import write_tls
 from tests.controller.fake_api import FakeApi, forever, refusal, reply, watch
@@ -77,7 +77,7 @@ async def running(api, folder, **changes):
         watch_timing=Timing(),
         names=ResourceNames(),
     )
-    replica = Replica(replace(options, **changes), api)
+    replica = ControllerProcess(replace(options, **changes), api)
     serving = asyncio.create_task(replica.serve())
     try:
         yield replica

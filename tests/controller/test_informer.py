@@ -6,8 +6,8 @@ import pytest
 
 from controller.informer import Timing, Watcher
 from controller.resources import pods
-from controller.retry import Backoff
 from modes.resource_names import ResourceNames
+from service.retry import Backoff
 from tests.controller.fake_api import FakeApi, cut, refusal, reply, talking_to, watch
 from tests.controller.objects import bookmark, event, listed, pod
 

@@ -103,7 +103,7 @@ def test_a_leader_that_is_told_to_stop_hands_over_while_it_still_serves(tmp_path
         ):
             await until(lambda: first.leads or second.leads)
             leader, standby = (first, second) if first.leads else (second, first)
-            leader._unready()
+            leader._withdraw()
             # The Lease would be theirs for a quarter of an hour.
             await until(lambda: standby.leads)
             return leader.leads, (await plain(leader, "/livez")).status_code

@@ -30,7 +30,7 @@ class Running:
         self._reader.start()
         serving = self.wait_for(lambda event: event["event"] == "serving")
         self.port = serving["port"]
-        self.health_port = (serving["health_port"] or [None])[0]
+        self.health_port = serving["health_port"]
 
     def _read(self):
         for line in self.process.stderr:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 from prometheus_client import CollectorRegistry, Gauge
@@ -108,9 +107,9 @@ class ControllerPlacer:
             last = f"its last snapshot, of {self._fallback.nodes()} nodes"
         return f"the controller does not answer: placing by {last}"
 
-    def background(self) -> list[Coroutine[Any, Any, None]]:
-        """What must run beside the server."""
-        return [self._send_batches(), self._follower.run()]
+    def background(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
+        """Return what must run beside the server, by name."""
+        return {"placement batches": self._send_batches, "controller snapshot": self._follower.run}
 
     async def _send_batches(self) -> None:
         while True:

@@ -88,7 +88,7 @@ async def placing(port, clock=None, shown=None):
     client = ControllerClient(f"https://localhost:{port}", lambda: context)
     loop = asyncio.get_running_loop()
     placer = ControllerPlacer(client, CollectorRegistry(), clock or loop.time)
-    tasks = [asyncio.ensure_future(work) for work in placer.background()]
+    tasks = [asyncio.ensure_future(work()) for work in placer.background().values()]
     try:
         yield placer
     finally:

@@ -1,0 +1,135 @@
+"""Background tasks: run again when they fail, and missed when they no longer turn."""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from service.background import BackgroundTask, BackgroundTasks
+from service.retry import Backoff
+from tests.service.virtual_time import VirtualTimeLoop
+
+FAILURES = "fraction_injector_background_task_failures_total"
+
+
+class Kept:
+    """The tasks of a process, of which one is under way."""
+
+    def __init__(self):
+        self.registry = CollectorRegistry()
+        self.tasks = BackgroundTasks(["publishing", "election"], self.registry)
+        self.turned = None
+        self.began = asyncio.Event()
+
+    async def turn(self, turned):
+        self.turned = turned
+        self.began.set()
+        await asyncio.Event().wait()
+
+    @asynccontextmanager
+    async def running(self, period_seconds):
+        keeping = asyncio.create_task(self.tasks.keep(BackgroundTask("election", self.turn, period_seconds)))
+        await self.began.wait()
+        yield self
+        keeping.cancel()
+        await asyncio.gather(keeping, return_exceptions=True)
+
+    def pass_time(self, seconds):
+        for _ in range(seconds):
+            self.tasks.tick()
+
+    def failures(self, task):
+        return self.registry.get_sample_value(FAILURES, {"task": task})
+
+
+def kept(test, period_seconds):
+    async def scenario():
+        async with Kept().running(period_seconds) as tasks:
+            test(tasks)
+        return tasks
+
+    return asyncio.run(scenario())
+
+
+def test_every_failure_is_counted_and_the_task_runs_again():
+    tasks, runs = Kept(), []
+
+    async def loop(turned):
+        runs.append(turned)
+        if len(runs) < 3:
+            raise OSError("gone")
+
+    asyncio.run(tasks.tasks.keep(BackgroundTask("publishing", loop), Backoff(first_seconds=0.0)))
+    assert len(runs) == 3
+    assert (tasks.failures("publishing"), tasks.failures("election")) == (2.0, 0.0)
+
+
+def test_a_task_that_has_not_turned_for_three_periods_is_stuck_until_it_turns():
+    def test(tasks):
+        tasks.pass_time(60)
+        assert tasks.tasks.stuck is None
+        tasks.pass_time(1)
+        assert tasks.tasks.stuck == "election: no turn for 61 s"
+        tasks.turned()
+        assert tasks.tasks.stuck is None
+
+    kept(test, 20)
+
+
+def test_a_short_period_counts_as_ten_seconds():
+    def test(tasks):
+        tasks.pass_time(30)
+        assert tasks.tasks.stuck is None
+        tasks.pass_time(1)
+        assert tasks.tasks.stuck == "election: no turn for 31 s"
+
+    kept(test, 0.5)
+
+
+def test_a_task_without_a_period_is_never_stuck():
+    def test(tasks):
+        tasks.pass_time(10_000)
+        assert tasks.tasks.stuck is None
+
+    kept(test, None)
+
+
+def test_a_task_that_is_over_is_not_missed():
+    tasks = kept(lambda tasks: None, 10)
+    tasks.pass_time(1000)
+    assert tasks.tasks.stuck is None
+
+
+def test_a_task_that_pauses_after_a_failure_is_not_missed():
+    async def scenario():
+        tasks = Kept()
+
+        async def fail(turned):
+            tasks.began.set()
+            raise OSError("gone")
+
+        keep = tasks.tasks.keep(
+            BackgroundTask("election", fail, 10), Backoff(first_seconds=3600, most_seconds=3600)
+        )
+        keeping = asyncio.create_task(keep)
+        await tasks.began.wait()
+        tasks.pass_time(1000)
+        assert tasks.tasks.stuck is None
+        keeping.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await keeping
+
+    asyncio.run(scenario())
+
+
+def test_time_is_counted_while_the_loop_turns():
+    async def scenario():
+        async with Kept().running(10) as tasks:
+            counting = asyncio.create_task(tasks.tasks.count_time())
+            await asyncio.sleep(35)
+            counting.cancel()
+            return tasks.tasks.stuck
+
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        assert runner.run(scenario()).startswith("election: no turn for 3")

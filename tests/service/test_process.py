@@ -1,0 +1,69 @@
+"""What all our processes have in common."""
+
+import asyncio
+from datetime import UTC, datetime
+from types import SimpleNamespace
+
+import httpx
+
+from service.background import BackgroundTask
+from service.health import health_app
+from service.process import Process
+from service.served_certificate import ServedCertificate
+
+
+def answer(process, path):
+    async def ask():
+        transport = httpx.ASGITransport(health_app(process.router(lambda: "all is well")))
+        async with httpx.AsyncClient(transport=transport, base_url="http://process") as http:
+            return await http.get(path)
+
+    return asyncio.run(ask())
+
+
+def test_it_is_ready_when_all_conditions_are_met_in_their_order():
+    process, missing = Process("ours", [], 0), {"ledger": "no node was seen yet"}
+    process.ready_when(certificate=lambda: None, ledger=lambda: missing.get("ledger"))
+    assert answer(process, "/readyz").status_code == 503
+    missing.clear()
+    ready = answer(process, "/readyz")
+    assert ready.status_code == 200
+    assert ready.text == "[+] certificate: ok\n[+] ledger: ok\n[+] serving: ok\nall is well\n"
+
+
+def test_it_is_alive_until_a_task_is_stuck_and_says_which():
+    process = Process("ours", ["election"], 0)
+
+    async def wait(turned):
+        await asyncio.Event().wait()
+
+    async def scenario():
+        keeping = asyncio.create_task(process.tasks.keep(BackgroundTask("election", wait, 10)))
+        await asyncio.sleep(0)
+        for _ in range(31):
+            process.tasks.tick()
+        async with httpx.AsyncClient(
+            transport=httpx.ASGITransport(health_app(process.router(str))), base_url="http://process"
+        ) as http:
+            stuck = await http.get("/livez")
+        keeping.cancel()
+        await asyncio.gather(keeping, return_exceptions=True)
+        return stuck
+
+    assert answer(process, "/livez").text == "ok\n"
+    stuck = asyncio.run(scenario())
+    assert (stuck.status_code, stuck.text) == (503, "election: no turn for 31 s\n")
+    assert answer(process, "/livez").status_code == 200
+
+
+def test_a_certificate_is_in_the_metrics_from_the_start():
+    process = Process("ours", [], 0)
+    certificate, sample = ServedCertificate(process.registry, "/tls"), process.registry.get_sample_value
+    ends, refused = (
+        "fraction_injector_certificate_expiry_timestamp_seconds",
+        "fraction_injector_certificate_swap_errors_total",
+    )
+    assert (sample(ends), sample(refused)) == (0.0, 0.0)
+    certificate.served(SimpleNamespace(not_after=datetime.fromtimestamp(1000, UTC)))
+    certificate.refused(ValueError("torn"))
+    assert (sample(ends), sample(refused)) == (1000.0, 1.0)
