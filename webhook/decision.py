@@ -7,12 +7,12 @@ from typing import Protocol
 
 import msgspec
 
-from ledger.placement_request import OverQuota, Placement, PlacementRequest
+from ledger.placement_request import OverQuota, Placement, PlacementRequest, Unschedulable
 from policies.model.effective import EffectivePolicy
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.mutate import Injection
 from webhook.following import Followed
-from webhook.placing.placer import Placed, Unanswered
+from webhook.placing.placer import Unanswered
 from webhook.request import PodObject, Request
 
 # To look a member up in its enumeration is a call of a function in Python.
@@ -58,10 +58,8 @@ class Outcome(msgspec.Struct, frozen=True, eq=False, gc=False):
         return cls(_INJECTED if decided.patch else _UNCHANGED, decided.patch, None, decided, policy)
 
 
-def finish(pending: Pending, result: Placed) -> Injection | Denial:
-    """Return the decision for a placement request's result."""
-    if isinstance(result, Placement):
-        return pending.finish(result)
+def deny_unplaced(result: Unschedulable | OverQuota | Unanswered) -> Denial:
+    """Return the denial of a pod that got no placement."""
     if isinstance(result, Unanswered):
         return Denial.of(result.reason, result.why)
     if isinstance(result, OverQuota):

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from msgspec import UNSET, UnsetType
 
 from service.log import Line, write_line
-from webhook.admission.annotations import index_text
 from webhook.decision import Outcome
 from webhook.metrics import WebhookMetrics
 from webhook.request import Request
@@ -55,7 +54,7 @@ class DecisionLog:
             line.policy, line.queue = policy.marker, policy.queue
         if injection is not None:
             line.slices = injection.slices
-            line.index = index_text(injection.placement.indices) or None
+            line.index = injection.index
             if injection.placement.degraded:
                 self._metrics.degraded.inc()
                 line.degraded = True

@@ -9,13 +9,15 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from msgspec import UNSET
+
 from ledger.placement_request import Placement
 from policies.loading.reload import NoPoliciesError
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.jobs import prepare_job
 from webhook.admission.mutate import Injection
 from webhook.admission.pod import LABEL, QUEUE_ID_LABEL, QUEUE_NAME_LABEL, Job
-from webhook.decision import Decider, Outcome, Pending, finish
+from webhook.decision import Decider, Outcome, Pending, deny_unplaced
 from webhook.envelope import allow, decode, deny
 from webhook.following import Following, Policies
 from webhook.placing.placer import Placed, Placer
@@ -78,7 +80,7 @@ class Reviewer:
         """Return the outcome; the reservation for a pod that is denied after all is released."""
         decided = None
         try:
-            decided = finish(pending, result)
+            decided = pending.finish(result) if isinstance(result, Placement) else deny_unplaced(result)
         finally:
             if not isinstance(decided, Injection) and isinstance(result, Placement):
                 self._release(result)
@@ -130,8 +132,9 @@ class Reviewer:
         return Outcome(Reason.INJECTED if patch else Reason.UNCHANGED, patch, policy=policy)
 
     def _pod(self, request: Request, pod: PodObject) -> Outcome | Pending:
-        labels, metadata = pod.labels, pod.metadata
-        if labels is None or metadata is None:
+        metadata = pod.metadata
+        labels = metadata.labels if metadata is not None else None
+        if metadata is None or labels is None or labels.fraction is UNSET:
             return Outcome(Reason.NOT_LABELLED)
         if request.resource != "pods":
             return Outcome(Reason.NOT_HANDLED)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import Any
 
 from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
@@ -65,11 +64,10 @@ def bind_node(
     return operations
 
 
-@lru_cache(maxsize=4096)
 def _whole_affinity(
     memory_values: tuple[str, ...], node: str | None, model: str | None, *, parent_is_there: bool
 ) -> list[Operation]:
-    """The same for all pods of a place that have no node affinity; shared, so never changed."""
+    """Return the node affinity for a pod that has none."""
     node_affinity: dict[str, Any] = {}
     if required := _required(memory_values, model):
         terms = [{"matchExpressions": [_expression(*one) for one in required]}]

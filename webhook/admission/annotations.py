@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from kube import names
-from webhook.admission.json_patch import POINTERS, Operation, add, remove
+from webhook.admission.json_patch import Operation, add, pointer, remove
 from webhook.admission.pod import ObjectMeta
 
 PREFIX = names.PREFIX
@@ -17,12 +15,11 @@ MEMORY_MIB = names.MEMORY_MIB_ANNOTATION
 RESERVATION = names.RESERVATION_ANNOTATION
 OUTPUTS = (INJECTED, SLICES, GPU_INDEX, GPU_CONTAINER, MEMORY_MIB, RESERVATION)
 _PATH = "/metadata/annotations"
-_PATHS = {name: _PATH + POINTERS[name] for name in OUTPUTS}
+_PATHS = {name: _PATH + pointer(name) for name in OUTPUTS}
 
 
-@lru_cache(maxsize=256)
 def index_text(indices: tuple[int, ...]) -> str:
-    """Write indices as the annotation does: "3", or "0,1" for whole GPUs."""
+    """Return indices as the annotation has them: "3", or "0,1" for whole GPUs."""
     return ",".join(map(str, indices))
 
 

@@ -6,6 +6,7 @@ import msgspec
 
 from modes.mode import Mode
 from modes.resource_kinds import ResourceKind
+from webhook.admission.host_paths import normalised
 from webhook.admission.pod import Container, PodSpec, Resources
 
 GpuAmount = tuple[str, str | int, ResourceKind]
@@ -19,6 +20,8 @@ class Slot(msgspec.Struct, frozen=True, eq=False, gc=False):
     """JSON Pointer, such as "/spec/containers/0"."""
     container: Container
     is_init: bool
+    paths: list[tuple[str, str]]
+    """Where it sees something that its image does not bring, mounts first: as written, and normalised."""
     gpu_amounts: list[GpuAmount]
     """Of limits, then of requests; what has nothing to do with GPUs is left out."""
 
@@ -40,11 +43,26 @@ def slots(spec: PodSpec, mode: Mode, root: str = "/spec") -> list[Slot]:
     """Give every container with its place: the init containers, then the regular ones."""
     lists = (("/initContainers/", spec.init_containers, True), ("/containers/", spec.containers, False))
     return [
-        Slot(f"{root}{place}{position}", container, is_init, _gpu_amounts(container.resources, mode))
+        Slot(
+            f"{root}{place}{position}",
+            container,
+            is_init,
+            _paths(container),
+            _gpu_amounts(container.resources, mode),
+        )
         for place, containers, is_init in lists
         if containers
         for position, container in enumerate(containers)
     ]
+
+
+def _paths(container: Container) -> list[tuple[str, str]]:
+    found = [mount.mount_path for mount in container.volume_mounts or ()]
+    if container.volume_devices:
+        found += [device.device_path for device in container.volume_devices]
+    if container.termination_message_path is not None:
+        found.append(container.termination_message_path)
+    return [(path, normalised(path)) for path in found]
 
 
 def _gpu_amounts(resources: Resources | None, mode: Mode) -> list[GpuAmount]:

@@ -7,7 +7,7 @@ from modes.fraction import Fraction
 from modes.mode import Mode
 from webhook.admission.container_refs import Slot
 from webhook.admission.denial import Denial, Reason
-from webhook.admission.json_patch import POINTERS, Operation, add, merge, remove
+from webhook.admission.json_patch import Operation, add, merge, pointer, remove
 from webhook.admission.pod import LABEL
 
 Amounts = dict[str, str | int]
@@ -19,7 +19,7 @@ def check_amounts(slot: Slot, fraction: Fraction, text: str) -> Denial | None:
         return None
     denial = check_clearml_fractions(slot, fraction, text)
     for resource, amount, kind in slot.gpu_amounts:
-        if denial is None and not fits(amount, kind, fraction):
+        if denial is None and not kind.is_clearml and not fits(amount, kind, fraction):
             denial = _differs(resource, amount, text, f"leave it out or use {choices(fraction)}")
     return denial
 
@@ -51,7 +51,7 @@ def take_out_clearml_fractions(slot: Slot) -> list[Operation]:
         return []
     fractions = {resource for resource, _, kind in slot.gpu_amounts if kind.is_clearml}
     return [
-        remove(f"{slot.path}/resources/{field}{POINTERS[resource]}")
+        remove(f"{slot.path}/resources/{field}{pointer(resource)}")
         for field, amounts in (("limits", resources.limits), ("requests", resources.requests))
         for resource in amounts or ()
         if resource in fractions
@@ -64,7 +64,7 @@ def _differs(resource: str, amount: str | int, text: str, expected: str) -> Deni
 
 def _replace_in(path: str, existing: Amounts | None, amounts: dict[str, str], mode: Mode) -> list[Operation]:
     removals = [
-        remove(path + POINTERS[resource])
+        remove(path + pointer(resource))
         for resource in existing or ()
         if (kind := mode.kinds[resource]) is not None and kind.is_replaced and resource not in amounts
     ]

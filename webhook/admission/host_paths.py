@@ -6,7 +6,6 @@ import posixpath
 from collections.abc import Collection
 
 from policies.model.allowances import HOST_PATHS, HostPath
-from webhook.admission.remembered import Remembered
 
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 a path of the node, not of this machine
 
@@ -35,7 +34,7 @@ def protected_place(path: str, allowed: Collection[HostPath] = ()) -> str | None
     allowed is open but for the places below it that no policy can open. A place that a policy could open is
     given only where that would help.
     """
-    normal = NORMALISED[path]
+    normal = normalised(path)
     own = [place for place in HOST_PATHS if is_at_or_below(normal, place)]
     for place in PROTECTED:
         if touches(normal, place) and not any(is_at_or_below(each, place) for each in own):
@@ -52,10 +51,6 @@ def normalised(path: str) -> str:
     """Write an absolute path in one way: no double or trailing slash, no dots, /run for /var/run."""
     normal = posixpath.normpath("/" + path.lstrip("/"))
     return normal.removeprefix("/var") if is_at_or_below(normal, "/var/run") else normal
-
-
-NORMALISED = Remembered(normalised)
-"""Normalised paths by path."""
 
 
 def is_at_or_below(path: str, place: str) -> bool:

@@ -6,20 +6,15 @@ from typing import Any
 
 import msgspec
 
-from webhook.admission.remembered import Remembered
-
 Operation = dict[str, Any]
 
 encode = msgspec.json.Encoder().encode
 """JSON text of operations, or of anything in them."""
 
 
-def _escaped(key: str) -> str:
+def pointer(key: str) -> str:
+    """Return an object's key as a part of a JSON Pointer, with `~` and `/` escaped (RFC 6901)."""
     return "/" + key.replace("~", "~0").replace("/", "~1")
-
-
-POINTERS = Remembered(_escaped)
-"""Object keys as the last part of a JSON Pointer, with `~` and `/` escaped (RFC 6901)."""
 
 
 def add(path: str, value: Any) -> Operation:
@@ -46,4 +41,4 @@ def merge(path: str, existing: dict[str, Any] | None, values: dict[str, Any]) ->
     """Set members of an object that may be missing or null; members that are so already stay untouched."""
     if existing is None:
         return [add(path, values)] if values else []
-    return [add(path + POINTERS[key], value) for key, value in values.items() if existing.get(key) != value]
+    return [add(path + pointer(key), value) for key, value in values.items() if existing.get(key) != value]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from typing import Any
 
 from policies.model.effective import InitContainer, LibraryVolume, Limiter
@@ -12,7 +11,7 @@ from webhook.admission.denial import Denial, Reason
 from webhook.admission.environment import VISIBLE_DEVICES
 from webhook.admission.existing_injection import Written
 from webhook.admission.free_names import LONGEST, FreeNames
-from webhook.admission.host_paths import NORMALISED, is_at_or_below
+from webhook.admission.host_paths import is_at_or_below, normalised
 from webhook.admission.json_patch import Operation, add, append, remove
 from webhook.admission.pod import Container, PodSpec, VolumeMount
 
@@ -114,12 +113,10 @@ def refuse_mounts(gpu_containers: Iterable[Slot], limiter: Limiter, written: Wri
     In a pod that says it was injected, one mount exactly there may be ours, and is replaced if it is not.
     """
     for slot in gpu_containers:
-        paths = slot.container.paths
-        for mount_path in limiter.mount_paths if paths else ():
-            place = NORMALISED[mount_path]
+        for mount_path in limiter.mount_paths if slot.paths else ():
+            place = normalised(mount_path)
             ours = None if written.is_empty else _position(slot.container, mount_path)
-            for at, path in enumerate(paths):
-                normal = NORMALISED[path]
+            for at, (path, normal) in enumerate(slot.paths):
                 if normal.startswith(place) and is_at_or_below(normal, place) and at != ours:
                     return _mount_taken(slot.container, path)
     return None
@@ -151,9 +148,8 @@ def _mount_taken(container: Container, path: str) -> Denial:
     )
 
 
-@lru_cache(maxsize=64)
 def _init_container(init: InitContainer) -> dict[str, Any]:
-    """What of our init container is the same in all pods; shared, so never changed.
+    """Return the part of our init container that is the same in all pods.
 
     Not the pull policy: the API server's AlwaysPullImages sets that of every container to its own.
     """

@@ -6,7 +6,7 @@ import msgspec
 
 from ledger.placement_request import Placement
 from webhook.admission.affinity import bind_node
-from webhook.admission.annotations import GPU_CONTAINER, RESERVATION, write_annotations
+from webhook.admission.annotations import GPU_CONTAINER, GPU_INDEX, RESERVATION, write_annotations
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.environment import hide_gpus, limit_env
 from webhook.admission.gpu_resources import replace_amounts
@@ -28,6 +28,8 @@ class Injection(msgspec.Struct, frozen=True, eq=False, gc=False):
     placement: Placement
     memory_mib: int | None
     """MiB of the share on each of its GPUs; None for whole GPUs, which have no limit."""
+    index: str | None
+    """Indices of its GPUs as the annotation has them; None where the kubelet chooses them."""
 
 
 def inject(plan: Plan, placement: Placement) -> Injection | Denial:
@@ -56,7 +58,7 @@ def inject(plan: Plan, placement: Placement) -> Injection | Denial:
     patch = bounded(operations)
     if isinstance(patch, Denial):
         return patch
-    return Injection(patch, chosen, plan.fraction.slices, placement, mib)
+    return Injection(patch, chosen, plan.fraction.slices, placement, mib, share.annotations.get(GPU_INDEX))
 
 
 def _annotations(share: Share, container: str, reservation: str | None) -> dict[str, str]:

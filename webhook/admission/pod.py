@@ -72,16 +72,6 @@ class Container(msgspec.Struct, rename="camel", gc=False):
     restart_policy: str | None = None
 
     @property
-    def paths(self) -> list[str]:
-        """Paths at which the container sees something that its image does not bring; first its mounts'."""
-        found = [mount.mount_path for mount in self.volume_mounts or ()]
-        if self.volume_devices:
-            found += [device.device_path for device in self.volume_devices]
-        if self.termination_message_path is not None:
-            found.append(self.termination_message_path)
-        return found
-
-    @property
     def is_native_sidecar(self) -> bool:
         """Whether an init container with this restart policy runs beside the regular ones."""
         return self.restart_policy == "Always"

@@ -9,9 +9,8 @@ from policies.model.effective import EffectivePolicy, Limiter
 from webhook.admission.container_refs import Slot
 from webhook.admission.containers import Containers
 from webhook.admission.denial import Denial, Reason
-from webhook.admission.host_paths import NORMALISED, SHARED_MEMORY, is_at_or_below, protected_place, touches
+from webhook.admission.host_paths import SHARED_MEMORY, is_at_or_below, normalised, protected_place, touches
 from webhook.admission.pod import LABEL, ObjectMeta, PodSpec
-from webhook.admission.remembered import Remembered
 
 OTHER_SYSTEM_ANNOTATIONS = ("gpu-fraction", "gpu-memory")
 """KAI's way to ask for a share."""
@@ -60,8 +59,8 @@ def refuse_override_env(gpu_containers: Sequence[Slot], limiter: Limiter, allow:
     if limiter.preload is None or allow.override_env:
         return None
     for slot in gpu_containers:
-        for path in slot.container.paths:
-            if OVERRIDES[path]:
+        for path, normal in slot.paths:
+            if touches(normal, OVERRIDE_ENV):
                 return Denial.of(
                     Reason.MOUNT_PATH,
                     f'container "{slot.container.name}" mounts {path}, and so {OVERRIDE_ENV}, where the GPU'
@@ -85,7 +84,7 @@ def refuse_index(containers: Containers) -> Denial | None:
 
 def _refuse_annotations(metadata: ObjectMeta) -> Denial | None:
     for name in metadata.annotations or ():
-        denial = _REFUSED_ANNOTATIONS[name]
+        denial = refuse_annotation(name)
         if denial is not None:
             return denial
     return None
@@ -147,7 +146,7 @@ def _refuse_host_paths(spec: PodSpec, allowed: Collection[HostPath]) -> Denial |
         place = protected_place(path, allowed)
         if place is None:
             continue
-        if is_at_or_below(NORMALISED[path], SHARED_MEMORY):
+        if is_at_or_below(normalised(path), SHARED_MEMORY):
             why = "is memory of the whole node: use an emptyDir with medium: Memory"
         else:
             why = f"reaches {place}, and with it past the share: remove the volume"
@@ -177,8 +176,7 @@ def _refuse_capabilities(slot: Slot, allow: Allowances) -> Denial | None:
 
 def _refuse_device_lists(every: Sequence[Slot]) -> Denial | None:
     for slot in every:
-        for path in slot.container.paths:
-            normal = NORMALISED[path]
+        for path, normal in slot.paths:
             if normal.startswith(DEVICE_LIST_MOUNT) and is_at_or_below(normal, DEVICE_LIST_MOUNT):
                 return Denial.of(
                     Reason.MOUNT_PATH,
@@ -186,8 +184,3 @@ def _refuse_device_lists(every: Sequence[Slot]) -> Denial | None:
                     " past the share: remove the mount",
                 )
     return None
-
-
-OVERRIDES = Remembered(lambda path: touches(NORMALISED[path], OVERRIDE_ENV))
-"""Whether a path is, contains or lies below the file that overrides the limiter's settings."""
-_REFUSED_ANNOTATIONS = Remembered(refuse_annotation)

@@ -72,7 +72,9 @@ class Entry:
             return None
         name = pod.spec.containers[self._chosen].name
         patch = template.render(name, placement)
-        return Injection(patch, name, self.request.fraction.slices, placement, template.memory_mib)
+        return Injection(
+            patch, name, self.request.fraction.slices, placement, template.memory_mib, template.index
+        )
 
     def _add_template(self, key: tuple[object, ...], placement: Placement) -> Template | None:
         template = self._templates[key] = self._template(placement)
@@ -89,11 +91,7 @@ class Entry:
             None if placement.model is None else MODEL,
         )
         injection = inject(self._plan, marked)
-        return (
-            None
-            if isinstance(injection, Denial)
-            else Template.of(injection.patch, injection.container, injection.memory_mib)
-        )
+        return None if isinstance(injection, Denial) else Template.of(injection)
 
 
 class PatchCache:

@@ -12,14 +12,15 @@ from typing import NamedTuple
 
 import msgspec
 
+from policies.model.allowances import OVERRIDE_ENV
 from policies.model.effective import EffectivePolicy
 from policies.model.reserved import is_reserved
 from webhook.admission.annotations import PREFIX
 from webhook.admission.environment import PRELOAD
-from webhook.admission.host_paths import is_at_or_below, normalised
+from webhook.admission.host_paths import is_at_or_below, normalised, touches
 from webhook.admission.limiter import LONGEST_CONTAINER_NAME, OUR_NAMES
 from webhook.admission.placeholders import uses_namespace
-from webhook.admission.refusals import DEVICE_LIST_MOUNT, OVERRIDES, refuse_annotation, refused_capability
+from webhook.admission.refusals import DEVICE_LIST_MOUNT, refuse_annotation, refused_capability
 from webhook.admission.sizes import MAX_ANNOTATIONS, MAX_CAPABILITIES, MAX_VOLUMES
 from webhook.patch_cache.harmless_names import HarmlessNames
 from webhook.patch_cache.outline import (
@@ -97,16 +98,14 @@ class KeyReader:
         places = [normalised(path) for path in (DEVICE_LIST_MOUNT, *policy.limiter.mount_paths)]
         self._policy = f"{policy.marker} {policy.queue or ''}"
         self._variables = HarmlessNames(lambda name: name in names or is_reserved(name))
-        self._paths = HarmlessNames(
-            lambda path: OVERRIDES[path] or any(is_at_or_below(normalised(path), place) for place in places)
-        )
+        self._paths = HarmlessNames(lambda path: _is_one_of(normalised(path), places))
         self._uses_namespace = uses_namespace(variables)
         self._has_keys = not (policy.limiter.image_pattern or policy.limiter.images or holds_mark(policy))
 
     def read(self, pod: PodOutline, namespace: str) -> PlainKey | None:
         """Return the key of a labelled pod; None if the rules must look at the pod itself."""
-        metadata, spec, labels = pod.metadata, pod.spec, pod.labels
-        if not self._has_keys or metadata is None or spec is None or labels is None or _has_rare_fields(spec):
+        metadata, spec = pod.metadata, pod.spec
+        if not self._has_keys or metadata is None or spec is None or _has_rare_fields(spec):
             return None
         annotations = metadata.annotations
         if annotations and len(annotations) > MAX_ANNOTATIONS:
@@ -123,7 +122,7 @@ class KeyReader:
         return (
             self._policy,
             namespace if self._uses_namespace else "",
-            labels.fraction,
+            metadata.labels.fraction if metadata.labels is not None else msgspec.UNSET,
             annotations is not None,
             bool(spec.volumes),
             bool(spec.host_pid),
@@ -203,6 +202,10 @@ def _has_rare_fields(spec: SpecOutline) -> bool:
             return True
     count = len(volumes)
     return count > 1 and (count > MAX_VOLUMES or len({volume.name for volume in volumes}) < count)
+
+
+def _is_one_of(path: str, places: Sequence[str]) -> bool:
+    return touches(path, OVERRIDE_ENV) or any(is_at_or_below(path, place) for place in places)
 
 
 _ANNOTATIONS = HarmlessNames(lambda name: name.startswith(PREFIX) or refuse_annotation(name) is not None)

@@ -13,6 +13,7 @@ import msgspec
 from ledger.placement_request import Placement
 from policies.model.effective import EffectivePolicy
 from webhook.admission.json_patch import encode
+from webhook.admission.mutate import Injection
 
 MARK = "\ue000"
 """A character for private use, which no name in Kubernetes may hold."""
@@ -36,20 +37,23 @@ class Template(msgspec.Struct, frozen=True, eq=False):
     memory_mib: int | None
     """MiB of the share on each GPU; None for whole GPUs."""
 
+    index: str | None
+    """Indices of the GPUs as the annotation has them."""
+
     @classmethod
-    def of(cls, patch: bytes, container: str, memory_mib: int | None) -> Template | None:
-        """Make a template of the patch of a container, in which marks stand for all names.
+    def of(cls, injection: Injection) -> Template | None:
+        """Return the template of a representative pod's patch, in which marks stand for all names.
 
         None if there is a mark in it that is no gap: a text that is the pod's own, and would be lost.
         """
-        gaps = [mark.encode() for mark in (container, RESERVATION, NODE, MEMORY, MODEL)]
-        parts = re.split(b"(%b)" % b"|".join(map(re.escape, gaps)), patch)
+        gaps = [mark.encode() for mark in (injection.container, RESERVATION, NODE, MEMORY, MODEL)]
+        parts = re.split(b"(%b)" % b"|".join(map(re.escape, gaps)), injection.patch)
         texts = tuple(parts[::2])
         if any(MARK.encode() in text for text in texts):
             return None
         # The first text, then in turn a gap and a text.
         order = [at // 2 + len(gaps) if at % 2 == 0 else gaps.index(part) for at, part in enumerate(parts)]
-        return cls(texts, itemgetter(*order), memory_mib)
+        return cls(texts, itemgetter(*order), injection.memory_mib, injection.index)
 
     @property
     def size(self) -> int:
