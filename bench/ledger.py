@@ -1,4 +1,4 @@
-"""Run with `python -m bench.ledger`: a rebuild from list pages, beside json.loads of the same bytes."""
+"""Run with `python -m bench.ledger`: a rebuild from list pages, read as the controller reads them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import typer
 
 from bench.harness import Bar, Figure, interleave, report
 from bench.machine import MEASURED_CORE, Watch, pin
+from controller import resources
 from ledger.facts import NodeFact, PodFact
-from ledger.from_kubernetes import nodes_from_json, pods_from_json
 from ledger.ledger import Ledger
 from ledger.placement_request import PlacementRequest
 from modes.fraction import Fraction
@@ -55,14 +55,16 @@ def rebuild() -> tuple[Ledger, float]:
     """A ledger from all pages, ready to place, and the CPU seconds that it took; making pages not counted."""
     nodes: list[NodeFact] = []
     pods: list[PodFact] = []
+    read_nodes = resources.nodes(NAMES).reader.read_list
+    read_pods = resources.pods(NAMES).reader.read_list
     seconds = 0.0
     for page in pages("Node", NODES):
         start = time.process_time()
-        nodes += nodes_from_json(page, NAMES).facts
+        nodes += [node.fact for node in read_nodes(page)[0]]
         seconds += time.process_time() - start
     for page in pages("Pod", PODS):
         start = time.process_time()
-        pods += pods_from_json(page, NAMES).facts
+        pods += [pod.fact for pod in read_pods(page)[0]]
         seconds += time.process_time() - start
     assert (len(nodes), len(pods)) == (NODES, PODS)
     start = time.process_time()

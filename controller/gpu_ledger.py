@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 from typing import Any
 
 import msgspec
 
 from controller import shortcomings
-from controller.informer import ListMetadata, ObjectKey, Resource
+from controller.informer import Resource
 from controller.kube_client import ApiServer
+from controller.object_reader import ObjectReader
 from kube.names import GROUP
 from ledger.view import GpuView, NodeView, Share
 
@@ -70,6 +70,7 @@ class Metadata(msgspec.Struct, frozen=True, rename="camel"):
 
     name: str
     owner_references: tuple[Owner, ...] = ()
+    resource_version: str = ""
 
 
 class GpuLedger(msgspec.Struct, frozen=True):
@@ -103,42 +104,13 @@ class Stored(msgspec.Struct, frozen=True, gc=False):
 
 
 def gpu_ledgers() -> Resource[GpuLedger]:
-    """All GpuLedgers, to be watched."""
-    lists, metadata = msgspec.json.Decoder(_RawList), msgspec.json.Decoder(_Named)
-    objects = msgspec.json.Decoder(GpuLedger)
-
-    def read(data: msgspec.Raw) -> GpuLedger | None:
-        with contextlib.suppress(msgspec.MsgspecError):
-            return objects.decode(data)
-        return None
-
-    def read_list(data: bytes) -> tuple[list[GpuLedger], ListMetadata]:
-        page = lists.decode(data)
-        found = [read(item) for item in page.items]
-        return [ledger for ledger in found if ledger is not None], page.metadata
-
-    def key(data: msgspec.Raw) -> ObjectKey:
-        return "", metadata.decode(data).metadata.name
-
-    return Resource("gpuledgers", COLLECTION, read_list, read, key)
+    """All GpuLedgers, to be watched; one that cannot be read is written again as if it were not there."""
+    return Resource("gpuledgers", COLLECTION, reader())
 
 
-class _Named(msgspec.Struct, frozen=True):
-    metadata: Metadata
-
-
-class _RawList(msgspec.Struct, frozen=True):
-    items: list[msgspec.Raw]
-    metadata: ListMetadata
-
-
-class _ListMetadata(msgspec.Struct, frozen=True):
-    continue_: str | None = msgspec.field(default=None, name="continue")
-
-
-class _GpuLedgers(msgspec.Struct, frozen=True):
-    items: tuple[GpuLedger, ...]
-    metadata: _ListMetadata
+def reader() -> ObjectReader[GpuLedger, GpuLedger]:
+    """Return what reads GpuLedgers as they are stored."""
+    return ObjectReader(GpuLedger, lambda found: found, lambda _name, _reason: None)
 
 
 async def list_gpu_ledgers(api: ApiServer) -> list[GpuLedger]:
@@ -148,13 +120,14 @@ async def list_gpu_ledgers(api: ApiServer) -> list[GpuLedger]:
         ApiError, OSError, TimeoutError, aiohttp.ClientError: they could not be listed.
     """
     found: list[GpuLedger] = []
+    ledgers = reader()
     query: dict[str, str | int] = {"limit": PAGE}
     while True:
-        page = msgspec.json.decode(await api.request("GET", COLLECTION, query=query), type=_GpuLedgers)
-        found += page.items
-        if not page.metadata.continue_:
+        page, metadata = ledgers.read_list(await api.request("GET", COLLECTION, query=query))
+        found += page
+        if not metadata.continue_:
             return found
-        query["continue"] = page.metadata.continue_
+        query["continue"] = metadata.continue_
 
 
 def status_of(view: NodeView, transition: int, now: str, before: tuple[Condition, ...]) -> Status:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from datetime import UTC, datetime
 from http import HTTPStatus
 from itertools import islice
@@ -25,11 +25,12 @@ from controller.gpu_ledger import (
     status_manifest,
     status_of,
 )
-from controller.informer import ObjectKey, Watcher
+from controller.informer import Watcher
 from controller.kube_client import APPLY, TRANSPORT_ERRORS, ApiError, ApiServer
 from controller.leadership import Leadership
 from controller.ledger_store import State
 from controller.metrics import ControllerMetrics
+from controller.sink import Sink
 from controller.turns import FACTS_AT_ONCE
 from service.log import get_logger
 
@@ -75,7 +76,7 @@ class Publisher:
 
     async def run(self) -> None:
         """Take over what is there, then publish what changes and mend what others change, until cancelled."""
-        watcher = Watcher(self._api, gpu_ledgers(), _StoredSink(self), self._metrics)
+        watcher = Watcher(self._api, gpu_ledgers(), self._sink(), self._metrics)
         try:
             async with asyncio.TaskGroup() as group:
                 watch = group.create_task(watcher.run())
@@ -88,7 +89,17 @@ class Publisher:
         finally:
             self._state.unsubscribe(self._changes)
 
-    def watched(self, name: str, stored: Stored | None) -> None:
+    def _sink(self) -> Sink[GpuLedger]:
+        return Sink(
+            key_of=lambda ledger: ("", ledger.metadata.name),
+            keys=lambda: [("", name) for name in self._stored],
+            set=lambda ledger: self._watched(ledger.metadata.name, Stored.of(ledger)),
+            remove=lambda key: self._watched(key[1], None),
+            listed=self._listed.set,
+            turns=self._state.turns,
+        )
+
+    def _watched(self, name: str, stored: Stored | None) -> None:
         """Take in what the API server holds of one GpuLedger, None where it is gone."""
         if name in self._writing:
             self._meanwhile[name] = stored
@@ -96,14 +107,6 @@ class Publisher:
             self._store(name, stored)
             self._due.add(name, self._not_before(name))
             self._changes.wake()
-
-    def names(self) -> list[str]:
-        """Names of all GpuLedgers that are there, as far as is known."""
-        return list(self._stored)
-
-    def listed(self) -> None:
-        """Note that all that are there have been told."""
-        self._listed.set()
 
     async def _hand_out(self) -> None:
         """Give the workers what is due, until this replica no longer leads."""
@@ -157,7 +160,7 @@ class Publisher:
             self._writing.discard(name)
             if name in self._meanwhile:
                 # It may be older than what was written: then the next write finds nothing to do.
-                self.watched(name, self._meanwhile.pop(name))
+                self._watched(name, self._meanwhile.pop(name))
 
     async def _write(self, name: str) -> None:
         view, node = self._state.ledger.node(name), self._state.nodes.get(name)
@@ -221,30 +224,6 @@ class Publisher:
             )
             self._log.error("another controller writes GpuLedgers", term=stored.transition, ours=ours)
         return True
-
-
-class _StoredSink:
-    """Where the watch of GpuLedgers goes."""
-
-    def __init__(self, publisher: Publisher) -> None:
-        self._publisher = publisher
-
-    async def replace(self, pages: AsyncIterator[list[GpuLedger]]) -> None:
-        listed = set[str]()
-        async for page in pages:
-            for ledger in page:
-                listed.add(ledger.metadata.name)
-                self.set(ledger)
-        for name in self._publisher.names():
-            if name not in listed:
-                self._publisher.watched(name, None)
-        self._publisher.listed()
-
-    def set(self, item: GpuLedger) -> None:
-        self._publisher.watched(item.metadata.name, Stored.of(item))
-
-    def remove(self, key: ObjectKey) -> None:
-        self._publisher.watched(key[1], None)
 
 
 def _now() -> str:

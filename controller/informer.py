@@ -11,19 +11,19 @@ import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
 from controller.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
+from controller.object_reader import ObjectReader, StaleError
+from controller.sink import Sink
 from controller.watch_health import WatchHealth
 from service.log import get_logger
 from service.retry import Backoff
 
 Item = TypeVar("Item")
 
-ObjectKey = tuple[str, str]
-"""Namespace, empty for what has none, and name."""
 PAGE = 100
 """Objects of one request: more would be decoded in one long step."""
 _FORGOTTEN = {HTTPStatus.BAD_REQUEST, HTTPStatus.GONE, HTTPStatus.GATEWAY_TIMEOUT}
@@ -33,30 +33,12 @@ Sleep = Callable[[float], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Resource(Generic[Item]):
-    """What to watch, and how its JSON becomes items."""
+    """What to list and watch, and what makes items of its JSON."""
 
     name: str
     """For logs and metrics, such as "pods"."""
     path: str
-    read_list: Callable[[bytes], tuple[list[Item], ListMetadata]]
-    """Read one page. Raises ValueError when it is no list; bad items are left out."""
-    read: Callable[[msgspec.Raw], Item | None]
-    """Read one object; None if it cannot be read."""
-    key: Callable[[msgspec.Raw], ObjectKey]
-    """The key of an object, even of one that `read` could not make sense of."""
-
-
-class Sink(Protocol[Item]):
-    """Takes in what the API server holds."""
-
-    async def replace(self, pages: AsyncIterator[list[Item]]) -> None:
-        """All of it; what is on no page is gone. Pages are used up; what they raise is passed on."""
-
-    def set(self, item: Item) -> None:
-        """One that was added or changed."""
-
-    def remove(self, key: ObjectKey) -> None:
-        """One that is gone."""
+    reader: ObjectReader[Any, Item]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,30 +49,6 @@ class Timing:
     """How long the server is asked to keep a watch; a random part of it, to spread the load."""
     silence_seconds: float = 100.0
     """Without a byte for so long, the connection is taken for dead."""
-
-
-class ListMetadata(msgspec.Struct, rename="camel"):
-    """Of a list, or of an object: where it stands in the history."""
-
-    resource_version: str = ""
-    continue_: str | None = msgspec.field(default=None, name="continue")
-
-
-class _Event(msgspec.Struct):
-    type: str
-    object: msgspec.Raw
-
-
-class _Versioned(msgspec.Struct):
-    metadata: ListMetadata
-
-
-class _Status(msgspec.Struct):
-    message: str = ""
-
-
-class _StaleError(Exception):
-    """What we know cannot be carried on: list anew."""
 
 
 class Counts(Protocol):
@@ -128,8 +86,6 @@ class Watcher(Generic[Item]):
         self._health = health or WatchHealth()
         self._version = ""
         self._log = get_logger("watch")
-        self._event = msgspec.json.Decoder(_Event)
-        self._versioned = msgspec.json.Decoder(_Versioned)
 
     async def run(self) -> None:
         """List and watch, until cancelled."""
@@ -138,7 +94,7 @@ class Watcher(Generic[Item]):
                 await self._list()
                 while True:
                     await self._watch_on()
-            except _StaleError as error:
+            except StaleError as error:
                 await self._pause("stale", error)
             except (ApiError, ValueError, *TRANSPORT_ERRORS) as error:
                 await self._pause("list", error)
@@ -153,7 +109,7 @@ class Watcher(Generic[Item]):
         count = 0
         while True:
             data = await self._api.request("GET", self._resource.path, query=query)
-            page, metadata = self._resource.read_list(data)
+            page, metadata = self._resource.reader.read_list(data)
             self._health.answered()
             count += len(page)
             yield page
@@ -167,13 +123,13 @@ class Watcher(Generic[Item]):
         """Watch from where we are until the connection ends, and pause if that was trouble.
 
         Raises:
-            _StaleError: the server forgot that version, or an event could not be understood.
+            StaleError: the server forgot that version, or an event could not be understood.
         """
         try:
             lines = await self._watch()
         except ApiError as error:
             if error.status in _FORGOTTEN:
-                raise _StaleError(str(error)) from None
+                raise StaleError(str(error)) from None
             await self._pause("watch", error)
         except TRANSPORT_ERRORS as error:
             await self._pause("watch", error)
@@ -201,22 +157,14 @@ class Watcher(Generic[Item]):
 
     def _take(self, line: bytes) -> None:
         try:
-            event = self._event.decode(line)
-            if event.type == "ERROR":
-                raise _StaleError(msgspec.json.decode(event.object, type=_Status).message)
-            version = self._versioned.decode(event.object).metadata.resource_version
-            if event.type != "BOOKMARK":
-                self._tell(event)
+            event = self._resource.reader.read_event(line)
         except msgspec.MsgspecError as error:
-            raise _StaleError(f"an event of {len(line)} bytes cannot be read: {error}") from None
-        self._version = version
-
-    def _tell(self, event: _Event) -> None:
-        item = self._resource.read(event.object) if event.type != "DELETED" else None
-        if item is None:
-            self._sink.remove(self._resource.key(event.object))
-        else:
-            self._sink.set(item)
+            raise StaleError(f"an event of {len(line)} bytes cannot be read: {error}") from None
+        if event.item is not None:
+            self._sink.set(event.item)
+        elif event.type != "BOOKMARK":
+            self._sink.remove(event.key)
+        self._version = event.resource_version
 
     async def _pause(self, what: str, error: Exception) -> None:
         seconds = self._backoff.next(error.retry_after if isinstance(error, ApiError) else None)

@@ -22,7 +22,7 @@ JSON = "application/json"
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 APPLY = "application/apply-patch+yaml"
-MOST_CONNECTIONS = 32
+MAX_CONNECTIONS = 32
 CONNECT_SECONDS = 5.0
 REQUEST_SECONDS = 30.0
 
@@ -55,7 +55,7 @@ class ApiServer:
     """One API server, asked with the rights of a service account or of a kubeconfig's user."""
 
     def __init__(self, configuration: Configuration) -> None:
-        configuration.connection_pool_maxsize = MOST_CONNECTIONS
+        configuration.connection_pool_maxsize = MAX_CONNECTIONS
         self._configuration = configuration
         self._rest = RESTClientObject(configuration)
 
@@ -139,6 +139,20 @@ async def connect(kubeconfig: Path | None) -> ApiServer:
         hint = "run in a pod with a service account, or pass --kubeconfig FILE"
         raise NoApiServerError(f"no way to the API server: {error}; {hint}") from error
     return ApiServer(configuration)
+
+
+@asynccontextmanager
+async def connected(kubeconfig: Path | None) -> AsyncIterator[ApiServer]:
+    """Connect as `connect` does, and close all connections at the end.
+
+    Raises:
+        NoApiServerError: there is nothing to tell where the API server is.
+    """
+    api = await connect(kubeconfig)
+    try:
+        yield api
+    finally:
+        await api.close()
 
 
 async def _lines(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:

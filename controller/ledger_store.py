@@ -6,19 +6,17 @@ Everything here runs on the event loop's one thread and never waits, so nothing 
 from __future__ import annotations
 
 import asyncio
-import gc
-from collections.abc import AsyncIterator, Callable, Sequence
-from typing import TypeVar
+from collections.abc import Callable
+from functools import partial
 
-from controller.informer import ObjectKey
 from controller.resources import SeenNode, SeenPod
+from controller.sink import Sink
 from controller.turns import FACTS_AT_ONCE, Turns
 from ledger.facts import PodFact, PodKey
 from ledger.ledger import Ledger
 from ledger.messages import NodeState
 from ledger.placement_request import PlacementRequest, PlacementResult
 
-Item = TypeVar("Item")
 Clock = Callable[[], float]
 """Seconds that never run back."""
 PodListener = Callable[[SeenPod | None, SeenPod], None]
@@ -71,8 +69,22 @@ class State:
         self.pods: dict[PodKey, SeenPod] = {}
         self.synced = asyncio.Event()
         """Nodes and pods have been listed: the ledger is whole."""
-        self.node_sink = _NodeSink(self)
-        self.pod_sink = _PodSink(self)
+        self.node_sink: Sink[SeenNode] = Sink(
+            key_of=lambda node: ("", node.fact.name),
+            keys=lambda: [("", name) for name in self.nodes],
+            set=self.set_node,
+            remove=lambda key: self.remove_node(key[1]),
+            listed=partial(self.listed, "nodes"),
+            turns=self.turns,
+        )
+        self.pod_sink: Sink[SeenPod] = Sink(
+            key_of=lambda pod: pod.fact.key,
+            keys=lambda: self.pods,
+            set=self.set_pod,
+            remove=self.remove_pod,
+            listed=partial(self.listed, "pods"),
+            turns=self.turns,
+        )
         self._readers: list[Changes] = []
         self._pod_listeners: list[PodListener] = []
         self._unlisted = {"nodes", "pods"}
@@ -129,16 +141,16 @@ class State:
         for reader in self._readers:
             reader.mark(node)
 
-    def settle(self, changes: int) -> None:
+    def _settle(self) -> None:
         """Do ahead what the next decision would do, once enough has changed to make it slow."""
-        self._unsettled += changes
+        self._unsettled += 1
         if self._unsettled >= FACTS_AT_ONCE:
             self._unsettled = 0
             self.ledger.totals()
 
-    def listed(self, what: str) -> None:
+    def listed(self, resource: str) -> None:
         """Note that a resource has been listed."""
-        self._unlisted.discard(what)
+        self._unlisted.discard(resource)
         if not self._unlisted:
             self.synced.set()
 
@@ -150,12 +162,14 @@ class State:
         self.nodes[name] = node
         self.ledger.set_node(node.fact)
         self.mark(name)
+        self._settle()
 
     def remove_node(self, name: str) -> None:
         """Take in that a node is gone."""
         if self.nodes.pop(name, None) is not None:
             self.ledger.remove_node(name)
             self.mark(name)
+            self._settle()
 
     def set_pod(self, pod: SeenPod) -> None:
         """Take in a pod; the inverse of `remove_pod`."""
@@ -168,6 +182,7 @@ class State:
             self.ledger.set_pod(fact)
             self._mark_pod(before.fact if before else None)
             self._mark_pod(fact)
+            self._settle()
         for listener in self._pod_listeners:
             listener(before, pod)
 
@@ -177,75 +192,8 @@ class State:
         if known is not None:
             self.ledger.remove_pod(key)
             self._mark_pod(known.fact)
+            self._settle()
 
     def _mark_pod(self, fact: PodFact | None) -> None:
         if fact is not None and (fact.slices or fact.node):
             self.mark(fact.node or fact.promised_node)
-
-
-class _NodeSink:
-    """Where the watch of nodes goes."""
-
-    def __init__(self, state: State) -> None:
-        self._state = state
-
-    async def replace(self, pages: AsyncIterator[list[SeenNode]]) -> None:
-        """Take in a whole list in slices: in between, a node is as it was or as it is."""
-        state, listed = self._state, set[str]()
-        async for nodes in _slices(state, pages):
-            for node in nodes:
-                listed.add(node.fact.name)
-                state.set_node(node)
-            state.settle(len(nodes))
-        async for names in state.turns.slices(list(state.nodes)):
-            for name in [name for name in names if name not in listed]:
-                state.remove_node(name)
-            state.settle(len(names))
-        state.listed("nodes")
-
-    def set(self, item: SeenNode) -> None:
-        self._state.set_node(item)
-        self._state.settle(1)
-
-    def remove(self, key: ObjectKey) -> None:
-        self._state.remove_node(key[1])
-        self._state.settle(1)
-
-
-class _PodSink:
-    """Where the watch of pods goes."""
-
-    def __init__(self, state: State) -> None:
-        self._state = state
-
-    async def replace(self, pages: AsyncIterator[list[SeenPod]]) -> None:
-        """Take in a whole list in slices: in between, a pod is as it was or as it is."""
-        state, listed = self._state, set[PodKey]()
-        async for pods in _slices(state, pages):
-            for pod in pods:
-                listed.add(pod.fact.key)
-                state.set_pod(pod)
-            state.settle(len(pods))
-        async for keys in state.turns.slices(list(state.pods)):
-            for key in [key for key in keys if key not in listed]:
-                state.remove_pod(key)
-            state.settle(len(keys))
-        state.listed("pods")
-
-    def set(self, item: SeenPod) -> None:
-        self._state.set_pod(item)
-        self._state.settle(1)
-
-    def remove(self, key: ObjectKey) -> None:
-        self._state.remove_pod(key)
-        self._state.settle(1)
-
-
-async def _slices(state: State, pages: AsyncIterator[list[Item]]) -> AsyncIterator[Sequence[Item]]:
-    """What is on all pages, a slice in each step."""
-    async for page in pages:
-        async for items in state.turns.slices(page):
-            yield items
-        # What was taken in lives long: a full collection that walked it would be one step of 100 ms and more.
-        # Cycles that are garbage just now are kept as well; they are few, and lists are rare.
-        gc.freeze()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
+from functools import partial
 
 import msgspec
 
-from controller.informer import ListMetadata, ObjectKey, Resource
+from controller.informer import Resource
+from controller.object_reader import ObjectReader
 from kube.names import (
     CORDON_ANNOTATION,
     FRACTION_LABEL,
@@ -16,15 +17,20 @@ from kube.names import (
     MAX_NAME,
     SLICES_ANNOTATION,
 )
-from ledger.facts import NodeFact, PodFact
-from ledger.from_kubernetes import (
-    PLACED_WEIGHT,
-    Page,
-    node_from_json,
-    nodes_from_json,
-    pod_from_json,
-    pods_from_json,
+from kube.objects import (
+    Condition,
+    Node,
+    NodeMetadata,
+    OwnerReference,
+    Pod,
+    PodAnnotations,
+    PodLabels,
+    PodMetadata,
+    PodStatus,
+    preferred_node,
 )
+from ledger.facts import NodeFact, PodFact
+from ledger.from_kubernetes import node_fact, pod_fact
 from modes.resource_names import ResourceNames
 from service.log import get_logger
 
@@ -32,14 +38,12 @@ MAX_CORDON = 4000
 """Characters of the annotation that are looked at: a thousand GPUs."""
 
 
-class Owner(msgspec.Struct, frozen=True, rename="camel", gc=False):
+class Owner(OwnerReference, rename="camel", gc=False):
     """An owner reference of a pod."""
 
     api_version: str = ""
     kind: str = ""
     name: str = ""
-    uid: str = ""
-    controller: bool | None = None
 
 
 class InjectedPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -75,160 +79,82 @@ class SeenNode(msgspec.Struct, frozen=True, gc=False):
     """The annotation that takes GPUs out, as it is written; cut where no sound value is so long."""
 
 
-class _Labels(msgspec.Struct, gc=False):
+class _PodLabels(PodLabels, gc=False):
     fraction: str | None = msgspec.field(default=None, name=FRACTION_LABEL)
 
 
-class _Annotations(msgspec.Struct, gc=False):
+class _PodAnnotations(PodAnnotations, gc=False):
     injected: str | None = msgspec.field(default=None, name=INJECTED_ANNOTATION)
     slices: str | None = msgspec.field(default=None, name=SLICES_ANNOTATION)
     gpu_index: str | None = msgspec.field(default=None, name=GPU_INDEX_ANNOTATION)
-    cordon: str = msgspec.field(default="", name=CORDON_ANNOTATION)
 
 
-class _Metadata(msgspec.Struct, gc=False):
-    name: str = ""
-    namespace: str | None = None
+class _PodMetadata(PodMetadata, rename="camel", kw_only=True, gc=False):
+    labels: _PodLabels | None = None
+    annotations: _PodAnnotations | None = None
+    owner_references: tuple[Owner, ...] | None = None
     uid: str = ""
-    labels: _Labels | None = None
-    annotations: _Annotations | None = None
-    owner_references: list[Owner] | None = msgspec.field(default=None, name="ownerReferences")
+    resource_version: str = ""
 
 
-class _Field(msgspec.Struct, gc=False):
-    key: str
-    values: list[str] | None = None
-
-
-class _Preference(msgspec.Struct, rename="camel", gc=False):
-    match_fields: list[_Field] | None = None
-
-
-class _Preferred(msgspec.Struct, gc=False):
-    weight: int
-    preference: _Preference
-
-
-class _NodeAffinity(msgspec.Struct, gc=False):
-    preferred: list[_Preferred] | None = msgspec.field(
-        default=None, name="preferredDuringSchedulingIgnoredDuringExecution"
-    )
-
-
-class _Affinity(msgspec.Struct, rename="camel", gc=False):
-    node_affinity: _NodeAffinity | None = None
-
-
-class _Spec(msgspec.Struct, gc=False):
-    affinity: _Affinity | None = None
-
-
-class _Condition(msgspec.Struct, gc=False):
-    type: str
-    status: str
+class _Condition(Condition, gc=False):
     reason: str | None = None
     message: str | None = None
 
 
-class _Status(msgspec.Struct, gc=False):
-    conditions: list[_Condition] | None = None
+class _PodStatus(PodStatus, gc=False):
+    conditions: tuple[_Condition, ...] | None = None
 
 
-class _Pod(msgspec.Struct, gc=False):
-    metadata: _Metadata
-    spec: _Spec | None = None
-    status: _Status | None = None
+class _Pod(Pod, kw_only=True, gc=False):
+    """A pod with all that the ledger and the Events on it need, so that it is decoded once."""
+
+    metadata: _PodMetadata
+    status: _PodStatus | None = None
 
 
-class _PodList(msgspec.Struct, gc=False):
-    items: list[_Pod]
+class _NodeMetadata(NodeMetadata, rename="camel", gc=False):
+    uid: str = ""
+    resource_version: str = ""
 
 
-class _Named(msgspec.Struct, gc=False):
-    metadata: _Metadata
+class _Node(Node, kw_only=True, gc=False):
+    """A node with its uid."""
+
+    metadata: _NodeMetadata
 
 
-class _NamedList(msgspec.Struct, gc=False):
-    items: list[_Named]
-
-
-Fact = TypeVar("Fact", NodeFact, PodFact)
-Extra = TypeVar("Extra")
 _log = get_logger("watch")
 
 
 def pods(names: ResourceNames) -> Resource[SeenPod]:
     """All pods of the cluster: any of them may hold slices."""
-    decoder = msgspec.json.Decoder(_Pod)
-    lists = msgspec.json.Decoder(_PodList)
 
-    def read_list(data: bytes) -> tuple[list[SeenPod], ListMetadata]:
-        page = pods_from_json(data, names)
-        extras = {_key(pod): _injected(pod, names) for pod in lists.decode(data).items}
-        return [SeenPod(fact, extras.get(fact.key)) for fact in page.facts], _metadata(page, "pod")
+    def seen(pod: _Pod) -> SeenPod:
+        return SeenPod(pod_fact(pod, names), _injected(pod, names))
 
-    def read(data: msgspec.Raw) -> SeenPod | None:
-        return _readable(
-            "pod", lambda: SeenPod(pod_from_json(data, names), _injected(decoder.decode(data), names))
-        )
-
-    return Resource("pods", "/api/v1/pods", read_list, read, _key_of_json)
+    return Resource("pods", "/api/v1/pods", ObjectReader(_Pod, seen, partial(_log_unreadable, "pod")))
 
 
 def nodes(names: ResourceNames) -> Resource[SeenNode]:
     """All nodes of the cluster."""
-    decoder = msgspec.json.Decoder(_Named)
-    lists = msgspec.json.Decoder(_NamedList)
 
-    def read_list(data: bytes) -> tuple[list[SeenNode], ListMetadata]:
-        page = nodes_from_json(data, names)
-        found = {node.metadata.name: node.metadata for node in lists.decode(data).items}
-        seen = [_seen_node(fact, found.get(fact.name, _Metadata())) for fact in page.facts]
-        return seen, _metadata(page, "node")
+    def seen(node: _Node) -> SeenNode:
+        cordon = (node.metadata.annotations or {}).get(CORDON_ANNOTATION, "")
+        return SeenNode(node_fact(node, names), node.metadata.uid, cordon[:MAX_CORDON])
 
-    def read(data: msgspec.Raw) -> SeenNode | None:
-        return _readable(
-            "node", lambda: _seen_node(node_from_json(data, names), decoder.decode(data).metadata)
-        )
-
-    return Resource("nodes", "/api/v1/nodes", read_list, read, _key_of_json)
+    return Resource("nodes", "/api/v1/nodes", ObjectReader(_Node, seen, partial(_log_unreadable, "node")))
 
 
-def _seen_node(fact: NodeFact, metadata: _Metadata) -> SeenNode:
-    cordon = metadata.annotations.cordon if metadata.annotations is not None else ""
-    return SeenNode(fact, metadata.uid, cordon[:MAX_CORDON])
-
-
-def _metadata(page: Page[Fact], kind: str) -> ListMetadata:
-    for skipped in page.skipped:
-        _log.error(f"a {kind} cannot be read and counts nothing", name=skipped.name, error=skipped.reason)
-    return ListMetadata(page.resource_version, page.continue_token)
-
-
-def _readable(kind: str, read: Callable[[], Extra]) -> Extra | None:
-    try:
-        return read()
-    except ValueError as error:
-        _log.error(f"a {kind} cannot be read and counts nothing", error=str(error))
-        return None
-
-
-_named = msgspec.json.Decoder(_Named)
-
-
-def _key_of_json(data: msgspec.Raw) -> ObjectKey:
-    return _key(_named.decode(data))
-
-
-def _key(found: _Pod | _Named) -> ObjectKey:
-    return found.metadata.namespace or "", found.metadata.name
+def _log_unreadable(kind: str, name: str, reason: str) -> None:
+    _log.error(f"a {kind} cannot be read and counts nothing", name=name, error=reason)
 
 
 def _injected(pod: _Pod, names: ResourceNames) -> InjectedPod | None:
     metadata = pod.metadata
     if metadata.labels is None or metadata.labels.fraction is None:
         return None
-    notes = metadata.annotations or _Annotations()
+    notes = metadata.annotations or _PodAnnotations()
     conditions: Sequence[_Condition] = (pod.status and pod.status.conditions) or ()
     lacks_slices = any(_says_slices(condition, names) for condition in conditions)
     return InjectedPod(
@@ -237,13 +163,13 @@ def _injected(pod: _Pod, names: ResourceNames) -> InjectedPod | None:
         injected=notes.injected,
         slices=notes.slices,
         gpu_index=notes.gpu_index,
-        preferred_node=_preferred_node(pod.spec),
+        preferred_node=preferred_node(pod.spec.affinity.node_affinity if pod.spec.affinity else None),
         lacks_slices=lacks_slices,
         owner=_controller(metadata) if lacks_slices else None,
     )
 
 
-def _controller(metadata: _Metadata) -> Owner | None:
+def _controller(metadata: _PodMetadata) -> Owner | None:
     """The pod's controller; None also where its reference is none that Kubernetes' own controllers write.
 
     Pod authors may write any text into it.
@@ -264,12 +190,3 @@ def _says_slices(condition: _Condition, names: ResourceNames) -> bool:
         return False
     said = condition.message or ""
     return any(f"Insufficient {name}" in said for name in (names.per_gpu_prefix, *names.pooled))
-
-
-def _preferred_node(spec: _Spec | None) -> str | None:
-    affinity = spec.affinity.node_affinity if spec and spec.affinity else None
-    for preferred in (affinity.preferred if affinity else None) or ():
-        names = [f.values for f in preferred.preference.match_fields or () if f.key == "metadata.name"]
-        if preferred.weight == PLACED_WEIGHT and names and names[0]:
-            return names[0][0]
-    return None

@@ -1,14 +1,18 @@
-"""Nodes and pods as the Kubernetes API sends them, cut down to the fields that the ledger needs."""
+"""Nodes and pods as the Kubernetes API sends them, cut down to the fields that the ledger needs.
+
+Whoever needs more extends them, so that an object is decoded once.
+"""
 
 from __future__ import annotations
-
-from typing import Any
 
 import msgspec
 
 from kube.names import QUEUE_ID_LABEL, QUEUE_NAME_LABEL, RESERVATION_ANNOTATION
 from kube.requests import Container, Resources
 from kube.scheduling import NodeSelector, NodeSelectorTerm, Taint
+
+PLACED_WEIGHT = 100
+"""Weight of the preferred node affinity, by metadata.name, that stands for a placement."""
 
 
 class OwnerReference(msgspec.Struct, gc=False):
@@ -77,7 +81,7 @@ class PodMetadata(msgspec.Struct, rename="camel", gc=False):
     labels: PodLabels | None = None
     annotations: PodAnnotations | None = None
     generate_name: str | None = None
-    owner_references: list[OwnerReference] | None = None
+    owner_references: tuple[OwnerReference, ...] | None = None
 
 
 class Preference(msgspec.Struct, gc=False):
@@ -93,9 +97,23 @@ class NodeAffinity(msgspec.Struct, gc=False):
     required: NodeSelector | None = msgspec.field(
         default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
     )
-    preferred: list[Preference] | None = msgspec.field(
+    preferred: tuple[Preference, ...] | None = msgspec.field(
         default=None, name="preferredDuringSchedulingIgnoredDuringExecution"
     )
+
+
+def preferred_node(affinity: NodeAffinity | None) -> str | None:
+    """Return the node that a placement prefers by name; None where there is no such preference."""
+    for preferred in (affinity.preferred if affinity is not None else None) or ():
+        fields = preferred.preference.match_fields
+        if (
+            preferred.weight == PLACED_WEIGHT
+            and fields
+            and fields[0].key == "metadata.name"
+            and fields[0].values
+        ):
+            return fields[0].values[0]
+    return None
 
 
 class Affinity(msgspec.Struct, rename="camel", gc=False):
@@ -119,7 +137,7 @@ class PodStatus(msgspec.Struct, gc=False):
     """`status` of a Pod."""
 
     phase: str | None = None
-    conditions: list[Condition] | None = None
+    conditions: tuple[Condition, ...] | None = None
 
 
 class Pod(msgspec.Struct, gc=False):
@@ -130,35 +148,8 @@ class Pod(msgspec.Struct, gc=False):
     status: PodStatus | None = None
 
 
-class ListMetadata(msgspec.Struct, rename="camel", gc=False):
+class ListMeta(msgspec.Struct, rename="camel", gc=False):
     """`metadata` of a list."""
 
     resource_version: str = ""
     continue_: str | None = msgspec.field(default=None, name="continue")
-
-
-class NodeList(msgspec.Struct, gc=False):
-    """A list of Nodes."""
-
-    items: list[Node]
-    metadata: ListMetadata | None = None
-
-
-class PodList(msgspec.Struct, gc=False):
-    """A list of Pods."""
-
-    items: list[Pod]
-    metadata: ListMetadata | None = None
-
-
-class RawList(msgspec.Struct, gc=False):
-    """A list whose items are read one by one."""
-
-    items: list[msgspec.Raw]
-    metadata: ListMetadata | None = None
-
-
-class Named(msgspec.Struct, gc=False):
-    """Any object, for its name."""
-
-    metadata: dict[str, Any]

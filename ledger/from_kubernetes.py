@@ -1,15 +1,10 @@
-"""From the JSON of the Kubernetes API to facts, by structs that name only the fields the ledger needs.
-
-A typed pod of a client library costs ten times more. One object that cannot be read is skipped and reported:
-it must not hide all the others.
-"""
+"""From nodes and pods of the Kubernetes API to facts; no other module of the ledger knows the former."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
@@ -23,20 +18,16 @@ from kube.names import (
     is_uid,
 )
 from kube.objects import (
-    ListMetadata,
-    Named,
     Node,
     NodeAffinity,
-    NodeList,
     NodeSpec,
     NodeStatus,
     Pod,
     PodAnnotations,
     PodLabels,
-    PodList,
     PodMetadata,
     PodStatus,
-    RawList,
+    preferred_node,
 )
 from kube.quantity import milli, rounded_up, whole
 from kube.requests import effective_request
@@ -47,57 +38,8 @@ from ledger.owners import owner_key
 from ledger.queue_names import queue_keys
 from modes.resource_names import ResourceNames
 
-PLACED_WEIGHT = 100
-"""Weight of the preferred node affinity, by metadata.name, that stands for a placement."""
 _POSITIVE = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 _LIFE_CYCLE_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
-
-Fact = TypeVar("Fact", NodeFact, PodFact)
-
-
-@dataclass(frozen=True, slots=True)
-class Skipped:
-    """An object that could not be read."""
-
-    name: str
-    """`namespace/name` as far as it can be told."""
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Page(Generic[Fact]):
-    """What one list, or one page of it, came to."""
-
-    facts: list[Fact]
-    skipped: list[Skipped]
-    resource_version: str = ""
-    continue_token: str = ""
-
-
-_node_decoder = msgspec.json.Decoder(Node)
-_pod_decoder = msgspec.json.Decoder(Pod)
-_node_list_decoder = msgspec.json.Decoder(NodeList)
-_pod_list_decoder = msgspec.json.Decoder(PodList)
-_raw_list_decoder = msgspec.json.Decoder(RawList)
-_named_decoder = msgspec.json.Decoder(Named)
-
-
-def node_from_json(data: bytes | msgspec.Raw, names: ResourceNames) -> NodeFact:
-    """Read one Node.
-
-    Raises:
-        ValueError: it is no Node, or an amount cannot be read.
-    """
-    return _node_fact(_node_decoder.decode(data), names)
-
-
-def pod_from_json(data: bytes | msgspec.Raw, names: ResourceNames) -> PodFact:
-    """Read one Pod.
-
-    Raises:
-        ValueError: it is no Pod, or an amount cannot be read.
-    """
-    return _pod_fact(_pod_decoder.decode(data), names)
 
 
 def node_from_object(node: Any, names: ResourceNames) -> NodeFact:
@@ -106,7 +48,7 @@ def node_from_object(node: Any, names: ResourceNames) -> NodeFact:
     Raises:
         ValueError: it is no Node, or an amount cannot be read.
     """
-    return _node_fact(msgspec.convert(node, Node), names)
+    return node_fact(msgspec.convert(node, Node), names)
 
 
 def pod_from_object(pod: Any, names: ResourceNames) -> PodFact:
@@ -115,75 +57,15 @@ def pod_from_object(pod: Any, names: ResourceNames) -> PodFact:
     Raises:
         ValueError: it is no Pod, or an amount cannot be read.
     """
-    return _pod_fact(msgspec.convert(pod, Pod), names)
+    return pod_fact(msgspec.convert(pod, Pod), names)
 
 
-def nodes_from_json(data: bytes, names: ResourceNames) -> Page[NodeFact]:
-    """Read a NodeList.
-
-    Raises:
-        ValueError: it is no list at all; a bad item is only skipped.
-    """
-    try:
-        page = _node_list_decoder.decode(data)
-    except msgspec.ValidationError:
-        return _item_by_item(data, lambda item: node_from_json(item, names))
-    return _page(
-        page.items, page.metadata, lambda node: _node_fact(node, names), lambda node: node.metadata.name
-    )
-
-
-def pods_from_json(data: bytes, names: ResourceNames) -> Page[PodFact]:
-    """Read a PodList.
+def node_fact(node: Node, names: ResourceNames) -> NodeFact:
+    """Return what the ledger knows of a node.
 
     Raises:
-        ValueError: it is no list at all; a bad item is only skipped.
+        ValueError: an amount cannot be read.
     """
-    try:
-        page = _pod_list_decoder.decode(data)
-    except msgspec.ValidationError:
-        return _item_by_item(data, lambda item: pod_from_json(item, names))
-    return _page(page.items, page.metadata, lambda pod: _pod_fact(pod, names), _pod_key)
-
-
-Item = TypeVar("Item")
-
-
-def _page(
-    items: list[Item],
-    metadata: ListMetadata | None,
-    read: Callable[[Item], Fact],
-    name: Callable[[Item], str],
-) -> Page[Fact]:
-    facts: list[Fact] = []
-    skipped: list[Skipped] = []
-    for item in items:
-        try:
-            facts.append(read(item))
-        except ValueError as error:
-            skipped.append(Skipped(name(item), str(error)))
-    metadata = metadata or ListMetadata()
-    return Page(facts, skipped, metadata.resource_version, metadata.continue_ or "")
-
-
-def _item_by_item(data: bytes, read: Callable[[msgspec.Raw], Fact]) -> Page[Fact]:
-    page = _raw_list_decoder.decode(data)
-    return _page(page.items, page.metadata, read, _raw_name)
-
-
-def _raw_name(item: msgspec.Raw) -> str:
-    try:
-        metadata = _named_decoder.decode(item).metadata
-    except msgspec.ValidationError:
-        return "?"
-    return "/".join(str(metadata[key])[:253] for key in ("namespace", "name") if key in metadata) or "?"
-
-
-def _pod_key(pod: Pod) -> str:
-    return f"{pod.metadata.namespace}/{pod.metadata.name}"
-
-
-def _node_fact(node: Node, names: ResourceNames) -> NodeFact:
     labels = node.metadata.labels or {}
     spec = node.spec or NodeSpec()
     status = node.status or NodeStatus()
@@ -239,7 +121,12 @@ def _is_ready(status: NodeStatus) -> bool:
     )
 
 
-def _pod_fact(pod: Pod, names: ResourceNames) -> PodFact:
+def pod_fact(pod: Pod, names: ResourceNames) -> PodFact:
+    """Return what the ledger knows of a pod.
+
+    Raises:
+        ValueError: an amount cannot be read.
+    """
     status, spec, metadata = pod.status, pod.spec, pod.metadata
     request = effective_request(
         spec.containers or (),
@@ -300,16 +187,7 @@ def _promised_node(affinity: NodeAffinity | None, status: PodStatus | None) -> s
         return None
     if status and any(c.type == "PodScheduled" and c.status == "False" for c in status.conditions or ()):
         return None
-    for preferred in affinity.preferred:
-        fields = preferred.preference.match_fields
-        if (
-            preferred.weight == PLACED_WEIGHT
-            and fields
-            and fields[0].key == "metadata.name"
-            and fields[0].values
-        ):
-            return fields[0].values[0]
-    return None
+    return preferred_node(affinity)
 
 
 def _owner(metadata: PodMetadata, queues: tuple[str, ...]) -> str:

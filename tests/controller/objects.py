@@ -1,5 +1,7 @@
 """Pods and nodes as the API server writes them, as short as the ledger allows."""
 
+import json
+
 
 def pod(name, *, version="1", node="gpu-0", slices=4, **metadata):
     limits = {"nvidia.com/gpu-0": str(slices)}
@@ -37,3 +39,9 @@ def event(kind, obj):
 
 def bookmark(version):
     return event("BOOKMARK", {"kind": "Pod", "metadata": {"resourceVersion": version}})
+
+
+def read_object(resource, found):
+    """What the controller makes of one object."""
+    [item], _ = resource.reader.read_list(json.dumps(listed(found)).encode())
+    return item

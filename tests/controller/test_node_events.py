@@ -2,13 +2,11 @@
 
 import asyncio
 
-import msgspec
-
 from controller.ledger_store import State
 from controller.node_events import NodeEvents
 from controller.resources import nodes
 from modes.resource_names import ResourceNames
-from tests.controller.objects import node
+from tests.controller.objects import node, read_object
 
 
 class Leading:
@@ -27,7 +25,7 @@ class Recording:
 def seen(name, cordon):
     found = node(name)
     found["metadata"]["annotations"] = {"clearml-injector/cordon": cordon}
-    return nodes(ResourceNames()).read(msgspec.Raw(msgspec.json.encode(found)))
+    return read_object(nodes(ResourceNames()), found)
 
 
 def test_a_bad_cordon_is_an_event_on_the_node_once():
@@ -36,8 +34,8 @@ def test_a_bad_cordon_is_an_event_on_the_node_once():
     for name, cordon in (("a", "1"), ("b", "gpu1"), ("c", "9")):
         state.set_node(seen(name, cordon))
     assert state.nodes["a"].fact.cordoned == {1}
-    asyncio.run(events.look())
-    asyncio.run(events.look())
+    asyncio.run(events.check_nodes())
+    asyncio.run(events.check_nodes())
     assert [(each["involvedObject"]["name"], each["reason"]) for each in api.bodies] == [
         ("b", "BadCordon"),
         ("c", "BadCordon"),
@@ -45,5 +43,5 @@ def test_a_bad_cordon_is_an_event_on_the_node_once():
     assert '"gpu1" is no number' in api.bodies[0]["message"]
     assert "no GPU 9: it has 0,1" in api.bodies[1]["message"]
     state.set_node(seen("b", "gpu2"))
-    asyncio.run(events.look())
+    asyncio.run(events.check_nodes())
     assert len(api.bodies) == 3

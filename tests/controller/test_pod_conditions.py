@@ -1,7 +1,6 @@
 """What a change of a pod is worth telling."""
 
 import asyncio
-import json
 from datetime import UTC, datetime
 
 import msgspec
@@ -12,12 +11,12 @@ from controller.free_nodes import FreeNodesFinder
 from controller.ledger_store import State
 from controller.metrics import ControllerMetrics
 from controller.pod_conditions import Finding, findings, waiting_message
-from controller.pod_events import PodEvents, event
+from controller.pod_events import PodEvents, pod_event
 from controller.resources import InjectedPod, Owner, SeenNode, SeenPod, pods
 from ledger.facts import PodFact
 from ledger.from_kubernetes import node_from_object
 from modes.resource_names import ResourceNames
-from tests.controller.objects import node, pod
+from tests.controller.objects import node, pod, read_object
 
 INJECTED = InjectedPod(uid="u", fraction="0.500", injected="default@1", slices="4", gpu_index="1")
 
@@ -134,7 +133,7 @@ def test_an_owner_that_is_no_controllers_is_not_kept(owner):
     said = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu-1."
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": said}
     made["status"] = {"phase": "Pending", "conditions": [condition]}
-    found = pods(ResourceNames()).read(msgspec.Raw(json.dumps(made).encode()))
+    found = read_object(pods(ResourceNames()), made)
     assert found.injected.lacks_slices
     assert found.injected.owner is None
 
@@ -172,7 +171,7 @@ def test_only_what_the_scheduler_says_of_slices_is_waiting_for_slices(reason, sa
     made = pod("a", node=None, labels={"clearml-injector/fraction": "0.500"})
     condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": said}
     made["status"] = {"phase": "Pending", "conditions": [condition]}
-    found = pods(ResourceNames()).read(msgspec.Raw(json.dumps(made).encode()))
+    found = read_object(pods(ResourceNames()), made)
     assert found.injected.lacks_slices is waits
 
 
@@ -182,7 +181,7 @@ def message(state, fact):
 
 def test_an_event_is_named_by_pod_and_reason_so_that_it_is_told_once():
     finding = Finding("team", "a", "u", "FractionDrift", "text")
-    made = event(finding, "text", lambda: datetime(2026, 11, 21, 10, tzinfo=UTC))
+    made = pod_event(finding, "text", datetime(2026, 11, 21, 10, tzinfo=UTC))
     assert made["metadata"] == {"name": "a.d3f4a18b624eed52", "namespace": "team"}
     about = {"apiVersion": "v1", "kind": "Pod", "namespace": "team", "name": "a", "uid": "u"}
     assert made["involvedObject"] == about
@@ -203,7 +202,7 @@ def test_a_pod_that_did_not_wait_for_slices_yet_is_looked_at_again():
     events = PodEvents(Silent(), state, Leading(), ControllerMetrics(registry), ResourceNames())
     waiting = seen(changed(lacks_slices=True), memory_values=("81920",))
     state.set_pod(waiting)
-    asyncio.run(events._tell(events._untold.get_nowait()))
+    asyncio.run(events._write_event(events._pending.get_nowait()))
     assert events._untold.empty()
     state.set_pod(seen(changed(lacks_slices=True, fraction="0.5"), memory_values=("81920",)))
-    assert events._untold.get_nowait().reason == "WaitingForSlices"
+    assert events._pending.get_nowait().reason == "WaitingForSlices"

@@ -1,9 +1,7 @@
 """Which pods are deleted, and how: against an API server of a few lines, by a clock of the test's."""
 
 import asyncio
-import json
 
-import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
@@ -15,7 +13,7 @@ from controller.resources import nodes, pods
 from modes.resource_names import ResourceNames
 from policies.model.schema import Policy
 from tests.controller.fake_api import FakeApi, refusal, reply, talking_to
-from tests.controller.objects import listed, node, pod
+from tests.controller.objects import listed, node, pod, read_object
 
 NAMES = ResourceNames()
 LABEL = "clearml-injector/fraction"
@@ -69,10 +67,10 @@ class World:
         self.add(pod("holder", slices=8))
 
     def add_node(self, made):
-        self.state.set_node(nodes(NAMES).read(msgspec.Raw(json.dumps(made).encode())))
+        self.state.set_node(read_object(nodes(NAMES), made))
 
     def add(self, made):
-        self.state.set_pod(pods(NAMES).read(msgspec.Raw(json.dumps(made).encode())))
+        self.state.set_pod(read_object(pods(NAMES), made))
 
     async def after(self, seconds, *answers):
         """Let time pass, then take one step with these answers; return what was asked."""

@@ -15,7 +15,7 @@ from controller.replacement import (
 from controller.resources import InjectedPod, Owner, SeenPod
 from ledger.facts import PodFact
 
-OWNER = Owner("apps/v1", "ReplicaSet", "web", "rs-1", controller=True)
+OWNER = Owner(api_version="apps/v1", kind="ReplicaSet", name="web", uid="rs-1", controller=True)
 INJECTED = InjectedPod(
     uid="u", fraction="0.500", injected="default@1", slices="4", gpu_index="1", lacks_slices=True, owner=OWNER
 )
@@ -36,8 +36,18 @@ def test_a_waiting_pod_of_a_known_controller_may_be_replaced(kind):
     "pod",
     [
         seen(injected={"owner": None}),
-        seen(injected={"owner": Owner("batch/v1", "Job", "train", "job-1", controller=True)}),
-        seen(injected={"owner": Owner("example.com/v1", "ReplicaSet", "own", "x", controller=True)}),
+        seen(
+            injected={
+                "owner": Owner(api_version="batch/v1", kind="Job", name="train", uid="job-1", controller=True)
+            }
+        ),
+        seen(
+            injected={
+                "owner": Owner(
+                    api_version="example.com/v1", kind="ReplicaSet", name="own", uid="x", controller=True
+                )
+            }
+        ),
         seen(injected={"lacks_slices": False}),
         seen(injected={"injected": None}),
         seen(injected={"slices": "2"}),

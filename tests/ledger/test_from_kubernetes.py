@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -8,13 +7,8 @@ import pytest
 from kube.scheduling import Taint
 from ledger.facts import UNLIMITED, NodeFact, PodFact
 from ledger.from_kubernetes import (
-    Skipped,
-    node_from_json,
     node_from_object,
-    nodes_from_json,
-    pod_from_json,
     pod_from_object,
-    pods_from_json,
 )
 from ledger.owners import owner_key
 from modes.resource_names import ResourceNames
@@ -54,7 +48,7 @@ def pod(spec: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
 
 
 def test_a_node_is_read() -> None:
-    assert node_from_json(json.dumps(node()).encode(), NAMES) == NodeFact(
+    assert node_from_object(node(), NAMES) == NodeFact(
         name="gpu-0",
         labels={"nvidia.com/gpu.memory": "81920"},
         taints=(Taint("nvidia.com/gpu", "NoSchedule"),),
@@ -112,7 +106,7 @@ def test_a_cordon_names_indices_and_what_is_no_index_is_passed_over(text: str, i
 
 
 def test_a_running_pod_is_read() -> None:
-    fact = pod_from_json(json.dumps(pod({"nodeName": "gpu-0"}, status={"phase": "Running"})).encode(), NAMES)
+    fact = pod_from_object(pod({"nodeName": "gpu-0"}, status={"phase": "Running"}), NAMES)
     assert fact == PodFact(
         namespace="ml",
         name="p",
@@ -167,33 +161,3 @@ def test_a_waiting_pod_tells_its_reservation_the_node_promised_and_the_memory_re
 )
 def test_a_pod_is_over_by_its_phase(phase, is_over) -> None:
     assert pod_from_object(pod(status={"phase": phase}), NAMES).is_over is is_over
-
-
-def test_one_bad_object_is_skipped_with_its_name_and_hides_no_other() -> None:
-    bad_amount = pod({"containers": [{"resources": {"requests": {"nvidia.com/gpu-0": "1.5"}}}]})
-    bad_amount["metadata"] = {"name": "bad", "namespace": "ml"}
-    bad_type = pod() | {"spec": None, "metadata": {"name": "null", "namespace": "ml"}}
-    listed = {"kind": "PodList", "metadata": {"resourceVersion": "42", "continue": "next"}}
-    page = pods_from_json(json.dumps(listed | {"items": [pod(), bad_amount]}).encode(), NAMES)
-    assert [fact.key for fact in page.facts] == [("ml", "p")]
-    assert page.skipped == [Skipped("ml/bad", 'quantity "1.5" is not a whole number from 0 up')]
-    assert (page.resource_version, page.continue_token) == ("42", "next")
-    page = pods_from_json(json.dumps(listed | {"items": [bad_type, pod(), bad_amount, 7]}).encode(), NAMES)
-    assert [fact.key for fact in page.facts] == [("ml", "p")]
-    assert [skipped.name for skipped in page.skipped] == ["ml/null", "ml/bad", "?"]
-    assert page.resource_version == "42"
-
-
-def test_nodes_are_skipped_likewise() -> None:
-    items = [node(), {"metadata": {"name": "odd", "labels": {"a": 1}}}, {"metadata": {}}]
-    page = nodes_from_json(json.dumps({"items": items}).encode(), NAMES)
-    assert [fact.name for fact in page.facts] == ["gpu-0"]
-    assert [skipped.name for skipped in page.skipped] == ["odd", "?"]
-
-
-@pytest.mark.parametrize("data", [b"", b"[]", b"{}", b'{"items": null}', b"{"])
-def test_what_is_no_list_is_an_error(data: bytes) -> None:
-    with pytest.raises(ValueError):
-        pods_from_json(data, NAMES)
-    with pytest.raises(ValueError):
-        nodes_from_json(data, NAMES)

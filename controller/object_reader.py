@@ -1,0 +1,157 @@
+"""Reads list pages and watch events of one resource, decoding each byte once.
+
+One object that cannot be read must not hide the others: then the objects of its page are decoded one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from controller.sink import ObjectKey
+from kube.objects import ListMeta
+
+Object = TypeVar("Object")
+Item = TypeVar("Item")
+_OBJECT_EVENTS = frozenset({"ADDED", "MODIFIED", "DELETED"})
+MAX_NAME_SHOWN = 253
+
+
+class StaleError(Exception):
+    """A watch cannot be carried on from its version: list again."""
+
+
+@dataclass(frozen=True, slots=True)
+class WatchEvent(Generic[Item]):
+    """One line of a watch."""
+
+    type: str
+    resource_version: str
+    key: ObjectKey
+    item: Item | None
+    """None for a bookmark or a deleted object, and where the object cannot be read."""
+
+
+class _List(msgspec.Struct, Generic[Object]):
+    items: list[Object]
+    metadata: ListMeta = msgspec.field(default_factory=ListMeta)
+
+
+class _Event(msgspec.Struct, Generic[Object]):
+    type: str
+    object: Object
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    name: str = ""
+    namespace: str = ""
+    resource_version: str = ""
+
+    @property
+    def key(self) -> ObjectKey:
+        return self.namespace, self.name
+
+
+class _Named(msgspec.Struct):
+    metadata: _Metadata
+
+
+class _Status(msgspec.Struct):
+    message: str = ""
+
+
+_raw_event = msgspec.json.Decoder(_Event[msgspec.Raw])
+_raw_list = msgspec.json.Decoder(_List[msgspec.Raw])
+_named = msgspec.json.Decoder(_Named)
+
+
+class ObjectReader(Generic[Object, Item]):
+    """Makes items of the JSON of one resource."""
+
+    def __init__(
+        self,
+        struct: Any,
+        item_of: Callable[[Object], Item],
+        on_unreadable: Callable[[str, str], None],
+    ) -> None:
+        """Read objects as `struct`, whose metadata has a name and a resource version.
+
+        `item_of` may raise ValueError; `on_unreadable` gets name and reason of what cannot be read.
+        """
+        self._object = msgspec.json.Decoder(struct)
+        self._list = msgspec.json.Decoder(_List[struct])
+        self._event = msgspec.json.Decoder(_Event[struct])
+        self._item_of = item_of
+        self._on_unreadable = on_unreadable
+
+    def read_list(self, data: bytes) -> tuple[list[Item], ListMeta]:
+        """Return the items and the metadata of one page; objects that cannot be read are left out.
+
+        Raises:
+            ValueError: it is no list.
+        """
+        try:
+            page = self._list.decode(data)
+        except msgspec.ValidationError:
+            raw = _raw_list.decode(data)
+            found, metadata = [self._decoded(item) for item in raw.items], raw.metadata
+        else:
+            found, metadata = [self._item(item) for item in page.items], page.metadata
+        return [item for item in found if item is not None], metadata
+
+    def read_event(self, line: bytes) -> WatchEvent[Item]:
+        """Return what one line of a watch says.
+
+        Raises:
+            StaleError: it is an ERROR: the API server forgot the version that the watch went on from.
+            msgspec.MsgspecError: it is no event.
+        """
+        try:
+            event = self._event.decode(line)
+        except msgspec.ValidationError:
+            return self._read_event_apart(line)
+        if event.type not in _OBJECT_EVENTS:
+            return self._read_event_apart(line)
+        item = self._item(event.object) if event.type != "DELETED" else None
+        metadata = event.object.metadata
+        return WatchEvent(event.type, metadata.resource_version, _key(metadata), item)
+
+    def _read_event_apart(self, line: bytes) -> WatchEvent[Item]:
+        """Read an event without an object, or with one that cannot be read."""
+        event = _raw_event.decode(line)
+        if event.type == "ERROR":
+            raise StaleError(msgspec.json.decode(event.object, type=_Status).message)
+        metadata = _named.decode(event.object).metadata
+        item = self._decoded(event.object) if event.type not in {"BOOKMARK", "DELETED"} else None
+        return WatchEvent(event.type, metadata.resource_version, metadata.key, item)
+
+    def _decoded(self, data: msgspec.Raw) -> Item | None:
+        try:
+            found: Object = self._object.decode(data)
+        except msgspec.ValidationError as error:
+            self._on_unreadable(_name(data), str(error))
+            return None
+        return self._item(found)
+
+    def _item(self, found: Any) -> Item | None:
+        try:
+            return self._item_of(found)
+        except ValueError as error:
+            self._on_unreadable("/".join(filter(None, _key(found.metadata))), str(error))
+            return None
+
+
+def _key(metadata: Any) -> ObjectKey:
+    return getattr(metadata, "namespace", ""), metadata.name
+
+
+def _name(data: msgspec.Raw) -> str:
+    """Return `namespace/name` of an object that cannot be read, as far as it can be told."""
+    try:
+        metadata = _named.decode(data).metadata
+    except msgspec.ValidationError:
+        return "?"
+    return "/".join(part[:MAX_NAME_SHOWN] for part in metadata.key if part) or "?"

@@ -1,0 +1,95 @@
+"""List pages and watch events, and what in them cannot be read."""
+
+import json
+
+import pytest
+
+from controller.object_reader import ObjectReader, StaleError, WatchEvent
+from controller.resources import nodes, pods
+from modes.resource_names import ResourceNames
+from tests.controller.objects import bookmark, event, listed, node, pod
+
+
+@pytest.fixture
+def unreadable():
+    return []
+
+
+@pytest.fixture
+def reader(unreadable):
+    """Reads pods as the controller does, and keeps what cannot be read."""
+    found = pods(ResourceNames()).reader
+    return ObjectReader(
+        found._object.type, found._item_of, lambda name, reason: unreadable.append((name, reason))
+    )
+
+
+def line(kind, found):
+    return json.dumps(event(kind, found)).encode()
+
+
+def keys(items):
+    return [item.fact.key for item in items]
+
+
+def test_a_bad_amount_hides_no_other_object(reader, unreadable):
+    page = listed(pod("a"), pod("bad", slices="1.5"), pod("b"), version="42", more="next")
+    items, metadata = reader.read_list(json.dumps(page).encode())
+    assert keys(items) == [("team", "a"), ("team", "b")]
+    assert unreadable == [("team/bad", 'quantity "1.5" is not a whole number from 0 up')]
+    assert (metadata.resource_version, metadata.continue_) == ("42", "next")
+
+
+def test_a_bad_object_hides_no_other_object(reader, unreadable):
+    page = listed(pod("null") | {"spec": None}, pod("a"), pod("bad", slices="1.5"), 7, version="42")
+    items, metadata = reader.read_list(json.dumps(page).encode())
+    assert keys(items) == [("team", "a")]
+    assert [name for name, _ in unreadable] == ["team/null", "team/bad", "?"]
+    assert metadata.resource_version == "42"
+
+
+def test_nodes_that_cannot_be_read_are_left_out():
+    page = listed(node("a"), {"metadata": {"name": "odd", "labels": {"a": 1}}}, {"metadata": {}})
+    items, _ = nodes(ResourceNames()).reader.read_list(json.dumps(page).encode())
+    assert [item.fact.name for item in items] == ["a"]
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b"{}", b'{"items": null}', b"{"])
+def test_what_is_no_list_is_an_error(reader, data):
+    with pytest.raises(ValueError):
+        reader.read_list(data)
+
+
+@pytest.mark.parametrize("kind", ["ADDED", "MODIFIED"])
+def test_an_event_holds_the_item_its_key_and_its_version(reader, kind):
+    found = reader.read_event(line(kind, pod("a", version="11")))
+    assert (found.type, found.resource_version, found.key) == (kind, "11", ("team", "a"))
+    assert (found.item.fact.slices, found.item.fact.key) == (4, ("team", "a"))
+
+
+@pytest.mark.parametrize("change", [{}, {"spec": None}], ids=["sound", "bad"])
+def test_a_deleted_object_is_named_whatever_is_in_it(reader, unreadable, change):
+    found = reader.read_event(line("DELETED", pod("a", version="11") | change))
+    assert found == WatchEvent("DELETED", "11", ("team", "a"), None)
+    assert unreadable == []
+
+
+@pytest.mark.parametrize("change", [{}, {"spec": None}], ids=["amount", "object"])
+def test_a_changed_object_that_cannot_be_read_is_named(reader, unreadable, change):
+    found = reader.read_event(line("MODIFIED", pod("a", version="11", slices="lots") | change))
+    assert found == WatchEvent("MODIFIED", "11", ("team", "a"), None)
+    assert [name for name, _ in unreadable] == ["team/a"]
+
+
+@pytest.mark.parametrize("name", [{}, {"name": "x"}], ids=["bare", "named"])
+def test_a_bookmark_has_a_version_and_no_item(reader, unreadable, name):
+    sent = bookmark("90")
+    sent["object"]["metadata"] |= name
+    found = reader.read_event(json.dumps(sent).encode())
+    assert (found.type, found.resource_version, found.item, unreadable) == ("BOOKMARK", "90", None, [])
+
+
+def test_an_error_means_that_the_version_is_forgotten(reader):
+    status = {"kind": "Status", "metadata": {}, "code": 410, "message": "too old resource version"}
+    with pytest.raises(StaleError, match="too old"):
+        reader.read_event(line("ERROR", status))
