@@ -5,11 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from http import HTTPStatus
 
-from controller.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
+from controller.event_writer import EventWriter
+from controller.kube_client import ApiError, ApiServer
 from controller.leadership import Leadership
 from controller.metrics import ControllerMetrics
 from controller.pod_conditions import Finding
-from controller.pod_events import event
+from controller.pod_events import pod_event
 from controller.waiting_pod import StoredPod, stored_pod
 from ledger.facts import PodKey
 from service.log import get_logger
@@ -22,6 +23,7 @@ class PodDeletion:
 
     def __init__(self, api: ApiServer, leadership: Leadership, metrics: ControllerMetrics) -> None:
         self._api = api
+        self._events = EventWriter(api)
         self._leadership = leadership
         self._metrics = metrics
         self._log = get_logger("replacement")
@@ -63,15 +65,10 @@ class PodDeletion:
             return False
         return True
 
-    async def tell(self, key: PodKey, uid: str, message: str) -> None:
+    async def report_deletion(self, key: PodKey, uid: str, message: str) -> None:
         """Log why a pod was deleted, and write it as an Event, if that can be written."""
         namespace, name = key
         self._log.info("a waiting pod is deleted", namespace=namespace, pod=name, why=message)
         finding = Finding(namespace, name, uid, "WaitingPodReplaced")
-        body = event(finding, message, lambda: datetime.now(UTC))
-        try:
-            await self._api.request("POST", f"/api/v1/namespaces/{namespace}/events", body=body)
-        except (ApiError, *TRANSPORT_ERRORS) as error:
-            self._log.warning("an Event is lost", reason=finding.reason, error=str(error))
-        else:
+        if await self._events.write(pod_event(finding, message, datetime.now(UTC))):
             self._metrics.events.labels(finding.reason).inc()

@@ -152,7 +152,7 @@ class PodReplacement:
         now = self._clock()
         message = _message(current, room, int(self._plan.waited(waiting, now)), self._names)
         self._plan.replaced(waiting, now)
-        await self._deletion.tell(waiting.key, waiting.uid, message)
+        await self._deletion.report_deletion(waiting.key, waiting.uid, message)
         return True
 
     async def _elsewhere(self, pod: _Replaceable, stored: StoredPod) -> Placement | None:

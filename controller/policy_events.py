@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any
@@ -13,7 +12,7 @@ import msgspec
 from controller.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
 from controller.leadership import Leadership
 from controller.named_policies import NamedPolicies
-from controller.node_events import COMPONENT
+from kube.events import event, event_name
 from service.log import get_logger
 
 REASON = "BrokenPolicies"
@@ -50,7 +49,7 @@ class PolicyEvents:
             return
         try:
             involved = await self._involved(namespace, config_map)
-            body = event(name, involved, problem, now)
+            body = policy_event(name, involved, problem, now)
             await self._api.request("POST", f"/api/v1/namespaces/{namespace}/events", body=body)
         except ApiError as error:
             if error.status != HTTPStatus.CONFLICT:
@@ -76,26 +75,13 @@ class _ConfigMap(msgspec.Struct):
     metadata: _Metadata
 
 
-def event(name: str, involved: dict[str, str], problem: str, now: datetime) -> dict[str, Any]:
-    """Return the Event as the core/v1 API takes it."""
-    time = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+def policy_event(name: str, involved: dict[str, str], problem: str, now: datetime) -> dict[str, Any]:
+    """Return the Event on the ConfigMap."""
     shown = problem if len(problem) <= MAX_PROBLEM else f"{problem[:MAX_PROBLEM]}..."
-    return {
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": {"name": name, "namespace": involved["namespace"]},
-        "involvedObject": involved,
-        "type": "Warning",
-        "reason": REASON,
-        "message": f"the policies are broken and not in force: {shown}\n{ADVICE}",
-        "source": {"component": COMPONENT},
-        "firstTimestamp": time,
-        "lastTimestamp": time,
-        "count": 1,
-    }
+    message = f"the policies are broken and not in force: {shown}\n{ADVICE}"
+    return event(involved, REASON, message, name=name, now=now)
 
 
 def _name(config_map: str, problem: str, now: datetime) -> str:
     """Return a name that is the same for one problem in one hour: an API server keeps Events for an hour."""
-    digest = hashlib.sha256(f"{now:%Y-%m-%dT%H} {problem}".encode()).hexdigest()[:16]
-    return f"{config_map[:200]}.{digest}"
+    return event_name(config_map, f"{now:%Y-%m-%dT%H} {problem}")

@@ -26,7 +26,7 @@ from controller.certificates.metrics import CertificateMetrics
 from controller.certificates.store import CertificateStore, Installation, issued_names
 from controller.gpuledger_writer import Publisher
 from controller.informer import Timing, Watcher
-from controller.kube_client import ApiServer, connect
+from controller.kube_client import ApiServer, connected
 from controller.leadership import Candidate, Leadership, LeaseTiming
 from controller.ledger_store import State
 from controller.metrics import ControllerMetrics, LedgerCollector
@@ -113,11 +113,8 @@ async def run_controller(options: ControllerOptions) -> None:
         NoApiServerError: there is nothing to tell where the API server is.
         OSError: an address to listen on cannot be had.
     """
-    api = await connect(options.kubeconfig)
-    try:
+    async with connected(options.kubeconfig) as api:
         await ControllerProcess(options, api).serve()
-    finally:
-        await api.close()
 
 
 class ControllerProcess:

@@ -75,18 +75,15 @@ async def _look(
     # Here and not above: the other subcommands must start without the Kubernetes client.
     from controller.certificates.loop import look  # noqa: PLC0415
     from controller.certificates.store import CertificateStore, Installation  # noqa: PLC0415
-    from controller.kube_client import TRANSPORT_ERRORS, ApiError, NoApiServerError, connect  # noqa: PLC0415
+    from controller.kube_client import TRANSPORT_ERRORS, ApiError, NoApiServerError, connected  # noqa: PLC0415
 
     try:
-        api = await connect(kubeconfig)
-        try:
+        async with connected(kubeconfig) as api:
             store = CertificateStore(api, Installation(namespace, name, endpoints))
             if not await store.exists():
                 names = f"{name}-ca and {name}-tls"
                 fail(f"namespace {namespace} has no Secrets {names}: name the installation and --namespace")
             return (await look(store, ())).seen
-        finally:
-            await api.close()
     except (ApiError, NoApiServerError, *TRANSPORT_ERRORS) as error:
         fail(f"certificates of {name} in {namespace} cannot be read: {error}")
 

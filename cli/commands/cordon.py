@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import quote
@@ -29,7 +30,6 @@ GpuArgument = Annotated[
     typer.Argument(metavar="[GPU]...", min=0, max=999, show_default="all of the node", help="Their numbers."),
 ]
 ATTEMPTS = 3
-CONFLICT = 409
 
 
 class _Metadata(msgspec.Struct, rename="camel"):
@@ -91,13 +91,12 @@ async def _write(
         TRANSPORT_ERRORS,
         ApiError,
         NoApiServerError,
-        connect,
+        connected,
     )
 
     path = f"/api/v1/nodes/{quote(node, safe='')}"
     try:
-        api = await connect(kubeconfig)
-        try:
+        async with connected(kubeconfig) as api:
             for attempt in range(ATTEMPTS):
                 found = msgspec.json.decode(await api.request("GET", path), type=_Node)
                 after = _after(found, gpus, names, node, out=out)
@@ -105,12 +104,10 @@ async def _write(
                     await api.request("PATCH", path, body=_patch(found, after), content_type=MERGE_PATCH)
                 except ApiError as error:
                     # Somebody changed the node in between: look again.
-                    if error.status != CONFLICT or attempt == ATTEMPTS - 1:
+                    if error.status != HTTPStatus.CONFLICT or attempt == ATTEMPTS - 1:
                         raise
                 else:
                     return after
-        finally:
-            await api.close()
     except (ApiError, NoApiServerError, *TRANSPORT_ERRORS) as error:
         fail(f"node {node} cannot be changed: {error}")
     raise AssertionError("the last attempt returns or raises")

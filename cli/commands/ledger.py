@@ -162,14 +162,11 @@ def _from_controller(url: str, tls_dir: Path) -> Read:
 def _from_gpu_ledgers(kubeconfig: Path | None) -> Read:
     # Here and not above: the other subcommands must start without the Kubernetes client.
     from controller.gpu_ledger import list_gpu_ledgers, view_of  # noqa: PLC0415
-    from controller.kube_client import TRANSPORT_ERRORS, ApiError, NoApiServerError, connect  # noqa: PLC0415
+    from controller.kube_client import TRANSPORT_ERRORS, ApiError, NoApiServerError, connected  # noqa: PLC0415
 
     async def look() -> LedgerView:
-        api = await connect(kubeconfig)
-        try:
+        async with connected(kubeconfig) as api:
             views = map(view_of, await list_gpu_ledgers(api))
-        finally:
-            await api.close()
         return LedgerView(tuple(view for view in views if view is not None), ())
 
     def read() -> LedgerView:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from certs.observation import Authority, Observation
 from certs.rotation import renewal_time
 from certs.values import LeafFacts
+from kube.events import event, event_name
 
 WARN_BEFORE = timedelta(days=14)
 RENEWAL_TAKES = timedelta(days=1)
@@ -26,23 +26,9 @@ class ExpiryWarning:
 
     def event(self, namespace: str, now: datetime) -> dict[str, Any]:
         """Make the Event, which has the same name for the same certificate on the same day."""
-        key = f"{self.sha256} {now.date()}"
-        name = f"{self.secret}.{hashlib.sha256(key.encode()).hexdigest()[:16]}"
-        time = now.strftime("%Y-%m-%dT%H:%M:%SZ")
-        secret = {"apiVersion": "v1", "kind": "Secret", "namespace": namespace, "name": self.secret}
-        return {
-            "apiVersion": "v1",
-            "kind": "Event",
-            "metadata": {"name": name, "namespace": namespace},
-            "involvedObject": secret,
-            "type": "Warning",
-            "reason": "CertificateExpires",
-            "message": self.message,
-            "source": {"component": "fraction-injector"},
-            "firstTimestamp": time,
-            "lastTimestamp": time,
-            "count": 1,
-        }
+        name = event_name(self.secret, f"{self.sha256} {now.date()}")
+        involved = {"kind": "Secret", "namespace": namespace, "name": self.secret}
+        return event(involved, "CertificateExpires", self.message, name=name, now=now)
 
 
 def warnings(seen: Observation, name: str, now: datetime) -> list[ExpiryWarning]:

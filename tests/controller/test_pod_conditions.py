@@ -203,6 +203,6 @@ def test_a_pod_that_did_not_wait_for_slices_yet_is_looked_at_again():
     waiting = seen(changed(lacks_slices=True), memory_values=("81920",))
     state.set_pod(waiting)
     asyncio.run(events._write_event(events._pending.get_nowait()))
-    assert events._untold.empty()
+    assert events._pending.empty()
     state.set_pod(seen(changed(lacks_slices=True, fraction="0.5"), memory_values=("81920",)))
     assert events._pending.get_nowait().reason == "WaitingForSlices"

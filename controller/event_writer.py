@@ -1,0 +1,32 @@
+"""Writes Events to the API server: each once, and a lost one is only logged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+from controller.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
+from service.log import get_logger
+
+
+class EventWriter:
+    """Writes Events with the rights of this process."""
+
+    def __init__(self, api: ApiServer) -> None:
+        self._api = api
+        self._log = get_logger("events")
+
+    async def write(self, manifest: Mapping[str, Any]) -> bool:
+        """Write an Event; return False where one of that name was written before, or it is lost."""
+        namespace = manifest["metadata"]["namespace"]
+        try:
+            await self._api.request("POST", f"/api/v1/namespaces/{namespace}/events", body=manifest)
+        except ApiError as error:
+            if error.status != HTTPStatus.CONFLICT:
+                self._log.warning("an Event is lost", reason=manifest["reason"], error=str(error))
+            return False
+        except TRANSPORT_ERRORS as error:
+            self._log.warning("an Event is lost", reason=manifest["reason"], error=str(error))
+            return False
+        return True
