@@ -11,7 +11,7 @@ class LiveTlsContext:
 
     The listener holds no key itself: its sni_callback, which OpenSSL calls with or without a server
     name in the handshake, hands out a context that nobody changes any more. A live context must not
-    be loaded anew: between certificate and key, or with a mismatched pair, every handshake fails.
+    be loaded a second time: between certificate and key, or with a mismatched pair, every handshake fails.
     Before the first `swap` handshakes are refused.
     """
 

@@ -42,7 +42,7 @@ class _Reading:
 
 
 class MountedFiles:
-    """Hands on the newest valid pair of a directory; a bad or torn one changes nothing."""
+    """Passes on the newest valid pair of a directory; a bad or torn one changes nothing."""
 
     def __init__(
         self,
@@ -63,17 +63,17 @@ class MountedFiles:
         self._rejected_digest = b""
 
     def refresh(self) -> None:
-        """Read the directory once and hand on what is new; a rejected content is tried again."""
-        self._hand_on(self._read(retry=True))
+        """Read the directory once and pass on what is new; a rejected content is tried again."""
+        self._pass_on(self._read(retry=True))
 
     async def run(self, turned: Callable[[], None] = lambda: None) -> None:
         """Read the directory every second, until cancelled; call `turned` after each reading.
 
-        Its content is compared: nothing has to be known of how it changes, a directory made anew is found,
-        and a node cannot run out of watches. What is new is checked in a thread, while the server goes on.
+        Its content is compared: a directory that is replaced is found too, and a node cannot run out of
+        watches. What is new is checked in a thread, while the server goes on.
         """
         for number in itertools.count():
-            self._hand_on(await asyncio.to_thread(self._read, retry=number % _POLLS_PER_RETRY == 0))
+            self._pass_on(await asyncio.to_thread(self._read, retry=number % _POLLS_PER_RETRY == 0))
             turned()
             await asyncio.sleep(POLL_SECONDS)
 
@@ -102,7 +102,7 @@ class MountedFiles:
             )
         return leaf
 
-    def _hand_on(self, reading: _Reading | None) -> None:
+    def _pass_on(self, reading: _Reading | None) -> None:
         if reading is None:
             return
         try:
@@ -121,7 +121,7 @@ class MountedFiles:
 class MountedCertificate:
     """Serves the newest valid pair of a directory, and shows the same one as a client."""
 
-    def __init__(  # noqa: PLR0913 what it reads, whom it tells, and who gets in
+    def __init__(  # noqa: PLR0913 what it reads, who is notified, and who gets in
         self,
         directory: Path,
         rules: MountRules,

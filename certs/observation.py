@@ -1,7 +1,7 @@
 """What the certificate rotation sees: two Secrets, the caBundle, and what each endpoint serves.
 
 Reading is forgiving: what cannot be used (torn, half written, edited by hand) counts as absent, and
-the rotation makes it anew.
+the rotation replaces it.
 """
 
 import re

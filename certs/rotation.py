@@ -118,7 +118,7 @@ class Phase(StrEnum):
 def decide(seen: Observation, now: datetime, settings: RotationSettings) -> Action:
     """The one next action; carry it out, observe again, decide again.
 
-    Renewing a leaf comes first: trouble with a new CA or the caBundle must not let the leaf run out.
+    Renewing a leaf comes first: a problem with a new CA or the caBundle must not let the leaf run out.
     """
     return (
         _renew_leaf(seen, now, settings)

@@ -1,4 +1,4 @@
-"""The controller process: watches, ledger, election, publishing and servers put together."""
+"""The controller process: assembles watches, ledger, election, publishing and servers."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ async def run_controller(options: ControllerOptions) -> None:
 
 
 class ControllerProcess:
-    """One controller process, put together."""
+    """One controller, from start to drain."""
 
     def __init__(self, options: ControllerOptions, api: ApiServer) -> None:
         self._options = options
@@ -162,7 +162,7 @@ class ControllerProcess:
         return self._leadership.leads
 
     async def serve(self) -> None:
-        """Run everything until the process is told to stop, then give the lease up."""
+        """Run everything until SIGTERM or SIGINT, then release the lease."""
         # Starlette's first streaming response would load this part of anyio: 70 ms in one step.
         await checkpoint()
         # What a process loads lives as long as it does: no full collection has to walk it.
@@ -312,7 +312,7 @@ class ControllerProcess:
         return Candidate(self._options.namespace, self._options.lease, identity, address)
 
     def _withdraw(self) -> None:
-        """Give the lease up now, not after the delay: another replica leads before this one ends."""
+        """Release the lease now, not after the delay: another replica leads before this one ends."""
         self._withdrawal = asyncio.ensure_future(self._leadership.withdraw())
         self._served.stop_streams()
 

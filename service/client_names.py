@@ -1,4 +1,4 @@
-"""Who a client is, by the names in its certificate."""
+"""Admits clients by the names in their certificates."""
 
 from __future__ import annotations
 

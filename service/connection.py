@@ -68,7 +68,7 @@ class Connection(HttpToolsProtocol):
         self._received = 0
         """Bytes of the request, as they came."""
         self._is_held = False
-        self._deaf = False
+        self._ignores_input = False
         """Whether the rest of what comes is not looked at."""
         self._refusal: tuple[int, str] | None = None
         self._is_pipelined = False
@@ -100,7 +100,7 @@ class Connection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Read what came, as far as it is wanted."""
-        if self._deaf:
+        if self._ignores_input:
             self._pause()
             return
         if not self._receiving:
@@ -241,7 +241,7 @@ class Connection(HttpToolsProtocol):
 
     def _bound_request(self) -> None:
         """Bound a request that came in part, or waits for its answer."""
-        if self._deaf:
+        if self._ignores_input:
             return
         if not self._receiving:
             if self._received > self._limits.small_bytes and not self.is_idle:
@@ -334,7 +334,7 @@ class Connection(HttpToolsProtocol):
 
     def _end_after_answer(self) -> None:
         """Look at nothing more, and close when the request that is under way is answered."""
-        self._deaf = True
+        self._ignores_input = True
         if self.is_idle:
             self._close()
         else:
@@ -347,7 +347,7 @@ class Connection(HttpToolsProtocol):
 
     def _refuse(self, status: int, text: str, header: bytes = b"") -> None:
         """Answer the request instead of the app, unless that has begun to, and close."""
-        self._deaf = True
+        self._ignores_input = True
         self._release()
         if self.is_idle or not self.cycle.response_started:
             phrase = http.HTTPStatus(status).phrase.encode()
@@ -368,7 +368,7 @@ class Connection(HttpToolsProtocol):
         """Abort a closing connection once everything is sent: many clients never answer the end of TLS."""
         self._overdue = None
         self._cut_at = self.loop.time() + self._limits.unread_seconds
-        self.loop.call_later(self._limits.goodbye_seconds, self._cut)
+        self.loop.call_later(self._limits.closing_seconds, self._cut)
 
     def _cut(self) -> None:
         if self.transport.get_write_buffer_size() and self.loop.time() < self._cut_at:

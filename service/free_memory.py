@@ -15,10 +15,10 @@ from pathlib import Path
 
 from service.limits import MIB
 
-_LOOK_SECONDS = 2
+_CHECK_SECONDS = 2
 _MUCH = 32 * MIB
 """More would take longer at once: 275 MiB have taken 170 ms."""
-_LOOKS, _MAX_LOOKS = 8, 32
+_CHECKS, _MAX_CHECKS = 8, 32
 """Until what is still more than at the least is tried again; each time in vain, twice as many."""
 _STATM = Path("/proc/self/statm")
 
@@ -47,25 +47,25 @@ class FreeMemory:
         self._resident = resident
         self._give_back = give_back
         self._least = self._last = resident()
-        self._wait = self._looks_left = _LOOKS
+        self._wait = self._checks_left = _CHECKS
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Give back if that may be worth it."""
         now = self._resident()
         self._least, self._last = min(self._least, now), min(self._last, now)
-        self._looks_left -= 1
-        is_due = now > self._least + _MUCH and self._looks_left <= 0
+        self._checks_left -= 1
+        is_due = now > self._least + _MUCH and self._checks_left <= 0
         if now > self._last + _MUCH or is_due:
             self._give_back()
             self._last = self._resident()
             was_worth_it = now - self._last > _MUCH // 4
-            self._wait = _LOOKS if was_worth_it else min(2 * self._wait, _MAX_LOOKS)
-            self._looks_left = self._wait
+            self._wait = _CHECKS if was_worth_it else min(2 * self._wait, _MAX_CHECKS)
+            self._checks_left = self._wait
 
 
 async def keep_giving_back() -> None:
-    """Look for ever."""
+    """Check every two seconds, until cancelled."""
     memory = FreeMemory()
     while True:
-        await asyncio.sleep(_LOOK_SECONDS)
-        memory.look()
+        await asyncio.sleep(_CHECK_SECONDS)
+        memory.check()

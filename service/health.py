@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 from service.metrics import CONTENT_TYPE, render
 
 Readiness = Callable[[], Mapping[str, str | None]]
-"""Gives each condition of readiness with what is missing, or None where it is met."""
+"""Returns each condition of readiness with what is missing, or None where it is met."""
 
 
 def health_router(

@@ -1,4 +1,4 @@
-"""How much of its connections, time and memory a listener lends to its clients, who may be strangers."""
+"""Bounds on the connections, time and memory that a listener gives to clients, whoever they are."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ class Limits:
     head_seconds: float = 2
     """From the first byte of a request to the end of its head."""
     body_seconds: float = 2
-    """From then on to the end of its body. Both together are less than an API server waits for an answer: who
-    calls a webhook with the chart's `webhook.timeoutSeconds` of 5 learns why there is none."""
+    """From then on to the end of its body. Head and body together take less than an API server waits for
+    an answer, by the chart's `webhook.timeoutSeconds` of 5: so it gets the 408 instead of a timeout."""
     idle_seconds: float = 120
     """The API server keeps idle connections 90 s; a shorter time of ours would race its next request."""
     unread_seconds: float = 10
     """For a client to read what it was sent."""
     last_seconds: float = 2
     """For what is being received when the process ends: an API server sends a body at once."""
-    goodbye_seconds: float = 1
+    closing_seconds: float = 1
     """For a client to answer the end of its TLS connection; many never do."""
     held_bytes: int = 24 * MIB
     """Of requests that are not answered yet, over all connections of a process."""

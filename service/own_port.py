@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 from service.log import get_logger
 
-_SECONDS_BETWEEN_LOOKS = 5.0
-_SECONDS_UNTIL_SECOND_LOOK = 1.0
+_SECONDS_BETWEEN_CHECKS = 5.0
+_SECONDS_UNTIL_SECOND_CHECK = 1.0
 _HANDSHAKE_SECONDS = 5.0
-PERIOD_SECONDS = _SECONDS_BETWEEN_LOOKS + _SECONDS_UNTIL_SECOND_LOOK + 2 * _HANDSHAKE_SECONDS
+PERIOD_SECONDS = _SECONDS_BETWEEN_CHECKS + _SECONDS_UNTIL_SECOND_CHECK + 2 * _HANDSHAKE_SECONDS
 """How long it takes from one look to the next where no handshake comes about."""
 _ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 what a socket is bound to, not what it binds
 
@@ -19,7 +19,7 @@ _ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 what a socket is boun
 class OwnPort:
     """Shakes hands with the own port every 5 s, whoever asks for readiness and however often.
 
-    Two failures in a row count. A look needs no place of its own where all connections are taken: like any
+    Two failures in a row count. A check needs no place of its own where all connections are taken: like any
     newcomer it gets that of an idle one.
     """
 
@@ -29,7 +29,7 @@ class OwnPort:
         name: str,
         trust: Callable[[], ssl.SSLContext | None],
         *,
-        seconds_between_looks: float = _SECONDS_BETWEEN_LOOKS,
+        seconds_between_checks: float = _SECONDS_BETWEEN_CHECKS,
         handshake_seconds: float = _HANDSHAKE_SECONDS,
     ) -> None:
         """`trust` gives the newest context of a client that trusts our CA; None while nothing is served."""
@@ -37,26 +37,26 @@ class OwnPort:
         self._host = _ANY.get(host, host)
         self._name = name
         self._trust = trust
-        self._seconds_between_looks = seconds_between_looks
+        self._seconds_between_checks = seconds_between_checks
         self._handshake_seconds = handshake_seconds
         self._log = get_logger("port")
         self.missing: str | None = None
         """Why no client can shake hands; None where it can, or where that is not known."""
 
     async def watch(self, turned: Callable[[], None] = lambda: None) -> None:
-        """Look again and again, until cancelled; call `turned` before each look."""
+        """Check again and again, until cancelled; call `turned` before each check."""
         while True:
             turned()
-            await asyncio.sleep(self._seconds_between_looks)
-            error = await self.look()
+            await asyncio.sleep(self._seconds_between_checks)
+            error = await self.check_handshake()
             if error is not None:
-                await asyncio.sleep(min(_SECONDS_UNTIL_SECOND_LOOK, self._seconds_between_looks))
-                error = await self.look()
+                await asyncio.sleep(min(_SECONDS_UNTIL_SECOND_CHECK, self._seconds_between_checks))
+                error = await self.check_handshake()
             if error is not None and self.missing is None:
                 self._log.error("our own port gives no handshake", port=self._port, error=error)
             self.missing = error
 
-    async def look(self) -> str | None:
+    async def check_handshake(self) -> str | None:
         """Why no handshake comes about, if none does."""
         context = self._trust()
         if context is None:

@@ -11,15 +11,15 @@ class Backoff:
     """Doubling waits with full jitter over their upper half."""
 
     first_seconds: float = 0.25
-    most_seconds: float = 30.0
+    max_seconds: float = 30.0
     random: random.Random = field(default_factory=random.Random)
     _next: float = 0.0
 
     def reset(self) -> None:
-        """Begin anew: the last attempt succeeded."""
+        """Start from the first wait: the last attempt succeeded."""
         self._next = 0.0
 
     def next(self, at_least: float | None = None) -> float:
         """Seconds to wait now; `at_least` where a server asked for it."""
-        self._next = min(self.most_seconds, max(self.first_seconds, 2 * self._next))
+        self._next = min(self.max_seconds, max(self.first_seconds, 2 * self._next))
         return max(at_least or 0.0, self._next * self.random.uniform(0.5, 1.0))

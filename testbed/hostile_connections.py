@@ -34,7 +34,7 @@ LIMITS = {
     "body_seconds": 0.3,
     "idle_seconds": 30,
     "unread_seconds": 0.5,
-    "goodbye_seconds": 0.1,
+    "closing_seconds": 0.1,
     "held_bytes": 2 << 20,
 }
 """Far less than a process has, so that each of them is met often: but for times that a client in the same

@@ -1,4 +1,4 @@
-"""The webhook process: policies, ledger, certificate and servers put together."""
+"""The webhook process: assembles policies, ledger, certificate and servers."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class WebhookOptions:
     controller: str | None = None
     """`https://HOST:PORT` of the controller that places; None where the ledger is in this process."""
     controller_wait_seconds: float = CONTROLLER_WAIT_SECONDS
-    """How long to stay unready until the controller has told its nodes."""
+    """How long to stay unready until the controller has sent its nodes."""
 
 
 class WebhookProcess:

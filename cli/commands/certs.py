@@ -73,7 +73,7 @@ async def _look(
     kubeconfig: Path | None, namespace: str, name: str, endpoints: tuple[str, ...]
 ) -> Observation:
     # Here and not above: the other subcommands must start without the Kubernetes client.
-    from controller.certificates.loop import look  # noqa: PLC0415
+    from controller.certificates.loop import read_state  # noqa: PLC0415
     from controller.certificates.store import CertificateStore, Installation  # noqa: PLC0415
     from controller.kube_client import TRANSPORT_ERRORS, ApiError, NoApiServerError, connected  # noqa: PLC0415
 
@@ -83,7 +83,7 @@ async def _look(
             if not await store.exists():
                 names = f"{name}-ca and {name}-tls"
                 fail(f"namespace {namespace} has no Secrets {names}: name the installation and --namespace")
-            return (await look(store, ())).seen
+            return (await read_state(store, ())).seen
     except (ApiError, NoApiServerError, *TRANSPORT_ERRORS) as error:
         fail(f"certificates of {name} in {namespace} cannot be read: {error}")
 

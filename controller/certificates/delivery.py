@@ -1,4 +1,4 @@
-"""Bringing a new certificate to running pods at once: the kubelet alone takes a minute and more.
+"""Delivers a new certificate to running pods at once: the kubelet alone takes a minute and more.
 
 It looks at a pod's mounted Secrets again when the pod changes. An annotation is such a change, and it can be
 written through the subresource `status`, a right by which nothing of what runs in a pod can be changed.
@@ -60,7 +60,7 @@ class CertificateDelivery:
         self._log = get_logger("certificates")
 
     async def hasten(self, content: SecretContent) -> None:
-        """Touch every pod that was not yet for this content; if that fails, the kubelet comes by itself."""
+        """Touch every pod that was not yet for this content; where that fails, the kubelet takes a minute."""
         mark = hashlib.sha256(b"\0".join(content.data.get(key, b"") for key in _SHOWN)).hexdigest()[:16]
         try:
             listed = msgspec.json.decode(await self._api.request("GET", self._pods), type=_Pods)

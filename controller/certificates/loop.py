@@ -41,8 +41,8 @@ _CHANGED_MEANWHILE = {HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY, HTTP
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """One look at everything, with what a write must find unchanged."""
+class Reading:
+    """Everything as it was read, with what a write must find unchanged."""
 
     stored: Stored
     seen: Observation
@@ -60,7 +60,7 @@ class Look:
         ]
 
 
-async def look(store: CertificateStore, names: Sequence[str]) -> Look:
+async def read_state(store: CertificateStore, names: Sequence[str]) -> Reading:
     """Read everything, `-tls` first and `-ca` last as certs.rotation asks for.
 
     Raises:
@@ -71,7 +71,7 @@ async def look(store: CertificateStore, names: Sequence[str]) -> Look:
     served = await store.served()
     authorities, authorities_version = await store.read_secret("ca")
     stored = Stored(tls, bundle.pem, authorities)
-    return Look(stored, observe(stored, served, names), tls_version, authorities_version, bundle)
+    return Reading(stored, observe(stored, served, names), tls_version, authorities_version, bundle)
 
 
 class BundleLoop:
@@ -159,17 +159,17 @@ class CertificateLoop:
             self._metrics.show_configuration(is_there=True)
 
     async def _step(self) -> Action:
-        found = await look(self._store, self._names)
+        found = await read_state(self._store, self._names)
         now = self._clock()
         action = decide(found.seen, now, self._settings)
-        self._tell(found.seen)
+        self._show_phase(found.seen)
         self._metrics.show_configuration(is_there=found.seen.bundle is not None)
         await self._warn(found.seen, now)
         if not isinstance(action, Wait) and self._leadership.leads:
             await self._carry_out(action, found, now)
         return action
 
-    async def _carry_out(self, action: Action, found: Look, now: datetime) -> None:
+    async def _carry_out(self, action: Action, found: Reading, now: datetime) -> None:
         if isinstance(action, Wait):
             return
         try:
@@ -186,7 +186,7 @@ class CertificateLoop:
             why = {"why": action.why} if isinstance(action, StoreNewAuthority) else {}
             self._log.info("certificates", action=type(action).__name__, **why)
 
-    async def _refused(self, error: ApiError, action: Action, found: Look) -> None:
+    async def _refused(self, error: ApiError, action: Action, found: Reading) -> None:
         """Say what became of a write that the API server refused; raise what nobody can expect."""
         if error.status in _CHANGED_MEANWHILE:
             self._log.warning("changed meanwhile", action=type(action).__name__, error=str(error))
@@ -205,7 +205,9 @@ class CertificateLoop:
         )
         await asyncio.sleep(self._settings.retry.total_seconds())
 
-    async def _write(self, write: AuthoritySecretWrite | TlsSecretWrite | CaBundleWrite, found: Look) -> None:
+    async def _write(
+        self, write: AuthoritySecretWrite | TlsSecretWrite | CaBundleWrite, found: Reading
+    ) -> None:
         match write:
             case AuthoritySecretWrite(content):
                 await self._store.write_secret("ca", content, found.authorities_version)
@@ -222,9 +224,9 @@ class CertificateLoop:
             if self._warned.get(warning.sha256) != now.date():
                 self._warned[warning.sha256] = now.date()
                 self._log.error("a certificate is not renewed", secret=warning.secret, error=warning.message)
-                await self._store.tell(warning, now)
+                await self._store.make_event(warning, now)
 
-    def _tell(self, seen: Observation) -> None:
+    def _show_phase(self, seen: Observation) -> None:
         now = phase(seen)
         self._metrics.show(seen, now)
         if now is not self._phase:

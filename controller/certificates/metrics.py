@@ -1,4 +1,4 @@
-"""What there is to know about the certificates that the controller keeps."""
+"""Metrics of the certificates that the controller issues and of the caBundle that it keeps."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from certs.rotation import Change, Phase
 
 
 class CertificateMetrics:
-    """Expiry, phase and trouble; times are Unix seconds, 0 while there is no certificate."""
+    """Expiry, phase and errors; times are Unix seconds, 0 while there is no certificate."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         expiry = Gauge(

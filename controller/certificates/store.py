@@ -215,7 +215,7 @@ class CertificateStore:
         query = {"fieldManager": FIELD_MANAGER}
         await self._api.request("PATCH", self._configuration, query=query, body=body, content_type=JSON_PATCH)
 
-    async def tell(self, warning: ExpiryWarning, now: datetime) -> None:
+    async def make_event(self, warning: ExpiryWarning, now: datetime) -> None:
         """Make an Event of a warning, once a day.
 
         Raises:

@@ -110,7 +110,7 @@ def test_a_task_that_pauses_after_a_failure_is_not_missed():
             raise OSError("gone")
 
         keep = tasks.tasks.keep(
-            BackgroundTask("election", fail, 10), Backoff(first_seconds=3600, most_seconds=3600)
+            BackgroundTask("election", fail, 10), Backoff(first_seconds=3600, max_seconds=3600)
         )
         keeping = asyncio.create_task(keep)
         await tasks.began.wait()

@@ -38,7 +38,7 @@ def test_memory_is_given_back_after_much_growth_since_the_last_time(seen, given)
     memory = FreeMemory(lambda: next(sizes) * MIB, lambda: times.append(None))
     while True:
         try:
-            memory.look()
+            memory.check()
         except StopIteration:
             break
     assert len(times) == given

@@ -31,7 +31,7 @@ def test_a_port_that_serves_is_found_well_and_no_connection_stays():
     async def test(served):
         port = port_of(served)
         for _ in range(10):
-            assert await port.look() is None
+            assert await port.check_handshake() is None
         await until(lambda: served.acceptor.count == 0)
 
     run(test, tls=serving().listener)
@@ -41,7 +41,7 @@ def test_a_certificate_for_other_names_or_of_another_ca_is_said():
     for context in (serving(["other"]), serving(authority=make_authority(NOW))):
 
         async def test(served):
-            said = await port_of(served).look()
+            said = await port_of(served).check_handshake()
             assert said.startswith(f"127.0.0.1:{served.port} gave no handshake for localhost: ")
             assert "CERTIFICATE_VERIFY_FAILED" in said
 
@@ -55,7 +55,7 @@ def test_a_certificate_that_has_ended_is_said():
     trust = ssl.create_default_context(cadata=authority.certificate_pem.decode())
 
     async def test(served):
-        said = await OwnPort(("127.0.0.1", served.port), "localhost", lambda: trust).look()
+        said = await OwnPort(("127.0.0.1", served.port), "localhost", lambda: trust).check_handshake()
         assert "certificate has expired" in said
 
     run(test, tls=context.listener)
@@ -64,13 +64,13 @@ def test_a_certificate_that_has_ended_is_said():
 def test_a_port_that_says_nothing_is_not_waited_for():
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = OwnPort(silent.getsockname(), "localhost", lambda: TRUST, handshake_seconds=0.05)
-        said = asyncio.run(port.look())
+        said = asyncio.run(port.check_handshake())
     assert said.endswith(" gave no handshake within 0.05 s")
 
 
 def test_a_port_that_nobody_listens_on_is_said():
     with bind("127.0.0.1", 0) as unused:
-        said = asyncio.run(OwnPort(unused.getsockname(), "localhost", lambda: TRUST).look())
+        said = asyncio.run(OwnPort(unused.getsockname(), "localhost", lambda: TRUST).check_handshake())
     assert "gave no handshake for localhost: " in said
     assert "refused" in said or "Connect call failed" in said
 
@@ -82,7 +82,7 @@ def test_the_look_gets_in_where_all_connections_are_taken():
             assert (await (await served.connect(**tls)).ask(GET)).startswith(OK)
         for _ in range(4):
             await served.connect()
-        assert await port_of(served).look() is None
+        assert await port_of(served).check_handshake() is None
 
     run(test, tls=serving().listener, connections=4)
 
@@ -91,7 +91,7 @@ def test_two_failures_in_a_row_count_and_the_next_success_ends_them():
     context = serving()
 
     async def test(served):
-        port = port_of(served, seconds_between_looks=0.01)
+        port = port_of(served, seconds_between_checks=0.01)
         watching = asyncio.create_task(port.watch())
         context.swap(make_leaf(AUTHORITY, ["other"], NOW))
         await until(lambda: port.missing is not None)
@@ -104,15 +104,15 @@ def test_two_failures_in_a_row_count_and_the_next_success_ends_them():
 
 def test_one_failure_does_not_count():
     async def test(served):
-        port = port_of(served, seconds_between_looks=0.001)
+        port = port_of(served, seconds_between_checks=0.001)
         looks = iter(["broken", None] * 5)
         seen = []
 
-        async def look():
+        async def check_handshake():
             seen.append(port.missing)
             return next(looks)
 
-        port.look = look
+        port.check_handshake = check_handshake
         watching = asyncio.create_task(port.watch())
         await until(lambda: len(seen) >= 10)
         watching.cancel()
@@ -122,10 +122,10 @@ def test_one_failure_does_not_count():
 
 
 def test_nothing_is_said_while_there_is_no_certificate():
-    async def look():
-        return await OwnPort(("127.0.0.1", 1), "localhost", lambda: None).look()
+    async def check_handshake():
+        return await OwnPort(("127.0.0.1", 1), "localhost", lambda: None).check_handshake()
 
-    assert asyncio.run(look()) is None
+    assert asyncio.run(check_handshake()) is None
 
 
 def test_every_address_is_dialled_at_loopback():

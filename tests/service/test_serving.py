@@ -104,7 +104,7 @@ def test_an_idle_client_that_never_says_goodbye_is_cut_off_soon_on_shutdown():
     assert connection.calls == ["close"]
     (seconds, callback, _) = protocol.loop.later[-1]
     callback()
-    assert (seconds, connection.calls) == (Limits().goodbye_seconds, ["close", "abort"])
+    assert (seconds, connection.calls) == (Limits().closing_seconds, ["close", "abort"])
 
 
 def test_a_last_answer_is_sent_whole_before_a_client_that_stays_is_cut_off():
