@@ -11,12 +11,13 @@ RUN --mount=type=secret,id=ca,target=/etc/ssl/certs/ca-certificates.crt \
     && uv/bin/pip install --quiet --no-cache-dir --disable-pip-version-check --require-hashes --no-deps -r build.txt \
     && python3 -m venv --without-pip /opt/venv \
     && uv/bin/uv pip install --quiet --python /opt/venv/bin/python3 --system-certs --no-cache --link-mode copy \
-       --require-hashes --no-deps --only-binary :all: --compile-bytecode -r runtime.txt
+       --require-hashes --no-deps --only-binary :all: -r runtime.txt
 # Of the kubernetes package only authentication and transport are used; its generated calls and models are 120 MB.
 RUN find /opt/venv -type f ! -name '__init__.*' \
        \( -path '*/kubernetes/*client/api/*' -o -path '*/kubernetes/*client/models/*' \) -delete \
     && find /opt/venv -type f \( -path '*/kubernetes/*_test.*' -o -name '*.pyi' -o -name '*.pyx' -o -name '*.pxd' \) -delete \
-    && find /opt/venv -type d -name tests -prune -exec rm -r {} +
+    && find /opt/venv -type d -name tests -prune -exec rm -r {} + \
+    && /opt/venv/bin/python3 -m compileall -q -j 0 /opt/venv/lib
 COPY . /opt/fraction-injector
 # The command by its name, wherever one stands: `kubectl exec deploy/fraction-injector-controller -- fraction-injector ledger`.
 RUN python3 -m compileall -q --invalidation-mode unchecked-hash /opt/fraction-injector \

@@ -42,10 +42,12 @@ class Buildah:
 
     Args:
         folder: For storage and everything else.
+        hidden: Keep what it mounts to itself, so that nothing stays mounted whatever becomes of it.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, hidden: bool) -> None:
         self.folder = folder
+        self._command = ["unshare", "--mount", "buildah"] if hidden else ["buildah"]
         config = folder / "storage.conf"
         config.write_text(
             f'[storage]\ndriver = "overlay"\ngraphroot = "{folder}/store"\nrunroot = "{folder}/run"\n'
@@ -59,7 +61,7 @@ class Buildah:
     def run(self, *arguments: str) -> str:
         """Run it and return what it prints."""
         ended = subprocess.run(
-            ["buildah", *arguments],
+            [*self._command, *arguments],
             cwd=CHECKOUT,
             env=self._environment,
             stdout=subprocess.PIPE,
@@ -72,10 +74,10 @@ class Buildah:
 
 
 @contextmanager
-def storage() -> Iterator[Buildah]:
+def storage(*, hidden: bool) -> Iterator[Buildah]:
     """An empty buildah; what it holds is gone when the context closes."""
     with tempfile.TemporaryDirectory(prefix="image-") as scratch:
-        buildah = Buildah(Path(scratch))
+        buildah = Buildah(Path(scratch), hidden=hidden)
         try:
             yield buildah
         finally:
@@ -90,7 +92,7 @@ def archive() -> Path:
         if not file.exists():
             made = file.with_suffix(".making")
             made.unlink(missing_ok=True)
-            with storage() as buildah:
+            with storage(hidden=True) as buildah:
                 _build(buildah)
                 buildah.run("push", IMAGE, f"docker-archive:{made}:{IMAGE}")
             made.rename(file)

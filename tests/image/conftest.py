@@ -37,7 +37,7 @@ class Image:
 @pytest.fixture(scope="session")
 def image() -> Iterator[Image]:
     """The image, built and mounted."""
-    with storage() as buildah:
+    with storage(hidden=False) as buildah:
         buildah.run("pull", f"docker-archive:{archive()}")
         container = buildah.run("from", "--pull-never", IMAGE)
         config = json.loads(buildah.run("inspect", "--type=image", IMAGE))["OCIv1"]["config"]
