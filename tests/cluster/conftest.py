@@ -1,4 +1,7 @@
-"""The product on two real nodes: webhook and controller as pods from the image, for the whole session."""
+"""The product on two real nodes: webhook and controller as pods from the image, for the whole session.
+
+The tests run in the order of their files' names: what was just installed first, what takes it out last.
+"""
 
 import os
 from collections.abc import Callable, Iterator
