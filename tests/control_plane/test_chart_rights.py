@@ -14,11 +14,13 @@ from certs.mounted import read_tls_files
 from certs.validation import validate_files
 from controller.kube_client import ApiError
 from kube.names import CERTIFICATE_ANNOTATION
+from testbed import pod_environment
 from testbed.certificate_files import mount_like_kubelet
 from testbed.chart import ADMISSION, RELEASE, Helm
 from testbed.controller_process import gpu_ledger
 from testbed.gpu_nodes import GpuNode
 from testbed.mounts import SecretMounts
+from testbed.pod_environment import run_in_pod
 from testbed.process import Process, eventually, start_on_free_ports
 from testbed.product import COMMAND, GRACE_S, POLICIES, READY_S
 from testbed.registration import OWN_NAMESPACE
@@ -158,12 +160,15 @@ def test_without_self_management_there_is_no_right_to_secrets(helm, mode):
     assert len(ca) == (1 if mode == "existing-secret" else 0)
 
 
-def kubeconfig_of(control_plane, account, file):
+def token_of(control_plane, account):
     path = f"/api/v1/namespaces/{OWN_NAMESPACE}/serviceaccounts/{account}/token"
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-    token = control_plane.api.call("POST", path, request)["status"]["token"]
+    return control_plane.api.call("POST", path, request)["status"]["token"]
+
+
+def kubeconfig_of(control_plane, account, file):
     config = json.loads(control_plane.kubeconfig.read_text())
-    config["users"][0]["user"] = {"token": token}
+    config["users"][0]["user"] = {"token": token_of(control_plane, account)}
     file.write_text(json.dumps(config))
     return file
 
@@ -223,6 +228,27 @@ def test_the_real_controller_issues_and_publishes_with_its_rights(
         eventually(lambda: not has_ledger(control_plane, node), "and goes with its node")
     assert REFUSED not in log.read_text()
     assert "orbidden" not in log.read_text()
+
+
+def test_ledger_and_certs_status_work_in_the_controllers_pod(control_plane, helm, mounted, nodes, tmp_path):
+    if (why := pod_environment.why_not()) is not None:
+        pytest.skip(f"no command can be run as in a pod here: {why}")
+
+    def run(*arguments):
+        token = token_of(control_plane, CONTROLLER)
+        return run_in_pod(control_plane, token, OWN_NAMESPACE, tmp_path, COMMAND, *arguments)
+
+    with running(control_plane, helm, {}, mounted, tmp_path):
+        [node] = nodes(GpuNode(gpus=1))
+        eventually(lambda: gpu_ledger(control_plane.api, node), "the node's GpuLedger is written")
+        shown = run("ledger", f"--node={node}", "--output=json")
+        assert (shown.code, shown.stderr) == (0, "")
+        assert [each["name"] for each in json.loads(shown.stdout)["nodes"]] == [node]
+        status = run("certs", "status")
+        assert (status.code in {0, 1}, status.stderr) == (True, "")
+        rows = [line.split()[0] for line in status.stdout.splitlines() if line.split()]
+        assert rows[0] == "phase:"
+        assert {"CERTIFICATE", "CA", "leaf"} <= set(rows)
 
 
 def test_a_deleted_ca_is_made_anew_once_an_upgrade_has_made_its_secret(
