@@ -41,7 +41,7 @@ class Explanation:
         return self.outcome.denial is None
 
     def as_json(self) -> dict[str, Any]:
-        """Give the object that `explain --output json` prints."""
+        """Return the object that `explain --output json` prints."""
         injection, policy = self.outcome.injection, self.outcome.policy
         indices = list(injection.placement.indices) if injection is not None else []
         is_whole = injection is not None and injection.memory_mib is None

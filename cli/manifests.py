@@ -133,7 +133,7 @@ def _check_shape(document: dict[str, Any], file: Path) -> None:
 
 
 def _plain(document: dict[str, Any], file: Path) -> dict[str, Any]:
-    """Give an object as JSON would: no part stands in two places, however YAML's aliases wrote it."""
+    """Return an object as JSON has it: no part stands in two places, whatever YAML's aliases wrote."""
     try:
         plain = dict(msgspec.json.decode(msgspec.json.encode(document)))
     except (TypeError, ValueError, RecursionError) as error:

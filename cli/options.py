@@ -1,4 +1,4 @@
-"""Options that several subcommands share, and how their mistakes are told."""
+"""Options that several subcommands share, and the messages of their mistakes."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ from controller.resources import nodes, pods
 from controller.watch_health import WatchHealth
 from ledger.facts import NodeFact
 from modes.resource_names import ResourceNames
-from policies.loading.reload import LOOK_SECONDS
+from policies.loading.reload import RELOAD_SECONDS
 from service.background import BackgroundTask
 from service.health import health_app
 from service.own_port import PERIOD_SECONDS, OwnPort
@@ -197,7 +197,7 @@ class ControllerProcess:
             BackgroundTask("own port", self._port.watch, PERIOD_SECONDS),
         ]
         if self._policies is not None:
-            tasks.append(BackgroundTask("policies", self._policies.watch, LOOK_SECONDS))
+            tasks.append(BackgroundTask("policies", self._policies.watch, RELOAD_SECONDS))
         return tasks
 
     async def _stand_for_election(self) -> None:

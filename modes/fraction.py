@@ -67,5 +67,5 @@ class Fraction:
         return min(self.slices, self.slices_per_gpu)
 
     def share_mib(self, gpu_mib: int) -> int:
-        """MiB of one touched GPU of `gpu_mib` MiB that the share comes to, rounded down."""
+        """Return the MiB of the share on each touched GPU of `gpu_mib` MiB, rounded down."""
         return gpu_mib * self.slices_on_each // self.slices_per_gpu

@@ -1,4 +1,4 @@
-"""What the name of a resource says: a GPU asked for in one of several ways, another system, or nothing."""
+"""What the name of a resource means: a GPU asked for in one of several ways, another system, or nothing."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from certs.live_context import LiveTlsContext
 from certs.mounted import POLL_SECONDS, MountedCertificate, MountRules
 from ledger.ledger import Ledger
-from policies.loading.reload import LOOK_SECONDS, LivePolicies, Reload
+from policies.loading.reload import RELOAD_SECONDS, LivePolicies, Reload
 from service.background import BackgroundTask
 from service.health import health_app
 from service.own_port import PERIOD_SECONDS, OwnPort
@@ -103,7 +103,7 @@ class WebhookProcess:
 
     def _tasks(self) -> list[BackgroundTask]:
         tasks = [
-            BackgroundTask("policies", self._watch_policies, LOOK_SECONDS),
+            BackgroundTask("policies", self._watch_policies, RELOAD_SECONDS),
             BackgroundTask("own port", self._port.watch, PERIOD_SECONDS),
         ]
         if self._mounted is not None:

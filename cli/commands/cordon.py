@@ -116,7 +116,7 @@ async def _write(
 def _after(
     found: _Node, gpus: list[int] | None, names: ResourceNames, node: str, *, out: bool
 ) -> frozenset[int]:
-    """GPUs that are cordoned afterwards."""
+    """Return the GPUs that are cordoned afterwards, or end the command where the node lacks one."""
     there = {index for name in found.status.capacity if (index := names.index(name)) is not None}
     before = indices_of(found.metadata.annotations.get(CORDON_ANNOTATION, ""))
     if not out:

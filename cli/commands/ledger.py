@@ -26,7 +26,7 @@ from cli.terminal import Terminal
 from ledger.messages import LedgerReply
 from ledger.view import LedgerView
 
-SECONDS_BETWEEN_LOOKS = 1.0
+POLL_SECONDS = 1.0
 
 Read = Callable[[], LedgerView]
 
@@ -110,7 +110,7 @@ def _watch(console: Terminal, draw: Callable[[], list[Text]]) -> None:
         while True:
             width, height = console.size
             live.update(page(draw(), time.monotonic() - start, width, height), refresh=True)
-            time.sleep(SECONDS_BETWEEN_LOOKS)
+            time.sleep(POLL_SECONDS)
 
 
 def _follow(read: Read, output: Output) -> None:
@@ -128,7 +128,7 @@ def _follow(read: Read, output: Output) -> None:
         if fresh:
             say("\n".join(fresh))
         before = now
-        time.sleep(SECONDS_BETWEEN_LOOKS)
+        time.sleep(POLL_SECONDS)
 
 
 def _source(controller: str | None, tls_dir: Path | None, kubeconfig: Path | None) -> Read:
@@ -164,14 +164,14 @@ def _from_gpu_ledgers(kubeconfig: Path | None) -> Read:
     from controller.gpu_ledger import list_gpu_ledgers, view_of  # noqa: PLC0415
     from controller.kube_client import TRANSPORT_ERRORS, ApiError, NoApiServerError, connected  # noqa: PLC0415
 
-    async def look() -> LedgerView:
+    async def list_all() -> LedgerView:
         async with connected(kubeconfig) as api:
             views = map(view_of, await list_gpu_ledgers(api))
         return LedgerView(tuple(view for view in views if view is not None), ())
 
     def read() -> LedgerView:
         try:
-            return asyncio.run(look())
+            return asyncio.run(list_all())
         except (ApiError, NoApiServerError, *TRANSPORT_ERRORS) as error:
             raise UnreadableLedgerError(f"no GpuLedgers: {error}") from error
 

@@ -98,7 +98,7 @@ def _check_queue(policy_set: PolicySet, namespace: str, queue: str | None, queue
 
 
 def _files(policy_set: PolicySet) -> set[str]:
-    """Files of the directory itself, the presets' left out."""
+    """Return the files of the directory itself, without the presets'."""
     parts = policy_set.parts
     sources = [s for table in (parts.policies, parts.limiters, parts.queues) for _, s in table.values()]
     return {source.document.file for source in sources if "/" not in source.document.file}

@@ -32,7 +32,7 @@ MAX_LIMITERS_NAMED = 20
 
 
 def policy_problems(policy: Policy, source: Source, parts: Parts) -> Iterator[Problem]:
-    """Rules between the keys of one policy."""
+    """Yield what breaks a rule between the keys of one policy."""
     if policy.slices_per_gpu not in ALLOWED_SLICES_PER_GPU:
         yield source.problem(f"{policy.slices_per_gpu} is not one of 2, 4, 8, 16", "slicesPerGpu")
     else:
@@ -49,7 +49,7 @@ def policy_problems(policy: Policy, source: Source, parts: Parts) -> Iterator[Pr
 def fraction_problems(
     fractions: Mapping[str, int] | None, slices_per_gpu: int, source: Source
 ) -> Iterator[Problem]:
-    """A text that is no fraction, or whose slices are not its exact value."""
+    """Yield texts that are no fraction, or whose slices are not their exact value."""
     for text, slices in (fractions or {}).items():
         try:
             exact = Fraction.from_text(text, slices_per_gpu).slices
@@ -62,7 +62,7 @@ def fraction_problems(
 
 
 def limiter_name_problems(name: str, mode: ModeName, source: Source, parts: Parts) -> Iterator[Problem]:
-    """A limiter that nobody defines, or that cannot work in a mode."""
+    """Yield why a limiter cannot be used: nobody defines it, or it cannot work in the mode."""
     if name not in parts.limiters:
         known = sorted(parts.limiters)
         more = ", ..." if len(known) > MAX_LIMITERS_NAMED else ""
@@ -78,7 +78,7 @@ def limiter_name_problems(name: str, mode: ModeName, source: Source, parts: Part
 
 
 def limiter_problems(limiter: Limiter, source: Source) -> Iterator[Problem]:
-    """Rules between the keys of one limiter."""
+    """Yield what breaks a rule between the keys of one limiter."""
     init, library, cache = limiter.init_container, limiter.library, limiter.cache
     if (init is None) != (library is None):
         present = "initContainer" if init else "library"
@@ -139,7 +139,7 @@ def effective_policy(policy: Policy, limiter: Limiter, digest: str, names: Resou
 def fraction_table(
     fractions: Mapping[str, int] | None, slices_per_gpu: int
 ) -> tuple[dict[str, Fraction], tuple[str, ...]]:
-    """The table of a checked policy, and the texts of the contract that its slices cannot express."""
+    """Return the table of a checked policy, and the texts of the contract that its slices cannot express."""
     if fractions is not None:
         return {text: Fraction(slices, slices_per_gpu) for text, slices in fractions.items()}, ()
     table = {}
@@ -177,7 +177,7 @@ def resource_of(policy: Policy) -> str:
 
 
 def resource_names(policies: Iterable[Policy]) -> ResourceNames:
-    """The extended resources that policies put into pods, and the stock ones."""
+    """Return the extended resources that policies put into pods, and the stock ones."""
     defaults = ResourceNames()
     prefixes: set[str] = set()
     pooled = set(defaults.pooled)
@@ -190,7 +190,7 @@ def resource_names(policies: Iterable[Policy]) -> ResourceNames:
 
 
 def _index_problems(policy: Policy, source: Source) -> Iterator[Problem]:
-    """What a policy says of an index, in a mode in which placements have none."""
+    """Yield what a policy says of an index, for a mode in which placements have none."""
     mode = policy.resources.mode
     for name, value in policy.env.items():
         if "index" in placeholders.used(value):
@@ -208,7 +208,7 @@ def _toleration_problems(toleration: Toleration, source: Source, number: int) ->
 
 
 def _allowed_resource_problems(allow: Allow, source: Source) -> Iterator[Problem]:
-    """Names that are a way to a GPU, or that nobody refuses."""
+    """Yield names that are a way to a GPU, or that nobody refuses."""
     for number, name in enumerate(allow.resources):
         if not name.startswith(NVIDIA_DOMAIN):
             rule = f"{quoted(name)} is not refused anyway: only names in {NVIDIA_DOMAIN} need to stand here"

@@ -51,11 +51,11 @@ class ChartQueue:
         return self.labels.get(FRACTION_LABEL)
 
     def fraction(self, policy: EffectivePolicy) -> Fraction | None:
-        """What the label means under a policy, if it is in the table."""
+        """Return what the label means under a policy; None if it is not in the table."""
         return policy.fractions.get(self.label) if isinstance(self.label, str) else None
 
     def problem(self, rule: str, *path: str) -> Problem:
-        """Say that a value breaks a rule, in the template that has it."""
+        """Return the problem of a value that breaks a rule, in the template that has it."""
         found = (template for template in self.templates if template.line(*path) is not None)
         return next(found, self.templates[0]).problem(rule, *path)
 
@@ -95,7 +95,7 @@ def read_chart_values(file: str, content: bytes) -> ChartValues:
 
 
 def queue_problems(queue: ChartQueue, policy: EffectivePolicy) -> Iterator[Problem]:
-    """What the webhook would deny of every pod of a queue, under the policy that the pods follow."""
+    """Yield what the webhook would deny of every pod of a queue, under the policy that the pods follow."""
     label = queue.label
     at = ("labels", FRACTION_LABEL)
     fraction = queue.fraction(policy)

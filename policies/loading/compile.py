@@ -62,7 +62,7 @@ def compile_policies(parts: Parts) -> PolicySet:
 
 
 def _followed(parts: Parts) -> dict[str, Counted]:
-    """By policy the namespaces whose pods follow it: `default` is for all that no other policy names."""
+    """Return by policy the namespaces whose pods follow it; `default` is for all that no other names."""
     named = {name: Counted(tuple(policy.namespaces)) for name, (policy, _) in parts.policies.items()}
     others = chain.from_iterable(
         policy.namespaces for name, (policy, _) in parts.policies.items() if name != DEFAULT
@@ -91,7 +91,7 @@ def _problems(parts: Parts, under: Mapping[str, Sequence[str]]) -> Iterator[Prob
 
 
 def _prefix_problems(parts: Parts) -> Iterator[Problem]:
-    """The ledger counts the GPUs of one name pattern; another one would be given out twice."""
+    """Yield second name patterns: the ledger counts the GPUs of one, and would give out others twice."""
     first: tuple[str, str] | None = None
     for name, (policy, source) in sorted(parts.policies.items()):
         if not MODES[policy.resources.mode].has_index:
@@ -205,12 +205,12 @@ def _limiter(parts: Parts, name: str) -> Limiter:
 
 
 def _bases(parts: Parts) -> list[str]:
-    """Policies that pods follow by their namespace alone."""
+    """Return the policies that pods follow by their namespace alone."""
     return sorted({DEFAULT, *(name for name, (policy, _) in parts.policies.items() if policy.namespaces)})
 
 
 def _relaxed(parts: Parts, compiled: Mapping[tuple[str | None, str], CompiledPolicy]) -> Iterator[Problem]:
-    """Entries for every namespace that relax what pods would have without them: pods label themselves."""
+    """Yield entries for all namespaces that relax what pods would have without: pods label themselves."""
     bases = _bases(parts)
     for queue, (entry, source) in parts.queues.items():
         if entry.namespaces is not None:
@@ -227,7 +227,7 @@ def _template_problems(
     under: Mapping[str, Sequence[str]],
     compiled: Mapping[tuple[str | None, str], CompiledPolicy],
 ) -> Iterator[Problem]:
-    """Templates pasted from the ClearML agent chart whose pods would be denied wherever they may run."""
+    """Yield templates pasted from the agent chart whose pods would be denied wherever they may run."""
     for name, (_, source) in parts.queues.items():
         queue = template_queue(name, source, source.document.data["queues"][name], _base_of(source))
         yield from _denied_under_all(queue, [compiled[name, policy].effective for policy in under[name]])
@@ -237,7 +237,7 @@ def _template_problems(
 
 
 def _base_of(source: Source) -> Source | None:
-    """The template of all queues in the same file, where it has one."""
+    """Return the template of all queues in the same file; None where it has none."""
     base = Source(source.document, (BASE,))
     return base if base.line() is not None else None
 
@@ -249,12 +249,12 @@ def _denied_under_all(queue: ChartQueue, policies: Sequence[EffectivePolicy]) ->
 
 
 def _key(entry: QueueEntry, key: str) -> tuple[str, ...]:
-    """The entry's key that makes the difference: its own, or the policy it names."""
+    """Return the entry's key that makes the difference: its own, or the policy it names."""
     return (key,) if getattr(entry, key, None) is not None else ("policy",)
 
 
 def _digest(parts: Parts) -> str:
-    """Digest over the canonical content: models with their defaults, by kind and name."""
+    """Return the digest of the canonical content: models with their defaults, by kind and name."""
     content = {
         kind: {name: part.model_dump(mode="json", by_alias=True) for name, (part, _) in table.items()}
         for kind, table in (

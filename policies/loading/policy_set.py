@@ -81,7 +81,7 @@ class PolicySet:
     def _rules(
         self, namespace: str, compiled: CompiledPolicy, entry: str | None, queue_name: str | None
     ) -> Iterator[QuotaRule | None]:
-        """The quotas of a pod: its namespace's, and those of each queue that its labels name."""
+        """Yield the quotas of a pod: its namespace's, and those of each queue that its labels name."""
         limit = compiled.limits.get(("namespace", namespace))
         yield rule_of(compiled.policy, "namespace", namespace, limit)
         label = sanitised(queue_name) if queue_name else None
@@ -107,7 +107,7 @@ class PolicySet:
         return rule_of(policy, "queue", label, limit, counts.bounded(*queue_keys(label, entry.id)))
 
     def _without_entry(self, policy: str, label: str) -> Counted:
-        """Where pods of a label follow a policy, and no entry of that name applies."""
+        """Return where pods of a label follow a policy, and no entry of that name applies."""
         counts, queue = self.followed[policy], self.queue_by_label.get(label)
         served = self.parts.queues[queue][0].namespaces if queue is not None else None
         if not served:

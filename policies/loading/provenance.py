@@ -71,7 +71,7 @@ def _of_entry(policy_set: PolicySet, entry: str | None) -> dict[str, Value]:
 
 
 def _quota_origin(policy_set: PolicySet, entry: str | None, source: Source, path: tuple[str, ...]) -> str:
-    """The policy's own line, or the queue entry's, whose quota goes before it."""
+    """Return the line of the queue entry's quota if it has one, else the policy's own."""
     if entry is not None and path[1] == "queues":
         own = policy_set.parts.queues[entry][1]
         line = own.line("quota", path[-1]) or own.line("queueSettings", path[-1])

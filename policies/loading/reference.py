@@ -16,7 +16,7 @@ DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def json_schema() -> dict[str, Any]:
-    """JSON Schema of one document of a policy directory."""
+    """Return the JSON Schema of one document of a policy directory."""
     schema = TypeAdapter(AnyKind).json_schema(by_alias=True)
     _allow_extensions(schema["$defs"])
     return {"$schema": DRAFT, "title": "Policy files of the GPU Fraction Injector", **schema}
@@ -34,7 +34,7 @@ def _allow_extensions(definitions: dict[str, Any]) -> None:
 
 
 def markdown() -> str:
-    """Tables of every key of every kind, and of the placeholders."""
+    """Return tables of every key of every kind, and of the placeholders."""
     schemas = json_schema()["$defs"]
     blocks = [_kind_block(kind, schemas) for kind in KINDS]
     return "\n".join([*blocks, _placeholder_block()])
@@ -67,7 +67,7 @@ def _default(key: str, field: dict[str, Any], required: tuple[str, ...]) -> str:
 
 
 def _below(field: dict[str, Any]) -> tuple[str | None, str]:
-    """Definition that a field's value, its items or its named values refer to, and how a path steps there."""
+    """Return the definition that a field's value, items or named values refer to, and the step to it."""
     steps = ((field, ""), (field.get("items", {}), "[]"), (field.get("additionalProperties", {}), ".<name>"))
     for part, step in steps:
         for option in (part, *part.get("anyOf", ())) if isinstance(part, dict) else ():

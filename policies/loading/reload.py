@@ -1,4 +1,4 @@
-"""The policies of the moment: a directory watched as the kubelet writes it, a whole set or nothing."""
+"""The policies in force: a directory, read again as the kubelet changes it; a whole set or nothing."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from policies.loading.loader import parse_handed, parse_policies, read_directory
 from policies.loading.policy_set import PolicySet
 from policies.model.problems import PolicyError
 
-LOOK_SECONDS = 1.0
-"""Between two looks at the directory; the kubelet itself takes up to a minute to bring a ConfigMap."""
+RELOAD_SECONDS = 1.0
+"""Between two readings of the directory; the kubelet itself takes up to a minute to bring a ConfigMap."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reload:
-    """What became of one reading of the directory."""
+    """The outcome of one reading of the directory."""
 
     digest: str | None
     """Digest of the set in force after it; None while there has been no good one."""
@@ -30,7 +30,7 @@ class Reload:
 
 
 Observer = Callable[[Reload], None]
-"""Told of every reload that changed something: the set in force, or whether the one on disk is good."""
+"""Called with every reload that changed something: the set in force, or whether the one on disk is good."""
 
 
 class NoPoliciesError(Exception):
@@ -55,11 +55,11 @@ class LivePolicies:
         self.directory = directory
         self._observe = observe
         self._files: Mapping[str, bytes] | None = None
-        """As they were at the last look; None when they could not be read."""
+        """As they were at the last reading; None when they could not be read."""
         self._current: PolicySet | None = None
         self._good_files: Mapping[str, bytes] | None = None
         self._handed = False
-        self._last = self._look()
+        self._last = self._read()
         if self._last.error is not None:
             if not may_wait:
                 raise self._last.error
@@ -83,7 +83,7 @@ class LivePolicies:
 
     @property
     def last(self) -> Reload:
-        """What became of the last reading, for /readyz and the metric."""
+        """The outcome of the last reading, for /readyz and the metric."""
         return self._last
 
     @property
@@ -109,12 +109,12 @@ class LivePolicies:
     def reload(self) -> Reload:
         """Read the directory; a broken set leaves the last good one in force."""
         before = self._last
-        self._last = result = self._look()
+        self._last = result = self._read()
         if result.changed or str(result.error) != str(before.error):
             self._observe(result)
         return result
 
-    def _look(self) -> Reload:
+    def _read(self) -> Reload:
         try:
             files = read_directory(self.directory)
         except PolicyError as error:
@@ -140,10 +140,10 @@ class LivePolicies:
     async def watch(
         self, without: Callable[[], Awaitable[None]] | None = None, turned: Callable[[], None] = lambda: None
     ) -> None:
-        """Look at the directory every second, until cancelled.
+        """Read the directory every second, until cancelled.
 
         Its files are compared: nothing has to be known of how they change, and a node cannot run out of
-        watches. Reading happens in a thread, so that admission goes on meanwhile. After each look that
+        watches. Reading happens in a thread, so that admission goes on meanwhile. After each reading that
         leaves no set in force, `without` is called, to `adopt` one. `turned` is called after each.
         """
         while True:
@@ -151,4 +151,4 @@ class LivePolicies:
             if self._current is None and without is not None:
                 await without()
             turned()
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(RELOAD_SECONDS)

@@ -34,7 +34,7 @@ class Source:
         return None if line is None else f"{self.document.file}:{line}"
 
     def problem(self, rule: str, *path: str | int) -> Problem:
-        """Say that the value at a key below breaks a rule."""
+        """Return the problem of a value at a key below that breaks a rule."""
         full = (*self.path, *path)
         return self.document.problem(full, rule, shown=dotted(full))
 
@@ -147,7 +147,7 @@ class _Collector:
 
 
 def _with_preset(document: Document) -> Document:
-    """The document with what it takes from a preset; what names no preset is left to validation."""
+    """Return the document with what it takes from a preset; what names no preset is left to validation."""
     data = document.data
     if not isinstance(data, dict) or data.get("kind") != "Limiter" or data.get(EXTENDS) not in EXTENSIBLE:
         return document

@@ -36,13 +36,13 @@ class Document:
     """Line, from 1, of every key and list item."""
 
     def line_of(self, path: Path) -> int:
-        """Line of a value, or of the nearest thing around it."""
+        """Return the line of a value, or of the nearest thing around it."""
         while path and path not in self.lines:
             path = path[:-1]
         return self.lines[path]
 
     def problem(self, path: Path, rule: str, *, shown: str) -> Problem:
-        """Say that the value at `path`, written `shown`, breaks a rule."""
+        """Return the problem of the value at `path`, written `shown`, that breaks a rule."""
         return Problem(self.file, self.line_of(path), shown, rule)
 
 
@@ -90,7 +90,7 @@ class _Open:
     key: str | None = None
 
     def place(self, line: int, lines: dict[Path, int]) -> Path:
-        """Path of the value that begins now."""
+        """Return the path of the value that begins now."""
         if isinstance(self.value, list):
             path = (*self.path, len(self.value))
             lines[path] = line

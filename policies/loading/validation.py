@@ -74,7 +74,7 @@ def _near(details: ErrorDetails) -> str:
 
 
 def _known_keys(kind: type[BaseModel], path: Path) -> Iterable[str]:
-    """Keys that the model knows at a path."""
+    """Return the keys that the model knows at a path."""
     found: Any = kind
     for part in path:
         fields = _by_key(found) if isinstance(found, type) else {}
@@ -83,7 +83,7 @@ def _known_keys(kind: type[BaseModel], path: Path) -> Iterable[str]:
 
 
 def _by_key(model: Any) -> Mapping[str, Any]:
-    """Key in the file to the model below it (or the model of its items), if it has one."""
+    """Return, by key in the file, the model below it (or the model of its items), if it has one."""
     return {
         field.alias or name: _model_in(field.annotation)
         for name, field in getattr(model, "model_fields", {}).items()

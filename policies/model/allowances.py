@@ -42,7 +42,7 @@ class Allowances:
     """NVIDIA's resources that are no way to a GPU."""
 
     def beyond(self, base: Allowances) -> list[str]:
-        """What this allows and `base` does not, in a policy's own words."""
+        """Return what this allows and `base` does not, in a policy's own words."""
         lists = (
             ("hostPaths", self.host_paths - base.host_paths),
             ("capabilities", self.capabilities - base.capabilities),

@@ -76,13 +76,13 @@ class Limiter:
         return tuple(volume.mount_path for volume in (self.library, self.cache) if volume is not None)
 
     def limit_of(self, image: str) -> int | None:
-        """MiB that an image limits itself to (the GB of its tag are GiB), None for any other image."""
+        """Return the MiB that an image limits itself to (the GB of its tag are GiB); None for any other."""
         match = re.fullmatch(self.image_pattern, image) if self.image_pattern else None
         gib = (match[1] or "") if match else ""
         return int(gib) * 1024 if re.fullmatch(r"[0-9]{1,6}", gib) else None
 
     def largest_image(self, share_mib: int) -> ImageChoice | None:
-        """The first of `images` that limits to no more than the share."""
+        """Return the first of `images` that limits to no more than the share."""
         return next((choice for choice in self.images if choice.mib <= share_mib), None)
 
 

@@ -31,7 +31,7 @@ def fill(text: str, values: Mapping[str, str]) -> str:
 
 
 def used(text: str) -> frozenset[str]:
-    """Names of the placeholders in a text."""
+    """Return the names of the placeholders in a text."""
     return frozenset(_NAMED.findall(text))
 
 

@@ -13,7 +13,7 @@ from policies.model.schema import Policy, QueueEntry, QuotaAmounts
 
 Scope = Literal["namespace", "queue"]
 MAX_NAMESPACES = 1000
-"""Told to the ledger with each pod; a queue that is served in more of them is counted everywhere."""
+"""Sent to the ledger with each pod; a queue that is served in more of them is counted everywhere."""
 
 
 class Counted(NamedTuple):
@@ -25,7 +25,7 @@ class Counted(NamedTuple):
     keys: tuple[str, ...] = ()
 
     def bounded(self, *keys: str) -> Counted:
-        """The same for some keys of a queue, and without lists that are too long to be told."""
+        """Return the same for some keys of a queue, without lists that are too long to send."""
         if len(self.namespaces or self.other_namespaces) > MAX_NAMESPACES:
             return Counted(keys=keys)
         return self._replace(keys=keys)
@@ -37,7 +37,7 @@ Limits = MutableMapping[tuple[Scope, str], QuotaAmounts]
 
 
 def limits(policy: Policy) -> Limits:
-    """Every limit of a policy; queues by their label."""
+    """Return every limit of a policy; queues by their label."""
     table: dict[tuple[Scope, str], QuotaAmounts] = {}
     table.update({("namespace", name): amounts for name, amounts in policy.quotas.namespaces.items()})
     table.update({("queue", sanitised(name)): amounts for name, amounts in policy.quotas.queues.items()})
@@ -45,7 +45,7 @@ def limits(policy: Policy) -> Limits:
 
 
 def limits_under(policy: Policy, table: Limits, queue: str, entry: QueueEntry) -> Limits:
-    """The limits of a policy as a queue's entry changes them; the very same table where it does not."""
+    """Return the limits of a policy as a queue's entry changes them; the same object where it does not."""
     key: tuple[Scope, str] = ("queue", sanitised(queue))
     own = _of_entry(policy, entry, table.get(key))
     return ChainMap({key: own}, table) if own and own != table.get(key) else table
@@ -54,7 +54,7 @@ def limits_under(policy: Policy, table: Limits, queue: str, entry: QueueEntry) -
 def rule_of(
     policy: Policy, scope: Scope, name: str, amounts: QuotaAmounts | None, counts: Counted = EVERYWHERE
 ) -> QuotaRule | None:
-    """The rule that holds a pod of a policy to some amounts; None where these limit nothing."""
+    """Return the rule that holds a pod of a policy to some amounts; None where these limit nothing."""
     if amounts is None or not amounts.limits_anything:
         return None
     quota = Quota(
@@ -70,7 +70,7 @@ def rule_of(
 
 
 def _of_entry(policy: Policy, entry: QueueEntry, inherited: QuotaAmounts | None) -> QuotaAmounts | None:
-    """An entry's own limits instead of the policy's; the chart's maxPods counts where neither says one."""
+    """Return an entry's own limits, else the policy's; the chart's maxPods counts where neither says one."""
     amounts = entry.quota or inherited or QuotaAmounts()
     max_pods = entry.queue_settings.max_pods if policy.quotas.queue_max_pods else None
     if amounts.max_pods is None and max_pods is not None:

@@ -138,7 +138,7 @@ def run(*arguments, views=(SOME,)):
 
     with (
         patch("cli.commands.ledger._source", lambda *_: read),
-        patch("cli.commands.ledger.SECONDS_BETWEEN_LOOKS", 0),
+        patch("cli.commands.ledger.POLL_SECONDS", 0),
     ):
         ended = CliRunner().invoke(app, ["ledger", *arguments])
     assert ended.exit_code == 0, ended.output

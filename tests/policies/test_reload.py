@@ -145,7 +145,7 @@ def test_writes_during_reading_never_give_half_a_set(mount):
 
 @pytest.mark.timeout(60)
 def test_the_watch_sees_a_swap_and_a_folder_made_anew(mount, monkeypatch):
-    monkeypatch.setattr(watch, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(watch, "RELOAD_SECONDS", 0.01)
 
     async def scenario():
         told = asyncio.Queue()
@@ -254,7 +254,7 @@ def test_what_a_directory_could_not_give_is_not_adopted(mount, files, problem):
 
 
 def test_who_watches_asks_elsewhere_only_while_there_is_no_set(mount, monkeypatch):
-    monkeypatch.setattr(watch, "LOOK_SECONDS", 0)
+    monkeypatch.setattr(watch, "RELOAD_SECONDS", 0)
     live, _ = broken(mount)
     asked = []
 
