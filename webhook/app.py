@@ -13,7 +13,7 @@ from webhook.envelope import UnreadableReviewError
 from webhook.metrics import WebhookMetrics
 from webhook.review import Reviewer
 
-LARGEST_BODY = 7 * 1024 * 1024
+MAX_BODY = 7 * 1024 * 1024
 """Bytes. The API server takes objects of 3 MiB and sends the old one beside the new one."""
 
 
@@ -82,8 +82,8 @@ def _check_head(scope: Scope) -> None:
     if media_type != b"application/json":
         raise _RefusedError(415, "only application/json is read here", close=True)
     length = headers.get(b"content-length", b"0")
-    if length.isdigit() and int(length[:20]) > LARGEST_BODY:
-        raise _RefusedError(413, f"the body is over {LARGEST_BODY} bytes", close=True)
+    if length.isdigit() and int(length[:20]) > MAX_BODY:
+        raise _RefusedError(413, f"the body is over {MAX_BODY} bytes", close=True)
 
 
 async def _read_body(receive: Receive) -> bytes | None:
@@ -99,8 +99,8 @@ async def _read_body(receive: Receive) -> bytes | None:
         part = message.get("body", b"")
         parts.append(part)
         size += len(part)
-        if size > LARGEST_BODY:
-            raise _RefusedError(413, f"the body is over {LARGEST_BODY} bytes", close=True)
+        if size > MAX_BODY:
+            raise _RefusedError(413, f"the body is over {MAX_BODY} bytes", close=True)
     return b"".join(parts)
 
 

@@ -20,7 +20,7 @@ class Policies(Protocol):
     """Settles which policy a pod follows. Immutable: other policies are another object."""
 
     def resolve(self, namespace: str, queue_name: str | None, queue_id: str | None) -> EffectivePolicy:
-        """Give the effective policy of a namespace and queue; never fails."""
+        """Return the effective policy of a namespace and queue; never fails."""
 
 
 class Followed(msgspec.Struct, frozen=True, eq=False, gc=False):
@@ -40,7 +40,7 @@ class Following:
         self._kept: dict[tuple[str, str | None, str | None], Followed] = {}
 
     def find(self, namespace: str, queue_name: str | None, queue_id: str | None) -> Followed | Denial:
-        """Give what a pod follows by its (valid) namespace and labels; a Denial where these are no labels.
+        """Return what a pod follows by its (valid) namespace and labels; a Denial where these are no labels.
 
         Raises:
             NoPoliciesError: there are no policies yet.

@@ -140,3 +140,12 @@ def until(condition):
             return
         pause.wait(0.02)
     raise AssertionError("it did not come to pass")
+
+
+def secret(authority, leaf):
+    """Files of a Secret that holds a certificate."""
+    return {
+        "ca.crt": authority.certificate_pem,
+        "tls.crt": leaf.certificate_pem,
+        "tls.key": leaf.key_pem,
+    }

@@ -7,7 +7,7 @@ import pytest
 
 from service.metrics import new_registry
 from tests.webhook.support import UID, Webhook, pod, review_of
-from webhook.app import LARGEST_BODY, WebhookApp
+from webhook.app import MAX_BODY, WebhookApp
 from webhook.metrics import WebhookMetrics
 
 BODY = json.dumps(review_of(pod())).encode()
@@ -57,13 +57,13 @@ def test_a_client_that_goes_away_gets_nothing(first):
 
 
 def test_the_body_cap_holds_without_a_length():
-    half = part(b" " * (LARGEST_BODY // 2 + 1), more=True)
+    half = part(b" " * (MAX_BODY // 2 + 1), more=True)
     _, (start, _) = post(half, half)
     assert start["status"] == 413
 
 
 def test_a_body_of_the_largest_size_is_read():
-    _, (start, body) = post(part(BODY + b" " * (LARGEST_BODY - len(BODY))))
+    _, (start, body) = post(part(BODY + b" " * (MAX_BODY - len(BODY))))
     assert (start["status"], b'"allowed":true' in body["body"]) == (200, True)
 
 

@@ -10,14 +10,11 @@ import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
 
-import httpx
 import pytest
-from typer.testing import CliRunner
 
 from certs.authority import make_authority
 from certs.leaf import LOCAL_NAMES, make_leaf
-from cli.app import app
-from testbed.certificate_files import der_of, mount_like_kubelet, write_pair
+from testbed.certificate_files import der_of, mount_like_kubelet
 from testbed.controller_process import write_tls
 from tests.webhook.running import (
     CHECKOUT,
@@ -29,6 +26,7 @@ from tests.webhook.running import (
     ending_well,
     head,
     read_all,
+    secret,
     until,
     webhook,
 )
@@ -151,14 +149,6 @@ def replace(file, text):
     coming.replace(file)
 
 
-def secret(authority, leaf):
-    return {
-        "ca.crt": authority.certificate_pem,
-        "tls.crt": leaf.certificate_pem,
-        "tls.key": leaf.key_pem,
-    }
-
-
 def served(running):
     with connect(running) as connection:
         return connection.getpeercert(binary_form=True)
@@ -212,19 +202,6 @@ def test_without_a_certificate_it_is_alive_and_not_ready(tmp_path):
 
 
 STANDALONE = ("--inventory", FIXTURES / "inventory.json")
-
-
-@pytest.fixture
-def failing(monkeypatch):
-    """Exit status and last line of a command that ends before it serves; in this process, for speed."""
-    monkeypatch.setattr("cli.commands.webhook.configure_logging", lambda: None)
-
-    def ask(*options):
-        result = CliRunner().invoke(app, ["webhook", "--port", "0", *map(str, options)])
-        assert isinstance(result.exception, SystemExit), result.exception
-        return result.exit_code, result.stderr.splitlines()[-1]
-
-    return ask
 
 
 @pytest.mark.parametrize("option", ["--port", "--health-port"])
@@ -357,55 +334,3 @@ def test_a_body_that_comes_too_slowly_gets_a_408_and_its_connection_is_closed():
         _, errors = process.communicate(timeout=LONGEST_SECONDS)
     assert answer.startswith(b"HTTP/1.1 408 ")
     assert (process.returncode, errors) == (0, "")
-
-
-@pytest.fixture
-def api_servers_ca(tmp_path):
-    """The CA of an API server's client certificate, its file, and that certificate."""
-    authority = make_authority(datetime.now(UTC))
-    file = tmp_path / "client-ca.pem"
-    file.write_bytes(authority.certificate_pem)
-    return file, make_leaf(authority, ["api-server"], datetime.now(UTC))
-
-
-@pytest.mark.parametrize("mounted", [False, True])
-def test_with_a_client_ca_the_api_server_gets_in_and_nobody_else(tmp_path, api_servers_ca, mounted):
-    file, shown = api_servers_ca
-    authority = make_authority(datetime.now(UTC))
-    leaf = make_leaf(authority, LOCAL_NAMES, datetime.now(UTC))
-    options = ["--self-signed", "--ca-file", tmp_path / "ca.pem"]
-    if mounted:
-        mount_like_kubelet(tmp_path / "tls", "1", secret(authority, leaf))
-        (tmp_path / "ca.pem").write_bytes(authority.certificate_pem)
-        options = ["--tls-dir", tmp_path / "tls"]
-    start = command(*options, "--client-ca-file", file, "--health-port", "0", "--stop-delay", "0")
-    with ending_well(Running(start)) as running:
-        running.trust = ssl.create_default_context(cafile=str(tmp_path / "ca.pem"))
-        for pair in (None, leaf, make_leaf(authority, ["api-server"], datetime.now(UTC))):
-            if pair is not None:
-                running.trust.load_cert_chain(*write_pair(tmp_path / "stranger", pair))
-            with client(running) as stranger, pytest.raises(httpx.TransportError):
-                stranger.get("/livez")
-        running.trust.load_cert_chain(*write_pair(tmp_path / "api-server", shown))
-        with client(running) as http:
-            assert is_allowed_by(http)
-        plain = httpx.get(f"http://127.0.0.1:{running.health_port}/readyz", trust_env=False)
-        assert plain.status_code == 200
-
-
-def is_allowed_by(http):
-    return http.post("/mutate?timeout=5s", json=review_of(pod(), dryRun=True)).json()["response"]["allowed"]
-
-
-def test_a_client_ca_that_cannot_be_read_is_named(failing, tmp_path):
-    missing = tmp_path / "missing.pem"
-    status, said = failing(
-        "--self-signed", *STANDALONE, "--ca-file", tmp_path / "ca.pem", "--client-ca-file", missing
-    )
-    assert status == 2
-    assert said.startswith(f"fraction-injector: --client-ca-file {missing}: No such file or directory: ")
-    missing.write_text("no PEM")
-    status, said = failing(
-        "--self-signed", *STANDALONE, "--ca-file", tmp_path / "ca.pem", "--client-ca-file", missing
-    )
-    assert (status, "client CA: holds no certificate" in said) == (2, True)

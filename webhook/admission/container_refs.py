@@ -1,4 +1,4 @@
-"""The containers of a pod, each with its place and with what it asks of GPUs: one walk for all rules."""
+"""References to the containers of a pod, with their paths and GPU amounts: one walk for all rules."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ GpuAmount = tuple[str, str | int, ResourceKind]
 """A resource of limits or requests that has to do with GPUs, its amount, and what the name means."""
 
 
-class Slot(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """A container and where it stands in the object; equal only to itself."""
+class ContainerRef(msgspec.Struct, frozen=True, eq=False, gc=False):
+    """A container and its JSON Pointer in the object; equal only to itself."""
 
     path: str
     """JSON Pointer, such as "/spec/containers/0"."""
@@ -39,11 +39,11 @@ class Slot(msgspec.Struct, frozen=True, eq=False, gc=False):
         return not self.is_init or self.container.is_native_sidecar
 
 
-def slots(spec: PodSpec, mode: Mode, root: str = "/spec") -> list[Slot]:
-    """Give every container with its place: the init containers, then the regular ones."""
+def container_refs(spec: PodSpec, mode: Mode, root: str = "/spec") -> list[ContainerRef]:
+    """Return references to all containers: the init containers, then the regular ones."""
     lists = (("/initContainers/", spec.init_containers, True), ("/containers/", spec.containers, False))
     return [
-        Slot(
+        ContainerRef(
             f"{root}{place}{position}",
             container,
             is_init,

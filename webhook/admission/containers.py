@@ -8,7 +8,7 @@ import msgspec
 
 from kube.names import CONTAINER_ANNOTATION
 from policies.model.effective import EffectivePolicy
-from webhook.admission.container_refs import Slot
+from webhook.admission.container_refs import ContainerRef
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.pod import ObjectMeta
 
@@ -16,43 +16,43 @@ from webhook.admission.pod import ObjectMeta
 class Containers(msgspec.Struct, frozen=True, eq=False, gc=False):
     """The containers of a pod, told apart."""
 
-    chosen: Slot
-    gpu: list[Slot]
+    chosen: ContainerRef
+    gpu: list[ContainerRef]
     """The chosen container and every init container that asks for a GPU."""
-    others: list[Slot]
+    others: list[ContainerRef]
 
 
 def choose_containers(
-    metadata: ObjectMeta, every: list[Slot], policy: EffectivePolicy
+    metadata: ObjectMeta, every: list[ContainerRef], policy: EffectivePolicy
 ) -> Containers | Denial:
-    """Choose the GPU containers (design: step "container" and step "others" of the admission table)."""
+    """Choose the GPU containers (docs/admission.md)."""
     if len(every) == 1 and CONTAINER_ANNOTATION not in (metadata.annotations or ()):
         return Containers(every[0], every, [])
-    asking = [slot for slot in every if slot.gpu_amounts and slot.asks_for_gpu]
-    chosen = _choose(metadata, [slot for slot in every if not slot.is_init], asking, policy)
+    asking = [ref for ref in every if ref.gpu_amounts and ref.asks_for_gpu]
+    chosen = _choose(metadata, [ref for ref in every if not ref.is_init], asking, policy)
     if isinstance(chosen, Denial):
         return chosen
-    for slot in asking:
-        if slot is not chosen and slot.runs_beside:
-            return _several(chosen, slot)
-    gpu = {chosen.path, *(slot.path for slot in asking if slot.is_init)}
+    for ref in asking:
+        if ref is not chosen and ref.runs_beside:
+            return _several(chosen, ref)
+    gpu = {chosen.path, *(ref.path for ref in asking if ref.is_init)}
     return Containers(
-        chosen, [slot for slot in every if slot.path in gpu], [slot for slot in every if slot.path not in gpu]
+        chosen, [ref for ref in every if ref.path in gpu], [ref for ref in every if ref.path not in gpu]
     )
 
 
 def _choose(
-    metadata: ObjectMeta, regular: list[Slot], asking: list[Slot], policy: EffectivePolicy
-) -> Slot | Denial:
+    metadata: ObjectMeta, regular: list[ContainerRef], asking: list[ContainerRef], policy: EffectivePolicy
+) -> ContainerRef | Denial:
     wanted = (metadata.annotations or {}).get(CONTAINER_ANNOTATION)
     if wanted is not None:
         return _named(wanted, regular)
-    asking = [slot for slot in asking if not slot.is_init]
+    asking = [ref for ref in asking if not ref.is_init]
     if len(asking) > 1:
         return _several(asking[0], asking[1])
     candidates = asking or regular
     if len(candidates) > 1:
-        candidates = [slot for slot in regular if _is_task(slot, metadata, policy)]
+        candidates = [ref for ref in regular if _is_task(ref, metadata, policy)]
     if len(candidates) == 1:
         return candidates[0]
     return Denial.of(
@@ -62,22 +62,22 @@ def _choose(
     )
 
 
-def _named(wanted: str, regular: list[Slot]) -> Slot | Denial:
-    for slot in regular:
-        if slot.container.name == wanted:
-            return slot
+def _named(wanted: str, regular: list[ContainerRef]) -> ContainerRef | Denial:
+    for ref in regular:
+        if ref.container.name == wanted:
+            return ref
     return Denial.of(
         Reason.CONTAINER_UNKNOWN,
         f'annotation {CONTAINER_ANNOTATION}: "{wanted}" is no container of this pod: use {_names(regular)}',
     )
 
 
-def _is_task(slot: Slot, metadata: ObjectMeta, policy: EffectivePolicy) -> bool:
-    name = slot.container.name
+def _is_task(ref: ContainerRef, metadata: ObjectMeta, policy: EffectivePolicy) -> bool:
+    name = ref.container.name
     return name == metadata.name or any(fnmatchcase(name, pattern) for pattern in policy.container_names)
 
 
-def _several(first: Slot, second: Slot) -> Denial:
+def _several(first: ContainerRef, second: ContainerRef) -> Denial:
     return Denial.of(
         Reason.SEVERAL_GPU_CONTAINERS,
         f'containers "{first.container.name}" and "{second.container.name}" both ask for a GPU:'
@@ -85,5 +85,5 @@ def _several(first: Slot, second: Slot) -> Denial:
     )
 
 
-def _names(regular: list[Slot]) -> str:
-    return ", ".join(slot.container.name for slot in regular) or "the pod has no containers"
+def _names(regular: list[ContainerRef]) -> str:
+    return ", ".join(ref.container.name for ref in regular) or "the pod has no containers"

@@ -1,11 +1,11 @@
-"""Environment of GPU containers and of all others (design: step "env" of the admission table)."""
+"""Environment of GPU containers and of all others (docs/admission.md)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from policies.model.reserved import is_reserved
-from webhook.admission.container_refs import Slot
+from webhook.admission.container_refs import ContainerRef
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.json_patch import Operation, add, append, remove
 from webhook.admission.pod import Container, EnvEntry
@@ -27,11 +27,11 @@ def refuse_preload_from(container: Container) -> Denial | None:
     return None
 
 
-def limit_env(slot: Slot, wanted: Mapping[str, str], preload: str | None) -> list[Operation]:
-    """Give a GPU container its variables: reserved copies go, ours stand once, LD_PRELOAD is joined."""
-    existing = slot.container.env or []
+def limit_env(ref: ContainerRef, wanted: Mapping[str, str], preload: str | None) -> list[Operation]:
+    """Set the variables of a GPU container: remove reserved copies, write ours once, join LD_PRELOAD."""
+    existing = ref.container.env or []
     if not any(_is_ours(entry.name) or entry.name in wanted for entry in existing):
-        return _add(slot, wanted if preload is None else {**wanted, PRELOAD: preload})
+        return _add(ref, wanted if preload is None else {**wanted, PRELOAD: preload})
     missing = _missing(existing, wanted)
     stale = {
         position
@@ -40,19 +40,19 @@ def limit_env(slot: Slot, wanted: Mapping[str, str], preload: str | None) -> lis
     }
     operations: list[Operation] = []
     if preload is not None:
-        operations, duplicates, absent = _join_preload(slot, preload)
+        operations, duplicates, absent = _join_preload(ref, preload)
         stale |= duplicates
         missing = missing | absent
-    return [*operations, *_rewrite(slot, stale, missing)]
+    return [*operations, *_rewrite(ref, stale, missing)]
 
 
-def hide_gpus(slot: Slot) -> list[Operation]:
-    """Give a container without a share NVIDIA_VISIBLE_DEVICES=void, so that its image cannot ask for all."""
-    copies = [at for at, entry in enumerate(slot.container.env or ()) if entry.name == VISIBLE_DEVICES]
+def hide_gpus(ref: ContainerRef) -> list[Operation]:
+    """Set NVIDIA_VISIBLE_DEVICES=void in a container without a share, whose image may ask for all GPUs."""
+    copies = [at for at, entry in enumerate(ref.container.env or ()) if entry.name == VISIBLE_DEVICES]
     if not copies:
-        return _add(slot, _HIDDEN)
-    missing = _missing(slot.container.env or [], _HIDDEN)
-    return _rewrite(slot, set(copies) if missing else set(), missing)
+        return _add(ref, _HIDDEN)
+    missing = _missing(ref.container.env or [], _HIDDEN)
+    return _rewrite(ref, set(copies) if missing else set(), missing)
 
 
 def _is_ours(name: str) -> bool:
@@ -77,25 +77,25 @@ def _is_kept(entry: EnvEntry, wanted: Mapping[str, str], missing: Mapping[str, s
     return entry.name in wanted and entry.name not in missing
 
 
-def _join_preload(slot: Slot, library: str) -> tuple[list[Operation], set[int], dict[str, str]]:
+def _join_preload(ref: ContainerRef, library: str) -> tuple[list[Operation], set[int], dict[str, str]]:
     """Put `library` before the effective (last) LD_PRELOAD; also name the copies to remove."""
-    positions = [at for at, entry in enumerate(slot.container.env or ()) if entry.name == PRELOAD]
+    positions = [at for at, entry in enumerate(ref.container.env or ()) if entry.name == PRELOAD]
     if not positions:
         return [], set(), {PRELOAD: library}
     effective = positions[-1]
-    theirs = (slot.container.env or [])[effective].value or ""
+    theirs = (ref.container.env or [])[effective].value or ""
     duplicates = set(positions[:-1])
     if theirs == library or theirs.startswith((library + ":", library + " ")):
         return [], duplicates, {}
     joined = f"{library}:{theirs}" if theirs else library
-    return [add(f"{slot.path}/env/{effective}/value", joined)], duplicates, {}
+    return [add(f"{ref.path}/env/{effective}/value", joined)], duplicates, {}
 
 
-def _rewrite(slot: Slot, stale: set[int], missing: Mapping[str, str]) -> list[Operation]:
-    removals = [remove(f"{slot.path}/env/{position}") for position in sorted(stale, reverse=True)]
-    return [*removals, *_add(slot, missing)]
+def _rewrite(ref: ContainerRef, stale: set[int], missing: Mapping[str, str]) -> list[Operation]:
+    removals = [remove(f"{ref.path}/env/{position}") for position in sorted(stale, reverse=True)]
+    return [*removals, *_add(ref, missing)]
 
 
-def _add(slot: Slot, missing: Mapping[str, str]) -> list[Operation]:
+def _add(ref: ContainerRef, missing: Mapping[str, str]) -> list[Operation]:
     additions = [{"name": name, "value": value} for name, value in missing.items()]
-    return append(slot.path + "/env", slot.container.env, additions)
+    return append(ref.path + "/env", ref.container.env, additions)

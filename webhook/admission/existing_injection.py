@@ -1,4 +1,4 @@
-"""What an earlier review may have written into this pod, read back by its content and never by a claim."""
+"""The existing injection of a pod: what an earlier review wrote, found by content and never by a claim."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from policies.model.effective import CacheVolume, LibraryVolume
-from webhook.admission.container_refs import Slot
+from webhook.admission.container_refs import ContainerRef
 from webhook.admission.exact_match import Json, is_empty_dir, same, volume_filled_by
 
 
-class Written:
+class ExistingInjection:
     """The whole object of a pod that says it was injected.
 
     Only content counts, and all of it: with one field more or less on what is ours, or one container more
@@ -36,14 +36,14 @@ class Written:
         self.is_empty = not spec
         """Whether nothing can have been written before, so that nothing needs to be looked for."""
 
-    def library(self, gpu: Sequence[Slot], filler: Json, library: LibraryVolume) -> str | None:
+    def library(self, gpu: Sequence[ContainerRef], filler: Json, library: LibraryVolume) -> str | None:
         """Name of the volume with the limiter's library, for every GPU container; None if none has it.
 
         An init container before them, which does what `filler` says, fills it. Nobody else mounts it: not
         even to read, since the kubelet makes the folder of a subPath in it. Of several, the one that most
         GPU containers mount already.
         """
-        readers = {slot.path for slot in gpu}
+        readers = {ref.path for ref in gpu}
         fillers = dict(self._fillers(readers, filler, library.mount_path))
         found = [name for name in fillers.values() if self._is_ours(name, library.size_limit)]
         mount = {"mountPath": library.mount_path, "readOnly": True}
@@ -58,9 +58,9 @@ class Written:
         ours = [name for name in found if name not in others]
         return max(ours, key=mounted.__getitem__, default=None)
 
-    def cache(self, slot: Slot, cache: CacheVolume) -> str | None:
+    def cache(self, ref: ContainerRef, cache: CacheVolume) -> str | None:
         """Name of the cache volume of a GPU container, which nobody else mounts; None if it has none."""
-        for mount in _mounts(self._containers.get(slot.path, {})):
+        for mount in _mounts(self._containers.get(ref.path, {})):
             name = mount["name"]
             if (
                 same(mount, {"name": name, "mountPath": cache.mount_path})
@@ -92,5 +92,5 @@ def _mounts(container: Json) -> Iterator[Any]:
         yield from (each for each in devices if isinstance(each, dict) and isinstance(each.get("name"), str))
 
 
-NOTHING_WRITTEN = Written()
+NO_INJECTION = ExistingInjection()
 """Of a pod that does not say it was injected."""

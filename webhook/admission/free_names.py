@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-LONGEST = 63
+MAX_NAME = 63
 """Characters of a DNS label, which volumes and containers are named by."""
 _DIGITS = 8
 """Of the digest in a shortened name."""
@@ -19,7 +19,7 @@ class FreeNames:
         self._numbers: dict[str, int] = {}
 
     def take(self, wanted: str) -> str:
-        """Give `wanted`, shortened to fit, numbered from 2 if it is taken; from then on it is."""
+        """Return `wanted`, shortened to fit, numbered from 2 if it is taken; from then on it is."""
         # Once for all numbers: the name of a container, which the pod's author writes, may be megabytes long.
         digest = hashlib.sha256(wanted.encode()).hexdigest()[:_DIGITS]
         number = self._numbers.get(wanted, 1)
@@ -32,6 +32,6 @@ class FreeNames:
 
 def _numbered(wanted: str, digest: str, number: int) -> str:
     suffix = "" if number == 1 else f"-{number}"
-    length = LONGEST - len(suffix)
+    length = MAX_NAME - len(suffix)
     fitted = wanted if len(wanted) <= length else f"{wanted[: length - 1 - _DIGITS]}-{digest}"
     return fitted + suffix

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from modes.amounts import choices, fits
 from modes.fraction import Fraction
-from modes.mode import Mode
-from webhook.admission.container_refs import Slot
+from webhook.admission.container_refs import ContainerRef
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.json_patch import Operation, add, merge, pointer, remove
 from webhook.admission.pod import LABEL
@@ -13,45 +12,46 @@ from webhook.admission.pod import LABEL
 Amounts = dict[str, str | int]
 
 
-def check_amounts(slot: Slot, fraction: Fraction, text: str) -> Denial | None:
-    """Check that what a GPU container asks for can be meant by the label `text` (design: step "limits")."""
-    if not slot.gpu_amounts:
+def check_amounts(ref: ContainerRef, fraction: Fraction, text: str) -> Denial | None:
+    """Check that what a GPU container asks for can be meant by the label `text` (docs/admission.md)."""
+    if not ref.gpu_amounts:
         return None
-    denial = check_clearml_fractions(slot, fraction, text)
-    for resource, amount, kind in slot.gpu_amounts:
+    denial = check_clearml_fractions(ref, fraction, text)
+    for resource, amount, kind in ref.gpu_amounts:
         if denial is None and not kind.is_clearml and not fits(amount, kind, fraction):
             denial = _differs(resource, amount, text, f"leave it out or use {choices(fraction)}")
     return denial
 
 
-def check_clearml_fractions(slot: Slot, fraction: Fraction, text: str) -> Denial | None:
+def check_clearml_fractions(ref: ContainerRef, fraction: Fraction, text: str) -> Denial | None:
     """Check only `clear.ml/fraction-*`, which must equal the label `text`."""
-    for resource, amount, kind in slot.gpu_amounts:
+    for resource, amount, kind in ref.gpu_amounts:
         if kind.is_clearml and not fits(amount, kind, fraction):
             return _differs(resource, amount, text, "leave it out, or write what the label says")
     return None
 
 
-def replace_amounts(slot: Slot, amounts: dict[str, str], mode: Mode) -> list[Operation]:
+def replace_amounts(ref: ContainerRef, amounts: dict[str, str]) -> list[Operation]:
     """Put the mode's amounts in limits and requests, and take the user's GPU resources out of both."""
-    path = slot.path + "/resources"
-    resources = slot.container.resources
+    path = ref.path + "/resources"
+    resources = ref.container.resources
     if resources is None:
         return [add(path, {"limits": amounts, "requests": amounts})]
+    replaced = {resource for resource, _, kind in ref.gpu_amounts if kind.is_replaced} - amounts.keys()
     return [
-        *_replace_in(path + "/limits", resources.limits, amounts, mode),
-        *_replace_in(path + "/requests", resources.requests, amounts, mode),
+        *_replace_in(path + "/limits", resources.limits, amounts, replaced),
+        *_replace_in(path + "/requests", resources.requests, amounts, replaced),
     ]
 
 
-def take_out_clearml_fractions(slot: Slot) -> list[Operation]:
+def take_out_clearml_fractions(ref: ContainerRef) -> list[Operation]:
     """Take `clear.ml/fraction-*` out of limits and requests, and leave all else."""
-    resources = slot.container.resources
+    resources = ref.container.resources
     if resources is None:
         return []
-    fractions = {resource for resource, _, kind in slot.gpu_amounts if kind.is_clearml}
+    fractions = {resource for resource, _, kind in ref.gpu_amounts if kind.is_clearml}
     return [
-        remove(f"{slot.path}/resources/{field}{pointer(resource)}")
+        remove(f"{ref.path}/resources/{field}{pointer(resource)}")
         for field, amounts in (("limits", resources.limits), ("requests", resources.requests))
         for resource in amounts or ()
         if resource in fractions
@@ -62,10 +62,8 @@ def _differs(resource: str, amount: str | int, text: str, expected: str) -> Deni
     return Denial.of(Reason.GPU_AMOUNT, f'{resource}: {amount} does not fit {LABEL} "{text}": {expected}')
 
 
-def _replace_in(path: str, existing: Amounts | None, amounts: dict[str, str], mode: Mode) -> list[Operation]:
-    removals = [
-        remove(path + pointer(resource))
-        for resource in existing or ()
-        if (kind := mode.kinds[resource]) is not None and kind.is_replaced and resource not in amounts
-    ]
+def _replace_in(
+    path: str, existing: Amounts | None, amounts: dict[str, str], replaced: set[str]
+) -> list[Operation]:
+    removals = [remove(path + pointer(resource)) for resource in existing or () if resource in replaced]
     return [*removals, *merge(path, existing, amounts)]

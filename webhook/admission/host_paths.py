@@ -28,7 +28,7 @@ runtime sockets and the kubelet's device-plugin sockets. /var/run stands for /ru
 
 
 def protected_place(path: str, allowed: Collection[HostPath] = ()) -> str | None:
-    """Give the protected place that `path` is, contains or lies below; None if there is none.
+    """Return the protected place that `path` is, contains or lies below; None if there is none.
 
     The path is normalised first: `//dev` and `/./dev` are /dev, and `/` contains everything. What a policy
     allowed is open but for the places below it that no policy can open. A place that a policy could open is

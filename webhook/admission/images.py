@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from policies.model.effective import Limiter
-from webhook.admission.container_refs import Slot
+from webhook.admission.container_refs import ContainerRef
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.json_patch import Operation, add
 
 
 def choose_image(
-    slot: Slot, limiter: Limiter, share_mib: int | None, gpu_mib: int
+    ref: ContainerRef, limiter: Limiter, share_mib: int | None, gpu_mib: int
 ) -> list[Operation] | Denial:
     """Set the largest image that fits the share, or check the pod's own; nothing for other limiters.
 
@@ -18,10 +18,10 @@ def choose_image(
     if share_mib is None:
         return []
     if limiter.images:
-        return _largest(slot, limiter, share_mib)
+        return _largest(ref, limiter, share_mib)
     if limiter.image_pattern is None:
         return []
-    image = slot.container.image or ""
+    image = ref.container.image or ""
     needed = limiter.limit_of(image)
     if needed is None:
         return Denial.of(
@@ -38,7 +38,7 @@ def choose_image(
     )
 
 
-def _largest(slot: Slot, limiter: Limiter, share_mib: int) -> list[Operation] | Denial:
+def _largest(ref: ContainerRef, limiter: Limiter, share_mib: int) -> list[Operation] | Denial:
     choice = limiter.largest_image(share_mib)
     if choice is None:
         return Denial.of(
@@ -46,4 +46,4 @@ def _largest(slot: Slot, limiter: Limiter, share_mib: int) -> list[Operation] | 
             f"no image of limiter {limiter.name} fits the share of {share_mib} MiB:"
             f" the smallest needs {limiter.images[-1].mib}; use a larger fraction",
         )
-    return [] if slot.container.image == choice.image else [add(slot.path + "/image", choice.image)]
+    return [] if ref.container.image == choice.image else [add(ref.path + "/image", choice.image)]

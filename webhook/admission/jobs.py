@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from policies.model.effective import EffectivePolicy
-from webhook.admission.container_refs import slots
+from webhook.admission.container_refs import container_refs
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.gpu_resources import check_clearml_fractions, take_out_clearml_fractions
 from webhook.admission.json_patch import Operation
@@ -13,7 +13,7 @@ from webhook.admission.sizes import bounded, refuse_oversized
 
 
 def prepare_job(job: Job, policy: EffectivePolicy) -> bytes | Denial:
-    """Give the patch that takes `clear.ml/fraction-*` out of a labelled Job's template, which may be empty.
+    """Return the patch that takes `clear.ml/fraction-*` out of a labelled Job's template, which may be empty.
 
     Its pods are injected one by one later. A label or a size that no pod could be admitted with, or a label
     that no pod would carry, denies the Job here, where its author sees it.
@@ -31,11 +31,11 @@ def prepare_job(job: Job, policy: EffectivePolicy) -> bytes | Denial:
     if isinstance(fraction, Denial):
         return fraction
     operations: list[Operation] = []
-    for slot in slots(template.spec, policy.mode, "/spec/template/spec"):
-        denial = check_clearml_fractions(slot, fraction, text)
+    for ref in container_refs(template.spec, policy.mode, "/spec/template/spec"):
+        denial = check_clearml_fractions(ref, fraction, text)
         if denial is not None:
             return denial
-        operations += take_out_clearml_fractions(slot)
+        operations += take_out_clearml_fractions(ref)
     return bounded(operations)
 
 

@@ -1,4 +1,4 @@
-"""The limiter's volumes, mounts and init container (design: steps "volumes" and "init container")."""
+"""The limiter's volumes, mounts and init container (docs/admission.md)."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from policies.model.effective import InitContainer, LibraryVolume, Limiter
-from webhook.admission.container_refs import Slot
+from webhook.admission.container_refs import ContainerRef
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.environment import VISIBLE_DEVICES
-from webhook.admission.existing_injection import Written
-from webhook.admission.free_names import LONGEST, FreeNames
+from webhook.admission.existing_injection import ExistingInjection
+from webhook.admission.free_names import MAX_NAME, FreeNames
 from webhook.admission.host_paths import is_at_or_below, normalised
 from webhook.admission.json_patch import Operation, add, append, remove
 from webhook.admission.pod import Container, PodSpec, VolumeMount
@@ -19,7 +19,7 @@ INIT_CONTAINER = OUR_NAMES = "gpu-limiter"
 """Also how the name of everything begins that the limiter adds."""
 LIBRARY_VOLUME = f"{OUR_NAMES}-library"
 CACHE_VOLUME = f"{OUR_NAMES}-cache"
-LONGEST_CONTAINER_NAME = LONGEST - len(f"{CACHE_VOLUME}-")
+MAX_CONTAINER_NAME = MAX_NAME - len(f"{CACHE_VOLUME}-")
 """Characters up to which a container's name is in its cache volume's whole."""
 
 _SECURITY_CONTEXT = {
@@ -36,23 +36,28 @@ class Volumes:
     """The limiter's volumes in one pod: found as an earlier review wrote them, or new under free names."""
 
     def __init__(
-        self, spec: PodSpec, every: Sequence[Slot], gpu: Sequence[Slot], limiter: Limiter, written: Written
+        self,
+        spec: PodSpec,
+        every: Sequence[ContainerRef],
+        gpu: Sequence[ContainerRef],
+        limiter: Limiter,
+        existing: ExistingInjection,
     ) -> None:
         self._spec = spec
         self._limiter = limiter
-        self._written = written
+        self._existing_injection = existing
         taken = {volume.name for volume in spec.volumes or ()}
-        for slot in every:
-            taken.add(slot.container.name)
+        for ref in every:
+            taken.add(ref.container.name)
             # A mount without a volume is waiting for ours, to write into it.
-            for mount in slot.container.volume_mounts or ():
+            for mount in ref.container.volume_mounts or ():
                 taken.add(mount.name)
         self._names = FreeNames(taken)
         self._added: list[dict[str, Any]] = []
-        self._kept_library = _library(gpu, limiter, written)
-        self._library_name = self._kept_library
+        self._existing_library = _library(gpu, limiter, existing)
+        self._library_name = self._existing_library
 
-    def mount(self, slot: Slot) -> list[Operation]:
+    def mount(self, ref: ContainerRef) -> list[Operation]:
         """Mount the library, read-only, and a cache of its own into one GPU container.
 
         What an earlier review did not write exactly so gives way: refuse_mounts let nothing else stand there.
@@ -61,19 +66,19 @@ class Volumes:
         mounts: list[dict[str, Any]] = []
         library, cache = self._limiter.library, self._limiter.cache
         if library is not None:
-            at = _position(slot.container, library.mount_path)
-            if at is None or _mounts_of(slot)[at].name != self._kept_library:
+            at = _position(ref.container, library.mount_path)
+            if at is None or _mounts_of(ref)[at].name != self._existing_library:
                 stale += [] if at is None else [at]
                 name = self._library(library)
                 mounts.append({"name": name, "mountPath": library.mount_path, "readOnly": True})
-        if cache is not None and self._written.cache(slot, cache) is None:
-            at = _position(slot.container, cache.mount_path)
+        if cache is not None and self._existing_injection.cache(ref, cache) is None:
+            at = _position(ref.container, cache.mount_path)
             stale += [] if at is None else [at]
-            name = self._new(f"{CACHE_VOLUME}-{slot.container.name}", cache.size_limit)
+            name = self._new(f"{CACHE_VOLUME}-{ref.container.name}", cache.size_limit)
             mounts.append({"name": name, "mountPath": cache.mount_path})
-        path = slot.path + "/volumeMounts"
+        path = ref.path + "/volumeMounts"
         removals = [remove(f"{path}/{at}") for at in sorted(stale, reverse=True)]
-        return [*removals, *append(path, slot.container.volume_mounts, mounts)]
+        return [*removals, *append(path, ref.container.volume_mounts, mounts)]
 
     def add(self) -> list[Operation]:
         """Add the volumes that are new to the pod."""
@@ -82,7 +87,7 @@ class Volumes:
     def add_init_container(self, model: Container) -> list[Operation]:
         """Put our init container first, with the cpu and memory of `model`, unless it is there."""
         init, library = self._limiter.init_container, self._limiter.library
-        if init is None or library is None or self._kept_library is not None:
+        if init is None or library is None or self._existing_library is not None:
             return []
         named = {
             "name": self._names.take(INIT_CONTAINER),
@@ -107,31 +112,33 @@ class Volumes:
         return name
 
 
-def refuse_mounts(gpu_containers: Iterable[Slot], limiter: Limiter, written: Written) -> Denial | None:
+def refuse_mounts(
+    gpu_containers: Iterable[ContainerRef], limiter: Limiter, existing: ExistingInjection
+) -> Denial | None:
     """Refuse whatever a user puts at or below a path where the limiter's volumes go.
 
     In a pod that says it was injected, one mount exactly there may be ours, and is replaced if it is not.
     """
-    for slot in gpu_containers:
-        for mount_path in limiter.mount_paths if slot.paths else ():
+    for ref in gpu_containers:
+        for mount_path in limiter.mount_paths if ref.paths else ():
             place = normalised(mount_path)
-            ours = None if written.is_empty else _position(slot.container, mount_path)
-            for at, (path, normal) in enumerate(slot.paths):
+            ours = None if existing.is_empty else _position(ref.container, mount_path)
+            for at, (path, normal) in enumerate(ref.paths):
                 if normal.startswith(place) and is_at_or_below(normal, place) and at != ours:
-                    return _mount_taken(slot.container, path)
+                    return _mount_taken(ref.container, path)
     return None
 
 
-def _library(gpu: Sequence[Slot], limiter: Limiter, written: Written) -> str | None:
+def _library(gpu: Sequence[ContainerRef], limiter: Limiter, existing: ExistingInjection) -> str | None:
     """Name of the library volume that an earlier review wrote, with all that belongs to it."""
     init, library = limiter.init_container, limiter.library
-    if written.is_empty or init is None or library is None:
+    if existing.is_empty or init is None or library is None:
         return None
-    return written.library(gpu, _init_container(init), library)
+    return existing.library(gpu, _init_container(init), library)
 
 
-def _mounts_of(slot: Slot) -> list[VolumeMount]:
-    return slot.container.volume_mounts or []
+def _mounts_of(ref: ContainerRef) -> list[VolumeMount]:
+    return ref.container.volume_mounts or []
 
 
 def _position(container: Container, path: str) -> int | None:

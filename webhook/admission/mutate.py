@@ -1,4 +1,4 @@
-"""Second half of a decision: the patch that gives a planned pod the placement's share."""
+"""Mutate a validated pod: the patch that gives it the share of a placement."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from webhook.admission.json_patch import Operation, add, append
 from webhook.admission.limiter import Volumes
 from webhook.admission.share import Share, share_of
 from webhook.admission.sizes import bounded
-from webhook.admission.validate import Plan
+from webhook.admission.validate import Validated
 
 
 class Injection(msgspec.Struct, frozen=True, eq=False, gc=False):
@@ -32,33 +32,35 @@ class Injection(msgspec.Struct, frozen=True, eq=False, gc=False):
     """Indices of its GPUs as the annotation has them; None where the kubelet chooses them."""
 
 
-def inject(plan: Plan, placement: Placement) -> Injection | Denial:
-    """Write the patch for a plan and a placement. Deterministic, without effects.
+def mutate(validated: Validated, placement: Placement) -> Injection | Denial:
+    """Return the patch of a validated pod for a placement, or the denial of one that is too small. Pure.
 
     Parents come before children, and what we insert at the front of a list comes last, so that each
     path holds when it is applied.
     """
-    share = share_of(plan, placement)
+    share = share_of(validated, placement)
     mib = share.memory_mib
     if mib is not None and mib <= 0:
-        return _no_memory(plan, placement)
-    images = choose_image(plan.containers.chosen, plan.limiter, mib, placement.gpu_mib)
+        return _no_memory(validated, placement)
+    images = choose_image(validated.containers.chosen, validated.limiter, mib, placement.gpu_mib)
     if isinstance(images, Denial):
         return images
-    chosen = plan.containers.chosen.container.name
+    chosen = validated.containers.chosen.container.name
     operations = [
-        *write_annotations(plan.metadata, _annotations(share, chosen, placement.reservation)),
+        *write_annotations(validated.metadata, _annotations(share, chosen, placement.reservation)),
         *images,
-        *_gpu_containers(plan, share),
-        *_others(plan),
-        *_pod(plan),
-        *bind_node(plan.spec, placement.memory_values, placement.node, placement.model),
-        *_limiter_volumes(plan),
+        *_gpu_containers(validated, share),
+        *_others(validated),
+        *_pod(validated),
+        *bind_node(validated.spec, placement.memory_values, placement.node, placement.model),
+        *_limiter_volumes(validated),
     ]
     patch = bounded(operations)
     if isinstance(patch, Denial):
         return patch
-    return Injection(patch, chosen, plan.fraction.slices, placement, mib, share.annotations.get(GPU_INDEX))
+    return Injection(
+        patch, chosen, validated.fraction.slices, placement, mib, share.annotations.get(GPU_INDEX)
+    )
 
 
 def _annotations(share: Share, container: str, reservation: str | None) -> dict[str, str]:
@@ -68,24 +70,24 @@ def _annotations(share: Share, container: str, reservation: str | None) -> dict[
     return values
 
 
-def _gpu_containers(plan: Plan, share: Share) -> list[Operation]:
+def _gpu_containers(validated: Validated, share: Share) -> list[Operation]:
     operations: list[Operation] = []
-    for slot in plan.containers.gpu:
-        operations += replace_amounts(slot, share.amounts, plan.mode)
-        operations += limit_env(slot, share.env.of(slot.container.name), plan.limiter.preload)
+    for ref in validated.containers.gpu:
+        operations += replace_amounts(ref, share.amounts)
+        operations += limit_env(ref, share.env.of(ref.container.name), validated.limiter.preload)
     return operations
 
 
-def _others(plan: Plan) -> list[Operation]:
-    if not plan.policy.hide_gpus_from_others:
+def _others(validated: Validated) -> list[Operation]:
+    if not validated.policy.hide_gpus_from_others:
         return []
-    return [operation for slot in plan.containers.others for operation in hide_gpus(slot)]
+    return [operation for ref in validated.containers.others for operation in hide_gpus(ref)]
 
 
-def _pod(plan: Plan) -> list[Operation]:
-    spec, policy = plan.spec, plan.policy
+def _pod(validated: Validated) -> list[Operation]:
+    spec, policy = validated.spec, validated.policy
     operations: list[Operation] = []
-    if plan.limiter.host_pid and not spec.host_pid:
+    if validated.limiter.host_pid and not spec.host_pid:
         operations.append(add("/spec/hostPID", value=True))
     if policy.runtime_class_name is not None and spec.runtime_class_name is None:
         operations.append(add("/spec/runtimeClassName", policy.runtime_class_name))
@@ -102,20 +104,20 @@ def _pod(plan: Plan) -> list[Operation]:
     return [*operations, *append("/spec/tolerations", spec.tolerations, missing)]
 
 
-def _limiter_volumes(plan: Plan) -> list[Operation]:
-    if plan.limiter.library is None and plan.limiter.cache is None:
+def _limiter_volumes(validated: Validated) -> list[Operation]:
+    if validated.limiter.library is None and validated.limiter.cache is None:
         return []
-    gpu = plan.containers.gpu
-    volumes = Volumes(plan.spec, plan.every, gpu, plan.limiter, plan.written)
-    mounts = [operation for slot in gpu for operation in volumes.mount(slot)]
-    init = volumes.add_init_container(plan.containers.chosen.container)
+    gpu = validated.containers.gpu
+    volumes = Volumes(validated.spec, validated.every, gpu, validated.limiter, validated.existing_injection)
+    mounts = [operation for ref in gpu for operation in volumes.mount(ref)]
+    init = volumes.add_init_container(validated.containers.chosen.container)
     return [*mounts, *volumes.add(), *init]
 
 
-def _no_memory(plan: Plan, placement: Placement) -> Denial:
-    share = plan.fraction.share_mib(placement.gpu_mib)
+def _no_memory(validated: Validated, placement: Placement) -> Denial:
+    share, policy = validated.fraction.share_mib(placement.gpu_mib), validated.policy
     return Denial.of(
         Reason.MEMORY,
-        f"the share is {share} MiB of a GPU of {placement.gpu_mib}, and policy {plan.policy.name} reserves"
-        f" {plan.policy.reserve_mib} of it: use a larger fraction",
+        f"the share is {share} MiB of a GPU of {placement.gpu_mib}, and policy {policy.name} reserves"
+        f" {policy.reserve_mib} of it: use a larger fraction",
     )

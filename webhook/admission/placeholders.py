@@ -38,7 +38,7 @@ class Filled:
         }
 
     def of(self, container: str) -> dict[str, str]:
-        """Give the variables of one container."""
+        """Return the variables of one container."""
         return {name: container.join(parts) for name, parts in self._parts.items()}
 
 

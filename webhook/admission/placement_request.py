@@ -1,4 +1,4 @@
-"""What is asked of the ledger for a pod."""
+"""The placement request of a pod: what the ledger has to know to choose its GPUs."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from webhook.admission.affinity import required_terms
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.pod import PodSpec
 from webhook.admission.scheduling_demands import refuse_many_demands
-from webhook.admission.validate import Plan
+from webhook.admission.validate import Validated
 
 MAX_KEPT_VALUES = 64
 """Values of GPU memory, of those that a pod is bound to already, that the ledger is told."""
 
 
-class AskingPod(msgspec.Struct, frozen=True, gc=False):
-    """What a question to the ledger has of one pod alone, and of no other of its form."""
+class Requester(msgspec.Struct, frozen=True, gc=False):
+    """The fields of a placement request that are one pod's own, and not part of its cache key."""
 
     namespace: str
     queues: tuple[str, ...] = ()
@@ -34,48 +34,48 @@ class AskingPod(msgspec.Struct, frozen=True, gc=False):
     """Key of what it is a replica of; only where its placement hangs on that."""
 
 
-def ask_of(plan: Plan, pod: AskingPod) -> PlacementRequest | Denial:
-    """Put the plan's question to the ledger.
+def placement_request(validated: Validated, pod: Requester) -> PlacementRequest | Denial:
+    """Return the placement request of a validated pod, or the denial of what it demands.
 
-    Of a pod that is bound to its memory already, only the quotas are in question.
+    Of a pod that keeps its placement only the quotas are checked.
     """
-    spec, policy, kept = plan.spec, plan.policy, plan.kept
+    spec, policy, kept = validated.spec, validated.policy, validated.kept
     constraints: Constraints | Denial = Constraints()
-    if kept is None or plan.keeps_assumption:
+    if kept is None or validated.keeps_assumption:
         constraints = refuse_many_demands(spec) or _constraints(spec, policy)
     if isinstance(constraints, Denial):
         return constraints
     try:
-        request = _request(spec)
+        amounts = _amounts(spec)
     except ValueError as error:
         return Denial.of(Reason.UNREADABLE, f"resource requests of the pod: {error}; write one")
-    ask = PlacementRequest(
-        fraction=plan.fraction,
+    request = PlacementRequest(
+        fraction=validated.fraction,
         mode=policy.mode.name,
         constraints=constraints,
-        cpu_milli=request.cpu_milli,
-        memory_bytes=request.memory_bytes,
+        cpu_milli=amounts.cpu_milli,
+        memory_bytes=amounts.memory_bytes,
         assume=policy.assume,
         keeps=_keeps(kept),
     )
-    return for_pod(ask, pod, policy)
+    return for_requester(request, pod, policy)
 
 
-def for_pod(ask: PlacementRequest, pod: AskingPod, policy: EffectivePolicy) -> PlacementRequest:
-    """Put the same question for another pod, with the quotas of its policy."""
+def for_requester(request: PlacementRequest, pod: Requester, policy: EffectivePolicy) -> PlacementRequest:
+    """Return the same placement request for another pod, with the quotas of its policy."""
     return PlacementRequest(
-        ask.fraction,
-        ask.mode,
+        request.fraction,
+        request.mode,
         pod.namespace,
         pod.queues,
-        ask.constraints,
-        ask.cpu_milli,
-        ask.memory_bytes,
-        ask.assume,
+        request.constraints,
+        request.cpu_milli,
+        request.memory_bytes,
+        request.assume,
         tuple([rule.quota for rule in policy.quotas]) if policy.quotas else (),
         _when_degraded(policy) if policy.quotas else "admit",
         pod.reservation,
-        ask.keeps,
+        request.keeps,
         pod.identity,
         pod.owner,
         policy.place,
@@ -104,7 +104,7 @@ def _when_degraded(policy: EffectivePolicy) -> Literal["deny", "admit"]:
     return "admit" if all(rule.when_degraded == "admit" for rule in policy.quotas) else "deny"
 
 
-def _request(spec: PodSpec) -> EffectiveRequest:
+def _amounts(spec: PodSpec) -> EffectiveRequest:
     return effective_request(
         spec.containers or (),
         spec.init_containers or (),

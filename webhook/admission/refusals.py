@@ -1,4 +1,4 @@
-"""What no labelled pod may bring: other GPU systems, and ways around the share (design: step "refused")."""
+"""What no labelled pod may bring: other GPU systems, and ways around the share (docs/admission.md)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 from policies.model.allowances import CAPABILITIES, HOST_PATHS, OVERRIDE_ENV, Allowances, HostPath
 from policies.model.effective import EffectivePolicy, Limiter
-from webhook.admission.container_refs import Slot
+from webhook.admission.container_refs import ContainerRef
 from webhook.admission.containers import Containers
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.host_paths import SHARED_MEMORY, is_at_or_below, normalised, protected_place, touches
@@ -22,7 +22,7 @@ DEVICE_LIST_MOUNT = "/run/nvidia-container-devices"
 
 
 def refuse_pod(
-    metadata: ObjectMeta, spec: PodSpec, every: Sequence[Slot], limiter: Limiter, allow: Allowances
+    metadata: ObjectMeta, spec: PodSpec, every: Sequence[ContainerRef], limiter: Limiter, allow: Allowances
 ) -> Denial | None:
     """Refuse what would break the share wherever it stands in the pod."""
     return (
@@ -40,30 +40,32 @@ def refuse_privileged(containers: Containers, policy: EffectivePolicy) -> Denial
     checked = containers.gpu
     if policy.refuse_privileged == "any-container":
         checked = [*checked, *containers.others]
-    for slot in checked:
-        context = slot.container.security_context
+    for ref in checked:
+        context = ref.container.security_context
         if context is not None and context.privileged:
             return Denial.of(
                 Reason.PRIVILEGED,
-                f'container "{slot.container.name}" is privileged and would see every GPU of the node:'
+                f'container "{ref.container.name}" is privileged and would see every GPU of the node:'
                 f" drop securityContext.privileged or the label {LABEL}",
             )
-        denial = _refuse_capabilities(slot, policy.allow)
+        denial = _refuse_capabilities(ref, policy.allow)
         if denial is not None:
             return denial
     return None
 
 
-def refuse_override_env(gpu_containers: Sequence[Slot], limiter: Limiter, allow: Allowances) -> Denial | None:
+def refuse_override_env(
+    gpu_containers: Sequence[ContainerRef], limiter: Limiter, allow: Allowances
+) -> Denial | None:
     """Refuse mounts over the file from which a preloaded limiter takes other settings than ours."""
     if limiter.preload is None or allow.override_env:
         return None
-    for slot in gpu_containers:
-        for path, normal in slot.paths:
+    for ref in gpu_containers:
+        for path, normal in ref.paths:
             if touches(normal, OVERRIDE_ENV):
                 return Denial.of(
                     Reason.MOUNT_PATH,
-                    f'container "{slot.container.name}" mounts {path}, and so {OVERRIDE_ENV}, where the GPU'
+                    f'container "{ref.container.name}" mounts {path}, and so {OVERRIDE_ENV}, where the GPU'
                     " memory limiter looks for settings: use another path",
                 )
     return None
@@ -71,12 +73,12 @@ def refuse_override_env(gpu_containers: Sequence[Slot], limiter: Limiter, allow:
 
 def refuse_index(containers: Containers) -> Denial | None:
     """Refuse resource names that pick a particular GPU: the index is chosen here."""
-    for slot in (*containers.gpu, *containers.others):
-        for resource, _, kind in slot.gpu_amounts:
+    for ref in (*containers.gpu, *containers.others):
+        for resource, _, kind in ref.gpu_amounts:
             if kind.is_index:
                 return Denial.of(
                     Reason.GPU_INDEX_SET,
-                    f'container "{slot.container.name}" asks for {resource}: leave it out,'
+                    f'container "{ref.container.name}" asks for {resource}: leave it out,'
                     f" the GPU of a pod labelled {LABEL} is chosen for it",
                 )
     return None
@@ -102,9 +104,9 @@ def refuse_annotation(name: str) -> Denial | None:
     return None
 
 
-def _refuse_resources(every: Sequence[Slot]) -> Denial | None:
-    for slot in every:
-        for resource, _, kind in slot.gpu_amounts:
+def _refuse_resources(every: Sequence[ContainerRef]) -> Denial | None:
+    for ref in every:
+        for resource, _, kind in ref.gpu_amounts:
             if kind.is_other_system:
                 return _unknown_resource(resource) if kind.can_be_allowed else _other_system(resource)
     return None
@@ -156,31 +158,31 @@ def _refuse_host_paths(spec: PodSpec, allowed: Collection[HostPath]) -> Denial |
 
 
 def refused_capability(name: str) -> str | None:
-    """Give a capability, written in whatever way, as a policy names it; None where none has to allow it."""
+    """Return a capability, written in whatever way, as a policy names it; None where none has to allow it."""
     plain = name.upper().removeprefix("CAP_")
     return plain if plain in CAPABILITIES else None
 
 
-def _refuse_capabilities(slot: Slot, allow: Allowances) -> Denial | None:
-    context = slot.container.security_context
+def _refuse_capabilities(ref: ContainerRef, allow: Allowances) -> Denial | None:
+    context = ref.container.security_context
     added = context.capabilities.add if context is not None and context.capabilities is not None else None
     for name in added or ():
         if refused_capability(name) not in (None, *allow.capabilities):
             return Denial.of(
                 Reason.CAPABILITY,
-                f'container "{slot.container.name}" adds capability {name}, a way to every GPU of the node:'
+                f'container "{ref.container.name}" adds capability {name}, a way to every GPU of the node:'
                 f" drop it or the label {LABEL}",
             )
     return None
 
 
-def _refuse_device_lists(every: Sequence[Slot]) -> Denial | None:
-    for slot in every:
-        for path, normal in slot.paths:
+def _refuse_device_lists(every: Sequence[ContainerRef]) -> Denial | None:
+    for ref in every:
+        for path, normal in ref.paths:
             if normal.startswith(DEVICE_LIST_MOUNT) and is_at_or_below(normal, DEVICE_LIST_MOUNT):
                 return Denial.of(
                     Reason.MOUNT_PATH,
-                    f'container "{slot.container.name}" mounts {path}, which selects GPUs'
+                    f'container "{ref.container.name}" mounts {path}, which selects GPUs'
                     " past the share: remove the mount",
                 )
     return None

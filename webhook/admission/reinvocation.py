@@ -1,4 +1,4 @@
-"""A pod that comes a second time keeps its index only if all it says of itself agrees."""
+"""Reinvocation: a pod that is reviewed again keeps its index only if all its injected fields agree."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from webhook.admission.annotations import (
     SLICES,
     index_text,
 )
-from webhook.admission.container_refs import Slot
+from webhook.admission.container_refs import ContainerRef
 from webhook.admission.containers import Containers
 from webhook.admission.memory_limit import memory_mib
 from webhook.admission.pod import Pod
 
-LONGEST_MIB = 9
+MAX_MIB_DIGITS = 9
 """Digits; more than any GPU memory has."""
 MAX_MEMORY_VALUES = 1000
 """Of one expression; every term of the affinity may get them all."""
@@ -31,10 +31,10 @@ MAX_MEMORY_VALUES = 1000
 def kept_placement(
     pod: Pod, policy: EffectivePolicy, fraction: Fraction, containers: Containers, mode: Mode
 ) -> Placement | None:
-    """Give the placement that the pod already carries; None if it carries none that holds.
+    """Return the placement that the pod already carries; None if it carries none that holds.
 
     The marker alone is worth nothing: resource names and amounts, slices, index, container and the memory
-    that the node affinity binds must all agree with each other and with the policy (design: step "again").
+    that the node affinity binds must all agree with each other and with the policy (docs/admission.md).
     """
     said = (pod.metadata.annotations if pod.metadata else None) or {}
     indices = _indices(said.get(GPU_INDEX), fraction, policy)
@@ -43,7 +43,7 @@ def kept_placement(
         or said.get(INJECTED, "").partition("@")[0] != policy.name
         or said.get(SLICES) != str(fraction.slices)
         or said.get(GPU_CONTAINER) != containers.chosen.container.name
-        or not all(_asks_exactly(slot, mode, fraction, indices) for slot in containers.gpu)
+        or not all(_asks_exactly(ref, mode, fraction, indices) for ref in containers.gpu)
     ):
         return None
     memory = _memory(pod, policy, fraction, said.get(MEMORY_MIB))
@@ -68,9 +68,9 @@ def _indices(text: str | None, fraction: Fraction, policy: EffectivePolicy) -> t
     return indices if len(indices) == fraction.gpus and index_text(indices) == text else None
 
 
-def _asks_exactly(slot: Slot, mode: Mode, fraction: Fraction, indices: tuple[int, ...]) -> bool:
+def _asks_exactly(ref: ContainerRef, mode: Mode, fraction: Fraction, indices: tuple[int, ...]) -> bool:
     """Whether limits and requests both hold the amounts of this share, and no other GPU's."""
-    resources = slot.container.resources
+    resources = ref.container.resources
     wanted = mode.amounts(fraction, indices)
     for amounts in (resources.limits, resources.requests) if resources is not None else ({},):
         found = amounts or {}
@@ -106,6 +106,6 @@ def _memory(
 
 
 def _share_text(label_value: str, fraction: Fraction, policy: EffectivePolicy) -> str | None:
-    if not (label_value.isascii() and label_value.isdigit() and len(label_value) <= LONGEST_MIB):
+    if not (label_value.isascii() and label_value.isdigit() and len(label_value) <= MAX_MIB_DIGITS):
         return None
     return str(memory_mib(fraction, int(label_value), policy.reserve_mib))

@@ -13,9 +13,9 @@ from webhook.admission.affinity import required_terms
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.pod import PodSpec
 
-MOST_DEMANDS = 100
+MAX_DEMANDS = 100
 """Of one kind: nodeSelector labels, tolerations, terms, expressions and fields of required node affinity."""
-MOST_VALUES = 1000
+MAX_VALUES = 1000
 """In all expressions and fields together."""
 MAX_WORD = 32
 """Characters of an operator or effect; Kubernetes' longest is PreferNoSchedule."""
@@ -41,16 +41,14 @@ def _refuse_number(spec: PodSpec, terms: tuple[NodeSelectorTerm, ...]) -> Denial
         "terms in required node affinity": len(terms),
     }
     for what, count in counts.items():
-        if count > MOST_DEMANDS:
-            return _too_many(count, what, MOST_DEMANDS)
+        if count > MAX_DEMANDS:
+            return _too_many(count, what, MAX_DEMANDS)
     values = sum(
         len(requirement.values or ())
         for term in terms
         for requirement in (*(term.match_expressions or ()), *(term.match_fields or ()))
     )
-    return (
-        _too_many(values, "values in required node affinity", MOST_VALUES) if values > MOST_VALUES else None
-    )
+    return _too_many(values, "values in required node affinity", MAX_VALUES) if values > MAX_VALUES else None
 
 
 def _refuse_length(spec: PodSpec, terms: tuple[NodeSelectorTerm, ...]) -> Denial | None:

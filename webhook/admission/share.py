@@ -8,7 +8,7 @@ from ledger.placement_request import Placement
 from webhook.admission.annotations import GPU_INDEX, INJECTED, MEMORY_MIB, SLICES, index_text
 from webhook.admission.memory_limit import memory_mib
 from webhook.admission.placeholders import Filled
-from webhook.admission.validate import Plan
+from webhook.admission.validate import Validated
 
 
 class Share(msgspec.Struct, frozen=True, eq=False):
@@ -23,14 +23,14 @@ class Share(msgspec.Struct, frozen=True, eq=False):
     env: Filled
 
 
-def share_of(plan: Plan, placement: Placement) -> Share:
+def share_of(validated: Validated, placement: Placement) -> Share:
     """Return the share of a placed pod."""
-    fraction, indices = plan.fraction, placement.indices
-    mib = memory_mib(fraction, placement.gpu_mib, plan.policy.reserve_mib)
-    annotations = {INJECTED: plan.policy.marker, SLICES: str(fraction.slices)}
+    fraction, indices = validated.fraction, placement.indices
+    mib = memory_mib(fraction, placement.gpu_mib, validated.policy.reserve_mib)
+    annotations = {INJECTED: validated.policy.marker, SLICES: str(fraction.slices)}
     if indices:
         annotations[GPU_INDEX] = index_text(indices)
     if mib is not None:
         annotations[MEMORY_MIB] = str(mib)
-    env = Filled(plan.limiter.env + plan.policy.env, fraction, indices, mib, plan.namespace)
-    return Share(mib, plan.mode.amounts(fraction, indices), annotations, env)
+    env = Filled(validated.limiter.env + validated.policy.env, fraction, indices, mib, validated.namespace)
+    return Share(mib, validated.mode.amounts(fraction, indices), annotations, env)

@@ -61,7 +61,7 @@ def refuse_oversized(metadata: ObjectMeta | None, spec: PodSpec) -> Denial | Non
 
 
 def bounded(operations: list[Operation]) -> bytes | Denial:
-    """Give the text of a patch, empty where nothing changes; deny one that burdens an API server."""
+    """Return the text of a patch, empty where nothing changes; deny one that burdens an API server."""
     if not operations:
         return b""
     if len(operations) > MAX_OPERATIONS:

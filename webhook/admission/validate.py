@@ -1,4 +1,4 @@
-"""First half of a decision: everything that can be said of a labelled pod before a GPU is chosen."""
+"""Validate a labelled pod against its policy: everything that can be decided before a GPU is chosen."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from modes.mode import Mode
 from policies.model.effective import EffectivePolicy, Limiter
 from webhook.admission.affinity import refuse_empty_affinity
 from webhook.admission.annotations import INJECTED
-from webhook.admission.container_refs import Slot, slots
+from webhook.admission.container_refs import ContainerRef, container_refs
 from webhook.admission.containers import Containers, choose_containers
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.environment import refuse_preload_from
 from webhook.admission.exact_match import Json
-from webhook.admission.existing_injection import NOTHING_WRITTEN, Written
+from webhook.admission.existing_injection import NO_INJECTION, ExistingInjection
 from webhook.admission.gpu_resources import check_amounts
 from webhook.admission.label import read_label
 from webhook.admission.limiter import refuse_mounts
@@ -29,8 +29,8 @@ from webhook.admission.sizes import refuse_oversized
 NO_LIMITER = Limiter("none")
 
 
-class Plan(msgspec.Struct, frozen=True, eq=False):
-    """A labelled pod that may have its share, once a GPU is chosen."""
+class Validated(msgspec.Struct, frozen=True, eq=False):
+    """A labelled pod that passed all rules; it lacks only a GPU."""
 
     namespace: str
     metadata: ObjectMeta
@@ -40,11 +40,11 @@ class Plan(msgspec.Struct, frozen=True, eq=False):
     fraction: Fraction
     limiter: Limiter
     """The policy's; one that does nothing for whole GPUs, which have no neighbour to protect."""
-    every: list[Slot]
+    every: list[ContainerRef]
     containers: Containers
     kept: Placement | None
     """The placement that the pod already carries from an earlier review."""
-    written: Written
+    existing_injection: ExistingInjection
 
     @property
     def keeps_assumption(self) -> bool:
@@ -52,10 +52,10 @@ class Plan(msgspec.Struct, frozen=True, eq=False):
         return self.kept is not None and not self.kept.memory_values and not self.fraction.is_whole
 
 
-def make_plan(
+def validate(
     pod: Pod, namespace: str, policy: EffectivePolicy, whole_object: Callable[[], Json | Denial]
-) -> Plan | Denial:
-    """Check a labelled pod against the policy (design: the admission table, in its order).
+) -> Validated | Denial:
+    """Check a labelled pod against the policy (docs/admission.md).
 
     `whole_object` decodes the pod with all its fields; called only where it says that it was injected before.
     """
@@ -63,15 +63,15 @@ def make_plan(
     text = label_of(metadata)
     if metadata is None or text is None or spec is None or not spec.containers:
         return Denial.of(Reason.UNREADABLE, f"a pod labelled {LABEL} needs spec.containers: give it one")
-    written = refuse_oversized(metadata, spec) or _written(metadata, whole_object)
-    if isinstance(written, Denial):
-        return written
+    existing = refuse_oversized(metadata, spec) or _existing_injection(metadata, whole_object)
+    if isinstance(existing, Denial):
+        return existing
     fraction = read_label(text, policy)
     if isinstance(fraction, Denial):
         return fraction
     mode = policy.mode
     limiter = NO_LIMITER if fraction.is_whole else policy.limiter
-    every = slots(spec, mode)
+    every = container_refs(spec, mode)
     refused = refuse_pod(metadata, spec, every, limiter, policy.allow) or refuse_empty_affinity(spec)
     if refused is not None:
         return refused
@@ -81,29 +81,33 @@ def make_plan(
     kept = None
     if INJECTED in (metadata.annotations or ()):
         kept = kept_placement(pod, policy, fraction, containers, mode)
-    plan = Plan(namespace, metadata, spec, policy, mode, fraction, limiter, every, containers, kept, written)
-    return _refuse_containers(plan, text) or plan
+    validated = Validated(
+        namespace, metadata, spec, policy, mode, fraction, limiter, every, containers, kept, existing
+    )
+    return _refuse_containers(validated, text) or validated
 
 
-def _written(metadata: ObjectMeta, whole_object: Callable[[], Json | Denial]) -> Written | Denial:
+def _existing_injection(
+    metadata: ObjectMeta, whole_object: Callable[[], Json | Denial]
+) -> ExistingInjection | Denial:
     """Return what an earlier review may have written; decoding it costs more than all that the rules read."""
     if INJECTED not in (metadata.annotations or ()):
-        return NOTHING_WRITTEN
+        return NO_INJECTION
     whole = whole_object()
-    return whole if isinstance(whole, Denial) else Written(whole)
+    return whole if isinstance(whole, Denial) else ExistingInjection(whole)
 
 
-def _refuse_containers(plan: Plan, text: str) -> Denial | None:
-    containers = plan.containers
-    refused = refuse_privileged(containers, plan.policy)
-    if refused is None and plan.kept is None:
+def _refuse_containers(validated: Validated, text: str) -> Denial | None:
+    containers = validated.containers
+    refused = refuse_privileged(containers, validated.policy)
+    if refused is None and validated.kept is None:
         refused = refuse_index(containers)
-    for slot in containers.gpu:
-        refused = refused or check_amounts(slot, plan.fraction, text)
-        if plan.limiter.preload is not None:
-            refused = refused or refuse_preload_from(slot.container)
+    for ref in containers.gpu:
+        refused = refused or check_amounts(ref, validated.fraction, text)
+        if validated.limiter.preload is not None:
+            refused = refused or refuse_preload_from(ref.container)
     return (
         refused
-        or refuse_override_env(containers.gpu, plan.limiter, plan.policy.allow)
-        or refuse_mounts(containers.gpu, plan.limiter, plan.written)
+        or refuse_override_env(containers.gpu, validated.limiter, validated.policy.allow)
+        or refuse_mounts(containers.gpu, validated.limiter, validated.existing_injection)
     )

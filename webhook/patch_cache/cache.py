@@ -10,8 +10,8 @@ import msgspec
 from ledger.placement_request import Placement, PlacementRequest
 from policies.model.effective import EffectivePolicy
 from webhook.admission.denial import Denial
-from webhook.admission.mutate import Injection, inject
-from webhook.admission.placement_request import AskingPod, ask_of, for_pod
+from webhook.admission.mutate import Injection, mutate
+from webhook.admission.placement_request import Requester, for_requester, placement_request
 from webhook.admission.sizes import (
     MAX_BYTES_UNCOUNTED,
     MAX_CONTAINERS,
@@ -20,7 +20,7 @@ from webhook.admission.sizes import (
     MAX_VARIABLES,
     MAX_VOLUMES,
 )
-from webhook.admission.validate import Plan, make_plan
+from webhook.admission.validate import Validated, validate
 from webhook.decision import Pending
 from webhook.following import Followed
 from webhook.patch_cache.key import Key, KeyReader, PlainKey
@@ -28,7 +28,7 @@ from webhook.patch_cache.outline import PodOutline, SpecOutline
 from webhook.patch_cache.representative_pod import representative_pod
 from webhook.patch_cache.template import MEMORY, MODEL, NODE, RESERVATION, Template
 from webhook.request import PodObject, Request
-from webhook.rules import Rules, asking_pod
+from webhook.rules import Rules, requester_of
 
 MAX_POLICIES = 64
 MAX_BYTES = 2**24
@@ -44,17 +44,19 @@ MAX_SEEN_ONCE = 4096
 class Entry:
     """What the rules decided for a key, and the templates of its patches by placement."""
 
-    def __init__(self, plan: Plan, request: PlacementRequest, reserve: Callable[[int], None]) -> None:
+    def __init__(
+        self, validated: Validated, request: PlacementRequest, reserve: Callable[[int], None]
+    ) -> None:
         """Keep what the rules decided for the representative pod; `reserve` counts the bytes of templates."""
-        self._plan = plan
+        self._plan = validated
         self._reserve = reserve
         self.request = request
         """The placement request, but for what is one pod's own."""
-        regular = [slot for slot in plan.every if not slot.is_init]
-        self._chosen = regular.index(plan.containers.chosen)
+        regular = [ref for ref in validated.every if not ref.is_init]
+        self._chosen = regular.index(validated.containers.chosen)
         self._templates: dict[tuple[object, ...], Template | None] = {}
 
-    def inject(self, pod: PodOutline, placement: Placement) -> Injection | None:
+    def render(self, pod: PodOutline, placement: Placement) -> Injection | None:
         """Return the patch of a pod with this key; None where a rule denies the placement."""
         key = (
             placement.indices,
@@ -90,7 +92,7 @@ class Entry:
             None if placement.reservation is None else RESERVATION,
             None if placement.model is None else MODEL,
         )
-        injection = inject(self._plan, marked)
+        injection = mutate(self._plan, marked)
         return None if isinstance(injection, Denial) else Template.of(injection)
 
 
@@ -112,8 +114,8 @@ class PatchCache:
         if isinstance(pod, PodOutline) and (len(request.body) <= MAX_BYTES_UNCOUNTED or _is_small(pod.spec)):
             entry = self.find(pod, request.namespace, policy)
             if entry is not None:
-                ask = for_pod(entry.request, asking_pod(request, followed), policy)
-                return Pending(ask, partial(self._finish, entry, pod, request, followed), policy)
+                asked = for_requester(entry.request, requester_of(request, followed), policy)
+                return Pending(asked, partial(self._finish, entry, pod, request, followed), policy)
         return self._rules.begin(request, followed)
 
     def find(self, pod: PodOutline, namespace: str, policy: EffectivePolicy) -> Entry | None:
@@ -131,7 +133,7 @@ class PatchCache:
         self, entry: Entry, pod: PodOutline, request: Request, followed: Followed, placement: Placement
     ) -> Injection | Denial:
         """Render the template; where a rule denies the placement, let the rules say so of the pod itself."""
-        injection = entry.inject(pod, placement)
+        injection = entry.render(pod, placement)
         if injection is not None:
             return injection
         begun = self._rules.begin(request, followed)
@@ -190,14 +192,18 @@ def _decide(key: Key, policy: EffectivePolicy, reserve: Callable[[int], None]) -
         pod = representative_pod(key)
     except (msgspec.ValidationError, RecursionError):
         return None
-    plan = make_plan(pod, key.namespace, policy, dict)
-    if isinstance(plan, Denial) or len(plan.containers.gpu) > 1 or not _chosen_by_amounts(plan):
+    validated = validate(pod, key.namespace, policy, dict)
+    if (
+        isinstance(validated, Denial)
+        or len(validated.containers.gpu) > 1
+        or not _chosen_by_amounts(validated)
+    ):
         return None
-    ask = ask_of(plan, AskingPod(plan.namespace))
-    return None if isinstance(ask, Denial) else Entry(plan, ask, reserve)
+    request = placement_request(validated, Requester(validated.namespace))
+    return None if isinstance(request, Denial) else Entry(validated, request, reserve)
 
 
-def _chosen_by_amounts(plan: Plan) -> bool:
+def _chosen_by_amounts(validated: Validated) -> bool:
     """Whether the GPU container is the only one that it can be, whatever the names."""
-    regular = [slot for slot in plan.every if not slot.is_init]
-    return len(regular) == 1 or sum(slot.asks_for_gpu for slot in regular) == 1
+    regular = [ref for ref in validated.every if not ref.is_init]
+    return len(regular) == 1 or sum(ref.asks_for_gpu for ref in regular) == 1

@@ -18,7 +18,7 @@ from policies.model.reserved import is_reserved
 from webhook.admission.annotations import PREFIX
 from webhook.admission.environment import PRELOAD
 from webhook.admission.host_paths import is_at_or_below, normalised, touches
-from webhook.admission.limiter import LONGEST_CONTAINER_NAME, OUR_NAMES
+from webhook.admission.limiter import MAX_CONTAINER_NAME, OUR_NAMES
 from webhook.admission.placeholders import uses_namespace
 from webhook.admission.refusals import DEVICE_LIST_MOUNT, refuse_annotation, refused_capability
 from webhook.admission.sizes import MAX_ANNOTATIONS, MAX_CAPABILITIES, MAX_VOLUMES
@@ -155,7 +155,7 @@ class KeyReader:
 
     def _needs_rules(self, container: ContainerOutline) -> bool:
         name, env, mounts = container.name, container.env, container.volume_mounts
-        if OUR_NAMES in name or len(name) > LONGEST_CONTAINER_NAME or container.volume_devices is not ABSENT:
+        if OUR_NAMES in name or len(name) > MAX_CONTAINER_NAME or container.volume_devices is not ABSENT:
             return True
         if env:
             names = [variable.name for variable in env]

@@ -61,7 +61,7 @@ class Template(msgspec.Struct, frozen=True, eq=False):
         return sum(map(len, self.texts))
 
     def render(self, container: str, placement: Placement) -> bytes:
-        """Give the patch of one pod. What the placement lacks has no gap here, and is written nowhere."""
+        """Return the patch of one pod. What the placement lacks has no gap here, and is written nowhere."""
         own = encode(container)[1:-1], encode(placement.reservation)[1:-1]
         place = _of_place(placement.node, placement.memory_values, placement.model)
         return b"".join(self.order((*own, *place, *self.texts)))

@@ -11,7 +11,7 @@ import msgspec
 from ledger.messages import MAX_POLICIES_BYTES, Answers, Batch, HandedPolicies, NotLeading
 from webhook.placing.http_client import Address, Connection
 
-MOST_HOPS = 3
+MAX_HOPS = 3
 """Replicas asked for one batch, before it is given up."""
 
 _encode = msgspec.json.Encoder().encode
@@ -48,7 +48,7 @@ class ControllerClient:
             ValueError: what came is no answer.
         """
         body = _encode(batch)
-        for _ in range(MOST_HOPS):
+        for _ in range(MAX_HOPS):
             kept = self._connection
             connection = await self._connected()
             try:
@@ -64,7 +64,7 @@ class ControllerClient:
             if reply.status != HTTPStatus.CONFLICT:
                 raise NoAnswerError(f"the controller answered {reply.status}: {reply.body[:200]!r}")
             self._follow(_not_leading.decode(reply.body))
-        raise NoAnswerError(f"no leader among {MOST_HOPS} replicas")
+        raise NoAnswerError(f"no leader among {MAX_HOPS} replicas")
 
     async def policies(self) -> HandedPolicies:
         """Ask any replica for the last good policy set, on a connection of its own.

@@ -70,7 +70,7 @@ class _Message:
         self.complete = True
 
     def take(self) -> bytes:
-        """Give the body that has come since the last call."""
+        """Return the body that has come since the last call."""
         data = b"".join(self.parts)
         self.parts.clear()
         return data

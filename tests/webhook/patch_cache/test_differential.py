@@ -17,7 +17,7 @@ def deciders(monkeypatch):
     def noting(name, method):
         return lambda *found: taken.append(name) or method(*found)
 
-    monkeypatch.setattr(Entry, "inject", noting("cache", Entry.inject))
+    monkeypatch.setattr(Entry, "render", noting("cache", Entry.render))
     monkeypatch.setattr(Rules, "begin", noting("rules", Rules.begin))
     return taken
 
