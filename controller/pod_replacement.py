@@ -80,10 +80,11 @@ class PodReplacement:
         self._plan = ReplacementPlan()
         self._log = get_logger("replacement")
 
-    async def run(self) -> None:
-        """Replace what may be replaced, while this replica leads."""
+    async def run(self, turned: Callable[[], None] = lambda: None) -> None:
+        """Replace what may be replaced, while this replica leads; call `turned` after each step."""
         while self._deletion.leads:
             await self.step()
+            turned()
             await asyncio.sleep(LOOK_SECONDS)
 
     async def step(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any
@@ -32,10 +33,11 @@ class PolicyEvents:
         self._told: str | None = None
         self._log = get_logger("events")
 
-    async def run(self, namespace: str, config_map: str) -> None:
-        """Tell what is found, until cancelled."""
+    async def run(self, namespace: str, config_map: str, turned: Callable[[], None] = lambda: None) -> None:
+        """Tell what is found while this replica leads; call `turned` after each look."""
         while self._leadership.leads:
             await self.look(namespace, config_map, datetime.now(UTC))
+            turned()
             await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
 
     async def look(self, namespace: str, config_map: str, now: datetime) -> None:

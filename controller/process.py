@@ -20,7 +20,6 @@ from fastapi.responses import HTMLResponse, StreamingResponse
 from certs.mounted import POLL_SECONDS, MountedCertificate, MountRules
 from certs.rotation import RotationSettings
 from controller import page, shortcomings
-from controller.certificates import loop as certificates_loop
 from controller.certificates.loop import BundleLoop, CertificateLoop
 from controller.certificates.metrics import CertificateMetrics
 from controller.certificates.store import CertificateStore, Installation, issued_names
@@ -50,6 +49,8 @@ from service.served_certificate import ServedCertificate
 from service.serving import Listener, bind
 
 EXPIRY_SECONDS = 1.0
+STEP_SECONDS = 120.0
+"""How long a step of a leader's task may take: several API calls, each of up to 30 s."""
 Task = Literal[
     "watch of nodes",
     "watch of pods",
@@ -238,11 +239,11 @@ class ControllerProcess:
             BackgroundTask.without_period("node events", of_nodes.run),
         ]
         if self._policies is not None:
-            tasks.append(BackgroundTask.without_period("replacement", self._replacement(self._policies).run))
+            tasks.append(BackgroundTask("replacement", self._replacement(self._policies).run, STEP_SECONDS))
             if (name := self._options.policies_config_map) is not None:
                 policy_events = PolicyEvents(self._api, self._leadership, self._policies)
                 run = partial(policy_events.run, self._options.namespace, name)
-                tasks.append(BackgroundTask.without_period("policy events", run))
+                tasks.append(BackgroundTask("policy events", run, STEP_SECONDS))
         return [*tasks, *self._certificate_tasks()]
 
     def _certificate_tasks(self) -> list[BackgroundTask]:
@@ -253,9 +254,9 @@ class ControllerProcess:
         if options.rotation is not None:
             names = issued_names(options.installation, options.tls_names)
             loop = CertificateLoop(store, self._leadership, metrics, names, options.rotation)
-            return [BackgroundTask("certificates", loop.run, certificates_loop.PERIOD_SECONDS)]
+            return [BackgroundTask("certificates", loop.run, STEP_SECONDS)]
         bundle = BundleLoop(store, self._leadership, metrics, options.tls_directory)
-        return [BackgroundTask("caBundle", bundle.run, certificates_loop.PERIOD_SECONDS)]
+        return [BackgroundTask("caBundle", bundle.run, STEP_SECONDS)]
 
     async def _publish(self) -> None:
         self._publisher = Publisher(self._api, self._state, self._leadership, self._metrics)

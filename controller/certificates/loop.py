@@ -35,8 +35,6 @@ from controller.leadership import Leadership
 from service.log import get_logger
 
 BUNDLE_SECONDS = RotationSettings().retry.total_seconds()
-PERIOD_SECONDS = 60.0
-"""From one step to the next, with several API calls and a handshake with each webhook in between."""
 _CHANGED_MEANWHILE = {HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY, HTTPStatus.NOT_FOUND}
 
 
@@ -91,7 +89,7 @@ class BundleLoop:
         self._log = get_logger("certificates")
 
     async def run(self, turned: Callable[[], None] = lambda: None) -> None:
-        """Write whenever they differ, while this replica leads; call `turned` after each look.
+        """Write whenever they differ, while this replica leads; call `turned` after each reading.
 
         Raises:
             CertificateError: the directory holds no CA.
