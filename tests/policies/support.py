@@ -11,6 +11,12 @@ def policy_set(**files):
     return parse_policies(_files(files))
 
 
+def limiter(name, mode="per-gpu", **files):
+    """A limiter by its name, as it is in one mode."""
+    policy = f"kind: Policy\nname: a\nnamespaces: [n]\nlimiter: {name}\nresources: {{mode: {mode}}}\n"
+    return policy_set(a=policy, **files).resolve("n", None, None).limiter
+
+
 def problems(**files):
     """The problems of such a set, as text."""
     try:

@@ -1,0 +1,123 @@
+"""Rules between the keys of one policy or limiter."""
+
+import pytest
+
+from tests.policies.support import problems
+
+INIT = """\
+initContainer: {{image: 'a/b:{tag}', command: [cp], env: {env}}}
+library: {{mountPath: /lib/x, sizeLimit: 1Mi}}"""
+
+
+@pytest.mark.parametrize(
+    ("allow", "expected"),
+    [
+        ("hostPaths: [/dev]", "allow.hostPaths[0]: "),
+        ("capabilities: [CAP_SYS_ADMIN]", "allow.capabilities[0]: "),
+        ("resources: [example.com/nic]", '"example.com/nic" is not refused anyway'),
+        ("resources: [nvidia.com/gpu]", '"nvidia.com/gpu" is a way to ask for GPUs'),
+        ("resources: [nvidia.com/gpu-3]", '"nvidia.com/gpu-3" is a way to ask for GPUs'),
+        ("resources: [nvidia.com/mig-1g.5gb]", '"nvidia.com/mig-1g.5gb" is a way to ask for GPUs'),
+        ("mounts: true", "allow.mounts: "),
+    ],
+)
+def test_what_no_policy_may_allow_is_a_mistake(allow, expected):
+    (problem,) = problems(default=f"kind: Policy\nname: default\nallow:\n  {allow}\n")
+    assert problem.startswith("default.yaml:4: ")
+    assert expected in problem
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('fractions: {"0.5": 3}', 'fractions."0.5": 3 is not what the text says: "0.5" of 8 slices is 4'),
+        ('fractions: {"0.3": 2}', 'fractions."0.3": "0.3" is not a whole number of slices (slicesPerGpu 8)'),
+        ('fractions: {"nan": 2}', '"nan" is not a plain decimal number such as "0.500"'),
+        ('fractions: {"1.5": 12}', "12 slices are neither 1 to 8 of one GPU nor whole GPUs"),
+        ("fractions: {0.500: 4}", 'a key must be text: quote it, "0.500"'),
+        ("slicesPerGpu: 5", "slicesPerGpu: 5 is not one of 2, 4, 8, 16"),
+        ("limiter: hami", 'limiter: "hami" is not defined (did you mean "hami-core"?)'),
+        ("limiter: custom", "or add a file with kind: Limiter and name: custom"),
+        ("resources: {name: nvidia.com/gpu}", '"nvidia.com/gpu" must end in {index} in mode per-gpu'),
+        (
+            "resources: {name: 'gpu-{index}'}",
+            "must be the name of an extended resource such as nvidia.com/gpu",
+        ),
+        ("resources: {mode: pooled, name: 'nvidia.com/gpu-{index}'}", "{index} belongs to mode per-gpu"),
+        ("resources: {mode: pooled, name: nvidia.com/gpu-0}", '"nvidia.com/gpu-0" means something else'),
+        ("resources: {mode: pooled, name: nvidia.com/mig-1g.10gb}", "pods that ask for it are denied"),
+        ("resources: {name: 'clear.ml/fraction-{index}'}", "pods that ask for it are denied"),
+        ("assume: {gpusPerNode: 1001, gpuMemoryMiB: 1}", "assume.gpusPerNode:"),
+        ("env: {A: '{memory}'}", "unknown placeholder {memory}: known are {memory_mib}, {slices}"),
+        ("env: {A: 'a}b'}", "a brace outside a placeholder"),
+        ("env: {CUDA_DISABLE_CONTROL: 'true'}", "CUDA_DISABLE_CONTROL belongs to the limiter"),
+        ("env: {LD_PRELOAD: /x.so}", "LD_PRELOAD belongs to the limiter"),
+        ("resources: {mode: pooled}\nenv: {A: '{index}'}", "env.A: {index} is not known in mode pooled"),
+        (
+            "resources: {mode: pooled}\nreplaceWaiting: {after: 10s}",
+            "replaceWaiting: pods of mode pooled have no index to wait on: leave it out, or use mode per-gpu",
+        ),
+        ("replaceWaiting: {after: 10}", "replaceWaiting.after:"),
+        ("replaceWaiting: {after: 0s}", "replaceWaiting.after:"),
+        ("replaceWaiting: {after: 1h}", "must be whole seconds or minutes such as 10s or 2m"),
+        ("tolerations: [{operator: Equal}]", "tolerations[0]: without a key the operator must be Exists"),
+        ("tolerations: [{key: a, operator: Exists, value: b}]", "operator Exists takes no value"),
+        ("namespaces: [Team]", '"Team" must be a DNS label'),
+        (
+            "quotas: {queues: {q: {slices: -1}}}",
+            'quotas.queues.q.slices: "-1" should be greater than or equal to 0',
+        ),
+        ("assume: {gpusPerNode: 8}", "assume.gpuMemoryMiB: key is missing"),
+    ],
+)
+def test_a_policy_that_breaks_a_rule_is_told_which(text, expected):
+    assert expected in "\n".join(problems(a=f"kind: Policy\nname: a\n{text}\n"))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "env: {CUDA_DEVICE_MEMORY_LIMIT_0: '{memory_mib}Mi'}",
+            'CUDA_DEVICE_MEMORY_LIMIT_0 must be "{memory_mib}m"',
+        ),
+        ("env: {CUDA_DEVICE_MEMORY_LIMIT: '4Gi'}", 'CUDA_DEVICE_MEMORY_LIMIT must be "{memory_mib}m"'),
+        ("env: {NVIDIA_GPU_MEMORY_LIMIT: '{memory_mib}m'}", 'NVIDIA_GPU_MEMORY_LIMIT must be "{memory_mib}"'),
+        ("env: {LD_PRELOAD: /x.so}", "write ldPreload"),
+        ("env: {A: '{memory}'}", "unknown placeholder {memory}"),
+        ("env: {A=B: x}", "must be a name of letters, digits and _"),
+        ("ldPreload: lib/x.so", '"lib/x.so" must be an absolute, normal path'),
+        ("cache: {mountPath: /a/../b, sizeLimit: 8Mi}", '"/a/../b" must be an absolute, normal path'),
+        ("cache: {mountPath: /, sizeLimit: 8Mi}", '"/" must be an absolute, normal path'),
+        ("cache: {mountPath: /a, sizeLimit: 8MB}", 'cache.sizeLimit: "8MB"'),
+        ("library: {mountPath: /a, sizeLimit: 8Mi}", "initContainer and library need each other"),
+        (
+            INIT.format(tag="latest", env="{NVIDIA_VISIBLE_DEVICES: void}"),
+            "must be pinned to a tag other than latest",
+        ),
+        (INIT.format(tag="v1", env="{}"), "must hold NVIDIA_VISIBLE_DEVICES: void"),
+        (
+            INIT.format(tag="v1", env="{NVIDIA_VISIBLE_DEVICES: void}")
+            + "\ncache: {mountPath: /lib, sizeLimit: 1Mi}",
+            'cache.mountPath: "/lib" and library.mountPath "/lib/x" overlap',
+        ),
+        ("image: {pattern: '(a)(b)'}", "must have one group, the GB that the image limits to; it has 2"),
+        ("image: {pattern: '('}", "is not a regular expression"),
+        ("image: {pattern: '(a)', choices: {'a/b': 2048}}", "must be pinned to a tag"),
+    ],
+)
+def test_a_limiter_that_breaks_a_rule_is_told_which(text, expected):
+    assert expected in "\n".join(problems(own=f"kind: Limiter\nname: own\n{text}\n"))
+
+
+def test_a_root_init_container_is_refused():
+    text = INIT.format(tag="v1", env="{NVIDIA_VISIBLE_DEVICES: void}").replace("[cp]", "[cp], runAsUser: 0")
+    assert "initContainer.runAsUser" in "\n".join(problems(own=f"kind: Limiter\nname: own\n{text}\n"))
+
+
+def test_a_limiter_that_names_the_index_does_not_fit_pooled_mode():
+    own = "kind: Limiter\nname: own\nenv: {WHICH: '{index}'}\n"
+    policy = "kind: Policy\nname: a\nlimiter: own\nresources: {mode: pooled}\n"
+    assert problems(own=own, a=policy) == [
+        'a.yaml:3: limiter: "own" uses {index} in WHICH, but mode pooled knows no index'
+    ]

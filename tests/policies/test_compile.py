@@ -1,0 +1,66 @@
+"""Rules across the files of a set, and its digest."""
+
+import pytest
+
+from tests.policies.support import policy_set, problems
+
+
+@pytest.mark.parametrize(
+    ("queues", "expected"),
+    [
+        ("{a.b: {}, a_b: {}}", 'queues.a_b: becomes the label "a-b", like queue "a.b"'),
+        ("{a: {id: x}, b: {id: x}}", 'queues.b.id: "x" is the id of queue "a" already'),
+        ("{a: {policy: defualt}}", 'policy "defualt" is not defined (did you mean "default"?)'),
+        ("{a: {limiter: nun}}", 'queues.a.limiter: "nun" is not defined'),
+        ("{a: {namespaces: []}}", "queues.a.namespaces: should have at least 1 item"),
+        ("{a: }", "queues.a: should be a valid dictionary"),
+        (
+            '{a: {templateOverrides: {labels: {clearml-injector/fraction: "0.5"}}}}',
+            (
+                '"0.5" is not allowed by policy default: use 0.125, 0.250, 0.375, 0.500, 0.625, 0.750, 0.875'
+                ' (did you mean "0.500"?)'
+            ),
+        ),
+    ],
+)
+def test_mistakes_of_queues_are_found(queues, expected):
+    assert expected in "\n".join(problems(q=f"kind: Queues\nqueues: {queues}\n"))
+
+
+def test_the_chart_agents_template_is_taken_as_it_is():
+    text = """
+kind: Queues
+queues:
+  default0500:
+    templateOverrides:
+      labels: {required-resources: "0.5", clearml-injector/fraction: "0.500"}
+      resources: {limits: {nvidia.com/gpu: 1, clear.ml/fraction-1: "0.5"}}
+      nodeSelector: {pool: gpu}
+    queueSettings: {maxPods: 10, other: x}
+"""
+    assert problems(q=text) == []
+
+
+def test_two_name_patterns_for_gpus_are_refused():
+    found = problems(a="kind: Policy\nname: a\nresources: {name: 'example.com/gpu-{index}'}\n")
+    assert found == [
+        (
+            'default.yaml:1: resources.name: "nvidia.com/gpu-{index}" is not the'
+            ' "example.com/gpu-{index}" of policy a:'
+            " use one name"
+        )
+    ]
+
+
+def test_one_namespace_belongs_to_one_policy():
+    text = "kind: Policy\nname: {}\nnamespaces: [team]\n"
+    assert problems(a=text.format("a"), b=text.format("b")) == [
+        'b.yaml:3: namespaces[0]: "team" belongs to policy a already: keep it in one'
+    ]
+
+
+def test_the_digest_follows_the_content_and_nothing_else():
+    digest = policy_set(a="kind: Policy\nname: a\n").digest
+    assert len(digest) == 12
+    assert policy_set(other="# a comment\nname: a\nkind: Policy\n").digest == digest
+    assert policy_set(a="kind: Policy\nname: a\nmemory: {reserveMiB: 1}\n").digest != digest
