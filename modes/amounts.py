@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction as Rational
-
 from kube.quantity import parse_quantity
 from modes.fraction import Fraction
 from modes.resource_kinds import ResourceKind
@@ -17,7 +15,8 @@ def fits(amount: str | int, kind: ResourceKind, fraction: Fraction) -> bool:
     """
     try:
         if kind.is_clearml:
-            return parse_quantity(amount) == Rational(fraction.slices, fraction.slices_per_gpu)
+            share = parse_quantity(amount)
+            return share.numerator * fraction.slices_per_gpu == fraction.slices * share.denominator
         if kind.is_whole or kind.is_pool:
             return parse_quantity(amount) in {0, 1, fraction.gpus, fraction.slices}
     except ValueError:

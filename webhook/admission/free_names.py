@@ -21,7 +21,8 @@ class FreeNames:
     def take(self, wanted: str) -> str:
         """Return `wanted`, shortened to fit, numbered from 2 if it is taken; from then on it is."""
         # Once for all numbers: the name of a container, which the pod's author writes, may be megabytes long.
-        digest = hashlib.sha256(wanted.encode()).hexdigest()[:_DIGITS]
+        is_short = len(wanted) <= MAX_NAME - _DIGITS
+        digest = "" if is_short else hashlib.sha256(wanted.encode()).hexdigest()[:_DIGITS]
         number = self._numbers.get(wanted, 1)
         while (name := _numbered(wanted, digest, number)) in self._taken:
             number += 1

@@ -49,7 +49,8 @@ def touches(path: str, place: str) -> bool:
 
 def normalised(path: str) -> str:
     """Write an absolute path in one way: no double or trailing slash, no dots, /run for /var/run."""
-    normal = posixpath.normpath("/" + path.lstrip("/"))
+    is_plain = path.startswith("/") and not ("//" in path or "/." in path or path.endswith("/"))
+    normal = path if is_plain else posixpath.normpath("/" + path.lstrip("/"))
     return normal.removeprefix("/var") if is_at_or_below(normal, "/var/run") else normal
 
 

@@ -21,7 +21,7 @@ class Filled:
         memory_mib: int | None,
         namespace: str,
     ) -> None:
-        """Fill in; without `memory_mib` (whole GPUs have none) variables that speak of it are left out."""
+        """Fill in; without `memory_mib` (whole GPUs have none) variables that use it are left out."""
         values = {
             "slices": str(fraction.slices_on_each),
             "slices_per_gpu": str(fraction.slices_per_gpu),
@@ -32,7 +32,9 @@ class Filled:
         if memory_mib is not None:
             values[MEMORY] = str(memory_mib)
         self._parts = {
-            variable.name: [fill(part, values) for part in variable.value.split(_CONTAINER)]
+            variable.name: [
+                fill(part, values) if "{" in part else part for part in variable.value.split(_CONTAINER)
+            ]
             for variable in variables
             if memory_mib is not None or MEMORY not in used(variable.value)
         }
@@ -43,7 +45,7 @@ class Filled:
 
 
 def uses_namespace(variables: tuple[EnvVar, ...]) -> bool:
-    """Whether any variable speaks of the pod's namespace."""
+    """Whether any variable uses the pod's namespace."""
     for variable in variables:  # noqa: SIM110 any() with a generator costs more than all of this
         if "{namespace}" in variable.value:
             return True
