@@ -1,4 +1,4 @@
-"""A process's look at its own TLS port, as a client sees it."""
+"""Checks a process's own TLS port, as a client sees it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SECONDS_BETWEEN_CHECKS = 5.0
 _SECONDS_UNTIL_SECOND_CHECK = 1.0
 _HANDSHAKE_SECONDS = 5.0
 PERIOD_SECONDS = _SECONDS_BETWEEN_CHECKS + _SECONDS_UNTIL_SECOND_CHECK + 2 * _HANDSHAKE_SECONDS
-"""How long it takes from one look to the next where no handshake comes about."""
+"""How long it takes from one check to the next where no handshake comes about."""
 _ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 what a socket is bound to, not what it binds
 
 
