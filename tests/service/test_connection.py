@@ -38,7 +38,7 @@ def test_while_an_answer_is_under_way_pipelined_requests_wait_in_the_kernel():
         client.writer.write(GET * (50 * MIB // len(GET)))
         await until(lambda: served.state.tasks)
         (connection,) = served.state.connections
-        await until(lambda: connection._deaf)
+        await until(lambda: connection._ignores_input)
         assert (len(served.state.tasks), len(connection.pipeline)) == (1, 0)
         served.app.go.set()
         assert b"connection: close" in await client.hear()
