@@ -35,7 +35,7 @@ from controller.process import ControllerOptions, ControllerProcess
 from modes.resource_names import ResourceNames
 from testbed.controller_process import write_tls
 
-LONGEST_MS = 25
+MAX_MS = 25
 LATE_MS = 250
 """A webhook waits no longer for a batch."""
 
@@ -93,7 +93,7 @@ async def _measure(tls: Path, counts: tuple[int, int, int], seconds: float) -> l
         await api.close()
     cuts = quantiles(batches, n=100)
     late = sum(taken > LATE_MS for taken in batches)
-    bar = Bar("<=", LONGEST_MS)
+    bar = Bar("<=", MAX_MS)
     return [
         *(Figure(f"longest step: {name}", "ms CPU", [longest], bar=bar) for name, longest in phases.items()),
         Figure("a batch of 4 asks under load, p50", "ms", [cuts[49]]),

@@ -14,7 +14,7 @@ from typing import cast
 from certs.live_context import LiveTlsContext
 from certs.mounted import read_tls_files
 from controller.leadership import Leadership
-from controller.ledger_store import State
+from controller.ledger_store import LedgerStore
 from controller.metrics import ControllerMetrics
 from controller.placement_api import ControllerApi
 from controller.resources import SeenNode
@@ -54,8 +54,8 @@ def main(tls: Path) -> None:
     )
 
 
-def _state() -> State:
-    state, names = State(time.monotonic), ResourceNames()
+def _state() -> LedgerStore:
+    state, names = LedgerStore(time.monotonic), ResourceNames()
     manifests = (GpuNode(gpus=8).manifest(f"node-{number}") for number in range(NODES))
     for found in manifests:
         state.set_node(SeenNode(node_from_object(found, names), ""))

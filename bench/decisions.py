@@ -31,7 +31,7 @@ LOAD = 0.95
 FAR_MORE = 10**9
 DECISIONS, SCANNED = 2000, 12
 STEPS = 200_000
-MOST_GROWN = 2.0
+MAX_GROWN = 2.0
 _POD = "pod-"
 """Begins the names of bound pods, as no reservation's does."""
 
@@ -151,7 +151,7 @@ def main(
         Figure("at 10,000 nodes", "/s", at_large, "at 1,213", at_small, Bar(">=", 0.5)),
         Figure("p99 of one decision at 1,213 nodes", "ms", [_p99(small)]),
         Figure("p99 of one decision at 10,000 nodes", "ms", [_p99(large)]),
-        Figure("memory grown over 200,000 steps", "MB", [_grown(small)], bar=Bar("<=", MOST_GROWN)),
+        Figure("memory grown over 200,000 steps", "MB", [_grown(small)], bar=Bar("<=", MAX_GROWN)),
     ]
     report("placement", figures, watch, json_file, trace="openb" if trace is not None else "made up, small")
 
@@ -170,8 +170,8 @@ def _assert_same_choices(one: Churn, other: Churn) -> None:
         scores = []
         for churn in (fast, one, other):
             ledger = churn.ledger
-            worth = ledger._demand_of(ask).worth  # noqa: SLF001 - what is measured
-            found = ledger._best(ledger._selector.select(ask), ask, worth)  # noqa: SLF001 - what is measured
+            worth = ledger._arrivals_of(ask).prices  # noqa: SLF001 - what is measured
+            found = ledger._best(ledger._finder.select(ask), ask, worth)  # noqa: SLF001 - what is measured
             scores.append(found[0] if found is not None else None)
         assert len(set(scores)) == 1, f"scores differ: {scores}"
 

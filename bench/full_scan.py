@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from ledger.accounts import NodeAccount
 from ledger.facts import NodeFact
 from ledger.ledger import Ledger
-from ledger.placement.arrivals import UNIT, Worth
+from ledger.placement.arrivals import UNIT, ShadowPrices
 from ledger.placement.best_node import score
-from ledger.placement.candidates import Selection
+from ledger.placement.candidates import Candidates
 from ledger.placement.feasibility import obstacle
 from ledger.placement.node_groups import Found
 from ledger.placement_request import PlacementRequest
@@ -18,15 +18,15 @@ from ledger.placement_request import PlacementRequest
 class PlainScan(Ledger):
     """The score by its definition: what the node is worth before, and what after."""
 
-    def _best(self, _selection: Selection, ask: PlacementRequest, worth: Worth) -> Found | None:
+    def _best(self, _selection: Candidates, ask: PlacementRequest, worth: ShadowPrices) -> Found | None:
         found: Found | None = None
-        for account in self._fleet.accounts.values():
+        for account in self._node_index.accounts.values():
             value = self._score(account, ask, worth)
             if value is not None and (found is None or value > found[0]):
                 found = value, account
         return found
 
-    def _score(self, account: NodeAccount, ask: PlacementRequest, worth: Worth) -> int | None:
+    def _score(self, account: NodeAccount, ask: PlacementRequest, worth: ShadowPrices) -> int | None:
         if account.fact is None or not account.fact.usable or obstacle(account.fact, ask) is not None:
             return None
         if account.cpu_free < ask.cpu_milli or account.memory_free < ask.memory_bytes:
@@ -45,7 +45,7 @@ class PlainScan(Ledger):
 class TunedScan(PlainScan):
     """The product's own arithmetic, which knows what changes without summing up both."""
 
-    def _score(self, account: NodeAccount, ask: PlacementRequest, worth: Worth) -> int | None:
+    def _score(self, account: NodeAccount, ask: PlacementRequest, worth: ShadowPrices) -> int | None:
         if account.fact is None or obstacle(account.fact, ask) is not None:
             return None
         return score(account, ask, worth)
@@ -57,7 +57,7 @@ def _free(fact: NodeFact, taken: Mapping[int, int]) -> list[int]:
     ]
 
 
-def _taken(before: Sequence[int], ask: PlacementRequest, worth: Worth) -> list[int] | None:
+def _taken(before: Sequence[int], ask: PlacementRequest, worth: ShadowPrices) -> list[int] | None:
     after, slices = list(before), ask.fraction.slices_on_each
     for _ in range(ask.fraction.gpus):
         fitting = [position for position, free in enumerate(after) if free >= slices]
@@ -68,10 +68,10 @@ def _taken(before: Sequence[int], ask: PlacementRequest, worth: Worth) -> list[i
     return after
 
 
-def _fragments(free: Sequence[int], worth: Worth) -> int:
+def _fragments(free: Sequence[int], worth: ShadowPrices) -> int:
     usable = sum(worth.gpu[slices] for slices in free) + worth.idle[free.count(worth.slices_per_gpu)]
     return sum(free) * UNIT - usable
 
 
-def _stranded(free: int, cpu_free: int, worth: Worth) -> int:
+def _stranded(free: int, cpu_free: int, worth: ShadowPrices) -> int:
     return max(0, free * UNIT - cpu_free * worth.cpu)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from rich.text import Text
 
 from cli.printing import shortened
-from ledger.view import GpuView, LedgerView, NodeView, Waiting
+from ledger.view import GpuView, LedgerView, NodeView, PendingView
 from policies.model.problems import printable
 
 STYLES = {"holder": "green", "promised": "cyan", "reservation": "yellow"}
@@ -80,7 +80,7 @@ def _shares(gpu: GpuView, *, wide: bool) -> Text:
     )
 
 
-def _waiting(waiting: Waiting) -> Text:
+def _waiting(waiting: PendingView) -> Text:
     where = f"GPU {', '.join(map(str, waiting.indices))}" if waiting.indices else "any GPU"
     pod = f"{printable(waiting.namespace)}/{printable(waiting.name)}"
     return Text(f"waits: {pod} for {waiting.slices} of {where}", style="yellow")

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from controller.ledger_store import State
+from controller.ledger_store import LedgerStore
 from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
 from ledger.facts import PodFact
 
@@ -32,7 +32,7 @@ class FreeNodes:
 class FreeNodesFinder:
     """Walks all nodes once for all pods that want the same."""
 
-    def __init__(self, state: State, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, state: LedgerStore, clock: Callable[[], float] = time.monotonic) -> None:
         self._state = state
         self._clock = clock
         self._kept: dict[_Wanted, tuple[float, FreeNodes]] = {}

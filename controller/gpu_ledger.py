@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from controller import shortcomings
+from controller import node_problems
 from controller.informer import Resource
 from controller.kube_client import ApiServer
 from controller.object_reader import ObjectReader
@@ -186,7 +186,7 @@ def status_manifest(name: str, status: Status) -> dict[str, Any]:
 
 def _conditions(view: NodeView, now: str, before: tuple[Condition, ...]) -> tuple[Condition, ...]:
     over = sum(gpu.over for gpu in view.gpus)
-    lacks = shortcomings.of_view(view)
+    lacks = node_problems.of_view(view)
     found = (
         Condition("Usable", "True", "Ready", "the node takes pods")
         if view.usable
@@ -196,7 +196,7 @@ def _conditions(view: NodeView, now: str, before: tuple[Condition, ...]) -> tupl
         else Condition("OverCommitted", "False", "WithinCapacity", "pods hold no more than there is"),
         Condition("TakesFractions", "True", "Sliced", "fractions can be placed")
         if lacks is None
-        else Condition("TakesFractions", "False", lacks, shortcomings.message(lacks, view.name)),
+        else Condition("TakesFractions", "False", lacks, node_problems.message(lacks, view.name)),
     )
     former = {condition.type: condition for condition in before}
     return tuple(_dated(condition, former.get(condition.type), now) for condition in found)

@@ -15,7 +15,6 @@ from itertools import islice
 
 import msgspec
 
-from controller.due_names import DueNames
 from controller.gpu_ledger import (
     COLLECTION,
     GpuLedger,
@@ -28,10 +27,11 @@ from controller.gpu_ledger import (
 from controller.informer import Watcher
 from controller.kube_client import APPLY, TRANSPORT_ERRORS, ApiError, ApiServer
 from controller.leadership import Leadership
-from controller.ledger_store import State
+from controller.ledger_store import LedgerStore
 from controller.metrics import ControllerMetrics
 from controller.sink import Sink
-from controller.turns import FACTS_AT_ONCE
+from controller.work_queue import WorkQueue
+from controller.yielding import FACTS_AT_ONCE
 from service.log import get_logger
 
 FIELD_MANAGER = "fraction-injector-controller"
@@ -48,7 +48,7 @@ class Publisher:
     def __init__(
         self,
         api: ApiServer,
-        state: State,
+        state: LedgerStore,
         leadership: Leadership,
         metrics: ControllerMetrics,
         clock: Callable[[], float] = time.monotonic,
@@ -64,7 +64,7 @@ class Publisher:
         self._writing: set[str] = set()
         self._meanwhile: dict[str, Stored | None] = {}
         """What was watched of a GpuLedger while it was being written."""
-        self._due = DueNames()
+        self._due = WorkQueue()
         """Nodes that have changed, by when they may be written."""
         self._last: dict[str, float] = {}
         self._ready: asyncio.Queue[str] = asyncio.Queue()

@@ -171,7 +171,7 @@ class Watcher(Generic[Item]):
         self._counts.failed(self._resource.name, what)
         self._health.failed(f"{type(error).__name__}: {error}")
         self._log.warning(
-            f"{what} broke",
+            f"{what} failed",
             resource=self._resource.name,
             error=f"{type(error).__name__}: {error}",
             again_in=round(seconds, 2),

@@ -188,9 +188,9 @@ class Leadership:
         if trouble != self._trouble:
             self._trouble = trouble
             if trouble:
-                self._log.warning("the lease is out of reach", leads=self.leads, error=trouble)
+                self._log.warning("lease request failed", leads=self.leads, error=trouble)
             else:
-                self._log.info("the lease is within reach", leads=self.leads)
+                self._log.info("API server reachable again", leads=self.leads)
 
     async def _look(self) -> None:
         lease = await self._read()

@@ -11,7 +11,7 @@ from functools import partial
 
 from controller.resources import SeenNode, SeenPod
 from controller.sink import Sink
-from controller.turns import FACTS_AT_ONCE, Turns
+from controller.yielding import FACTS_AT_ONCE, Turns
 from ledger.facts import PodFact, PodKey
 from ledger.ledger import Ledger
 from ledger.messages import NodeState
@@ -56,7 +56,7 @@ class Changes:
         return names
 
 
-class State:
+class LedgerStore:
     """The ledger, and who must be told when it changes."""
 
     def __init__(self, clock: Clock, pods_known_until: Clock | None = None) -> None:

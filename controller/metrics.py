@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from controller.ledger_store import State
+from controller.ledger_store import LedgerStore
 from ledger.placement_request import OverQuota, Placement, PlacementResult, Unschedulable
 
 BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
@@ -84,7 +84,7 @@ class ControllerMetrics:
 class LedgerCollector(Collector):
     """The ledger's running totals: a scrape builds no view of any node."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: LedgerStore) -> None:
         self._state = state
 
     def collect(self) -> Iterator[Metric]:
@@ -93,10 +93,10 @@ class LedgerCollector(Collector):
         totals = ledger.totals()
         yield _gauge("gpus", "GPUs with a resource name of their own.", totals.gpus)
         yield _gauge("slices_capacity", "Slices that can be allocated.", totals.capacity)
-        yield _gauge("slices_used", "Slices in someone's hands.", totals.used)
+        yield _gauge("slices_used", "Allocated slices, promised ones included.", totals.used)
         yield _gauge("slices_free", "Slices for new pods.", totals.free)
         yield _gauge("slices_over", "Slices held beyond capacity.", totals.over)
-        yield _gauge("waiting_slices", "Slices of pods without a node.", ledger.waiting_slices())
+        yield _gauge("waiting_slices", "Slices of pods without a node.", ledger.pending_slices())
         yield _gauge("reservations", "Placements promised to pods yet unseen.", self._state.reservations)
         yield _gauge("synced", "1 once nodes and pods are listed.", self._state.synced.is_set())
 

@@ -9,7 +9,7 @@ from typing import Any
 from controller.event_writer import EventWriter
 from controller.kube_client import ApiServer
 from controller.leadership import Leadership
-from controller.ledger_store import State
+from controller.ledger_store import LedgerStore
 from controller.resources import SeenNode
 from kube.events import event, event_name
 from ledger import cordon
@@ -23,7 +23,7 @@ MAX_WRITTEN = 10_000
 class NodeEvents:
     """Checks all nodes from time to time, and writes one Event for each mistake."""
 
-    def __init__(self, api: ApiServer, state: State, leadership: Leadership) -> None:
+    def __init__(self, api: ApiServer, state: LedgerStore, leadership: Leadership) -> None:
         self._events = EventWriter(api)
         self._state = state
         self._leadership = leadership

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 from html import escape
 
 from controller.ledger_parts import node_views, waiting_views
-from controller.ledger_store import State
-from ledger.view import GpuView, NodeView, Waiting
+from controller.ledger_store import LedgerStore
+from ledger.view import GpuView, NodeView, PendingView
 
 REFRESH_SECONDS = 2
 _STYLE = """
@@ -20,7 +20,7 @@ td,th{padding:.2em .8em;text-align:left;vertical-align:top}
 """
 
 
-async def render(state: State, leader: str | None) -> AsyncIterator[str]:
+async def render(state: LedgerStore, leader: str | None) -> AsyncIterator[str]:
     """Write the whole page in parts; names come from users and are escaped."""
     yield (
         "<!doctype html><html lang=en><meta charset=utf-8>"
@@ -37,7 +37,7 @@ async def render(state: State, leader: str | None) -> AsyncIterator[str]:
     yield "</table></html>"
 
 
-def _waiting(found: Waiting) -> str:
+def _waiting(found: PendingView) -> str:
     indices = ", ".join(map(str, found.indices)) or "any"
     name = f"{escape(found.namespace)}/{escape(found.name)}"
     return f"<tr><td>{name}<td>{found.kind}<td>{found.slices}<td>{indices}"

@@ -24,11 +24,11 @@ from starlette.requests import ClientDisconnect
 
 from controller.leadership import Leadership
 from controller.ledger_parts import backlog_json, ledger_json
-from controller.ledger_store import Changes, State
+from controller.ledger_store import Changes, LedgerStore
 from controller.metrics import ControllerMetrics
-from controller.turns import NODES_AT_ONCE, Stint
+from controller.yielding import NODES_AT_ONCE, Stint
 from ledger.messages import (
-    MOST_ASKS,
+    MAX_ASKS,
     Answered,
     Answers,
     Batch,
@@ -38,7 +38,7 @@ from ledger.messages import (
     read_ask,
 )
 
-LARGEST_BODY = 4 * 1024 * 1024
+MAX_BODY = 4 * 1024 * 1024
 """Bytes."""
 BEAT_SECONDS = 1.0
 """A stream is never silent for longer, so that its reader knows a dead one."""
@@ -57,7 +57,7 @@ class ControllerApi:
 
     def __init__(
         self,
-        state: State,
+        state: LedgerStore,
         leadership: Leadership,
         metrics: ControllerMetrics,
         policies: Callable[[], HandedPolicies | None] = lambda: None,
@@ -88,13 +88,13 @@ class ControllerApi:
         """Decide a batch of asks, one after the other."""
         body = await _body(request)
         if body is None:
-            return _text(413, f"the body is over {LARGEST_BODY} bytes")
+            return _text(413, f"the body is over {MAX_BODY} bytes")
         try:
             batch = _batch.decode(body)
         except msgspec.MsgspecError as error:
             return _text(400, f"no batch of asks: {error}")
-        if len(batch.asks) > MOST_ASKS:
-            return _text(400, f"{len(batch.asks)} asks are over {MOST_ASKS}: send less at once")
+        if len(batch.asks) > MAX_ASKS:
+            return _text(400, f"{len(batch.asks)} asks are over {MAX_ASKS}: send less at once")
         if self._leadership.leads and self._state.missing:
             return _text(503, self._state.missing)
         answers = await self._decide(batch) if self._leadership.leads else None
@@ -149,7 +149,7 @@ class ControllerApi:
     async def _events(self) -> AsyncIterator[bytes]:
         changes = self._state.subscribe()
         try:
-            yield await self._backlog(changes)
+            yield await self._pending(changes)
             async for part in self._nodes(changes):
                 yield part
             yield _event(StreamEvent(synced=True))
@@ -162,7 +162,7 @@ class ControllerApi:
                     async for part in self._nodes(changes):
                         yield part
                 # Who waits goes out with the beat only: it is a whole list each time.
-                yield await self._backlog(changes) or _BEAT
+                yield await self._pending(changes) or _BEAT
         finally:
             self._state.unsubscribe(changes)
 
@@ -174,7 +174,7 @@ class ControllerApi:
         state = self._state.node_state(name)
         return _event(StreamEvent(gone=name) if state is None else StreamEvent(node=state))
 
-    async def _backlog(self, changes: Changes) -> bytes:
+    async def _pending(self, changes: Changes) -> bytes:
         if not changes.backlog:
             return b""
         changes.backlog = False
@@ -189,7 +189,7 @@ async def _body(request: Request) -> bytes | None:
         async for part in request.stream():
             parts.append(part)
             size += len(part)
-            if size > LARGEST_BODY:
+            if size > MAX_BODY:
                 return None
         return b"".join(parts)
     return None

@@ -9,9 +9,9 @@ from controller.event_writer import EventWriter
 from controller.kube_client import ApiError, ApiServer
 from controller.leadership import Leadership
 from controller.metrics import ControllerMetrics
+from controller.pending_pod import StoredPod, stored_pod
 from controller.pod_conditions import Finding
 from controller.pod_events import pod_event
-from controller.waiting_pod import StoredPod, stored_pod
 from ledger.facts import PodKey
 from service.log import get_logger
 

@@ -10,7 +10,7 @@ from controller.event_writer import EventWriter
 from controller.free_nodes import FreeNodesFinder
 from controller.kube_client import ApiServer
 from controller.leadership import Leadership
-from controller.ledger_store import State
+from controller.ledger_store import LedgerStore
 from controller.metrics import ControllerMetrics
 from controller.pod_conditions import Finding, findings, waiting_message
 from controller.resources import SeenPod
@@ -31,7 +31,7 @@ class PodEvents:
     def __init__(
         self,
         api: ApiServer,
-        state: State,
+        state: LedgerStore,
         leadership: Leadership,
         metrics: ControllerMetrics,
         names: ResourceNames,

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 import msgspec
 
 from controller.kube_client import TRANSPORT_ERRORS, ApiError
-from controller.ledger_store import State
+from controller.ledger_store import LedgerStore
+from controller.pending_pod import StoredPod, dry_run, known_constraints
 from controller.pod_conditions import MAX_MESSAGE
 from controller.pod_deletion import PodDeletion
 from controller.replacement import ReplacementPlan, WaitingPod, waits_replaceably
 from controller.resources import Owner, SeenPod
-from controller.waiting_pod import StoredPod, dry_run, known_constraints
 from kube.scheduling import Constraints
 from ledger.facts import PodFact
 from ledger.placement.feasibility import obstacle
@@ -63,7 +63,7 @@ class PodReplacement:
     def __init__(  # noqa: PLR0913 - the parts of a controller that it joins
         self,
         deletion: PodDeletion,
-        state: State,
+        state: LedgerStore,
         names: ResourceNames,
         policy_of: PolicyOf,
         *,
@@ -112,7 +112,7 @@ class PodReplacement:
     async def _waiting(self) -> list[WaitingPod]:
         """All pods that wait and whose policy lets them be replaced."""
         waiting: list[WaitingPod] = []
-        async for keys in self._state.turns.slices(self._state.ledger.waiting_keys()):
+        async for keys in self._state.turns.slices(self._state.ledger.pending_keys()):
             pods = (self._state.pods.get((key[0], key[1])) for key in keys)
             found = [self._replaceable(pod) for pod in pods if pod is not None]
             waiting += [pod.waiting for pod in found if pod is not None]

@@ -19,7 +19,7 @@ from fastapi.responses import HTMLResponse, StreamingResponse
 
 from certs.mounted import POLL_SECONDS, MountedCertificate, MountRules
 from certs.rotation import RotationSettings
-from controller import page, shortcomings
+from controller import node_problems, page
 from controller.certificates.loop import BundleLoop, CertificateLoop
 from controller.certificates.metrics import CertificateMetrics
 from controller.certificates.store import CertificateStore, Installation, issued_names
@@ -27,7 +27,7 @@ from controller.gpuledger_writer import Publisher
 from controller.informer import Timing, Watcher
 from controller.kube_client import ApiServer, connected
 from controller.leadership import Candidate, Leadership, LeaseTiming
-from controller.ledger_store import State
+from controller.ledger_store import LedgerStore
 from controller.metrics import ControllerMetrics, LedgerCollector
 from controller.named_policies import NamedPolicies
 from controller.node_events import NodeEvents
@@ -136,7 +136,7 @@ class ControllerProcess:
         self._port = OwnPort(address, name, lambda: self._certificate.client)
         self._health_socket = bind(options.host, options.health_port)
         self._watches = {"nodes": WatchHealth(), "pods": WatchHealth()}
-        self._state = State(time.monotonic, lambda: self._watches["pods"].known_until)
+        self._state = LedgerStore(time.monotonic, lambda: self._watches["pods"].known_until)
         self._leadership = Leadership(api, self._candidate(), options.lease_timing, hindrance=self._hindrance)
         self._policies = NamedPolicies(options.policies) if options.policies is not None else None
         self._events = PodEvents(api, self._state, self._leadership, self._metrics, options.names)
@@ -214,9 +214,9 @@ class ControllerProcess:
         nodes, with_gpus, lacking = list(self._state.nodes.values()), 0, list[NodeFact]()
         async for some in self._state.turns.slices(nodes):
             with_gpus += sum(bool(node.fact.gpus or node.fact.pooled) for node in some)
-            lacking += [node.fact for node in some if shortcomings.of_fact(node.fact) is not None]
+            lacking += [node.fact for node in some if node_problems.of_fact(node.fact) is not None]
         self._log.info("nodes are listed", nodes=len(nodes), with_gpus=with_gpus)
-        for fields in shortcomings.lacking(lacking):
+        for fields in node_problems.lacking(lacking):
             self._log.warning("nodes take no fractions", **fields)
 
     async def _lead(self) -> None:

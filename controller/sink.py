@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from controller.turns import Turns
+from controller.yielding import Turns
 
 Item = TypeVar("Item")
 

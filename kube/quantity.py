@@ -22,8 +22,8 @@ _SUFFIXES = {
     **{letter: Fraction(1000**power) for power, letter in enumerate(["", "k", "M", "G", "T", "P", "E"])},
     **{f"{letter}i": Fraction(1024**power) for power, letter in enumerate("KMGTPE", start=1)},
 }
-_LONGEST_TEXT = 64
-_LARGEST_EXPONENT = 40
+_MAX_TEXT = 64
+_MAX_EXPONENT = 40
 """Past it no value is both representable and different from zero; 10**999999999 would take all memory."""
 
 
@@ -35,7 +35,7 @@ def parse_quantity(quantity: str | int) -> Fraction:
     """
     if isinstance(quantity, str):
         return _parse_text(quantity)
-    return _in_range(Fraction(int(quantity)), str(quantity)[:_LONGEST_TEXT])
+    return _in_range(Fraction(int(quantity)), str(quantity)[:_MAX_TEXT])
 
 
 def whole(quantity: str | int) -> int:
@@ -75,9 +75,9 @@ def _parse_text(text: str) -> Fraction:
     # The length first: all else takes time that grows with a text that may have megabytes.
     if len(text) < len(str(LARGEST)) and text.isascii() and text.isdigit():
         return Fraction(int(text))
-    match = _GRAMMAR.fullmatch(text) if len(text) <= _LONGEST_TEXT else None
+    match = _GRAMMAR.fullmatch(text) if len(text) <= _MAX_TEXT else None
     if match is None or not (match["whole"] or match["decimals"]):
-        shown = text[:_LONGEST_TEXT]
+        shown = text[:_MAX_TEXT]
         raise ValueError(f'"{shown}" is not a Kubernetes quantity such as "500m", "2" or "1Gi"')
     return _in_range(_value(match), text)
 
@@ -86,8 +86,8 @@ def _value(match: re.Match[str]) -> Fraction:
     decimals = match["decimals"] or ""
     number = Fraction(int(match["whole"] + decimals or "0"), 10 ** len(decimals))
     exponent = int(match["exponent"] or "0")
-    if abs(exponent) > _LARGEST_EXPONENT and number:
-        raise ValueError(f'quantity "{match[0]}" is out of range: its exponent is beyond {_LARGEST_EXPONENT}')
+    if abs(exponent) > _MAX_EXPONENT and number:
+        raise ValueError(f'quantity "{match[0]}" is out of range: its exponent is beyond {_MAX_EXPONENT}')
     scale = _SUFFIXES[match["suffix"] or ""] * Fraction(10) ** exponent if number else Fraction(0)
     return -number * scale if match["sign"] == "-" else number * scale
 

@@ -51,7 +51,7 @@ class Kind(Protocol):
 
 
 class NodeAccount:
-    """The books of one node. It may be kept for a node that is not known (any more) but has pods."""
+    """What is allocated on one node. Kept also for a node that is not known, or no longer, but has pods."""
 
     __slots__ = (
         "_fact",
@@ -98,12 +98,12 @@ class NodeAccount:
         self.left = {index: slices - taken.get(index, 0) for index, slices in gpus if index not in cordoned}
 
     def take(self, key: ClaimKey, claim: Claim) -> None:
-        """Enter a claim; the inverse of `give_back`."""
+        """Allocate what a claim takes; the inverse of `give_back`."""
         self.claims[key] = claim
         self._book(claim, 1)
 
     def give_back(self, key: ClaimKey) -> None:
-        """Strike a claim out; the inverse of `take`."""
+        """Free what a claim took; the inverse of `take`."""
         self._book(self.claims.pop(key), -1)
 
     def state(self) -> tuple[int, ...]:

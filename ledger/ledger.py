@@ -10,16 +10,16 @@ import msgspec
 from ledger.accounts import Claim, ClaimKey, NodeAccount
 from ledger.facts import NodeFact, PodFact, PodKey
 from ledger.owners import GpuModel, Owners, Replicas
-from ledger.placement import pick_index as waiting
-from ledger.placement.arrivals import Demand, Worth
+from ledger.placement.arrivals import Arrivals, ShadowPrices
 from ledger.placement.best_node import best
-from ledger.placement.candidates import Selection, Selector
-from ledger.placement.kind_arrivals import KindDemand
+from ledger.placement.candidates import CandidateFinder, Candidates
+from ledger.placement.kind_arrivals import KindArrivals
 from ledger.placement.memory_values import MemoryValues
 from ledger.placement.node_groups import Found
-from ledger.placement.node_index import Fleet
+from ledger.placement.node_index import NodeIndex
 from ledger.placement.one_model import commonest_model, keep_to, model_of, no_such_node
-from ledger.placement.pending import Backlog
+from ledger.placement.pending import PendingPods
+from ledger.placement.pick_index import pick_assumed_index, pick_index
 from ledger.placement.scoring import best_hole
 from ledger.placement.spread import best_spread, least_used
 from ledger.placement_request import Placement, PlacementRequest, PlacementResult, Unschedulable
@@ -27,7 +27,7 @@ from ledger.recent_placements import RecentPlacements
 from ledger.reservations import Reservation, Reservations, reservation_of, taken_by
 from ledger.totals import Totals
 from ledger.usage import Usage
-from ledger.view import LedgerView, NodeView, Waiting, node_view, waiting_view
+from ledger.view import LedgerView, NodeView, PendingView, node_view, pending_view
 from modes.registry import MODES
 
 RESERVATIONS_PER_NAMESPACE = 256
@@ -52,15 +52,15 @@ class Ledger:
     ) -> None:
         """`on_promise` is told the node, None for the backlog, when something is reserved or no longer."""
         self._pods: dict[PodKey, PodFact] = {}
-        self._fleet = Fleet()
-        self._selector = Selector(self._fleet)
+        self._node_index = NodeIndex()
+        self._finder = CandidateFinder(self._node_index)
         self._reservations = Reservations(reservations_per_namespace)
-        self._backlog = Backlog()
+        self._pending = PendingPods()
         self._owners = Owners()
         self._usage = Usage()
         self._values = MemoryValues()
-        self._demand: dict[int, Demand] = {}
-        self._kind_demand: dict[int, KindDemand] = {}
+        self._arrivals: dict[int, Arrivals] = {}
+        self._kind_arrivals: dict[int, KindArrivals] = {}
         self._on_promise = on_promise
         self._recent = RecentPlacements(self)
 
@@ -71,7 +71,7 @@ class Ledger:
             return
         if known is not None:
             self._values.remove(known)
-        self._fleet.set_fact(fact.name, fact)
+        self._node_index.set_fact(fact.name, fact)
         self._values.add(fact)
 
     def remove_node(self, name: str) -> None:
@@ -79,7 +79,7 @@ class Ledger:
         known = self._known(name)
         if known is not None:
             self._values.remove(known)
-            self._fleet.set_fact(name, None)
+            self._node_index.set_fact(name, None)
 
     def set_pod(self, fact: PodFact) -> None:
         """Take in a pod that was added or changed; the inverse of `remove_pod`."""
@@ -116,7 +116,7 @@ class Ledger:
         listed_pods = {pod.key: pod for pod in pods}
         for key in self._pods.keys() - listed_pods.keys():
             self.remove_pod(key)
-        for name in self._fleet.accounts.keys() - listed_nodes.keys():
+        for name in self._node_index.accounts.keys() - listed_nodes.keys():
             self.remove_node(name)
         for node in listed_nodes.values():
             self.set_node(node)
@@ -154,8 +154,8 @@ class Ledger:
             self.release(ask.reservation)
         if ask.owner and self._owners.ask(ask.owner):
             self._tell_of(ask.owner)
-        worth = self._demand_of(ask).worth
-        stays = self._stays(ask, worth)
+        prices = self._arrivals_of(ask).prices
+        stays = self._stays(ask, prices)
         if ask.keeps is not None and self._vouches(ask, ask.keeps):
             if stays is not None:
                 return stays
@@ -163,7 +163,7 @@ class Ledger:
         over = self._usage.passed_by(ask.fraction.slices, ask.quotas)
         if over is not None:
             return over
-        placement = self._placement(ask, worth) if stays is None else self._kept(ask, stays)
+        placement = self._placement(ask, prices) if stays is None else self._kept(ask, stays)
         if ask.reservation is None or isinstance(placement, Unschedulable):
             return placement
         self._learn(ask)
@@ -186,57 +186,57 @@ class Ledger:
     def view(self) -> LedgerView:
         """All nodes with GPUs, and who waits."""
         nodes = [self.node(name) for name in self.names()]
-        return LedgerView(tuple([node for node in nodes if node is not None]), self.waiting())
+        return LedgerView(tuple([node for node in nodes if node is not None]), self.pending())
 
-    def waiting(self) -> tuple[Waiting, ...]:
-        """Who waits: slices that carry an index and have no node."""
-        return self.waiting_of(self.waiting_keys())
+    def pending(self) -> tuple[PendingView, ...]:
+        """Pending pods and reservations: slices that carry an index and have no node."""
+        return self.pending_of(self.pending_keys())
 
-    def waiting_keys(self) -> list[ClaimKey]:
-        """Keys of who waits, by namespace and name."""
-        return sorted(self._backlog.claims)
+    def pending_keys(self) -> list[ClaimKey]:
+        """Keys of all that is pending, by namespace and name."""
+        return sorted(self._pending.claims)
 
-    def waiting_of(self, keys: Iterable[ClaimKey]) -> tuple[Waiting, ...]:
-        """Who waits under these keys; who does not any more is left out."""
-        claims = [self._backlog.claims.get(key) for key in keys]
-        return tuple([waiting_view(claim) for claim in claims if claim is not None])
+    def pending_of(self, keys: Iterable[ClaimKey]) -> tuple[PendingView, ...]:
+        """What is pending under these keys; what no longer is, is left out."""
+        claims = [self._pending.claims.get(key) for key in keys]
+        return tuple([pending_view(claim) for claim in claims if claim is not None])
 
     def names(self) -> list[str]:
         """Names of all nodes that are known or have pods."""
-        return sorted(self._fleet.accounts)
+        return sorted(self._node_index.accounts)
 
     def free(self, name: str, indices: Collection[int | None]) -> int | None:
         """Slices left on the fullest of some GPUs of a node (None: its pool); None if it lacks one."""
-        account = self._fleet.accounts.get(name)
+        account = self._node_index.accounts.get(name)
         return account.free(indices) if account is not None else None
 
     def freest(self, name: str) -> tuple[int, int] | None:
         """Return the GPU of a node that has most slices left, and how many; None where it has no such GPU."""
-        account = self._fleet.accounts.get(name)
+        account = self._node_index.accounts.get(name)
         return account.freest() if account is not None else None
 
     def totals(self) -> Totals:
         """Sums over all nodes, in time that grows with the nodes that have changed since the last call."""
-        self._fleet.settle()
-        return self._fleet.totals.sum()
+        self._node_index.settle()
+        return self._node_index.totals.sum()
 
-    def waiting_slices(self) -> int:
+    def pending_slices(self) -> int:
         """Slices of pods and reservations without a node."""
-        return self._backlog.total()
+        return self._pending.total()
 
     def node(self, name: str) -> NodeView | None:
         """One node with GPUs; None if there is none of that name."""
-        account = self._fleet.accounts.get(name)
+        account = self._node_index.accounts.get(name)
         return node_view(account) if account is not None else None
 
     def replicas(self, name: str) -> tuple[Replicas, ...]:
         """Replicas on a node of owners that were asked about lately."""
-        account = self._fleet.accounts.get(name)
+        account = self._node_index.accounts.get(name)
         return self._owners.replicas(account.claims.values()) if account is not None else ()
 
     def room(self, name: str) -> tuple[int, int] | None:
         """Milli-CPU and bytes of memory that a node has left; None if there is none of that name."""
-        account = self._fleet.accounts.get(name)
+        account = self._node_index.accounts.get(name)
         return (account.cpu_free, account.memory_free) if account is not None else None
 
     @property
@@ -248,38 +248,38 @@ class Ledger:
         """Whether something is reserved under a name: its pod has not shown up, its time is not over."""
         return self._reservations.get(reservation) is not None or self._recent.knows(reservation)
 
-    def _placement(self, ask: PlacementRequest, worth: Worth) -> Placement | Unschedulable:
+    def _placement(self, ask: PlacementRequest, prices: ShadowPrices) -> Placement | Unschedulable:
         if not (ask.same_model and ask.owner):
-            return self._anywhere(ask, worth)
+            return self._anywhere(ask, prices)
         model = self._model_of_owner(ask.owner)
         if model is None:
-            return self._anywhere(ask, worth)
+            return self._anywhere(ask, prices)
         kept = keep_to(model, ask)
-        placement = self._anywhere(kept, worth) if kept is not None else None
+        placement = self._anywhere(kept, prices) if kept is not None else None
         if not isinstance(placement, Placement):
             return no_such_node(model)
         # An assumed node does not tell its model.
         return msgspec.structs.replace(placement, model=model[0]) if placement.degraded else placement
 
-    def _anywhere(self, ask: PlacementRequest, worth: Worth) -> Placement | Unschedulable:
-        selection = self._selector.select(ask)
-        if selection.is_empty:
+    def _anywhere(self, ask: PlacementRequest, prices: ShadowPrices) -> Placement | Unschedulable:
+        candidates = self._finder.select(ask)
+        if candidates.is_empty:
             return self._assumed(ask)
-        found = self._best(selection, ask, worth)
+        found = self._best(candidates, ask, prices)
         if found is not None and (node := found[1].fact) is not None:
-            indices = _indices(found[1], ask, worth) if selection.has_index else ()
+            indices = _indices(found[1], ask, prices) if candidates.has_index else ()
             return self._placed(ask, indices, model_of(node), node.name)
-        wait = waiting.least_backlog(selection.kinds, ask, self._backlog, self._values)
+        wait = pick_index(candidates.kinds, ask, self._pending, self._values)
         model: GpuModel = None, wait.gpu_mib
         if ask.same_model:
-            model = commonest_model(selection.nodes(), wait.indices, wait.gpu_mib)
+            model = commonest_model(candidates.nodes(), wait.indices, wait.gpu_mib)
         return self._placed(ask, wait.indices, model, None)
 
-    def _best(self, selection: Selection, ask: PlacementRequest, worth: Worth) -> Found | None:
+    def _best(self, candidates: Candidates, ask: PlacementRequest, prices: ShadowPrices) -> Found | None:
         if ask.place == "spread" and ask.owner:
             on_nodes = self._owners.on_nodes(ask.owner)
-            return best_spread(selection, ask, worth, on_nodes, len(self._fleet.accounts))
-        return best(selection, ask, worth)
+            return best_spread(candidates, ask, prices, on_nodes, len(self._node_index.accounts))
+        return best(candidates, ask, prices)
 
     def _model_of_owner(self, owner: str) -> GpuModel | None:
         """The GPU model of an owner's pods; of several that of the node whose name is the first."""
@@ -293,8 +293,8 @@ class Ledger:
     def _assumed(self, ask: PlacementRequest) -> Placement | Unschedulable:
         assume = ask.assume
         if assume is None or assume.gpus_per_node < ask.fraction.gpus:
-            return self._selector.misfit(ask)
-        wait = waiting.assumed(assume, ask, self._backlog)
+            return self._finder.why_unschedulable(ask)
+        wait = pick_assumed_index(assume, ask, self._pending)
         return Placement(wait.indices, wait.gpu_mib, (), None, self._granted(ask), degraded=True)
 
     def _placed(
@@ -314,11 +314,11 @@ class Ledger:
         name, review = keeps.reservation, ask.reservation
         return self._reservations.vouch(name, pledge, review) or self._recent.vouch(name, pledge, review)
 
-    def _stays(self, ask: PlacementRequest, worth: Worth) -> Placement | None:
+    def _stays(self, ask: PlacementRequest, prices: ShadowPrices) -> Placement | None:
         """The placement that the pod brings; None where it was assumed and a node tells better by now."""
         keeps = ask.keeps
         if keeps is not None and _is_assumed(ask, keeps):
-            found = self._placement(ask, worth)
+            found = self._placement(ask, prices)
             if isinstance(found, Placement) and found.memory_values:
                 return None
         return keeps
@@ -343,23 +343,23 @@ class Ledger:
         named = ask.keeps.reservation if ask.keeps is not None else None
         return ask.reservation if named is None or self.is_reserved(named) else named
 
-    def _demand_of(self, ask: PlacementRequest) -> Demand:
+    def _arrivals_of(self, ask: PlacementRequest) -> Arrivals:
         slices_per_gpu = ask.fraction.slices_per_gpu
-        demand = self._demand.get(slices_per_gpu)
-        if demand is None:
-            demand = self._demand[slices_per_gpu] = Demand(slices_per_gpu)
-        return demand
+        arrivals = self._arrivals.get(slices_per_gpu)
+        if arrivals is None:
+            arrivals = self._arrivals[slices_per_gpu] = Arrivals(slices_per_gpu)
+        return arrivals
 
     def _learn(self, ask: PlacementRequest) -> None:
         """Count a pod that arrived: what it asks for, and the kinds of node that it accepts."""
         per_gpu = ask.fraction.slices_per_gpu
-        kinds = self._kind_demand.get(per_gpu)
+        kinds = self._kind_arrivals.get(per_gpu)
         if kinds is None:
-            kinds = self._kind_demand[per_gpu] = KindDemand()
+            kinds = self._kind_arrivals[per_gpu] = KindArrivals()
         if MODES[ask.mode].has_index:
-            kinds.learn(ask, self._selector)
-        if self._demand_of(ask).learn(ask.fraction, ask.cpu_milli):
-            classes = self._fleet.classes.values()
+            kinds.learn(ask, self._finder)
+        if self._arrivals_of(ask).learn(ask.fraction, ask.cpu_milli):
+            classes = self._node_index.classes.values()
             kinds.price([alike for alike in classes if alike.sample.slices_per_gpu == per_gpu])
 
     def _begin(self, reservation: Reservation) -> None:
@@ -402,30 +402,30 @@ class Ledger:
             self._owners.add(claim)
         node = claim.node or claim.promised_node
         if node is not None:
-            self._fleet.take(node, key, claim)
+            self._node_index.take(node, key, claim)
         elif claim.slices:
-            self._backlog.add(key, claim)
+            self._pending.add(key, claim)
 
     def _strike(self, key: ClaimKey, claim: Claim) -> None:
         if claim.owner:
             self._owners.remove(claim)
         node = claim.node or claim.promised_node
         if node is not None:
-            self._fleet.give_back(node, key)
+            self._node_index.give_back(node, key)
         elif claim.slices:
-            self._backlog.remove(key)
+            self._pending.remove(key)
 
     def _known(self, name: str) -> NodeFact | None:
-        account = self._fleet.accounts.get(name)
+        account = self._node_index.accounts.get(name)
         return account.fact if account is not None else None
 
 
-def _indices(account: NodeAccount, ask: PlacementRequest, worth: Worth) -> tuple[int, ...]:
+def _indices(account: NodeAccount, ask: PlacementRequest, prices: ShadowPrices) -> tuple[int, ...]:
     """The GPUs of a node with room that lose the least worth, then the lowest."""
     fraction, left = ask.fraction, account.left
     if ask.place == "spread" and ask.owner and not fraction.is_whole:
         left = least_used(account, fraction.slices, ask.owner)
-    hole = best_hole(left.values(), fraction.slices_on_each, worth)
+    hole = best_hole(left.values(), fraction.slices_on_each, prices)
     return tuple([index for index, slices in left.items() if slices == hole][: fraction.gpus])
 
 

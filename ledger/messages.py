@@ -10,9 +10,9 @@ from kube.names import MAX_NAME
 from ledger.facts import NodeFact
 from ledger.owners import Replicas
 from ledger.placement_request import OverQuota, Placement, PlacementRequest, PlacementResult, Unschedulable
-from ledger.view import LedgerView, NodeView, Waiting
+from ledger.view import LedgerView, NodeView, PendingView
 
-MOST_ASKS = 512
+MAX_ASKS = 512
 """Asks in one batch."""
 MAX_ASK_BYTES = 2**19
 """Of one ask as JSON: more than all demands come to that a pod may have."""
@@ -126,7 +126,7 @@ class StreamEvent(msgspec.Struct, frozen=True, omit_defaults=True):
     node: NodeState | None = None
     gone: str | None = None
     """Name of a node that is gone, or has no GPUs any more."""
-    backlog: tuple[Waiting, ...] | None = None
+    backlog: tuple[PendingView, ...] | None = None
     """All who wait, whenever that changes."""
     synced: bool = False
 

@@ -37,12 +37,12 @@ class GpuView:
 
     @property
     def used(self) -> int:
-        """Slices in someone's hands, promised ones included."""
+        """Allocated slices, promised ones included."""
         return sum(share.slices for share in self.shares)
 
     @property
     def free(self) -> int:
-        """Slices for new pods; negative when more is in people's hands than there is."""
+        """Slices for new pods; negative when more is allocated than there is."""
         return self.capacity - self.used
 
     @property
@@ -64,7 +64,7 @@ class NodeView:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class PendingView:
     """Slices that carry an index but have no node."""
 
     namespace: str
@@ -80,7 +80,7 @@ class LedgerView:
     """All of it, nodes by name, waiting ones by namespace and name."""
 
     nodes: tuple[NodeView, ...]
-    backlog: tuple[Waiting, ...]
+    backlog: tuple[PendingView, ...]
 
 
 def node_view(account: NodeAccount) -> NodeView | None:
@@ -101,10 +101,12 @@ def node_view(account: NodeAccount) -> NodeView | None:
     return NodeView(fact.name, fact.usable, slices_per_gpu, fact.gpu_mib, product, tuple(gpus))
 
 
-def waiting_view(claim: Claim) -> Waiting:
+def pending_view(claim: Claim) -> PendingView:
     """View one waiting pod or reservation."""
     kind: Literal["pod", "reservation"] = "pod" if isinstance(claim, PodFact) else "reservation"
-    return Waiting(claim.namespace, claim.name, kind, tuple(index for index, _ in claim.gpus), claim.slices)
+    return PendingView(
+        claim.namespace, claim.name, kind, tuple(index for index, _ in claim.gpus), claim.slices
+    )
 
 
 def _shares(account: NodeAccount, index: int | None) -> tuple[Share, ...]:

@@ -14,7 +14,7 @@ from bench.machine import Watch
 from bench.packing.fgd import Fgd, Typical
 from bench.packing.plot import svg
 from bench.packing.policies import BestFit, FirstFit, Ours, Random
-from bench.packing.simulate import MOST_LOAD, Policy, Run, simulate
+from bench.packing.simulate import MAX_LOAD, Policy, Run, simulate
 from bench.packing.trace import Trace, load, synthetic
 
 PUBLISHED_FGD, PUBLISHED_WITHIN = 95.2, 0.4
@@ -85,7 +85,7 @@ def _compare(trace: Trace, seeds: int) -> dict[str, list[Run]]:
 
 
 def _runs(trace: Trace, seeds: int, policy: Callable[[int], Policy]) -> list[Run]:
-    return [simulate(policy(seed), trace.arrivals(seed, MOST_LOAD), trace.capacity) for seed in range(seeds)]
+    return [simulate(policy(seed), trace.arrivals(seed, MAX_LOAD), trace.capacity) for seed in range(seeds)]
 
 
 def _print_table(runs: dict[str, list[Run]]) -> None:

@@ -92,7 +92,7 @@ class Cluster:
             assert view is not None
             assert room is not None
             states[name] = NodeState(fact, view, *room)
-        asyncio.run(fallback.replace(states, self.ledger.waiting()))
+        asyncio.run(fallback.replace(states, self.ledger.pending()))
         return fallback
 
     def _pass(self, until: float) -> None:

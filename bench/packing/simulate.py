@@ -8,7 +8,7 @@ from typing import Protocol
 
 from bench.packing.trace import TracePod
 
-MOST_LOAD = 1.3
+MAX_LOAD = 1.3
 
 
 class Policy(Protocol):

@@ -30,7 +30,7 @@ from ledger.placement_request import Placement, PlacementRequest
 from modes.fraction import Fraction
 
 TURNOVERS, WARM_UP = 40, 10
-MOST_WAIT = 1.5
+MAX_WAIT = 1.5
 MEAN_SECONDS = 3600.0
 """Of a pod: what the controller's pace is measured against."""
 AFTER_SECONDS = 10.0
@@ -137,7 +137,7 @@ def main(
     """Measure the wait with an index fixed at admission against late binding, on 16 and on 100 nodes."""
     watch = Watch()
     figures = []
-    for nodes, bar in ((16, None), (100, Bar("<=", MOST_WAIT))):
+    for nodes, bar in ((16, None), (100, Bar("<=", MAX_WAIT))):
         fixed, late, replaced, deleted = [], [], [], []
         for seed in range(seeds):
             arriving = jobs(nodes, seed, TURNOVERS)

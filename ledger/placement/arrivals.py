@@ -13,25 +13,25 @@ UNIT = 10**9
 
 _MANY_GPUS = (2, 4, 8)
 """Numbers of whole GPUs for which idle GPUs of one node are worth keeping together."""
-_MOST_GPUS = 64
+_MAX_GPUS = 64
 """GPUs of the largest node whose idle GPUs are told apart."""
 _TIE_BREAK = 50
-"""The worth by prices weighs so many times more than the one that decides between equals."""
+"""The price weighs so many times more than the one that decides between equals."""
 _CHOOSY = 4
 """Power of the share of pods that are no larger, by which a size counts between equal prices."""
 _PER_SQUARE = UNIT // 10_000
 """Between holes that are equal even then: a small one is rather filled than a large one begun."""
 _PRIOR_CPU_PER_GPU = 8000
 """Milli-CPU per GPU asked, until pods have told."""
-_MOST_CPU_PER_GPU = 64_000
+_MAX_CPU_PER_GPU = 64_000
 """One pod with an absurd request must not teach that CPU does not matter."""
 _REMEMBERED = 32_768
 """Pods after which all counts are halved."""
 
 
 @dataclass(frozen=True, slots=True)
-class Worth:
-    """What free slices are worth to the pods to come, fixed for a while."""
+class ShadowPrices:
+    """What free slices are worth to the pods to come, fixed for a while: dual prices of an ideal packing."""
 
     slices_per_gpu: int
     gpu: tuple[int, ...]
@@ -44,7 +44,7 @@ class Worth:
     """Slices that one milli-CPU serves, in UNITs: the inverse of the mean CPU asked per slice."""
 
 
-class Demand:
+class Arrivals:
     """Counts of what arrived lately, for GPUs of one number of slices. Starts from one pod of every size."""
 
     def __init__(self, slices_per_gpu: int) -> None:
@@ -55,21 +55,21 @@ class Demand:
         self._slices = sum(self._sizes)
         self._cpu_milli = self._slices * _PRIOR_CPU_PER_GPU // slices_per_gpu
         self._renew_at = 0
-        self.worth = self._renewed()
+        self.prices = self._renewed()
         """What free slices are worth by now."""
 
     def learn(self, fraction: Fraction, cpu_milli: int) -> bool:
-        """Count one arrived pod; once a sixteenth more has arrived, renew the worth and return True."""
+        """Count one arrived pod; once a sixteenth more has arrived, renew the prices and return True."""
         size = fraction.slices
         self._sizes[size] = self._sizes.get(size, 0) + 1
         self._arrived += 1
         self._slices += size
-        self._cpu_milli += min(cpu_milli, size * _MOST_CPU_PER_GPU // self._slices_per_gpu)
+        self._cpu_milli += min(cpu_milli, size * _MAX_CPU_PER_GPU // self._slices_per_gpu)
         if self._arrived >= _REMEMBERED:
             self._halve()
         if self._arrived < self._renew_at:
             return False
-        self.worth = self._renewed()
+        self.prices = self._renewed()
         return True
 
     def _halve(self) -> None:
@@ -79,7 +79,7 @@ class Demand:
         self._cpu_milli //= 2
         self._slices //= 2
 
-    def _renewed(self) -> Worth:
+    def _renewed(self) -> ShadowPrices:
         self._renew_at = self._arrived + max(16, self._arrived // 16)
         prices = hole_prices(self._sizes, self._slices_per_gpu)
         gpu = tuple(
@@ -87,7 +87,7 @@ class Demand:
             for price, choosiness in zip(prices, self._choosiness(), strict=True)
         )
         cpu = self._slices * UNIT // max(1, self._cpu_milli)
-        return Worth(self._slices_per_gpu, gpu, _holes(gpu), self._idle(), cpu)
+        return ShadowPrices(self._slices_per_gpu, gpu, _holes(gpu), self._idle(), cpu)
 
     def _choosiness(self) -> Iterator[int]:
         """A hole by the sizes that it can take, which tells equal prices apart; the largest count most.
@@ -111,7 +111,7 @@ class Demand:
             * idle
             * UNIT
             // self._arrived
-            for idle in range(_MOST_GPUS + 1)
+            for idle in range(_MAX_GPUS + 1)
         )
 
 

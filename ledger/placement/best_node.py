@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from ledger.accounts import NodeAccount
-from ledger.placement.arrivals import Worth
-from ledger.placement.candidates import Selection
+from ledger.placement.arrivals import ShadowPrices
+from ledger.placement.candidates import Candidates
 from ledger.placement.node_groups import Found, Search
 from ledger.placement.scoring import cpu_score, gpu_score, pool_score
 from ledger.placement_request import PlacementRequest
@@ -14,25 +14,25 @@ from modes.registry import MODES
 
 
 def best(
-    selection: Selection,
+    candidates: Candidates,
     ask: PlacementRequest,
-    worth: Worth,
+    prices: ShadowPrices,
     only: Callable[[NodeAccount], bool] | None = None,
 ) -> Found | None:
     """The best node of a selection and its score; None if none has room. Of equals always the same one.
 
     `only` is asked of each node before it is taken; None takes all.
     """
-    if selection.few is not None:
-        return _best_of(filter(only, selection.few) if only is not None else selection.few, ask, worth)
-    search = Search(ask, worth, _both(selection.accepts, only))
+    if candidates.few is not None:
+        return _best_of(filter(only, candidates.few) if only is not None else candidates.few, ask, prices)
+    search = Search(ask, prices, _both(candidates.accepts, only))
     found: Found | None = None
-    for groups in selection.groups:
+    for groups in candidates.groups:
         found = groups.best(search, found)
     return found
 
 
-def score(account: NodeAccount, ask: PlacementRequest, worth: Worth) -> int | None:
+def score(account: NodeAccount, ask: PlacementRequest, prices: ShadowPrices) -> int | None:
     """How good one node is for a pod now (ledger/placement/scoring.py); None if it has no room."""
     if account.fact is None or not account.fact.usable:
         return None
@@ -40,15 +40,15 @@ def score(account: NodeAccount, ask: PlacementRequest, worth: Worth) -> int | No
         return None
     if MODES[ask.mode].has_index:
         free = account.state()
-        base = gpu_score(free, ask.fraction, worth)
+        base = gpu_score(free, ask.fraction, prices)
         if base is not None and account.kind is not None:
             base -= ask.fraction.slices * account.kind.slice_cost
     else:
         free = (account.placeable_pool(),)
-        base = pool_score(free, ask.fraction, worth)
+        base = pool_score(free, ask.fraction, prices)
     if base is None:
         return None
-    return base + cpu_score(sum(free), account.cpu_free, ask.fraction.slices, ask.cpu_milli, worth)
+    return base + cpu_score(sum(free), account.cpu_free, ask.fraction.slices, ask.cpu_milli, prices)
 
 
 def _both(
@@ -59,10 +59,10 @@ def _both(
     return lambda account: other(account) and one(account)
 
 
-def _best_of(accounts: Iterable[NodeAccount], ask: PlacementRequest, worth: Worth) -> Found | None:
+def _best_of(accounts: Iterable[NodeAccount], ask: PlacementRequest, prices: ShadowPrices) -> Found | None:
     found: Found | None = None
     for account in accounts:
-        value = score(account, ask, worth)
+        value = score(account, ask, prices)
         if value is not None and (found is None or value > found[0]):
             found = value, account
     return found

@@ -1,4 +1,4 @@
-"""Which nodes a pod could use some day, by classes, remembered for pods that ask the same again."""
+"""Which nodes a pod could ever run on, by classes, remembered for pods with the same demands."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from kube.matching import labels_match, tolerates
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement
 from ledger.accounts import NodeAccount
 from ledger.facts import NodeFact
-from ledger.placement.capacity import Stock
-from ledger.placement.feasibility import Obstacle, gpu_obstacle, misfit, obstacle
-from ledger.placement.kind_load import Load
-from ledger.placement.node_groups import Groups
-from ledger.placement.node_index import Fleet, NodeClass
+from ledger.placement.capacity import NodeCapacity
+from ledger.placement.feasibility import Obstacle, gpu_obstacle, obstacle, why_unschedulable
+from ledger.placement.kind_load import KindLoad
+from ledger.placement.node_groups import NodeGroups
+from ledger.placement.node_index import NodeClass, NodeIndex
 from ledger.placement.pick_index import Kinds, kinds
 from ledger.placement_request import PlacementRequest, Unschedulable
 from modes.registry import MODES
@@ -31,7 +31,7 @@ _FEW = 64
 
 
 @dataclass(frozen=True)
-class Selection:
+class Candidates:
     """The nodes that could hold a pod some day: whole classes, or what of them `accepts` lets pass."""
 
     ask: PlacementRequest
@@ -40,7 +40,7 @@ class Selection:
     accepts: Callable[[NodeAccount], bool] | None = None
     few: tuple[NodeAccount, ...] | None = None
     """Set instead of classes where the pod names its nodes."""
-    loads: dict[int, tuple[Load, Load]] = field(default_factory=dict)
+    loads: dict[int, tuple[KindLoad, KindLoad]] = field(default_factory=dict)
     """Where pods that ask this are counted, by steps of CPU that they ask for (see kind_arrivals)."""
 
     @cached_property
@@ -56,10 +56,10 @@ class Selection:
     @cached_property
     def kinds(self) -> Kinds:
         """What there is to wait for."""
-        return kinds(self._stocks(), self.ask)
+        return kinds(self._capacities(), self.ask)
 
     @cached_property
-    def groups(self) -> tuple[Groups, ...]:
+    def groups(self) -> tuple[NodeGroups, ...]:
         """Where to look for room, by the pod's way of counting GPUs."""
         return tuple(c.per_gpu if self.has_index else c.pooled for c in self.classes)
 
@@ -70,67 +70,67 @@ class Selection:
             if account.fact is not None and (self.accepts is None or self.accepts(account)):
                 yield account.fact
 
-    def _stocks(self) -> Iterable[Stock]:
+    def _capacities(self) -> Iterable[NodeCapacity]:
         """What the nodes offer: those that could hold the pod today, if there are any, else all."""
         if self.few is not None or self.accepts is not None:
             nodes = list(self.nodes())
-            return map(Stock.of, [node for node in nodes if node.usable] or nodes)
+            return map(NodeCapacity.of, [node for node in nodes if node.usable] or nodes)
         usable = [node_class.usable for node_class in self.classes if node_class.usable.nodes]
         return usable or [node_class.unusable for node_class in self.classes]
 
 
-class Selector:
+class CandidateFinder:
     """Selections, forgotten when nodes change in what they state."""
 
-    def __init__(self, fleet: Fleet) -> None:
-        self._fleet = fleet
+    def __init__(self, node_index: NodeIndex) -> None:
+        self._node_index = node_index
         self._generation = -1
-        self._known: dict[Hashable, Selection] = {}
+        self._known: dict[Hashable, Candidates] = {}
         self._taken = 0
         """Bytes."""
 
-    def select(self, ask: PlacementRequest) -> Selection:
+    def select(self, ask: PlacementRequest) -> Candidates:
         """The nodes that could hold the pod some day."""
-        self._fleet.settle()
-        if self._generation != self._fleet.generation:
+        self._node_index.settle()
+        if self._generation != self._node_index.generation:
             self._forget()
         key = _key(ask)
-        selection = self._known.get(key)
-        if selection is None:
-            selection = self._select(ask)
-            if self._generation != self._fleet.generation:
+        candidates = self._known.get(key)
+        if candidates is None:
+            candidates = self._select(ask)
+            if self._generation != self._node_index.generation:
                 # Nodes were told apart anew for this pod: earlier selections hold classes that are no more.
                 self._forget()
-            self._remember(key, selection)
-        return selection
+            self._remember(key, candidates)
+        return candidates
 
-    def misfit(self, ask: PlacementRequest) -> Unschedulable:
+    def why_unschedulable(self, ask: PlacementRequest) -> Unschedulable:
         """Say why no node could ever hold the pod; the caller has seen that its selection is empty."""
-        return misfit(self._obstacles(ask), ask)
+        return why_unschedulable(self._obstacles(ask), ask)
 
     def _forget(self) -> None:
         self._known.clear()
         self._taken = 0
-        self._generation = self._fleet.generation
+        self._generation = self._node_index.generation
 
-    def _remember(self, key: Hashable, selection: Selection) -> None:
-        size = selection.ask.constraints.size()
+    def _remember(self, key: Hashable, candidates: Candidates) -> None:
+        size = candidates.ask.constraints.size()
         if size > MAX_BYTES_OF_ONE:
             return
         size += _BYTES_OF_A_SELECTION
         if self._taken + size > MAX_BYTES:
             self._forget()
-        self._known[key] = selection
+        self._known[key] = candidates
         self._taken += size
 
     def _obstacles(self, ask: PlacementRequest) -> Iterator[tuple[Obstacle, int]]:
         """What keeps the pod off, and of how many nodes; asked of classes wherever they can answer."""
         named = ask.constraints.node_name
-        account = self._fleet.accounts.get(named) if named is not None else None
+        account = self._node_index.accounts.get(named) if named is not None else None
         if account is not None and account.fact is not None:
             yield obstacle(account.fact, ask) or Obstacle.OTHER_NODE, 1
             return
-        for node_class in self._fleet.classes.values():
+        for node_class in self._node_index.classes.values():
             yield from self._obstacles_of_class(node_class, ask)
 
     def _obstacles_of_class(
@@ -144,7 +144,7 @@ class Selector:
             yield found, size
         elif tolerates(constraints.tolerations, node.taints):
             yield Obstacle.LABELS, size
-        elif not _asks_names(constraints) and not self._fleet.own_keys & _label_keys(constraints):
+        elif not _asks_names(constraints) and not self._node_index.own_keys & _label_keys(constraints):
             yield obstacle(node, ask) or Obstacle.LABELS, size
         else:
             facts = (account.fact for account in node_class.members.values())
@@ -156,27 +156,27 @@ class Selector:
             if size > matching:
                 yield Obstacle.LABELS, size - matching
 
-    def _select(self, ask: PlacementRequest) -> Selection:
+    def _select(self, ask: PlacementRequest) -> Candidates:
         named = _named_nodes(ask.constraints)
         if named is not None:
-            accounts = [self._fleet.accounts.get(name) for name in sorted(named)]
-            return Selection(ask, (), few=tuple(a for a in accounts if a is not None and _can_hold(a, ask)))
+            accounts = [self._node_index.accounts.get(name) for name in sorted(named)]
+            return Candidates(ask, (), few=tuple(a for a in accounts if a is not None and _can_hold(a, ask)))
         keys = _label_keys(ask.constraints)
-        self._fleet.tell_apart_by(keys)
-        own = self._fleet.own_keys & keys
+        self._node_index.tell_apart_by(keys)
+        own = self._node_index.own_keys & keys
         classes = tuple(sorted(self._classes(ask, own), key=lambda node_class: node_class.order))
         if not own and not _asks_names(ask.constraints):
-            return Selection(ask, classes)
+            return Candidates(ask, classes)
         glance = _glance(ask.constraints, own)
         accepted = (a for c in classes for a in c.members.values() if glance(a) and _can_hold(a, ask))
         some = tuple(islice(accepted, _FEW + 1))
         if len(some) <= _FEW:
-            return Selection(ask, (), few=some)
-        return Selection(ask, classes, accepts=lambda account: _can_hold(account, ask))
+            return Candidates(ask, (), few=some)
+        return Candidates(ask, classes, accepts=lambda account: _can_hold(account, ask))
 
     def _classes(self, ask: PlacementRequest, own: frozenset[str]) -> Iterator[NodeClass]:
         constraints = _of_classes(ask.constraints, own)
-        for node_class in self._fleet.classes.values():
+        for node_class in self._node_index.classes.values():
             node = node_class.sample
             if (
                 gpu_obstacle(node, ask) is None

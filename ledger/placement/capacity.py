@@ -5,7 +5,7 @@ from __future__ import annotations
 from ledger.facts import NodeFact
 
 
-class Stock:
+class NodeCapacity:
     """Slices by index that nodes with the same GPUs can allocate, cordoned GPUs left out."""
 
     __slots__ = ("gpu_mib", "indices", "nodes", "pooled", "slices")
@@ -18,11 +18,11 @@ class Stock:
         self.pooled = 0
 
     @classmethod
-    def of(cls, node: NodeFact) -> Stock:
+    def of(cls, node: NodeFact) -> NodeCapacity:
         """The stock of one node."""
-        stock = cls(node)
-        stock.add(node)
-        return stock
+        capacity = cls(node)
+        capacity.add(node)
+        return capacity
 
     def add(self, node: NodeFact) -> None:
         """Count a node; the inverse of `remove`."""

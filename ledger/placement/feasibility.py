@@ -16,7 +16,7 @@ _MAX_NAME = 63
 
 
 class Obstacle(IntEnum):
-    """What a pod cannot get over at a node, in the order of asking: the later, the nearer it came."""
+    """Why a node can never run a pod, in check order; a later reason is a nearer miss."""
 
     OTHER_NODE = 1
     NO_GPUS = 2
@@ -79,7 +79,7 @@ def gpu_obstacle(node: NodeFact, ask: PlacementRequest) -> Obstacle | None:
     return None
 
 
-def misfit(obstacles: Iterable[tuple[Obstacle, int]], ask: PlacementRequest) -> Unschedulable:
+def why_unschedulable(obstacles: Iterable[tuple[Obstacle, int]], ask: PlacementRequest) -> Unschedulable:
     """Say why no node could ever hold the pod, by the obstacle of those that came nearest, and what to do.
 
     Args:

@@ -15,8 +15,8 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from ledger.placement.arrivals import UNIT
-from ledger.placement.candidates import Selection, Selector
-from ledger.placement.kind_load import Load
+from ledger.placement.candidates import CandidateFinder, Candidates
+from ledger.placement.kind_load import KindLoad
 from ledger.placement.node_index import ClassKey, NodeClass, cpu_steps
 from ledger.placement_request import PlacementRequest
 from modes.fraction import Fraction
@@ -40,10 +40,10 @@ A small kind that happens not to be named at first would be filled before anybod
 """
 _REMEMBERED = 2**18
 """Slices after which all loads are halved."""
-_Loads = dict[frozenset[ClassKey], Load]
+_Loads = dict[frozenset[ClassKey], KindLoad]
 
 
-class KindDemand:
+class KindArrivals:
     """What arrived lately by the kinds that it accepts, for GPUs of one number of slices."""
 
     def __init__(self) -> None:
@@ -51,13 +51,13 @@ class KindDemand:
         self._fitting: _Loads = {}
         self._arrived = 0
 
-    def learn(self, ask: PlacementRequest, selector: Selector) -> None:
+    def learn(self, ask: PlacementRequest, finder: CandidateFinder) -> None:
         """Count one arrived pod. What kinds cost follows with the next `price`."""
-        selection = selector.select(ask)
+        candidates = finder.select(ask)
         step = cpu_steps(ask.cpu_milli)
-        loads = selection.loads.get(step)
+        loads = candidates.loads.get(step)
         if loads is None or loads[0].is_dropped or loads[1].is_dropped:
-            loads = selection.loads[step] = self._loads(ask, selection, selector)
+            loads = candidates.loads[step] = self._loads(ask, candidates, finder)
         slices = ask.fraction.slices
         loads[0].slices += slices
         loads[1].slices += slices
@@ -75,12 +75,14 @@ class KindDemand:
             by_fit = max(0, fitting[node_class] - UNIT) * _PER_OVERLOAD // UNIT
             node_class.set_price(by_name + by_fit)
 
-    def _loads(self, ask: PlacementRequest, selection: Selection, selector: Selector) -> tuple[Load, Load]:
+    def _loads(
+        self, ask: PlacementRequest, candidates: Candidates, finder: CandidateFinder
+    ) -> tuple[KindLoad, KindLoad]:
         per_gpu = ask.fraction.slices_per_gpu
         one_gpu = msgspec.structs.replace(ask, fraction=Fraction(per_gpu, per_gpu))
         step = cpu_steps(ask.cpu_milli)
-        fitting = [node_class for node_class in selection.classes if node_class.cpu_steps >= step]
-        return _load(self._named, selector.select(one_gpu).classes), _load(self._fitting, fitting)
+        fitting = [node_class for node_class in candidates.classes if node_class.cpu_steps >= step]
+        return _load(self._named, finder.select(one_gpu).classes), _load(self._fitting, fitting)
 
     def _halve(self) -> None:
         """Let what arrived long ago count less, and forget what is little by now."""
@@ -93,11 +95,11 @@ class KindDemand:
                     del loads[kinds]
 
 
-def _load(loads: _Loads, classes: Iterable[NodeClass]) -> Load:
+def _load(loads: _Loads, classes: Iterable[NodeClass]) -> KindLoad:
     kinds = frozenset([node_class.key for node_class in classes])
     load = loads.get(kinds)
     if load is None:
-        load = Load()
+        load = KindLoad()
         if len(loads) < MAX_LOADS:
             loads[kinds] = load
         else:

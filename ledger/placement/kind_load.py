@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class Load:
+class KindLoad:
     """Slices of pods that accept the same kinds; counted in ledger/placement/kind_arrivals.py."""
 
     __slots__ = ("is_dropped", "slices")

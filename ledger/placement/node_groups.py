@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from itertools import chain
 
 from ledger.accounts import NodeAccount
-from ledger.placement.arrivals import UNIT, Worth
+from ledger.placement.arrivals import UNIT, ShadowPrices
 from ledger.placement.scoring import cpu_score
 from ledger.placement_request import PlacementRequest
 from modes.fraction import Fraction
@@ -28,19 +28,19 @@ _EMPTY_GROUPS_KEPT = 128
 class Search:
     """One pod looking for its best node."""
 
-    __slots__ = ("accepts", "cpu_milli", "memory_bytes", "most_gained", "size", "slices", "worth")
+    __slots__ = ("accepts", "cpu_milli", "memory_bytes", "most_gained", "prices", "size", "slices")
 
     def __init__(
-        self, ask: PlacementRequest, worth: Worth, accepts: Callable[[NodeAccount], bool] | None
+        self, ask: PlacementRequest, prices: ShadowPrices, accepts: Callable[[NodeAccount], bool] | None
     ) -> None:
-        self.worth = worth
+        self.prices = prices
         self.accepts = accepts
         """Asked of each node before it is taken; None takes all."""
         self.size = ask.fraction
         self.slices = ask.fraction.slices
         self.cpu_milli = ask.cpu_milli
         self.memory_bytes = ask.memory_bytes
-        self.most_gained = ask.fraction.slices * UNIT - ask.cpu_milli * worth.cpu
+        self.most_gained = ask.fraction.slices * UNIT - ask.cpu_milli * prices.cpu
         """What a node short of CPU may add to the score; above zero for a pod with less CPU than most."""
 
 
@@ -82,7 +82,7 @@ class Group:
         if search.most_gained > 0:
             return range(first, len(self.nodes))
         spared = self.free - search.slices
-        unstranded = search.cpu_milli - (-spared * UNIT // search.worth.cpu)
+        unstranded = search.cpu_milli - (-spared * UNIT // search.prices.cpu)
         best = bisect_left(self.nodes, (unstranded,), first)
         if best == first:
             return range(first, len(self.nodes))
@@ -93,21 +93,21 @@ _Rank = tuple[int, State, Group]
 """A group's score without CPU, negated so that the best sorts first; its state, to tell equals apart."""
 
 
-class Groups:
+class NodeGroups:
     """The groups of one class of nodes, for one way of counting GPUs.
 
     Args:
         base_score: The part of the score that GPUs alone decide, None where they have no room.
     """
 
-    def __init__(self, base_score: Callable[[State, Fraction, Worth], int | None]) -> None:
+    def __init__(self, base_score: Callable[[State, Fraction, ShadowPrices], int | None]) -> None:
         self._base_score = base_score
         self._groups: dict[State, Group] = {}
         self._seats: dict[str, tuple[Group, int]] = {}
         """By name of the node its group, and the free CPU that it had when it came."""
         self._occupied = 0
         self._slice_cost = 0
-        self._worth: Worth | None = None
+        self._prices: ShadowPrices | None = None
         self._sizes: dict[int, Fraction] = {}
         self._rankings: dict[int, list[_Rank]] = {}
         self._short_of_cpu: dict[State, Group] = {}
@@ -118,7 +118,7 @@ class Groups:
     def set_slice_cost(self, cost: int) -> None:
         """Let every slice taken here lower the score by so much."""
         self._slice_cost = cost
-        self._worth = None
+        self._prices = None
 
     def free(self) -> int:
         """Free slices of all nodes here."""
@@ -154,7 +154,7 @@ class Groups:
     def best(self, search: Search, found: Found | None) -> Found | None:
         """The best node here if it is better than the one found elsewhere, else that one."""
         cpu = search.cpu_milli
-        ranking = self._rankings.get(search.slices) if search.worth is self._worth else None
+        ranking = self._rankings.get(search.slices) if search.prices is self._prices else None
         for negative, _, group in self._ranked(search) if ranking is None else ranking:
             if found is not None and -negative <= found[0]:
                 break
@@ -170,23 +170,23 @@ class Groups:
         return found
 
     def _ranked(self, search: Search) -> list[_Rank]:
-        if search.worth is not self._worth:
-            self._start_anew(search.worth)
+        if search.prices is not self._prices:
+            self._start_anew(search.prices)
         self._sizes[search.slices] = search.size
-        ranked = [self._rank(group, search.size, search.worth) for group in self._groups.values()]
+        ranked = [self._rank(group, search.size, search.prices) for group in self._groups.values()]
         ranking = self._rankings[search.slices] = sorted(rank for rank in ranked if rank is not None)
         return ranking
 
-    def _rank(self, group: Group, size: Fraction, worth: Worth) -> _Rank | None:
-        base = self._base_score(group.state, size, worth)
+    def _rank(self, group: Group, size: Fraction, prices: ShadowPrices) -> _Rank | None:
+        base = self._base_score(group.state, size, prices)
         if base is None:
             return None
         base -= size.slices * self._slice_cost
         group.bases[size.slices] = base
         return -base, group.state, group
 
-    def _start_anew(self, worth: Worth) -> None:
-        self._worth = worth
+    def _start_anew(self, prices: ShadowPrices) -> None:
+        self._prices = prices
         self._rankings.clear()
         self._forget_empty_groups()
         for group in self._groups.values():
@@ -195,17 +195,17 @@ class Groups:
 
     def _new_group(self, state: State) -> Group:
         group = self._groups[state] = Group(state)
-        if self._worth is not None:
+        if self._prices is not None:
             for slices, ranking in self._rankings.items():
-                rank = self._rank(group, self._sizes[slices], self._worth)
+                rank = self._rank(group, self._sizes[slices], self._prices)
                 if rank is not None:
                     insort(ranking, rank)
         return group
 
     def _note_cpu(self, group: Group) -> None:
         """Note whether the group is short of CPU now."""
-        nodes, worth = group.nodes, self._worth
-        is_short = bool(nodes) and worth is not None and nodes[0][0] * worth.cpu < group.free * UNIT
+        nodes, prices = group.nodes, self._prices
+        is_short = bool(nodes) and prices is not None and nodes[0][0] * prices.cpu < group.free * UNIT
         if is_short == group.is_short:
             return
         group.is_short = is_short
@@ -224,7 +224,7 @@ def _better(group: Group, base: int, search: Search, found: Found | None) -> Fou
     account = group.pick(search)
     if account is None:
         return found
-    cpu = cpu_score(group.free, account.cpu_free, search.slices, search.cpu_milli, search.worth)
+    cpu = cpu_score(group.free, account.cpu_free, search.slices, search.cpu_milli, search.prices)
     score = base + cpu
     if found is None or score > found[0] or (score == found[0] and account.name < found[1].name):
         return score, account

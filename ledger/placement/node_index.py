@@ -13,12 +13,12 @@ from kube.scheduling import Taint
 from ledger.accounts import Claim, ClaimKey, NodeAccount
 from ledger.facts import NodeFact
 from ledger.placement.arrivals import UNIT
-from ledger.placement.capacity import Stock
-from ledger.placement.node_groups import Groups
+from ledger.placement.capacity import NodeCapacity
+from ledger.placement.node_groups import NodeGroups
 from ledger.placement.scoring import gpu_score, pool_score
 from ledger.totals import RunningTotals
 
-MOST_VALUES_OF_A_CLASS_KEY = 64
+MAX_VALUES_OF_A_CLASS_KEY = 64
 _CPU_STEP, _MAX_CPU_STEPS = 16_000, 64
 """Nodes with about as much CPU are alike: milli-CPU of a step, and steps that are told apart."""
 _PER_CPU_STEP = UNIT // 62_500
@@ -37,15 +37,15 @@ class NodeClass:
         self.sample = sample
         """Some node of the class: it speaks for all in shape, taints and the labels that pods asked for."""
         self.cpu_steps = cpu_steps(sample.cpu_milli)
-        self.per_gpu = Groups(gpu_score)
-        self.pooled = Groups(pool_score)
+        self.per_gpu = NodeGroups(gpu_score)
+        self.pooled = NodeGroups(pool_score)
         self.price = self.slice_cost = 0
         """What a slice costs by what pods accept (see kind_arrivals), and in all; in UNITs of a slice."""
         self.set_price(0)
         self.members: dict[str, NodeAccount] = {}
-        self.usable = Stock(sample)
+        self.usable = NodeCapacity(sample)
         """What its members that take pods now offer."""
-        self.unusable = Stock(sample)
+        self.unusable = NodeCapacity(sample)
 
     def rename(self, key: ClassKey, sample: NodeFact) -> None:
         """Tell it from other classes by more labels; `sample` is a member that has these values."""
@@ -63,7 +63,7 @@ class NodeClass:
         """Enter a member that states such facts; the inverse of `remove`."""
         self.members[account.name] = account
         account.kind = self
-        self._stock(fact).add(fact)
+        self._capacity(fact).add(fact)
 
     def seat(self, account: NodeAccount, fact: NodeFact) -> None:
         """Put a member into the groups where it belongs now; an unusable one is in none."""
@@ -77,17 +77,17 @@ class NodeClass:
     def remove(self, name: str, fact: NodeFact) -> None:
         """Let a member go that stated such facts when it came; the inverse of `add`."""
         del self.members[name]
-        self._stock(fact).remove(fact)
+        self._capacity(fact).remove(fact)
         if fact.usable and fact.gpus:
             self.per_gpu.remove(name)
         if fact.usable and fact.pooled:
             self.pooled.remove(name)
 
-    def _stock(self, fact: NodeFact) -> Stock:
+    def _capacity(self, fact: NodeFact) -> NodeCapacity:
         return self.usable if fact.usable else self.unusable
 
 
-class Fleet:
+class NodeIndex:
     """The accounts by name, and the classes and groups they are in.
 
     Changes only mark accounts; `settle` seats them, once for all changes since the last decision.
@@ -102,7 +102,7 @@ class Fleet:
         self.own_keys: frozenset[str] = frozenset()
         """Label keys that pods asked for and that have too many values to make classes of."""
         self._class_keys: tuple[str, ...] = ()
-        self._classify_anew_at = 2 * MOST_VALUES_OF_A_CLASS_KEY
+        self._classify_anew_at = 2 * MAX_VALUES_OF_A_CLASS_KEY
         self._joined: dict[str, tuple[NodeFact, NodeClass]] = {}
         """By name of the node what it stated when it joined its class, and that class."""
         self._changed: dict[str, NodeAccount] = {}
@@ -150,7 +150,7 @@ class Fleet:
 
     def _split_by(self, keys: list[str]) -> None:
         """Part the nodes of each class that differ in these labels; only a minority moves."""
-        own = {key for key in keys if self._values(key) > MOST_VALUES_OF_A_CLASS_KEY}
+        own = {key for key in keys if self._values(key) > MAX_VALUES_OF_A_CLASS_KEY}
         self.own_keys |= own
         self.generation += 1
         keys = [key for key in keys if key not in own]
@@ -180,14 +180,14 @@ class Fleet:
                 part.seat(account, fact)
 
     def _classify(self, keys: tuple[str, ...]) -> None:
-        own = {key for key in keys if self._values(key) > MOST_VALUES_OF_A_CLASS_KEY}
+        own = {key for key in keys if self._values(key) > MAX_VALUES_OF_A_CLASS_KEY}
         self.own_keys |= own
         self._class_keys = tuple(key for key in keys if key not in own)
         self.classes.clear()
         self._joined.clear()
         for account in self.accounts.values():
             self._seat(account)
-        self._classify_anew_at = 2 * max(MOST_VALUES_OF_A_CLASS_KEY, len(self.classes))
+        self._classify_anew_at = 2 * max(MAX_VALUES_OF_A_CLASS_KEY, len(self.classes))
         self.generation += 1
 
     def _values(self, key: str) -> int:

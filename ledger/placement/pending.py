@@ -9,22 +9,22 @@ from ledger.accounts import Claim, ClaimKey
 _Required = tuple[str, ...] | None
 
 
-class Backlog:
-    """Waiting slices by the GPU memory that the pods require and by index (None in pooled mode)."""
+class PendingPods:
+    """Pending slices by the GPU memory that the pods require and by index (None in pooled mode)."""
 
     def __init__(self) -> None:
         self._slices: dict[_Required, dict[int | None, int]] = {}
         self.claims: dict[ClaimKey, Claim] = {}
 
     def add(self, key: ClaimKey, claim: Claim) -> None:
-        """Enter a waiting claim; the inverse of `remove`."""
+        """Add a pending claim; the inverse of `remove`."""
         self.claims[key] = claim
         by_index = self._slices.setdefault(claim.memory_values, {})
         for index, slices in _waiting(claim):
             by_index[index] = by_index.get(index, 0) + slices
 
     def remove(self, key: ClaimKey) -> None:
-        """Strike a waiting claim out; the inverse of `add`."""
+        """Remove a claim that is pending no more; the inverse of `add`."""
         claim = self.claims.pop(key)
         by_index = self._slices[claim.memory_values]
         for index, slices in _waiting(claim):
@@ -35,7 +35,7 @@ class Backlog:
             del self._slices[claim.memory_values]
 
     def total(self) -> int:
-        """All slices that wait."""
+        """All pending slices."""
         return sum([sum(by_index.values()) for by_index in self._slices.values()])
 
     def slices(self, memory_values: Collection[str]) -> dict[int | None, int]:

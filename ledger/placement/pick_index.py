@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from ledger.placement.capacity import Stock
+from ledger.placement.capacity import NodeCapacity
 from ledger.placement.memory_values import MemoryValues
-from ledger.placement.pending import Backlog
+from ledger.placement.pending import PendingPods
 from ledger.placement_request import Assumption, PlacementRequest
 from modes.registry import MODES
 
@@ -15,7 +15,7 @@ _PRECISION = 10**6
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
+class PickedIndex:
     """The index or indices to wait for, on GPUs of a kind."""
 
     indices: tuple[int, ...]
@@ -36,31 +36,33 @@ Kinds = dict[int, Kind]
 """What there is to wait for, by MiB of the share."""
 
 
-def kinds(stocks: Iterable[Stock], ask: PlacementRequest) -> Kinds:
+def kinds(capacities: Iterable[NodeCapacity], ask: PlacementRequest) -> Kinds:
     """Sum up the stocks of nodes that could hold the pod some day."""
     found: Kinds = {}
     has_index = MODES[ask.mode].has_index
-    for stock in stocks:
-        share = 0 if ask.fraction.is_whole else ask.fraction.share_mib(stock.gpu_mib)
+    for capacity in capacities:
+        share = 0 if ask.fraction.is_whole else ask.fraction.share_mib(capacity.gpu_mib)
         kind = found.setdefault(share, Kind({}, {}))
-        for index, slices in stock.capacity(by_index=has_index).items():
+        for index, slices in capacity.capacity(by_index=has_index).items():
             kind.capacity[index] = kind.capacity.get(index, 0) + slices
-        kind.shapes.setdefault(stock.indices if has_index else (), stock.gpu_mib)
+        kind.shapes.setdefault(capacity.indices if has_index else (), capacity.gpu_mib)
     return found
 
 
-def least_backlog(found: Kinds, ask: PlacementRequest, backlog: Backlog, values: MemoryValues) -> Wait:
+def pick_index(
+    found: Kinds, ask: PlacementRequest, pending: PendingPods, values: MemoryValues
+) -> PickedIndex:
     """Choose what to wait for; of equals the smallest share, then the lowest index."""
     gpus, ranked = ask.fraction.gpus, []
     for share, kind in found.items():
         accepted = values.of_share(ask.fraction, next(iter(kind.shapes.values())))
-        load = _loads(kind, ask.fraction.slices_on_each, backlog.slices(accepted))
+        load = _loads(kind, ask.fraction.slices_on_each, pending.slices(accepted))
         for indices, gpu_mib in kind.shapes.items():
             taken = sorted([(load[index], index) for index in indices])[:gpus]
             total = sum([value for value, _ in taken]) if taken else load[None]
             ranked.append((total, share, tuple(sorted([index for _, index in taken])), gpu_mib))
     _, _, chosen, gpu_mib = min(ranked)
-    return Wait(chosen, gpu_mib)
+    return PickedIndex(chosen, gpu_mib)
 
 
 def _loads(kind: Kind, slices: int, waiting: Mapping[int | None, int]) -> dict[int | None, int]:
@@ -72,10 +74,10 @@ def _loads(kind: Kind, slices: int, waiting: Mapping[int | None, int]) -> dict[i
     return loads
 
 
-def assumed(assume: Assumption, ask: PlacementRequest, backlog: Backlog) -> Wait:
+def pick_assumed_index(assume: Assumption, ask: PlacementRequest, pending: PendingPods) -> PickedIndex:
     """Choose an index of nodes that do not exist yet; the caller has checked that they have enough GPUs."""
     if not MODES[ask.mode].has_index:
-        return Wait((), assume.gpu_mib)
-    waiting = backlog.slices(())
+        return PickedIndex((), assume.gpu_mib)
+    waiting = pending.slices(())
     loads = sorted((waiting.get(index, 0), index) for index in range(assume.gpus_per_node))
-    return Wait(tuple(sorted(index for _, index in loads[: ask.fraction.gpus])), assume.gpu_mib)
+    return PickedIndex(tuple(sorted(index for _, index in loads[: ask.fraction.gpus])), assume.gpu_mib)

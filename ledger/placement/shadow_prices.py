@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 _OVERLOAD = 1.05
 """Arrived slices for each slice there is: what holes are worth matters when the cluster is full."""
 _TINY = 1e-9
-_MOST_STEPS = 300
+_MAX_STEPS = 300
 
 
 def hole_prices(sizes: Mapping[int, int], slices_per_gpu: int) -> list[float]:
@@ -29,7 +29,7 @@ def hole_prices(sizes: Mapping[int, int], slices_per_gpu: int) -> list[float]:
     counts = [float(sizes[size]) for size in range(1, slices_per_gpu + 1)]
     gpus = sum(size * count for size, count in enumerate(counts, start=1)) / slices_per_gpu / _OVERLOAD
     programme = _Programme([*counts, gpus])
-    for _ in range(_MOST_STEPS):
+    for _ in range(_MAX_STEPS):
         worth, pattern = _best_pattern(programme.prices[:-1], slices_per_gpu)
         if not programme.improve(pattern, sum((index + 1) * n for index, n in enumerate(pattern))):
             break

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 
 from ledger.accounts import NodeAccount
-from ledger.placement.arrivals import Worth
+from ledger.placement.arrivals import ShadowPrices
 from ledger.placement.best_node import best
-from ledger.placement.candidates import Selection
+from ledger.placement.candidates import Candidates
 from ledger.placement.node_groups import Found
 from ledger.placement_request import PlacementRequest
 
@@ -17,25 +17,29 @@ MAX_COUNTS = 8
 
 
 def best_spread(
-    selection: Selection, ask: PlacementRequest, worth: Worth, on_nodes: Mapping[str, int], nodes: int
+    candidates: Candidates,
+    ask: PlacementRequest,
+    prices: ShadowPrices,
+    on_nodes: Mapping[str, int],
+    nodes: int,
 ) -> Found | None:
     """Return the best of the nodes with room that have the fewest of the owner's replicas.
 
     Args:
-        selection: the nodes that could hold the pod.
+        candidates: the nodes that could hold the pod.
         ask: of the pod.
-        worth: of free slices now.
+        prices: of free slices now.
         on_nodes: the owner's replicas by node.
         nodes: how many nodes there are; if the owner is on all, none without its replicas is looked for.
     """
-    found = best(selection, ask, worth)
+    found = best(candidates, ask, prices)
     if found is None or (most := on_nodes.get(found[1].name, 0)) == 0:
         return found
     counts = {*on_nodes.values()} if len(on_nodes) == nodes else {0, *on_nodes.values()}
     for count in sorted(counts)[:MAX_COUNTS]:
         if count >= most:
             break
-        fewer = best(selection, ask, worth, _has(count, on_nodes))
+        fewer = best(candidates, ask, prices, _has(count, on_nodes))
         if fewer is not None:
             return fewer
     return found

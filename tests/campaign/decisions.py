@@ -47,7 +47,7 @@ OTHER_UID = "another"
 """What the listed values put into a uid."""
 EPOCH = 400
 """Reviews that share a ledger."""
-LARGEST_REPLY = 2**20
+MAX_REPLY = 2**20
 """Bytes."""
 
 
@@ -148,7 +148,7 @@ class Campaign:
             raise FoundError("a warning")
         size = len(json.dumps(decided.reply))
         self._tally.largest_reply = max(self._tally.largest_reply, size)
-        if size > LARGEST_REPLY:
+        if size > MAX_REPLY:
             raise FoundError(f"a reply of {size} bytes")
 
     def _check_denial(self, review: dict[str, Any], decided: Decision) -> None:

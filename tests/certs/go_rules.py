@@ -12,7 +12,7 @@ from certs.inspection import signed_by
 from certs.pem import fingerprint, load_certificates, load_key
 from certs.values import CertificateError, LeafFacts, TlsFiles, format_time
 
-_LONGEST_CHAIN = 8
+_MAX_CHAIN = 8
 
 
 def validate_files(files: TlsFiles, names: Iterable[str], now: datetime) -> LeafFacts:
@@ -46,7 +46,7 @@ def find_anchor(
 ) -> x509.Certificate | None:
     """The certificate among `authorities` that the chain of `leaf` ends in, None if it ends nowhere."""
     current = leaf
-    for _ in range(_LONGEST_CHAIN):
+    for _ in range(_MAX_CHAIN):
         if current in authorities:
             return current
         issuers = (c for c in (*authorities, *intermediates) if c != current and _issued(c, current, now))

@@ -10,7 +10,7 @@ import yaml
 
 from charts import generate
 from controller.certificates.metrics import CertificateMetrics
-from controller.ledger_store import State
+from controller.ledger_store import LedgerStore
 from controller.metrics import ControllerMetrics, LedgerCollector
 from controller.process import Task
 from policies.loading.checks import effective_limiter
@@ -119,7 +119,7 @@ def registered_metrics():
     WebhookMetrics(registry)
     ControllerMetrics(registry)
     CertificateMetrics(registry)
-    registry.register(LedgerCollector(State(lambda: 0.0)))
+    registry.register(LedgerCollector(LedgerStore(lambda: 0.0)))
     return list(registry.collect())
 
 

@@ -13,7 +13,7 @@ from cli.app import app
 from cli.ledger_filter import Filter
 from cli.ledger_table import MAX_BLOCKS, lines
 from cli.ledger_watch import MIN_LINES, SECONDS_OF_A_PAGE, news, page
-from ledger.view import GpuView, LedgerView, NodeView, Share, Waiting
+from ledger.view import GpuView, LedgerView, NodeView, PendingView, Share
 
 TASK = "clearml-id-4f1c9a7be2d04b6fa3c58d0e1b72964d"
 
@@ -38,7 +38,7 @@ SOME = LedgerView(
         ),
         node("cpu-7", GpuView(0, 8, ()), gpu_mib=None, product=None),
     ),
-    (Waiting("team", "d", "pod", (0,), 8),),
+    (PendingView("team", "d", "pod", (0,), 8),),
 )
 
 

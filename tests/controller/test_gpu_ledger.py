@@ -16,7 +16,7 @@ from controller.gpu_ledger import (
     status_of,
     view_of,
 )
-from controller.shortcomings import lacking
+from controller.node_problems import lacking
 from ledger.facts import NodeFact
 from ledger.view import GpuView, NodeView, Share
 from testbed.controller_process import CRD

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from controller.ledger_store import State
+from controller.ledger_store import LedgerStore
 from controller.resources import SeenNode, SeenPod
 from ledger.facts import PodFact
 from ledger.from_kubernetes import node_from_object
@@ -24,7 +24,7 @@ class Clock:
 
 def ready_state(*names):
     clock = Clock()
-    state = State(clock)
+    state = LedgerStore(clock)
     for name in names:
         state.set_node(seen_node(name))
     state.listed("nodes")
@@ -47,7 +47,7 @@ def seen_pod(name, **fact):
 
 
 def test_the_ledger_is_whole_once_nodes_and_pods_are_listed():
-    state = State(Clock())
+    state = LedgerStore(Clock())
     assert (state.missing, state.synced.is_set()) == ("nodes and pods not listed yet", False)
     asyncio.run(state.node_sink.replace(pages([])))
     assert state.missing == "pods not listed yet"
@@ -109,7 +109,7 @@ def test_a_reservation_ends_with_its_pod_and_with_its_release():
 
 def test_a_reservation_does_not_end_while_its_pod_may_have_come_unheard_of():
     clock, heard = Clock(), Clock()
-    state = State(clock, heard)
+    state = LedgerStore(clock, heard)
     state.set_node(seen_node("a"))
     state.place(HALF)
     clock.now = 600.0

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from controller.ledger_store import State
+from controller.ledger_store import LedgerStore
 from controller.node_events import NodeEvents
 from controller.resources import nodes
 from modes.resource_names import ResourceNames
@@ -29,7 +29,7 @@ def seen(name, cordon):
 
 
 def test_a_bad_cordon_is_an_event_on_the_node_once():
-    state, api = State(lambda: 0.0), Recording()
+    state, api = LedgerStore(lambda: 0.0), Recording()
     events = NodeEvents(api, state, Leading())
     for name, cordon in (("a", "1"), ("b", "gpu1"), ("c", "9")):
         state.set_node(seen(name, cordon))

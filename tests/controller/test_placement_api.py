@@ -9,17 +9,17 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
-from controller.ledger_store import State
+from controller.ledger_store import LedgerStore
 from controller.metrics import ControllerMetrics
 from controller.named_policies import NamedPolicies
-from controller.placement_api import LARGEST_BODY, ControllerApi
+from controller.placement_api import MAX_BODY, ControllerApi
 from kube.names import MAX_NAME
 from kube.scheduling import Constraints
 from ledger.messages import (
     MAX_ASK_BYTES,
+    MAX_ASKS,
     MAX_POLICIES_BYTES,
     MAX_POLICY_FILES,
-    MOST_ASKS,
     Answers,
     Batch,
     HandedPolicies,
@@ -103,9 +103,9 @@ def test_the_api_does_not_describe_itself(path):
 
 @pytest.mark.parametrize("path", ["/v1/ledger", "/v1/ledger/stream"])
 def test_nothing_is_told_before_the_ledger_is_whole(path):
-    reply = ask(api(State(lambda: 0.0)), "GET", path)
+    reply = ask(api(LedgerStore(lambda: 0.0)), "GET", path)
     assert (reply.status_code, reply.text) == (503, "nodes and pods not listed yet\n")
-    assert place(api(State(lambda: 0.0))).status_code == 503
+    assert place(api(LedgerStore(lambda: 0.0))).status_code == 503
 
 
 @pytest.mark.parametrize(
@@ -132,12 +132,12 @@ def test_a_body_without_a_length_is_read_no_further_than_the_limit():
             yield b" " * (1 << 20)
 
     reply = ask(api(ready_state("a")[0]), "POST", "/v1/placements", parts())
-    assert (reply.status_code, reply.text) == (413, f"the body is over {LARGEST_BODY} bytes\n")
-    assert sum(sent) == LARGEST_BODY + (1 << 20)
+    assert (reply.status_code, reply.text) == (413, f"the body is over {MAX_BODY} bytes\n")
+    assert sum(sent) == MAX_BODY + (1 << 20)
 
 
 def test_a_batch_that_is_too_long_is_refused():
-    reply = place(api(ready_state("a")[0]), *[PlacementRequest(EIGHTH)] * (MOST_ASKS + 1))
+    reply = place(api(ready_state("a")[0]), *[PlacementRequest(EIGHTH)] * (MAX_ASKS + 1))
     assert (reply.status_code, reply.text) == (400, "513 asks are over 512: send less at once\n")
 
 

@@ -8,7 +8,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from controller.free_nodes import FreeNodesFinder
-from controller.ledger_store import State
+from controller.ledger_store import LedgerStore
 from controller.metrics import ControllerMetrics
 from controller.pod_conditions import Finding, findings, waiting_message
 from controller.pod_events import PodEvents, pod_event
@@ -70,7 +70,7 @@ def test_a_pod_that_is_over_is_no_news():
 
 def cluster(*holders, nodes=("gpu-0", "gpu-1", "gpu-2", "gpu-3"), **of_nodes):
     """Nodes of two GPUs with pods of (node, index, slices)."""
-    state = State(lambda: 0.0)
+    state = LedgerStore(lambda: 0.0)
     for name in nodes:
         found = node_from_object(node(name), ResourceNames())
         state.set_node(SeenNode(msgspec.structs.replace(found, **of_nodes), name))

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from prometheus_client import CollectorRegistry
 
-from controller.ledger_store import State
+from controller.ledger_store import LedgerStore
 from controller.metrics import ControllerMetrics
 from controller.pod_deletion import PodDeletion
 from controller.pod_replacement import REFUSED_SECONDS, PodReplacement
@@ -52,7 +52,7 @@ class World:
     def __init__(self, api, fake, *, policy=POLICY, hindrance=None):
         self.now = 1000.0
         self.fake = fake
-        self.state = State(lambda: self.now)
+        self.state = LedgerStore(lambda: self.now)
         self.leading = Leading()
         deletion = PodDeletion(api, self.leading, ControllerMetrics(CollectorRegistry()))
         self.loop = PodReplacement(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
 from kube.scheduling import NodeSelectorTerm, Requirement
 from ledger.facts import NodeFact, PodFact
-from ledger.placement.arrivals import UNIT, Worth
+from ledger.placement.arrivals import UNIT, ShadowPrices
 from ledger.placement_request import PlacementRequest
 
 
@@ -109,7 +109,7 @@ def has_room(node: SlowNode, ask: PlacementRequest) -> bool:
     return len(fitting) >= ask.fraction.gpus
 
 
-def score(node: SlowNode, ask: PlacementRequest, worth: Worth) -> int:
+def score(node: SlowNode, ask: PlacementRequest, worth: ShadowPrices) -> int:
     """The score by its definition, from the node as it is and as it would be. The node must have room."""
     cpu_free = node.fact.cpu_milli - node.cpu
     if ask.mode == "pooled":
@@ -127,7 +127,7 @@ def score(node: SlowNode, ask: PlacementRequest, worth: Worth) -> int:
     return gained + stranded_before - stranded_after
 
 
-def _taken_from(before: list[int], ask: PlacementRequest, worth: Worth) -> list[int]:
+def _taken_from(before: list[int], ask: PlacementRequest, worth: ShadowPrices) -> list[int]:
     left = list(before)
     each = ask.fraction.slices_on_each
     for _ in range(ask.fraction.gpus):
@@ -140,7 +140,7 @@ def _taken_from(before: list[int], ask: PlacementRequest, worth: Worth) -> list[
     return left
 
 
-def _fragments(free: list[int], worth: Worth) -> int:
+def _fragments(free: list[int], worth: ShadowPrices) -> int:
     total = sum(slices * UNIT - worth.gpu[slices] for slices in free)
     return total - worth.idle[sum(1 for slices in free if slices == worth.slices_per_gpu)]
 

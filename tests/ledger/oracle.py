@@ -8,14 +8,14 @@ from typing import Any
 from kube.names import GPU_PRODUCT_LABEL
 from ledger.facts import NodeFact, PodFact
 from ledger.ledger import Ledger
-from ledger.placement.arrivals import Worth
+from ledger.placement.arrivals import ShadowPrices
 from ledger.placement_request import Placement, PlacementRequest, Unschedulable
 from tests.ledger.checker import SlowNode, could_ever_hold, has_room, is_kept_to, model_of_owner, score
 
 
-def worth_for(ledger: Ledger, ask: PlacementRequest) -> Worth:
+def worth_for(ledger: Ledger, ask: PlacementRequest) -> ShadowPrices:
     """What slices are worth to the ledger now: learnt, and so shared with the checker."""
-    return ledger._demand_of(ask).worth
+    return ledger._arrivals_of(ask).prices
 
 
 class SlowCluster(dict[str, SlowNode]):
@@ -29,8 +29,8 @@ class SlowCluster(dict[str, SlowNode]):
 def slow_nodes(nodes: Iterable[NodeFact], pods: Iterable[PodFact], ledger: Ledger) -> SlowCluster:
     """Nodes with what pods and reservations took, added up from the lists."""
     slow = SlowCluster(nodes)
-    ledger._fleet.settle()
-    for name, account in ledger._fleet.accounts.items():
+    ledger._node_index.settle()
+    for name, account in ledger._node_index.accounts.items():
         if name in slow and account.kind is not None:
             slow[name].slice_cost = account.kind.slice_cost
     reservations = ledger._reservations._by_name.values()
@@ -44,7 +44,7 @@ def slow_nodes(nodes: Iterable[NodeFact], pods: Iterable[PodFact], ledger: Ledge
     return slow
 
 
-def assert_right(answer: object, ask: PlacementRequest, slow: SlowCluster, worth: Worth) -> None:
+def assert_right(answer: object, ask: PlacementRequest, slow: SlowCluster, worth: ShadowPrices) -> None:
     """The answer is a misfit only if no node fits ever, a node only if it is the best with room now."""
     eligible = [node for node in slow.values() if could_ever_hold(node.fact, ask)]
     model = model_of_owner(ask.owner, slow, slow.waiting) if ask.owner and ask.same_model else None
@@ -84,7 +84,7 @@ def _is_bound_to(node: SlowNode, answer: Placement, ask: PlacementRequest) -> bo
     return is_kept_to((answer.model, answer.gpu_mib or None), node.fact)
 
 
-def _assert_has_room(answer: Placement, ask: PlacementRequest, node: SlowNode, worth: Worth) -> None:
+def _assert_has_room(answer: Placement, ask: PlacementRequest, node: SlowNode, worth: ShadowPrices) -> None:
     assert answer.gpu_mib == (node.fact.gpu_mib or 0)
     if ask.owner and ask.same_model:
         assert answer.model == node.fact.labels.get(GPU_PRODUCT_LABEL)

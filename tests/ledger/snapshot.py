@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from ledger.ledger import Ledger
-from ledger.placement.node_groups import Groups
+from ledger.placement.node_groups import NodeGroups
 
 
 def books(ledger: Ledger) -> dict[str, Any]:
     """Everything but what was learnt of demand, and the order things came in."""
-    ledger._fleet.settle()
+    ledger._node_index.settle()
     return {
-        "nodes": {name: _account(account) for name, account in ledger._fleet.accounts.items()},
-        "backlog": (ledger._backlog._slices, ledger._backlog.claims),
+        "nodes": {name: _account(account) for name, account in ledger._node_index.accounts.items()},
+        "backlog": (ledger._pending._slices, ledger._pending.claims),
         "usage": ledger._usage._taken,
         "memory values": dict(ledger._values._nodes),
         "reservations": ledger._reservations._by_name,
@@ -34,11 +34,11 @@ def _account(account: Any) -> tuple[Any, ...]:
 
 def _groups(ledger: Ledger) -> list[tuple[Any, ...]]:
     seen = []
-    for node_class in ledger._fleet.classes.values():
+    for node_class in ledger._node_index.classes.values():
         for kind, groups in (("per-gpu", node_class.per_gpu), ("pooled", node_class.pooled)):
             seen += [(kind, *seat) for seat in _seats(groups)]
     return seen
 
 
-def _seats(groups: Groups) -> list[tuple[Any, ...]]:
+def _seats(groups: NodeGroups) -> list[tuple[Any, ...]]:
     return [(state, cpu, name) for state, group in groups._groups.items() for cpu, name, _ in group.nodes]

@@ -6,7 +6,7 @@ import pytest
 
 from ledger.ledger import Ledger
 from ledger.placement_request import Placement
-from ledger.view import GpuView, Share, Waiting
+from ledger.view import GpuView, PendingView, Share
 from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of
 from tests.ledger.snapshot import books
 
@@ -26,7 +26,7 @@ def test_a_reservation_counts_like_a_holder_and_names_itself() -> None:
     second = ledger.place(eighths(4, reservation="s"), 0.0)
     assert isinstance(second, Placement)
     assert second.node is None
-    assert ledger.waiting() == (Waiting("default", "s", "reservation", (0,), 4),)
+    assert ledger.pending() == (PendingView("default", "s", "reservation", (0,), 4),)
 
 
 def test_a_dry_run_reserves_nothing() -> None:

@@ -40,7 +40,7 @@ def test_running_totals_are_the_sums_of_the_view_whatever_happened(events: list[
             case _:
                 (ledger.set_pod if hasattr(event, "namespace") else ledger.set_node)(event)
         assert ledger.totals() == summed(ledger)
-        assert ledger.waiting_slices() == sum(waiting.slices for waiting in ledger.waiting())
+        assert ledger.pending_slices() == sum(waiting.slices for waiting in ledger.pending())
 
 
 def test_only_nodes_that_have_changed_are_counted_again(monkeypatch) -> None:

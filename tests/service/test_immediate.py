@@ -198,7 +198,7 @@ def test_empty_lines_between_requests_are_no_request():
     run(test)
 
 
-class Waiting:
+class PendingView:
     """Answers that come when they are let go, or fail."""
 
     def __init__(self):
@@ -223,7 +223,7 @@ class Waiting:
 
 
 def test_an_answer_that_waits_is_sent_when_it_is_there_and_what_came_meanwhile_is_not_read():
-    waiting = Waiting()
+    waiting = PendingView()
 
     async def test(served):
         await served.say(request(b"1") + request(b"2"))
@@ -240,7 +240,7 @@ def test_an_answer_that_waits_is_sent_when_it_is_there_and_what_came_meanwhile_i
 
 
 def test_a_request_that_comes_later_than_another_but_before_its_answer_ends_the_connection_too():
-    waiting = Waiting()
+    waiting = PendingView()
 
     async def test(served):
         await served.say(request(b"1"))
@@ -257,7 +257,7 @@ def test_a_request_that_comes_later_than_another_but_before_its_answer_ends_the_
 
 
 def test_an_error_reaches_whoever_waits():
-    waiting = Waiting()
+    waiting = PendingView()
 
     async def test(served):
         await served.say(request())
@@ -271,7 +271,7 @@ def test_an_error_reaches_whoever_waits():
 
 
 def test_a_client_that_leaves_while_its_answer_waits_disturbs_nobody():
-    waiting = Waiting()
+    waiting = PendingView()
 
     async def test(served):
         await served.say(request())

@@ -15,7 +15,7 @@ import httpx
 from tests.webhook.support import FIXTURES
 
 CHECKOUT = Path(__file__).parent.parent.parent
-LONGEST_SECONDS = 120
+MAX_SECONDS = 120
 """After this long a test has failed; none waits so long when all is well."""
 
 
@@ -48,7 +48,7 @@ class Running:
         with self._said:
             ended = self._said.wait_for(
                 lambda: len([e for e in self.events() if wanted(e)]) >= number or not self._reader.is_alive(),
-                LONGEST_SECONDS,
+                MAX_SECONDS,
             )
             found = [event for event in self.events() if wanted(event)]
         assert ended, "".join(self.stderr)
@@ -59,8 +59,8 @@ class Running:
         """Exit status after a signal."""
         if self.process.poll() is None:
             self.process.send_signal(number)
-        status = self.process.wait(LONGEST_SECONDS)
-        self._reader.join(LONGEST_SECONDS)
+        status = self.process.wait(MAX_SECONDS)
+        self._reader.join(MAX_SECONDS)
         self.process.stderr.close()
         return status
 
@@ -99,12 +99,12 @@ def client(running):
         base_url=f"https://localhost:{running.port}",
         verify=running.trust,
         trust_env=False,
-        timeout=LONGEST_SECONDS,
+        timeout=MAX_SECONDS,
     )
 
 
 def connect(running, host="localhost"):
-    plain = socket.create_connection((host, running.port), LONGEST_SECONDS)
+    plain = socket.create_connection((host, running.port), MAX_SECONDS)
     return running.trust.wrap_socket(plain, server_hostname=host)
 
 
@@ -135,7 +135,7 @@ def head(length=None, *, extra="", method="POST", path="/mutate"):
 def until(condition):
     """Wait for what nothing tells us of."""
     pause = threading.Event()
-    for _ in range(LONGEST_SECONDS * 50):
+    for _ in range(MAX_SECONDS * 50):
         if condition():
             return
         pause.wait(0.02)

@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.webhook.running import LONGEST_SECONDS, client, connect, head, raw, read_all, webhook
+from tests.webhook.running import MAX_SECONDS, client, connect, head, raw, read_all, webhook
 from tests.webhook.support import LABEL, UID, container, pod, review_of
 
 pytestmark = pytest.mark.slow
@@ -317,7 +317,7 @@ def test_nothing_of_a_pod_is_logged_by_the_process(running, http):
 
 
 def plain(running):
-    return socket.create_connection(("127.0.0.1", running.health_port), LONGEST_SECONDS)
+    return socket.create_connection(("127.0.0.1", running.health_port), MAX_SECONDS)
 
 
 def resident(running):

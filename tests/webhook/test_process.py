@@ -18,7 +18,7 @@ from testbed.certificate_files import der_of, mount_like_kubelet
 from testbed.controller_process import write_tls
 from tests.webhook.running import (
     CHECKOUT,
-    LONGEST_SECONDS,
+    MAX_SECONDS,
     Running,
     client,
     command,
@@ -43,7 +43,7 @@ def event(name):
 
 def is_refused(running):
     try:
-        with socket.create_connection(("127.0.0.1", running.port), LONGEST_SECONDS):
+        with socket.create_connection(("127.0.0.1", running.port), MAX_SECONDS):
             return False
     except ConnectionRefusedError:
         return True
@@ -69,7 +69,7 @@ def test_sigterm_drains_unready_first_and_no_request_is_lost(tmp_path):
         assert answer.startswith(b"HTTP/1.1 200 OK")
         assert b"connection: close" in answer.lower()
         slow.close()
-        assert running.process.wait(LONGEST_SECONDS) == 0
+        assert running.process.wait(MAX_SECONDS) == 0
     assert [found["event"] for found in running.events()][-1] == "stopped"
 
 
@@ -212,7 +212,7 @@ def test_a_port_in_use_is_said_and_ends_the_command(tmp_path, option):
             command("--self-signed", "--ca-file", tmp_path / "ca.pem", option, port),
             capture_output=True,
             text=True,
-            timeout=LONGEST_SECONDS,
+            timeout=MAX_SECONDS,
             check=False,
         )
     assert ended.returncode == 2
@@ -327,10 +327,10 @@ def test_a_body_that_comes_too_slowly_gets_a_408_and_its_connection_is_closed():
     ) as process:
         port = int(process.stdout.readline())
         assert process.stdout.readline() == "on\n"
-        with socket.create_connection(("127.0.0.1", port), LONGEST_SECONDS) as connection:
+        with socket.create_connection(("127.0.0.1", port), MAX_SECONDS) as connection:
             connection.sendall(head(len(BODY)) + BODY[:10])
             answer = read_all(connection)
         process.send_signal(signal.SIGTERM)
-        _, errors = process.communicate(timeout=LONGEST_SECONDS)
+        _, errors = process.communicate(timeout=MAX_SECONDS)
     assert answer.startswith(b"HTTP/1.1 408 ")
     assert (process.returncode, errors) == (0, "")

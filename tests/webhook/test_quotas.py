@@ -24,7 +24,7 @@ def webhook_of(policy_set=EIGHT):
 
 def used(webhook):
     return sum(gpu.used for node in webhook.ledger.view().nodes for gpu in node.gpus) + sum(
-        waiting.slices for waiting in webhook.ledger.waiting()
+        waiting.slices for waiting in webhook.ledger.pending()
     )
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import msgspec
 from prometheus_client import CollectorRegistry, Gauge
 
-from ledger.messages import MAX_ASK_BYTES, MAX_ASKS_BYTES, MAX_RELEASES, MOST_ASKS, Answered, Batch
+from ledger.messages import MAX_ASK_BYTES, MAX_ASKS, MAX_ASKS_BYTES, MAX_RELEASES, Answered, Batch
 from ledger.placement_request import PlacementRequest
 from service.log import get_logger
 from webhook.admission.denial import Reason
@@ -136,7 +136,7 @@ class ControllerPlacer:
     def _take_batch(self) -> list[_Waiting]:
         """Those who have waited longest: as many as go into one body."""
         size = count = 0
-        for waiting in self._waiting[:MOST_ASKS]:
+        for waiting in self._waiting[:MAX_ASKS]:
             size += len(waiting.body)
             if size > MAX_ASKS_BYTES:
                 break

@@ -18,7 +18,7 @@ from ledger.facts import PodFact, PodKey
 from ledger.ledger import Ledger
 from ledger.messages import NodeState
 from ledger.placement_request import OverQuota, Placement, PlacementRequest, PlacementResult, Unschedulable
-from ledger.view import Waiting
+from ledger.view import PendingView
 from webhook.admission.denial import Reason
 from webhook.placing.placed_here import PlacedHere
 from webhook.placing.placer import Unanswered
@@ -36,7 +36,7 @@ class Fallback:
         self._ledger = Ledger()
         self._replicas = KnownReplicas(self._ledger)
         self._placed_here = PlacedHere(self._ledger, self._replicas)
-        self._backlog: dict[PodKey, PodFact] = {}
+        self._pending: dict[PodKey, PodFact] = {}
         self._nodes: dict[str, PodFact] = {}
         """What is taken of each node, as one pod."""
         self._known = False
@@ -83,7 +83,7 @@ class Fallback:
         """Slices allocated on all nodes, those placed here included."""
         return self._ledger.totals().used
 
-    async def replace(self, nodes: Mapping[str, NodeState], backlog: Iterable[Waiting]) -> None:
+    async def replace(self, nodes: Mapping[str, NodeState], backlog: Iterable[PendingView]) -> None:
         """Take in all that the controller knows, a slice in each step of the event loop."""
         for number, state in enumerate(nodes.values(), 1):
             self.set_node(state)
@@ -116,16 +116,16 @@ class Fallback:
         self._ledger.remove_node(name)
         self._ledger.remove_pod(("", name))
 
-    def set_backlog(self, backlog: Iterable[Waiting]) -> None:
+    def set_backlog(self, backlog: Iterable[PendingView]) -> None:
         """Take in who waits now."""
         pods = {pod.key: pod for pod in map(_waiting, backlog)}
-        for key in self._backlog.keys() - pods.keys():
+        for key in self._pending.keys() - pods.keys():
             self._ledger.remove_pod(key)
         for pod in pods.values():
             self._ledger.set_pod(pod)
-        new = [pod for key, pod in pods.items() if key not in self._backlog]
+        new = [pod for key, pod in pods.items() if key not in self._pending]
         self._placed_here.shown_up(None, _more(new, []))
-        self._backlog = pods
+        self._pending = pods
 
     def _kept(self, ask: PlacementRequest, placement: Placement) -> Placement:
         """Book a placement for as long as the stream is silent, where a ledger would soon forget it."""
@@ -168,7 +168,7 @@ def _taken(state: NodeState) -> PodFact:
     )
 
 
-def _waiting(waiting: Waiting) -> PodFact:
+def _waiting(waiting: PendingView) -> PodFact:
     on_each = waiting.slices // max(1, len(waiting.indices))
     return PodFact(
         namespace=waiting.namespace,

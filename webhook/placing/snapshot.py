@@ -8,7 +8,7 @@ from contextlib import aclosing, suppress
 import msgspec
 
 from ledger.messages import NodeState, StreamEvent
-from ledger.view import Waiting
+from ledger.view import PendingView
 from webhook.placing.client import ControllerClient
 from webhook.placing.fallback import Fallback
 
@@ -56,7 +56,7 @@ class _Beginning:
     def __init__(self, fallback: Fallback) -> None:
         self._fallback = fallback
         self._nodes: dict[str, NodeState] = {}
-        self._backlog: tuple[Waiting, ...] = ()
+        self._pending: tuple[PendingView, ...] = ()
         self._whole = False
 
     def heard(self) -> None:
@@ -70,9 +70,9 @@ class _Beginning:
         elif event.node is not None:
             self._nodes[event.node.fact.name] = event.node
         elif event.backlog is not None:
-            self._backlog = event.backlog
+            self._pending = event.backlog
         elif event.synced:
-            await self._fallback.replace(self._nodes, self._backlog)
+            await self._fallback.replace(self._nodes, self._pending)
             self._nodes = {}
             self._whole = True
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ledger.placement.arrivals import UNIT, Demand
+from ledger.placement.arrivals import UNIT, Arrivals
 from ledger.placement.shadow_prices import hole_prices
 from modes.fraction import Fraction
 from tests.effort import examples
@@ -47,27 +47,27 @@ def test_the_dual_is_as_large_as_the_packing_it_belongs_to() -> None:
 
 
 def test_worth_follows_what_arrives() -> None:
-    demand = Demand(8)
-    before = demand.worth
+    demand = Arrivals(8)
+    before = demand.prices
     for _ in range(500):
         demand.learn(Fraction(8, 8), 12_000)
-    after = demand.worth
+    after = demand.prices
     assert before.gpu[4] > after.gpu[4]
     assert after.gpu[8] == pytest.approx(8 * UNIT * 1.02, rel=0.01)
     assert after.cpu == pytest.approx(UNIT * 8 / 12_000, rel=0.05)
 
 
 def test_idle_gpus_are_worth_keeping_together_for_pods_of_many() -> None:
-    demand = Demand(8)
+    demand = Arrivals(8)
     for _ in range(100):
         demand.learn(Fraction(32, 8), 0)
-    worth = demand.worth
+    worth = demand.prices
     assert worth.idle[3] < worth.idle[4]
     assert worth.idle[4] - worth.idle[3] > worth.idle[3] - worth.idle[2]
 
 
 def test_old_arrivals_weigh_less_than_new_ones() -> None:
-    demand = Demand(8)
+    demand = Arrivals(8)
     for slices in (4, 8):
         for _ in range(40_000):
             demand.learn(Fraction(slices, 8), 1000)
@@ -76,7 +76,7 @@ def test_old_arrivals_weigh_less_than_new_ones() -> None:
 
 
 def test_an_absurd_request_does_not_teach_that_cpu_is_worthless() -> None:
-    demand = Demand(8)
+    demand = Arrivals(8)
     for _ in range(100):
         demand.learn(Fraction(1, 8), 10**15)
-    assert demand.worth.cpu >= UNIT * 8 // 64_000
+    assert demand.prices.cpu >= UNIT * 8 // 64_000

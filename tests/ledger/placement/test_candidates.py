@@ -30,8 +30,8 @@ def test_what_is_remembered_of_many_pods_is_bounded(labels: int) -> None:
 def test_a_selection_is_remembered_for_pods_that_ask_the_same() -> None:
     ledger = ledger_of(gpu_node("a"))
     asked = Constraints({"zone": "x" * 63})
-    first = ledger._selector.select(eighths(1, constraints=asked))
-    assert ledger._selector.select(eighths(1, constraints=asked)) is first
+    first = ledger._finder.select(eighths(1, constraints=asked))
+    assert ledger._finder.select(eighths(1, constraints=asked)) is first
 
 
 @pytest.mark.parametrize(
@@ -53,5 +53,5 @@ def test_a_selection_is_remembered_for_pods_that_ask_the_same() -> None:
 )
 def test_a_large_one_is_not_remembered_at_all(large: Constraints) -> None:
     ledger = ledger_of(gpu_node("a"))
-    ledger._selector.select(eighths(1, constraints=large))
-    assert not ledger._selector._known
+    ledger._finder.select(eighths(1, constraints=large))
+    assert not ledger._finder._known

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement
 from ledger.ledger import Ledger
 from ledger.placement.arrivals import UNIT
-from ledger.placement.kind_arrivals import MAX_LOADS, KindDemand
+from ledger.placement.kind_arrivals import MAX_LOADS, KindArrivals
 from ledger.placement_request import Placement
 from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of
 
@@ -43,7 +43,7 @@ def test_pods_that_would_go_anywhere_leave_the_kind_that_others_name_to_those() 
 def test_where_nothing_is_named_no_kind_costs_anything() -> None:
     ledger = two_kinds()
     arrive(ledger, 4, 60)
-    assert [node_class.price for node_class in ledger._fleet.classes.values()] == [0]
+    assert [node_class.price for node_class in ledger._node_index.classes.values()] == [0]
 
 
 def test_a_small_kind_that_nobody_has_named_yet_is_not_the_first_to_be_filled() -> None:
@@ -52,7 +52,7 @@ def test_a_small_kind_that_nobody_has_named_yet_is_not_the_first_to_be_filled() 
     arrive(ledger, 4, 40, constraints=NAMES_T4)
     arrive(ledger, 4, 1, constraints=Constraints({"product": "P100"}))
     arrive(ledger, 4, 40)
-    prices = {dict(c.sample.labels)["product"]: c.price for c in ledger._fleet.classes.values()}
+    prices = {dict(c.sample.labels)["product"]: c.price for c in ledger._node_index.classes.values()}
     assert prices["G3"] > prices["P100"]
 
 
@@ -60,11 +60,11 @@ def test_a_kind_that_is_named_costs_the_less_the_more_of_it_is_free() -> None:
     ledger = two_kinds()
     arrive(ledger, 4, 100)
     arrive(ledger, 4, 50, constraints=NAMES_T4)
-    empty = max(node_class.price for node_class in ledger._fleet.classes.values())
+    empty = max(node_class.price for node_class in ledger._node_index.classes.values())
     for i in range(4):
         ledger.set_pod(holder(f"p{i}", f"a{i}", (0, 8), (1, 8), (2, 8)))
     arrive(ledger, 4, 50)
-    assert max(node_class.price for node_class in ledger._fleet.classes.values()) > empty > 0
+    assert max(node_class.price for node_class in ledger._node_index.classes.values()) > empty > 0
 
 
 def test_the_few_nodes_that_the_largest_pods_fit_on_are_left_to_them() -> None:
@@ -81,7 +81,7 @@ def test_what_was_learnt_of_a_kind_outlives_its_being_split_by_a_label_that_pods
     arrive(ledger, 4, 60, constraints=NAMES_T4)
     zone = Constraints({"nvidia.com/gpu.memory": "16384"})
     arrive(ledger, 4, 20, constraints=zone)
-    prices = {dict(c.sample.labels)["product"]: c.price for c in ledger._fleet.classes.values()}
+    prices = {dict(c.sample.labels)["product"]: c.price for c in ledger._node_index.classes.values()}
     assert prices["T4"] > 2 * UNIT > prices["P100"] == 0
 
 
@@ -92,8 +92,8 @@ def test_sets_of_kinds_are_bounded_and_room_is_made_for_new_ones() -> None:
         some = tuple([str(i) for i in range(10) if number >> i & 1])
         term = NodeSelectorTerm((Requirement("kind", "In", some),))
         arrive(ledger, 1, 1, constraints=Constraints(required_terms=(term,)))
-    kinds = ledger._kind_demand[8]
-    assert isinstance(kinds, KindDemand)
+    kinds = ledger._kind_arrivals[8]
+    assert isinstance(kinds, KindArrivals)
     assert len(kinds._named) <= MAX_LOADS
     arrive(ledger, 8, 400)
     assert max(load.slices for load in kinds._named.values()) > 400

@@ -77,7 +77,7 @@ def test_a_pod_that_was_bound_waits_no_more() -> None:
     ledger.set_pod(holder("w", None, (0, 4), memory_values=("81920",)))
     assert waits(ledger, 4, "first").indices == (1,)
     ledger.set_pod(holder("w", "n0", (0, 4)))
-    assert ledger.waiting()[0].name == "first"
+    assert ledger.pending()[0].name == "first"
     assert waits(ledger, 4, "second").indices == (0,)
 
 

@@ -16,7 +16,7 @@ from ledger.facts import NodeFact, PodFact, PodKey
 from ledger.ledger import Ledger
 from ledger.placement import candidates as selection
 from ledger.placement import node_index as fleet
-from ledger.placement.feasibility import Obstacle, misfit, obstacle
+from ledger.placement.feasibility import Obstacle, obstacle, why_unschedulable
 from ledger.placement_request import Assumption, Placement, PlacementRequest, Unschedulable
 from modes.fraction import Fraction
 from tests.effort import examples
@@ -237,7 +237,7 @@ def test_labels_that_every_node_has_its_own_value_of_make_no_classes() -> None:
     answer = ledger.place(eighths(4, constraints=Constraints(required_terms=(early,))), 0.0)
     assert isinstance(answer, Placement)
     assert answer.node == "n000"
-    assert len(ledger._fleet.classes) == 1
+    assert len(ledger._node_index.classes) == 1
 
 
 def test_a_label_with_few_values_makes_a_class_of_each_once_a_pod_asks_for_it() -> None:
@@ -245,11 +245,11 @@ def test_a_label_with_few_values_makes_a_class_of_each_once_a_pod_asks_for_it() 
         *(gpu_node(f"n{i}", labels={"nvidia.com/gpu.memory": "81920", "zone": "ab"[i % 2]}) for i in range(4))
     )
     assert isinstance(ledger.place(eighths(4), 0.0), Placement)
-    assert len(ledger._fleet.classes) == 1
+    assert len(ledger._node_index.classes) == 1
     answer = ledger.place(eighths(4, constraints=Constraints({"zone": "b"})), 0.0)
     assert isinstance(answer, Placement)
     assert answer.node == "n1"
-    assert len(ledger._fleet.classes) == 2
+    assert len(ledger._node_index.classes) == 2
 
 
 def test_what_was_known_of_classes_is_forgotten_when_nodes_are_told_apart_anew() -> None:
@@ -268,7 +268,7 @@ def test_groups_of_states_that_no_node_is_in_any_more_are_forgotten() -> None:
         churn.place()
         if churn.rng.random() < 0.9:
             churn.release()
-    for node_class in churn.ledger._fleet.classes.values():
+    for node_class in churn.ledger._node_index.classes.values():
         occupied = sum(1 for group in node_class.per_gpu._groups.values() if group.nodes)
         assert occupied == node_class.per_gpu._occupied
         assert len(node_class.per_gpu) <= occupied + 128
@@ -282,13 +282,13 @@ def test_a_misfit_names_the_nearest_obstacle_of_any_node(
     """Classes of nodes answer for their members: so many nodes with so few words must not be walked."""
     by_name = {node.name: node for node in some_nodes}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fleet, "MOST_VALUES_OF_A_CLASS_KEY", 1)
+        patch.setattr(fleet, "MAX_VALUES_OF_A_CLASS_KEY", 1)
         ledger = Ledger()
         ledger.replace(by_name.values(), [])
         answer = ledger.place(ask, 0.0)
     if isinstance(answer, Unschedulable):
         obstacles = [obstacle(node, ask) for node in by_name.values()]
-        assert answer == misfit([(found, 1) for found in obstacles if found is not None], ask)
+        assert answer == why_unschedulable([(found, 1) for found in obstacles if found is not None], ask)
 
 
 def test_a_misfit_of_many_nodes_is_found_by_their_classes(monkeypatch) -> None:
@@ -369,4 +369,4 @@ def test_why_no_node_fits_leaves_room_for_the_denials_own_words() -> None:
     obstacles = [(found, 10_000) for found in Obstacle]
     ask = PlacementRequest(Fraction(1_000_000 * 16, 16), constraints=Constraints(node_name="n" * 253))
     for found in obstacles:
-        assert len(misfit([found], ask).why) <= 150
+        assert len(why_unschedulable([found], ask).why) <= 150

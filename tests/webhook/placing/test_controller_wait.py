@@ -10,7 +10,7 @@ import pytest
 from certs.authority import make_authority
 from certs.leaf import LOCAL_NAMES, make_leaf
 from testbed.certificate_files import mount_like_kubelet
-from tests.webhook.running import LONGEST_SECONDS, Running, ending_well, until
+from tests.webhook.running import MAX_SECONDS, Running, ending_well, until
 from webhook.placing.controller_wait import ControllerWait
 
 pytestmark = pytest.mark.slow
@@ -82,11 +82,11 @@ def asking(folder, wait):
 
 
 def test_a_process_is_not_ready_before_its_controller_answers(tmp_path):
-    with ending_well(asking(tmp_path, LONGEST_SECONDS)) as running:
+    with ending_well(asking(tmp_path, MAX_SECONDS)) as running:
         url = f"http://127.0.0.1:{running.health_port}"
         answer = httpx.get(f"{url}/readyz", trust_env=False)
         assert answer.status_code == 503
-        assert f"[-] controller: {WAITING.replace('20', str(LONGEST_SECONDS))}" in answer.text
+        assert f"[-] controller: {WAITING.replace('20', str(MAX_SECONDS))}" in answer.text
         assert httpx.get(f"{url}/livez", trust_env=False).status_code == 200
 
 

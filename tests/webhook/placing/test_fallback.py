@@ -12,7 +12,7 @@ from ledger.from_kubernetes import node_from_object
 from ledger.ledger import Ledger
 from ledger.messages import NodeState, StreamEvent
 from ledger.placement_request import Assumption, OverQuota, Placement, PlacementRequest, Quota
-from ledger.view import Waiting
+from ledger.view import PendingView
 from modes.fraction import Fraction
 from modes.resource_names import ResourceNames
 from webhook.admission.denial import Reason
@@ -113,9 +113,9 @@ def test_pods_that_wait_are_spread_and_shown_up_with_the_backlog(fallback):
     told(fallback, {"a": full}, [])
     indices = [placed(fallback.place(PlacementRequest(HALF, reservation=f"r{i}")))[1] for i in range(4)]
     assert indices == [(0,), (1,), (0,), (1,)]
-    fallback.set_backlog([Waiting("team", f"w{i}", "pod", (0,), 4) for i in range(2)])
+    fallback.set_backlog([PendingView("team", f"w{i}", "pod", (0,), 4) for i in range(2)])
     assert placed(fallback.place(PlacementRequest(HALF, reservation="next")))[1] == (0,)
-    assert fallback._ledger.waiting_slices() == 5 * 4
+    assert fallback._ledger.pending_slices() == 5 * 4
 
 
 def test_ten_thousand_placements_are_kept_in_sums_and_none_is_forgotten(fallback, clock):
@@ -124,7 +124,7 @@ def test_ten_thousand_placements_are_kept_in_sums_and_none_is_forgotten(fallback
         clock.now = number / 10
         fallback.place(PlacementRequest(Fraction(1, 8), namespace="team", reservation=f"r{number}"))
     here = fallback._placed_here
-    assert fallback._ledger.totals().used + fallback._ledger.waiting_slices() == 10_000
+    assert fallback._ledger.totals().used + fallback._ledger.pending_slices() == 10_000
     assert (len(here._sums), len(here._placed)) == (5, MAX_REMEMBERED)
     assert len(fallback._ledger._reservations) == 0
 
@@ -161,9 +161,9 @@ def test_changes_since_the_snapshot_count(fallback):
 
 def test_who_waits_makes_others_wait_elsewhere(fallback):
     full = node("a", pod("x", "a", 0, 8), pod("y", "a", 1, 8))
-    told(fallback, {"a": full}, [Waiting("team", "w", "pod", (0,), 4)])
+    told(fallback, {"a": full}, [PendingView("team", "w", "pod", (0,), 4)])
     assert placed(fallback.place(PlacementRequest(HALF))) == (None, (1,))
-    fallback.set_backlog([Waiting("team", "v", "pod", (1,), 4)])
+    fallback.set_backlog([PendingView("team", "v", "pod", (1,), 4)])
     assert placed(fallback.place(PlacementRequest(HALF))) == (None, (0,))
 
 

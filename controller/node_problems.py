@@ -9,9 +9,9 @@ from kube.names import GPU_MEMORY_LABEL
 from ledger.facts import NodeFact
 from ledger.view import NodeView
 
-Shortcoming = Literal["NoMemoryLabel", "WholeGpus"]
+NodeProblem = Literal["NoMemoryLabel", "WholeGpus"]
 MAX_NODES_NAMED = 3
-_MESSAGES: Mapping[Shortcoming, str] = {
+_MESSAGES: Mapping[NodeProblem, str] = {
     "NoMemoryLabel": f"the node label {GPU_MEMORY_LABEL} is missing or no number of MiB: install GPU"
     f" feature discovery, or run kubectl label node NAME {GPU_MEMORY_LABEL}=<MiB of one GPU>",
     "WholeGpus": "GPUs are offered whole: divide them by the device plugin's time slicing"
@@ -19,27 +19,27 @@ _MESSAGES: Mapping[Shortcoming, str] = {
 }
 
 
-def of_view(node: NodeView) -> Shortcoming | None:
+def of_view(node: NodeView) -> NodeProblem | None:
     """Return what a node lacks for fractions; None where it lacks nothing."""
     is_pool = all(gpu.index is None for gpu in node.gpus)
     return _found(is_whole=is_pool and node.slices_per_gpu == 1, gpu_mib=node.gpu_mib)
 
 
-def of_fact(node: NodeFact) -> Shortcoming | None:
+def of_fact(node: NodeFact) -> NodeProblem | None:
     """Return what a node lacks for fractions; None where it lacks nothing, or has no GPUs."""
     if not (node.gpus or node.pooled):
         return None
     return _found(is_whole=not node.gpus and node.pooled == node.pooled_gpus, gpu_mib=node.gpu_mib)
 
 
-def message(found: Shortcoming, node: str) -> str:
+def message(found: NodeProblem, node: str) -> str:
     """Say what is lacking and what to run."""
     return _MESSAGES[found].replace("NAME", node)
 
 
 def lacking(nodes: Iterable[NodeFact]) -> Iterator[Mapping[str, str | int]]:
     """Yield the fields of a log line for each thing that nodes with GPUs lack."""
-    found: dict[Shortcoming, list[str]] = {}
+    found: dict[NodeProblem, list[str]] = {}
     for node in nodes:
         if (lacks := of_fact(node)) is not None:
             found.setdefault(lacks, []).append(node.name)
@@ -48,7 +48,7 @@ def lacking(nodes: Iterable[NodeFact]) -> Iterator[Mapping[str, str | int]]:
         yield {"reason": lacks, "count": len(names), "nodes": named, "what": message(lacks, names[0])}
 
 
-def _found(*, is_whole: bool, gpu_mib: int | None) -> Shortcoming | None:
+def _found(*, is_whole: bool, gpu_mib: int | None) -> NodeProblem | None:
     if is_whole:
         return "WholeGpus"
     return "NoMemoryLabel" if gpu_mib is None else None

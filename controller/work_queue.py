@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Iterator
 
 
-class DueNames:
+class WorkQueue:
     """When each name may be worked on; what changes while it is worked on is due again after that."""
 
     def __init__(self) -> None:

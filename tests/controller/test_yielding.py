@@ -12,12 +12,12 @@ from prometheus_client import CollectorRegistry, generate_latest
 from controller import page
 from controller.free_nodes import FreeNodesFinder
 from controller.ledger_parts import ledger_json
-from controller.ledger_store import State
+from controller.ledger_store import LedgerStore
 from controller.metrics import ControllerMetrics, LedgerCollector
 from controller.placement_api import ControllerApi
 from controller.pod_events import PodEvents
 from controller.resources import InjectedPod, SeenPod
-from controller.turns import FACTS_AT_ONCE, NODES_AT_ONCE, STINT_SECONDS, Stint, Turns
+from controller.yielding import FACTS_AT_ONCE, NODES_AT_ONCE, STINT_SECONDS, Stint, Turns
 from ledger import ledger as ledger_module
 from ledger.facts import PodFact
 from ledger.messages import LedgerReply
@@ -215,7 +215,7 @@ def test_a_whole_list_is_taken_in_a_slice_at_a_time(what):
         return [seen_node(f"n{i}") if what == "nodes" else seen_pod(f"p{i}", node="n0") for i in numbers]
 
     async def main():
-        state, steps = State(Clock()), Steps()
+        state, steps = LedgerStore(Clock()), Steps()
         sink = state.node_sink if what == "nodes" else state.pod_sink
         sink = dataclasses.replace(sink, set=steps.count(sink.set), remove=steps.count(sink.remove))
         await sink.replace(pages(items(0)))
@@ -233,7 +233,7 @@ def test_changes_are_settled_before_a_decision_has_to_do_it():
         state.ledger.totals()
         for name in NAMES:
             state.pod_sink.set(seen_pod(name, node=name))
-        return len(state.ledger._fleet._changed)
+        return len(state.ledger._node_index._changed)
 
     assert asyncio.run(main()) < FACTS_AT_ONCE
 
@@ -264,7 +264,7 @@ def test_a_batch_stops_as_soon_as_its_controller_no_longer_leads(monkeypatch):
 
     def place(ask):
         leadership.leads = False
-        return State.place(state, ask)
+        return LedgerStore.place(state, ask)
 
     monkeypatch.setattr(state, "place", place)
     asks = [msgspec.Raw(msgspec.json.encode(PlacementRequest(Fraction(1, 8)))) for _ in range(2)]
