@@ -13,15 +13,16 @@ def fits(amount: str | int, kind: ResourceKind, fraction: Fraction) -> bool:
     Whole GPUs and slices of a pool may be one, the GPUs or the slices of the fraction, and zero, which asks
     for nothing. `clear.ml/fraction-*` must be the fraction itself. Amounts of other kinds always agree.
     """
+    if not (kind.is_clearml or kind.is_whole or kind.is_pool):
+        return True
     try:
-        if kind.is_clearml:
-            share = parse_quantity(amount)
-            return share.numerator * fraction.slices_per_gpu == fraction.slices * share.denominator
-        if kind.is_whole or kind.is_pool:
-            return parse_quantity(amount) in {0, 1, fraction.gpus, fraction.slices}
+        value = parse_quantity(amount)
     except ValueError:
         return False
-    return True
+    # In integers: comparing and hashing fractions costs more, for each pod that is met first.
+    if kind.is_clearml:
+        return value.numerator * fraction.slices_per_gpu == fraction.slices * value.denominator
+    return value.denominator == 1 and value.numerator in {0, 1, fraction.gpus, fraction.slices}
 
 
 def choices(fraction: Fraction) -> str:
