@@ -7,9 +7,9 @@ import random
 from typing import Any
 
 from tests.campaign.tampering import Object
-from tests.webhook.field_values import VALUES
-from tests.webhook.mutations import changed, places_in
 from tests.webhook.support import FIXTURES, container, fixture_review, pod, review_of
+from tests.webhook.support.field_values import VALUES
+from tests.webhook.support.mutations import changed, places_in
 
 SIZES = [2, 40, 150, 600, 3000]
 

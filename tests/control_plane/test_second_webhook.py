@@ -10,7 +10,7 @@ from testbed.api import ApiError
 from testbed.gpu_nodes import GpuNode
 from testbed.product import INJECTED
 from testbed.registration import LABEL, configuration, labelled_pod, registered
-from tests.webhook.limiter_parts import check_limiter
+from tests.webhook.support.limiter_parts import check_limiter
 
 SIDECAR = {"name": "mesh", "image": "example.com/mesh:1"}
 VOID = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}

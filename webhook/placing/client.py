@@ -1,4 +1,4 @@
-"""The controller as the webhook sees it: which replica leads, and whether any answers."""
+"""Client of the placement API: finds the leading replica of the controller."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ControllerClient:
         """The context of the connection: it ends with the certificate."""
 
     async def place(self, batch: Batch) -> Answers:
-        """Have a batch decided by whoever leads.
+        """Return the leader's results for a batch.
 
         Raises:
             OSError: nobody could be asked; the connection is dropped.

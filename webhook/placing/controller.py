@@ -1,4 +1,4 @@
-"""Placement by the controller: asks are gathered into batches, and answered in time whatever happens."""
+"""Placement by the controller: requests are sent in batches, and each is answered within its deadline."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class _Waiting:
 
 
 class ControllerPlacer:
-    """Asks the leading controller, and falls back to its last snapshot."""
+    """Places by the leading controller; without it, by its last snapshot."""
 
     def __init__(
         self,
@@ -63,17 +63,17 @@ class ControllerPlacer:
         self._up.set(1)
         Gauge(
             "fraction_injector_snapshot_slices_used",
-            "Slices in someone's hands, as the controller last said: what is placed by while it is away.",
+            "Allocated slices in the last controller snapshot, and of placements made since without it.",
             registry=registry,
         ).set_function(self._fallback.used)
         Gauge(
             "fraction_injector_snapshot_nodes",
-            "Nodes to place on while the controller is away; 0 until it has said once what it knows.",
+            "Nodes in the last controller snapshot; 0 before the first.",
             registry=registry,
         ).set_function(self._fallback.nodes)
 
     def place(self, ask: PlacementRequest) -> Placed | asyncio.Future[Placed]:
-        """Have the leader decide, or decide by its last snapshot after 250 ms."""
+        """Return the leader's result; after 250 ms without one, a result by its last snapshot."""
         if self._clock() < self._away_until:
             return self._fallback.place(ask)
         body = _encode(ask)
@@ -85,19 +85,19 @@ class ControllerPlacer:
         return answered
 
     def release(self, reservation: str) -> None:
-        """Give back with the next batch; what is never given back ends by itself."""
+        """Release a reservation with the next batch; one that is never released expires."""
         self._fallback.release(reservation)
         if len(self._releases) < MAX_RELEASES:
             self._releases.append(reservation)
             self._some.set()
 
     def knows_nodes(self) -> bool:
-        """Whether the controller has ever told the nodes that it knows, even if there are none."""
+        """Whether a snapshot of the controller was ever complete, even if it held no nodes."""
         return self._fallback.is_known
 
     @property
     def state(self) -> str:
-        """Who places at this moment, for people."""
+        """Who places at this moment, as a sentence for people."""
         if self._answers and self._fallback.is_known:
             return "the controller places"
         if self._answers:
@@ -165,7 +165,7 @@ class ControllerPlacer:
         self._tell(answers=False, error=f"{type(error).__name__}: {error}")
 
     def _tell(self, *, answers: bool, **why: str) -> None:
-        """Say once when it changes."""
+        """Log once when it changes."""
         if answers == self._answers:
             return
         self._answers = answers
@@ -177,7 +177,7 @@ class ControllerPlacer:
 
 
 def _placed(answered: Answered) -> Placed:
-    """One answer, whatever the others of its batch are."""
+    """Return one result, whatever the others of its batch are."""
     try:
         return answered.answer()
     except ValueError as error:

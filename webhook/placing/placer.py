@@ -13,7 +13,7 @@ from webhook.admission.denial import Reason
 
 @dataclass(frozen=True, slots=True)
 class Unanswered:
-    """Nobody could tell, and it must not be guessed."""
+    """No placement could be decided, and none may be guessed."""
 
     reason: Reason
     why: str
@@ -24,13 +24,13 @@ Placed = PlacementResult | Unanswered
 
 
 class Placer(Protocol):
-    """Answers asks, one pod at a time."""
+    """Decides placement requests, one pod at a time."""
 
     def place(self, ask: PlacementRequest) -> Placed | asyncio.Future[Placed]:
-        """Choose GPUs for a pod and reserve them, unless the ask names no reservation; now or later."""
+        """Return a result, now or later; GPUs are reserved if the request names a reservation."""
 
     def release(self, reservation: str) -> None:
-        """Give back what was reserved for a pod that was denied after all."""
+        """Release the reservation of a pod that was denied after all."""
 
 
 class LedgerPlacer:
@@ -43,9 +43,9 @@ class LedgerPlacer:
         self.ledger = ledger
 
     def place(self, ask: PlacementRequest) -> PlacementResult:
-        """Ask the ledger."""
+        """Return the ledger's result."""
         return self.ledger.place(ask, now=0.0)
 
     def release(self, reservation: str) -> None:
-        """Forget the reservation."""
+        """Release the reservation."""
         self.ledger.release(reservation)

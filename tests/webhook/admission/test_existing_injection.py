@@ -4,8 +4,8 @@ import copy
 
 import pytest
 
-from tests.webhook.limiter_parts import check_limiter
 from tests.webhook.support import CACHE, LIBRARY, container, named, pod, reviewed
+from tests.webhook.support.limiter_parts import check_limiter
 
 VOLUME = "gpu-limiter-library"
 CACHE_VOLUME = "gpu-limiter-cache-train"

@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from bench.oversized import SIZE, shapes
-from tests.webhook.many_policies import Roomy
 from tests.webhook.support import as_body, default_policies, pod, review_of
+from tests.webhook.support.many_policies import Roomy
 from webhook.admission import sizes
 from webhook.admission.denial import Reason
 from webhook.envelope import UnreadableReviewError, decode

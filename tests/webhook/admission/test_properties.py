@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from cli.options import read_ledger
 from tests.effort import examples
-from tests.webhook import pod_descriptions as describer
-from tests.webhook import pods
-from tests.webhook.support import Webhook, container, default_policies, named, pod
+from tests.webhook.support import Webhook, container, default_policies, named, pod, pods
+from tests.webhook.support import pod_descriptions as describer
 
 MARKER = default_policies().resolve("team", None, None).marker
 MANY = settings(max_examples=examples(150), suppress_health_check=[HealthCheck.too_slow])

@@ -6,8 +6,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.effort import examples
-from tests.webhook.limiter_parts import check_limiter
 from tests.webhook.support import CACHE, LIBRARY, Webhook, container, pod
+from tests.webhook.support.limiter_parts import check_limiter
 
 VOLUMES = ["gpu-limiter-library", "gpu-limiter-cache-train", "gpu-limiter-cache-warm", "data", "token"]
 PATHS = [LIBRARY, f"{LIBRARY}/libvgpu.so", f"{LIBRARY}/", CACHE, "/k8s-vgpu", "/x", "/"]

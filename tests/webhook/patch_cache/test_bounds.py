@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.webhook.many_policies import Roomy
 from tests.webhook.patch_cache.differential import entry_of, finish, learn
 from tests.webhook.support import Webhook, as_body, container, pod, policies, review_of
+from tests.webhook.support.many_policies import Roomy
 from webhook.patch_cache import cache, harmless_names
 from webhook.patch_cache.cache import PatchCache
 from webhook.patch_cache.harmless_names import HarmlessNames

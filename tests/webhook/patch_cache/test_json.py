@@ -7,10 +7,10 @@ import sys
 
 import pytest
 
-from tests.webhook.field_values import MARKS, REQUIRED, TERM
-from tests.webhook.many_policies import Roomy
 from tests.webhook.patch_cache.differential import finish
 from tests.webhook.support import Webhook, as_body, container, pod, policies, review_of
+from tests.webhook.support.field_values import MARKS, REQUIRED, TERM
+from tests.webhook.support.many_policies import Roomy
 from webhook.admission.denial import Reason
 from webhook.envelope import UnreadableReviewError
 from webhook.patch_cache.cache import PatchCache

@@ -2,11 +2,11 @@
 
 import pytest
 
-from tests.webhook.field_values import LABEL, OURS, REQUIRED, VALUES
-from tests.webhook.many_policies import PLACES, POLICIES, WITHOUT_KEYS, Roomy
-from tests.webhook.mutations import FIELDS, changed, places_in
 from tests.webhook.patch_cache.differential import Recorder, check_by_rules, finish, learn
 from tests.webhook.support import as_body, container, fixture_review, pod, review_of
+from tests.webhook.support.field_values import LABEL, OURS, REQUIRED, VALUES
+from tests.webhook.support.many_policies import PLACES, POLICIES, WITHOUT_KEYS, Roomy
+from tests.webhook.support.mutations import FIELDS, changed, places_in
 from webhook.envelope import UnreadableReviewError
 from webhook.patch_cache.cache import PatchCache
 from webhook.review import Reviewer

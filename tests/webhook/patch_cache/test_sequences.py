@@ -4,13 +4,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.effort import examples
-from tests.webhook import pods
-from tests.webhook.field_values import TEXTS, VALUES
-from tests.webhook.many_policies import POLICIES, Roomy
-from tests.webhook.mutations import changed, places_in
 from tests.webhook.patch_cache.differential import Recorder, check_by_rules, finish
-from tests.webhook.support import as_body, container, review_of
+from tests.webhook.support import as_body, container, pods, review_of
 from tests.webhook.support import pod as plain_pod
+from tests.webhook.support.field_values import TEXTS, VALUES
+from tests.webhook.support.many_policies import POLICIES, Roomy
+from tests.webhook.support.mutations import changed, places_in
 from webhook.patch_cache.cache import PatchCache
 from webhook.review import Reviewer
 from webhook.rules import Rules

@@ -19,8 +19,8 @@ from webhook.placing.placer import LedgerPlacer
 from webhook.review import Reviewer
 from webhook.rules import Rules
 
-FIXTURES = Path(__file__).parent.parent / "fixtures"
-POLICIES = Path(__file__).parent.parent.parent / "policies"
+FIXTURES = Path(__file__).parent.parent.parent / "fixtures"
+POLICIES = Path(__file__).parent.parent.parent.parent / "policies"
 LABEL = "clearml-injector/fraction"
 LIBRARY = "/usr/local/vgpu"
 CACHE = "/usr/local/vgpu-cache"

@@ -6,7 +6,7 @@ from functools import cache
 
 import msgspec
 
-from tests.webhook.field_values import GONE, Also
+from tests.webhook.support.field_values import GONE, Also
 from webhook.admission.pod import Pod
 from webhook.envelope import _Header
 from webhook.request import _ReplicaMetadata

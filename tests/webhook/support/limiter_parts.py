@@ -2,8 +2,8 @@
 
 import posixpath
 
-from tests.webhook import pod_descriptions as describer
 from tests.webhook.support import CACHE, LIBRARY
+from tests.webhook.support import pod_descriptions as describer
 
 COMMAND = ["sh", "-c", "cp /k8s-vgpu/lib/nvidia/libvgpu.so.* /usr/local/vgpu/libvgpu.so"]
 SECRETS = "/var/run/secrets/"
