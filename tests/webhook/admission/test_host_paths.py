@@ -1,0 +1,96 @@
+"""Which paths of a node a labelled pod may mount, and which only by leave of its policy."""
+
+import pytest
+
+from policies.model.allowances import HOST_PATHS
+from tests.webhook.support import decide, pod, policies
+
+
+@pytest.mark.parametrize(
+    ("path", "place"),
+    [
+        ("/dev", "/dev"),
+        ("//dev", "/dev"),
+        ("/./dev/", "/dev"),
+        ("/tmp/../dev/nvidia0", "/dev"),  # noqa: S108 a path of a pod, not of this machine
+        ("/", "/dev"),
+        ("//", "/dev"),
+        ("", "/dev"),
+        ("dev", "/dev"),
+        ("/proc", "/proc"),
+        ("/proc/1/root/dev", "/proc"),
+        ("/usr/local/vgpu/x", "/usr/local/vgpu"),
+        ("/usr", "/usr/local/vgpu"),
+        ("/etc", "/etc/cdi"),
+        ("/etc/cdi", "/etc/cdi"),
+        ("/var/run/cdi", "/run/cdi"),
+        ("/run", "/run/cdi"),
+        ("/var/run", "/run/cdi"),
+        ("/run/nvidia/driver", "/run/nvidia"),
+        ("/var/run/nvidia", "/run/nvidia"),
+        ("/var/lib/kubelet/device-plugins", "/var/lib/kubelet/device-plugins"),
+        ("/var/lib/kubelet", "/var/lib/kubelet/device-plugins"),
+        ("/var", "/var/lib/kubelet/device-plugins"),
+        ("/run/containerd/containerd.sock", "/run/containerd"),
+        ("/var/run/docker.sock", "/run/docker.sock"),
+        ("/run/crio/crio.sock", "/run/crio"),
+        ("/run/k3s/containerd/containerd.sock", "/run/k3s/containerd"),
+        ("/var/snap/microk8s/common/run/containerd.sock", "/var/snap/microk8s/common/run"),
+        ("/etc/kubernetes", "/etc/kubernetes"),
+        ("//etc/./kubernetes/pki/", "/etc/kubernetes"),
+        ("/var/lib/kubelet/pods", "/var/lib/kubelet"),
+        ("/etc/containerd/certs.d", "/etc/containerd"),
+        ("/etc/nvidia-container-runtime/config.toml", "/etc/nvidia-container-runtime"),
+        ("/var/run/cri-dockerd.sock", "/run/cri-dockerd.sock"),
+        ("/usr/local/nvidia/toolkit", "/usr/local/nvidia"),
+        ("/sys", "/sys"),
+        ("/sys/bus/pci/devices", "/sys"),
+        ("/var/lib/containerd/tmpmounts", "/var/lib/containerd"),
+        ("/var/lib/docker", "/var/lib/docker"),
+        ("/var/lib/containers/storage", "/var/lib/containers"),
+        ("/dev/infiniband", "/dev/infiniband"),
+        ("/dev/infiniband/uverbs0", "/dev/infiniband"),
+        ("/dev/infiniband2", "/dev"),
+        ("/dev/fuse", "/dev/fuse"),
+    ],
+)
+def test_host_paths_that_reach_gpus_or_runtimes_are_denied(path, place):
+    decided = decide(pod(volumes=[{"name": "host", "hostPath": {"path": path}}]))
+    advice = ", or let the admin write it in allow.hostPaths" if place in HOST_PATHS else ""
+    assert decided.code == "host-path"
+    assert decided.message == (
+        f'volume "host": hostPath {path} reaches {place}, and with it past the share:'
+        f" remove the volume{advice}"
+    )
+
+
+@pytest.mark.parametrize(
+    "path", ["/data", "/devices", "/var/log", "/etc/cdi2", "/usr/share", "/run/nvidia2", "/system"]
+)
+def test_other_host_paths_are_not(path):
+    assert decide(pod(volumes=[{"name": "host", "hostPath": {"path": path, "type": "Directory"}}])).allowed
+
+
+@pytest.mark.parametrize("path", ["/dev/shm", "//dev/./shm/", "/dev/shm/job"])  # noqa: S108 paths of a pod
+def test_the_nodes_shared_memory_is_denied_with_what_to_use_instead(path):
+    decided = decide(pod(volumes=[{"name": "shm", "hostPath": {"path": path}}]))
+    assert decided.code == "host-path"
+    assert decided.message == (
+        f'volume "shm": hostPath {path} is memory of the whole node: use an emptyDir with medium: Memory'
+    )
+
+
+@pytest.mark.parametrize("place", HOST_PATHS)
+def test_a_policy_opens_one_place_of_the_node_at_a_time(place):
+    volumes = [{"name": "host", "hostPath": {"path": f"{place}/x"}}]
+    for allowed in HOST_PATHS:
+        decided = decide(pod(volumes=volumes), policies(f"allow: {{hostPaths: [{allowed}]}}"))
+        assert decided.code == ("injected" if allowed == place else "host-path")
+
+
+@pytest.mark.parametrize(
+    "path", ["/var/lib/kubelet", "/var/lib/kubelet/device-plugins", "/var", "/dev", "/dev/nvidia0", "/"]
+)
+def test_no_policy_opens_the_places_below_an_open_one_that_are_always_shut(path):
+    found = pod(volumes=[{"name": "host", "hostPath": {"path": path}}])
+    assert decide(found, policies(f"allow: {{hostPaths: [{', '.join(HOST_PATHS)}]}}")).code == "host-path"
