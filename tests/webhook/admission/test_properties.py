@@ -72,7 +72,7 @@ def limit_range(injected_pod, draw):
 def appended_env(injected_pod, draw):
     spec = injected_pod["spec"]
     # With a variable of others the limiter is ours no longer, and is written again: a matter of other tests.
-    others = [each for each in spec["initContainers"] if "hamicore" not in each["image"]]
+    others = [each for each in spec["initContainers"] if "hamicore" not in (each.get("image") or "")]
     one = draw(st.sampled_from([*spec["containers"], *others]))
     entry = {"name": draw(st.sampled_from(pods.VARIABLES)), "value": draw(st.sampled_from(pods.VALUES))}
     one["env"] = [*(one.get("env") or []), entry]
