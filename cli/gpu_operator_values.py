@@ -29,7 +29,7 @@ class CannotWorkError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ValuesRequest:
     """What the admin asked for."""
 
     gpus: int
@@ -89,7 +89,7 @@ _PLUGIN_WITHOUT_CDI: Variables = [
 ]
 
 
-def render(policy: EffectivePolicy, wanted: Request, mode: ModeName | None) -> str:
+def render(policy: EffectivePolicy, wanted: ValuesRequest, mode: ModeName | None) -> str:
     """Write the values, or for OpenShift the manifests, under which nodes fit the policy.
 
     Raises:
@@ -124,7 +124,7 @@ def _refuse(policy: EffectivePolicy, mode: ModeName | None, *, cdi: bool) -> Non
         )
 
 
-def _head(policy: EffectivePolicy, wanted: Request, own: OperatorValues, *, cdi: bool) -> list[str]:
+def _head(policy: EffectivePolicy, wanted: ValuesRequest, own: OperatorValues, *, cdi: bool) -> list[str]:
     platform = f", platform {wanted.platform}" if wanted.platform else ""
     switch = "on" if cdi else "off"
     return [
@@ -135,7 +135,9 @@ def _head(policy: EffectivePolicy, wanted: Request, own: OperatorValues, *, cdi:
     ]
 
 
-def _values(policy: EffectivePolicy, wanted: Request, own: OperatorValues, *, cdi: bool) -> Iterator[str]:
+def _values(
+    policy: EffectivePolicy, wanted: ValuesRequest, own: OperatorValues, *, cdi: bool
+) -> Iterator[str]:
     yield from _cdi(cdi=cdi)
     toolkit = _toolkit(wanted.platform, cdi=cdi)
     if toolkit:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cli.gpu_operator_values import MAX_GPUS, CannotWorkError, Platform, Request, render
+from cli.gpu_operator_values import MAX_GPUS, CannotWorkError, Platform, ValuesRequest, render
 from cli.options import DEFAULT_POLICIES, PoliciesOption, fail, read_policies
 from modes.mode import ModeName
 
@@ -38,7 +38,7 @@ def gpu_operator_values(
     On OpenShift, a ConfigMap and a patch for the ClusterPolicy. Exit code 2: what was asked cannot work.
     """
     policy = read_policies(policies).resolve("default", None, None)
-    wanted = Request(gpus, platform, None if cdi is None else cdi is Switch.ON)
+    wanted = ValuesRequest(gpus, platform, None if cdi is None else cdi is Switch.ON)
     try:
         typer.echo(render(policy, wanted, mode), nl=False)
     except CannotWorkError as error:
