@@ -5,7 +5,7 @@ LOCK := requirements/dev.txt
 READY := .venv/ready
 BENCHES := handler webhook placing rotation placement packing churn waiting degraded ledger controller-loop api-server cluster
 
-.PHONY: help demo test test-unit lint bench bench-hostile $(BENCHES:%=bench-%) bench-docs campaign cluster cluster-test chart image-test lock clean
+.PHONY: help demo test test-unit lint bench bench-hostile $(BENCHES:%=bench-%) bench-docs bench-campaign cluster cluster-test chart image-test lock clean
 help: ## Show what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 

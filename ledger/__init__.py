@@ -1,1 +1,1 @@
-"""The domain: fractions, GPU accounts, the ledger as a fold over facts, eligibility and placement. Pure."""
+"""The domain: GPU accounts, the ledger as a fold over facts, eligibility and placement. Pure."""

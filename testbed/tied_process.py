@@ -1,4 +1,4 @@
-"""Become a command that the kernel kills when its parent dies: `python tied.py PARENT-PID COMMAND...`.
+"""Become a command that the kernel kills when its parent dies: `tied_process.py PARENT-PID COMMAND...`.
 
 A test run that is itself killed cannot stop what it started; this way nothing outlives it.
 """
