@@ -87,6 +87,7 @@ def test_a_folder_that_vanishes_keeps_the_last_good_set(mount):
     assert reserves(live.current) == (1, 1)
 
 
+@pytest.mark.slow
 def test_a_thousand_reloads_show_every_reader_whole_sets_only(mount):
     """Two files change together each time; a reader that sees different numbers saw half a set."""
     live = LivePolicies(mount.folder)

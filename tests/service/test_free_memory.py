@@ -7,6 +7,8 @@ import pytest
 
 from service.free_memory import FreeMemory, give_back, resident
 
+pytestmark = pytest.mark.slow
+
 MIB = 1 << 20
 
 

@@ -16,6 +16,8 @@ from webhook.patch_cache.cache import PatchCache
 from webhook.review import Reviewer
 from webhook.rules import Rules
 
+pytestmark = pytest.mark.slow
+
 MAX_LINES = 200_000
 """Lines of Python that a review may run, whatever the size of its pod."""
 AT_THE_BOUNDS = 60_000

@@ -12,6 +12,8 @@ from webhook.patch_cache.cache import PatchCache
 from webhook.review import Reviewer
 from webhook.rules import Rules
 
+pytestmark = pytest.mark.slow
+
 
 def resources(name=None, amount=None, **others):
     amounts = others if name is None else {name: amount, **others}
