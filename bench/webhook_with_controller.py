@@ -1,4 +1,4 @@
-"""Run with `python -m bench.webhook_with_controller`: a webhook that asks a controller, against instant answers.
+"""Run with `python -m bench.webhook_with_controller`: a webhook that asks a controller, and one without.
 
 The webhook has one core. The controller, with 1,000 nodes of 8 GPUs in its ledger, has the other one, which
 it shares with the load. Every review is decided by the controller: those placed without it are counted.
