@@ -68,12 +68,18 @@ MAX_LABEL_KEY = MAX_NAME + 1 + 63
 
 _LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?", re.ASCII)
 _NAMESPACE = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
+_POSITIVE = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 _SIGNS_OF_UIDS = bytes.maketrans(b"-.:_", b"0000")
 
 
 def is_label_value(text: str) -> bool:
     """Whether the API server lets the text through as a label's value."""
     return _LABEL_VALUE.fullmatch(text) is not None
+
+
+def label_number(text: str | None) -> int | None:
+    """Return the positive number in a label's value; None for anything else: labels are free text."""
+    return int(text) if text is not None and _POSITIVE.fullmatch(text) else None
 
 
 def is_namespace(text: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +15,7 @@ from kube.names import (
     GPU_REPLICAS_LABEL,
     is_label_value,
     is_uid,
+    label_number,
 )
 from kube.objects import (
     Node,
@@ -38,7 +38,6 @@ from ledger.owners import owner_key
 from ledger.queue_names import queue_keys
 from modes.resource_names import ResourceNames
 
-_POSITIVE = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 _LIFE_CYCLE_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 
 
@@ -83,7 +82,7 @@ def node_fact(node: Node, names: ResourceNames) -> NodeFact:
         slices_per_gpu=max(divided.values(), default=0),
         pooled=pooled,
         pooled_gpus=_pooled_gpus(pooled, labels),
-        gpu_mib=_number(labels.get(GPU_MEMORY_LABEL)),
+        gpu_mib=label_number(labels.get(GPU_MEMORY_LABEL)),
         cpu_milli=milli(allocatable["cpu"]) if "cpu" in allocatable else UNLIMITED,
         memory_bytes=rounded_up(allocatable["memory"]) if "memory" in allocatable else UNLIMITED,
         cordoned=indices_of((node.metadata.annotations or {}).get(CORDON_ANNOTATION, "")),
@@ -101,13 +100,8 @@ def _per_gpu(amounts: dict[str, str | int], names: ResourceNames) -> tuple[tuple
 
 
 def _pooled_gpus(pooled: int, labels: Mapping[str, str]) -> int:
-    replicas = _number(labels.get(GPU_REPLICAS_LABEL))
-    return pooled // replicas if replicas else min(pooled, _number(labels.get(GPU_COUNT_LABEL)) or 0)
-
-
-def _number(text: str | None) -> int | None:
-    """A positive number in a label's value; labels are free text, so anything else counts as absent."""
-    return int(text) if text is not None and _POSITIVE.fullmatch(text) else None
+    replicas = label_number(labels.get(GPU_REPLICAS_LABEL))
+    return pooled // replicas if replicas else min(pooled, label_number(labels.get(GPU_COUNT_LABEL)) or 0)
 
 
 def _repels(taint: Taint) -> bool:

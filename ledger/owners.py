@@ -12,6 +12,7 @@ from typing import Annotated, ClassVar, TypeVar
 
 import msgspec
 
+from kube.names import label_number
 from kube.objects import OwnerReference
 from ledger.accounts import Claim
 from ledger.placement_request import MAX_OWNER
@@ -113,9 +114,11 @@ class Owners:
 def _bound_to(claim: Claim) -> GpuModel | None:
     """Return the one model whose GPUs a waiting claim may have."""
     values = claim.memory_values or ()
-    if len(values) > 1 or not (values or claim.model):
+    if len(values) > 1:
         return None
-    return claim.model, int(values[0]) if values and values[0].isdecimal() else None
+    # Who writes a pod may write any value, which is no label of a node then.
+    gpu_mib = label_number(values[0]) if values else None
+    return (claim.model, gpu_mib) if claim.model or gpu_mib else None
 
 
 def _add(counts: dict[str, dict[Place, int]], owner: str, place: Place, by: int) -> None:

@@ -150,6 +150,16 @@ def test_a_pod_that_waits_decides_too():
     assert placed(ledger_of(*FLEET, holders=(waiting,)), same()).model == "A100"
 
 
+@pytest.mark.parametrize("value", ["9" * 5000, "\u0663", "0", "081920", "many", ""])
+def test_a_pod_that_waits_for_what_no_node_can_be_labelled_with_binds_nobody(value):
+    full = tuple(holder(f"on-{node.name}", node.name, (0, 8)) for node in FLEET)
+    waiting = holder("w", None, (0, 4), owner="train", memory_values=(value,))
+    ledger = ledger_of(*FLEET, holders=(*full, waiting))
+    assert placed(ledger, same()).model == "H100"
+    ledger.remove_pod(waiting.key)
+    assert waiting.key not in ledger.pending_keys()
+
+
 def test_a_pod_that_demands_another_model_is_told_why_it_fits_nowhere():
     ledger = ledger_of(*FLEET, holders=(holder("p", "h", (0, 4), owner="train"),))
     wants = spread().constraints.__class__(node_selector={GPU_PRODUCT_LABEL: "A100"})
