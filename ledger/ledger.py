@@ -7,21 +7,16 @@ from itertools import islice
 
 import msgspec
 
-from ledger.accounts import Claim, ClaimKey, NodeAccount
+from ledger.accounts import Claim, ClaimKey
 from ledger.facts import NodeFact, PodFact, PodKey
-from ledger.owners import GpuModel, Owners, Replicas
+from ledger.owners import Owners, Replicas
 from ledger.placement.arrivals import Arrivals, ShadowPrices
-from ledger.placement.best_node import best
-from ledger.placement.candidates import CandidateFinder, Candidates
+from ledger.placement.candidates import CandidateFinder
+from ledger.placement.choice import Choice
 from ledger.placement.kind_arrivals import KindArrivals
 from ledger.placement.memory_values import MemoryValues
-from ledger.placement.node_groups import Found
 from ledger.placement.node_index import NodeIndex
-from ledger.placement.one_model import commonest_model, keep_to, model_of, no_such_node
 from ledger.placement.pending import PendingPods
-from ledger.placement.pick_index import pick_assumed_index, pick_index
-from ledger.placement.scoring import best_hole
-from ledger.placement.spread import best_spread, least_used
 from ledger.placement_request import Placement, PlacementRequest, PlacementResult, Unschedulable
 from ledger.recent_placements import RecentPlacements
 from ledger.reservations import Reservation, Reservations, reservation_of, taken_by
@@ -59,6 +54,7 @@ class Ledger:
         self._owners = Owners()
         self._usage = Usage()
         self._values = MemoryValues()
+        self._choice = Choice(self._node_index, self._finder, self._owners, self._pending, self._values)
         self._arrivals: dict[int, Arrivals] = {}
         self._kind_arrivals: dict[int, KindArrivals] = {}
         self._on_promise = on_promise
@@ -163,7 +159,7 @@ class Ledger:
         over = self._usage.passed_by(ask.fraction.slices, ask.quotas)
         if over is not None:
             return over
-        placement = self._placement(ask, prices) if stays is None else self._kept(ask, stays)
+        placement = self._choose(ask, prices) if stays is None else self._kept(ask, stays)
         if ask.reservation is None or isinstance(placement, Unschedulable):
             return placement
         self._learn(ask)
@@ -248,65 +244,8 @@ class Ledger:
         """Whether something is reserved under a name: its pod has not shown up, its time is not over."""
         return self._reservations.get(reservation) is not None or self._recent.knows(reservation)
 
-    def _placement(self, ask: PlacementRequest, prices: ShadowPrices) -> Placement | Unschedulable:
-        if not (ask.same_model and ask.owner):
-            return self._anywhere(ask, prices)
-        model = self._model_of_owner(ask.owner)
-        if model is None:
-            return self._anywhere(ask, prices)
-        kept = keep_to(model, ask)
-        placement = self._anywhere(kept, prices) if kept is not None else None
-        if not isinstance(placement, Placement):
-            return no_such_node(model)
-        # An assumed node does not tell its model.
-        return msgspec.structs.replace(placement, model=model[0]) if placement.degraded else placement
-
-    def _anywhere(self, ask: PlacementRequest, prices: ShadowPrices) -> Placement | Unschedulable:
-        candidates = self._finder.select(ask)
-        if candidates.is_empty:
-            return self._assumed(ask)
-        found = self._best(candidates, ask, prices)
-        if found is not None and (node := found[1].fact) is not None:
-            indices = _indices(found[1], ask, prices) if candidates.has_index else ()
-            return self._placed(ask, indices, model_of(node), node.name)
-        wait = pick_index(candidates.kinds, ask, self._pending, self._values)
-        model: GpuModel = None, wait.gpu_mib
-        if ask.same_model:
-            model = commonest_model(candidates.nodes(), wait.indices, wait.gpu_mib)
-        return self._placed(ask, wait.indices, model, None)
-
-    def _best(self, candidates: Candidates, ask: PlacementRequest, prices: ShadowPrices) -> Found | None:
-        if ask.place == "spread" and ask.owner:
-            on_nodes = self._owners.on_nodes(ask.owner)
-            return best_spread(candidates, ask, prices, on_nodes, len(self._node_index.accounts))
-        return best(candidates, ask, prices)
-
-    def _model_of_owner(self, owner: str) -> GpuModel | None:
-        """The GPU model of an owner's pods; of several that of the node whose name is the first."""
-        nodes = self._owners.on_nodes(owner)
-        first = min(nodes, default=None)
-        if first is not None and self._known(first) is None:
-            first = min((name for name in nodes if self._known(name) is not None), default=None)
-        fact = self._known(first) if first is not None else None
-        return model_of(fact) if fact is not None else self._owners.awaited(owner)
-
-    def _assumed(self, ask: PlacementRequest) -> Placement | Unschedulable:
-        assume = ask.assume
-        if assume is None or assume.gpus_per_node < ask.fraction.gpus:
-            return self._finder.why_unschedulable(ask)
-        wait = pick_assumed_index(assume, ask, self._pending)
-        return Placement(wait.indices, wait.gpu_mib, (), None, self._granted(ask), degraded=True)
-
-    def _placed(
-        self, ask: PlacementRequest, indices: tuple[int, ...], model: GpuModel, node: str | None
-    ) -> Placement:
-        product, gpu_mib = model[0], model[1] or 0
-        if not (ask.same_model and ask.owner):
-            values = self._values.of_share(ask.fraction, gpu_mib)
-            return Placement(indices, gpu_mib, values, node, self._granted(ask))
-        return Placement(
-            indices, gpu_mib, (str(gpu_mib),) if gpu_mib else (), node, self._granted(ask), product
-        )
+    def _choose(self, ask: PlacementRequest, prices: ShadowPrices) -> Placement | Unschedulable:
+        return self._choice.choose(ask, prices, self._granted(ask))
 
     def _vouches(self, ask: PlacementRequest, keeps: Placement) -> bool:
         """Whether the pod is counted already, by its reservation of an earlier review."""
@@ -318,7 +257,7 @@ class Ledger:
         """The placement that the pod brings; None where it was assumed and a node tells better by now."""
         keeps = ask.keeps
         if keeps is not None and _is_assumed(ask, keeps):
-            found = self._placement(ask, prices)
+            found = self._choose(ask, prices)
             if isinstance(found, Placement) and found.memory_values:
                 return None
         return keeps
@@ -418,15 +357,6 @@ class Ledger:
     def _known(self, name: str) -> NodeFact | None:
         account = self._node_index.accounts.get(name)
         return account.fact if account is not None else None
-
-
-def _indices(account: NodeAccount, ask: PlacementRequest, prices: ShadowPrices) -> tuple[int, ...]:
-    """The GPUs of a node with room that lose the least worth, then the lowest."""
-    fraction, left = ask.fraction, account.left
-    if ask.place == "spread" and ask.owner and not fraction.is_whole:
-        left = least_used(account, fraction.slices, ask.owner)
-    hole = best_hole(left.values(), fraction.slices_on_each, prices)
-    return tuple([index for index, slices in left.items() if slices == hole][: fraction.gpus])
 
 
 def _is_assumed(ask: PlacementRequest, keeps: Placement) -> bool:

@@ -1,0 +1,120 @@
+"""The node and the GPUs that a pod gets: those with room that suit best, else an index to wait for."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ledger.accounts import NodeAccount
+from ledger.facts import NodeFact
+from ledger.owners import GpuModel, Owners
+from ledger.placement.arrivals import ShadowPrices
+from ledger.placement.best_node import best
+from ledger.placement.candidates import CandidateFinder, Candidates
+from ledger.placement.memory_values import MemoryValues
+from ledger.placement.node_groups import Found
+from ledger.placement.node_index import NodeIndex
+from ledger.placement.one_model import commonest_model, keep_to, model_of, no_such_node
+from ledger.placement.pending import PendingPods
+from ledger.placement.pick_index import pick_assumed_index, pick_index
+from ledger.placement.scoring import best_hole
+from ledger.placement.spread import best_spread, least_used
+from ledger.placement_request import Placement, PlacementRequest, Unschedulable
+
+
+class Choice:
+    """Chooses among the nodes of a ledger, and changes nothing in it."""
+
+    def __init__(
+        self,
+        node_index: NodeIndex,
+        finder: CandidateFinder,
+        owners: Owners,
+        pending: PendingPods,
+        values: MemoryValues,
+    ) -> None:
+        self._node_index = node_index
+        self._finder = finder
+        self._owners = owners
+        self._pending = pending
+        self._values = values
+
+    def choose(
+        self, ask: PlacementRequest, prices: ShadowPrices, reservation: str | None
+    ) -> Placement | Unschedulable:
+        """Return where a pod goes, under the name of its reservation, or why no node can ever hold it."""
+        if not (ask.same_model and ask.owner):
+            return self._anywhere(ask, prices, reservation)
+        model = self._model_of_owner(ask.owner)
+        if model is None:
+            return self._anywhere(ask, prices, reservation)
+        kept = keep_to(model, ask)
+        placement = self._anywhere(kept, prices, reservation) if kept is not None else None
+        if not isinstance(placement, Placement):
+            return no_such_node(model)
+        # An assumed node does not tell its model.
+        return msgspec.structs.replace(placement, model=model[0]) if placement.degraded else placement
+
+    def _anywhere(
+        self, ask: PlacementRequest, prices: ShadowPrices, reservation: str | None
+    ) -> Placement | Unschedulable:
+        candidates = self._finder.select(ask)
+        if candidates.is_empty:
+            return self._assumed(ask, reservation)
+        found = self._best(candidates, ask, prices)
+        if found is not None and (node := found[1].fact) is not None:
+            indices = _best_gpus(found[1], ask, prices) if candidates.has_index else ()
+            return self._placed(ask, indices, model_of(node), node.name, reservation)
+        wait = pick_index(candidates.kinds, ask, self._pending, self._values)
+        model: GpuModel = None, wait.gpu_mib
+        if ask.same_model:
+            model = commonest_model(candidates.nodes(), wait.indices, wait.gpu_mib)
+        return self._placed(ask, wait.indices, model, None, reservation)
+
+    def _best(self, candidates: Candidates, ask: PlacementRequest, prices: ShadowPrices) -> Found | None:
+        if ask.place == "spread" and ask.owner:
+            on_nodes = self._owners.on_nodes(ask.owner)
+            return best_spread(candidates, ask, prices, on_nodes, len(self._node_index.accounts))
+        return best(candidates, ask, prices)
+
+    def _model_of_owner(self, owner: str) -> GpuModel | None:
+        """Return the GPU model of an owner's pods; of several that of the node whose name is the first."""
+        nodes = self._owners.on_nodes(owner)
+        first = min(nodes, default=None)
+        if first is not None and self._known(first) is None:
+            first = min((name for name in nodes if self._known(name) is not None), default=None)
+        fact = self._known(first) if first is not None else None
+        return model_of(fact) if fact is not None else self._owners.awaited(owner)
+
+    def _known(self, name: str) -> NodeFact | None:
+        account = self._node_index.accounts.get(name)
+        return account.fact if account is not None else None
+
+    def _assumed(self, ask: PlacementRequest, reservation: str | None) -> Placement | Unschedulable:
+        assume = ask.assume
+        if assume is None or assume.gpus_per_node < ask.fraction.gpus:
+            return self._finder.why_unschedulable(ask)
+        wait = pick_assumed_index(assume, ask, self._pending)
+        return Placement(wait.indices, wait.gpu_mib, (), None, reservation, degraded=True)
+
+    def _placed(
+        self,
+        ask: PlacementRequest,
+        indices: tuple[int, ...],
+        model: GpuModel,
+        node: str | None,
+        reservation: str | None,
+    ) -> Placement:
+        product, gpu_mib = model[0], model[1] or 0
+        if not (ask.same_model and ask.owner):
+            values = self._values.of_share(ask.fraction, gpu_mib)
+            return Placement(indices, gpu_mib, values, node, reservation)
+        return Placement(indices, gpu_mib, (str(gpu_mib),) if gpu_mib else (), node, reservation, product)
+
+
+def _best_gpus(account: NodeAccount, ask: PlacementRequest, prices: ShadowPrices) -> tuple[int, ...]:
+    """Return the GPUs of a node with room that lose the least worth, then the lowest."""
+    fraction, left = ask.fraction, account.left
+    if ask.place == "spread" and ask.owner and not fraction.is_whole:
+        left = least_used(account, fraction.slices, ask.owner)
+    hole = best_hole(left.values(), fraction.slices_on_each, prices)
+    return tuple([index for index, slices in left.items() if slices == hole][: fraction.gpus])
