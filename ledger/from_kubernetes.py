@@ -38,6 +38,8 @@ from ledger.owners import owner_key
 from ledger.queue_names import queue_keys
 from modes.resource_names import ResourceNames
 
+MAX_MEMORY_VALUES = 64
+"""Of nvidia.com/gpu.memory that a pod requires: more than a cluster has kinds of GPU."""
 _LIFE_CYCLE_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 
 
@@ -145,7 +147,7 @@ def pod_fact(pod: Pod, names: ResourceNames) -> PodFact:
         queues=queues,
         reservation=_reservation(metadata.annotations),
         promised_node=_promised_node(affinity, status),
-        memory_values=_required_values(affinity, GPU_MEMORY_LABEL),
+        memory_values=_memory_values(affinity),
         model=_model(affinity),
         owner=_owner(metadata, queues) if gpus or pooled else "",
     )
@@ -191,6 +193,17 @@ def _owner(metadata: PodMetadata, queues: tuple[str, ...]) -> str:
 def _model(affinity: NodeAffinity | None) -> str | None:
     values = _required_values(affinity, GPU_PRODUCT_LABEL)
     return values[0] if values is not None and len(values) == 1 and is_label_value(values[0]) else None
+
+
+def _memory_values(affinity: NodeAffinity | None) -> tuple[str, ...] | None:
+    """Values that a node's label can have; a pod with more than we write waits for GPUs of any memory.
+
+    Who writes a pod may write a hundred thousand, and each placement of a pod that waits looks at them all.
+    """
+    values = _required_values(affinity, GPU_MEMORY_LABEL)
+    if values is None or len(values) > MAX_MEMORY_VALUES:
+        return None
+    return tuple([value for value in values if is_label_value(value)])
 
 
 def _required_values(affinity: NodeAffinity | None, label: str) -> tuple[str, ...] | None:

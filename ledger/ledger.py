@@ -168,7 +168,8 @@ class Ledger:
             self._begin(reservation_of(ask, placement, name, ask.queues, now))
         else:
             counted = tuple([key for key in ask.queues if any(key in quota.keys for quota in ask.quotas)])
-            self._recent.add(reservation_of(ask, placement, "", counted, now), name)
+            unit = reservation_of(ask, placement, "", counted, now)
+            self._recent.add(unit, name, has_quota=bool(ask.quotas))
         return placement
 
     def release(self, reservation: str) -> None:

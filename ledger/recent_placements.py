@@ -7,6 +7,7 @@ pod, so that what is kept is bounded by nodes and policies, whatever authors of 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Protocol
 
@@ -18,7 +19,8 @@ from ledger.reservations import Pledge, Reservation
 SECONDS = 5.0
 """A placement is booked for so long at least, and for twice as long at most, unless its pod shows up."""
 MAX_KINDS = 2048
-"""That begin in one such time; more are not booked."""
+"""That begin in one such time; more are not booked. As many again are kept for pods that have a quota to
+pass: pods that have none are no way to make quotas forget others."""
 MAX_NAMES = 2**13
 """Pods of one such time that are known by their reservations' names, at 250 bytes each. More are booked
 without one, and are counted twice when they are reviewed twice."""
@@ -78,8 +80,8 @@ class RecentPlacements:
         self._book = book
         self._generations: tuple[_Generation, ...] = (_Generation(), _Generation())
         self._began = 0.0
-        self._kinds = 0
-        """That began in this generation."""
+        self._kinds = Counter[bool]()
+        """That began in this generation, by whether a quota is to count them."""
         self._serial = 0
 
     def every(self) -> Iterator[Many]:
@@ -96,15 +98,15 @@ class RecentPlacements:
         """Whether a pod with a reservation of that name is booked."""
         return self._found(name) is not None
 
-    def add(self, unit: Reservation, name: str | None) -> None:
+    def add(self, unit: Reservation, name: str | None, *, has_quota: bool) -> None:
         """Book one more pod, under the name of its reservation if it has one."""
         generation = self._generations[-1]
         place, rest = _place(unit), (unit.queues, unit.memory_values, name is not None)
         former = generation.kinds.get(place, {}).get(rest)
         if former is None:
-            if self._kinds >= MAX_KINDS:
+            if self._kinds[has_quota] >= MAX_KINDS:
                 return
-            self._kinds += 1
+            self._kinds[has_quota] += 1
             self._serial += 1
         many = self._with_one_more(former, unit)
         self._replace(generation.kinds.setdefault(place, {}), rest, many)
@@ -157,7 +159,7 @@ class RecentPlacements:
                     self._replace(kinds, rest, None)
             self._generations = latest, _Generation()
             self._began += SECONDS
-            self._kinds = 0
+            self._kinds.clear()
         if now - self._began >= SECONDS:
             self._began = now
 

@@ -41,8 +41,9 @@ class PendingPods:
     def slices(self, memory_values: Collection[str]) -> dict[int | None, int]:
         """Slices that wait by index of GPUs, where pods may require any of those values."""
         waiting: dict[int | None, int] = {}
+        accepted = frozenset(memory_values)
         for required, by_index in self._slices.items():
-            if required is None or not set(required).isdisjoint(memory_values):
+            if required is None or not accepted.isdisjoint(required):
                 for index, slices in by_index.items():
                     waiting[index] = waiting.get(index, 0) + slices
         return waiting

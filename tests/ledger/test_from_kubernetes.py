@@ -7,6 +7,7 @@ import pytest
 from kube.scheduling import Taint
 from ledger.facts import UNLIMITED, NodeFact, PodFact
 from ledger.from_kubernetes import (
+    MAX_MEMORY_VALUES,
     node_from_object,
     pod_from_object,
 )
@@ -154,6 +155,23 @@ def test_a_waiting_pod_tells_its_reservation_the_node_promised_and_the_memory_re
     failed = {"conditions": [{"type": "PodScheduled", "status": "False"}]}
     assert pod_from_object(pod({"affinity": affinity}, status=failed), NAMES).promised_node is None
     assert pod_from_object(pod({"affinity": affinity, "nodeName": "m"}), NAMES).promised_node is None
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([str(mib) for mib in range(1, MAX_MEMORY_VALUES + 1)], MAX_MEMORY_VALUES),
+        ([str(mib) for mib in range(1, MAX_MEMORY_VALUES + 2)], None),
+        (["81920", "9" * 5000, "no label", "81559"], 2),
+        ([], 0),
+    ],
+)
+def test_only_so_many_values_of_memory_are_kept_and_only_those_of_labels(values, expected) -> None:
+    expression = {"key": "nvidia.com/gpu.memory", "operator": "In", "values": values}
+    required = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    found = pod_from_object(pod({"affinity": affinity}), NAMES).memory_values
+    assert (None if found is None else len(found)) == expected
 
 
 @pytest.mark.parametrize(

@@ -186,6 +186,21 @@ def test_many_namespaces_and_labels_keep_no_more_than_is_bounded() -> None:
     assert len(list(ledger._recent.every())) == MAX_KINDS
 
 
+def test_pods_without_a_quota_do_not_make_quotas_forget_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ledger.recent_placements.MAX_KINDS", 8)
+    ledger = capped(0)
+    for number in range(20):
+        keeps = Placement((number,), 81920, (str(81920 + number),), None)
+        ledger.place(eighths(1, namespace="other", reservation=f"o{number}", keeps=keeps), 0.0)
+    quotas = (Quota("namespace", "team", slices=3),)
+    answers = [
+        ledger.place(eighths(1, namespace="team", reservation=f"r{number}", quotas=quotas), 0.0)
+        for number in range(9)
+    ]
+    assert [isinstance(answer, OverQuota) for answer in answers] == [False] * 3 + [True] * 6
+    assert len(list(ledger._recent.every())) <= 8 + 3
+
+
 def test_all_namespaces_together_hold_a_bounded_number_of_reservations(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
