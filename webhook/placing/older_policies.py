@@ -33,7 +33,7 @@ class OlderPolicies:
             async with asyncio.timeout(TIMEOUT_SECONDS):
                 handed = await self._client.policies()
             await asyncio.to_thread(self._policies.adopt, handed.files)
-        except (OSError, ValueError, TimeoutError, PolicyError) as error:
+        except (OSError, ValueError, TimeoutError, RecursionError, PolicyError) as error:
             self._tell(f"{type(error).__name__}: {error}".splitlines()[0])
         else:
             self._failure = None

@@ -67,6 +67,7 @@ def test_the_last_good_set_is_in_force_and_both_reasons_are_told(tmp_path):
             "NoAnswerError: the controller answered 404",
         ),
         (200, b"{", "DecodeError: "),
+        (200, b'{"digest": "a", "files": {}, "more": ' + b"[" * 100_000, "RecursionError: "),
         (200, b'{"digest": "a", "files": {"default.yaml": "not base64!"}}', "ValidationError: "),
         (
             200,
