@@ -1,7 +1,6 @@
 """Loads certificates and keys into OpenSSL's contexts from memory, and names the file at fault."""
 
 import os
-import re
 import ssl
 import sys
 import tempfile
@@ -11,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from certs.values import CertificateError, KeyPair, TlsFiles
 
 _BEGIN = b"-----BEGIN CERTIFICATE-----"
-_BLOCK = re.compile(_BEGIN + rb".+?-----END CERTIFICATE-----", re.DOTALL)
+_END = b"-----END CERTIFICATE-----"
 _MISMATCHES = ("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED")
 """What OpenSSL says of the key of another certificate; the last, where even the kind of key differs."""
 
@@ -48,7 +47,11 @@ def client_context(files: TlsFiles) -> ssl.SSLContext:
 
 
 def load_authorities(context: ssl.SSLContext, pem: bytes, file: str) -> None:
-    """Let a context trust the certificates of a PEM text; raises CertificateError as `certificates_in`."""
+    """Let a context trust the certificates of a PEM text, be they roots or not, as Go does.
+
+    Raises CertificateError as `certificates_in`.
+    """
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     context.load_verify_locations(cadata=b"".join(certificates_in(pem, file)))
 
 
@@ -57,18 +60,20 @@ def certificates_in(pem: bytes, file: str) -> list[bytes]:
 
     Raises CertificateError when there is none or one cannot be read; `file` is the name to use in errors.
     """
-    begun = pem.count(_BEGIN)
+    begun = pem.split(_BEGIN)[1:]
     if not begun:
         raise CertificateError(
             f"{file}: holds no certificate ({len(pem)} bytes); expected PEM, {_BEGIN.decode()}"
         )
-    blocks = _BLOCK.findall(pem)
-    if len(blocks) != begun:
-        raise _unreadable(file, f"of {begun} only {len(blocks)} have an end")
+    whole = [text.partition(_END)[0] for text in begun if _END in text]
+    if len(whole) != len(begun):
+        raise _unreadable(file, f"of {len(begun)} only {len(whole)} have an end")
     try:
-        found = [ssl.PEM_cert_to_DER_cert(block.decode("ascii")) for block in blocks]
+        found = [ssl.PEM_cert_to_DER_cert((_BEGIN + text + _END).decode("ascii")) for text in whole]
+        # One context for all: to make one takes longer than to read a certificate.
+        reader = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         for each in found:
-            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=each)
+            reader.load_verify_locations(cadata=each)
     except (ValueError, ssl.SSLError) as error:
         raise _unreadable(file, error) from error
     return found

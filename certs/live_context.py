@@ -58,8 +58,9 @@ def _empty_context(*, verify_clients: bool) -> ssl.SSLContext:
     context.options |= ssl.OP_NO_TICKET | ssl.OP_NO_RENEGOTIATION
     context.num_tickets = 0
     if verify_clients:
-        # The verify mode is taken from the listener, the client CAs from the context handed out.
+        # Mode and flags are taken from the listener, the client CAs from the context handed out.
         context.verify_mode = ssl.CERT_REQUIRED
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
         # Python cannot switch off the session cache of TLS 1.2, which skips the client's certificate.
         context.minimum_version = ssl.TLSVersion.TLSv1_3
     return context

@@ -173,9 +173,14 @@ def read_tls_files(directory: Path) -> TlsFiles:
     In a kubelet mount all files are read from one generation, so that a swap in between cannot mix two.
     `injected-ca` may be missing: only the self-managed mode has it.
     """
-    generation = directory / _KUBELET_GENERATION
-    folder = generation.resolve() if generation.is_symlink() else directory
-    injected = _read(folder, "injected-ca", directory) if (folder / "injected-ca").exists() else b""
+    try:
+        generation = directory / _KUBELET_GENERATION
+        folder = generation.resolve() if generation.is_symlink() else directory
+        is_injected = (folder / "injected-ca").exists()
+    except (OSError, RuntimeError) as error:
+        # RuntimeError: links that lead to each other, until Python 3.13.
+        raise CertificateError(f"{directory}: {error}; mount a Secret that this user may read") from error
+    injected = _read(folder, "injected-ca", directory) if is_injected else b""
     return TlsFiles(
         pair=KeyPair(_read(folder, "tls.crt", directory), _read(folder, "tls.key", directory)),
         ca_pem=_read(folder, "ca.crt", directory),

@@ -21,6 +21,9 @@ _WRONG_PURPOSE = 26
 _WRONG_NAMES = (62, 64)
 """X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH."""
 
+_DIALLED = ("DNS", "IP Address")
+"""Kinds of subject alternative names, as ssl calls them, that a server is dialled by."""
+
 
 def validate_files(files: TlsFiles, names: Iterable[str]) -> LeafFacts:
     """Return the facts of the leaf in `files`, if clients that trust `ca.crt` accept it now for all `names`.
@@ -99,7 +102,8 @@ class _Candidate:
         client.check_hostname = True
         missing = [name for name in names if not self._is_good_for(client, name)]
         if missing:
-            held = sorted(value for _, value in self._leaf.get("subjectAltName", ()))
+            alternatives = self._leaf.get("subjectAltName", ())
+            held = sorted(value for kind, value in alternatives if kind in _DIALLED)
             raise CertificateError(
                 f"{self._file}: subjectAltName {held} lacks {', '.join(missing)}; "
                 "issue it for every name it is dialled by"

@@ -14,14 +14,14 @@ from service.served_certificate import ServedCertificate
 def self_signed_context(
     ca_file: Path, certificate: ServedCertificate, client_ca_pem: bytes | None
 ) -> tuple[LiveTlsContext, ssl.SSLContext]:
-    """Make a CA and a leaf for this machine, new at every start; only the CA's certificate is existing.
+    """Make a CA and a leaf for this machine, new at every start; only the CA's certificate is written.
 
     Returns the context to serve and that of a client that trusts it. With `client_ca_pem` only clients of
     these CAs get in.
 
     Raises:
         CertificateError: the client CAs cannot be read.
-        OSError: the file cannot be existing.
+        OSError: the file cannot be written.
     """
     from certs.self_signed import self_signed  # noqa: PLC0415 11 MB that a mounted certificate does not need
 

@@ -1,15 +1,17 @@
 """A mounted TLS Secret: what is served when the kubelet, or a hand, changes it."""
 
 import asyncio
+import ssl
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 
 import pytest
+import trustme
 
 from certs.authority import make_authority
 from certs.leaf import make_leaf
 from certs.live_context import LiveTlsContext
-from certs.mounted import MountedFiles, MountRules, read_tls_files
+from certs.mounted import MountedCertificate, MountedFiles, MountRules, read_tls_files
 from certs.pem import fingerprint
 from certs.values import CertificateError, KeyPair
 from testbed.certificate_files import certificate_of, der_of, mount_like_kubelet, write_pair
@@ -117,6 +119,38 @@ def test_an_empty_mount_is_told_and_waited_for(tmp_path):
     assert mount.refresh() == []
     assert mount.leaf is None
     assert mount.rejected == [f"{tmp_path}/tls.crt: No such file or directory; mount a Secret that holds it"]
+
+
+def test_a_directory_that_cannot_be_followed_is_told_and_waited_for(tmp_path):
+    (tmp_path / "..data").symlink_to("..data")
+    mount = Mount(tmp_path)
+    assert mount.refresh() == []
+    assert mount.rejected[0].startswith(f"{tmp_path}: ")
+    assert mount.rejected[0].endswith("; mount a Secret that this user may read")
+
+
+@pytest.mark.parametrize("verify_clients", [False, True])
+@pytest.mark.parametrize("trusted", ["intermediate", "leaf"])
+def test_what_is_trusted_need_be_no_root_for_those_that_dial_and_are_dialled(
+    tmp_path, trusted, verify_clients
+):
+    """As with an issuer of cert-manager that knows its own certificate and not its root's."""
+    middle = trustme.CA(key_type=trustme.KeyType.ECDSA).create_child_ca(key_type=trustme.KeyType.ECDSA)
+    made = middle.issue_cert("localhost", key_type=trustme.KeyType.ECDSA)
+    first = made.cert_chain_pems[0].bytes()
+    write_pair(tmp_path, KeyPair(first, made.private_key_pem.bytes()))
+    (tmp_path / "ca.crt").write_bytes(middle.cert_pem.bytes() if trusted == "intermediate" else first)
+
+    async def scenario():
+        mounted = MountedCertificate(
+            tmp_path, MountRules(NAMES), lambda _: None, lambda _: None, verify_clients=verify_clients
+        )
+        assert mounted.missing is None
+        async with listening(mounted.context.listener) as port:
+            seen = await shake_hands(port, mounted.client)
+        assert ssl.DER_cert_to_PEM_cert(seen.leaf_der) == first.decode().replace("\r", "")
+
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize("injected", [None, "", "0" * 64])

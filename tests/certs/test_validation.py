@@ -94,12 +94,17 @@ def test_a_good_pair_tells_its_leaf_its_issuer_and_its_dates():
             "/tls/tls.key: is not the key of /tls/tls.crt; store both of one pair",
         ),
         (of(ca=b"\n"), "/tls/ca.crt: holds no certificate (1 bytes); expected PEM"),
+        (
+            of(ca=b"-----BEGIN CERTIFICATE-----" * 40_000),
+            "/tls/ca.crt: a certificate in it cannot be read (of 40000 only 0 have an end)",
+        ),
         (of(ca=LEAF.certificate_pem[:-40]), "/tls/ca.crt: a certificate in it cannot be read ("),
         (files(ca=OTHER), "/tls/tls.crt: issued by 'commonName=fraction-injector CA "),
     ],
     ids=[
         "no certificate", "torn certificate", "garbled certificate", "torn key", "key without its last line",
-        "garbage", "encrypted", "wrong key", "key of another kind", "no CA", "torn CA", "wrong CA",
+        "garbage", "encrypted", "wrong key", "key of another kind", "no CA", "CAs without an end", "torn CA",
+        "wrong CA",
     ],
 )  # fmt: skip
 def test_a_bad_pair_is_refused_by_file_value_and_rule(bad, message):
@@ -130,6 +135,13 @@ def test_a_name_that_no_client_can_ask_for_is_missing(name):
 def test_a_common_name_is_no_name_to_dial():
     with pytest.raises(CertificateError, match=r"subjectAltName \[\] lacks injector; "):
         validate_files(files(issued()), [NAMES[0]])
+
+
+def test_names_that_nobody_dials_are_not_listed():
+    person = x509.DirectoryName(common_name("someone"))
+    leaf = issued(x509.SubjectAlternativeName([x509.DNSName("other"), person, x509.RFC822Name("a@b")]))
+    with pytest.raises(CertificateError, match=r"subjectAltName \['other'\] lacks injector; "):
+        validate_files(files(leaf), [NAMES[0]])
 
 
 @pytest.mark.parametrize(
