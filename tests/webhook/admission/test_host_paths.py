@@ -33,6 +33,9 @@ from tests.webhook.support import decide, pod, policies
         ("/var", "/var/lib/kubelet/device-plugins"),
         ("/run/containerd/containerd.sock", "/run/containerd"),
         ("/var/run/docker.sock", "/run/docker.sock"),
+        ("/run/docker/containerd/containerd.sock", "/run/docker"),
+        ("/var/run/docker/containerd", "/run/docker"),
+        ("/run/k0s/containerd.sock", "/run/k0s"),
         ("/run/crio/crio.sock", "/run/crio"),
         ("/run/k3s/containerd/containerd.sock", "/run/k3s/containerd"),
         ("/var/snap/microk8s/common/run/containerd.sock", "/var/snap/microk8s/common/run"),
@@ -65,7 +68,8 @@ def test_host_paths_that_reach_gpus_or_runtimes_are_denied(path, place):
 
 
 @pytest.mark.parametrize(
-    "path", ["/data", "/devices", "/var/log", "/etc/cdi2", "/usr/share", "/run/nvidia2", "/system"]
+    "path",
+    ["/data", "/devices", "/var/log", "/etc/cdi2", "/usr/share", "/run/nvidia2", "/run/dockers", "/system"],
 )
 def test_other_host_paths_are_not(path):
     assert decide(pod(volumes=[{"name": "host", "hostPath": {"path": path, "type": "Directory"}}])).allowed
