@@ -77,7 +77,7 @@ def test_the_default_policy_is_the_products_own(helm, tmp_path):
         (tmp_path / file).write_text(content)
     ours = load_policies(tmp_path).resolve("default", None, None)
     assert ours.slices_per_gpu == 8
-    assert [ours.limiter.name, ours.resource] == ["hami-core", "nvidia.com/gpu-{index}"]
+    assert [ours.limiter.name, ours.mode.resource] == ["hami-core", "nvidia.com/gpu-{index}"]
     assert list(ours.fractions) == ["0.125", "0.250", "0.375", "0.500", "0.625", "0.750", "0.875"]
 
 
