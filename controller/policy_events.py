@@ -56,6 +56,9 @@ class PolicyEvents:
         except ApiError as error:
             if error.status != HTTPStatus.CONFLICT:
                 self._log.warning("an Event is lost", reason=REASON, error=str(error))
+            is_busy = error.status == HTTPStatus.TOO_MANY_REQUESTS
+            if is_busy or error.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+                return
         except TRANSPORT_ERRORS as error:
             self._log.warning("an Event is lost", reason=REASON, error=str(error))
             return

@@ -91,6 +91,16 @@ def test_what_an_api_server_refuses_is_not_tried_all_the_time_and_its_absence_is
     assert look(60) == 1
 
 
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_a_server_that_is_busy_is_asked_again_at_the_next_look(world, status):
+    api, policies, look = world
+    policies.problem = "a"
+    api.error = ApiError(status, "try again")
+    look()
+    api.error = None
+    assert look() == 1
+
+
 def test_an_event_is_no_longer_than_an_api_server_takes(world):
     api, policies, look = world
     policies.problem = "x" * 100_000
