@@ -254,7 +254,8 @@ class ControllerProcess:
         if options.rotation is not None:
             names = issued_names(options.installation, options.tls_names)
             loop = CertificateLoop(store, self._leadership, metrics, names, options.rotation)
-            return [BackgroundTask("certificates", loop.run, STEP_SECONDS)]
+            period = STEP_SECONDS + options.rotation.retry.total_seconds()
+            return [BackgroundTask("certificates", loop.run, period)]
         bundle = BundleLoop(store, self._leadership, metrics, options.tls_directory)
         return [BackgroundTask("caBundle", bundle.run, STEP_SECONDS)]
 

@@ -1,11 +1,14 @@
 """One whole controller: what it says of itself while something that it needs is away."""
 
 import asyncio
+from datetime import timedelta
 
 import httpx
 import pytest
 
+from certs.rotation import RotationSettings
 from controller import watch_health
+from controller.certificates.store import Installation
 from controller.leadership import LeaseTiming
 from tests.controller.fake_api import talking_to
 from tests.controller.objects import node, pod
@@ -109,3 +112,17 @@ def test_a_leader_that_is_told_to_stop_hands_over_while_it_still_serves(tmp_path
             return leader.leads, (await plain(leader, "/livez")).status_code
 
     assert asyncio.run(main()) == (False, 200)
+
+
+def test_a_controller_that_seldom_looks_at_certificates_is_not_stuck(tmp_path):
+    """By --ca-retry, which has no upper bound."""
+    hour = timedelta(hours=1)
+
+    async def main():
+        changes = {"installation": Installation("own", "injector"), "rotation": RotationSettings(retry=hour)}
+        async with talking_to(ClusterApi()) as api, running(api, tmp_path, **changes) as replica:
+            await until(lambda: replica.leads)
+            return replica._certificate_tasks()
+
+    (task,) = asyncio.run(main())
+    assert (task.name, task.period_seconds > hour.total_seconds()) == ("certificates", True)
