@@ -71,10 +71,7 @@ class _Candidate:
     def _dates(self) -> tuple[datetime, datetime]:
         """Return notBefore and notAfter, if it is between them now."""
         now = datetime.now(UTC)
-        not_before, not_after = (
-            datetime.fromtimestamp(ssl.cert_time_to_seconds(self._leaf[key]), UTC)
-            for key in ("notBefore", "notAfter")
-        )
+        not_before, not_after = self._date("notBefore"), self._date("notAfter")
         if now < not_before:
             raise CertificateError(
                 f"{self._file}: notBefore {format_time(not_before)} is still to come "
@@ -86,6 +83,12 @@ class _Candidate:
                 f"at {format_time(now)}; issue it again"
             )
         return not_before, not_after
+
+    def _date(self, key: str) -> datetime:
+        try:
+            return datetime.fromtimestamp(ssl.cert_time_to_seconds(self._leaf[key]), UTC)
+        except ValueError as error:
+            raise CertificateError(f"{self._file}: {key} is no time; issue it again") from error
 
     def _check_chain(self, authorities: Sequence[bytes]) -> None:
         try:

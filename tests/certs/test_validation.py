@@ -1,5 +1,6 @@
 """Which pairs are served, and what an admin reads about the others."""
 
+import ssl
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -154,6 +155,14 @@ def test_names_that_nobody_dials_are_not_listed():
 def test_a_pair_outside_its_dates_is_refused(days, message):
     with pytest.raises(CertificateError, match=message):
         validate_files(files(issued(HELD, days=days)), NAMES)
+
+
+def test_a_date_that_is_none_is_refused():
+    der = certificate_of(LEAF).public_bytes(Encoding.DER)
+    at = der.index(b"\x17\x0d") + 2  # the first UTCTime, of 13 digits
+    broken = ssl.DER_cert_to_PEM_cert(der[:at] + b"991399999999Z" + der[at + 13 :]).encode()
+    with pytest.raises(CertificateError, match="notBefore is no time; issue it again"):
+        validate_files(of(broken, ca=broken), NAMES)
 
 
 @pytest.mark.parametrize("authority", [GONE, LATER], ids=["expired", "to come"])
