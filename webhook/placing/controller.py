@@ -128,7 +128,7 @@ class ControllerPlacer:
             async with asyncio.timeout(max(0.0, first - self._clock())):
                 answers = (await self._client.place(Batch(asks, releases))).answers
             self._settle(batch, answers)
-        except (OSError, ValueError, TimeoutError) as error:
+        except (OSError, ValueError, TimeoutError, RecursionError) as error:
             self._gone(batch, error)
         else:
             self._tell(answers=True)
@@ -161,8 +161,16 @@ class ControllerPlacer:
         self._waiting = []
         for waiting in batch:
             if not waiting.answered.done():
-                waiting.answered.set_result(self._fallback.place(waiting.ask))
+                self._place_without(waiting)
         self._tell(answers=False, error=f"{type(error).__name__}: {error}")
+
+    def _place_without(self, waiting: _Waiting) -> None:
+        try:
+            placed = self._fallback.place(waiting.ask)
+        except Exception as error:  # noqa: BLE001 - its review denies it; the others must have their answers
+            waiting.answered.set_exception(error)
+        else:
+            waiting.answered.set_result(placed)
 
     def _tell(self, *, answers: bool, **why: str) -> None:
         """Log once when it changes."""

@@ -6,6 +6,7 @@ import json
 import ssl
 from datetime import UTC, datetime
 
+import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
@@ -96,6 +97,12 @@ async def placing(port, clock=None, shown=None):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         client.drop()
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch):
+    """Nobody waits for the real deadline here but who asks for it: the machine may be busy."""
+    monkeypatch.setattr("webhook.placing.controller.DEADLINE_SECONDS", 30.0)
 
 
 def of_each(node):
@@ -195,6 +202,10 @@ def test_a_standby_sends_us_to_the_leader_and_we_stay_there():
     assert run(main) == (1, 2)
 
 
+def hurry(monkeypatch):
+    monkeypatch.setattr("webhook.placing.controller.DEADLINE_SECONDS", DEADLINE_SECONDS)
+
+
 async def _silence(_batch):
     await asyncio.Event().wait()
 
@@ -215,8 +226,14 @@ async def _not_ready(_batch):
     return 503, b"nodes not listed yet"
 
 
-@pytest.mark.parametrize("answer", [_silence, _nonsense, _too_few, _no_leader, _not_ready])
-def test_what_is_no_answer_is_placed_without_the_controller(answer):
+async def _too_deep(_batch):
+    return 200, b'{"answers": ' + b"[" * 100_000
+
+
+@pytest.mark.parametrize("answer", [_silence, _nonsense, _too_few, _no_leader, _not_ready, _too_deep])
+def test_what_is_no_answer_is_placed_without_the_controller(answer, monkeypatch):
+    hurry(monkeypatch)
+
     async def main():
         controller = Controller(answer)
         async with listening(controller) as port, placing(port) as placer:
@@ -225,6 +242,25 @@ def test_what_is_no_answer_is_placed_without_the_controller(answer):
     found = run(main)
     assert isinstance(found, Placement)
     assert (found.degraded, found.indices) == (True, (0,))
+
+
+def test_a_pod_that_breaks_the_fallback_fails_alone():
+    async def main():
+        async with listening(Controller(_nonsense)) as port, placing(port) as placer:
+            place = placer._fallback.place
+
+            def breaks_on_one(ask):
+                if ask.namespace == "odd":
+                    raise KeyError(ask.namespace)
+                return place(ask)
+
+            placer._fallback.place = breaks_on_one
+            asks = [msgspec.structs.replace(HALF, namespace="odd"), HALF]
+            return await asyncio.gather(*(placed(placer, ask) for ask in asks), return_exceptions=True)
+
+    odd, other = run(main)
+    assert isinstance(odd, KeyError)
+    assert isinstance(other, Placement)
 
 
 def test_a_controller_that_is_not_there_is_left_alone_for_a_moment_and_then_asked_again():
