@@ -1,15 +1,18 @@
 """What malloc keeps of a flood goes back to the system."""
 
 import ctypes
-from itertools import pairwise
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
-from service.free_memory import FreeMemory, give_back, resident
+from service.free_memory import FreeMemory
 
 pytestmark = pytest.mark.slow
 
 MIB = 1 << 20
+CHECKOUT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize(
@@ -46,12 +49,22 @@ def test_memory_is_given_back_after_much_growth_since_the_last_time(seen, given)
     assert len(times) == given
 
 
+FLOOD = """
+from service.free_memory import give_back, resident
+
+blocks = [bytearray(size) for _ in range(1000) for size in (100_000, 1000)]
+kept = blocks[1::2]
+del blocks
+before = resident()
+give_back()
+print(before - resident())
+"""
+
+
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="a malloc that cannot give back")
 def test_free_blocks_between_used_ones_go_back():
-    blocks = [bytearray(size) for _ in range(1000) for size in (100_000, 1000)]
-    kept = blocks[1::2]
-    del blocks
-    before = resident()
-    give_back()
-    assert before - resident() > 50 * MIB
-    assert all(len(one) == len(other) for one, other in pairwise(kept))
+    # In a process of its own: how malloc laid out what other tests left behind decides how much is free.
+    ended = subprocess.run(
+        [sys.executable, "-c", FLOOD], cwd=CHECKOUT, capture_output=True, text=True, check=True
+    )
+    assert int(ended.stdout) > 50 * MIB
