@@ -19,14 +19,23 @@ class EventWriter:
 
     async def write(self, manifest: Mapping[str, Any]) -> bool:
         """Write an Event; return False where one of that name was written before, or it is lost."""
+        try:
+            return await self.post(manifest)
+        except (ApiError, *TRANSPORT_ERRORS) as error:
+            self._log.warning("an Event is lost", reason=manifest["reason"], error=str(error))
+            return False
+
+    async def post(self, manifest: Mapping[str, Any]) -> bool:
+        """Write an Event; return False where one of that name was written before.
+
+        Raises:
+            ApiError, OSError, TimeoutError, aiohttp.ClientError: it could not be written.
+        """
         namespace = manifest["metadata"]["namespace"]
         try:
             await self._api.request("POST", f"/api/v1/namespaces/{namespace}/events", body=manifest)
         except ApiError as error:
             if error.status != HTTPStatus.CONFLICT:
-                self._log.warning("an Event is lost", reason=manifest["reason"], error=str(error))
-            return False
-        except TRANSPORT_ERRORS as error:
-            self._log.warning("an Event is lost", reason=manifest["reason"], error=str(error))
+                raise
             return False
         return True

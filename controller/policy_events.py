@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from controller.event_writer import EventWriter
 from controller.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
 from controller.leadership import Leadership
 from controller.named_policies import NamedPolicies
@@ -28,6 +29,7 @@ class PolicyEvents:
 
     def __init__(self, api: ApiServer, leadership: Leadership, policies: NamedPolicies) -> None:
         self._api = api
+        self._events = EventWriter(api)
         self._leadership = leadership
         self._policies = policies
         self._told: str | None = None
@@ -51,11 +53,9 @@ class PolicyEvents:
             return
         try:
             involved = await self._involved(namespace, config_map)
-            body = policy_event(name, involved, problem, now)
-            await self._api.request("POST", f"/api/v1/namespaces/{namespace}/events", body=body)
+            await self._events.post(policy_event(name, involved, problem, now))
         except ApiError as error:
-            if error.status != HTTPStatus.CONFLICT:
-                self._log.warning("an Event is lost", reason=REASON, error=str(error))
+            self._log.warning("an Event is lost", reason=REASON, error=str(error))
             is_busy = error.status == HTTPStatus.TOO_MANY_REQUESTS
             if is_busy or error.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
                 return

@@ -21,6 +21,7 @@ from certs.leaf import service_names
 from certs.observation import SecretContent
 from controller.certificates.delivery import CertificateDelivery
 from controller.certificates.expiry import ExpiryWarning
+from controller.event_writer import EventWriter
 from controller.kube_client import JSON_PATCH, MERGE_PATCH, ApiError, ApiServer
 
 FIELD_MANAGER = "fraction-injector-certificates"
@@ -221,13 +222,7 @@ class CertificateStore:
         Raises:
             ApiError, OSError, TimeoutError, aiohttp.ClientError: it could not be made.
         """
-        namespace = self._installation.namespace
-        try:
-            body = warning.event(namespace, now)
-            await self._api.request("POST", f"/api/v1/namespaces/{namespace}/events", body=body)
-        except ApiError as error:
-            if error.status != HTTPStatus.CONFLICT:
-                raise
+        await EventWriter(self._api).post(warning.event(self._installation.namespace, now))
 
     @property
     def name(self) -> str:
