@@ -62,7 +62,7 @@ class Ledger:
 
     def set_node(self, fact: NodeFact) -> None:
         """Take in a node that was added or changed; the inverse of `remove_node`."""
-        known = self._known(fact.name)
+        known = self._node_index.fact(fact.name)
         if known == fact:
             return
         if known is not None:
@@ -72,7 +72,7 @@ class Ledger:
 
     def remove_node(self, name: str) -> None:
         """Take in that a node is gone; its pods are kept until they are gone themselves."""
-        known = self._known(name)
+        known = self._node_index.fact(name)
         if known is not None:
             self._values.remove(known)
             self._node_index.set_fact(name, None)
@@ -354,10 +354,6 @@ class Ledger:
             self._node_index.give_back(node, key)
         elif claim.slices:
             self._pending.remove(key)
-
-    def _known(self, name: str) -> NodeFact | None:
-        account = self._node_index.accounts.get(name)
-        return account.fact if account is not None else None
 
 
 def _is_assumed(ask: PlacementRequest, keeps: Placement) -> bool:

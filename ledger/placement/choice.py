@@ -5,7 +5,6 @@ from __future__ import annotations
 import msgspec
 
 from ledger.accounts import NodeAccount
-from ledger.facts import NodeFact
 from ledger.owners import GpuModel, Owners
 from ledger.placement.arrivals import ShadowPrices
 from ledger.placement.best_node import best
@@ -80,14 +79,10 @@ class Choice:
         """Return the GPU model of an owner's pods; of several that of the node whose name is the first."""
         nodes = self._owners.on_nodes(owner)
         first = min(nodes, default=None)
-        if first is not None and self._known(first) is None:
-            first = min((name for name in nodes if self._known(name) is not None), default=None)
-        fact = self._known(first) if first is not None else None
+        if first is not None and self._node_index.fact(first) is None:
+            first = min((name for name in nodes if self._node_index.fact(name) is not None), default=None)
+        fact = self._node_index.fact(first) if first is not None else None
         return model_of(fact) if fact is not None else self._owners.awaited(owner)
-
-    def _known(self, name: str) -> NodeFact | None:
-        account = self._node_index.accounts.get(name)
-        return account.fact if account is not None else None
 
     def _assumed(self, ask: PlacementRequest, reservation: str | None) -> Placement | Unschedulable:
         assume = ask.assume

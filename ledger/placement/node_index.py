@@ -111,6 +111,11 @@ class NodeIndex:
         """All known nodes."""
         return (account.fact for account in self.accounts.values() if account.fact is not None)
 
+    def fact(self, name: str) -> NodeFact | None:
+        """Return what a node offers; None where nothing is known of it but its pods, or nothing at all."""
+        account = self.accounts.get(name)
+        return account.fact if account is not None else None
+
     def set_fact(self, name: str, fact: NodeFact | None) -> None:
         """Take in what a node states now, None when it is gone."""
         account = self.accounts.get(name) or self._open(name)
