@@ -1,5 +1,6 @@
 """The product as an admin installs it, with its pods to look into."""
 
+import signal
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -101,9 +102,23 @@ class Installation:
         return self.kubectl("exec", pod, "--", *command)
 
     def kill(self, pod: Pod) -> None:
-        """Kill a pod's process as the kernel does when memory is short."""
+        """Kill a pod's process: SIGKILL, from outside of it."""
         node = self.cluster.nodes[pod.node]
         node.box.check("kill", "-KILL", self.processes(pod)[0])
+
+    def exhaust_memory(self, pod: Pod) -> None:
+        """Use up a pod's memory limit from inside its control group, so that the kernel kills its process.
+
+        Of all processes in the group the kernel takes the one with the highest score, so the pod's gets that.
+        What allocates dies in its turn, because nothing else is left to kill.
+        """
+        script = """group=/sys/fs/cgroup/memory$(sed --quiet 's/^[0-9]*:memory://p' /proc/$0/cgroup)
+            echo 1000 > /proc/$0/oom_score_adj
+            echo $$ > $group/cgroup.procs
+            exec tail /dev/zero"""
+        node = self.cluster.nodes[pod.node]
+        ended = node.box.run("bash", "-c", script, self.processes(pod)[0])
+        assert ended.code in {-signal.SIGKILL, 128 + signal.SIGKILL}, ended.stderr
 
     def processes(self, pod: Pod) -> list[str]:
         """Pids of a pod's processes that run the product, the oldest first, as the node counts."""

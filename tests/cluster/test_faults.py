@@ -57,6 +57,12 @@ def kill_webhook(installation, cluster):
     until_restarted(installation, "webhook", victim)
 
 
+def exhaust_webhook(installation, cluster):
+    victim = first(installation.pods("webhook"))
+    installation.exhaust_memory(victim)
+    until_restarted(installation, "webhook", victim)
+
+
 def kill_leader(installation, cluster):
     victim = installation.leader()
     installation.kill(victim)
@@ -113,7 +119,7 @@ GENTLE = {
     "node drained": drain,
     "both updated": roll,
 }
-SUDDEN = {"webhook killed": kill_webhook, "node rebooted": reboot}
+SUDDEN = {"webhook killed": kill_webhook, "webhook out of memory": exhaust_webhook, "node rebooted": reboot}
 """Nobody can say goodbye: an API server learns of it from the create that it just sent."""
 
 
