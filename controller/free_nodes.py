@@ -4,29 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from controller.ledger_store import LedgerStore
 from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
 from ledger.facts import PodFact
+from ledger.free_nodes import MAX_NODES_NAMED, FreeNodes
 
-MAX_NODES_NAMED = 3
 KEPT_SECONDS = 2.0
 """Pods that wait for the same are told the same for so long."""
 _Wanted = tuple[tuple[tuple[int | None, int], ...], tuple[str, ...] | None, str | None]
 """Index (None: the pool) and slices, values of the memory label, and the one of the product label."""
-
-
-@dataclass(frozen=True, slots=True)
-class FreeNodes:
-    """Usable nodes that have all the GPUs that a pod wants, full ones included."""
-
-    most: tuple[tuple[str, int], ...]
-    """Names of those with most slices left on the fullest of these GPUs, and how many that are."""
-    others: int
-    """How many nodes more."""
-    elsewhere: tuple[str, int, int] | None = None
-    """Another GPU that has as many slices left as a pod of one GPU wants: node, index, slices."""
 
 
 class FreeNodesFinder:

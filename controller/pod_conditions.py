@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from controller.free_nodes import FreeNodes
 from controller.resources import InjectedPod, Owner, SeenPod
 from kube.names import FRACTION_LABEL
 from ledger.facts import PodFact
+from ledger.free_nodes import FreeNodes
+from ledger.why import free_there, has_room, needs, way_out
 from modes.resource_names import ResourceNames
 
 Reason = Literal["WaitingForSlices", "PlacedElsewhere", "FractionDrift", "WaitingPodReplaced"]
@@ -70,34 +71,10 @@ def waiting_message(
     None where it does not wait for slices: no usable node has such GPUs (cordoned, not ready), or one has as
     many left, so that the scheduler has another reason.
     """
-    most = max([slices for _, slices in fact.gpus], default=fact.pooled)
-    if not free.most or free.most[0][1] >= most:
+    if not free.most or has_room(fact, free):
         return None
-    needs = [f"{slices} of {names.per_gpu_prefix}{index}" for index, slices in fact.gpus]
-    if fact.pooled:
-        needs.append(f"{fact.pooled} of {names.pooled[0]}")
-    named = ", ".join(f"{name} {slices}" for name, slices in free.most)
-    more = f" and {free.others} more nodes" if free.others else ""
-    memory = f" of {' or '.join(fact.memory_values)} MiB" if fact.memory_values else ""
-    model = f" and model {fact.model}, as sameModel or its own affinity demands" if fact.model else ""
-    what = f"needs slices {' and '.join(needs)}{memory}{model}; free there: {named}{more}"
-    return f"{what}; {_help(free, owner)}"[:MAX_MESSAGE]
-
-
-def _help(free: FreeNodes, owner: Owner | None) -> str:
-    if free.elsewhere is None:
-        return "it starts when pods there end"
-    node, index, slices = free.elsewhere
-    return f"GPU {index} of {node} has {slices} free: {_creation(owner)} to use it"
-
-
-def _creation(owner: Owner | None) -> str:
-    """How to get another pod in place of one. A Job's deleted pod counts as failed, and may fail the Job."""
-    if owner is None:
-        return "delete the pod and create it again"
-    if owner.kind == "Job":
-        return f"delete Job {owner.name} and create it again"
-    return f"delete the pod, so that {owner.kind} {owner.name} creates another"
+    text = f"needs {needs(fact, names)}; free there: {free_there(free)}; {way_out(free, owner)}"
+    return text[:MAX_MESSAGE]
 
 
 def _finding(pod: SeenPod, injected: InjectedPod, reason: Reason, message: str) -> Finding:

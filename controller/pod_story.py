@@ -1,0 +1,31 @@
+"""From a pod as it is watched to the story that `ledger/why.py` tells of it."""
+
+from __future__ import annotations
+
+from controller.pod_conditions import drift
+from controller.resources import SeenPod
+from ledger.free_nodes import FreeNodes
+from ledger.why import PodStory
+
+
+def story_of(pod: SeenPod, free: FreeNodes | None, replaced_after: str | None = None) -> PodStory:
+    """Return what the controller knows of a pod.
+
+    Args:
+        pod: as it was last watched.
+        free: where slices are free for it; None where that was not sought.
+        replaced_after: its policy's `replaceWaiting.after`, if any.
+    """
+    injected = pod.injected
+    if injected is None:
+        return PodStory(fact=pod.fact, free=free)
+    return PodStory(
+        fact=pod.fact,
+        fraction=injected.fraction,
+        policy=injected.injected.partition("@")[0] if injected.injected is not None else None,
+        owner=injected.owner,
+        drift=drift(pod.fact, injected) if injected.injected is not None else None,
+        lacks_slices=injected.lacks_slices,
+        free=free,
+        replaced_after=replaced_after,
+    )

@@ -1,0 +1,217 @@
+"""Why a pod is where it is: what it asked, what happened, what it waits for, and what would help, in words.
+
+The text is made of what a caller could read: the page and the Events from the controller's books,
+`fraction-injector why` from the API with the rights of whoever asks. Names and texts of others are quoted as
+they are, cut to a length: whoever shows them escapes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from kube.names import FRACTION_LABEL
+from ledger.facts import PodFact
+from ledger.free_nodes import FreeNodes
+from modes.resource_names import ResourceNames
+
+MAX_QUOTED = 400
+"""Characters of a text that somebody else wrote."""
+
+
+class Creator(Protocol):
+    """The controller that made a pod, and would make another."""
+
+    @property
+    def kind(self) -> str: ...  # noqa: D102 - the words are those of an owner reference
+    @property
+    def name(self) -> str: ...  # noqa: D102
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodStory:
+    """What is known of one pod by whoever could read it; what could not be read is left out."""
+
+    fact: PodFact
+    fraction: str | None = None
+    """Its label; None where it has none."""
+    policy: str | None = None
+    """Name of the policy that it was injected by; None where it never was."""
+    memory_mib: str | None = None
+    """MiB that it was given, by its annotation."""
+    owner: Creator | None = None
+    drift: str | None = None
+    """How the pod differs from its own annotations."""
+    phase: str = "Pending"
+    waited_seconds: float | None = None
+    """Since its creation, where that is known."""
+    is_terminating: bool = False
+    gates: tuple[str, ...] = ()
+    """Scheduling gates that are still closed."""
+    scheduler_says: str | None = None
+    """Why the scheduler could not place it when it last tried; None where it has not tried."""
+    lacks_slices: bool = False
+    """The scheduler names slices among what nodes lack."""
+    trouble: str | None = None
+    """Why its containers do not run, though it has a node: reason and message."""
+    free: FreeNodes | None = None
+    """Where slices are free for it; None where nobody could tell."""
+    replaced_after: str | None = None
+    """Its policy's `replaceWaiting.after`, where the policy says one."""
+
+
+def why(story: PodStory, names: ResourceNames | None = None) -> str:
+    """Return one paragraph, in one line, on a pod that exists."""
+    return " ".join(filter(None, _sentences(story, names or ResourceNames())))
+
+
+def needs(fact: PodFact, names: ResourceNames) -> str:
+    """Say which slices of which memory and model a pod needs."""
+    each = [f"{slices} of {names.per_gpu_prefix}{index}" for index, slices in fact.gpus]
+    if fact.pooled:
+        each.append(f"{fact.pooled} of {names.pooled[0]}")
+    memory = f" of {' or '.join(fact.memory_values)} MiB" if fact.memory_values else ""
+    model = f" and model {fact.model}, as sameModel or its own affinity demands" if fact.model else ""
+    return f"slices {' and '.join(each)}{memory}{model}"
+
+
+def free_there(free: FreeNodes) -> str:
+    """Say how many slices are left on the nodes that a pod could go to."""
+    named = ", ".join(f"{name} {slices}" for name, slices in free.most)
+    return f"{named} and {free.others} more nodes" if free.others else named
+
+
+def way_out(free: FreeNodes, owner: Creator | None) -> str:
+    """Say what would help a pod that waits for slices."""
+    if free.elsewhere is None:
+        return "it starts when pods there end"
+    node, index, slices = free.elsewhere
+    return f"GPU {index} of {node} has {slices} free: {_creation(owner)} to use it"
+
+
+def has_room(fact: PodFact, free: FreeNodes) -> bool:
+    """Whether some node has all that the pod asks for, so that it waits for something else."""
+    most = max([slices for _, slices in fact.gpus], default=fact.pooled)
+    return bool(free.most) and free.most[0][1] >= most
+
+
+def quoted(text: str, most: int = MAX_QUOTED) -> str:
+    """Return a text of others as one line that is not too long."""
+    line = " ".join(text[: 4 * most].split())
+    return line if len(line) <= most else f"{line[: most - 3]}..."
+
+
+def _sentences(story: PodStory, names: ResourceNames) -> Iterator[str]:
+    yield _asked(story, names)
+    if story.fact.is_over or story.phase in {"Succeeded", "Failed"}:
+        yield _ended(story)
+    elif story.is_terminating:
+        yield "It is being deleted, and holds what it has until it is gone."
+    elif story.fact.node is not None:
+        yield from _bound(story)
+    else:
+        yield from _waiting(story, names)
+    if story.fraction is not None and story.policy is None and not story.fact.is_over:
+        yield "Delete it and create it again while the injector runs: a label added later changes nothing."
+    if story.drift is not None:
+        yield f"Beware: {quoted(story.drift)}; delete the pod and create it again."
+
+
+def _asked(story: PodStory, names: ResourceNames) -> str:
+    fact, pod = story.fact, f"Pod {quoted(story.fact.namespace)}/{quoted(story.fact.name)}"
+    has = f"asks for {needs(fact, names)}" if fact.slices else "asks for no slices"
+    if story.fraction is None:
+        return f"{pod} has no label {FRACTION_LABEL}, so the injector never touched it; it {has}."
+    label = f'{FRACTION_LABEL} "{quoted(story.fraction)}"'
+    if story.policy is None:
+        return f"{pod} has the label {label}, but was never injected; it {has}."
+    memory = f", {quoted(story.memory_mib)} MiB of GPU memory," if story.memory_mib else ""
+    return (
+        f'{pod} asked for {label}; policy "{quoted(story.policy)}" made of it{memory} {needs(fact, names)}.'
+    )
+
+
+def _ended(story: PodStory) -> str:
+    how = f"It has ended ({story.phase})" if story.phase != "Pending" else "It has ended"
+    cause = f": {quoted(story.trouble)}" if story.trouble else ""
+    again = ""
+    if story.phase == "Failed":
+        again = f" {_sentence(_creation(story.owner))}, once the cause is mended."
+    return f"{how}{cause}, and holds nothing any more.{again}"
+
+
+def _bound(story: PodStory) -> Iterator[str]:
+    node = quoted(story.fact.node or "")
+    if story.phase == "Running" and story.trouble is None:
+        yield f"It runs on node {node} and waits for nothing."
+        return
+    yield f"It has its slices, on node {node}, so it waits for nothing of the injector."
+    if story.trouble is not None:
+        yield f"Its containers do not run: {quoted(story.trouble)}. Mend that."
+    else:
+        yield "The node starts its containers; `kubectl describe pod` shows how far it is."
+
+
+def _waiting(story: PodStory, names: ResourceNames) -> Iterator[str]:
+    waited = f" for {_duration(story.waited_seconds)}" if story.waited_seconds is not None else ""
+    yield f"It has waited{waited} and has no node yet."
+    if story.gates:
+        gates = ", ".join(quoted(gate) for gate in story.gates[:5])
+        yield f"It waits for its scheduling gates ({gates}): no scheduler looks at it before they are gone."
+        yield "Ask who put them there."
+    elif story.scheduler_says is None and not story.lacks_slices:
+        yield "No scheduler has refused it so far: it waits for one to look at it; ask again in some seconds."
+    elif story.lacks_slices:
+        yield from _waiting_for_slices(story, names)
+    else:
+        yield "It waits for something else than slices."
+        yield _scheduler(story)
+        yield "Mend what that names, or ask the admin."
+
+
+def _waiting_for_slices(story: PodStory, names: ResourceNames) -> Iterator[str]:
+    free, fact = story.free, story.fact
+    if free is None:
+        yield f"It waits for {needs(fact, names)}: nodes have too few left."
+        yield _scheduler(story)
+        yield "It starts when pods there end; who may read GpuLedgers learns which GPUs have room."
+    elif not free.most:
+        yield f"It waits for {needs(fact, names)}, and no node that takes pods now has such GPUs."
+        yield _scheduler(story)
+        yield "Ask the admin whether such a node is cordoned, not ready or gone."
+    elif has_room(fact, free):
+        yield f"Nodes have slices for it now: {free_there(free)} free."
+        yield "It waits for the scheduler to try again, or for something else that those nodes lack."
+        yield _scheduler(story)
+    else:
+        yield f"It waits for {needs(fact, names)}; free there: {free_there(free)}."
+        yield f"What would help: {way_out(free, story.owner)}."
+    if story.replaced_after is not None:
+        yield f"Its policy replaces such a pod after {story.replaced_after}, where another GPU has room."
+
+
+def _scheduler(story: PodStory) -> str:
+    says = quoted(story.scheduler_says or "")
+    return f"The scheduler says: {says}{'' if says.endswith('.') else '.'}" if says else ""
+
+
+def _creation(owner: Creator | None) -> str:
+    """How to get another pod in place of one. A Job's deleted pod counts as failed, and may fail the Job."""
+    if owner is None:
+        return "delete the pod and create it again"
+    if owner.kind == "Job":
+        return f"delete Job {owner.name} and create it again"
+    return f"delete the pod, so that {owner.kind} {owner.name} creates another"
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _duration(seconds: float) -> str:
+    whole = max(0, int(seconds))
+    for unit, size in (("days", 86400), ("hours", 3600), ("minutes", 60)):
+        if whole >= 2 * size:
+            return f"{whole // size} {unit}"
+    return f"{whole} seconds"

@@ -1,0 +1,127 @@
+"""Why a pod was refused, or is not there: what its Events say of it, and what would help, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from ledger.why import quoted
+
+WEBHOOK = "fractions.clearml-injector.io"
+"""Name of the webhook, as the API server writes it before a denial."""
+MAX_SHOWN = 3
+MAX_MESSAGE = 700
+Cause = Literal["denied", "webhook away", "second lock", "quota", "other"]
+_WHO: dict[Cause, str] = {
+    "denied": "The injector refused it",
+    "webhook away": "The API server could not ask the injector, so it refused the pod",
+    "second lock": "An admission policy of the cluster refused it",
+    "quota": "The namespace's ResourceQuota refused it",
+    "other": "The API server refused it",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ToldEvent:
+    """One Event of Kubernetes, as far as it matters here."""
+
+    kind: str
+    """Of the object that it is about."""
+    name: str
+    reason: str
+    message: str
+    count: int = 1
+    age_seconds: float | None = None
+
+
+def why_refused(namespace: str, name: str, refusals: Sequence[ToldEvent]) -> str:
+    """Return one paragraph on a workload whose pods are refused.
+
+    Args:
+        namespace: of the workload.
+        name: that was asked for: of the workload, of what stands above it, or of a pod.
+        refusals: Events FailedCreate, the newest first; at least one.
+    """
+    last = refusals[0]
+    cause, said = cause_of(last.message)
+    times = f"{last.count} times, last" if last.count > 1 else "once,"
+    age = "" if last.age_seconds is None else f" {_ago(last.age_seconds)}"
+    who = f"{quoted(last.kind)} {quoted(namespace)}/{quoted(last.name)}"
+    asked = "" if last.name == name else f' There is no pod "{quoted(name)}".'
+    return (
+        f"{who} tried to create a pod and was refused {times}{age}, so there is no pod.{asked} "
+        f"{_WHO[cause]}: {_ended(said)} What would help: {_help(cause, last)}."
+    )
+
+
+def why_absent(
+    namespace: str, name: str, events: Sequence[ToldEvent], *, may_read_events: bool = True
+) -> str:
+    """Return one paragraph on a name that no pod has; `events` are of a former one, the newest first."""
+    return " ".join(_absent(namespace, name, events, may_read_events=may_read_events))
+
+
+def cause_of(message: str) -> tuple[Cause, str]:
+    """Return who refused, by the message of an Event, and what was said."""
+    message = message[:MAX_MESSAGE].removeprefix("Error creating: ")
+    denied = f'admission webhook "{WEBHOOK}" denied the request: '
+    if denied in message:
+        return "denied", message.partition(denied)[2]
+    if "failed calling webhook" in message and WEBHOOK in message:
+        return "webhook away", message
+    if "ValidatingAdmissionPolicy" in message:
+        return "second lock", message
+    return ("quota", message) if "exceeded quota" in message else ("other", message)
+
+
+def _absent(
+    namespace: str, name: str, events: Sequence[ToldEvent], *, may_read_events: bool
+) -> Iterator[str]:
+    yield f"There is no pod {quoted(name)} in namespace {quoted(namespace)}."
+    if not may_read_events:
+        yield "Its Events, which would say more, could not be read."
+    for event in events[:MAX_SHOWN]:
+        age = "" if event.age_seconds is None else f" {_ago(event.age_seconds)}"
+        yield f"An Event on it{age} says {quoted(event.reason)}: {_ended(quoted(event.message))}"
+    if events:
+        yield "So it was there, and is gone."
+    elif may_read_events:
+        yield "No Event tells of it either; Kubernetes keeps them for an hour."
+    yield (
+        "If a Job or Deployment should have made it, ask by that one's name; if you created it yourself, what"
+        " refused it stood in the answer, and `fraction-injector explain FILE` says what would become of its"
+        " manifest. Or it is in another namespace (-n)."
+    )
+
+
+def _help(cause: Cause, last: ToldEvent) -> str:
+    if cause == "webhook away":
+        return "tell the admin, who finds this message in docs/runbook.md; it is tried again by itself"
+    if cause == "quota":
+        return "wait until pods of the namespace end, ask for less, or ask the admin for more"
+    if cause == "other":
+        return f"mend what the message names in {_template(last)}"
+    if cause == "denied" and "quota" in last.message:
+        return "what the message says; it is tried again by itself"
+    return f"do what the message says in {_template(last)}"
+
+
+def _template(last: ToldEvent) -> str:
+    if last.kind == "Job":
+        return f"the manifest of Job {quoted(last.name)}, delete the Job and create it again"
+    if last.kind == "ReplicaSet":
+        return (
+            f"the pod template of what made ReplicaSet {quoted(last.name)}, mostly a Deployment, and apply it"
+        )
+    return f"the pod template of {quoted(last.kind)} {quoted(last.name)}, and apply it"
+
+
+def _ended(text: str) -> str:
+    text = quoted(text, MAX_MESSAGE)
+    return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
+def _ago(seconds: float) -> str:
+    minutes = int(seconds) // 60
+    return f"{minutes} minutes ago" if minutes > 1 else "just now"

@@ -1,0 +1,74 @@
+"""Free slices for a pod, found in published views: as the controller finds them in its books."""
+
+import asyncio
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.free_nodes import FreeNodesFinder
+from controller.ledger_store import LedgerStore
+from controller.resources import SeenNode, SeenPod
+from ledger.facts import NodeFact, PodFact
+from ledger.free_nodes import FreeNodes, free_nodes
+from ledger.view import GpuView, NodeView, Share
+
+PRODUCT = "nvidia.com/gpu.product"
+MEMORY = "nvidia.com/gpu.memory"
+
+
+@st.composite
+def node_facts(draw):
+    mib, product = draw(st.sampled_from([None, 40960, 81920])), draw(st.sampled_from(["A100", "H100"]))
+    indices = draw(st.sets(st.integers(0, 3), max_size=3))
+    labels = {PRODUCT: product} | ({MEMORY: str(mib)} if mib else {})
+    return NodeFact(
+        name=draw(st.sampled_from("abcdef")),
+        labels=labels,
+        gpus=tuple((index, draw(st.sampled_from([0, 8]))) for index in sorted(indices)),
+        slices_per_gpu=8,
+        pooled=draw(st.sampled_from([0, 16])),
+        pooled_gpus=2,
+        gpu_mib=mib,
+        usable=draw(st.sampled_from([True, True, False])),
+        cordoned=frozenset(draw(st.sets(st.integers(0, 3), max_size=1))),
+    )
+
+
+@st.composite
+def asks(draw):
+    gpus = tuple(
+        (index, draw(st.integers(1, 8))) for index in sorted(draw(st.sets(st.integers(0, 3), max_size=2)))
+    )
+    return PodFact(
+        namespace="team",
+        name="asks",
+        gpus=gpus,
+        pooled=0 if gpus else 4,
+        memory_values=draw(st.sampled_from([None, ("81920",), ("40960", "81920")])),
+        model=draw(st.sampled_from([None, "H100"])),
+    )
+
+
+@given(
+    st.lists(node_facts(), max_size=6, unique_by=lambda fact: fact.name),
+    st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(0, 3), st.integers(1, 9)), max_size=8),
+    asks(),
+)
+def test_views_tell_the_same_as_the_books(facts, holders, ask):
+    state = LedgerStore(lambda: 0.0)
+    for fact in sorted(facts, key=lambda fact: fact.name):
+        state.set_node(SeenNode(fact, fact.name))
+    there = {(fact.name, index) for fact in facts for index, _ in fact.gpus}
+    for number, (node, index, slices) in enumerate(each for each in holders if each[:2] in there):
+        held = PodFact(namespace="team", name=f"h{number}", node=node, gpus=((index, slices),))
+        state.set_pod(SeenPod(held, None))
+    found = free_nodes(state.ledger.view().nodes, ask.gpus, ask.memory_values, ask.model)
+    assert found == asyncio.run(FreeNodesFinder(state).find(ask))
+
+
+def test_another_gpu_with_room_is_found():
+    shares = (Share("team", "a", "holder", 6),)
+    node = NodeView("gpu-0", usable=True, slices_per_gpu=8, gpu_mib=1, product=None, gpus=())
+    gpus = (GpuView(0, 8, shares), GpuView(1, 8, (), cordoned=True), GpuView(2, 8, ()))
+    views = [NodeView(node.name, node.usable, 8, 1, None, gpus)]
+    assert free_nodes(views, ((0, 4),)) == FreeNodes((("gpu-0", 2),), 0, ("gpu-0", 2, 8))

@@ -1,0 +1,111 @@
+"""What is said of a pod that somebody asks about."""
+
+import dataclasses
+
+import pytest
+
+from controller.pod_story import story_of
+from controller.resources import InjectedPod, Owner, SeenPod
+from ledger.facts import PodFact
+from ledger.free_nodes import FreeNodes
+from ledger.why import MAX_QUOTED, PodStory, why
+
+FACT = PodFact(namespace="team", name="train", gpus=((3, 4),), memory_values=("81920",))
+WAITING = PodStory(
+    fact=FACT, fraction="0.500", policy="default", memory_mib="40960", waited_seconds=720, lacks_slices=True
+)
+FULL = FreeNodes((("gpu-0", 2), ("gpu-1", 1)), 3)
+ELSEWHERE = FreeNodes((("gpu-0", 2),), 0, ("gpu-0", 5, 4))
+ASKED = (
+    'Pod team/train asked for clearml-injector/fraction "0.500"; policy "default" '
+    "made of it, 40960 MiB of GPU "
+    "memory, slices 4 of nvidia.com/gpu-3 of 81920 MiB."
+)
+
+
+def told(story=WAITING, **changes):
+    return why(dataclasses.replace(story, **changes))
+
+
+def of_fact(**changes):
+    return PodFact(**{"namespace": "team", "name": "train", "gpus": ((3, 4),), **changes})
+
+
+def test_a_pod_on_a_full_gpu_is_told_what_it_asked_what_it_waits_for_and_what_would_help():
+    assert told(free=FULL) == (
+        f"{ASKED} It has waited for 12 minutes and has no node yet. It waits for slices 4 "
+        "of nvidia.com/gpu-3 of "
+        "81920 MiB; free there: gpu-0 2, gpu-1 1 and 3 more nodes. What would help: it "
+        "starts when pods there end."
+    )
+
+
+@pytest.mark.parametrize(
+    ("owner", "advice"),
+    [
+        (None, "delete the pod and create it again"),
+        (Owner(kind="Job", name="fit"), "delete Job fit and create it again"),
+        (Owner(kind="ReplicaSet", name="web-1"), "delete the pod, so that ReplicaSet web-1 creates another"),
+    ],
+)
+def test_another_gpu_with_room_is_named_with_the_way_to_it(owner, advice):
+    said = told(free=ELSEWHERE, owner=owner, replaced_after="5m")
+    assert f"What would help: GPU 5 of gpu-0 has 4 free: {advice} to use it." in said
+    assert said.endswith("Its policy replaces such a pod after 5m, where another GPU has room.")
+
+
+def test_without_the_ledger_the_scheduler_is_quoted():
+    said = told(free=None, scheduler_says="0/3 nodes are available: 3 Insufficient nvidia.com/gpu-3.")
+    assert (
+        "The scheduler says: 0/3 nodes are available: 3 Insufficient nvidia.com/gpu-3. It starts when" in said
+    )
+    assert said.endswith("who may read GpuLedgers learns which GPUs have room.")
+
+
+@pytest.mark.parametrize(
+    ("changes", "fragment"),
+    [
+        ({"free": FreeNodes((), 0)}, "no node that takes pods now has such GPUs"),
+        ({"free": FreeNodes((("gpu-0", 6),), 0)}, "waits for the scheduler to try again"),
+        ({"lacks_slices": False}, "waits for one to look at it"),
+        ({"lacks_slices": False, "scheduler_says": "1 Insufficient cpu"}, "says: 1 Insufficient cpu. Mend"),
+        ({"gates": ("kueue.x-k8s.io/admission",)}, "for its scheduling gates (kueue.x-k8s.io/admission)"),
+        ({"is_terminating": True}, "being deleted"),
+        (
+            {"phase": "Failed", "trouble": "UnexpectedAdmissionError: no"},
+            "(Failed): UnexpectedAdmissionError: no",
+        ),
+        ({"fact": of_fact(is_over=True), "phase": "Succeeded"}, "has ended (Succeeded), and holds nothing"),
+        ({"fact": of_fact(node="n"), "phase": "Running"}, "runs on node n and waits for nothing"),
+        (
+            {"fact": of_fact(node="n"), "trouble": "ImagePullBackOff: gone"},
+            "do not run: ImagePullBackOff: gone",
+        ),
+        ({"fact": of_fact(node="n")}, "starts its containers"),
+        ({"drift": "the annotation says GPU 1"}, "Beware: the annotation says GPU 1"),
+        ({"policy": None}, "Delete it and create it again while the injector runs"),
+        ({"policy": None}, 'has the label clearml-injector/fraction "0.500", but was never injected'),
+        ({"fraction": None}, "has no label clearml-injector/fraction, so the injector never touched it"),
+    ],
+)
+def test_each_state_of_a_pod_has_its_words(changes, fragment):
+    assert fragment in told(**{"free": FULL, **changes})
+
+
+def test_texts_of_others_are_one_line_and_no_longer_than_there_is_room():
+    said = told(scheduler_says="a\n\nb " + "x" * 100_000, lacks_slices=False)
+    assert "\n" not in said
+    assert len(said) < 3 * MAX_QUOTED
+    assert "The scheduler says: a b xxx" in said
+
+
+def test_the_page_tells_the_same_of_a_pod_as_it_is_watched():
+    injected = InjectedPod(
+        uid="u", fraction="0.500", injected="default@1", slices="4", gpu_index="3", lacks_slices=True
+    )
+    said = why(story_of(SeenPod(FACT, injected), FULL))
+    assert said.endswith(
+        "free there: gpu-0 2, gpu-1 1 and 3 more nodes. What would help: it starts when pods there end."
+    )
+    assert "default" in said
+    assert "never touched it" in why(story_of(SeenPod(FACT, None), None))
