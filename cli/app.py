@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from cli import VERSION
+from cli.commands.agent import agent
 from cli.commands.certs import certs_app
 from cli.commands.controller import controller
 from cli.commands.cordon import cordon, uncordon
@@ -47,6 +48,7 @@ def _app(
 app.command()(demo)
 app.command()(webhook)
 app.command()(controller)
+app.command()(agent)
 app.command()(explain)
 app.command()(ledger)
 app.command()(cordon)

@@ -8,7 +8,7 @@ from importlib import import_module
 
 import typer
 
-SERVERS = ("webhook", "controller")
+SERVERS = ("webhook", "controller", "agent")
 """Subcommands that stay up: such a process imports nothing of the others, which would stay in its memory."""
 
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from fastapi import APIRouter, FastAPI, Response
 from prometheus_client import CollectorRegistry
 
-from service.metrics import CONTENT_TYPE, render
-
-Readiness = Callable[[], Mapping[str, str | None]]
-"""Returns each condition of readiness with what is missing, or None where it is met."""
+from service.probes import Answer, Probes, Readiness
 
 
 def health_router(
@@ -25,25 +22,21 @@ def health_router(
     has to begin again, or None while it turns over.
     """
     router = APIRouter()
+    probes = Probes(registry, readiness, detail, stuck)
 
     @router.head("/livez", include_in_schema=False)
     @router.get("/livez", response_class=Response, summary="Whether the process turns over")
     async def livez() -> Response:
-        why = stuck()
-        return Response(f"{why or 'ok'}\n", media_type="text/plain", status_code=503 if why else 200)
+        return _response(probes.livez())
 
     @router.head("/readyz", include_in_schema=False)
     @router.get("/readyz", response_class=Response, summary="Whether reviews can be answered, and if not why")
     async def readyz() -> Response:
-        conditions = readiness()
-        lines = [f"[{'+' if why is None else '-'}] {name}: {why or 'ok'}" for name, why in conditions.items()]
-        ready = all(why is None for why in conditions.values())
-        text = "\n".join([*lines, detail(), ""])
-        return Response(text, media_type="text/plain", status_code=200 if ready else 503)
+        return _response(probes.readyz())
 
     @router.get("/metrics", response_class=Response, summary="Metrics in Prometheus' text format")
     async def metrics() -> Response:
-        return Response(render(registry), headers={"content-type": CONTENT_TYPE})
+        return _response(probes.metrics())
 
     return router
 
@@ -53,3 +46,7 @@ def health_app(router: APIRouter) -> FastAPI:
     app = FastAPI(title="GPU Fraction Injector: health", openapi_url=None)
     app.include_router(router)
     return app
+
+
+def _response(answer: Answer) -> Response:
+    return Response(answer.body, status_code=answer.status, headers={"content-type": answer.content_type})

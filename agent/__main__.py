@@ -1,0 +1,38 @@
+"""Runs an agent by options in JSON: `python -m agent OPTIONS`.
+
+`fraction-injector agent` replaces itself by this, so that the command line's libraries leave the memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+
+import msgspec
+
+from agent.gpu import GpuSourceError
+from agent.policy import PolicyUnusableError
+from agent.process import run_agent
+from agent.settings import AgentOptions
+from service.log import configure_logging
+
+UNUSABLE = 2
+
+
+def main() -> int:
+    """Run the agent; return 2 with a message where it cannot start."""
+    configure_logging()
+    options = msgspec.json.decode(sys.argv[1], type=AgentOptions)
+    try:
+        again = asyncio.run(run_agent(options))
+    except (PolicyUnusableError, GpuSourceError, OSError) as error:
+        sys.stderr.write(f"fraction-injector: {error}\n")
+        return UNUSABLE
+    if again:
+        os.execv(sys.executable, [sys.executable, "-m", "agent", sys.argv[1]])  # noqa: S606 our own command
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

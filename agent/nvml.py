@@ -1,0 +1,144 @@
+"""GPUs as NVIDIA's driver tells of them, through NVML. Nothing else imports its bindings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pynvml as nvml
+
+from agent.gpu import Gpu, GpuCondition, GpuSourceError, GpuUse, HealthEvent, ProcessUse
+
+_MIB = 1024 * 1024
+_RECOVERIES = {
+    nvml.NVML_GPU_RECOVERY_ACTION_NONE: None,
+    nvml.NVML_GPU_RECOVERY_ACTION_GPU_RESET: "reset of the GPU",
+    nvml.NVML_GPU_RECOVERY_ACTION_NODE_REBOOT: "reboot of the node",
+    nvml.NVML_GPU_RECOVERY_ACTION_DRAIN_P2P: "drain of peer-to-peer traffic",
+    nvml.NVML_GPU_RECOVERY_ACTION_DRAIN_AND_RESET: "drain and reset of the GPU",
+}
+Answer = TypeVar("Answer")
+
+
+class Nvml:
+    """A GpuSource that asks NVML.
+
+    Raises:
+        GpuSourceError: the driver or its library is not there; the message says which.
+    """
+
+    def __init__(self, pci_devices: Path = Path("/sys/bus/pci/devices")) -> None:
+        _asked(nvml.nvmlInit)
+        self._pci_devices = pci_devices
+        self._events: Any = None
+
+    def list_gpus(self) -> tuple[Gpu, ...]:
+        """Return the GPUs that the driver counts."""
+        count = _asked(nvml.nvmlDeviceGetCount)
+        return tuple(self._gpu(index) for index in range(count))
+
+    def wait_for_event(self, seconds: float) -> HealthEvent | None:
+        """Return the next critical Xid."""
+        if self._events is None:
+            self._events = self._watch_events()
+        try:
+            data = nvml.nvmlEventSetWait_v2(self._events, int(seconds * 1000))
+        except nvml.NVMLError_Timeout:
+            return None
+        except nvml.NVMLError as error:
+            self._forget_events()
+            raise GpuSourceError(f"NVML: waiting for events: {error}") from error
+        try:
+            uuid = nvml.nvmlDeviceGetUUID(data.device)
+        except nvml.NVMLError:
+            uuid = None
+        return HealthEvent(uuid, int(data.eventData))
+
+    def condition_of(self, uuid: str) -> GpuCondition:
+        """Return whether a GPU answers, and what the driver asks for (drivers before 570 do not say)."""
+        try:
+            device = nvml.nvmlDeviceGetHandleByUUID(uuid)
+            nvml.nvmlDeviceGetMemoryInfo(device)
+        except nvml.NVMLError:
+            return GpuCondition(answers=False)
+        action = _action(device)
+        return GpuCondition(answers=True, recovery=_RECOVERIES.get(action, f"recovery action {action}"))
+
+    def use_of(self, uuid: str) -> GpuUse:
+        """Return memory, utilisation and processes of a GPU."""
+        device = _asked(nvml.nvmlDeviceGetHandleByUUID, uuid)
+        used = _asked(nvml.nvmlDeviceGetMemoryInfo, device).used
+        busy = _optional(nvml.nvmlDeviceGetUtilizationRates, device)
+        found = _optional(nvml.nvmlDeviceGetComputeRunningProcesses, device) or []
+        # A driver that keeps a process's memory to itself says None.
+        processes = tuple(ProcessUse(each.pid, (each.usedGpuMemory or 0) // _MIB) for each in found)
+        return GpuUse(used // _MIB, busy.gpu if busy is not None else 0, processes)
+
+    def close(self) -> None:
+        """End the session with the driver."""
+        self._forget_events()
+        nvml.nvmlShutdown()
+
+    def _gpu(self, index: int) -> Gpu:
+        device = _asked(nvml.nvmlDeviceGetHandleByIndex, index)
+        mig = _optional(nvml.nvmlDeviceGetMigMode, device)
+        return Gpu(
+            index=index,
+            uuid=_asked(nvml.nvmlDeviceGetUUID, device),
+            model=_asked(nvml.nvmlDeviceGetName, device),
+            memory_mib=_asked(nvml.nvmlDeviceGetMemoryInfo, device).total // _MIB,
+            numa_node=self._numa_node(device),
+            mig=mig is not None and mig[0] == nvml.NVML_DEVICE_MIG_ENABLE,
+        )
+
+    def _numa_node(self, device: Any) -> int | None:
+        """Return the NUMA node of a GPU's PCI slot, as the kernel has it."""
+        pci = _optional(nvml.nvmlDeviceGetPciInfo, device)
+        if pci is None:
+            return None
+        # NVML writes the domain in eight digits, the kernel in four.
+        file = self._pci_devices / pci.busId.lower()[-len("0000:00:00.0") :] / "numa_node"
+        try:
+            node = int(file.read_text())
+        except (OSError, ValueError):
+            return None
+        return node if node >= 0 else None
+
+    def _watch_events(self) -> Any:
+        events = _asked(nvml.nvmlEventSetCreate)
+        for index in range(_asked(nvml.nvmlDeviceGetCount)):
+            # A GPU that is lost or too old for events is found out by its condition.
+            device = _optional(nvml.nvmlDeviceGetHandleByIndex, index)
+            if device is not None:
+                _optional(nvml.nvmlDeviceRegisterEvents, device, nvml.nvmlEventTypeXidCriticalError, events)
+        return events
+
+    def _forget_events(self) -> None:
+        if self._events is not None:
+            _optional(nvml.nvmlEventSetFree, self._events)
+            self._events = None
+
+
+def _action(device: Any) -> int:
+    """Return the driver's recovery action; none where the driver is too old to say."""
+    field = nvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION
+    values = _optional(nvml.nvmlDeviceGetFieldValues, device, [field])
+    if not values or values[0].nvmlReturn != nvml.NVML_SUCCESS:
+        return int(nvml.NVML_GPU_RECOVERY_ACTION_NONE)
+    return int(values[0].value.uiVal)
+
+
+def _asked(call: Callable[..., Answer], *arguments: Any) -> Answer:
+    try:
+        return call(*arguments)
+    except nvml.NVMLError as error:
+        raise GpuSourceError(f"NVML: {call.__name__}: {error}") from error
+
+
+def _optional(call: Callable[..., Answer], *arguments: Any) -> Answer | None:
+    """Return an answer that not every card or driver gives."""
+    try:
+        return call(*arguments)
+    except nvml.NVMLError:
+        return None

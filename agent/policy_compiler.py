@@ -1,0 +1,68 @@
+"""Reads a policy directory and prints what a node needs of one policy as JSON.
+
+The agent runs it as a process of its own: reading policies takes libraries of some 20 MiB, which the agent
+would otherwise keep for as long as it runs.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import msgspec
+
+from agent.settings import AgentPolicy, LimiterPart
+from policies.loading.loader import load_policies
+from policies.model.effective import EffectivePolicy, Limiter
+from policies.model.problems import PolicyError
+
+
+def compile_policy(directory: Path, name: str) -> AgentPolicy:
+    """Return what a node needs of a policy.
+
+    Raises:
+        PolicyError: the directory is no valid policy directory.
+        LookupError: it has no such policy.
+    """
+    compiled = load_policies(directory).compiled.get((None, name))
+    if compiled is None:
+        raise LookupError(f'{directory} has no policy "{name}": name one of its policies with --policy')
+    return part_for_nodes(compiled.effective)
+
+
+def part_for_nodes(policy: EffectivePolicy) -> AgentPolicy:
+    """Return what a node needs of a compiled policy."""
+    return AgentPolicy(
+        name=policy.name,
+        mode=policy.mode.name,
+        resource=policy.mode.resource,
+        slices_per_gpu=policy.slices_per_gpu,
+        reserve_mib=policy.reserve_mib,
+        limiter=_limiter(policy.limiter),
+    )
+
+
+def _limiter(limiter: Limiter) -> LimiterPart:
+    return LimiterPart(
+        name=limiter.name,
+        env=tuple((variable.name, variable.value) for variable in limiter.env),
+        preload=limiter.preload,
+        library_path=limiter.library.mount_path if limiter.library is not None else None,
+        cache_path=limiter.cache.mount_path if limiter.cache is not None else None,
+        cache_size=limiter.cache.size_limit if limiter.cache is not None else None,
+    )
+
+
+def main() -> int:
+    """Print the policy; return 2 with the reason on stderr where there is none."""
+    directory, name = sys.argv[1:]
+    try:
+        sys.stdout.buffer.write(msgspec.json.encode(compile_policy(Path(directory), name)))
+    except (PolicyError, LookupError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

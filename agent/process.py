@@ -1,0 +1,169 @@
+"""The agent process: assembles GPUs, health, device plugins, metrics and probes.
+
+Whatever is imported here stays in the memory of every agent: no web framework, no reader of policies. For
+that reason it does not run on `service.process`, but it has the same probes, background tasks and log lines.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, get_args
+
+from prometheus_client import CollectorRegistry
+
+from agent.gpu import GpuSource
+from agent.gpu_file import GpuFile
+from agent.policy import PolicyWatch, read_policy
+from agent.settings import AgentOptions, AgentPolicy
+from agent.state import AgentState
+from service.background import BackgroundTask, BackgroundTasks
+from service.log import get_logger
+from service.metrics import new_registry
+from service.plain_http import PlainHttp
+from service.probes import Probes
+
+Task = Literal["policy"]
+"""Background tasks of an agent that are run again when they fail."""
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """What an extension of the agent is given."""
+
+    options: AgentOptions
+    policy: AgentPolicy
+    state: AgentState
+    source: GpuSource
+    registry: CollectorRegistry
+
+
+@dataclass(frozen=True, slots=True)
+class Extension:
+    """Tasks beside the device plugin, such as those that speak with the API server."""
+
+    names: tuple[str, ...]
+    """Of all tasks that may run."""
+    tasks: Callable[[Agent], Sequence[BackgroundTask]]
+    conditions: Callable[[], Mapping[str, str | None]] = dict
+    """Of readiness: each with what is missing, or None where it is met."""
+
+
+async def run_agent(options: AgentOptions, extensions: Sequence[Extension] = ()) -> bool:
+    """Serve until SIGTERM or SIGINT. Return whether to start again, because the policy is another one.
+
+    Raises:
+        PolicyUnusableError: there is no policy to run by.
+        GpuSourceError: there is no way to the GPUs.
+        OSError: an address to listen on cannot be had.
+    """
+    policy = await read_policy(options.policies, options.policy)
+    source = await asyncio.to_thread(open_source, options)
+    try:
+        return await AgentProcess(options, policy, source, extensions).serve()
+    finally:
+        await asyncio.to_thread(source.close)
+
+
+def open_source(options: AgentOptions) -> GpuSource:
+    """Open the way to the GPUs of this node.
+
+    Raises:
+        GpuSourceError: there is none; the message says why.
+    """
+    if options.gpu_file is not None:
+        return GpuFile(Path(options.gpu_file))
+    from agent.nvml import Nvml  # noqa: PLC0415 its bindings take 1 MiB, and a file needs none
+
+    return Nvml()
+
+
+class AgentProcess:
+    """One agent, from start to end."""
+
+    def __init__(
+        self,
+        options: AgentOptions,
+        policy: AgentPolicy,
+        source: GpuSource,
+        extensions: Sequence[Extension] = (),
+    ) -> None:
+        self._options = options
+        self._policy = policy
+        self._source = source
+        self._extensions = extensions
+        self._log = get_logger("agent")
+        self._registry = new_registry()
+        names = [*get_args(Task), *(name for extension in extensions for name in extension.names)]
+        self._tasks = BackgroundTasks(names, self._registry)
+        self._stopping = asyncio.Event()
+        self._again = False
+        self._state: AgentState | None = None
+
+    async def serve(self) -> bool:
+        """Run everything until SIGTERM or SIGINT, or until the policy is another one, which returns True."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stopping.set)
+        probes = Probes(self._registry, self._readiness, self._detail, lambda: self._tasks.stuck)
+        server = await PlainHttp(probes).start(self._options.host, self._options.health_port)
+        host, port = server.sockets[0].getsockname()[:2]
+        self._log.info("serving", host=host, health_port=port)
+        try:
+            await self._run()
+        finally:
+            server.close()
+            self._log.info("stopped")
+        return self._again
+
+    async def _run(self) -> None:
+        gpus = await asyncio.to_thread(self._source.list_gpus)
+        for gpu in gpus:
+            self._log.info("GPU is in MIG mode: left out" if gpu.mig else "GPU", **_fields(gpu))
+        self._state = AgentState(gpu for gpu in gpus if not gpu.mig)
+        agent = Agent(self._options, self._policy, self._state, self._source, self._registry)
+        tasks = [*self._own_tasks(agent), *(task for each in self._extensions for task in each.tasks(agent))]
+        running = [asyncio.ensure_future(self._tasks.keep(task)) for task in tasks]
+        running.append(asyncio.ensure_future(self._tasks.count_time()))
+        try:
+            await self._stopping.wait()
+        finally:
+            for each in running:
+                each.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+
+    def _own_tasks(self, agent: Agent) -> list[BackgroundTask]:
+        watch = PolicyWatch(agent.options.policies, agent.options.policy, agent.policy)
+
+        async def follow_policy(turned: Callable[[], None]) -> None:
+            await watch.until_changed(turned)
+            self._again = True
+            self._stopping.set()
+
+        return [BackgroundTask("policy", follow_policy, 60.0)]
+
+    def _readiness(self) -> Mapping[str, str | None]:
+        missing = self._state.missing if self._state is not None else "the GPUs are not listed yet"
+        of_extensions = {
+            name: why for extension in self._extensions for name, why in extension.conditions().items()
+        }
+        stopping = "the process is stopping" if self._stopping.is_set() else None
+        return {"registered": missing, **of_extensions, "serving": stopping}
+
+    def _detail(self) -> str:
+        state = self._state
+        if state is None:
+            return "no GPU is known yet"
+        ill = [
+            f"GPU {gpu.index} is unhealthy: {state.unhealthy[gpu.uuid]}"
+            for gpu in state.gpus
+            if gpu.uuid in state.unhealthy
+        ]
+        return "; ".join([f"{len(state.gpus)} GPUs", *ill])
+
+
+def _fields(gpu: object) -> dict[str, object]:
+    return {name: getattr(gpu, name) for name in ("index", "uuid", "model", "memory_mib", "numa_node")}

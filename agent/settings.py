@@ -1,0 +1,60 @@
+"""How an agent runs: its options, and the part of one policy that a node needs."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import msgspec
+
+DeviceListStrategy = Literal["cdi", "volume-mounts", "envvar"]
+STRATEGIES: tuple[DeviceListStrategy, ...] = get_args(DeviceListStrategy)
+CDI_DIRS = ("/etc/cdi", "/var/run/cdi")
+APPLICATION_XIDS = (13, 31, 43, 45, 68, 109)
+"""Errors of programs, not of GPUs: NVIDIA's device plugin ignores the same."""
+
+
+class LimiterPart(msgspec.Struct, frozen=True):
+    """What of a limiter is set on the node."""
+
+    name: str
+    env: tuple[tuple[str, str], ...] = ()
+    """Names and values, with the placeholders of policies."""
+    preload: str | None = None
+    """Path of the library in a container."""
+    library_path: str | None = None
+    """Folder in a container that holds it."""
+    cache_path: str | None = None
+    """Folder in a container for the library's own accounts."""
+    cache_size: str | None = None
+
+
+class AgentPolicy(msgspec.Struct, frozen=True):
+    """What a node needs to know of a policy."""
+
+    name: str
+    mode: str
+    resource: str
+    """Resource name; in mode per-gpu with {index} in it."""
+    slices_per_gpu: int
+    reserve_mib: int
+    limiter: LimiterPart
+
+
+class AgentOptions(msgspec.Struct, frozen=True):
+    """How an agent runs."""
+
+    policies: str
+    policy: str
+    kubelet_dir: str = "/var/lib/kubelet"
+    state_dir: str = "/var/lib/clearml-injector"
+    """Folder of the agent, at the same path on the node: holds the limiter's library."""
+    cdi_dirs: tuple[str, ...] = CDI_DIRS
+    """Folders that the runtime reads CDI specifications from; the agent writes its own into the last."""
+    strategy: DeviceListStrategy = "cdi"
+    runtime_version: str | None = None
+    """As the node's status says it, such as containerd://1.7.27; None where nobody says."""
+    gpu_file: str | None = None
+    """File of made-up GPUs; None asks NVML."""
+    ignored_xids: tuple[int, ...] = APPLICATION_XIDS
+    host: str = "127.0.0.1"
+    health_port: int = 9081

@@ -1,0 +1,97 @@
+"""What the agent knows at this moment: its GPUs, which of them are unhealthy and why, and what is registered.
+
+One event loop owns it. Whoever follows it awaits `next_version` and reads the whole state again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from agent.gpu import Gpu
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """How a resource name stands with the kubelet."""
+
+    resource: str
+    missing: str | None = "not registered with the kubelet yet"
+    """Why the kubelet does not count its slices; None while it does."""
+
+
+class AgentState:
+    """The GPUs that are offered, their health, and their registrations.
+
+    Args:
+        gpus: those that are shared, GPUs in MIG mode left out.
+    """
+
+    def __init__(self, gpus: Iterable[Gpu]) -> None:
+        self._gpus = {gpu.uuid: gpu for gpu in gpus}
+        self._unhealthy: dict[str, str] = {}
+        self._registrations: dict[str, Registration] = {}
+        self._version = 0
+        self._changed = asyncio.Event()
+
+    @property
+    def gpus(self) -> Sequence[Gpu]:
+        """The GPUs that are offered, by index."""
+        return list(self._gpus.values())
+
+    @property
+    def unhealthy(self) -> Mapping[str, str]:
+        """Why a GPU is unhealthy, by uuid; healthy ones are not in it."""
+        return self._unhealthy
+
+    @property
+    def registrations(self) -> Sequence[Registration]:
+        """Every resource that the agent offers."""
+        return list(self._registrations.values())
+
+    @property
+    def missing(self) -> str | None:
+        """Why the node must not take pods with shares yet; None once the kubelet counts every resource."""
+        if not self._registrations:
+            return "no GPU is offered yet"
+        lacking = [each for each in self._registrations.values() if each.missing is not None]
+        return "; ".join(f"{each.resource}: {each.missing}" for each in lacking) or None
+
+    @property
+    def version(self) -> int:
+        """Grows with every change."""
+        return self._version
+
+    def find(self, uuid: str) -> Gpu | None:
+        """Return an offered GPU; None where there is none of the name."""
+        return self._gpus.get(uuid)
+
+    def mark_unhealthy(self, uuid: str, why: str) -> None:
+        """Note why a GPU may not be given to new pods."""
+        if self._unhealthy.get(uuid) != why:
+            self._unhealthy[uuid] = why
+            self._say_changed()
+
+    def mark_healthy(self, uuid: str) -> None:
+        """Note that a GPU is well again."""
+        if self._unhealthy.pop(uuid, None) is not None:
+            self._say_changed()
+
+    def set_registration(self, resource: str, missing: str | None) -> None:
+        """Note how a resource stands with the kubelet."""
+        registration = Registration(resource, missing)
+        if self._registrations.get(resource) != registration:
+            self._registrations[resource] = registration
+            self._say_changed()
+
+    async def next_version(self, seen: int) -> int:
+        """Wait until the state is newer than the version that was seen last, and return its version."""
+        while self._version == seen:
+            await self._changed.wait()
+        return self._version
+
+    def _say_changed(self) -> None:
+        self._version += 1
+        self._changed.set()
+        self._changed = asyncio.Event()

@@ -1,0 +1,123 @@
+"""fraction-injector agent: the device plugin of a node."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from agent.settings import APPLICATION_XIDS, CDI_DIRS, STRATEGIES, AgentOptions, DeviceListStrategy
+
+CHECKOUT = Path(__file__).resolve().parent.parent.parent
+UNUSABLE = 2
+
+
+def agent(  # noqa: PLR0913 each is an option of the command
+    *,
+    policies: Annotated[
+        Path,
+        typer.Option(
+            metavar="DIR", show_default="the built-in default policy", help="Directory of policy files."
+        ),
+    ] = CHECKOUT / "policies",
+    policy: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="Policy that gives resource names, slices, memory.reserveMiB and the limiter.",
+        ),
+    ] = "default",
+    kubelet_dir: Annotated[
+        Path,
+        typer.Option(metavar="DIR", help="The kubelet's root folder; k3s and MicroK8s may have another."),
+    ] = Path("/var/lib/kubelet"),
+    state_dir: Annotated[
+        Path,
+        typer.Option(
+            metavar="DIR",
+            help="Folder of the agent, at the same path on the node; library/ holds the limiter's library.",
+        ),
+    ] = Path("/var/lib/clearml-injector"),
+    cdi_dir: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="DIR",
+            show_default="/etc/cdi, /var/run/cdi",
+            help="Folder of CDI specifications: NVIDIA's may be in any, ours are written into the last.",
+        ),
+    ] = None,
+    device_list_strategy: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="How containers get GPUs: cdi, volume-mounts or envvar. With the latter two a pod can lift "
+            "its memory limit, and with envvar a container can hold one GPU only.",
+        ),
+    ] = "cdi",
+    runtime_version: Annotated[
+        str | None,
+        typer.Option(
+            metavar="VERSION",
+            show_default=False,
+            help="The node's status.nodeInfo.containerRuntimeVersion, such as containerd://1.7.27.",
+        ),
+    ] = None,
+    gpu_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", show_default="NVML", help="JSON file of made-up GPUs, for machines without any."
+        ),
+    ] = None,
+    ignore_xid: Annotated[
+        list[int] | None,
+        typer.Option(
+            metavar="NUMBER",
+            show_default=", ".join(map(str, APPLICATION_XIDS)),
+            help="Xid that says nothing of the GPU's health.",
+        ),
+    ] = None,
+    host: Annotated[str, typer.Option(help="Address of the plain port.")] = "127.0.0.1",
+    health_port: Annotated[
+        int,
+        typer.Option(
+            min=0, max=65535, help="Plain port for /livez, /readyz and /metrics; 0 takes a free one."
+        ),
+    ] = 9081,
+) -> None:
+    """Offer the GPUs of this node to the kubelet in slices, and set each container's limit on the node.
+
+    Needs the kubelet's folder and the driver. Stops on SIGTERM or Ctrl-C.
+    """
+    options = AgentOptions(
+        policies=str(policies.absolute()),
+        policy=policy,
+        kubelet_dir=str(kubelet_dir),
+        state_dir=str(state_dir),
+        cdi_dirs=tuple(map(str, cdi_dir or CDI_DIRS)),
+        strategy=_strategy(device_list_strategy),
+        runtime_version=runtime_version,
+        gpu_file=str(gpu_file.absolute()) if gpu_file is not None else None,
+        ignored_xids=tuple(ignore_xid) if ignore_xid is not None else APPLICATION_XIDS,
+        host=host,
+        health_port=health_port,
+    )
+    path = os.pathsep.join(filter(None, [str(CHECKOUT), os.environ.get("PYTHONPATH")]))
+    # Many threads of gRPC would each get an arena of their own.
+    environment = {"MALLOC_ARENA_MAX": "2", **os.environ, "PYTHONPATH": path}
+    command = [sys.executable, "-m", "agent", msgspec.json.encode(options).decode()]
+    os.execve(sys.executable, command, environment)  # noqa: S606 the command line's libraries leave the memory
+
+
+def _strategy(text: str) -> DeviceListStrategy:
+    for strategy in STRATEGIES:
+        if text == strategy:
+            return strategy
+    typer.echo(
+        f'fraction-injector: --device-list-strategy "{text}" is unknown: use {", ".join(STRATEGIES)}',
+        err=True,
+    )
+    raise typer.Exit(UNUSABLE)

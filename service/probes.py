@@ -1,0 +1,61 @@
+"""What /livez, /readyz and /metrics answer, whatever serves them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from prometheus_client import CollectorRegistry
+
+from service.metrics import CONTENT_TYPE, render
+
+Readiness = Callable[[], Mapping[str, str | None]]
+"""Returns each condition of readiness with what is missing, or None where it is met."""
+TEXT = "text/plain; charset=utf-8"
+
+
+class Answer(NamedTuple):
+    """One response."""
+
+    status: int
+    content_type: str
+    body: bytes
+
+
+class Probes:
+    """The probes and metrics of a process.
+
+    Args:
+        registry: the process's metrics.
+        readiness: its conditions.
+        detail: one line for people, shown by /readyz beside the conditions.
+        stuck: returns why the process has to begin again, or None while it turns over.
+    """
+
+    def __init__(
+        self,
+        registry: CollectorRegistry,
+        readiness: Readiness,
+        detail: Callable[[], str],
+        stuck: Callable[[], str | None] = lambda: None,
+    ) -> None:
+        self._registry = registry
+        self._readiness = readiness
+        self._detail = detail
+        self._stuck = stuck
+
+    def livez(self) -> Answer:
+        """Return whether the process turns over."""
+        why = self._stuck()
+        return Answer(503 if why else 200, TEXT, f"{why or 'ok'}\n".encode())
+
+    def readyz(self) -> Answer:
+        """Return whether every condition is met, and what is missing of each."""
+        conditions = self._readiness()
+        lines = [f"[{'+' if why is None else '-'}] {name}: {why or 'ok'}" for name, why in conditions.items()]
+        ready = all(why is None for why in conditions.values())
+        return Answer(200 if ready else 503, TEXT, "\n".join([*lines, self._detail(), ""]).encode())
+
+    def metrics(self) -> Answer:
+        """Return all metrics in Prometheus' text format."""
+        return Answer(200, CONTENT_TYPE, render(self._registry))

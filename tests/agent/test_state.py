@@ -1,0 +1,36 @@
+"""The state of an agent says what changed to whoever follows it."""
+
+import asyncio
+
+from agent.gpu import Gpu
+from agent.state import AgentState
+
+CARD = Gpu(0, "GPU-a", "NVIDIA A100", 40960)
+
+
+def test_a_change_wakes_followers_and_a_repetition_does_not():
+    async def follow():
+        state = AgentState([CARD])
+        waiting = asyncio.ensure_future(state.next_version(state.version))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        state.mark_unhealthy("GPU-a", "Xid 79")
+        assert await waiting == state.version
+        seen = state.version
+        state.mark_unhealthy("GPU-a", "Xid 79")
+        assert state.version == seen
+        state.mark_healthy("GPU-a")
+        assert await state.next_version(seen) > seen
+        assert state.unhealthy == {}
+
+    asyncio.run(follow())
+
+
+def test_a_node_is_served_once_every_resource_is_registered():
+    state = AgentState([CARD])
+    assert state.missing == "no GPU is offered yet"
+    state.set_registration("nvidia.com/gpu-0", None)
+    state.set_registration("nvidia.com/gpu-1", "no stream")
+    assert state.missing == "nvidia.com/gpu-1: no stream"
+    state.set_registration("nvidia.com/gpu-1", None)
+    assert state.missing is None
