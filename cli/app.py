@@ -18,6 +18,7 @@ from cli.commands.ledger import ledger
 from cli.commands.policy import policy_app
 from cli.commands.queues import queues_app
 from cli.commands.webhook import webhook
+from cli.commands.why import why
 
 app = typer.Typer(
     name="fraction-injector",
@@ -51,6 +52,7 @@ app.command()(controller)
 app.command()(agent)
 app.command()(explain)
 app.command()(ledger)
+app.command()(why)
 app.command()(cordon)
 app.command()(uncordon)
 app.command("gpu-operator-values")(gpu_operator_values)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -23,6 +24,8 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 DEFAULT_POLICIES = Path(policies_package.__file__).resolve().parent
 DEMO_INVENTORY = CHECKOUT / "examples" / "demo" / "inventory.yaml"
 
+POD_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+DEFAULT_NAMESPACE = "default"
 UNUSABLE = 2
 """Exit status for input that cannot be read."""
 
@@ -81,6 +84,23 @@ def kubeconfig_of(given: Path | None) -> Path | None:
     found = next((file for file in named if file.exists()), named[0] if named else usual)
     in_pod = not named and not usual.exists() and "KUBERNETES_SERVICE_HOST" in os.environ
     return None if in_pod else found
+
+
+def namespace_of(kubeconfig: Path | None) -> str:
+    """Return the namespace of a kubeconfig's current context; in a pod its own; else `default`."""
+    if kubeconfig is None:
+        with contextlib.suppress(OSError):
+            return POD_NAMESPACE.read_text().strip()
+        return DEFAULT_NAMESPACE
+    # Here and not above: the other subcommands must start without the Kubernetes client.
+    from kubernetes.aio.config import ConfigException, list_kube_config_contexts  # noqa: PLC0415
+
+    try:
+        contexts: Any = list_kube_config_contexts  # without types in the package
+        _, current = contexts(str(kubeconfig))
+    except (ConfigException, OSError):
+        return DEFAULT_NAMESPACE
+    return (current or {}).get("context", {}).get("namespace") or DEFAULT_NAMESPACE
 
 
 def fail(message: str) -> NoReturn:

@@ -187,8 +187,8 @@ def _waiting_for_slices(story: PodStory, names: ResourceNames) -> Iterator[str]:
     else:
         yield f"It waits for {needs(fact, names)}; free there: {free_there(free)}."
         yield f"What would help: {way_out(free, story.owner)}."
-    if story.replaced_after is not None:
-        yield f"Its policy replaces such a pod after {story.replaced_after}, where another GPU has room."
+        if story.replaced_after is not None:
+            yield f"Its policy replaces such a pod after {story.replaced_after}, where another GPU has room."
 
 
 def _scheduler(story: PodStory) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -56,10 +56,23 @@ def why_refused(namespace: str, name: str, refusals: Sequence[ToldEvent]) -> str
 
 
 def why_absent(
-    namespace: str, name: str, events: Sequence[ToldEvent], *, may_read_events: bool = True
+    namespace: str,
+    name: str,
+    events: Sequence[ToldEvent],
+    *,
+    similar: Iterable[str] = (),
+    may_read_events: bool = True,
 ) -> str:
-    """Return one paragraph on a name that no pod has; `events` are of a former one, the newest first."""
-    return " ".join(_absent(namespace, name, events, may_read_events=may_read_events))
+    """Return one paragraph on a name that no pod has.
+
+    Args:
+        namespace: where it was sought.
+        name: that was asked for.
+        events: of a former pod of that name, the newest first.
+        similar: names of pods that a workload of that name may have made.
+        may_read_events: whether Events could be read at all.
+    """
+    return " ".join(_absent(namespace, name, events, list(similar), may_read_events=may_read_events))
 
 
 def cause_of(message: str) -> tuple[Cause, str]:
@@ -76,7 +89,7 @@ def cause_of(message: str) -> tuple[Cause, str]:
 
 
 def _absent(
-    namespace: str, name: str, events: Sequence[ToldEvent], *, may_read_events: bool
+    namespace: str, name: str, events: Sequence[ToldEvent], similar: list[str], *, may_read_events: bool
 ) -> Iterator[str]:
     yield f"There is no pod {quoted(name)} in namespace {quoted(namespace)}."
     if not may_read_events:
@@ -86,8 +99,12 @@ def _absent(
         yield f"An Event on it{age} says {quoted(event.reason)}: {_ended(quoted(event.message))}"
     if events:
         yield "So it was there, and is gone."
-    elif may_read_events:
+    elif may_read_events and not similar:
         yield "No Event tells of it either; Kubernetes keeps them for an hour."
+    if similar:
+        more = f" and {len(similar) - MAX_SHOWN} more" if len(similar) > MAX_SHOWN else ""
+        yield f"There are pods {', '.join(map(quoted, similar[:MAX_SHOWN]))}{more}: ask for one of them."
+        return
     yield (
         "If a Job or Deployment should have made it, ask by that one's name; if you created it yourself, what"
         " refused it stood in the answer, and `fraction-injector explain FILE` says what would become of its"

@@ -1,0 +1,97 @@
+"""fraction-injector why: what a pod asked, what happened, what it waits for, and what would help."""
+
+from __future__ import annotations
+
+import asyncio
+import textwrap
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.options import (
+    GPU_RESOURCE,
+    GpuResourceOption,
+    KubeconfigOption,
+    fail,
+    kubeconfig_of,
+    namespace_of,
+    resource_names_of,
+)
+from cli.printing import say
+from cli.terminal import Terminal
+
+if TYPE_CHECKING:
+    from controller.pod_inquiry import Answer
+    from modes.resource_names import ResourceNames
+
+UNKNOWN = 1
+"""Exit status where there is no such pod."""
+CONFIG_MAP = "gpu-fraction-injector/fraction-injector-policies"
+
+
+def why(
+    pod: Annotated[
+        str,
+        typer.Argument(
+            metavar="POD", help="Its name; or that of a Job or Deployment whose pods are refused."
+        ),
+    ],
+    *,
+    namespace: Annotated[
+        str | None,
+        typer.Option("--namespace", "-n", show_default="of the kubeconfig's context", help="Of the pod."),
+    ] = None,
+    gpu_resource: GpuResourceOption = GPU_RESOURCE,
+    policies_config_map: Annotated[
+        str, typer.Option(metavar="NAMESPACE/NAME", help="The ConfigMap of the injector's policies.")
+    ] = CONFIG_MAP,
+    kubeconfig: KubeconfigOption = None,
+) -> None:
+    """Say in one paragraph what a pod asked, what happened, what it waits for, and what would help.
+
+    Reads the pod and Events of its namespace, and GpuLedgers where you may. Exit status: 0 told, 1 there is
+    no such pod, 2 it cannot be read.
+    """
+    names, place = resource_names_of(gpu_resource), _config_map(policies_config_map)
+    file = kubeconfig_of(kubeconfig)
+    name = pod.rpartition("/")[2]
+    if not name:
+        fail(f'"{pod}" is no name: write that of a pod')
+    answer = asyncio.run(_ask(file, namespace or namespace_of(file), name, names, place))
+    _print(answer)
+    if not answer.is_known:
+        raise typer.Exit(UNKNOWN)
+
+
+def _config_map(text: str) -> tuple[str, str]:
+    namespace, _, name = text.partition("/")
+    if not namespace or not name:
+        fail(f'--policies-config-map "{text}" must be NAMESPACE/NAME, such as {CONFIG_MAP}')
+    return namespace, name
+
+
+async def _ask(
+    kubeconfig: Path | None, namespace: str, name: str, names: ResourceNames, policies: tuple[str, str]
+) -> Answer:
+    # Here and not above: the other subcommands must start without the Kubernetes client.
+    from controller.kube_client import TRANSPORT_ERRORS, ApiError, NoApiServerError, connected  # noqa: PLC0415
+    from controller.pod_inquiry import Inquiry  # noqa: PLC0415
+
+    try:
+        async with connected(kubeconfig) as api:
+            return await Inquiry(api, names, policies, datetime.now(UTC)).ask(namespace, name)
+    except (ApiError, NoApiServerError, *TRANSPORT_ERRORS) as error:
+        fail(f"pod {namespace}/{name} cannot be read: {error}")
+
+
+def _print(answer: Answer) -> None:
+    """Print the paragraph, in lines where there is a screen; and apart what it does without."""
+    console = Terminal(soft_wrap=True)
+    text = answer.text
+    if console.is_terminal:
+        text = "\n".join(textwrap.wrap(text, console.width, break_long_words=False, break_on_hyphens=False))
+    say(text)
+    for each in answer.unread:
+        say(f"Not read: {each}", err=True)

@@ -1,0 +1,201 @@
+"""A pod and its Events as the API server has them, cut down to what a person who waits wants to know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import msgspec
+
+from controller.resources import Owner
+from kube.names import MEMORY_MIB_ANNOTATION
+from ledger.why_refused import ToldEvent
+
+MAX_CONTAINERS = 50
+"""Containers that are looked at for trouble."""
+
+
+class _Reason(msgspec.Struct, rename="camel"):
+    reason: str = ""
+    message: str = ""
+    exit_code: int = 0
+
+
+class _State(msgspec.Struct):
+    waiting: _Reason | None = None
+    terminated: _Reason | None = None
+
+
+class _Container(msgspec.Struct):
+    name: str = ""
+    state: _State = msgspec.field(default_factory=_State)
+
+
+class _Condition(msgspec.Struct):
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+
+
+class _Status(msgspec.Struct, rename="camel"):
+    phase: str = "Pending"
+    reason: str = ""
+    message: str = ""
+    conditions: list[_Condition] | None = None
+    container_statuses: list[_Container] | None = None
+    init_container_statuses: list[_Container] | None = None
+
+
+class _Gate(msgspec.Struct):
+    name: str
+
+
+class _Spec(msgspec.Struct, rename="camel"):
+    scheduling_gates: list[_Gate] | None = None
+
+
+class _Annotations(msgspec.Struct):
+    memory_mib: str | None = msgspec.field(default=None, name=MEMORY_MIB_ANNOTATION)
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    annotations: _Annotations | None = None
+    owner_references: list[Owner] | None = None
+
+
+class _Pod(msgspec.Struct):
+    metadata: _Metadata
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+    status: _Status = msgspec.field(default_factory=_Status)
+
+
+class _Named(msgspec.Struct):
+    name: str
+
+
+class _Item(msgspec.Struct):
+    metadata: _Named
+
+
+class _Items(msgspec.Struct):
+    items: list[_Item]
+
+
+class _Series(msgspec.Struct, rename="camel"):
+    count: int = 1
+    last_observed_time: str | None = None
+
+
+class _Involved(msgspec.Struct):
+    kind: str = ""
+    name: str = ""
+
+
+class _Event(msgspec.Struct, rename="camel"):
+    involved_object: _Involved
+    reason: str | None = None
+    message: str | None = None
+    count: int | None = None
+    last_timestamp: str | None = None
+    event_time: str | None = None
+    series: _Series | None = None
+
+
+class _Events(msgspec.Struct):
+    items: list[_Event]
+
+
+@dataclass(frozen=True, slots=True)
+class PodDetails:
+    """What a pod says of its state beside what the ledger knows."""
+
+    phase: str
+    is_terminating: bool
+    age_seconds: float | None
+    memory_mib: str | None
+    owner: Owner | None
+    gates: tuple[str, ...]
+    scheduler_says: str | None
+    trouble: str | None
+
+
+def details_of(data: bytes, now: datetime) -> PodDetails:
+    """Read a pod.
+
+    Raises:
+        msgspec.MsgspecError: it is none.
+    """
+    pod = msgspec.json.decode(data, type=_Pod)
+    metadata, status = pod.metadata, pod.status
+    owners = [owner for owner in metadata.owner_references or () if owner.controller]
+    refused = [
+        each for each in status.conditions or () if (each.type, each.status) == ("PodScheduled", "False")
+    ]
+    return PodDetails(
+        phase=status.phase,
+        is_terminating=metadata.deletion_timestamp is not None,
+        age_seconds=_age(metadata.creation_timestamp, now),
+        memory_mib=metadata.annotations.memory_mib if metadata.annotations is not None else None,
+        owner=owners[0] if owners else None,
+        gates=tuple([gate.name for gate in pod.spec.scheduling_gates or ()]),
+        scheduler_says=(refused[0].message or refused[0].reason) if refused else None,
+        trouble=next(_troubles(status), None),
+    )
+
+
+def events_of(data: bytes, now: datetime) -> Sequence[ToldEvent]:
+    """Read a list of Events, the newest first.
+
+    Raises:
+        msgspec.MsgspecError: it is none.
+    """
+    found = [_told(event, now) for event in msgspec.json.decode(data, type=_Events).items]
+    return sorted(
+        found, key=lambda event: event.age_seconds if event.age_seconds is not None else float("inf")
+    )
+
+
+def names_of(data: bytes) -> Iterator[str]:
+    """Read the names in a list of objects.
+
+    Raises:
+        msgspec.MsgspecError: it is none.
+    """
+    return (item.metadata.name for item in msgspec.json.decode(data, type=_Items).items)
+
+
+def _troubles(status: _Status) -> Iterator[str]:
+    if status.phase == "Failed" and (status.reason or status.message):
+        yield _joined(status.reason, status.message)
+    containers = [*(status.init_container_statuses or ()), *(status.container_statuses or ())]
+    for container in containers[:MAX_CONTAINERS]:
+        waiting, ended = container.state.waiting, container.state.terminated
+        if waiting is not None and waiting.reason not in {"", "ContainerCreating", "PodInitializing"}:
+            yield f"container {container.name}: {_joined(waiting.reason, waiting.message)}"
+        if ended is not None and ended.exit_code:
+            how = _joined(ended.reason, ended.message or f"exit status {ended.exit_code}")
+            yield f"container {container.name}: {how}"
+
+
+def _joined(reason: str, message: str) -> str:
+    return ": ".join(filter(None, (reason, message)))
+
+
+def _told(event: _Event, now: datetime) -> ToldEvent:
+    series = event.series or _Series(event.count or 1)
+    last = series.last_observed_time or event.last_timestamp or event.event_time
+    involved = event.involved_object
+    return ToldEvent(
+        involved.kind, involved.name, event.reason or "", event.message or "", series.count, _age(last, now)
+    )
+
+
+def _age(time: str | None, now: datetime) -> float | None:
+    try:
+        return (now - datetime.fromisoformat(time)).total_seconds() if time else None
+    except (ValueError, TypeError):
+        return None

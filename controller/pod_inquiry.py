@@ -1,0 +1,165 @@
+"""What can be learnt of one pod, or of a workload whose pods are refused, with the rights of whoever asks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from http import HTTPStatus
+from urllib.parse import quote
+
+import msgspec
+
+from controller.gpu_ledger import list_gpu_ledgers, view_of
+from controller.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
+from controller.pod_facts import PodDetails, details_of, events_of, names_of
+from controller.pod_story import story_of
+from controller.replacement import OWNER_KINDS
+from controller.resources import SeenPod, pods
+from ledger.free_nodes import FreeNodes, free_nodes
+from ledger.why import PodStory, why
+from ledger.why_refused import ToldEvent, why_absent, why_refused
+from modes.resource_names import ResourceNames
+from policies.loading.loader import parse_policies
+from policies.model.problems import PolicyError
+
+MAX_EVENTS = 500
+REFUSED = "FailedCreate"
+_UNANSWERED = (ApiError, *TRANSPORT_ERRORS, msgspec.MsgspecError)
+
+
+@dataclass(slots=True)
+class Answer:
+    """What is told."""
+
+    text: str
+    is_known: bool
+    """Whether there is such a pod, or a workload that was refused one."""
+    unread: list[str] = field(default_factory=list)
+    """What could not be read, and why: the text does without it."""
+
+
+class _ConfigMap(msgspec.Struct):
+    data: dict[str, str] = {}
+
+
+class Inquiry:
+    """Asks one API server about one pod."""
+
+    def __init__(
+        self, api: ApiServer, names: ResourceNames, policies: tuple[str, str], now: datetime
+    ) -> None:
+        """`policies` are namespace and name of the ConfigMap that holds them."""
+        self._api = api
+        self._names = names
+        self._policies = policies
+        self._now = now
+        self._unread: list[str] = []
+
+    async def ask(self, namespace: str, name: str) -> Answer:
+        """Tell of a pod, or of what should have made one, by its name.
+
+        Raises:
+            ApiError, OSError, TimeoutError, aiohttp.ClientError: the pod could not be asked for.
+        """
+        path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(name, safe='')}"
+        try:
+            data = await self._api.request("GET", path)
+        except ApiError as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
+            text, is_known = await self._tell_of_none(namespace, name)
+        else:
+            text, is_known = await self._tell_of(data), True
+        return Answer(text, is_known, self._unread)
+
+    async def _tell_of(self, data: bytes) -> str:
+        found, _ = pods(self._names).reader.read_list(b'{"items":[%b]}' % data)
+        if not found:
+            return "The pod is there, but its resources or labels cannot be read, so it counts nothing."
+        details = details_of(data, self._now)
+        return why(await self._story(found[0], details), self._names)
+
+    async def _story(self, pod: SeenPod, details: PodDetails) -> PodStory:
+        story = story_of(pod, None)
+        story = replace(
+            story,
+            memory_mib=details.memory_mib,
+            owner=details.owner,
+            phase=details.phase,
+            waited_seconds=details.age_seconds,
+            is_terminating=details.is_terminating,
+            gates=details.gates,
+            scheduler_says=details.scheduler_says,
+            trouble=details.trouble,
+        )
+        if not story.lacks_slices:
+            return story
+        free = await self._free(pod)
+        after = None
+        if free is not None and free.elsewhere and details.owner and details.owner.kind in OWNER_KINDS:
+            after = await self._replaced_after(story.policy)
+        return replace(story, free=free, replaced_after=after)
+
+    async def _free(self, pod: SeenPod) -> FreeNodes | None:
+        try:
+            views = map(view_of, await list_gpu_ledgers(self._api))
+        except _UNANSWERED as error:
+            self._note("GpuLedgers, which tell where slices are free", error)
+            return None
+        fact = pod.fact
+        nodes = [view for view in views if view is not None]
+        return free_nodes(nodes, fact.gpus, fact.memory_values, fact.model)
+
+    async def _replaced_after(self, policy: str | None) -> str | None:
+        namespace, name = self._policies
+        path = f"/api/v1/namespaces/{quote(namespace, safe='')}/configmaps/{quote(name, safe='')}"
+        try:
+            data = msgspec.json.decode(await self._api.request("GET", path), type=_ConfigMap).data
+            policies = parse_policies({file: text.encode() for file, text in data.items()}).parts.policies
+        except (*_UNANSWERED, PolicyError) as error:
+            self._note("the policies, which may say that it is replaced by itself", error)
+            return None
+        found = policies.get(policy or "")
+        waiting = found[0].replace_waiting if found is not None else None
+        return waiting.after if waiting is not None else None
+
+    async def _tell_of_none(self, namespace: str, name: str) -> tuple[str, bool]:
+        refusals = await self._events(namespace, f"reason={REFUSED}", "Events")
+        if refusals is None:
+            return why_absent(namespace, name, [], may_read_events=False), False
+        own = [event for event in refusals if is_of(event.name, name)]
+        if own:
+            return why_refused(namespace, name, own), True
+        of_name = await self._events(namespace, f"involvedObject.name={name}", "Events") or []
+        return why_absent(namespace, name, of_name, similar=await self._similar(namespace, name)), False
+
+    async def _events(self, namespace: str, selector: str, what: str) -> Sequence[ToldEvent] | None:
+        path = f"/api/v1/namespaces/{quote(namespace, safe='')}/events"
+        query: dict[str, str | int] = {"fieldSelector": selector, "limit": MAX_EVENTS}
+        try:
+            return events_of(await self._api.request("GET", path, query=query), self._now)
+        except _UNANSWERED as error:
+            self._note(what, error)
+            return None
+
+    async def _similar(self, namespace: str, name: str) -> Iterable[str]:
+        """Names of pods that a workload of that name has made; none where they cannot be listed."""
+        path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods"
+        try:
+            data = await self._api.request("GET", path, query={"limit": MAX_EVENTS})
+            return [pod for pod in names_of(data) if pod.startswith(f"{name}-")]
+        except _UNANSWERED:
+            return []
+
+    def _note(self, what: str, error: Exception) -> None:
+        self._unread.append(f"{what}: {error}")
+
+
+def is_of(object_name: str, asked: str) -> bool:
+    """Whether an object is the one asked for, what it made by one step, or what would have made it."""
+    if object_name == asked:
+        return True
+    longer, shorter = sorted((object_name, asked), key=len, reverse=True)
+    rest = longer.removeprefix(f"{shorter}-")
+    return rest != longer and "-" not in rest

@@ -1,0 +1,226 @@
+"""fraction-injector why, against an API server of a few lines that lets a user read what it is told to."""
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from cli.app import app
+from cli.options import namespace_of
+from controller.kube_client import ApiError
+from controller.pod_inquiry import is_of
+from tests.controller.objects import pod
+
+NAMESPACE = "/api/v1/namespaces/team"
+LEDGERS = "/apis/clearml-injector.io/v1alpha1/gpuledgers"
+POLICIES = "/api/v1/namespaces/gpu-fraction-injector/configmaps/fraction-injector-policies"
+SAYS = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu-3."
+DENIED = 'Error creating: admission webhook "fractions.clearml-injector.io" denied the request: use 0.500'
+
+
+def ago(seconds):
+    return (datetime.now(UTC) - timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def waiting(**changes):
+    found = pod("train")
+    amounts = {"nvidia.com/gpu-3": "4"}
+    found["spec"]["containers"][0]["resources"] = {"limits": amounts, "requests": amounts}
+    metadata, status = found["metadata"], found.setdefault("status", {})
+    metadata["labels"] = {"clearml-injector/fraction": "0.500"}
+    metadata["annotations"] = {
+        "clearml-injector/injected": "default@1",
+        "clearml-injector/slices": "4",
+        "clearml-injector/gpu-index": "3",
+        "clearml-injector/memory-mib": "40960",
+    }
+    metadata["creationTimestamp"] = ago(600)
+    reference = {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "name": "web-1",
+        "uid": "u",
+        "controller": True,
+    }
+    metadata["ownerReferences"] = [reference]
+    status["phase"] = "Pending"
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": SAYS}
+    status["conditions"] = [condition]
+    found["spec"].pop("nodeName", None)
+    return found | changes
+
+
+def event(kind, name, reason, message):
+    return {
+        "metadata": {"name": "e"},
+        "involvedObject": {"kind": kind, "name": name},
+        "reason": reason,
+        "message": message,
+        "count": 3,
+        "lastTimestamp": ago(120),
+    }
+
+
+def ledger(name, *free):
+    usable = {
+        "type": "Usable",
+        "status": "True",
+        "reason": "Ready",
+        "message": "",
+        "lastTransitionTime": ago(1),
+    }
+    gpus = [gpu(index, left) for index, left in free]
+    status = {"leaseTransition": 1, "slicesPerGpu": 8, "gpuMemoryMiB": 81920}
+    return {"metadata": {"name": name}, "status": {**status, "conditions": [usable], "gpus": gpus}}
+
+
+def gpu(index, free):
+    share = {"namespace": "other", "name": "holder", "kind": "holder", "slices": 8 - free}
+    sums = {"capacity": 8, "used": 8 - free, "free": free, "over": 0}
+    return {"index": index, **sums, "shares": [share]}
+
+
+class Api:
+    """Answers by path; whatever it has no answer for is refused."""
+
+    def __init__(self, answers):
+        self.answers = {f"{NAMESPACE}/pods/train": ApiError(404, "not found"), **answers}
+
+    async def request(self, method, path, *, query=None):
+        assert method == "GET"
+        selector = (query or {}).get("fieldSelector", "")
+        answer = self.answers.get(
+            f"{path}?{selector}" if selector else path, ApiError(403, f"no {path} for you")
+        )
+        if isinstance(answer, ApiError):
+            raise answer
+        return json.dumps(answer).encode()
+
+    async def close(self):
+        pass
+
+
+@pytest.fixture
+def ask(monkeypatch):
+    def run(answers, *arguments):
+        async def connect(_):
+            return Api(answers)
+
+        monkeypatch.setattr("controller.kube_client.connect", connect)
+        return CliRunner().invoke(app, ["why", "train", "-n", "team", *arguments])
+
+    return run
+
+
+def test_who_may_read_all_learns_which_gpu_has_room_and_what_the_policy_does(ask):
+    policy = {"data": {"p.yaml": "kind: Policy\nname: default\nreplaceWaiting: {after: 5m}\n"}}
+    ledgers = {"items": [ledger("gpu-0", (3, 1), (5, 6))]}
+    ended = ask({f"{NAMESPACE}/pods/train": waiting(), LEDGERS: ledgers, POLICIES: policy})
+    assert (ended.exit_code, ended.stderr) == (0, "")
+    assert ended.stdout == (
+        'Pod team/train asked for clearml-injector/fraction "0.500"; policy "default" made of it, 40960 MiB '
+        "of GPU memory, slices 4 of nvidia.com/gpu-3. It has waited for 10 minutes and has no node yet. It "
+        "waits for slices 4 of nvidia.com/gpu-3; free there: gpu-0 1. What would help: GPU 5 of gpu-0 has 6 "
+        "free: delete the pod, so that ReplicaSet web-1 creates another to use it. Its policy replaces such "
+        "a pod after 5m, where another GPU has room.\n"
+    )
+
+
+def test_a_plain_user_gets_the_same_from_the_pod_and_is_told_what_could_not_be_read(ask):
+    ended = ask({f"{NAMESPACE}/pods/train": waiting()})
+    assert ended.exit_code == 0
+    assert SAYS in ended.stdout
+    assert ended.stderr.startswith("Not read: GpuLedgers, which tell where slices are free: ")
+
+
+def test_a_refused_job_is_told_by_its_event(ask):
+    events = [
+        event("Job", "train", "FailedCreate", DENIED),
+        event("Job", "train-other-x", "FailedCreate", "no"),
+    ]
+    ended = ask({f"{NAMESPACE}/events?reason=FailedCreate": {"items": events}})
+    assert ended.exit_code == 0
+    assert "Job team/train tried to create a pod and was refused 3 times, last 2 minutes ago" in ended.stdout
+    assert "The injector refused it: use 0.500." in ended.stdout
+
+
+def test_a_pod_that_is_gone_and_a_name_that_nobody_knows_end_with_1(ask):
+    none = {f"{NAMESPACE}/events?reason=FailedCreate": {"items": []}}
+    gone = [event("Pod", "train", "WaitingPodReplaced", "deleted, so that it fits")]
+    ended = ask({**none, f"{NAMESPACE}/events?involvedObject.name=train": {"items": gone}})
+    assert (ended.exit_code, "says WaitingPodReplaced: deleted" in ended.stdout) == (1, True)
+    ended = ask({**none, f"{NAMESPACE}/events?involvedObject.name=train": {"items": []}})
+    assert (ended.exit_code, "No Event tells of it either" in ended.stdout) == (1, True)
+    ended = ask({**none, f"{NAMESPACE}/pods": {"items": [waiting(metadata={"name": "train-7f-x"})]}})
+    assert "There are pods train-7f-x: ask for one of them." in ended.stdout
+
+
+def test_without_rights_it_says_so(ask):
+    ended = ask({f"{NAMESPACE}/pods/train": ApiError(403, "pods is forbidden")})
+    assert (ended.exit_code, ended.stdout) == (2, "")
+    assert "pod team/train cannot be read: the API server answered 403: pods is forbidden" in ended.stderr
+    ended = ask({})
+    assert ended.exit_code == 1
+    assert "Its Events, which would say more, could not be read." in ended.stdout
+
+
+@pytest.mark.parametrize("option", [["--policies-config-map", "x"], ["--gpu-resource", "nvidia.com/gpu"]])
+def test_an_option_that_cannot_be_is_said_in_one_line(ask, option):
+    ended = ask({}, *option)
+    assert (ended.exit_code, ended.stdout, ended.stderr.count("\n")) == (2, "", 1)
+
+
+def test_an_escape_sequence_of_a_pod_author_stays_text(ask):
+    pod = waiting()
+    pod["status"]["conditions"][0]["message"] = "\x1b]0;owned\x07 Insufficient nvidia.com/gpu-3"
+    assert "\x1b" not in ask({f"{NAMESPACE}/pods/train": pod}).stdout
+
+
+@pytest.mark.parametrize(
+    ("status", "fragment"),
+    [
+        (
+            {"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": "no devices"},
+            "Error: no devices",
+        ),
+        (
+            {"containerStatuses": [{"name": "a", "state": {"waiting": {"reason": "ImagePullBackOff"}}}]},
+            "container a: ImagePullBackOff",
+        ),
+        (
+            {"initContainerStatuses": [{"name": "i", "state": {"terminated": {"exitCode": 3}}}]},
+            "container i: exit status 3",
+        ),
+    ],
+)
+def test_what_keeps_the_containers_from_running_is_told(ask, status, fragment):
+    pod = waiting(status=status)
+    pod["spec"]["nodeName"] = "gpu-0"
+    assert fragment in ask({f"{NAMESPACE}/pods/train": pod}).stdout
+
+
+@pytest.mark.parametrize(
+    ("object_name", "asked", "is_one"),
+    [
+        ("train", "train", True),
+        ("web-6f7", "web", True),
+        ("web", "web-x1", True),
+        ("web-api-6f7", "web", False),
+        ("webs", "web", False),
+    ],
+)
+def test_a_workload_is_found_by_the_name_of_what_stands_one_step_above_or_below(object_name, asked, is_one):
+    assert is_of(object_name, asked) is is_one
+
+
+def test_the_namespace_is_that_of_the_context(tmp_path):
+    file = tmp_path / "config"
+    context = {"name": "a", "context": {"cluster": "c", "user": "u", "namespace": "team"}}
+    cluster = {"name": "c", "cluster": {"server": "https://localhost"}}
+    parts = {"contexts": [context], "clusters": [cluster], "users": [{"name": "u", "user": {}}]}
+    file.write_text(yaml.safe_dump({"current-context": "a", **parts}))
+    assert namespace_of(file) == "team"
+    assert namespace_of(tmp_path / "missing") == "default"
+    assert namespace_of(None) == "default"

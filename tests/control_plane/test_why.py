@@ -1,0 +1,86 @@
+"""`fraction-injector why` with the rights of a plain user of one namespace, on a real API server."""
+
+import pytest
+
+from testbed import components
+from testbed.gpu_nodes import GpuNode
+from testbed.process import eventually
+from testbed.registration import LABEL, labelled_pod
+from tests.cli.running import run
+
+
+@pytest.fixture
+def why(control_plane, namespace, tmp_path):
+    """Ask as somebody who has the cluster's role `view` in the test's namespace, and nothing else."""
+    api = control_plane.api
+    api.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "viewer"}}, namespace)
+    binding = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": "viewer"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"},
+        "subjects": [{"kind": "ServiceAccount", "name": "viewer", "namespace": namespace}],
+    }
+    api.create(binding, namespace)
+    token = control_plane.kubectl(f"--namespace={namespace}", "create", "token", "viewer").stdout.strip()
+    file = tmp_path / "viewer"
+    components.write_kubeconfig(control_plane.home, control_plane.url, file, token)
+    return lambda name: run("why", name, "--namespace", namespace, "--kubeconfig", file)
+
+
+def job(name, fraction):
+    template = {**labelled_pod("", fraction), "metadata": {"labels": {LABEL: fraction}}}
+    template["spec"]["restartPolicy"] = "Never"
+    spec = {"template": {key: template[key] for key in ("metadata", "spec")}, "backoffLimit": 0}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": spec}
+
+
+def deployment(name, fraction):
+    template = {key: labelled_pod("", fraction)[key] for key in ("metadata", "spec")}
+    template["metadata"] = {"labels": {LABEL: fraction, "app": name}}
+    spec = {"selector": {"matchLabels": {"app": name}}, "template": template}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": spec}
+
+
+def until_told(why, name, text):
+    """The answer, once it holds a text: the API server's Events come a moment later."""
+
+    def told():
+        ended = why(name)
+        return ended if text in ended.stdout else None
+
+    return eventually(told, f"why {name} says {text}")
+
+
+def test_who_was_refused_finds_out_why_and_what_to_do(control_plane, namespace, nodes, webhook, why):
+    nodes(GpuNode(gpus=1))
+    webhook()
+    control_plane.api.create(job("train", "0.5"), namespace)
+    control_plane.api.create(deployment("web", "0.9"), namespace)
+
+    ended = until_told(why, "train", "was refused")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert 'The injector refused it: clearml-injector/fraction "0.5" is not allowed' in ended.stdout
+    assert '(did you mean "0.500"?)' in ended.stdout
+    assert "delete the Job and create it again." in ended.stdout
+
+    ended = until_told(why, "web", "was refused")
+    assert "in the pod template of what made ReplicaSet web-" in ended.stdout
+
+
+def test_who_waits_is_told_by_pod_and_scheduler_what_may_not_be_read_is_named(
+    control_plane, namespace, nodes, webhook, why
+):
+    nodes(GpuNode(gpus=1))
+    webhook()
+    for name in ("first", "second"):
+        control_plane.api.create(labelled_pod(name, "0.750"), namespace)
+
+    ended = until_told(why, "second", "It waits for slices 6 of nvidia.com/gpu-0")
+    assert "Insufficient nvidia.com/gpu-0" in ended.stdout
+    assert ended.stderr.startswith("Not read: GpuLedgers, which tell where slices are free: ")
+    assert until_told(why, "first", "on node").returncode == 0
+
+    ended = why("nobody")
+    assert (ended.returncode, ended.stderr) == (1, "")
+    assert ended.stdout.startswith(f"There is no pod nobody in namespace {namespace}.")
