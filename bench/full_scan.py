@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from ledger.accounts import NodeAccount
 from ledger.facts import NodeFact
 from ledger.ledger import Ledger
-from ledger.placement.arrivals import UNIT, ShadowPrices
+from ledger.placement.arrivals import ShadowPrices
 from ledger.placement.best_node import score
 from ledger.placement.candidates import Candidates
 from ledger.placement.feasibility import obstacle
 from ledger.placement.node_groups import Found
 from ledger.placement_request import PlacementRequest
+from modes.packing import UNIT
 
 
 class PlainScan(Ledger):

@@ -23,7 +23,6 @@ from ledger.reservations import Reservation, Reservations, reservation_of, taken
 from ledger.totals import Totals
 from ledger.usage import Usage
 from ledger.view import LedgerView, NodeView, PendingView, node_view, pending_view
-from modes.registry import MODES
 
 RESERVATIONS_PER_NAMESPACE = 256
 QUIET_SECONDS = 75.0
@@ -296,7 +295,7 @@ class Ledger:
         kinds = self._kind_arrivals.get(per_gpu)
         if kinds is None:
             kinds = self._kind_arrivals[per_gpu] = KindArrivals()
-        if MODES[ask.mode].has_index:
+        if ask.mode_type.prices_kinds:
             kinds.learn(ask, self._finder)
         if self._arrivals_of(ask).learn(ask.fraction, ask.cpu_milli):
             classes = self._node_index.classes.values()

@@ -9,7 +9,8 @@ import msgspec
 from kube.names import MAX_LABEL_VALUE, MAX_NAME
 from kube.scheduling import Constraints
 from modes.fraction import Fraction
-from modes.mode import DEFAULT_MODE, ModeName
+from modes.mode import DEFAULT_MODE, Mode, ModeName
+from modes.registry import MODES
 
 _LabelValue = Annotated[str, msgspec.Meta(max_length=MAX_LABEL_VALUE)]
 _QueueKey = Annotated[str, msgspec.Meta(max_length=MAX_LABEL_VALUE + 1)]
@@ -89,6 +90,11 @@ class PlacementRequest(msgspec.Struct, frozen=True, gc=False):
     """`spread`: of nodes with room, one with the fewest of the owner's pods, and there such a GPU."""
     same_model: bool = False
     """All pods of the owner get GPUs of one model: the first that is placed decides which."""
+
+    @property
+    def mode_type(self) -> type[Mode]:
+        """How the mode counts GPUs."""
+        return MODES[self.mode]
 
 
 class Unschedulable(msgspec.Struct, frozen=True):

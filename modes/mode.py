@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Literal, Protocol
 
 from modes.fraction import Fraction
+from modes.packing import SlicePrices
 from modes.resource_kinds import ResourceKinds
 from modes.resource_names import ResourceNames
 
@@ -32,6 +33,22 @@ class NodeGpus(Protocol):
     def pooled(self) -> int: ...  # noqa: D102
     @property
     def pooled_gpus(self) -> int: ...  # noqa: D102
+
+
+class NodeSlices(Protocol):
+    """What modes read of one or more nodes' capacity (ledger/placement/capacity.py says what each is)."""
+
+    @property
+    def slices(self) -> dict[int, int]: ...  # noqa: D102 - the words are those of NodeCapacity
+    @property
+    def pooled(self) -> int: ...  # noqa: D102
+
+
+class FreeSlices(Protocol):
+    """What modes read of a node's account (ledger/accounts.py says what each is)."""
+
+    def state(self) -> tuple[int, ...]: ...  # noqa: D102 - the words are those of NodeAccount
+    def placeable_pool(self) -> int: ...  # noqa: D102
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +80,12 @@ class Mode(ABC):
     name: ClassVar[ModeName]
     default_resource: ClassVar[str]
     """`resources.name` of policies that say none."""
-    has_index: ClassVar[bool]
-    """Whether a placement names GPUs by index; if not, the kubelet chooses them out of the node's pool."""
+    prices_kinds: ClassVar[bool]
+    """Whether pods of the mode make slices dearer on the kinds of node that few other nodes can replace."""
+    unknown_placeholders: ClassVar[frozenset[str]]
+    """Placeholders of variables that a placement has no value for."""
+    replace_waiting_problem: ClassVar[str | None]
+    """Why a policy cannot say `replaceWaiting`; None if it can."""
     needs_cdi: ClassVar[bool]
     """Whether GPU-operator values turn CDI on unless the admin says else."""
 
@@ -83,8 +104,22 @@ class Mode(ABC):
 
     @staticmethod
     @abstractmethod
+    def read_indices(text: str | None, fraction: Fraction) -> tuple[int, ...] | None:
+        """Return the GPUs of an earlier placement from its annotation; None if it cannot be one's."""
+
+    def share_text(self, fraction: Fraction) -> str:
+        """Return what a pod with the fraction asks for, such as "4 of 8 slices, nvidia.com/gpu: 4"."""
+        return f"{fraction.slices} of {fraction.slices_per_gpu} slices, {self.resource}: {fraction.slices}"
+
+    @staticmethod
+    @abstractmethod
     def name_problem(resource: str) -> str | None:
         """Return why a policy of this mode cannot have such a `resources.name`; None if it can."""
+
+    @staticmethod
+    @abstractmethod
+    def index_prefix(resource: str) -> str | None:
+        """Return what names of single GPUs begin with under a `resources.name`; None if it is one name."""
 
     @staticmethod
     @abstractmethod
@@ -100,6 +135,26 @@ class Mode(ABC):
     @abstractmethod
     def fit(node: NodeGpus, fraction: Fraction) -> int:
         """Return how many pods of one fraction an empty node holds."""
+
+    @staticmethod
+    @abstractmethod
+    def capacity(nodes: NodeSlices) -> dict[int, int] | dict[None, int]:
+        """Return the slices that pods can wait for by index of the GPU, or those of the pool under None."""
+
+    @staticmethod
+    @abstractmethod
+    def free(account: FreeSlices) -> tuple[int, ...]:
+        """Return the free slices of each GPU of a node, sorted, or of its pool alone."""
+
+    @staticmethod
+    @abstractmethod
+    def score(free: Sequence[int], fraction: Fraction, prices: SlicePrices) -> int | None:
+        """Return how good such free slices are for a pod, in UNITs of a slice; None if they have no room."""
+
+    @staticmethod
+    @abstractmethod
+    def choosable(gpus: Mapping[int, int]) -> Mapping[int, int]:
+        """Return those of a node's GPUs that a placement chooses from; none if the kubelet chooses."""
 
     @abstractmethod
     def operator_problem(self, *, cdi: bool) -> str | None:

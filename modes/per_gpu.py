@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
-from kube.names import GPU_RESOURCE_PREFIX
+from kube.names import GPU_RESOURCE_PREFIX, MAX_GPU_INDEX_DIGITS
 from modes.fraction import Fraction
 from modes.gpu_names import STANDARD_INDEX, policy_name_problem, taken_name_problem
-from modes.mode import GpuCount, Mode, ModeName, NodeGpus, OperatorValues
+from modes.mode import FreeSlices, GpuCount, Mode, ModeName, NodeGpus, NodeSlices, OperatorValues
+from modes.packing import PER_FREE_SLICE, UNIT, SlicePrices, lost_on_idle, lost_on_one
 from modes.resource_kinds import ResourceKinds
 from modes.resource_names import INDEX, prefix_of
 
@@ -30,7 +32,9 @@ class PerGpu(Mode):
 
     name: ClassVar[ModeName] = "per-gpu"
     default_resource: ClassVar[str] = GPU_RESOURCE_PREFIX + "{index}"
-    has_index: ClassVar[bool] = True
+    prices_kinds: ClassVar[bool] = True
+    unknown_placeholders: ClassVar[frozenset[str]] = frozenset()
+    replace_waiting_problem: ClassVar[str | None] = None
     needs_cdi: ClassVar[bool] = False
 
     @cached_property
@@ -45,11 +49,35 @@ class PerGpu(Mode):
         return {self._resource_of(index): each for index in indices}
 
     @staticmethod
+    def read_indices(text: str | None, fraction: Fraction) -> tuple[int, ...] | None:
+        """Return as many indices as the fraction has GPUs, each once and in order, joined by commas."""
+        parts = (text or "").split(",", fraction.gpus)
+        if len(parts) != fraction.gpus or not all(
+            part.isascii() and part.isdigit() and len(part) <= MAX_GPU_INDEX_DIGITS for part in parts
+        ):
+            return None
+        indices = tuple(sorted({int(part) for part in parts}))
+        return indices if len(indices) == fraction.gpus and ",".join(map(str, indices)) == text else None
+
+    def share_text(self, fraction: Fraction) -> str:
+        """Return the slices of one GPU, or of each of several."""
+        resource = self.resource.replace(INDEX, "<i>")
+        if fraction.gpus > 1:
+            each = fraction.slices_on_each
+            return f"{fraction.slices} slices: {each} of each of {fraction.gpus} {resource}"
+        return f"{fraction.slices} of {fraction.slices_per_gpu} slices, {resource}: {fraction.slices}"
+
+    @staticmethod
     def name_problem(resource: str) -> str | None:
         """Return why names of single GPUs cannot be made of the text; None if they can."""
         if resource.count(INDEX) != 1 or not resource.endswith(INDEX):
             return f"must end in {INDEX} in mode per-gpu"
         return policy_name_problem(prefix_of(resource) + "0") or taken_name_problem(prefix_of(resource))
+
+    @staticmethod
+    def index_prefix(resource: str) -> str:
+        """Return what comes before the index."""
+        return prefix_of(resource)
 
     @staticmethod
     def gpu_count(node: NodeGpus) -> GpuCount | None:
@@ -67,6 +95,34 @@ class PerGpu(Mode):
         """Return how many pods an empty node holds, each with its slices on GPUs of their own choice."""
         each = fraction.slices_on_each
         return sum([slices // each for _, slices in node.gpus]) // fraction.gpus
+
+    @staticmethod
+    def capacity(nodes: NodeSlices) -> dict[int, int]:
+        """Return the slices of each GPU."""
+        return nodes.slices
+
+    @staticmethod
+    def free(account: FreeSlices) -> tuple[int, ...]:
+        """Return the free slices of each GPU, sorted."""
+        return account.state()
+
+    @staticmethod
+    def score(free: Sequence[int], fraction: Fraction, prices: SlicePrices) -> int | None:
+        """Return more the less the node's free slices lose in worth to other pods; None without room.
+
+        That may not be more than the slices taken; of nodes that lose equally, one with less free is better.
+        """
+        slices = fraction.slices
+        if slices < prices.slices_per_gpu:
+            lost = lost_on_one(free, slices, prices)
+        else:
+            lost = lost_on_idle(free, fraction.gpus, prices)
+        return None if lost is None else slices * UNIT - lost - sum(free) * PER_FREE_SLICE
+
+    @staticmethod
+    def choosable(gpus: Mapping[int, int]) -> Mapping[int, int]:
+        """Return all GPUs."""
+        return gpus
 
     def operator_problem(self, *, cdi: bool) -> str | None:
         """Return that CDI is on, under which single GPUs cannot be handed over."""

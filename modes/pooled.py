@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -9,7 +10,8 @@ from typing import ClassVar
 from kube.names import GPU_RESOURCE
 from modes.fraction import Fraction
 from modes.gpu_names import STANDARD_INDEX, WHOLE_GPU_NAMES, policy_name_problem, taken_name_problem
-from modes.mode import GpuCount, Mode, ModeName, NodeGpus, OperatorValues
+from modes.mode import FreeSlices, GpuCount, Mode, ModeName, NodeGpus, NodeSlices, OperatorValues
+from modes.packing import SlicePrices
 from modes.resource_kinds import ResourceKinds
 
 
@@ -19,7 +21,11 @@ class Pooled(Mode):
 
     name: ClassVar[ModeName] = "pooled"
     default_resource: ClassVar[str] = GPU_RESOURCE
-    has_index: ClassVar[bool] = False
+    prices_kinds: ClassVar[bool] = False
+    unknown_placeholders: ClassVar[frozenset[str]] = frozenset({"index"})
+    replace_waiting_problem: ClassVar[str | None] = (
+        "pods of mode pooled have no index to wait on: leave it out, or use mode per-gpu"
+    )
     needs_cdi: ClassVar[bool] = True
 
     @cached_property
@@ -32,12 +38,21 @@ class Pooled(Mode):
         return {self.resource: str(fraction.slices)}
 
     @staticmethod
+    def read_indices(text: str | None, fraction: Fraction) -> tuple[int, ...] | None:  # noqa: ARG004 the kubelet chooses
+        """Return no index; None if the annotation names one."""
+        return () if text is None else None
+
+    @staticmethod
     def name_problem(resource: str) -> str | None:
         """Return why the pool cannot go by the name; None if it can."""
         problem = policy_name_problem(resource)
         if problem is None:
             return taken_name_problem(resource)
         return f"{problem}; {{index}} belongs to mode per-gpu" if "{" in resource else problem
+
+    @staticmethod
+    def index_prefix(resource: str) -> None:
+        """Return None: the pool has one name."""
 
     @staticmethod
     def gpu_count(node: NodeGpus) -> GpuCount | None:
@@ -57,6 +72,26 @@ class Pooled(Mode):
     def fit(node: NodeGpus, fraction: Fraction) -> int:
         """Return how many pods an empty node holds; their slices may be on any GPU."""
         return node.pooled // fraction.slices
+
+    @staticmethod
+    def capacity(nodes: NodeSlices) -> dict[None, int]:
+        """Return the slices of the pool."""
+        return {None: nodes.pooled}
+
+    @staticmethod
+    def free(account: FreeSlices) -> tuple[int, ...]:
+        """Return the free slices of the pool."""
+        return (account.placeable_pool(),)
+
+    @staticmethod
+    def score(free: Sequence[int], fraction: Fraction, prices: SlicePrices) -> int | None:  # noqa: ARG004 unknown
+        """Return more for a pool with less room, as nothing is known of its GPUs; None without room."""
+        return -free[0] if free[0] >= fraction.slices else None
+
+    @staticmethod
+    def choosable(gpus: Mapping[int, int]) -> Mapping[int, int]:  # noqa: ARG004 whatever they are
+        """Return none."""
+        return {}
 
     def operator_problem(self, *, cdi: bool) -> str | None:  # noqa: ARG002 both ways work
         """Return that time slicing cannot advertise the policy's name."""

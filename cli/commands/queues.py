@@ -14,7 +14,6 @@ from cli.printing import say
 from ledger.facts import NodeFact
 from modes.fraction import Fraction
 from modes.mode import Mode
-from modes.resource_names import INDEX
 from policies.loading.clearml_chart import Chart, ChartQueue, ChartValues, queue_problems, read_chart_values
 from policies.loading.policy_set import PolicySet
 from policies.loading.strict_yaml import MAX_BYTES
@@ -95,18 +94,11 @@ def _report(
         return [f"{head}: no fraction label, its pods are left alone"]
     under = f"policy {policy.name}" + (f", queue entry {policy.queue}" if policy.queue else "")
     limiter = "no limiter, as for all whole GPUs" if fraction.is_whole else f"limiter {policy.limiter.name}"
-    lines = [f'{head}: label "{queue.label}" is {_amount(fraction, policy)}', f"  {under}, {limiter}"]
+    lines = [f'{head}: label "{queue.label}" is {policy.mode.share_text(fraction)}', f"  {under}, {limiter}"]
     if replaced := queue.replaced(policy):
         limits = ", ".join(f"{name}: {amount}" for name, amount in replaced.items())
         lines.append(f"  limits that will be replaced: {limits}")
     return [*lines, *_capacity(queue, fraction, policy.mode, nodes)]
-
-
-def _amount(fraction: Fraction, policy: EffectivePolicy) -> str:
-    resource = policy.mode.resource.replace(INDEX, "<i>")
-    if fraction.is_whole and fraction.gpus > 1 and policy.mode.has_index:
-        return f"{fraction.slices} slices: {fraction.slices_on_each} of each of {fraction.gpus} {resource}"
-    return f"{fraction.slices} of {fraction.slices_per_gpu} slices, {resource}: {fraction.slices}"
 
 
 def _capacity(

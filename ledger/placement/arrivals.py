@@ -7,9 +7,7 @@ from dataclasses import dataclass
 
 from ledger.placement.shadow_prices import hole_prices
 from modes.fraction import Fraction
-
-UNIT = 10**9
-"""One slice in the fixed-point numbers of scores: integers, so that a score is the same everywhere."""
+from modes.packing import UNIT
 
 _MANY_GPUS = (2, 4, 8)
 """Numbers of whole GPUs for which idle GPUs of one node are worth keeping together."""

@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterable
 from ledger.accounts import NodeAccount
 from ledger.placement.arrivals import ShadowPrices
 from ledger.placement.candidates import Candidates
+from ledger.placement.cpu_score import cpu_score
 from ledger.placement.node_groups import Found, Search
-from ledger.placement.scoring import cpu_score, gpu_score, pool_score
 from ledger.placement_request import PlacementRequest
-from modes.registry import MODES
 
 
 def best(
@@ -33,21 +32,18 @@ def best(
 
 
 def score(account: NodeAccount, ask: PlacementRequest, prices: ShadowPrices) -> int | None:
-    """How good one node is for a pod now (ledger/placement/scoring.py); None if it has no room."""
+    """How good one node is for a pod now, by its GPUs and its CPU; None if it has no room."""
     if account.fact is None or not account.fact.usable:
         return None
     if account.cpu_free < ask.cpu_milli or account.memory_free < ask.memory_bytes:
         return None
-    if MODES[ask.mode].has_index:
-        free = account.state()
-        base = gpu_score(free, ask.fraction, prices)
-        if base is not None and account.kind is not None:
-            base -= ask.fraction.slices * account.kind.slice_cost
-    else:
-        free = (account.placeable_pool(),)
-        base = pool_score(free, ask.fraction, prices)
+    mode = ask.mode_type
+    free = mode.free(account)
+    base = mode.score(free, ask.fraction, prices)
     if base is None:
         return None
+    if mode.prices_kinds and account.kind is not None:
+        base -= ask.fraction.slices * account.kind.slice_cost
     return base + cpu_score(sum(free), account.cpu_free, ask.fraction.slices, ask.cpu_milli, prices)
 
 

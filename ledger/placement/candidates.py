@@ -18,7 +18,7 @@ from ledger.placement.node_groups import NodeGroups
 from ledger.placement.node_index import NodeClass, NodeIndex
 from ledger.placement.pick_index import Kinds, kinds
 from ledger.placement_request import PlacementRequest, Unschedulable
-from modes.registry import MODES
+from modes.mode import Mode
 
 MAX_BYTES = 2**24
 """Of everything remembered, about; then all is forgotten, and selected again for what comes."""
@@ -44,9 +44,9 @@ class Candidates:
     """Where pods that ask this are counted, by steps of CPU that they ask for (see kind_arrivals)."""
 
     @cached_property
-    def has_index(self) -> bool:
-        """Whether the pods are placed on GPUs by index, or on a node's pool."""
-        return MODES[self.ask.mode].has_index
+    def mode(self) -> type[Mode]:
+        """How the pods' mode counts GPUs."""
+        return self.ask.mode_type
 
     @cached_property
     def is_empty(self) -> bool:
@@ -56,12 +56,12 @@ class Candidates:
     @cached_property
     def kinds(self) -> Kinds:
         """What there is to wait for."""
-        return kinds(self._capacities(), self.ask)
+        return kinds(self._capacities(), self.ask.fraction, self.mode)
 
     @cached_property
     def groups(self) -> tuple[NodeGroups, ...]:
         """Where to look for room, by the pod's way of counting GPUs."""
-        return tuple(c.per_gpu if self.has_index else c.pooled for c in self.classes)
+        return tuple(c.groups[self.ask.mode] for c in self.classes)
 
     def nodes(self) -> Iterator[NodeFact]:
         """The nodes themselves."""
@@ -140,7 +140,7 @@ class CandidateFinder:
         constraints, node, size = ask.constraints, node_class.sample, len(node_class.members)
         if constraints.node_name is not None:
             yield Obstacle.OTHER_NODE, size
-        elif (found := gpu_obstacle(node, ask)) is not None:
+        elif (found := gpu_obstacle(node, ask.fraction, ask.mode_type)) is not None:
             yield found, size
         elif tolerates(constraints.tolerations, node.taints):
             yield Obstacle.LABELS, size
@@ -175,11 +175,11 @@ class CandidateFinder:
         return Candidates(ask, classes, accepts=lambda account: _can_hold(account, ask))
 
     def _classes(self, ask: PlacementRequest, own: frozenset[str]) -> Iterator[NodeClass]:
-        constraints = _of_classes(ask.constraints, own)
+        constraints, fraction, mode = _of_classes(ask.constraints, own), ask.fraction, ask.mode_type
         for node_class in self._node_index.classes.values():
             node = node_class.sample
             if (
-                gpu_obstacle(node, ask) is None
+                gpu_obstacle(node, fraction, mode) is None
                 and tolerates(constraints.tolerations, node.taints)
                 and labels_match(constraints, node.name, node.labels)
             ):

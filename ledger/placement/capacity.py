@@ -8,13 +8,12 @@ from ledger.facts import NodeFact
 class NodeCapacity:
     """Slices by index that nodes with the same GPUs can allocate, cordoned GPUs left out."""
 
-    __slots__ = ("gpu_mib", "indices", "nodes", "pooled", "slices")
+    __slots__ = ("gpu_mib", "nodes", "pooled", "slices")
 
     def __init__(self, sample: NodeFact) -> None:
         self.gpu_mib = sample.gpu_mib or 0
-        self.indices = tuple(index for index, _ in sample.gpus)
         self.nodes = 0
-        self.slices: dict[int, int] = dict.fromkeys(self.indices, 0)
+        self.slices: dict[int, int] = dict.fromkeys([index for index, _ in sample.gpus], 0)
         self.pooled = 0
 
     @classmethod
@@ -31,10 +30,6 @@ class NodeCapacity:
     def remove(self, node: NodeFact) -> None:
         """Forget a node; the inverse of `add`."""
         self._book(node, -1)
-
-    def capacity(self, *, by_index: bool) -> dict[int, int] | dict[None, int]:
-        """Return the slices by index, or those of the pool under None."""
-        return self.slices if by_index else {None: self.pooled}
 
     def _book(self, node: NodeFact, sign: int) -> None:
         self.nodes += sign

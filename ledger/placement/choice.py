@@ -15,9 +15,10 @@ from ledger.placement.node_index import NodeIndex
 from ledger.placement.one_model import commonest_model, keep_to, model_of, no_such_node
 from ledger.placement.pending import PendingPods
 from ledger.placement.pick_index import pick_assumed_index, pick_index
-from ledger.placement.scoring import best_hole
 from ledger.placement.spread import best_spread, least_used
 from ledger.placement_request import Placement, PlacementRequest, Unschedulable
+from modes.mode import Mode
+from modes.packing import best_hole
 
 
 class Choice:
@@ -61,7 +62,7 @@ class Choice:
             return self._assumed(ask, reservation)
         found = self._best(candidates, ask, prices)
         if found is not None and (node := found[1].fact) is not None:
-            indices = _best_gpus(found[1], ask, prices) if candidates.has_index else ()
+            indices = _best_gpus(found[1], candidates.mode, ask, prices)
             return self._placed(ask, indices, model_of(node), node.name, reservation)
         wait = pick_index(candidates.kinds, ask, self._pending, self._values)
         model: GpuModel = None, wait.gpu_mib
@@ -106,9 +107,13 @@ class Choice:
         return Placement(indices, gpu_mib, (str(gpu_mib),) if gpu_mib else (), node, reservation, product)
 
 
-def _best_gpus(account: NodeAccount, ask: PlacementRequest, prices: ShadowPrices) -> tuple[int, ...]:
+def _best_gpus(
+    account: NodeAccount, mode: type[Mode], ask: PlacementRequest, prices: ShadowPrices
+) -> tuple[int, ...]:
     """Return the GPUs of a node with room that lose the least worth, then the lowest."""
-    fraction, left = ask.fraction, account.left
+    fraction, left = ask.fraction, mode.choosable(account.left)
+    if not left:
+        return ()
     if ask.place == "spread" and ask.owner and not fraction.is_whole:
         left = least_used(account, fraction.slices, ask.owner)
     hole = best_hole(left.values(), fraction.slices_on_each, prices)

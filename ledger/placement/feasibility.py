@@ -10,6 +10,8 @@ from kube.matching import labels_match, tolerates
 from kube.names import GPU_COUNT_LABEL, GPU_MEMORY_LABEL
 from ledger.facts import NodeFact
 from ledger.placement_request import PlacementRequest, Unschedulable
+from modes.fraction import Fraction
+from modes.mode import Mode
 from modes.registry import MODES
 
 _MAX_NAME = 63
@@ -50,7 +52,7 @@ def obstacle(node: NodeFact, ask: PlacementRequest) -> Obstacle | None:
     named = ask.constraints.node_name
     if named is not None and named != node.name:
         return Obstacle.OTHER_NODE
-    by_gpus = gpu_obstacle(node, ask)
+    by_gpus = gpu_obstacle(node, ask.fraction, ask.mode_type)
     if by_gpus is not None:
         return by_gpus
     if not labels_match(ask.constraints, node.name, node.labels):
@@ -61,20 +63,21 @@ def obstacle(node: NodeFact, ask: PlacementRequest) -> Obstacle | None:
     return None
 
 
-def gpu_obstacle(node: NodeFact, ask: PlacementRequest) -> Obstacle | None:
+def gpu_obstacle(node: NodeFact, fraction: Fraction, mode: type[Mode]) -> Obstacle | None:
     """The first obstacle that the node's GPUs are: their names, slices, number or unknown memory."""
-    count = MODES[ask.mode].gpu_count(node)
+    count = mode.gpu_count(node)
     if count is None:
-        return Obstacle.OTHER_NAME if node.gpus or node.pooled else Obstacle.NO_GPUS
+        is_offered = any(other.gpu_count(node) for other in MODES.values())
+        return Obstacle.OTHER_NAME if is_offered else Obstacle.NO_GPUS
     gpus, slices_per_gpu = count
     if not gpus:
         return Obstacle.COUNT_UNKNOWN
     # After a restart the kubelet states zero of all names until the device plugin is back.
-    if slices_per_gpu not in {0, ask.fraction.slices_per_gpu}:
+    if slices_per_gpu not in {0, fraction.slices_per_gpu}:
         return Obstacle.SLICES
-    if gpus < ask.fraction.gpus:
+    if gpus < fraction.gpus:
         return Obstacle.COUNT
-    if node.gpu_mib is None and not ask.fraction.is_whole:
+    if node.gpu_mib is None and not fraction.is_whole:
         return Obstacle.MEMORY
     return None
 

@@ -14,12 +14,12 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from ledger.placement.arrivals import UNIT
 from ledger.placement.candidates import CandidateFinder, Candidates
 from ledger.placement.kind_load import KindLoad
 from ledger.placement.node_index import ClassKey, NodeClass, cpu_steps
 from ledger.placement_request import PlacementRequest
 from modes.fraction import Fraction
+from modes.packing import UNIT
 
 MAX_LOADS = 256
 """Sets of kinds that are told apart for each reading: pods' authors choose what they accept."""
@@ -67,7 +67,7 @@ class KindArrivals:
         """Set what a slice of each kind costs; `classes` are all that the pods can choose from."""
         if self._arrived >= _REMEMBERED or max(len(self._named), len(self._fitting)) >= MAX_LOADS:
             self._halve()
-        free = {node_class: node_class.per_gpu.free() + _SPREAD for node_class in classes}
+        free = {node_class: node_class.free() + _SPREAD for node_class in classes}
         named, fitting = _spread(self._named, free, _UNSEEN), _spread(self._fitting, free, 0)
         least = min(named.values(), default=0)
         for node_class in classes:

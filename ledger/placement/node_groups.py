@@ -13,10 +13,12 @@ from collections.abc import Callable, Iterable
 from itertools import chain
 
 from ledger.accounts import NodeAccount
-from ledger.placement.arrivals import UNIT, ShadowPrices
-from ledger.placement.scoring import cpu_score
+from ledger.placement.arrivals import ShadowPrices
+from ledger.placement.cpu_score import cpu_score
 from ledger.placement_request import PlacementRequest
 from modes.fraction import Fraction
+from modes.mode import Mode
+from modes.packing import UNIT
 
 State = tuple[int, ...]
 """Free slices of a node's GPUs, sorted."""
@@ -94,14 +96,11 @@ _Rank = tuple[int, State, Group]
 
 
 class NodeGroups:
-    """The groups of one class of nodes, for one way of counting GPUs.
+    """The groups of one class of nodes, as one mode counts their GPUs."""
 
-    Args:
-        base_score: The part of the score that GPUs alone decide, None where they have no room.
-    """
-
-    def __init__(self, base_score: Callable[[State, Fraction, ShadowPrices], int | None]) -> None:
-        self._base_score = base_score
+    def __init__(self, mode: type[Mode]) -> None:
+        self._free_slices = mode.free
+        self._base_score = mode.score
         self._groups: dict[State, Group] = {}
         self._seats: dict[str, tuple[Group, int]] = {}
         """By name of the node its group, and the free CPU that it had when it came."""
@@ -124,9 +123,9 @@ class NodeGroups:
         """Free slices of all nodes here."""
         return sum([group.free * len(group.nodes) for group in self._groups.values()])
 
-    def seat(self, account: NodeAccount, state: State) -> None:
+    def seat(self, account: NodeAccount) -> None:
         """Put a node where it belongs now, whether it was here before or not; `remove` takes it away."""
-        name, cpu_free = account.name, account.cpu_free
+        name, cpu_free, state = account.name, account.cpu_free, self._free_slices(account)
         if name in self._seats:
             self.remove(name)
         group = self._groups.get(state) or self._new_group(state)

@@ -12,18 +12,19 @@ from collections.abc import Iterator
 from kube.scheduling import Taint
 from ledger.accounts import Claim, ClaimKey, NodeAccount
 from ledger.facts import NodeFact
-from ledger.placement.arrivals import UNIT
 from ledger.placement.capacity import NodeCapacity
 from ledger.placement.node_groups import NodeGroups
-from ledger.placement.scoring import gpu_score, pool_score
 from ledger.totals import RunningTotals
+from modes.mode import GpuCount
+from modes.packing import UNIT
+from modes.registry import MODES
 
 MAX_VALUES_OF_A_CLASS_KEY = 64
 _CPU_STEP, _MAX_CPU_STEPS = 16_000, 64
 """Nodes with about as much CPU are alike: milli-CPU of a step, and steps that are told apart."""
 _PER_CPU_STEP = UNIT // 62_500
 """What a slice costs by each step of a node's CPU: of kinds that are equally good the smaller is taken."""
-_Shape = tuple[tuple[int, ...], int, int, int, int | None, int]
+_Shape = tuple[tuple[int, ...], tuple[GpuCount | None, ...], int | None, int]
 ClassKey = tuple[_Shape, tuple[Taint, ...], tuple[str | None, ...]]
 
 
@@ -37,8 +38,12 @@ class NodeClass:
         self.sample = sample
         """Some node of the class: it speaks for all in shape, taints and the labels that pods asked for."""
         self.cpu_steps = cpu_steps(sample.cpu_milli)
-        self.per_gpu = NodeGroups(gpu_score)
-        self.pooled = NodeGroups(pool_score)
+        self.groups = {name: NodeGroups(mode) for name, mode in MODES.items()}
+        """Its members by what they have free, as each mode counts it."""
+        self._offered = [
+            self.groups[name] for name, mode in MODES.items() if mode.gpu_count(sample) is not None
+        ]
+        self._priced = [self.groups[name] for name, mode in MODES.items() if mode.prices_kinds]
         self.price = self.slice_cost = 0
         """What a slice costs by what pods accept (see kind_arrivals), and in all; in UNITs of a slice."""
         self.set_price(0)
@@ -57,7 +62,12 @@ class NodeClass:
         """Set what a slice costs here, beside what kinds with more CPU cost anyway."""
         self.price = price
         self.slice_cost = price + self.cpu_steps * _PER_CPU_STEP
-        self.per_gpu.set_slice_cost(self.slice_cost)
+        for groups in self._priced:
+            groups.set_slice_cost(self.slice_cost)
+
+    def free(self) -> int:
+        """Free slices that the price counts for."""
+        return sum([groups.free() for groups in self._priced])
 
     def add(self, account: NodeAccount, fact: NodeFact) -> None:
         """Enter a member that states such facts; the inverse of `remove`."""
@@ -69,19 +79,16 @@ class NodeClass:
         """Put a member into the groups where it belongs now; an unusable one is in none."""
         if not fact.usable:
             return
-        if fact.gpus:
-            self.per_gpu.seat(account, account.state())
-        if fact.pooled:
-            self.pooled.seat(account, (account.placeable_pool(),))
+        for groups in self._offered:
+            groups.seat(account)
 
     def remove(self, name: str, fact: NodeFact) -> None:
         """Let a member go that stated such facts when it came; the inverse of `add`."""
         del self.members[name]
         self._capacity(fact).remove(fact)
-        if fact.usable and fact.gpus:
-            self.per_gpu.remove(name)
-        if fact.usable and fact.pooled:
-            self.pooled.remove(name)
+        if fact.usable:
+            for groups in self._offered:
+                groups.remove(name)
 
     def _capacity(self, fact: NodeFact) -> NodeCapacity:
         return self.usable if fact.usable else self.unusable
@@ -242,9 +249,7 @@ def _shape(fact: NodeFact) -> _Shape:
     indices = tuple(index for index, _ in fact.gpus)
     return (
         indices,
-        fact.slices_per_gpu,
-        bool(fact.pooled) * (fact.pooled // max(1, fact.pooled_gpus)),
-        fact.pooled_gpus,
+        tuple([mode.gpu_count(fact) for mode in MODES.values()]),
         fact.gpu_mib,
         cpu_steps(fact.cpu_milli),
     )

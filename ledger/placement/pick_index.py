@@ -9,7 +9,8 @@ from ledger.placement.capacity import NodeCapacity
 from ledger.placement.memory_values import MemoryValues
 from ledger.placement.pending import PendingPods
 from ledger.placement_request import Assumption, PlacementRequest
-from modes.registry import MODES
+from modes.fraction import Fraction
+from modes.mode import Mode
 
 _PRECISION = 10**6
 
@@ -36,16 +37,16 @@ Kinds = dict[int, Kind]
 """What there is to wait for, by MiB of the share."""
 
 
-def kinds(capacities: Iterable[NodeCapacity], ask: PlacementRequest) -> Kinds:
+def kinds(capacities: Iterable[NodeCapacity], fraction: Fraction, mode: type[Mode]) -> Kinds:
     """Sum up the stocks of nodes that could hold the pod some day."""
     found: Kinds = {}
-    has_index = MODES[ask.mode].has_index
     for capacity in capacities:
-        share = 0 if ask.fraction.is_whole else ask.fraction.share_mib(capacity.gpu_mib)
+        share = 0 if fraction.is_whole else fraction.share_mib(capacity.gpu_mib)
         kind = found.setdefault(share, Kind({}, {}))
-        for index, slices in capacity.capacity(by_index=has_index).items():
+        by_index = mode.capacity(capacity)
+        for index, slices in by_index.items():
             kind.capacity[index] = kind.capacity.get(index, 0) + slices
-        kind.shapes.setdefault(capacity.indices if has_index else (), capacity.gpu_mib)
+        kind.shapes.setdefault(tuple([i for i in by_index if i is not None]), capacity.gpu_mib)
     return found
 
 
@@ -76,8 +77,7 @@ def _loads(kind: Kind, slices: int, waiting: Mapping[int | None, int]) -> dict[i
 
 def pick_assumed_index(assume: Assumption, ask: PlacementRequest, pending: PendingPods) -> PickedIndex:
     """Choose an index of nodes that do not exist yet; the caller has checked that they have enough GPUs."""
-    if not MODES[ask.mode].has_index:
-        return PickedIndex((), assume.gpu_mib)
     waiting = pending.slices(())
-    loads = sorted((waiting.get(index, 0), index) for index in range(assume.gpus_per_node))
+    gpus = ask.mode_type.choosable({index: waiting.get(index, 0) for index in range(assume.gpus_per_node)})
+    loads = sorted((slices, index) for index, slices in gpus.items())
     return PickedIndex(tuple(sorted(index for _, index in loads[: ask.fraction.gpus])), assume.gpu_mib)

@@ -8,9 +8,9 @@ from kube.names import NVIDIA_DOMAIN
 from ledger.placement_request import Assumption
 from modes.fraction import ALLOWED_SLICES_PER_GPU, Fraction
 from modes.gpu_names import OTHER_SYSTEM_PREFIXES, WHOLE_GPU_NAMES, is_one_gpu
-from modes.mode import ModeName
+from modes.mode import Mode, ModeName
 from modes.registry import MODES
-from modes.resource_names import ResourceNames, prefix_of
+from modes.resource_names import ResourceNames
 from policies.loading.sources import Parts, Source
 from policies.model import placeholders
 from policies.model.allowances import Allowances
@@ -39,8 +39,7 @@ def policy_problems(policy: Policy, source: Source, parts: Parts) -> Iterator[Pr
         yield from fraction_problems(policy.fractions, policy.slices_per_gpu, source)
     yield from _resource_problems(policy, source)
     yield from limiter_name_problems(policy.limiter, policy.resources.mode, source, parts)
-    if not MODES[policy.resources.mode].has_index:
-        yield from _index_problems(policy, source)
+    yield from _mode_problems(policy, mode_of(policy), source)
     for number, toleration in enumerate(policy.tolerations):
         yield from _toleration_problems(toleration, source, number)
     yield from _allowed_resource_problems(policy.allow, source)
@@ -69,12 +68,12 @@ def limiter_name_problems(name: str, mode: ModeName, source: Source, parts: Part
         listed = f"known are {', '.join(known[:MAX_LIMITERS_NAMED])}{more}"
         rule = f'"{name}" is not defined{did_you_mean(name, parts.limiters)}: {listed}; or add a file'
         yield source.problem(f"{rule} with kind: Limiter and name: {name}", "limiter")
-    elif not MODES[mode].has_index:
-        limiter = parts.limiters[name][0]
+    else:
+        limiter, unknown = parts.limiters[name][0], MODES[mode].unknown_placeholders
         for variable, value in (limiter.env | limiter.modes.of(mode).env).items():
-            if "index" in placeholders.used(value):
-                rule = f'"{name}" uses {{index}} in {variable}, but mode {mode} knows no index'
-                yield source.problem(rule, "limiter")
+            for placeholder in unknown.intersection(placeholders.used(value)):
+                rule = f'"{name}" uses {{{placeholder}}} in {variable}'
+                yield source.problem(f"{rule}, but mode {mode} knows no {placeholder}", "limiter")
 
 
 def limiter_problems(limiter: Limiter, source: Source) -> Iterator[Problem]:
@@ -118,7 +117,7 @@ def effective_policy(policy: Policy, limiter: Limiter, digest: str, names: Resou
         digest=digest,
         slices_per_gpu=policy.slices_per_gpu,
         fractions=fractions,
-        mode=MODES[mode](resource_of(policy), names, frozenset(policy.allow.resources)),
+        mode=mode_of(policy)(resource_of(policy), names, frozenset(policy.allow.resources)),
         limiter=effective_limiter(limiter, mode),
         env=_env(policy.env),
         reserve_mib=policy.memory.reserve_mib,
@@ -166,14 +165,19 @@ def _init_container(limiter: Limiter) -> InitContainer | None:
 
 def _resource_problems(policy: Policy, source: Source) -> Iterator[Problem]:
     name = resource_of(policy)
-    problem = MODES[policy.resources.mode].name_problem(name)
+    problem = mode_of(policy).name_problem(name)
     if problem is not None:
         yield source.problem(f"{quoted(name)} {problem}", "resources", "name")
 
 
+def mode_of(policy: Policy) -> type[Mode]:
+    """Return the policy's mode."""
+    return MODES[policy.resources.mode]
+
+
 def resource_of(policy: Policy) -> str:
     """Return the policy's `resources.name`, or its mode's default."""
-    return policy.resources.name or MODES[policy.resources.mode].default_resource
+    return policy.resources.name or mode_of(policy).default_resource
 
 
 def resource_names(policies: Iterable[Policy]) -> ResourceNames:
@@ -182,22 +186,22 @@ def resource_names(policies: Iterable[Policy]) -> ResourceNames:
     prefixes: set[str] = set()
     pooled = set(defaults.pooled)
     for policy in policies:
-        if MODES[policy.resources.mode].has_index:
-            prefixes.add(prefix_of(resource_of(policy)))
+        resource = resource_of(policy)
+        prefix = mode_of(policy).index_prefix(resource)
+        if prefix is None:
+            pooled.add(resource)
         else:
-            pooled.add(resource_of(policy))
+            prefixes.add(prefix)
     return ResourceNames(min(prefixes, default=defaults.per_gpu_prefix), tuple(sorted(pooled)))
 
 
-def _index_problems(policy: Policy, source: Source) -> Iterator[Problem]:
-    """Yield what a policy says of an index, for a mode in which placements have none."""
-    mode = policy.resources.mode
+def _mode_problems(policy: Policy, mode: type[Mode], source: Source) -> Iterator[Problem]:
+    """Yield what a policy says that its mode cannot do."""
     for name, value in policy.env.items():
-        if "index" in placeholders.used(value):
-            yield source.problem(f"{{index}} is not known in mode {mode}", "env", name)
-    if policy.replace_waiting is not None:
-        rule = f"pods of mode {mode} have no index to wait on: leave it out, or use mode per-gpu"
-        yield source.problem(rule, "replaceWaiting")
+        for placeholder in mode.unknown_placeholders.intersection(placeholders.used(value)):
+            yield source.problem(f"{{{placeholder}}} is not known in mode {mode.name}", "env", name)
+    if policy.replace_waiting is not None and mode.replace_waiting_problem is not None:
+        yield source.problem(mode.replace_waiting_problem, "replaceWaiting")
 
 
 def _toleration_problems(toleration: Toleration, source: Source, number: int) -> Iterator[Problem]:

@@ -9,8 +9,6 @@ from dataclasses import replace
 from itertools import chain, islice
 
 from ledger.queue_names import sanitised
-from modes.registry import MODES
-from modes.resource_names import prefix_of
 from policies.loading.checks import (
     effective_limiter,
     effective_policy,
@@ -18,6 +16,7 @@ from policies.loading.checks import (
     fraction_table,
     limiter_name_problems,
     limiter_problems,
+    mode_of,
     policy_problems,
     resource_names,
     resource_of,
@@ -94,9 +93,9 @@ def _prefix_problems(parts: Parts) -> Iterator[Problem]:
     """Yield second name patterns: the ledger counts the GPUs of one, and would give out others twice."""
     first: tuple[str, str] | None = None
     for name, (policy, source) in sorted(parts.policies.items()):
-        if not MODES[policy.resources.mode].has_index:
+        prefix = mode_of(policy).index_prefix(resource_of(policy))
+        if prefix is None:
             continue
-        prefix = prefix_of(resource_of(policy))
         first = first or (name, prefix)
         if prefix != first[1]:
             rule = f'"{prefix}{{index}}" is not the "{first[1]}{{index}}" of policy {first[0]}: use one name'

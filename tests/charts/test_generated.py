@@ -13,6 +13,7 @@ from controller.certificates.metrics import CertificateMetrics
 from controller.ledger_store import LedgerStore
 from controller.metrics import ControllerMetrics, LedgerCollector
 from controller.process import Task
+from modes.registry import MODES
 from policies.loading.checks import effective_limiter
 from policies.loading.sources import presets
 from service.process import Process
@@ -68,10 +69,26 @@ def test_every_value_that_stands_beside_a_described_one_is_described():
         assert {(*parent, name) for name in found} <= described
 
 
-@pytest.mark.parametrize("mode", ["per-gpu", "pooled"])
+@pytest.mark.parametrize("mode", MODES)
 def test_the_locks_limits_are_the_presets(mode):
     expected = {name: limits(effective_limiter(limiter, mode)) for name, (limiter, _) in presets().items()}
     assert {name: sorted(modes[mode]) for name, modes in table_of("presetLimits").items()} == expected
+
+
+def test_the_charts_modes_are_the_products():
+    assert table_of("modes") == {name: {"resource": mode.default_resource} for name, mode in MODES.items()}
+
+
+def test_the_charts_limits_name_every_mode():
+    assert all(set(modes) == set(MODES) for modes in table_of("presetLimits").values())
+
+
+def test_templates_compare_no_mode():
+    templates = [path for path in (CHART / "templates").rglob("*.*") if path.is_file()]
+    assert len(templates) > 10
+    for template in templates:
+        for line in template.read_text().splitlines():
+            assert not re.search(r'\((eq|ne) .*"(per-gpu|pooled)"', line), f"{template.name}: {line}"
 
 
 def test_the_locks_limiter_paths_are_the_presets():

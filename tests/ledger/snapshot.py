@@ -35,7 +35,7 @@ def _account(account: Any) -> tuple[Any, ...]:
 def _groups(ledger: Ledger) -> list[tuple[Any, ...]]:
     seen = []
     for node_class in ledger._node_index.classes.values():
-        for kind, groups in (("per-gpu", node_class.per_gpu), ("pooled", node_class.pooled)):
+        for kind, groups in node_class.groups.items():
             seen += [(kind, *seat) for seat in _seats(groups)]
     return seen
 

@@ -1,5 +1,7 @@
 import pytest
 
+from ledger.placement.arrivals import Arrivals
+from modes.fraction import Fraction
 from modes.per_gpu import PerGpu
 from modes.resource_names import ResourceNames
 from tests.modes.nodes import EMPTY, HALF, PAIR, POOL, SPLIT, per_gpu
@@ -76,3 +78,33 @@ def test_the_operator_renames_each_gpu_and_does_without_cdi():
 def test_modes_of_equal_words_are_equal():
     assert per_gpu() == per_gpu()
     assert per_gpu() != per_gpu("example.com/card-{index}")
+
+
+@pytest.mark.parametrize(
+    ("text", "fraction", "indices"),
+    [
+        ("3", HALF, (3,)),
+        ("0,2", PAIR, (0, 2)),
+        ("2,0", PAIR, None),
+        ("0,0", PAIR, None),
+        ("0", PAIR, None),
+        ("03", HALF, None),
+        ("0,2", HALF, None),
+        ("", HALF, None),
+        (None, HALF, None),
+    ],
+)
+def test_an_annotation_names_each_gpu_once_in_order(text, fraction, indices):
+    assert PerGpu.read_indices(text, fraction) == indices
+
+
+def test_a_whole_gpu_has_room_only_when_it_is_idle():
+    prices = Arrivals(8).prices
+    whole = Fraction(8, 8)
+    assert PerGpu.score((7, 7), whole, prices) is None
+    assert PerGpu.score((7, 8), whole, prices) is not None
+
+
+def test_a_share_is_told_by_gpu():
+    assert per_gpu().share_text(HALF) == "4 of 8 slices, nvidia.com/gpu-<i>: 4"
+    assert per_gpu().share_text(PAIR) == "16 slices: 8 of each of 2 nvidia.com/gpu-<i>"

@@ -1,5 +1,6 @@
 import pytest
 
+from ledger.placement.arrivals import Arrivals
 from modes.pooled import Pooled
 from tests.modes.nodes import EMPTY, HALF, PAIR, POOL, SPLIT, UNLABELLED, per_gpu, pooled
 
@@ -62,3 +63,18 @@ def test_the_operator_shares_all_gpus_under_a_name_that_time_slicing_has():
 def test_modes_are_told_apart():
     assert pooled() == pooled()
     assert pooled("nvidia.com/gpu") != per_gpu("nvidia.com/gpu")
+
+
+def test_an_annotation_names_no_gpu():
+    assert Pooled.read_indices(None, HALF) == ()
+    assert Pooled.read_indices("3", HALF) is None
+
+
+def test_the_fuller_pool_is_better():
+    prices = Arrivals(8).prices
+    assert Pooled.score((3,), HALF, prices) is None
+    assert Pooled.score((4,), HALF, prices) > Pooled.score((9,), HALF, prices)
+
+
+def test_a_share_is_told_by_pool():
+    assert pooled().share_text(PAIR) == "16 of 8 slices, nvidia.com/gpu: 16"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kube.names import MAX_GPU_INDEX_DIGITS, is_uid
+from kube.names import is_uid
 from ledger.placement_request import Placement
 from modes.fraction import Fraction
 from modes.mode import Mode
@@ -15,7 +15,6 @@ from webhook.admission.annotations import (
     MEMORY_MIB,
     RESERVATION,
     SLICES,
-    index_text,
 )
 from webhook.admission.container_refs import ContainerRef
 from webhook.admission.containers import Containers
@@ -37,7 +36,7 @@ def kept_placement(
     that the node affinity binds must all agree with each other and with the policy (docs/admission.md).
     """
     said = (pod.metadata.annotations if pod.metadata else None) or {}
-    indices = _indices(said.get(GPU_INDEX), fraction, policy)
+    indices = mode.read_indices(said.get(GPU_INDEX), fraction)
     if (
         indices is None
         or said.get(INJECTED, "").partition("@")[0] != policy.name
@@ -54,18 +53,6 @@ def kept_placement(
     if reservation is not None and not is_uid(reservation):
         reservation = None
     return Placement(indices, gpu_mib, values, reservation=reservation)
-
-
-def _indices(text: str | None, fraction: Fraction, policy: EffectivePolicy) -> tuple[int, ...] | None:
-    if not policy.mode.has_index:
-        return () if text is None else None
-    parts = (text or "").split(",", fraction.gpus)
-    if len(parts) != fraction.gpus or not all(
-        part.isascii() and part.isdigit() and len(part) <= MAX_GPU_INDEX_DIGITS for part in parts
-    ):
-        return None
-    indices = tuple(sorted({int(part) for part in parts}))
-    return indices if len(indices) == fraction.gpus and index_text(indices) == text else None
 
 
 def _asks_exactly(ref: ContainerRef, mode: Mode, fraction: Fraction, indices: tuple[int, ...]) -> bool:

@@ -43,12 +43,19 @@ none: {per-gpu: [], pooled: []}
 {{- range $policy := .Values.policies -}}{{- if dig "replaceWaiting" dict $policy -}}true{{- end -}}{{- end -}}
 {{- end -}}
 
+{{/* Modes by name: the resource name of policies that say none. */}}
+{{- define "fraction-injector.modes" -}}
+per-gpu: {resource: "nvidia.com/gpu-{index}"}
+pooled: {resource: nvidia.com/gpu}
+{{- end -}}
+
 {{- define "fraction-injector.mode" -}}
 {{- dig "resources" "mode" "per-gpu" . -}}
 {{- end -}}
 
 {{- define "fraction-injector.resource" -}}
-{{- dig "resources" "name" "" . | default (ternary "nvidia.com/gpu" "nvidia.com/gpu-{index}" (eq (include "fraction-injector.mode" .) "pooled")) -}}
+{{- $modes := include "fraction-injector.modes" . | fromYaml -}}
+{{- dig "resources" "name" "" . | default (dig (include "fraction-injector.mode" .) "resource" "" $modes) -}}
 {{- end -}}
 
 {{/* Template of the per-GPU resource name, one for all policies (the product checks it); empty if all are pooled. */}}
@@ -273,7 +280,7 @@ then reads of it at once. The rest is `fraction-injector policy check`.
 {{- include "fraction-injector.checkFractions" (dict "at" (printf "queues.%s" $name) "fractions" $entry.fractions "size" $size) -}}
 {{- end -}}
 {{- with dig "limiter" "" $entry -}}
-{{- include "fraction-injector.limits" (dict "root" $ "limiter" . "mode" "per-gpu") | trunc 0 -}}
+{{- include "fraction-injector.limits" (dict "root" $ "limiter" . "mode" (include "fraction-injector.mode" dict)) | trunc 0 -}}
 {{- end -}}
 {{- $texts := $allowed -}}
 {{- if kindIs "map" $entry.fractions -}}{{- $texts = keys $entry.fractions -}}

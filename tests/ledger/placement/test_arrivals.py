@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ledger.placement.arrivals import UNIT, Arrivals
+from ledger.placement.arrivals import Arrivals
 from ledger.placement.shadow_prices import hole_prices
 from modes.fraction import Fraction
+from modes.packing import UNIT
 from tests.effort import examples
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement
 from ledger.ledger import Ledger
-from ledger.placement.arrivals import UNIT
 from ledger.placement.kind_arrivals import MAX_LOADS, KindArrivals
 from ledger.placement_request import Placement
+from modes.packing import UNIT
 from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of
 
 NAMES_T4 = Constraints({"product": "T4"})

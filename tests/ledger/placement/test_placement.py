@@ -269,9 +269,10 @@ def test_groups_of_states_that_no_node_is_in_any_more_are_forgotten() -> None:
         if churn.rng.random() < 0.9:
             churn.release()
     for node_class in churn.ledger._node_index.classes.values():
-        occupied = sum(1 for group in node_class.per_gpu._groups.values() if group.nodes)
-        assert occupied == node_class.per_gpu._occupied
-        assert len(node_class.per_gpu) <= occupied + 128
+        groups = node_class.groups["per-gpu"]
+        occupied = sum(1 for group in groups._groups.values() if group.nodes)
+        assert occupied == groups._occupied
+        assert len(groups) <= occupied + 128
 
 
 @given(st.lists(nodes(), max_size=6), asks)

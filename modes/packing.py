@@ -1,0 +1,60 @@
+"""How good a GPU's free slices are for a pod: by what they are worth to pods to come, before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Protocol
+
+UNIT = 10**9
+"""One slice in the fixed-point numbers of scores: integers, so that a score is the same everywhere."""
+PER_FREE_SLICE = UNIT // 10**6
+"""Decides between nodes whose GPUs lose equally: the fuller one is better."""
+
+
+class SlicePrices(Protocol):
+    """What free slices are worth (ledger/placement/arrivals.py says what each is)."""
+
+    @property
+    def slices_per_gpu(self) -> int: ...  # noqa: D102 - the words are those of ShadowPrices
+    @property
+    def gpu(self) -> tuple[int, ...]: ...  # noqa: D102
+    @property
+    def holes(self) -> tuple[tuple[int, ...], ...]: ...  # noqa: D102
+    @property
+    def idle(self) -> tuple[int, ...]: ...  # noqa: D102
+
+
+def best_hole(free: Collection[int], slices: int, prices: SlicePrices) -> int:
+    """Free slices of the GPU of one node that loses the least worth by giving so many. There must be room."""
+    for hole in prices.holes[slices]:
+        if hole in free:
+            return hole
+    raise ValueError(f"no GPU has {slices} slices left of {free}")
+
+
+def lost_on_idle(free: Sequence[int], gpus: int, prices: SlicePrices) -> int | None:
+    """Return what a node loses with so many idle GPUs, in UNITs of a slice; None if it has fewer."""
+    idle = free.count(prices.slices_per_gpu)
+    if idle < gpus:
+        return None
+    return gpus * prices.gpu[-1] + _lost_together(idle, gpus, prices)
+
+
+def lost_on_one(free: Sequence[int], slices: int, prices: SlicePrices) -> int | None:
+    """Return what a node loses with slices of its best GPU, in UNITs of a slice; None without room.
+
+    `free` holds the free slices of each GPU of the node, sorted.
+    """
+    if not free or free[-1] < slices:
+        return None
+    hole = best_hole(free, slices, prices)
+    lost = prices.gpu[hole] - prices.gpu[hole - slices]
+    if hole < prices.slices_per_gpu:
+        return lost
+    return lost + _lost_together(free.count(hole), 1, prices)
+
+
+def _lost_together(idle: int, gpus: int, prices: SlicePrices) -> int:
+    """What idle GPUs of one node lose by being so many fewer, beyond the worth of each."""
+    most = len(prices.idle) - 1
+    return prices.idle[min(idle, most)] - prices.idle[min(idle - gpus, most)]
