@@ -60,12 +60,14 @@ def _free(fact: NodeFact, taken: Mapping[int, int]) -> list[int]:
 
 def _taken(before: Sequence[int], ask: PlacementRequest, worth: ShadowPrices) -> list[int] | None:
     after, slices = list(before), ask.fraction.slices_on_each
+    others = set(range(len(after)))
     for _ in range(ask.fraction.gpus):
-        fitting = [position for position, free in enumerate(after) if free >= slices]
+        fitting = [position for position in sorted(others) if after[position] >= slices]
         if not fitting:
             return None
         least = min(fitting, key=lambda at: (worth.gpu[after[at]] - worth.gpu[after[at] - slices], after[at]))
         after[least] -= slices
+        others.remove(least)
     return after
 
 

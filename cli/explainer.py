@@ -45,12 +45,13 @@ class Explanation:
         injection, policy = self.outcome.injection, self.outcome.policy
         indices = list(injection.placement.indices) if injection is not None else []
         is_whole = injection is not None and injection.memory_mib is None
+        is_list = is_whole or len(indices) > 1
         return {
             "allowed": self.allowed,
             "code": self.outcome.reason.value,
             "message": self.outcome.denial.message if self.outcome.denial is not None else "",
             "slices": injection.slices if injection is not None else None,
-            "index": indices if is_whole else next(iter(indices), None),
+            "index": indices if is_list else next(iter(indices), None),
             "memoryMiB": injection.memory_mib if injection is not None else None,
             "container": injection.container if injection is not None else None,
             "policy": policy.name if policy is not None else None,

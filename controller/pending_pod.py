@@ -98,7 +98,7 @@ def known_constraints(fact: PodFact) -> Constraints:
 def dry_run(fact: PodFact, slices_per_gpu: int, constraints: Constraints) -> PlacementRequest | None:
     """Return the placement request of a pod, which reserves nothing; None for amounts that none makes."""
     try:
-        fraction = Fraction(fact.slices, slices_per_gpu)
+        fraction = _fraction_of(fact, slices_per_gpu)
     except ValueError:
         return None
     if fraction.gpus != len(fact.gpus) or _amounts(fact) != {fraction.slices_on_each}:
@@ -110,6 +110,14 @@ def dry_run(fact: PodFact, slices_per_gpu: int, constraints: Constraints) -> Pla
         cpu_milli=fact.cpu_milli,
         memory_bytes=fact.memory_bytes,
     )
+
+
+def _fraction_of(fact: PodFact, slices_per_gpu: int) -> Fraction:
+    """Return what a pod asks for; raises ValueError where no label makes such amounts."""
+    gpus = len(fact.gpus)
+    if gpus > 1 and fact.slices < gpus * slices_per_gpu:
+        return Fraction(fact.slices, slices_per_gpu, gpus)
+    return Fraction(fact.slices, slices_per_gpu)
 
 
 def _amounts(fact: PodFact) -> Collection[int]:

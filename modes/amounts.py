@@ -11,7 +11,8 @@ def fits(amount: str | int, kind: ResourceKind, fraction: Fraction) -> bool:
     """Whether an amount of a resource of this kind agrees with the fraction.
 
     Whole GPUs and slices of a pool may be one, the GPUs or the slices of the fraction, and zero, which asks
-    for nothing. `clear.ml/fraction-*` must be the fraction itself. Amounts of other kinds always agree.
+    for nothing. `clear.ml/fraction-*` must be what the label says, of each GPU where
+    several are shared. Amounts of other kinds always agree.
     """
     if not (kind.is_clearml or kind.is_whole or kind.is_pool):
         return True
@@ -21,10 +22,16 @@ def fits(amount: str | int, kind: ResourceKind, fraction: Fraction) -> bool:
         return False
     # In integers: comparing and hashing fractions costs more, for each pod that is met first.
     if kind.is_clearml:
-        return value.numerator * fraction.slices_per_gpu == fraction.slices * value.denominator
-    return value.denominator == 1 and value.numerator in {0, 1, fraction.gpus, fraction.slices}
+        labelled = fraction.slices // fraction.parts
+        return value.numerator * fraction.slices_per_gpu == labelled * value.denominator
+    return value.denominator == 1 and value.numerator in {0, *_counts(fraction)}
 
 
 def choices(fraction: Fraction) -> str:
     """Return the amounts of whole GPUs that agree with the fraction, as words: "1 or 4"."""
-    return " or ".join(str(number) for number in sorted({1, fraction.gpus, fraction.slices}))
+    return " or ".join(str(number) for number in sorted(_counts(fraction)))
+
+
+def _counts(fraction: Fraction) -> set[int]:
+    """One, the GPUs, and the slices: in all, or of each GPU of which a part is asked."""
+    return {1, fraction.gpus, fraction.slices, fraction.slices // fraction.parts}

@@ -86,6 +86,8 @@ class Mode(ABC):
     """Placeholders of variables that a placement has no value for."""
     replace_waiting_problem: ClassVar[str | None]
     """Why a policy cannot say `replaceWaiting`; None if it can."""
+    several_gpus_problem: ClassVar[str | None]
+    """Why a pod cannot ask the same part of each of several GPUs, and what to do; None if it can."""
     needs_cdi: ClassVar[bool]
     """Whether GPU-operator values turn CDI on unless the admin says else."""
 

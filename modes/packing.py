@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
+from modes.fraction import Fraction
+
 UNIT = 10**9
 """One slice in the fixed-point numbers of scores: integers, so that a score is the same everywhere."""
 PER_FREE_SLICE = UNIT // 10**6
@@ -32,6 +34,19 @@ def best_hole(free: Collection[int], slices: int, prices: SlicePrices) -> int:
     raise ValueError(f"no GPU has {slices} slices left of {free}")
 
 
+def best_holes(free: Sequence[int], fraction: Fraction, prices: SlicePrices) -> list[int] | None:
+    """Free slices of each of the different GPUs of one node that lose the least; None without room."""
+    missing = fraction.gpus
+    chosen: list[int] = []
+    for hole in prices.holes[fraction.slices_on_each]:
+        taken = min(free.count(hole), missing)
+        chosen += [hole] * taken
+        missing -= taken
+        if not missing:
+            return chosen
+    return None
+
+
 def lost_on_idle(free: Sequence[int], gpus: int, prices: SlicePrices) -> int | None:
     """Return what a node loses with so many idle GPUs, in UNITs of a slice; None if it has fewer."""
     idle = free.count(prices.slices_per_gpu)
@@ -52,6 +67,16 @@ def lost_on_one(free: Sequence[int], slices: int, prices: SlicePrices) -> int | 
     if hole < prices.slices_per_gpu:
         return lost
     return lost + _lost_together(free.count(hole), 1, prices)
+
+
+def lost_on_several(free: Sequence[int], fraction: Fraction, prices: SlicePrices) -> int | None:
+    """Return what a node loses with the same slices of different GPUs, in UNITs; None without room."""
+    holes = best_holes(free, fraction, prices)
+    if holes is None:
+        return None
+    slices, idle = fraction.slices_on_each, prices.slices_per_gpu
+    lost = sum([prices.gpu[hole] - prices.gpu[hole - slices] for hole in holes])
+    return lost + _lost_together(free.count(idle), holes.count(idle), prices)
 
 
 def _lost_together(idle: int, gpus: int, prices: SlicePrices) -> int:

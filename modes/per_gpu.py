@@ -12,7 +12,7 @@ from kube.names import GPU_RESOURCE_PREFIX, MAX_GPU_INDEX_DIGITS
 from modes.fraction import Fraction
 from modes.gpu_names import STANDARD_INDEX, policy_name_problem, taken_name_problem
 from modes.mode import FreeSlices, GpuCount, Mode, ModeName, NodeGpus, NodeSlices, OperatorValues
-from modes.packing import PER_FREE_SLICE, UNIT, SlicePrices, lost_on_idle, lost_on_one
+from modes.packing import PER_FREE_SLICE, UNIT, SlicePrices, lost_on_idle, lost_on_one, lost_on_several
 from modes.resource_kinds import ResourceKinds
 from modes.resource_names import INDEX, prefix_of
 
@@ -35,6 +35,7 @@ class PerGpu(Mode):
     prices_kinds: ClassVar[bool] = True
     unknown_placeholders: ClassVar[frozenset[str]] = frozenset()
     replace_waiting_problem: ClassVar[str | None] = None
+    several_gpus_problem: ClassVar[str | None] = None
     needs_cdi: ClassVar[bool] = False
 
     @cached_property
@@ -113,7 +114,9 @@ class PerGpu(Mode):
         That may not be more than the slices taken; of nodes that lose equally, one with less free is better.
         """
         slices = fraction.slices
-        if slices < prices.slices_per_gpu:
+        if fraction.parts != 1:
+            lost = lost_on_several(free, fraction, prices)
+        elif slices < prices.slices_per_gpu:
             lost = lost_on_one(free, slices, prices)
         else:
             lost = lost_on_idle(free, fraction.gpus, prices)

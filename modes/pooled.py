@@ -26,6 +26,9 @@ class Pooled(Mode):
     replace_waiting_problem: ClassVar[str | None] = (
         "pods of mode pooled have no index to wait on: leave it out, or use mode per-gpu"
     )
+    several_gpus_problem: ClassVar[str | None] = (
+        "in mode pooled the kubelet chooses the GPUs, perhaps one for all slices: ask for a share of one"
+    )
     needs_cdi: ClassVar[bool] = True
 
     @cached_property

@@ -57,10 +57,13 @@ class Arrivals:
         """What free slices are worth by now."""
 
     def learn(self, fraction: Fraction, cpu_milli: int) -> bool:
-        """Count one arrived pod; once a sixteenth more has arrived, renew the prices and return True."""
-        size = fraction.slices
-        self._sizes[size] = self._sizes.get(size, 0) + 1
-        self._arrived += 1
+        """Count one arrived pod, one on several GPUs like so many.
+
+        Once a sixteenth more has arrived, renew the prices and return True.
+        """
+        size, parts = fraction.slices, fraction.parts
+        self._sizes[size // parts] = self._sizes.get(size // parts, 0) + parts
+        self._arrived += parts
         self._slices += size
         self._cpu_milli += min(cpu_milli, size * _MAX_CPU_PER_GPU // self._slices_per_gpu)
         if self._arrived >= _REMEMBERED:

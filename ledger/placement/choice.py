@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
+
 import msgspec
 
 from ledger.accounts import NodeAccount
@@ -17,8 +20,9 @@ from ledger.placement.pending import PendingPods
 from ledger.placement.pick_index import pick_assumed_index, pick_index
 from ledger.placement.spread import best_spread, least_used
 from ledger.placement_request import Placement, PlacementRequest, Unschedulable
+from modes.fraction import Fraction
 from modes.mode import Mode
-from modes.packing import best_hole
+from modes.packing import best_hole, best_holes
 
 
 class Choice:
@@ -115,6 +119,18 @@ def _best_gpus(
     if not left:
         return ()
     if ask.place == "spread" and ask.owner and not fraction.is_whole:
-        left = least_used(account, fraction.slices, ask.owner)
+        left = least_used(account, fraction, ask.owner)
+    if fraction.parts != 1:
+        return _best_several(left, fraction, prices)
     hole = best_hole(left.values(), fraction.slices_on_each, prices)
     return tuple([index for index, slices in left.items() if slices == hole][: fraction.gpus])
+
+
+def _best_several(left: Mapping[int, int], fraction: Fraction, prices: ShadowPrices) -> tuple[int, ...]:
+    wanted = Counter(best_holes(tuple(left.values()), fraction, prices))
+    chosen = []
+    for index, slices in left.items():
+        if wanted[slices]:
+            wanted[slices] -= 1
+            chosen.append(index)
+    return tuple(sorted(chosen))

@@ -25,12 +25,14 @@ State = tuple[int, ...]
 Found = tuple[int, NodeAccount]
 """A score and the node that has it."""
 _EMPTY_GROUPS_KEPT = 128
+_SizeKey = int | tuple[int, int]
+"""Slices of a pod; with its GPUs where it asks a part of several. Tells sizes apart in one class."""
 
 
 class Search:
     """One pod looking for its best node."""
 
-    __slots__ = ("accepts", "cpu_milli", "memory_bytes", "most_gained", "prices", "size", "slices")
+    __slots__ = ("accepts", "cpu_milli", "key", "memory_bytes", "most_gained", "prices", "size", "slices")
 
     def __init__(
         self, ask: PlacementRequest, prices: ShadowPrices, accepts: Callable[[NodeAccount], bool] | None
@@ -40,6 +42,7 @@ class Search:
         """Asked of each node before it is taken; None takes all."""
         self.size = ask.fraction
         self.slices = ask.fraction.slices
+        self.key = _size_key(ask.fraction)
         self.cpu_milli = ask.cpu_milli
         self.memory_bytes = ask.memory_bytes
         self.most_gained = ask.fraction.slices * UNIT - ask.cpu_milli * prices.cpu
@@ -55,7 +58,7 @@ class Group:
         self.state = state
         self.free = sum(state)
         self.nodes: list[tuple[int, str, NodeAccount]] = []
-        self.bases: dict[int, int] = {}
+        self.bases: dict[_SizeKey, int] = {}
         """Score without CPU by size of pod, where there is room."""
         self.is_short = False
         """Whether the node with the least free CPU has slices that lack CPU."""
@@ -107,8 +110,8 @@ class NodeGroups:
         self._occupied = 0
         self._slice_cost = 0
         self._prices: ShadowPrices | None = None
-        self._sizes: dict[int, Fraction] = {}
-        self._rankings: dict[int, list[_Rank]] = {}
+        self._sizes: dict[_SizeKey, Fraction] = {}
+        self._rankings: dict[_SizeKey, list[_Rank]] = {}
         self._short_of_cpu: dict[State, Group] = {}
 
     def __len__(self) -> int:
@@ -153,7 +156,7 @@ class NodeGroups:
     def best(self, search: Search, found: Found | None) -> Found | None:
         """The best node here if it is better than the one found elsewhere, else that one."""
         cpu = search.cpu_milli
-        ranking = self._rankings.get(search.slices) if search.prices is self._prices else None
+        ranking = self._rankings.get(search.key) if search.prices is self._prices else None
         for negative, _, group in self._ranked(search) if ranking is None else ranking:
             if found is not None and -negative <= found[0]:
                 break
@@ -161,7 +164,7 @@ class NodeGroups:
                 found = _better(group, -negative, search, found)
         if search.most_gained > 0:
             for group in self._short_of_cpu.values():
-                base = group.bases.get(search.slices)
+                base = group.bases.get(search.key)
                 if base is None or group.nodes[-1][0] < cpu:
                     continue
                 if found is None or base + search.most_gained >= found[0]:
@@ -171,9 +174,9 @@ class NodeGroups:
     def _ranked(self, search: Search) -> list[_Rank]:
         if search.prices is not self._prices:
             self._start_anew(search.prices)
-        self._sizes[search.slices] = search.size
+        self._sizes[search.key] = search.size
         ranked = [self._rank(group, search.size, search.prices) for group in self._groups.values()]
-        ranking = self._rankings[search.slices] = sorted(rank for rank in ranked if rank is not None)
+        ranking = self._rankings[search.key] = sorted(rank for rank in ranked if rank is not None)
         return ranking
 
     def _rank(self, group: Group, size: Fraction, prices: ShadowPrices) -> _Rank | None:
@@ -181,7 +184,7 @@ class NodeGroups:
         if base is None:
             return None
         base -= size.slices * self._slice_cost
-        group.bases[size.slices] = base
+        group.bases[_size_key(size)] = base
         return -base, group.state, group
 
     def _start_anew(self, prices: ShadowPrices) -> None:
@@ -195,8 +198,8 @@ class NodeGroups:
     def _new_group(self, state: State) -> Group:
         group = self._groups[state] = Group(state)
         if self._prices is not None:
-            for slices, ranking in self._rankings.items():
-                rank = self._rank(group, self._sizes[slices], self._prices)
+            for key, ranking in self._rankings.items():
+                rank = self._rank(group, self._sizes[key], self._prices)
                 if rank is not None:
                     insort(ranking, rank)
         return group
@@ -217,6 +220,10 @@ class NodeGroups:
         self._groups = {state: group for state, group in self._groups.items() if group.nodes}
         for ranking in self._rankings.values():
             ranking[:] = [ranked for ranked in ranking if ranked[2].nodes]
+
+
+def _size_key(fraction: Fraction) -> _SizeKey:
+    return fraction.slices if fraction.parts == 1 else (fraction.slices, fraction.parts)
 
 
 def _better(group: Group, base: int, search: Search, found: Found | None) -> Found | None:

@@ -11,6 +11,7 @@ from ledger.placement.best_node import best
 from ledger.placement.candidates import Candidates
 from ledger.placement.node_groups import Found
 from ledger.placement_request import PlacementRequest
+from modes.fraction import Fraction
 
 MAX_COUNTS = 8
 """Numbers of replicas on one node that are told apart, the least ones: each costs a search of all nodes."""
@@ -49,11 +50,14 @@ def _has(count: int, on_nodes: Mapping[str, int]) -> Callable[[NodeAccount], boo
     return lambda account: on_nodes.get(account.name, 0) == count
 
 
-def least_used(account: NodeAccount, slices: int, owner: str) -> dict[int, int]:
-    """Return free slices by index of those GPUs of a node with room that have fewest of an owner's pods."""
-    left = {index: free for index, free in account.left.items() if free >= slices}
+def least_used(account: NodeAccount, fraction: Fraction, owner: str) -> dict[int, int]:
+    """Return free slices by index of those GPUs of a node with room that have fewest of an owner's pods.
+
+    As many as the fraction asks for, and all that have no more of the owner's pods than these.
+    """
+    left = {index: free for index, free in account.left.items() if free >= fraction.slices_on_each}
     used = Counter(
         index for claim in account.claims.values() if claim.owner == owner for index, _ in claim.gpus
     )
-    fewest = min(used[index] for index in left)
-    return {index: free for index, free in left.items() if used[index] == fewest}
+    most = sorted(used[index] for index in left)[fraction.gpus - 1]
+    return {index: free for index, free in left.items() if used[index] <= most}

@@ -132,6 +132,7 @@ def effective_policy(policy: Policy, limiter: Limiter, digest: str, names: Resou
         allow=_allowances(policy.allow),
         place=policy.place,
         same_model=policy.same_model,
+        max_gpus=policy.max_gpus,
     )
 
 

@@ -21,6 +21,8 @@ def _of_values(over: EffectivePolicy, base: EffectivePolicy) -> Iterator[tuple[s
         yield "limiter", f"limiter {over.limiter.name} instead of {base.limiter.name}"
     if more := [text for text in over.fractions if text not in base.fractions]:
         yield "fractions", f'fraction "{more[0]}"'
+    if over.max_gpus > base.max_gpus:
+        yield "policy", f"maxGpus {over.max_gpus} instead of {base.max_gpus}"
     if over.reserve_mib < base.reserve_mib:
         yield "policy", f"memory.reserveMiB {over.reserve_mib} instead of {base.reserve_mib}"
     if over.assume is not None and (base.assume is None or over.assume.gpu_mib > base.assume.gpu_mib):

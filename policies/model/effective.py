@@ -14,6 +14,9 @@ from modes.fraction import Fraction
 from modes.mode import Mode
 from policies.model.allowances import Allowances
 
+MAX_GPUS = 16
+"""GPUs of one node of which a pod may ask a part, whatever the policy says."""
+
 
 class EnvVar(msgspec.Struct, frozen=True):
     """An environment variable of a GPU container; the value may hold placeholders (design: closed list)."""
@@ -121,6 +124,8 @@ class EffectivePolicy:
     quotas: tuple[QuotaRule, ...]
     allow: Allowances = field(default_factory=Allowances)
     """What of the refused by default its pods may bring."""
+    max_gpus: int = MAX_GPUS
+    """Different GPUs of which one pod may ask a part."""
     queue: str | None = None
     """The queue entry that applied, if any."""
     place: Literal["pack", "spread"] = "pack"

@@ -9,6 +9,7 @@ from pydantic import Field, StringConstraints
 from modes.fraction import ALLOWED_SLICES_PER_GPU
 from modes.mode import DEFAULT_MODE, ModeName
 from policies.model.allowances import Capability, HostPath
+from policies.model.effective import MAX_GPUS
 from policies.model.types import (
     AbsolutePath,
     Count,
@@ -145,6 +146,9 @@ class Policy(Part):
     """Label text, exactly as it must be written, to slices; `{}` allows none. Default: "0.125" to "0.875"."""
     resources: Resources = Field(default_factory=Resources)
     """How a share is written into the pod's limits."""
+    max_gpus: Annotated[int, Field(ge=1, le=MAX_GPUS)] = MAX_GPUS
+    """GPUs of one node of which one pod may ask the same part by annotation `clearml-injector/gpus`. \
+1: such pods are denied."""
     limiter: DnsLabel = "hami-core"
     """Limiter: `hami-core`, `nvidia-driver`, `clearml-image`, `none`, or the name of your own."""
     env: PolicyEnv = Field(default_factory=dict)

@@ -66,7 +66,7 @@ def could_ever_hold(fact: NodeFact, ask: PlacementRequest) -> bool:
         return False
     if per_gpu not in (0, ask.fraction.slices_per_gpu):
         return False
-    if fact.gpu_mib is None and ask.fraction.slices % ask.fraction.slices_per_gpu:
+    if fact.gpu_mib is None and ask.fraction.slices_on_each < ask.fraction.slices_per_gpu:
         return False
     return _selected(fact, ask) and (ask.constraints.node_name is not None or _tolerated(fact, ask))
 
@@ -131,13 +131,14 @@ def score(node: SlowNode, ask: PlacementRequest, worth: ShadowPrices) -> int:
 def _taken_from(before: list[int], ask: PlacementRequest, worth: ShadowPrices) -> list[int]:
     left = list(before)
     each = ask.fraction.slices_on_each
+    others = set(range(len(left)))
     for _ in range(ask.fraction.gpus):
         choices = [
-            (worth.gpu[left[i] - each] - worth.gpu[left[i]], -left[i], i)
-            for i in range(len(left))
-            if left[i] >= each
+            (worth.gpu[left[i] - each] - worth.gpu[left[i]], -left[i], i) for i in others if left[i] >= each
         ]
-        left[max(choices)[2]] -= each
+        chosen = max(choices)[2]
+        left[chosen] -= each
+        others.remove(chosen)
     return left
 
 

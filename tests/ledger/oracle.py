@@ -95,10 +95,10 @@ def _assert_has_room(answer: Placement, ask: PlacementRequest, node: SlowNode, w
     free, each = node.free(), ask.fraction.slices_on_each
     assert len(set(answer.indices)) == ask.fraction.gpus
     assert all(free[index] >= each for index in answer.indices)
-    if ask.owner and ask.place == "spread" and ask.fraction.gpus == 1:
+    if ask.owner and ask.place == "spread" and not ask.fraction.is_whole:
         shares = node.shares_of(ask.owner)
-        fewest = min(shares.count(index) for index in free if free[index] >= each)
-        free = {index: left for index, left in free.items() if shares.count(index) == fewest}
+        most = sorted(shares.count(index) for index in free if free[index] >= each)[ask.fraction.gpus - 1]
+        free = {index: left for index, left in free.items() if shares.count(index) <= most}
     lost = sorted(worth.gpu[v] - worth.gpu[v - each] for v in free.values() if v >= each)
     chosen = [worth.gpu[free[index]] - worth.gpu[free[index] - each] for index in answer.indices]
     assert sorted(chosen) == lost[: ask.fraction.gpus]

@@ -24,6 +24,7 @@ TAINTS = [
 
 fractions = st.sampled_from(
     [*(Fraction(slices, 8) for slices in (1, 2, 3, 4, 7, 8, 16, 32)), Fraction(1, 2), Fraction(4, 4)]
+    + [Fraction(slices * parts, 8, parts) for slices, parts in ((1, 2), (4, 2), (3, 3), (7, 4), (2, 5))]
 )
 
 

@@ -21,6 +21,7 @@ class Reason(StrEnum):
     MIRROR_POD = "mirror-pod"
 
     LABEL = "label-not-allowed"
+    GPUS = "gpus-not-allowed"
     LABEL_NOT_ON_TEMPLATE = "label-not-on-template"
     POD_EXISTS = "pod-exists"
     CONTAINER_UNKNOWN = "container-unknown"

@@ -6,9 +6,10 @@ from policies.model.effective import EffectivePolicy
 from webhook.admission.container_refs import container_refs
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.gpu_resources import check_clearml_fractions, take_out_clearml_fractions
+from webhook.admission.gpus import on_each_gpu
 from webhook.admission.json_patch import Operation
 from webhook.admission.label import read_label
-from webhook.admission.pod import LABEL, Job, label_of
+from webhook.admission.pod import LABEL, Job, ObjectMeta, label_of
 from webhook.admission.sizes import bounded, refuse_oversized
 
 
@@ -27,7 +28,9 @@ def prepare_job(job: Job, policy: EffectivePolicy) -> bytes | Denial:
     text = label_of(template.metadata)
     if text is None:
         return label_not_on_template("Job", "spec.template")
-    fraction = read_label(text, policy)
+    labelled = read_label(text, policy)
+    metadata = template.metadata or ObjectMeta()
+    fraction = labelled if isinstance(labelled, Denial) else on_each_gpu(metadata, labelled, policy)
     if isinstance(fraction, Denial):
         return fraction
     operations: list[Operation] = []

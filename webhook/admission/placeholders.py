@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from modes.fraction import Fraction
 from policies.model.effective import EnvVar
 from policies.model.placeholders import fill, used
 
 MEMORY = "memory_mib"
 _CONTAINER = "{container}"
+_OF_ONE_GPU = ("CUDA_DEVICE_MEMORY_LIMIT_", "CUDA_DEVICE_SM_LIMIT_")
+"""Begin the names of HAMi-core's limits of one GPU; its number follows, as the container counts its own."""
 
 
 class Filled:
@@ -38,10 +42,18 @@ class Filled:
             for variable in variables
             if memory_mib is not None or MEMORY not in used(variable.value)
         }
+        for device in range(1, fraction.gpus):
+            self._parts |= _of_device(self._parts, device)
 
     def of(self, container: str) -> dict[str, str]:
         """Return the variables of one container."""
         return {name: container.join(parts) for name, parts in self._parts.items()}
+
+
+def _of_device(variables: Mapping[str, list[str]], device: int) -> dict[str, list[str]]:
+    """Return the limits of another GPU, which are those of the first, where nothing else is said of it."""
+    numbered = {f"{prefix}{device}": variables.get(f"{prefix}0") for prefix in _OF_ONE_GPU}
+    return {name: parts for name, parts in numbered.items() if parts is not None and name not in variables}
 
 
 def uses_namespace(variables: tuple[EnvVar, ...]) -> bool:

@@ -19,6 +19,7 @@ from webhook.admission.environment import refuse_preload_from
 from webhook.admission.exact_match import Json
 from webhook.admission.existing_injection import NO_INJECTION, ExistingInjection
 from webhook.admission.gpu_resources import check_amounts
+from webhook.admission.gpus import on_each_gpu
 from webhook.admission.label import read_label
 from webhook.admission.limiter import refuse_mounts
 from webhook.admission.pod import LABEL, ObjectMeta, Pod, PodSpec, label_of
@@ -66,7 +67,8 @@ def validate(
     existing = refuse_oversized(metadata, spec) or _existing_injection(metadata, whole_object)
     if isinstance(existing, Denial):
         return existing
-    fraction = read_label(text, policy)
+    labelled = read_label(text, policy)
+    fraction = labelled if isinstance(labelled, Denial) else on_each_gpu(metadata, labelled, policy)
     if isinstance(fraction, Denial):
         return fraction
     mode = policy.mode

@@ -11,7 +11,7 @@ import msgspec
 from prometheus_client import CollectorRegistry, Gauge
 
 from ledger.messages import MAX_ASK_BYTES, MAX_ASKS, MAX_ASKS_BYTES, MAX_RELEASES, Answered, Batch
-from ledger.placement_request import PlacementRequest
+from ledger.placement_request import Placement, PlacementRequest
 from service.log import get_logger
 from webhook.admission.denial import Reason
 from webhook.placing.client import ControllerClient
@@ -149,7 +149,7 @@ class ControllerPlacer:
             raise ValueError(f"{len(answers)} answers came to {len(batch)} asks")
         for waiting, answered in zip(batch, answers, strict=True):
             if not waiting.answered.done():
-                waiting.answered.set_result(_placed(answered))
+                waiting.answered.set_result(_placed(waiting.ask, answered))
 
     def _gone(self, batch: list[_Waiting], error: Exception) -> None:
         """Let everybody who waits go on without the controller, and leave it alone for a moment."""
@@ -184,12 +184,16 @@ class ControllerPlacer:
             self._log.warning("the controller does not answer: placing by its last snapshot", **why)
 
 
-def _placed(answered: Answered) -> Placed:
+def _placed(ask: PlacementRequest, answered: Answered) -> Placed:
     """Return one result, whatever the others of its batch are."""
     try:
-        return answered.answer()
+        result = answered.answer()
     except ValueError as error:
         return Unanswered(Reason.UNREADABLE, f"{error}: try again or tell your admin")
+    if isinstance(result, Placement) and len(result.indices) not in {0, ask.fraction.gpus}:
+        why = "the controller is older than this webhook, and knows no shares of several GPUs"
+        return Unanswered(Reason.NO_CONTROLLER, f"{why}: try again when it is upgraded")
+    return result
 
 
 def _too_large(size: int) -> Unanswered:

@@ -9,6 +9,7 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from kube.names import GPU_MEMORY_LABEL
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement, Taint, Toleration
@@ -51,7 +52,11 @@ class Churn:
         cpu = self.rng.choice([0, 500, 1000, 4000, 9000]) * max(1, slices // 8)
         owner, place = self.rng.choice(["", *OWNERS]), self.rng.choice(["pack", "pack", "spread"])
         memory = self.rng.choice([0, 5, 30]) * GIB
-        return eighths(slices, cpu_milli=cpu, memory_bytes=memory, owner=owner, place=place)
+        asked = eighths(slices, cpu_milli=cpu, memory_bytes=memory, owner=owner, place=place)
+        if slices >= 8 or self.rng.random() < 0.5:
+            return asked
+        fraction = asked.fraction.on_each_of(self.rng.choice([2, 2, 3, 4]))
+        return structs.replace(asked, fraction=fraction)
 
     def place(self) -> None:
         ask = self.ask()
