@@ -24,7 +24,6 @@ app = typer.Typer(
     name="fraction-injector",
     help="Fractional GPUs for Kubernetes pods: a label in, a half-GPU pod out.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )

@@ -19,10 +19,14 @@ from modes.resource_names import INDEX, ResourceNames
 from policies.loading.loader import load_policies
 from policies.loading.policy_set import PolicySet
 from policies.model.problems import PolicyError
+from service.log import LogFormat, LogLevel
 
-CHECKOUT = Path(__file__).resolve().parent.parent
+PACKAGES = Path(__file__).resolve().parent.parent
+"""Where our packages are: the checkout, or the folder into which the wheel was installed."""
 DEFAULT_POLICIES = Path(policies_package.__file__).resolve().parent
-DEMO_INVENTORY = CHECKOUT / "examples" / "demo" / "inventory.yaml"
+DEMO = next(filter(Path.is_dir, [PACKAGES / "examples" / "demo", PACKAGES / "cli" / "demo_files"]), PACKAGES)
+"""The demo's files: in the checkout beside other examples, in the wheel inside of the package."""
+DEMO_INVENTORY = DEMO / "inventory.yaml"
 
 POD_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 DEFAULT_NAMESPACE = "default"
@@ -55,6 +59,10 @@ KubeconfigOption = Annotated[
         help="Whose rights to read with.",
     ),
 ]
+ContextOption = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", show_default="the current one", help="Context of the kubeconfig."),
+]
 
 
 GpuResourceOption = Annotated[
@@ -62,6 +70,13 @@ GpuResourceOption = Annotated[
     typer.Option(
         "--gpu-resource", metavar="NAME", help="Resource name of one GPU's slices, as in the policies."
     ),
+]
+LogLevelOption = Annotated[
+    LogLevel, typer.Option("--log-level", help="The least that is logged; decisions are of level info.")
+]
+LogFormatOption = Annotated[
+    LogFormat,
+    typer.Option("--log-format", help="JSON lines, lines for people, or by whether a terminal reads them."),
 ]
 GPU_RESOURCE = PerGpu.default_resource
 
@@ -86,8 +101,8 @@ def kubeconfig_of(given: Path | None) -> Path | None:
     return None if in_pod else found
 
 
-def namespace_of(kubeconfig: Path | None) -> str:
-    """Return the namespace of a kubeconfig's current context; in a pod its own; else `default`."""
+def namespace_of(kubeconfig: Path | None, context: str | None = None) -> str:
+    """Return the namespace of a kubeconfig's context; in a pod its own; else `default`."""
     if kubeconfig is None:
         with contextlib.suppress(OSError):
             return POD_NAMESPACE.read_text().strip()
@@ -97,10 +112,11 @@ def namespace_of(kubeconfig: Path | None) -> str:
 
     try:
         contexts: Any = list_kube_config_contexts  # without types in the package
-        _, current = contexts(str(kubeconfig))
+        known, current = contexts(str(kubeconfig))
     except (ConfigException, OSError):
         return DEFAULT_NAMESPACE
-    return (current or {}).get("context", {}).get("namespace") or DEFAULT_NAMESPACE
+    named = current if context is None else next((each for each in known if each["name"] == context), None)
+    return (named or {}).get("context", {}).get("namespace") or DEFAULT_NAMESPACE
 
 
 def fail(message: str) -> NoReturn:

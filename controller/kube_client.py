@@ -122,8 +122,10 @@ def _url(path: str, query: Mapping[str, str | int] | None) -> str:
     return f"{path}?{urlencode(query, quote_via=quote)}" if query else path
 
 
-async def connect(kubeconfig: Path | None) -> ApiServer:
+async def connect(kubeconfig: Path | None, context: str | None = None) -> ApiServer:
     """Find the API server by a kubeconfig, or by the service account of the pod that this runs in.
+
+    `context` is one of the kubeconfig; None takes its current one.
 
     Raises:
         NoApiServerError: neither tells.
@@ -132,7 +134,9 @@ async def connect(kubeconfig: Path | None) -> ApiServer:
     load: Any = load_kube_config if kubeconfig is not None else load_incluster_config
     try:
         if kubeconfig is not None:
-            await load(str(kubeconfig), client_configuration=configuration, persist_config=False)
+            await load(
+                str(kubeconfig), context=context, client_configuration=configuration, persist_config=False
+            )
         else:
             load(configuration)
     except (ConfigException, OSError) as error:
@@ -142,13 +146,13 @@ async def connect(kubeconfig: Path | None) -> ApiServer:
 
 
 @asynccontextmanager
-async def connected(kubeconfig: Path | None) -> AsyncIterator[ApiServer]:
+async def connected(kubeconfig: Path | None, context: str | None = None) -> AsyncIterator[ApiServer]:
     """Connect as `connect` does, and close all connections at the end.
 
     Raises:
         NoApiServerError: there is nothing to tell where the API server is.
     """
-    api = await connect(kubeconfig)
+    api = await connect(kubeconfig, context)
     try:
         yield api
     finally:

@@ -9,10 +9,15 @@ import os
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal, get_args
 
 import msgspec
 
+LogLevel = Literal["info", "warning", "error"]
+"""The least that is written."""
+LogFormat = Literal["auto", "json", "text"]
+"""JSON lines, lines for people, or whichever fits who reads them."""
+LEVELS: tuple[LogLevel, ...] = get_args(LogLevel)
 _STDERR = 2
 _COLOURS = {"info": "\033[32m", "warning": "\033[33m", "error": "\033[31m"}
 
@@ -30,7 +35,8 @@ class Line(msgspec.Struct, gc=False):
 
 def write_line(line: Line) -> None:
     """Write a line whose fields are a struct: for what happens thousands of times a second."""
-    _output.write(line)
+    if line.level in _output.levels:
+        _output.write(line)
 
 
 class Logger:
@@ -52,6 +58,8 @@ class Logger:
         self._write("error", event, fields)
 
     def _write(self, level: str, event: str, fields: dict[str, Any]) -> None:
+        if level not in _output.levels:
+            return
         line = {"timestamp": datetime.now(UTC), "level": level, "logger": self._name, "event": event}
         _output.write(line | fields)
 
@@ -65,6 +73,7 @@ class _Output:
 
     def __init__(self) -> None:
         self.render: Callable[[Line | dict[str, Any]], bytes] = _encode
+        self.levels: frozenset[str] = frozenset(LEVELS)
         self._round: list[bytes] = []
 
     def write(self, said: Line | dict[str, Any]) -> None:
@@ -91,21 +100,40 @@ def _write_now(lines: bytes) -> None:
             lines = lines[os.write(_STDERR, lines) :]
 
 
-def _coloured(line: Line | dict[str, Any]) -> bytes:
-    said = msgspec.to_builtins(line, builtin_types=[datetime]) if isinstance(line, Line) else line
+def _parts(line: Line | dict[str, Any]) -> tuple[datetime, str, str, dict[str, Any]]:
+    """Return time, level, `logger: event`, and the other fields of a line."""
+    said = msgspec.to_builtins(line, builtin_types=[datetime]) if isinstance(line, Line) else dict(line)
     time, level, logger, event = (said.pop(name) for name in ("timestamp", "level", "logger", "event"))
-    fields = " ".join(f"\033[36m{name}\033[0m={value}" for name, value in said.items())
+    return time, level, f"{logger}: {event}", said
+
+
+def _coloured(line: Line | dict[str, Any]) -> bytes:
+    time, level, event, said = _parts(line)
+    fields = " ".join(f"\033[36m{name}\033[0m={_printable(value)}" for name, value in said.items())
     start = f"\033[2m{time:%H:%M:%S}\033[0m {_COLOURS[level]}{level:7}\033[0m"
-    return f"{start} \033[1m{logger}: {event}\033[0m {fields}".encode("utf-8", "replace")
+    return f"{start} \033[1m{_printable(event)}\033[0m {fields}".encode("utf-8", "replace")
+
+
+def _plain(line: Line | dict[str, Any]) -> bytes:
+    time, level, event, said = _parts(line)
+    fields = "".join(f" {name}={_printable(value)}" for name, value in said.items())
+    return f"{time:%Y-%m-%dT%H:%M:%SZ} {level:7} {_printable(event)}{fields}".encode("utf-8", "replace")
+
+
+def _printable(value: Any) -> str:
+    """Return a value as text of one line: names in it may hold what a terminal would obey."""
+    text = str(value)
+    return text if text.isprintable() else text.encode("unicode_escape").decode()
 
 
 _output = _Output()
 
 
-def configure_logging() -> None:
+def configure_logging(level: LogLevel = "info", form: LogFormat = "auto") -> None:
     """Fit log lines to whoever reads them, and turn those of libraries into ours; call once per process."""
-    if sys.stderr.isatty():
-        _output.render = _coloured
+    _output.levels = frozenset(LEVELS[LEVELS.index(level) :])
+    if form == "text" or (form == "auto" and sys.stderr.isatty()):
+        _output.render = _coloured if sys.stderr.isatty() else _plain
     root = logging.getLogger()
     root.handlers[:] = [_LibraryLogs()]
     root.setLevel(logging.WARNING)

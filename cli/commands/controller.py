@@ -9,7 +9,14 @@ from typing import Annotated
 import typer
 
 from certs.rotation import RotationSettings
-from cli.options import GPU_RESOURCE, GpuResourceOption, fail, resource_names_of
+from cli.options import (
+    GPU_RESOURCE,
+    GpuResourceOption,
+    LogFormatOption,
+    LogLevelOption,
+    fail,
+    resource_names_of,
+)
 from service.log import configure_logging
 from service.serving import run
 
@@ -133,6 +140,8 @@ def controller(  # noqa: PLR0913 each is an option of the command
     stop_delay: Annotated[
         float, typer.Option(min=0, help="Seconds to serve on after SIGTERM, unready, before draining.")
     ] = 10,
+    log_level: LogLevelOption = "info",
+    log_format: LogFormatOption = "auto",
 ) -> None:
     """Keep the ledger of GPU slices, place pods for the webhook, and publish it as GpuLedgers.
 
@@ -153,7 +162,7 @@ def controller(  # noqa: PLR0913 each is an option of the command
     if issue_certificates is not None and inject_ca is not None:
         fail("--issue-certificates injects the CA that it issues: leave --inject-ca out")
     names = resource_names_of(gpu_resource)
-    configure_logging()
+    configure_logging(log_level, log_format)
     installation = issue_certificates or inject_ca
     options = ControllerOptions(
         kubeconfig=kubeconfig,

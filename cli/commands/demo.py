@@ -24,9 +24,10 @@ from cli.demo_table import table
 from cli.explainer import patch_of, review_of
 from cli.manifests import read_objects
 from cli.options import (
-    CHECKOUT,
     DEFAULT_POLICIES,
+    DEMO,
     DEMO_INVENTORY,
+    PACKAGES,
     fail,
     read_ledger,
     read_policies,
@@ -35,7 +36,7 @@ from cli.terminal import Terminal
 from ledger.from_kubernetes import pod_from_object
 from ledger.ledger import Ledger
 
-DEMO_PODS = CHECKOUT / "examples" / "demo" / "pods.yaml"
+DEMO_PODS = DEMO / "pods.yaml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,7 @@ def demo(
 def _webhook(ca_file: Path, port: int) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
     command = [sys.executable, "-m", "cli.main", "webhook", "--self-signed", "--stop-delay", "0"]
     command += ["--port", str(port), "--ca-file", str(ca_file), "--inventory", str(DEMO_INVENTORY)]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, cwd=CHECKOUT)  # noqa: S603 our own command
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, cwd=PACKAGES)  # noqa: S603 our own command
     try:
         yield process, f"https://localhost:{_port(process)}/mutate"
     finally:

@@ -20,7 +20,7 @@ from rich.text import Text
 from cli.ledger_filter import Filter
 from cli.ledger_table import lines
 from cli.ledger_watch import cut, news, page
-from cli.options import KubeconfigOption, fail, kubeconfig_of
+from cli.options import ContextOption, KubeconfigOption, fail, kubeconfig_of
 from cli.printing import say
 from cli.terminal import Terminal
 from ledger.messages import LedgerReply
@@ -77,9 +77,10 @@ def ledger(  # noqa: PLR0913 each is an option of the command
         ),
     ] = None,
     kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
 ) -> None:
     """Show nodes, their GPUs slice by slice, and who holds them."""
-    source, asked = _source(controller, tls_dir, kubeconfig), Filter(node, namespace, queue, free)
+    source, asked = _source(controller, tls_dir, kubeconfig, context), Filter(node, namespace, queue, free)
     console = Terminal(soft_wrap=True)
     try:
         if not watch:
@@ -131,11 +132,13 @@ def _follow(read: Read, output: Output) -> None:
         time.sleep(POLL_SECONDS)
 
 
-def _source(controller: str | None, tls_dir: Path | None, kubeconfig: Path | None) -> Read:
+def _source(
+    controller: str | None, tls_dir: Path | None, kubeconfig: Path | None, context: str | None
+) -> Read:
     if controller is None:
         if tls_dir is not None:
             fail("--tls-dir goes with --controller")
-        return _from_gpu_ledgers(kubeconfig_of(kubeconfig))
+        return _from_gpu_ledgers(kubeconfig_of(kubeconfig), context)
     if tls_dir is None or kubeconfig is not None:
         fail("--controller needs --tls-dir DIR, and no --kubeconfig")
     return _from_controller(controller, tls_dir)
@@ -159,13 +162,13 @@ def _from_controller(url: str, tls_dir: Path) -> Read:
     return read
 
 
-def _from_gpu_ledgers(kubeconfig: Path | None) -> Read:
+def _from_gpu_ledgers(kubeconfig: Path | None, context: str | None) -> Read:
     # Here and not above: the other subcommands must start without the Kubernetes client.
     from controller.gpu_ledger import list_gpu_ledgers, view_of  # noqa: PLC0415
     from controller.kube_client import TRANSPORT_ERRORS, ApiError, NoApiServerError, connected  # noqa: PLC0415
 
     async def list_all() -> LedgerView:
-        async with connected(kubeconfig) as api:
+        async with connected(kubeconfig, context) as api:
             views = map(view_of, await list_gpu_ledgers(api))
         return LedgerView(tuple(view for view in views if view is not None), ())
 

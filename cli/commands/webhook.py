@@ -8,7 +8,15 @@ from typing import Annotated
 import typer
 
 from certs.mounted import MountRules
-from cli.options import DEFAULT_POLICIES, PoliciesOption, fail, read_ledger, read_policies
+from cli.options import (
+    DEFAULT_POLICIES,
+    LogFormatOption,
+    LogLevelOption,
+    PoliciesOption,
+    fail,
+    read_ledger,
+    read_policies,
+)
 from policies.model.problems import PolicyError
 from service.log import configure_logging
 from service.serving import run
@@ -87,6 +95,8 @@ def webhook(  # noqa: PLR0913 each is an option of the command
     stop_delay: Annotated[
         float, typer.Option(min=0, help="Seconds to serve on after SIGTERM, unready, before draining.")
     ] = 10,
+    log_level: LogLevelOption = "info",
+    log_format: LogFormatOption = "auto",
 ) -> None:
     """Answer admission reviews over TLS.
 
@@ -103,7 +113,7 @@ def webhook(  # noqa: PLR0913 each is an option of the command
         fail("the webhook needs one ledger: pass either --inventory FILE or --controller URL")
     if controller is not None and self_signed:
         fail("--controller needs --tls-dir DIR: webhook and controller show certificates of one CA")
-    configure_logging()
+    configure_logging(log_level, log_format)
     ledger = read_ledger(read_policies(policies), inventory) if controller is None else None
     options = WebhookOptions(
         policies=policies,

@@ -12,6 +12,7 @@ import typer
 
 from cli.options import (
     GPU_RESOURCE,
+    ContextOption,
     GpuResourceOption,
     KubeconfigOption,
     fail,
@@ -31,7 +32,7 @@ UNKNOWN = 1
 CONFIG_MAP = "gpu-fraction-injector/fraction-injector-policies"
 
 
-def why(
+def why(  # noqa: PLR0913 each is an option of the command
     pod: Annotated[
         str,
         typer.Argument(
@@ -48,6 +49,7 @@ def why(
         str, typer.Option(metavar="NAMESPACE/NAME", help="The ConfigMap of the injector's policies.")
     ] = CONFIG_MAP,
     kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
 ) -> None:
     """Say in one paragraph what a pod asked, what happened, what it waits for, and what would help.
 
@@ -59,7 +61,8 @@ def why(
     name = pod.rpartition("/")[2]
     if not name:
         fail(f'"{pod}" is no name: write that of a pod')
-    answer = asyncio.run(_ask(file, namespace or namespace_of(file), name, names, place))
+    where = namespace or namespace_of(file, context)
+    answer = asyncio.run(_ask((file, context), (where, name), names, place))
     _print(answer)
     if not answer.is_known:
         raise typer.Exit(UNKNOWN)
@@ -73,17 +76,20 @@ def _config_map(text: str) -> tuple[str, str]:
 
 
 async def _ask(
-    kubeconfig: Path | None, namespace: str, name: str, names: ResourceNames, policies: tuple[str, str]
+    server: tuple[Path | None, str | None],
+    pod: tuple[str, str],
+    names: ResourceNames,
+    policies: tuple[str, str],
 ) -> Answer:
     # Here and not above: the other subcommands must start without the Kubernetes client.
     from controller.kube_client import TRANSPORT_ERRORS, ApiError, NoApiServerError, connected  # noqa: PLC0415
     from controller.pod_inquiry import Inquiry  # noqa: PLC0415
 
     try:
-        async with connected(kubeconfig) as api:
-            return await Inquiry(api, names, policies, datetime.now(UTC)).ask(namespace, name)
+        async with connected(*server) as api:
+            return await Inquiry(api, names, policies, datetime.now(UTC)).ask(*pod)
     except (ApiError, NoApiServerError, *TRANSPORT_ERRORS) as error:
-        fail(f"pod {namespace}/{name} cannot be read: {error}")
+        fail(f"pod {'/'.join(pod)} cannot be read: {error}")
 
 
 def _print(answer: Answer) -> None:

@@ -24,7 +24,7 @@ class NothingThere:
 
 
 def test_a_namespace_without_the_secrets_is_named(monkeypatch, capsys):
-    async def connect(_):
+    async def connect(*_):
         return NothingThere()
 
     monkeypatch.setattr("controller.kube_client.connect", connect)

@@ -41,7 +41,7 @@ class Api:
 
 
 def run(monkeypatch, api, *arguments):
-    async def connect(_):
+    async def connect(*_):
         return api
 
     monkeypatch.setattr("controller.kube_client.connect", connect)

@@ -105,7 +105,7 @@ class Api:
 @pytest.fixture
 def ask(monkeypatch):
     def run(answers, *arguments):
-        async def connect(_):
+        async def connect(*_):
             return Api(answers)
 
         monkeypatch.setattr("controller.kube_client.connect", connect)
@@ -221,6 +221,7 @@ def test_the_namespace_is_that_of_the_context(tmp_path):
     cluster = {"name": "c", "cluster": {"server": "https://localhost"}}
     parts = {"contexts": [context], "clusters": [cluster], "users": [{"name": "u", "user": {}}]}
     file.write_text(yaml.safe_dump({"current-context": "a", **parts}))
-    assert namespace_of(file) == "team"
+    assert namespace_of(file) == namespace_of(file, "a") == "team"
+    assert namespace_of(file, "other") == "default"
     assert namespace_of(tmp_path / "missing") == "default"
     assert namespace_of(None) == "default"

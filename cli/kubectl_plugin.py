@@ -1,0 +1,26 @@
+"""kubectl-fraction: what a user of a cluster asks, as a plugin that kubectl finds in PATH by its name."""
+
+from __future__ import annotations
+
+import typer
+
+from cli.commands.explain import explain
+from cli.commands.ledger import ledger
+from cli.commands.why import why
+
+app = typer.Typer(
+    name="kubectl fraction",
+    help="Fractional GPUs: who holds them, why a pod waits, what would become of one.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+)
+app.command()(ledger)
+app.command()(why)
+app.command()(explain)
+
+
+def main() -> None:
+    """Run the plugin, with the kubeconfig that kubectl itself would use."""
+    app()
