@@ -22,8 +22,8 @@ def fits(amount: str | int, kind: ResourceKind, fraction: Fraction) -> bool:
         return False
     # In integers: comparing and hashing fractions costs more, for each pod that is met first.
     if kind.is_clearml:
-        labelled = fraction.slices // fraction.parts
-        return value.numerator * fraction.slices_per_gpu == labelled * value.denominator
+        share, one = fraction.exact or (fraction.slices // fraction.parts, fraction.slices_per_gpu)
+        return value.numerator * one == share * value.denominator
     return value.denominator == 1 and value.numerator in {0, *_counts(fraction)}
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import gcd
 
 ALLOWED_SLICES_PER_GPU = (2, 4, 8, 16)
 
@@ -18,8 +19,8 @@ class Fraction:
     GPU does not exist.
 
     Raises:
-        ValueError: `slices_per_gpu` is not one of 2, 4, 8, 16, or `slices` is neither a part of each of
-            `parts` GPUs nor whole GPUs.
+        ValueError: `slices_per_gpu` is not one of 2, 4, 8, 16, `slices` is neither a part of each of `parts`
+            GPUs nor whole GPUs, or `exact` is no part of one GPU.
     """
 
     slices: int
@@ -27,6 +28,9 @@ class Fraction:
     slices_per_gpu: int
     parts: int = 1
     """Different GPUs of which a part is asked, the same of each: 8 slices in 2 parts are half of two GPUs."""
+    exact: tuple[int, int] | None = None
+    """Numerator and denominator of a share of each GPU that is less than its slices, as of "0.2"; None where
+    the slices are the share."""
 
     def __post_init__(self) -> None:
         if self.slices_per_gpu not in ALLOWED_SLICES_PER_GPU:
@@ -37,6 +41,8 @@ class Fraction:
             raise ValueError(
                 f"{self.slices} slices are neither 1 to {self.slices_per_gpu} of one GPU nor whole GPUs"
             )
+        if self.exact is not None and not 0 < self.exact[0] < self.exact[1]:
+            raise ValueError(f"{self.exact[0]}/{self.exact[1]} is no part of one GPU")
 
     @classmethod
     def from_text(cls, text: str, slices_per_gpu: int) -> Fraction:
@@ -47,18 +53,34 @@ class Fraction:
         Raises:
             ValueError: `text` is no plain decimal number or no whole number of slices.
         """
+        fraction = cls.rounded_up(text, slices_per_gpu)
+        if fraction.exact is not None:
+            raise ValueError(f'"{text}" is not a whole number of slices (slicesPerGpu {slices_per_gpu})')
+        return fraction
+
+    @classmethod
+    def rounded_up(cls, text: str, slices_per_gpu: int) -> Fraction:
+        """Read any decimal such as "0.2" exactly, on as many slices as hold it.
+
+        Raises:
+            ValueError: `text` is no plain decimal number, zero, or neither a part of one GPU nor whole GPUs.
+        """
         if _DECIMAL.fullmatch(text) is None:
             raise ValueError(f'"{text}" is not a plain decimal number such as "0.500"')
         whole, _, decimals = text.partition(".")
-        scale = 10 ** len(decimals)
-        slices, rest = divmod(int(whole + decimals) * slices_per_gpu, scale)
-        if rest or slices == 0:
-            raise ValueError(f'"{text}" is not a whole number of slices (slicesPerGpu {slices_per_gpu})')
-        return cls(slices, slices_per_gpu)
+        share, one = int(whole + decimals), 10 ** len(decimals)
+        slices, rest = divmod(share * slices_per_gpu, one)
+        if not share or (rest and share > one):
+            raise ValueError(f'"{text}" is neither a part of one GPU nor whole GPUs')
+        if not rest:
+            return cls(slices, slices_per_gpu)
+        common = gcd(share, one)
+        return cls(slices + 1, slices_per_gpu, exact=(share // common, one // common))
 
     def _check_parts(self) -> None:
         each, rest = divmod(self.slices, max(1, self.parts))
-        if self.parts < 1 or rest or each not in range(1, self.slices_per_gpu):
+        most = self.slices_per_gpu if self.exact is not None else self.slices_per_gpu - 1
+        if self.parts < 1 or rest or not 1 <= each <= most:
             raise ValueError(f"{self.slices} slices are not the same part of each of {self.parts} GPUs")
 
     def on_each_of(self, gpus: int) -> Fraction:
@@ -69,7 +91,7 @@ class Fraction:
         """
         if self.is_whole or self.parts != 1:
             raise ValueError("only a part of one GPU can be asked of each of several")
-        return self if gpus == 1 else Fraction(self.slices * gpus, self.slices_per_gpu, gpus)
+        return self if gpus == 1 else replace(self, slices=self.slices * gpus, parts=gpus)
 
     @property
     def gpus(self) -> int:
@@ -78,8 +100,8 @@ class Fraction:
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing of a touched GPU is left for others."""
-        return self.parts == 1 and self.slices % self.slices_per_gpu == 0
+        """Whether all of each touched GPU was asked for, so that there is nothing to limit."""
+        return self.parts == 1 and self.exact is None and self.slices % self.slices_per_gpu == 0
 
     @property
     def slices_on_each(self) -> int:
@@ -88,4 +110,10 @@ class Fraction:
 
     def share_mib(self, gpu_mib: int) -> int:
         """Return the MiB of the share on each touched GPU of `gpu_mib` MiB, rounded down."""
-        return gpu_mib * self.slices_on_each // self.slices_per_gpu
+        share, one = self.ratio
+        return gpu_mib * share // one
+
+    @property
+    def ratio(self) -> tuple[int, int]:
+        """The share of each touched GPU as numerator and denominator."""
+        return self.exact or (self.slices_on_each, self.slices_per_gpu)

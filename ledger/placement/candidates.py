@@ -217,7 +217,7 @@ def _own_requirements(constraints: Constraints, own: frozenset[str]) -> Iterator
 def _key(ask: PlacementRequest) -> Hashable:
     asked, fraction = ask.constraints, ask.fraction
     selector = tuple(sorted(asked.node_selector.items())) if asked.node_selector else ()
-    size = fraction.slices, fraction.slices_per_gpu, fraction.parts
+    size = fraction.slices, fraction.slices_per_gpu, fraction.parts, fraction.exact
     return ask.mode, size, selector, asked.required_terms, asked.tolerations, asked.node_name
 
 

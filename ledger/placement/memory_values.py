@@ -14,7 +14,7 @@ class MemoryValues:
 
     def __init__(self) -> None:
         self._nodes: Counter[tuple[int, str]] = Counter()
-        self._of_share: dict[tuple[int, int, int, int], tuple[str, ...]] = {}
+        self._of_share: dict[tuple[Fraction, int], tuple[str, ...]] = {}
 
     def add(self, node: NodeFact) -> None:
         """Count a node's value; the inverse of `remove`."""
@@ -33,7 +33,7 @@ class MemoryValues:
 
     def of_share(self, fraction: Fraction, gpu_mib: int) -> tuple[str, ...]:
         """The values of which the fraction is as many MiB as of `gpu_mib`, by number; none for whole GPUs."""
-        key = (fraction.slices, fraction.slices_per_gpu, fraction.parts, gpu_mib)
+        key = fraction, gpu_mib
         values = self._of_share.get(key)
         if values is None:
             values = self._of_share[key] = self._sharing(fraction, gpu_mib)

@@ -48,16 +48,17 @@ def policy_problems(policy: Policy, source: Source, parts: Parts) -> Iterator[Pr
 def fraction_problems(
     fractions: Mapping[str, int] | None, slices_per_gpu: int, source: Source
 ) -> Iterator[Problem]:
-    """Yield texts that are no fraction, or whose slices are not their exact value."""
+    """Yield texts that are no fraction, or whose slices are not the fewest that hold it."""
     for text, slices in (fractions or {}).items():
         try:
-            exact = Fraction.from_text(text, slices_per_gpu).slices
+            fraction = Fraction.rounded_up(text, slices_per_gpu)
         except ValueError as error:
             yield source.problem(str(error), "fractions", text)
         else:
-            if slices != exact:
-                rule = f'{slices} is not what the text says: "{text}" of {slices_per_gpu} slices is {exact}'
-                yield source.problem(rule, "fractions", text)
+            if slices != fraction.slices:
+                rounded = ", rounded up" if fraction.exact else ""
+                rule = f'{slices} is not what the text says: "{text}" of {slices_per_gpu} slices is'
+                yield source.problem(f"{rule} {fraction.slices}{rounded}", "fractions", text)
 
 
 def limiter_name_problems(name: str, mode: ModeName, source: Source, parts: Parts) -> Iterator[Problem]:
@@ -141,7 +142,7 @@ def fraction_table(
 ) -> tuple[dict[str, Fraction], tuple[str, ...]]:
     """Return the table of a checked policy, and the texts of the contract that its slices cannot express."""
     if fractions is not None:
-        return {text: Fraction(slices, slices_per_gpu) for text, slices in fractions.items()}, ()
+        return {text: Fraction.rounded_up(text, slices_per_gpu) for text in fractions}, ()
     table = {}
     for text in CONTRACT:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from modes.fraction import Fraction
 from modes.registry import MODES
 from policies.loading.checks import resource_of
 from policies.loading.policy_set import DEFAULT, PolicySet
@@ -14,7 +15,27 @@ from policies.model.schema import Limiter
 
 def lint(policy_set: PolicySet) -> list[Problem]:
     """Return what an admin should know of a set that has no mistakes, by file and line."""
-    return sorted({*_limiters(policy_set), *_unused(policy_set), *_quotas(policy_set), *_slices(policy_set)})
+    found = {*_limiters(policy_set), *_unused(policy_set), *_quotas(policy_set), *_slices(policy_set)}
+    return sorted({*found, *_fractions(policy_set)})
+
+
+def _fractions(policy_set: PolicySet) -> Iterator[Problem]:
+    """Yield what each text leaves unused that is no whole number of slices."""
+    parts = policy_set.parts
+    tables = [(policy.fractions, policy.slices_per_gpu, source) for policy, source in parts.policies.values()]
+    for queue, (entry, source) in parts.queues.items():
+        under = {
+            each.effective.slices_per_gpu for key, each in policy_set.compiled.items() if key[0] == queue
+        }
+        tables += [(entry.fractions, slices_per_gpu, source) for slices_per_gpu in under]
+    for table, slices_per_gpu, source in tables:
+        for text in table or ():
+            fraction = Fraction.rounded_up(text, slices_per_gpu)
+            if fraction.exact is not None:
+                rule = f"takes {fraction.slices} of {slices_per_gpu} slices and is limited to {text}"
+                unused = fraction.slices / slices_per_gpu - fraction.exact[0] / fraction.exact[1]
+                rule += f": {unused:.1%} of a GPU stays unused beside each such pod"
+                yield source.problem(rule, "fractions", text)
 
 
 def _limiters(policy_set: PolicySet) -> Iterator[Problem]:

@@ -26,7 +26,7 @@ def _same_amount(text: str, policy: EffectivePolicy) -> str | None:
     if len(text) > MAX_LABEL:
         return None
     try:
-        amount = Fraction.from_text(text, policy.slices_per_gpu)
+        amount = Fraction.rounded_up(text, policy.slices_per_gpu)
     except ValueError:
         return None
     return next((known for known, fraction in policy.fractions.items() if fraction == amount), None)

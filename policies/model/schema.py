@@ -143,7 +143,8 @@ class Policy(Part):
     slices_per_gpu: int = Field(default=8, json_schema_extra={"enum": list(ALLOWED_SLICES_PER_GPU)})
     """Slices of one GPU, as many as the device plugin's replicas: 2, 4, 8 or 16."""
     fractions: Fractions | None = None
-    """Label text, exactly as it must be written, to slices; `{}` allows none. Default: "0.125" to "0.875"."""
+    """Label text, exactly as it must be written, to slices; `{}` allows none. A text between two numbers of \
+slices, such as "0.2", takes the larger one and is limited to its exact share. Default: "0.125" to "0.875"."""
     resources: Resources = Field(default_factory=Resources)
     """How a share is written into the pod's limits."""
     max_gpus: Annotated[int, Field(ge=1, le=MAX_GPUS)] = MAX_GPUS

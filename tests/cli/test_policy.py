@@ -53,6 +53,10 @@ def test_a_missing_directory_is_exit_code_two(tmp_path):
             ("pods of n follow policy default unless a queue's label says else"),
         ),
         ("slicesPerGpu: 4", "4 differs from policy default (8) on the same nvidia.com/gpu-{index}"),
+        (
+            'fractions: {"0.2": 2}',
+            "takes 2 of 8 slices and is limited to 0.2: 5.0% of a GPU stays unused beside each such pod",
+        ),
         ("", "no namespaces and no queue lead to this policy: no pod will follow it"),
     ],
 )

@@ -54,6 +54,8 @@ TOLD_BY_HELM = {
     "unknown limiter of a policy": (default(limiter="hami"), '"hami" is not defined'),
     "three slices are no half": (default(fractions={"0.500": 3}), "3 slices are not what the text says"),
     "slices of another size": (default(slicesPerGpu=16, fractions={"0.500": 4}), "of 16 slices it is 8"),
+    "a fraction rounded down": (default(fractions={"0.2": 1}), "of 8 slices it is 2"),
+    "a part of a second GPU": (default(fractions={"1.2": 10}), "is neither a part of one GPU nor whole GPUs"),
     "slices of a queue": ({"queues": {"q": {"fractions": {"0.250": 4}}}}, "queues.q.fractions"),
     "a percentage": (default(fractions={"50%": 4}), "is not a plain decimal number"),
     "a fraction as 1/2": (default(fractions={"1/2": 4}), "is not a plain decimal number"),

@@ -48,7 +48,7 @@ def test_a_plain_decimal_is_so_many_slices(text: str, slices_per_gpu: int, slice
     ],
 )
 def test_any_other_text_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"slices|decimal"):
+    with pytest.raises(ValueError, match=r"slices|decimal|whole GPUs"):
         Fraction.from_text(text, 8)
 
 
@@ -67,6 +67,44 @@ def test_a_text_is_refused_or_exactly_its_own_number(text: str, slices_per_gpu: 
 def test_there_is_no_half_of_a_second_gpu_and_no_other_division(slices: int, slices_per_gpu: int) -> None:
     with pytest.raises(ValueError, match=r"slices"):
         Fraction(slices, slices_per_gpu)
+
+
+@given(
+    st.integers(1, 10**6 - 1),
+    st.integers(1, 6),
+    st.sampled_from(ALLOWED_SLICES_PER_GPU),
+    st.integers(1, 200_000),
+)
+@settings(max_examples=examples(1000))
+def test_a_part_that_is_rounded_up_holds_what_was_asked_and_wastes_less_than_one_slice(
+    share: int, decimals: int, slices_per_gpu: int, gpu_mib: int
+) -> None:
+    share %= 10**decimals
+    if not share:
+        return
+    fraction = Fraction.rounded_up(f"0.{share:0{decimals}}", slices_per_gpu)
+    granted = fraction.slices * 10**decimals - share * slices_per_gpu
+    assert 0 <= granted < 10**decimals
+    assert fraction.share_mib(gpu_mib) == gpu_mib * share // 10**decimals
+    assert not fraction.is_whole
+    assert (fraction.exact is None) == (granted == 0)
+
+
+@pytest.mark.parametrize("text", ["1.2", "0", "0.000", "1e-1", ".2"])
+def test_what_is_no_part_of_one_gpu_is_not_rounded_up(text: str) -> None:
+    with pytest.raises(ValueError, match=r"neither a part|decimal"):
+        Fraction.rounded_up(text, 8)
+
+
+def test_an_exact_share_of_several_gpus_is_limited_on_each() -> None:
+    shares = Fraction.rounded_up("0.95", 8).on_each_of(2)
+    assert (shares.slices, shares.slices_on_each, shares.gpus) == (16, 8, 2)
+    assert (shares.is_whole, shares.share_mib(1000)) == (False, 950)
+
+
+def test_an_exact_share_is_a_part_of_one_gpu() -> None:
+    with pytest.raises(ValueError, match="no part"):
+        Fraction(2, 8, exact=(3, 3))
 
 
 def test_a_share_of_memory_is_rounded_down() -> None:

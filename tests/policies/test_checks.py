@@ -31,7 +31,9 @@ def test_what_no_policy_may_allow_is_a_mistake(allow, expected):
     ("text", "expected"),
     [
         ('fractions: {"0.5": 3}', 'fractions."0.5": 3 is not what the text says: "0.5" of 8 slices is 4'),
-        ('fractions: {"0.3": 2}', 'fractions."0.3": "0.3" is not a whole number of slices (slicesPerGpu 8)'),
+        ('fractions: {"0.3": 2}', '"0.3" of 8 slices is 3, rounded up'),
+        ('fractions: {"1.2": 10}', 'fractions."1.2": "1.2" is neither a part of one GPU nor whole GPUs'),
+        ('fractions: {"0.000": 1}', 'fractions."0.000": "0.000" is neither a part of one GPU nor whole GPUs'),
         ('fractions: {"nan": 2}', '"nan" is not a plain decimal number such as "0.500"'),
         ('fractions: {"1.5": 12}', "12 slices are neither 1 to 8 of one GPU nor whole GPUs"),
         ("fractions: {0.500: 4}", 'a key must be text: quote it, "0.500"'),

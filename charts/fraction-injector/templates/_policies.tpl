@@ -237,7 +237,11 @@ hami-core: [/usr/local/vgpu, /usr/local/vgpu-cache]
 {{- if not (regexMatch "^(0|[1-9][0-9]{0,3})([.][0-9]{1,6})?$" $text) -}}
 {{- fail (printf "%s.fractions: %q is not a plain decimal number such as \"0.500\"" $at $text) -}}
 {{- end -}}
-{{- $exact := mulf (float64 $text) (float64 $size) -}}
+{{- $share := mulf (float64 $text) (float64 $size) -}}
+{{- $exact := ceil $share -}}
+{{- if or (eq $exact 0.0) (and (ne $exact $share) (gt $share (float64 $size))) -}}
+{{- fail (printf "%s.fractions: %q is neither a part of one GPU nor whole GPUs" $at $text) -}}
+{{- end -}}
 {{- if ne $exact (float64 $slices) -}}
 {{- fail (printf "%s.fractions.%q: %v slices are not what the text says: of %v slices it is %v" $at $text $slices $size $exact) -}}
 {{- end -}}

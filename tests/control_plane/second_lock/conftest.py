@@ -104,6 +104,7 @@ def no_webhook(lock, control_plane):
     pods = {
         "half": created(api, labelled_pod("half", "0.500"), "lock-default"),
         "two": created(api, labelled_pod("two", "2.0"), "lock-whole"),
+        "most": created(api, labelled_pod("most", "0.95"), "lock-whole"),
         "pooled": created(api, labelled_pod("pooled", "0.250"), "lock-pooled"),
         "driver": created(api, labelled_pod("driver", "0.250"), "lock-driver"),
         "custom": created(api, labelled_pod("custom", "0.250"), "lock-custom"),

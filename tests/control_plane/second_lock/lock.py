@@ -26,7 +26,7 @@ POLICIES = {
     "default": {},
     "whole": {
         "namespaces": ["lock-whole"],
-        "fractions": {"0.125": 1, "0.25": 2, "0.500": 4, "1.000": 8, "2.0": 16, "3": 24},
+        "fractions": {"0.125": 1, "0.25": 2, "0.500": 4, "1.000": 8, "2.0": 16, "3": 24, "0.2": 2, "0.95": 8},
     },
     "pooled": {"namespaces": ["lock-pooled"], "resources": {"mode": "pooled"}},
     "driver": {"namespaces": ["lock-driver"], "limiter": "nvidia-driver"},

@@ -105,6 +105,13 @@ def test_a_label_that_the_slices_do_not_fit_is_refused(no_webhook, control_plane
         control_plane.api.create(pod, "lock-default")
 
 
+def test_all_slices_of_a_gpu_for_a_share_that_is_limited_need_the_limit(no_webhook, control_plane):
+    pod = copy.deepcopy(no_webhook["most"])
+    del task(pod)["env"]
+    with refused("injected", ENV):
+        control_plane.api.create(pod, "lock-whole")
+
+
 def test_a_second_container_with_slices_is_refused(no_webhook, control_plane):
     pod = copy.deepcopy(no_webhook["half"])
     pod["spec"]["containers"].append({**task(pod), "name": "second"})

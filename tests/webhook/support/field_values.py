@@ -121,7 +121,7 @@ VALUES: dict[str, list[Any]] = {
     "Pod.spec": [GONE, None, {}, {"containers": []}, {"containers": [CONTAINER]}],
     "ObjectMeta.name": [GONE, None, "train", "proxy", "clearml-id-1", *TEXTS],
     "ObjectMeta.labels": [
-        *also(LABEL, "0.250", "0.5", "1.000", "2", "", "0.500 ", "é"),
+        *also(LABEL, "0.250", "0.5", "1.000", "2", "0.2", "0.95", "", "0.500 ", "é"),
         *also("clearml-agent-queue-name", "large", "LARGE", "none-such", ""),
         *also("clearml-agent-queue", "id-1", "id-2", ""),
         *also("app%b", *TEXTS),

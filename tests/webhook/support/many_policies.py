@@ -50,6 +50,7 @@ POLICIES = {
     "quotas": policies("quotas: {namespaces: {team: {slices: 8}}, queues: {large: {maxPods: 1}}}"),
     "by name": policies("container: {names: ['clearml-id-*', '*0?']}"),
     "assume": policies("assume: {gpusPerNode: 4, gpuMemoryMiB: 81920}"),
+    "rounded up": policies('fractions: {"0.500": 4, "0.2": 2, "0.95": 8}'),
     "whole GPUs": policies('fractions: {"0.500": 4, "1.000": 8, "2": 16}'),
 }
 WITHOUT_KEYS = {"clearml-image", "own images"}
