@@ -17,6 +17,9 @@ from prometheus_client import CollectorRegistry
 
 from agent.gpu import GpuSource
 from agent.gpu_file import GpuFile
+from agent.health import HealthWatch
+from agent.metrics import AgentMetrics
+from agent.plugins import DevicePlugins
 from agent.policy import PolicyWatch, read_policy
 from agent.settings import AgentOptions, AgentPolicy
 from agent.state import AgentState
@@ -26,7 +29,7 @@ from service.metrics import new_registry
 from service.plain_http import PlainHttp
 from service.probes import Probes
 
-Task = Literal["policy"]
+Task = Literal["policy", "health", "device plugins"]
 """Background tasks of an agent that are run again when they fail."""
 
 
@@ -102,16 +105,22 @@ class AgentProcess:
         self._stopping = asyncio.Event()
         self._again = False
         self._state: AgentState | None = None
+        self.port = options.health_port
+        """Of the probes; the one that was taken, once it serves."""
+
+    def stop(self) -> None:
+        """End `serve`."""
+        self._stopping.set()
 
     async def serve(self) -> bool:
         """Run everything until SIGTERM or SIGINT, or until the policy is another one, which returns True."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stopping.set)
+            loop.add_signal_handler(number, self.stop)
         probes = Probes(self._registry, self._readiness, self._detail, lambda: self._tasks.stuck)
         server = await PlainHttp(probes).start(self._options.host, self._options.health_port)
-        host, port = server.sockets[0].getsockname()[:2]
-        self._log.info("serving", host=host, health_port=port)
+        self.port = server.sockets[0].getsockname()[1]
+        self._log.info("serving", host=self._options.host, health_port=self.port)
         try:
             await self._run()
         finally:
@@ -143,7 +152,14 @@ class AgentProcess:
             self._again = True
             self._stopping.set()
 
-        return [BackgroundTask("policy", follow_policy, 60.0)]
+        metrics = AgentMetrics(agent.registry)
+        health = HealthWatch(agent.source, agent.state, agent.options.ignored_xids, metrics)
+        plugins = DevicePlugins(agent.options, agent.policy, agent.state, metrics)
+        return [
+            BackgroundTask("policy", follow_policy, 60.0),
+            BackgroundTask("health", health.run, 30.0),
+            BackgroundTask("device plugins", plugins.run, 30.0),
+        ]
 
     def _readiness(self) -> Mapping[str, str | None]:
         missing = self._state.missing if self._state is not None else "the GPUs are not listed yet"

@@ -52,7 +52,9 @@ class AgentOptions(msgspec.Struct, frozen=True):
     """Folders that the runtime reads CDI specifications from; the agent writes its own into the last."""
     strategy: DeviceListStrategy = "cdi"
     runtime_version: str | None = None
-    """As the node's status says it, such as containerd://1.7.27; None where nobody says."""
+    """As the node's status says it, such as containerd://1.7.27; None asks the endpoint."""
+    runtime_endpoint: str = "/run/containerd/containerd.sock"
+    """The runtime's socket."""
     gpu_file: str | None = None
     """File of made-up GPUs; None asks NVML."""
     ignored_xids: tuple[int, ...] = APPLICATION_XIDS

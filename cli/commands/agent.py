@@ -62,10 +62,13 @@ def agent(  # noqa: PLR0913 each is an option of the command
         str | None,
         typer.Option(
             metavar="VERSION",
-            show_default=False,
+            show_default="what --runtime-endpoint answers",
             help="The node's status.nodeInfo.containerRuntimeVersion, such as containerd://1.7.27.",
         ),
     ] = None,
+    runtime_endpoint: Annotated[
+        Path, typer.Option(metavar="FILE", help="The container runtime's socket.")
+    ] = Path("/run/containerd/containerd.sock"),
     gpu_file: Annotated[
         Path | None,
         typer.Option(
@@ -100,6 +103,7 @@ def agent(  # noqa: PLR0913 each is an option of the command
         cdi_dirs=tuple(map(str, cdi_dir or CDI_DIRS)),
         strategy=_strategy(device_list_strategy),
         runtime_version=runtime_version,
+        runtime_endpoint=str(runtime_endpoint),
         gpu_file=str(gpu_file.absolute()) if gpu_file is not None else None,
         ignored_xids=tuple(ignore_xid) if ignore_xid is not None else APPLICATION_XIDS,
         host=host,

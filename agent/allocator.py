@@ -1,0 +1,103 @@
+"""Answers Allocate: what a container gets for a list of device ids, by each way of handing GPUs over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from agent import cdi
+from agent.gpu import Gpu
+from agent.kubelet_api.deviceplugin_pb2 import CDIDevice, ContainerAllocateResponse
+from agent.kubelet_api.deviceplugin_pb2 import Mount as KubeletMount
+from agent.limits import conflict, mounts, variables
+from agent.settings import AgentPolicy, DeviceListStrategy
+from agent.shares import RefusedError, Share, shares_of
+
+VISIBLE_DEVICES = "NVIDIA_VISIBLE_DEVICES"
+VISIBLE_MOUNTS = "/var/run/nvidia-container-devices"
+"""Folder whose entries NVIDIA's runtime takes for a list of GPUs."""
+
+
+class Allocator:
+    """Turns device ids into what the kubelet gives a container.
+
+    Args:
+        policy: of the node.
+        strategy: how a GPU is handed over.
+        state_dir: holds the limiter's library, at the same path on the node.
+        names: CDI device of each card, by uuid; only the strategy cdi needs it.
+        specifications: ours, for the strategy cdi.
+    """
+
+    def __init__(
+        self,
+        policy: AgentPolicy,
+        strategy: DeviceListStrategy,
+        state_dir: str,
+        names: Mapping[str, str],
+        specifications: cdi.SliceSpecifications | None,
+    ) -> None:
+        self._policy = policy
+        self._strategy = strategy
+        self._state_dir = state_dir
+        self._names = names
+        self._specifications = specifications
+
+    def shares(self, ids: Iterable[str], gpus: Mapping[str, Gpu]) -> list[Share]:
+        """Return what the ids of one resource mean.
+
+        Raises:
+            RefusedError: they cannot be given together.
+        """
+        return shares_of(ids, gpus, self._policy.slices_per_gpu, self._policy.reserve_mib)
+
+    def answer(self, shares: Iterable[Share]) -> ContainerAllocateResponse:
+        """Return what a container gets for the shares of one resource.
+
+        Raises:
+            CdiError: a specification that is gone cannot be written again.
+        """
+        response = ContainerAllocateResponse()
+        for share in shares:
+            if self._strategy == "cdi":
+                self._add_cdi(response, share)
+            else:
+                self._add_legacy(response, share)
+        return response
+
+    def refuse_conflict(self, shares: Iterable[Share]) -> None:
+        """Refuse shares of one container, of all its resources, that no variables can say together.
+
+        Raises:
+            RefusedError: two GPUs would write one variable with two values.
+        """
+        wanted = [(share, self._variables(share)) for share in shares]
+        if (why := conflict(wanted)) is not None:
+            raise RefusedError(why)
+
+    def _variables(self, share: Share) -> dict[str, str]:
+        own_cache = self._strategy == "cdi"
+        visible = {VISIBLE_DEVICES: share.gpu.uuid} if self._strategy == "envvar" else {}
+        return visible | variables(share, self._policy, own_cache=own_cache)
+
+    def _add_cdi(self, response: ContainerAllocateResponse, share: Share) -> None:
+        response.cdi_devices.append(CDIDevice(name=self._names[share.gpu.uuid]))
+        if share.memory_mib is None:
+            return
+        if self._specifications is not None and not self._specifications.exists(share.gpu):
+            self._specifications.write(share.gpu, None)
+        response.cdi_devices.append(CDIDevice(name=cdi.device_name(share)))
+
+    def _add_legacy(self, response: ContainerAllocateResponse, share: Share) -> None:
+        named = response.envs.get(VISIBLE_DEVICES)
+        response.envs.update(self._variables(share))
+        if named is not None:  # several whole GPUs of one resource
+            response.envs[VISIBLE_DEVICES] = f"{named},{share.gpu.uuid}"
+        if self._strategy == "volume-mounts":
+            path = f"{VISIBLE_MOUNTS}/{share.gpu.uuid}"
+            response.mounts.append(KubeletMount(container_path=path, host_path="/dev/null", read_only=True))
+        for mount in mounts(share, self._policy.limiter, self._state_dir, own_cache=False):
+            response.mounts.append(
+                KubeletMount(
+                    container_path=mount.container_path, host_path=mount.host_path or "", read_only=True
+                )
+            )

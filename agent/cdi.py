@@ -1,0 +1,181 @@
+"""CDI specifications: NVIDIA's, which name the cards and are only read, and ours, which limit a share.
+
+A runtime applies a CDI device after the pod's own environment and mounts, so that a pod cannot undo it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from agent.gpu import Gpu
+from agent.limits import Mount, mounts, variables
+from agent.settings import AgentPolicy
+from agent.shares import RefusedError, Share, memory_mib
+
+KIND = "clearml-injector.io/slices"
+_FILE_PREFIX = "clearml-injector.io-slices-"
+_VERSION = "0.5.0"
+_PREFERRED_KINDS = ("nvidia.com/gpu", "runtime.nvidia.com/gpu", "management.nvidia.com/gpu")
+
+
+class CdiError(Exception):
+    """There is no CDI specification for a card, or ours cannot be written; the text says what to do."""
+
+
+def device_name(share: Share) -> str:
+    """Return the CDI device that limits a share."""
+    return f"{KIND}={share.gpu.uuid}-{share.slices}"
+
+
+async def card_names(dirs: Iterable[str], gpus: Iterable[Gpu]) -> dict[str, str]:
+    """Return each card's CDI device in NVIDIA's specifications, by uuid.
+
+    They are read by a process that ends: a YAML reader would stay in the memory.
+
+    Raises:
+        CdiError: a card has none.
+    """
+    child = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "agent.cdi_reader", *dirs, stdout=asyncio.subprocess.PIPE
+    )
+    printed, _ = await child.communicate()
+    if child.returncode != 0:
+        raise CdiError(f"reading CDI specifications ended with exit code {child.returncode}")
+    return choose_names(msgspec.json.decode(printed, type=dict[str, list[str]]), gpus, list(dirs))
+
+
+def choose_names(
+    found: Mapping[str, Collection[str]], gpus: Iterable[Gpu], dirs: Collection[str]
+) -> dict[str, str]:
+    """Choose a CDI device for each card: by uuid where any kind knows it, else by index.
+
+    Args:
+        found: names of devices by kind.
+        gpus: the cards.
+        dirs: where was looked, for the message.
+
+    Raises:
+        CdiError: a card has none.
+    """
+    others = sorted(
+        kind for kind in found if kind.endswith("nvidia.com/gpu") and kind not in _PREFERRED_KINDS
+    )
+    kinds = [kind for kind in (*_PREFERRED_KINDS, *others) if kind in found]
+    names = {}
+    for gpu in gpus:
+        candidates = [
+            f"{kind}={name}" for name in (gpu.uuid, str(gpu.index)) for kind in kinds if name in found[kind]
+        ]
+        if not candidates:
+            raise CdiError(
+                f"no CDI specification in {', '.join(dirs)} names GPU {gpu.index} ({gpu.uuid}): install"
+                " NVIDIA's container toolkit 1.18, or run nvidia-ctk cdi generate"
+            )
+        names[gpu.uuid] = candidates[0]
+    return names
+
+
+class SliceSpecifications:
+    """Our specifications in a folder: one file for each card, with a device for each number of slices.
+
+    Args:
+        directory: read by the runtime.
+        policy: names slices, reserve and limiter.
+        state_dir: holds what is mounted.
+    """
+
+    def __init__(self, directory: Path, policy: AgentPolicy, state_dir: str) -> None:
+        self._directory = directory
+        self._policy = policy
+        self._state_dir = state_dir
+
+    def write(self, gpu: Gpu, in_use: Collection[str] | None) -> None:
+        """Write a card's file, if it does not say all that already.
+
+        Args:
+            gpu: the card.
+            in_use: names of our devices that containers hold; None where nobody knows: none is dropped.
+
+        Raises:
+            CdiError: the folder cannot be written.
+        """
+        path = self._path(gpu.uuid)
+        own = {device["name"]: device for device in self._devices(gpu)}
+        old = {device["name"]: device for device in _old_devices(path)}
+        kept = [old[name] for name in old.keys() - own.keys() if in_use is None or name in in_use]
+        devices = [*own.values(), *sorted(kept, key=lambda device: str(device["name"]))]
+        content = msgspec.json.format(
+            msgspec.json.encode({"cdiVersion": _VERSION, "kind": KIND, "devices": devices}), indent=1
+        )
+        try:
+            if not path.is_file() or path.read_bytes() != content:
+                _replace(path, content)
+        except OSError as error:
+            raise CdiError(f"{path} cannot be written: {error.strerror}") from error
+
+    def exists(self, gpu: Gpu) -> bool:
+        """Whether a card's file is still there."""
+        return self._path(gpu.uuid).is_file()
+
+    def remove_others(self, gpus: Collection[str], in_use: Collection[str]) -> None:
+        """Remove the files of cards that are gone and that no container holds."""
+        for path in self._directory.glob(f"{_FILE_PREFIX}*.json"):
+            names = [str(device["name"]) for device in _old_devices(path)]
+            uuid = path.name.removeprefix(_FILE_PREFIX).removesuffix(".json")
+            if uuid not in gpus and not any(name in in_use for name in names):
+                path.unlink(missing_ok=True)
+
+    def _path(self, uuid: str) -> Path:
+        return self._directory / f"{_FILE_PREFIX}{uuid}.json"
+
+    def _devices(self, gpu: Gpu) -> Iterable[dict[str, Any]]:
+        policy = self._policy
+        for slices in range(1, policy.slices_per_gpu):
+            try:
+                mib = memory_mib(gpu, slices, policy.slices_per_gpu, policy.reserve_mib)
+            except RefusedError:
+                continue  # Allocate refuses it too
+            share = Share(gpu, slices, mib)
+            env = [f"{name}={value}" for name, value in variables(share, policy, own_cache=True).items()]
+            wanted = mounts(share, policy.limiter, self._state_dir, own_cache=True)
+            edits = {"env": env, "mounts": [_mount(each) for each in wanted]}
+            yield {
+                "name": f"{gpu.uuid}-{slices}",
+                "containerEdits": {key: each for key, each in edits.items() if each},
+            }
+
+
+def _mount(mount: Mount) -> dict[str, Any]:
+    if mount.host_path is None:
+        options = ["rw", "nosuid", "nodev", "noexec", "mode=1777", f"size={mount.size}"]
+        return {
+            "hostPath": "tmpfs",
+            "containerPath": mount.container_path,
+            "type": "tmpfs",
+            "options": options,
+        }
+    options = ["ro", "nosuid", "nodev", "rbind"]
+    return {"hostPath": mount.host_path, "containerPath": mount.container_path, "options": options}
+
+
+def _old_devices(path: Path) -> list[dict[str, Any]]:
+    try:
+        content = msgspec.json.decode(path.read_bytes())
+        return [device for device in content["devices"] if isinstance(device.get("name"), str)]
+    except (OSError, msgspec.MsgspecError, KeyError, TypeError, AttributeError):
+        return []
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Write a file whole: a runtime reads names that end in .json or .yaml, at any moment."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_suffix(".new")
+    fresh.write_bytes(content)
+    fresh.chmod(0o644)
+    fresh.replace(path)

@@ -1,0 +1,167 @@
+"""The kubelet's device plugin interface for one resource name."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import NoReturn
+
+import grpc
+
+from agent.allocator import Allocator
+from agent.cdi import CdiError
+from agent.gpu import Gpu
+from agent.kubelet import Holder, Kubelet, KubeletError
+from agent.kubelet_api import deviceplugin_pb2 as api
+from agent.kubelet_api.deviceplugin_pb2_grpc import DevicePluginServicer
+from agent.metrics import AgentMetrics
+from agent.settings import AgentPolicy
+from agent.shares import RefusedError, Share, preferred_ids, slice_ids
+from agent.state import AgentState
+from service.log import get_logger
+
+HEALTHY, UNHEALTHY = "Healthy", "Unhealthy"
+Context = grpc.aio.ServicerContext[object, object]
+
+
+class DevicePlugin(DevicePluginServicer):
+    """Offers the slices of some GPUs under one name.
+
+    Args:
+        resource: the name.
+        gpus: one in mode per-gpu, all in mode pooled.
+        policy: of the node.
+        state: health of the GPUs.
+        allocator: makes the answers.
+        kubelet: says what else a container holds.
+        metrics: count the answers.
+    """
+
+    def __init__(  # noqa: PLR0913, PLR0917 what one resource needs
+        self,
+        resource: str,
+        gpus: Sequence[Gpu],
+        policy: AgentPolicy,
+        state: AgentState,
+        allocator: Allocator,
+        kubelet: Kubelet,
+        metrics: AgentMetrics,
+    ) -> None:
+        self.resource = resource
+        self.options = api.DevicePluginOptions(
+            pre_start_required=True, get_preferred_allocation_available=len(gpus) > 1
+        )
+        self.streams = 0
+        """ListAndWatch calls that are open."""
+        self.stream_opened = asyncio.Event()
+        self._gpus = {gpu.uuid: gpu for gpu in gpus}
+        self._policy = policy
+        self._state = state
+        self._allocator = allocator
+        self._kubelet = kubelet
+        self._metrics = metrics
+        self._log = get_logger("device plugin")
+
+    @property
+    def healthy_ids(self) -> frozenset[str]:
+        """The slices that may be given to new pods."""
+        return frozenset(each.ID for each in self._devices() if each.health == HEALTHY)
+
+    async def GetDevicePluginOptions(self, request: api.Empty, context: Context) -> api.DevicePluginOptions:  # noqa: ARG002, N802
+        """Ask for a call before each start of a container, and for one that prefers slices of one GPU."""
+        return self.options
+
+    async def ListAndWatch(  # noqa: N802
+        self,
+        request: api.Empty,  # noqa: ARG002
+        context: Context,  # noqa: ARG002
+    ) -> AsyncIterator[api.ListAndWatchResponse]:
+        """Yield all slices with their health, and again whenever that changes."""
+        self.streams += 1
+        self.stream_opened.set()
+        try:
+            seen = self._state.version
+            said = self._devices()
+            yield api.ListAndWatchResponse(devices=said)
+            while True:
+                seen = await self._state.next_version(seen)
+                devices = self._devices()
+                if devices != said:
+                    said = devices
+                    yield api.ListAndWatchResponse(devices=said)
+        finally:
+            self.streams -= 1
+
+    async def GetPreferredAllocation(  # noqa: N802
+        self,
+        request: api.PreferredAllocationRequest,
+        context: Context,  # noqa: ARG002
+    ) -> api.PreferredAllocationResponse:
+        """Prefer slices of one GPU for each container."""
+        chosen = [
+            preferred_ids(
+                each.available_deviceIDs,
+                each.must_include_deviceIDs,
+                each.allocation_size,
+                self._policy.slices_per_gpu,
+            )
+            for each in request.container_requests
+        ]
+        responses = [api.ContainerPreferredAllocationResponse(deviceIDs=ids) for ids in chosen]
+        return api.PreferredAllocationResponse(container_responses=responses)
+
+    async def Allocate(self, request: api.AllocateRequest, context: Context) -> api.AllocateResponse:  # noqa: N802
+        """Return each container's card and limit; refuse slices that span cards."""
+        response = api.AllocateResponse()
+        try:
+            for each in request.container_requests:
+                shares = self._allocator.shares(each.devices_ids, self._gpus)
+                response.container_responses.append(self._allocator.answer(shares))
+                for share in shares:
+                    self._log.info("allocated", resource=self.resource, **_fields(share))
+        except (RefusedError, CdiError) as error:
+            self._metrics.allocated(self.resource, "refused")
+            self._log.warning("allocation refused", resource=self.resource, error=str(error))
+            await _refuse(context, grpc.StatusCode.FAILED_PRECONDITION, str(error))
+        self._metrics.allocated(self.resource, "allocated")
+        return response
+
+    async def PreStartContainer(  # noqa: N802
+        self, request: api.PreStartContainerRequest, context: Context
+    ) -> api.PreStartContainerResponse:
+        """Refuse to start a container whose GPUs, of all its resources, cannot be limited together."""
+        try:
+            for holder in await self._holders_of(frozenset(request.devices_ids)):
+                self._allocator.refuse_conflict(self._shares_of(holder))
+        except RefusedError as error:
+            await _refuse(context, grpc.StatusCode.FAILED_PRECONDITION, str(error))
+        except KubeletError as error:
+            await _refuse(context, grpc.StatusCode.UNAVAILABLE, str(error))
+        return api.PreStartContainerResponse()
+
+    async def _holders_of(self, ids: frozenset[str]) -> list[Holder]:
+        return [holder for holder in await self._kubelet.holders() if ids <= holder.ids]
+
+    def _shares_of(self, holder: Holder) -> list[Share]:
+        gpus: Mapping[str, Gpu] = {gpu.uuid: gpu for gpu in self._state.gpus}
+        ours = [ids for _, ids in holder.devices if any(each.rpartition("::")[0] in gpus for each in ids)]
+        return [share for ids in ours for share in self._allocator.shares(ids, gpus)]
+
+    def _devices(self) -> list[api.Device]:
+        return [device for gpu in self._gpus.values() for device in self._devices_of(gpu)]
+
+    def _devices_of(self, gpu: Gpu) -> list[api.Device]:
+        health = UNHEALTHY if gpu.uuid in self._state.unhealthy else HEALTHY
+        nodes = [api.NUMANode(ID=gpu.numa_node)] if gpu.numa_node is not None else []
+        topology = api.TopologyInfo(nodes=nodes) if nodes else None
+        ids = slice_ids(gpu, self._policy.slices_per_gpu)
+        return [api.Device(ID=each, health=health, topology=topology) for each in ids]
+
+
+def _fields(share: Share) -> dict[str, object]:
+    return {"gpu": share.gpu.index, "slices": share.slices, "memory_mib": share.memory_mib}
+
+
+async def _refuse(context: Context, code: grpc.StatusCode, why: str) -> NoReturn:
+    await context.abort(code, why)
+    raise AssertionError("unreachable: abort raises")

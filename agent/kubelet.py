@@ -1,0 +1,117 @@
+"""The kubelet's two sockets: where device plugins register, and where it says which container holds what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from agent.kubelet_api import deviceplugin_pb2 as plugin
+from agent.kubelet_api import podresources_pb2 as resources
+from agent.kubelet_api.deviceplugin_pb2_grpc import RegistrationStub
+from agent.kubelet_api.podresources_pb2_grpc import PodResourcesListerStub
+
+VERSION = "v1beta1"
+CALL_SECONDS = 10.0
+MAX_ANSWER = 64 * 1024 * 1024
+_OPTIONS = (("grpc.max_receive_message_length", MAX_ANSWER), ("grpc.enable_http_proxy", 0))
+Identity = tuple[int, int]
+
+
+class KubeletError(Exception):
+    """The kubelet did not answer, or refused; the text says which."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A container with what it holds of our resources."""
+
+    namespace: str
+    pod: str
+    container: str
+    devices: tuple[tuple[str, tuple[str, ...]], ...]
+    """Resource names with device ids."""
+
+    @property
+    def ids(self) -> frozenset[str]:
+        """All device ids."""
+        return frozenset(each for _, ids in self.devices for each in ids)
+
+
+class Kubelet:
+    """The kubelet of this node.
+
+    Args:
+        root: its root folder, as this process sees it.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.plugins = root / "device-plugins"
+        self._socket = self.plugins / "kubelet.sock"
+        self._resources = root / "pod-resources" / "kubelet.sock"
+
+    def identity(self) -> Identity | None:
+        """Return what tells one kubelet's socket from the next one's; None where there is none."""
+        try:
+            status = self._socket.stat()
+        except OSError:
+            return None
+        return status.st_ino, status.st_ctime_ns
+
+    async def register(self, resource: str, endpoint: str, options: plugin.DevicePluginOptions) -> None:
+        """Register a socket in the folder of plugins; the kubelet calls it before it answers.
+
+        Raises:
+            KubeletError: it is away, or refuses.
+        """
+        request = plugin.RegisterRequest(
+            version=VERSION, endpoint=endpoint, resource_name=resource, options=options
+        )
+        try:
+            async with grpc.aio.insecure_channel(f"unix:{self._socket}", options=_OPTIONS) as channel:
+                await RegistrationStub(channel).Register(request, timeout=CALL_SECONDS)
+        except grpc.aio.AioRpcError as error:
+            raise KubeletError(f"the kubelet does not register it: {error.details()}") from error
+
+    async def holders(self) -> list[Holder]:
+        """Return all containers that hold devices.
+
+        Raises:
+            KubeletError: its pod-resources socket does not answer.
+        """
+        answer = await self._ask_resources("List", resources.ListPodResourcesRequest())
+        return list(_holders(answer))
+
+    async def allocatable(self) -> dict[str, frozenset[str]]:
+        """Return the device ids that it counts, by resource.
+
+        Raises:
+            KubeletError: its pod-resources socket does not answer.
+        """
+        answer = await self._ask_resources("GetAllocatableResources", resources.AllocatableResourcesRequest())
+        found: dict[str, frozenset[str]] = {}
+        for devices in answer.devices:
+            name = devices.resource_name
+            found[name] = found.get(name, frozenset()) | frozenset(devices.device_ids)
+        return found
+
+    async def _ask_resources(self, method: str, request: object) -> Any:
+        try:
+            async with grpc.aio.insecure_channel(f"unix:{self._resources}", options=_OPTIONS) as channel:
+                call = getattr(PodResourcesListerStub(channel), method)
+                return await call(request, timeout=CALL_SECONDS)
+        except grpc.aio.AioRpcError as error:
+            raise KubeletError(f"{self._resources}: {error.details()}") from error
+
+
+def _holders(answer: resources.ListPodResourcesResponse) -> Iterator[Holder]:
+    for pod in answer.pod_resources:
+        for container in pod.containers:
+            devices: dict[str, tuple[str, ...]] = {}
+            for each in container.devices:
+                devices[each.resource_name] = (*devices.get(each.resource_name, ()), *each.device_ids)
+            if devices:
+                yield Holder(pod.namespace, pod.name, container.name, tuple(devices.items()))

@@ -1,0 +1,100 @@
+"""What holds a container to its share: a limiter's variables and mounts, as the node sets them. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from agent.settings import AgentPolicy, LimiterPart
+from agent.shares import Share
+
+PRELOAD_FILE = "/etc/ld.so.preload"
+"""The dynamic loader's own list: a container cannot unset it as it can LD_PRELOAD."""
+_PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
+_FIRST_GPU = re.compile(r"(.+_)0")
+_SIZE = re.compile(r"([0-9]+)([KMG]i?)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """One folder or file of the node in a container, or an empty folder of the container's own."""
+
+    container_path: str
+    host_path: str | None
+    """None makes an empty folder in memory."""
+    size: str | None = None
+    """Of an empty folder."""
+
+
+def variables(share: Share, policy: AgentPolicy, *, own_cache: bool) -> dict[str, str]:
+    """Return the limiter's variables for a share; none for a whole GPU.
+
+    A container counts its GPUs from 0, by their order on the node, and Allocate is asked for one of them at a
+    time. A variable for the container's first GPU is therefore written for every place that this GPU can have
+    there: equal shares agree, and `conflict` finds those that do not.
+
+    Args:
+        share: of one GPU.
+        policy: names the limiter.
+        own_cache: whether the container has a folder of its own for the limiter's accounts.
+    """
+    if share.memory_mib is None:
+        return {}
+    values = {
+        "memory_mib": str(share.memory_mib),
+        "slices": str(share.slices),
+        "slices_per_gpu": str(policy.slices_per_gpu),
+        "percent": str(100 * share.slices // policy.slices_per_gpu),
+        "index": str(share.gpu.index),
+    } | ({"container": "gpu"} if own_cache else {})
+    places = share.gpu.index + 1 if "{index}" in policy.resource else 1
+    return dict(_filled(policy.limiter.env, values, places))
+
+
+def _filled(
+    env: Iterable[tuple[str, str]], values: Mapping[str, str], places: int
+) -> Iterator[tuple[str, str]]:
+    for name, text in env:
+        used = set(_PLACEHOLDER.findall(text))
+        if used - values.keys():
+            continue  # it speaks of the pod, which nobody names to a device plugin
+        value = _PLACEHOLDER.sub(lambda found: values[found[1]], text)
+        first = _FIRST_GPU.fullmatch(name)
+        if first is None or "memory_mib" not in used:
+            yield name, value
+        else:
+            yield from ((f"{first[1]}{place}", value) for place in range(places))
+
+
+def conflict(of_shares: Iterable[tuple[Share, Mapping[str, str]]]) -> str | None:
+    """Return why the shares of one container cannot be limited together; None if they can."""
+    said: dict[str, tuple[Share, str]] = {}
+    for share, wanted in of_shares:
+        for name, value in wanted.items():
+            other, before = said.setdefault(name, (share, value))
+            if before != value:
+                return (
+                    f"{name} would have to be {before} for GPU {other.gpu.index} and {value} for GPU"
+                    f" {share.gpu.index}: ask for equal shares of equal GPUs, or use a container for each"
+                )
+    return None
+
+
+def mounts(share: Share, limiter: LimiterPart, state_dir: str, *, own_cache: bool) -> list[Mount]:
+    """Return what the limiter needs in a container beside variables; nothing for a whole GPU."""
+    if share.memory_mib is None:
+        return []
+    found = []
+    if limiter.preload is not None and limiter.library_path is not None:
+        found.append(Mount(limiter.library_path, f"{state_dir}/library"))
+        found.append(Mount(PRELOAD_FILE, f"{state_dir}/ld.so.preload"))
+    if own_cache and limiter.cache_path is not None:
+        found.append(Mount(limiter.cache_path, None, tmpfs_size(limiter.cache_size or "8Mi")))
+    return found
+
+
+def tmpfs_size(quantity: str) -> str:
+    """Write a quantity of bytes as the mount option of a tmpfs has it."""
+    found = _SIZE.fullmatch(quantity)
+    return f"{found[1]}{(found[2] or '')[:1].lower()}" if found else "8m"

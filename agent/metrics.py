@@ -1,0 +1,59 @@
+"""What the agent counts and measures."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+PREFIX = "fraction_injector_agent_"
+
+
+class AgentMetrics:
+    """The agent's own metrics in the registry of its process."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._allocations = Counter(
+            f"{PREFIX}allocations",
+            "Allocate calls by resource and result: allocated or refused.",
+            ["resource", "result"],
+            registry=registry,
+        )
+        self._registrations = Counter(
+            f"{PREFIX}registrations",
+            "Registrations with the kubelet by resource and result: registered or failed.",
+            ["resource", "result"],
+            registry=registry,
+        )
+        self._registered = Gauge(
+            f"{PREFIX}registered", "Whether the kubelet counts a resource.", ["resource"], registry=registry
+        )
+        self._healthy = Gauge(
+            f"{PREFIX}gpu_healthy",
+            "Whether slices of a GPU are given to new pods.",
+            ["gpu", "uuid"],
+            registry=registry,
+        )
+
+    def add_resource(self, resource: str) -> None:
+        """Start the series of a resource."""
+        for result in ("allocated", "refused"):
+            self._allocations.labels(resource, result)
+        for result in ("registered", "failed"):
+            self._registrations.labels(resource, result)
+        self._registered.labels(resource).set(0)
+
+    def allocated(self, resource: str, result: str) -> None:
+        """Count an Allocate call."""
+        self._allocations.labels(resource, result).inc()
+
+    def registered(self, resource: str, *, well: bool) -> None:
+        """Count a registration, and note its outcome."""
+        self._registrations.labels(resource, "registered" if well else "failed").inc()
+        self.set_registered(resource, well=well)
+
+    def set_registered(self, resource: str, *, well: bool) -> None:
+        """Note whether the kubelet counts a resource."""
+        self._registered.labels(resource).set(well)
+
+    def set_healthy(self, gpu: int, uuid: str, *, healthy: bool) -> None:
+        """Note the health of a GPU."""
+        self._healthy.labels(str(gpu), uuid).set(healthy)

@@ -1,0 +1,61 @@
+"""Finds out when another device plugin took a name: the kubelet takes the newest, and tells neither."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from agent.kubelet import Kubelet, KubeletError
+from agent.registration import Registrar
+from service.log import get_logger
+from service.retry import Backoff
+
+PERIOD_SECONDS = 5.0
+CALM_SECONDS = 300.0
+
+
+class Ownership:
+    """Compares what the kubelet counts with what is registered.
+
+    A name that was taken is registered again, but ever more rarely while the other plugin takes it back: each
+    change of hands shows the scheduler an empty node for a moment.
+    """
+
+    def __init__(self, kubelet: Kubelet, registrars: Sequence[Registrar]) -> None:
+        self._kubelet = kubelet
+        self._registrars = registrars
+        self._retries = {each: Backoff(first_seconds=1.0, max_seconds=60.0) for each in registrars}
+        self._taken_at: dict[Registrar, float] = {}
+        self._error: str | None = None
+        self._log = get_logger("ownership")
+
+    async def run(self, turned: Callable[[], None]) -> None:
+        """Compare until cancelled."""
+        while True:
+            await asyncio.sleep(PERIOD_SECONDS)
+            turned()
+            settled = [each for each in self._registrars if each.is_settled]
+            try:
+                counted = await self._kubelet.allocatable() if settled else {}
+                self._error = None
+            except KubeletError as error:
+                if str(error) != self._error:
+                    self._log.warning("cannot see which devices the kubelet counts", error=str(error))
+                self._error = str(error)
+                continue
+            for registrar in settled:
+                self._compare(registrar, counted.get(registrar.plugin.resource, frozenset()))
+
+    def _compare(self, registrar: Registrar, counted: frozenset[str]) -> None:
+        """Have a name registered again whose devices are others than ours."""
+        ours = registrar.plugin.healthy_ids
+        now, taken_at = asyncio.get_running_loop().time(), self._taken_at.get(registrar)
+        # While health changes some of ours may be counted, or none be healthy: only others' devices prove it.
+        if not ours or counted & ours or not registrar.is_settled:
+            if taken_at is not None and now - taken_at > CALM_SECONDS:
+                self._retries[registrar].reset()
+            return
+        if taken_at is not None and now - taken_at < self._retries[registrar].next():
+            return
+        self._taken_at[registrar] = now
+        registrar.taken.set()

@@ -1,0 +1,136 @@
+"""Keeps a resource name registered: through restarts of the kubelet, silence, and other plugins."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+
+import grpc
+
+from agent.device_plugin import DevicePlugin
+from agent.kubelet import Identity, Kubelet, KubeletError
+from agent.kubelet_api.deviceplugin_pb2_grpc import add_DevicePluginServicer_to_server
+from agent.metrics import AgentMetrics
+from agent.state import AgentState
+from service.log import get_logger
+from service.retry import Backoff
+
+POLL_SECONDS = 0.2
+STREAM_SECONDS = 10.0
+"""How long the kubelet may take from a registration to its call of ListAndWatch."""
+SETTLE_SECONDS = 3.0
+"""After a registration, until which the kubelet's books may not show it yet."""
+_PREFIX = "clearml-injector-"
+_OPTIONS = (("grpc.so_reuseport", 0), ("grpc.max_concurrent_streams", 100))
+
+
+def remove_stale_sockets(folder: Path) -> None:
+    """Remove the sockets of an agent that was killed; no other agent runs on a node."""
+    for path in folder.glob(f"{_PREFIX}*.sock"):
+        path.unlink(missing_ok=True)
+
+
+class Registrar:
+    """Serves one resource on a socket of its own, and keeps it registered.
+
+    The kubelet drops whatever is registered under a name when any older stream of that name ends. A
+    registration is therefore always made with a new server, after the one before has ended.
+    """
+
+    def __init__(
+        self, plugin: DevicePlugin, kubelet: Kubelet, state: AgentState, metrics: AgentMetrics
+    ) -> None:
+        self.plugin = plugin
+        self.taken = asyncio.Event()
+        """Set by whoever sees that the kubelet counts other devices under the name."""
+        self._kubelet = kubelet
+        self._state = state
+        self._metrics = metrics
+        self._registered_at: float | None = None
+        self._retry = Backoff(first_seconds=0.2, max_seconds=2.0)
+        self._log = get_logger("registration")
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it is registered for so long that the kubelet's books must show it."""
+        since = self._registered_at
+        return since is not None and asyncio.get_running_loop().time() - since >= SETTLE_SECONDS
+
+    async def run(self, turned: Callable[[], None]) -> None:
+        """Register, and again whenever the registration ends, until cancelled."""
+        while True:
+            turned()
+            identity = self._kubelet.identity()
+            if identity is None:
+                self._say_missing("the kubelet is away: its socket is not there")
+                await asyncio.sleep(POLL_SECONDS)
+                continue
+            try:
+                why = await self._serve_once(identity, turned)
+                self._say_missing(why)
+                self._log.warning("registration ended", resource=self.plugin.resource, reason=why)
+            except (KubeletError, OSError, RuntimeError) as error:
+                self._metrics.registered(self.plugin.resource, well=False)
+                self._say_missing(str(error))
+            if self._kubelet.identity() == identity:
+                await asyncio.sleep(self._retry.next())
+
+    async def _serve_once(self, identity: Identity, turned: Callable[[], None]) -> str:
+        """Serve and register; return why the registration ended."""
+        plugin = self.plugin
+        plugin.stream_opened.clear()
+        self.taken.clear()
+        name = re.sub(r"[^A-Za-z0-9-]", "-", plugin.resource)
+        path = self._kubelet.plugins / f"{_PREFIX}{name[-24:]}-{secrets.token_hex(3)}.sock"
+        server = grpc.aio.server(options=_OPTIONS)
+        add_DevicePluginServicer_to_server(plugin, server)
+        server.add_insecure_port(f"unix:{path}")
+        try:
+            await server.start()
+            await self._kubelet.register(plugin.resource, path.name, plugin.options)
+            await self._until_streaming()
+            self._say_registered()
+            return await self._until_over(identity, path, turned)
+        finally:
+            self._registered_at = None
+            await server.stop(None)
+            path.unlink(missing_ok=True)
+
+    async def _until_streaming(self) -> None:
+        try:
+            async with asyncio.timeout(STREAM_SECONDS):
+                await self.plugin.stream_opened.wait()
+        except TimeoutError:
+            raise KubeletError("the kubelet registered it, but does not ask for its devices") from None
+
+    async def _until_over(self, identity: Identity, path: Path, turned: Callable[[], None]) -> str:
+        while True:
+            turned()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(POLL_SECONDS):
+                    await self.taken.wait()
+                    return "the kubelet counts another plugin's devices under this name"
+            if self._kubelet.identity() != identity or not _exists(path):
+                return "the kubelet started again"
+            if not self.plugin.streams:
+                return "the kubelet closed the stream of devices"
+            if self.is_settled:
+                self._retry.reset()
+
+    def _say_registered(self) -> None:
+        self._registered_at = asyncio.get_running_loop().time()
+        self._metrics.registered(self.plugin.resource, well=True)
+        self._state.set_registration(self.plugin.resource, None)
+        self._log.info("registered", resource=self.plugin.resource)
+
+    def _say_missing(self, why: str) -> None:
+        self._metrics.set_registered(self.plugin.resource, well=False)
+        self._state.set_registration(self.plugin.resource, why)
+
+
+def _exists(path: Path) -> bool:
+    return path.exists()

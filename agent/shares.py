@@ -1,0 +1,121 @@
+"""Slices of GPUs: their device ids, what a list of ids means, and how much memory that is. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from agent.gpu import Gpu
+
+_SEPARATOR = "::"
+
+
+class RefusedError(Exception):
+    """Slices that cannot be given together; the text names them, the rule, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Slices of one GPU in one container."""
+
+    gpu: Gpu
+    slices: int
+    memory_mib: int | None
+    """What the container may use; None where it has all slices, and so no limit."""
+
+
+def slice_ids(gpu: Gpu, slices_per_gpu: int) -> tuple[str, ...]:
+    """Return the device ids of a GPU's slices."""
+    return tuple(f"{gpu.uuid}{_SEPARATOR}{number}" for number in range(slices_per_gpu))
+
+
+def memory_mib(gpu: Gpu, slices: int, slices_per_gpu: int, reserve_mib: int) -> int | None:
+    """Return the MiB of a share, from the GPU's own total; None for a whole GPU.
+
+    Raises:
+        RefusedError: the reserve leaves nothing.
+    """
+    if slices == slices_per_gpu:
+        return None
+    mib = gpu.memory_mib * slices // slices_per_gpu - reserve_mib
+    if mib <= 0:
+        raise RefusedError(
+            f"{slices} of {slices_per_gpu} slices of GPU {gpu.index} ({gpu.memory_mib} MiB) leave no memory"
+            f" after memory.reserveMiB {reserve_mib}: ask for more slices"
+        )
+    return mib
+
+
+def shares_of(
+    ids: Iterable[str], gpus: Mapping[str, Gpu], slices_per_gpu: int, reserve_mib: int
+) -> list[Share]:
+    """Return what a container gets by a list of device ids, by GPU index.
+
+    Args:
+        ids: of one Allocate.
+        gpus: those of the resource, by uuid.
+        slices_per_gpu: how many ids each has.
+        reserve_mib: kept back of each share.
+
+    Raises:
+        RefusedError: an id is unknown or comes twice, or slices of several GPUs are not whole GPUs.
+    """
+    counts = _count_by_gpu(ids, gpus, slices_per_gpu)
+    if len(counts) > 1 and any(count != slices_per_gpu for count in counts.values()):
+        spread = ", ".join(f"{count} of GPU {gpus[uuid].index}" for uuid, count in counts.items())
+        raise RefusedError(f"a share cannot span GPUs ({spread}): wait until one GPU has room for it")
+    shares = [
+        Share(gpus[uuid], count, memory_mib(gpus[uuid], count, slices_per_gpu, reserve_mib))
+        for uuid, count in counts.items()
+    ]
+    return sorted(shares, key=lambda share: share.gpu.index)
+
+
+def preferred_ids(available: Sequence[str], must: Sequence[str], size: int, slices_per_gpu: int) -> list[str]:
+    """Choose ids of one GPU for a share, and of as few GPUs as can be for whole ones.
+
+    The GPU with the least room that is enough is taken, so that large shares find room later. Where none has
+    enough, the fullest are joined: Allocate refuses what it may not give.
+    """
+    chosen = list(dict.fromkeys(must))[:size]
+    free: dict[str, list[str]] = {}
+    for each in sorted(set(available) - set(chosen), key=_order):
+        free.setdefault(_gpu_of(each), []).append(each)
+    begun = {_gpu_of(each) for each in chosen}
+
+    def fitness(uuid: str) -> tuple[bool, bool, int, str]:
+        room, wanted = len(free[uuid]), size - len(chosen)
+        fits = room >= min(wanted, slices_per_gpu)
+        return (uuid not in begun, not fits, room if fits else -room, uuid)
+
+    while len(chosen) < size and free:
+        uuid = min(free, key=fitness)
+        chosen += free.pop(uuid)[: size - len(chosen)]
+    return chosen
+
+
+def _count_by_gpu(ids: Iterable[str], gpus: Mapping[str, Gpu], slices_per_gpu: int) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    seen = set()
+    for each in ids:
+        uuid, _, number = each.rpartition(_SEPARATOR)
+        known = uuid in gpus and number.isdecimal() and each == f"{uuid}{_SEPARATOR}{int(number)}"
+        if not known or int(number) >= slices_per_gpu:
+            raise RefusedError(f'device "{each}" is not one of this node\'s slices: delete the pod')
+        if each in seen:
+            raise RefusedError(f'device "{each}" comes twice: delete the pod')
+        seen.add(each)
+        counts[uuid] += 1
+    if not counts:
+        raise RefusedError("no device is asked for: ask for at least one slice")
+    return counts
+
+
+def _gpu_of(each: str) -> str:
+    return each.rpartition(_SEPARATOR)[0]
+
+
+def _order(each: str) -> tuple[str, int, str]:
+    uuid, _, number = each.rpartition(_SEPARATOR)
+    return uuid, int(number) if number.isdecimal() else 0, each

@@ -1,0 +1,174 @@
+"""A kubelet as device plugins see it: registers them, follows their devices, asks them, starts again."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import grpc
+
+from agent.kubelet_api import deviceplugin_pb2 as api
+from agent.kubelet_api import podresources_pb2 as resources
+from agent.kubelet_api.deviceplugin_pb2_grpc import (
+    DevicePluginStub,
+    RegistrationServicer,
+    add_RegistrationServicer_to_server,
+)
+from agent.kubelet_api.podresources_pb2_grpc import (
+    PodResourcesListerServicer,
+    add_PodResourcesListerServicer_to_server,
+)
+
+PATIENCE_S = 60
+
+
+class FakeKubelet(RegistrationServicer, PodResourcesListerServicer):
+    """A kubelet in a folder.
+
+    As the real one it calls a plugin back before it answers Register, takes the newest plugin of a name
+    without a word to the one before, and drops what is registered under a name when a stream of it ends.
+
+    Attributes:
+        devices: Health by device id, by resource; a resource without a plugin is not in it.
+        registrations: Endpoints in their order, by resource.
+        held: What pod-resources says: (pod, container) to device ids by resource.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.devices: dict[str, dict[str, str]] = {}
+        self.topology: dict[str, list[int]] = {}
+        self.options: dict[str, api.DevicePluginOptions] = {}
+        self.registrations: dict[str, list[str]] = {}
+        self.held: dict[tuple[str, str], dict[str, list[str]]] = {}
+        self._stubs: dict[str, DevicePluginStub] = {}
+        self._followers: set[asyncio.Task[None]] = set()
+        self._changed = asyncio.Condition()
+        self._server: grpc.aio.Server | None = None
+
+    async def start(self) -> None:
+        """Clean the folder of plugins, as a kubelet does, and listen."""
+        plugins, pods = self.root / "device-plugins", self.root / "pod-resources"
+        plugins.mkdir(exist_ok=True)
+        pods.mkdir(exist_ok=True)
+        for socket in plugins.glob("*.sock"):
+            socket.unlink()
+        self._server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
+        add_RegistrationServicer_to_server(self, self._server)
+        add_PodResourcesListerServicer_to_server(self, self._server)
+        self._server.add_insecure_port(f"unix:{plugins / 'kubelet.sock'}")
+        self._server.add_insecure_port(f"unix:{pods / 'kubelet.sock'}")
+        await self._server.start()
+
+    async def stop(self) -> None:
+        """End as a process does: all its connections with it."""
+        for follower in list(self._followers):
+            follower.cancel()
+        await asyncio.gather(*self._followers, return_exceptions=True)
+        await self._server.stop(None)
+        self.devices.clear()
+
+    async def Register(self, request, context):  # noqa: N802 - the interface's name
+        resource, endpoint = request.resource_name, request.endpoint
+        channel = grpc.aio.insecure_channel(f"unix:{self.root / 'device-plugins' / endpoint}")
+        stub = DevicePluginStub(channel)
+        self.options[resource] = await stub.GetDevicePluginOptions(api.Empty(), timeout=10)
+        self._stubs[resource] = stub
+        self.registrations.setdefault(resource, []).append(endpoint)
+        follower = asyncio.create_task(self._follow(resource, stub, channel))
+        self._followers.add(follower)
+        follower.add_done_callback(self._followers.discard)
+        return api.Empty()
+
+    async def _follow(self, resource: str, stub: DevicePluginStub, channel: grpc.aio.Channel) -> None:
+        try:
+            async for response in stub.ListAndWatch(api.Empty()):
+                self.topology[resource] = [node.ID for node in response.devices[0].topology.nodes]
+                await self._set(resource, {each.ID: each.health for each in response.devices})
+        except grpc.aio.AioRpcError:
+            pass
+        finally:
+            await channel.close()
+            self.devices.pop(resource, None)
+            with contextlib.suppress(RuntimeError):
+                await self._set(resource, None)
+
+    async def _set(self, resource: str, devices: dict[str, str] | None) -> None:
+        async with self._changed:
+            if devices is not None:
+                self.devices[resource] = devices
+            self._changed.notify_all()
+
+    async def until(self, condition) -> None:
+        """Wait until something is true of what plugins said."""
+        async with asyncio.timeout(PATIENCE_S), self._changed:
+            await self._changed.wait_for(condition)
+
+    async def until_offered(self, resource: str, healthy: int = 8) -> None:
+        """Wait until a resource has so many healthy devices."""
+        await self.until(lambda: list(self.devices.get(resource, {}).values()).count("Healthy") == healthy)
+
+    async def allocate(self, resource: str, *ids: str) -> api.ContainerAllocateResponse:
+        """Ask for devices for one container."""
+        request = api.AllocateRequest(container_requests=[api.ContainerAllocateRequest(devices_ids=ids)])
+        answer = await self._stubs[resource].Allocate(request, timeout=PATIENCE_S)
+        return answer.container_responses[0]
+
+    async def prefer(self, resource: str, available: list[str], size: int, must: tuple[str, ...] = ()):
+        """Ask which devices are preferred."""
+        request = api.ContainerPreferredAllocationRequest(
+            available_deviceIDs=available, must_include_deviceIDs=must, allocation_size=size
+        )
+        answer = await self._stubs[resource].GetPreferredAllocation(
+            api.PreferredAllocationRequest(container_requests=[request]), timeout=PATIENCE_S
+        )
+        return list(answer.container_responses[0].deviceIDs)
+
+    async def pre_start(self, resource: str, *ids: str) -> None:
+        """Say that a container is about to start."""
+        request = api.PreStartContainerRequest(devices_ids=ids)
+        await self._stubs[resource].PreStartContainer(request, timeout=PATIENCE_S)
+
+    async def List(self, request, context):  # noqa: N802 - the interface's name
+        return resources.ListPodResourcesResponse(
+            pod_resources=[
+                resources.PodResources(
+                    name=pod,
+                    namespace="default",
+                    containers=[
+                        resources.ContainerResources(
+                            name=container,
+                            devices=[
+                                # One entry for each id, as the kubelet writes them.
+                                resources.ContainerDevices(resource_name=resource, device_ids=[each])
+                                for resource, ids in devices.items()
+                                for each in ids
+                            ],
+                        )
+                    ],
+                )
+                for (pod, container), devices in self.held.items()
+            ]
+        )
+
+    async def GetAllocatableResources(self, request, context):  # noqa: N802 - the interface's name
+        return resources.AllocatableResourcesResponse(
+            devices=[
+                resources.ContainerDevices(
+                    resource_name=resource,
+                    device_ids=[each for each, how in devices.items() if how == "Healthy"],
+                )
+                for resource, devices in self.devices.items()
+            ]
+        )
+
+
+@contextlib.asynccontextmanager
+async def kubelet_in(root: Path) -> AsyncIterator[FakeKubelet]:
+    """A kubelet that runs while the context is open."""
+    kubelet = FakeKubelet(root)
+    await kubelet.start()
+    try:
+        yield kubelet
+    finally:
+        await kubelet.stop()

@@ -1,0 +1,127 @@
+"""A node for an agent: made-up GPUs, NVIDIA's CDI specification, a limiter's library and a kubelet."""
+
+import asyncio
+import contextlib
+import json
+import tempfile
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+import yaml
+
+from agent.gpu_file import GpuFile
+from agent.process import AgentProcess
+from agent.settings import AgentOptions, AgentPolicy, LimiterPart
+from tests.agent.support.kubelet import PATIENCE_S, FakeKubelet, kubelet_in
+
+HAMI = LimiterPart(
+    name="hami-core",
+    env=(
+        ("CUDA_DEVICE_MEMORY_SHARED_CACHE", "/cache/{container}.cache"),
+        ("LIBCUDA_LOG_LEVEL", "1"),
+        ("CUDA_DEVICE_MEMORY_LIMIT_0", "{memory_mib}m"),
+    ),
+    preload="/usr/local/vgpu/libvgpu.so",
+    library_path="/usr/local/vgpu",
+    cache_path="/cache",
+    cache_size="8Mi",
+)
+PER_GPU = AgentPolicy("default", "per-gpu", "nvidia.com/gpu-{index}", 8, 0, HAMI)
+POOLED = AgentPolicy("default", "pooled", "nvidia.com/gpu", 8, 0, HAMI)
+
+
+def card(index: int, memory_mib: int = 40960, **more: Any) -> dict[str, Any]:
+    """One GPU as the file of made-up GPUs has it."""
+    return {"index": index, "uuid": f"GPU-{index}", "model": "NVIDIA A100", "memoryMiB": memory_mib, **more}
+
+
+def ids(index: int, *numbers: int) -> list[str]:
+    """Device ids of a GPU."""
+    return [f"GPU-{index}::{number}" for number in numbers]
+
+
+class AgentNode:
+    """A node's folders, with an agent and a kubelet on them.
+
+    Attributes:
+        kubelet: The kubelet.
+        options: Of the agent.
+    """
+
+    def __init__(self, root: Path, **options: Any) -> None:
+        self.root = root
+        self.gpu_file = root / "gpus.json"
+        self.cdi = root / "cdi"
+        (root / "state" / "library").mkdir(parents=True)
+        (root / "state" / "library" / "libvgpu.so").touch()
+        self.cdi.mkdir()
+        settings = {
+            "policies": str(root / "policies"),
+            "policy": "default",
+            "kubelet_dir": str(root),
+            "state_dir": str(root / "state"),
+            "cdi_dirs": (str(self.cdi),),
+            "runtime_version": "containerd://2.2.1",
+            "gpu_file": str(self.gpu_file),
+            "health_port": 0,
+        }
+        self.options = AgentOptions(**{**settings, **options})
+
+    def write_gpus(self, *gpus: Mapping[str, Any], events: tuple[Mapping[str, Any], ...] = ()) -> None:
+        """Say which GPUs there are, and what happened to them."""
+        fresh = self.root / "fresh"
+        fresh.write_text(json.dumps({"gpus": gpus, "events": events}))
+        fresh.rename(self.gpu_file)
+
+    def write_card_names(self, *names: str, kind: str = "nvidia.com/gpu") -> None:
+        """Write what NVIDIA's toolkit would."""
+        devices = [{"name": name, "containerEdits": {}} for name in names]
+        (self.cdi / "nvidia.yaml").write_text(
+            yaml.safe_dump({"cdiVersion": "0.5.0", "kind": kind, "devices": devices})
+        )
+
+    def specification(self, index: int) -> dict[str, Any]:
+        """Our devices of a card, by name."""
+        content = json.loads((self.cdi / f"clearml-injector.io-slices-GPU-{index}.json").read_text())
+        return {f"{content['kind']}={each['name']}": each["containerEdits"] for each in content["devices"]}
+
+
+@contextlib.asynccontextmanager
+async def running(node: AgentNode, policy: AgentPolicy = PER_GPU) -> AsyncIterator[AgentProcess]:
+    """An agent that runs on a node while the context is open."""
+    process = AgentProcess(node.options, policy, GpuFile(node.gpu_file))
+    task = asyncio.ensure_future(process.serve())
+    try:
+        yield process
+    finally:
+        process.stop()
+        async with asyncio.timeout(PATIENCE_S):
+            await task
+
+
+@contextlib.asynccontextmanager
+async def served(
+    *gpus: Mapping[str, Any], policy: AgentPolicy = PER_GPU, **options: Any
+) -> AsyncIterator[tuple[AgentNode, FakeKubelet]]:
+    """A node whose agent has all its GPUs registered."""
+    # Not below a test's own folder: paths of sockets have at most 107 characters.
+    with tempfile.TemporaryDirectory(prefix="agent-") as folder:
+        node = AgentNode(Path(folder), **options)
+        node.write_gpus(*gpus)
+        node.write_card_names(*(gpu["uuid"] for gpu in gpus))
+        async with kubelet_in(node.root) as kubelet, running(node, policy):
+            offered = [gpu for gpu in gpus if not gpu.get("mig")]
+            if "{index}" in policy.resource:
+                for gpu in offered:
+                    await kubelet.until_offered(f"nvidia.com/gpu-{gpu['index']}", policy.slices_per_gpu)
+            else:
+                await kubelet.until_offered(policy.resource, policy.slices_per_gpu * len(offered))
+            yield node, kubelet
+
+
+async def ready(process: AgentProcess) -> httpx.Response:
+    """What /readyz answers."""
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{process.port}") as client:
+        return await client.get("/readyz")

@@ -1,0 +1,130 @@
+"""The device plugin, as a kubelet meets it over its sockets."""
+
+import asyncio
+
+import grpc
+import pytest
+
+from tests.agent.support.node import POOLED, card, ids, served
+
+
+def run(test):
+    """Run a test that is a coroutine."""
+    return lambda: asyncio.run(test())
+
+
+@run
+async def test_each_gpu_has_a_name_of_its_own_with_its_numa_node():
+    async with served(card(0, numaNode=1), card(1)) as (_, kubelet):
+        assert list(kubelet.devices["nvidia.com/gpu-0"]) == ids(0, *range(8))
+        assert list(kubelet.devices["nvidia.com/gpu-1"]) == ids(1, *range(8))
+        assert kubelet.topology == {"nvidia.com/gpu-0": [1], "nvidia.com/gpu-1": []}
+
+
+@run
+async def test_gpus_in_mig_mode_are_left_out():
+    async with served(card(0, mig=True), card(1)) as (_, kubelet):
+        assert list(kubelet.devices) == ["nvidia.com/gpu-1"]
+
+
+@run
+async def test_a_share_is_a_card_and_its_limit():
+    async with served(card(0, 40960), card(1, 81920)) as (node, kubelet):
+        answer = await kubelet.allocate("nvidia.com/gpu-1", *ids(1, 0, 4, 7))
+        assert [each.name for each in answer.cdi_devices] == [
+            "nvidia.com/gpu=GPU-1",
+            "clearml-injector.io/slices=GPU-1-3",
+        ]
+        assert not answer.envs
+        assert not answer.mounts
+        edits = node.specification(1)["clearml-injector.io/slices=GPU-1-3"]
+        assert edits["env"] == [
+            "CUDA_DEVICE_MEMORY_SHARED_CACHE=/cache/gpu.cache",
+            "LIBCUDA_LOG_LEVEL=1",
+            "CUDA_DEVICE_MEMORY_LIMIT_0=30720m",
+            "CUDA_DEVICE_MEMORY_LIMIT_1=30720m",
+        ]
+        assert {mount["containerPath"]: mount["hostPath"] for mount in edits["mounts"]} == {
+            "/usr/local/vgpu": f"{node.root}/state/library",
+            "/etc/ld.so.preload": f"{node.root}/state/ld.so.preload",
+            "/cache": "tmpfs",
+        }
+        assert (node.root / "state" / "ld.so.preload").read_text() == "/usr/local/vgpu/libvgpu.so\n"
+
+
+@run
+async def test_a_whole_gpu_has_no_limiter():
+    async with served(card(0)) as (_, kubelet):
+        answer = await kubelet.allocate("nvidia.com/gpu-0", *ids(0, *range(8)))
+        assert [each.name for each in answer.cdi_devices] == ["nvidia.com/gpu=GPU-0"]
+
+
+@pytest.mark.parametrize("wanted", [["GPU-1::0"], ["GPU-0::8"], ["GPU-0::00"], ["GPU-0"], []])
+def test_what_is_no_slice_of_the_gpu_is_refused(wanted):
+    async def refuse():
+        async with served(card(0), card(1)) as (_, kubelet):
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                await kubelet.allocate("nvidia.com/gpu-0", *wanted)
+            assert refused.value.code() is grpc.StatusCode.FAILED_PRECONDITION
+
+    asyncio.run(refuse())
+
+
+@run
+async def test_a_pool_prefers_one_card_and_refuses_a_share_that_spans_two():
+    async with served(card(0), card(1), policy=POOLED) as (_, kubelet):
+        free = [*ids(0, 0, 1, 2), *ids(1, 0, 1, 2, 3, 4)]
+        assert await kubelet.prefer("nvidia.com/gpu", free, 3) == ids(0, 0, 1, 2)
+        assert await kubelet.prefer("nvidia.com/gpu", free, 4) == ids(1, 0, 1, 2, 3)
+        assert await kubelet.prefer("nvidia.com/gpu", free, 2, must=("GPU-1::4",)) == ["GPU-1::4", "GPU-1::0"]
+        with pytest.raises(grpc.aio.AioRpcError, match="cannot span GPUs"):
+            await kubelet.allocate("nvidia.com/gpu", *ids(0, 0), *ids(1, 0))
+        whole = await kubelet.allocate("nvidia.com/gpu", *ids(1, *range(8)), *ids(0, *range(8)))
+        assert [each.name for each in whole.cdi_devices] == ["nvidia.com/gpu=GPU-0", "nvidia.com/gpu=GPU-1"]
+
+
+@run
+async def test_volume_mounts_name_each_card_and_two_cards_share_no_variable_but_equal_ones():
+    async with served(card(0), card(1), strategy="volume-mounts", runtime_version="containerd://1.6.20") as (
+        node,
+        kubelet,
+    ):
+        both = [await kubelet.allocate(f"nvidia.com/gpu-{i}", *ids(i, 0, 1)) for i in (0, 1)]
+        assert dict(both[0].envs) == {"LIBCUDA_LOG_LEVEL": "1", "CUDA_DEVICE_MEMORY_LIMIT_0": "10240m"}
+        assert dict(both[1].envs) == {**both[0].envs, "CUDA_DEVICE_MEMORY_LIMIT_1": "10240m"}
+        mounts = {mount.container_path: mount.host_path for mount in both[1].mounts}
+        assert mounts == {
+            "/var/run/nvidia-container-devices/GPU-1": "/dev/null",
+            "/usr/local/vgpu": f"{node.root}/state/library",
+            "/etc/ld.so.preload": f"{node.root}/state/ld.so.preload",
+        }
+
+
+@run
+async def test_a_container_whose_gpus_would_need_two_values_of_one_variable_does_not_start():
+    async with served(card(0), card(1)) as (_, kubelet):
+        kubelet.held["equal", "main"] = {"nvidia.com/gpu-0": ids(0, 0, 1), "nvidia.com/gpu-1": ids(1, 0, 1)}
+        kubelet.held["unequal", "main"] = {"nvidia.com/gpu-0": ids(0, 2, 3), "nvidia.com/gpu-1": ids(1, 2)}
+        await kubelet.pre_start("nvidia.com/gpu-0", *ids(0, 0, 1))
+        with pytest.raises(grpc.aio.AioRpcError, match="CUDA_DEVICE_MEMORY_LIMIT_0 would have to be 10240m"):
+            await kubelet.pre_start("nvidia.com/gpu-1", *ids(1, 2))
+
+
+@run
+async def test_with_envvar_two_gpus_in_one_container_do_not_start():
+    async with served(card(0), card(1), strategy="envvar") as (_, kubelet):
+        answer = await kubelet.allocate("nvidia.com/gpu-1", *ids(1, *range(8)))
+        assert dict(answer.envs) == {"NVIDIA_VISIBLE_DEVICES": "GPU-1"}
+        kubelet.held["two", "main"] = {"nvidia.com/gpu-0": ids(0, 0), "nvidia.com/gpu-1": ids(1, 0)}
+        with pytest.raises(grpc.aio.AioRpcError, match="NVIDIA_VISIBLE_DEVICES would have to be"):
+            await kubelet.pre_start("nvidia.com/gpu-0", *ids(0, 0))
+
+
+@run
+async def test_our_specification_is_written_again_where_somebody_removed_it():
+    async with served(card(0)) as (node, kubelet):
+        before = node.specification(0)
+        for path in node.cdi.glob("clearml-injector*"):
+            path.unlink()
+        await kubelet.allocate("nvidia.com/gpu-0", "GPU-0::0")
+        assert node.specification(0) == before
