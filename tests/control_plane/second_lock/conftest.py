@@ -103,6 +103,7 @@ def no_webhook(lock, control_plane):
     api = control_plane.api
     pods = {
         "half": created(api, labelled_pod("half", "0.500"), "lock-default"),
+        "halves": created(api, on_gpus(labelled_pod("halves", "0.500"), 2), "lock-default"),
         "two": created(api, labelled_pod("two", "2.0"), "lock-whole"),
         "most": created(api, labelled_pod("most", "0.95"), "lock-whole"),
         "pooled": created(api, labelled_pod("pooled", "0.250"), "lock-pooled"),
@@ -114,6 +115,12 @@ def no_webhook(lock, control_plane):
     yield pods
     lock()
     eventually(lambda: decides(probe(api, OLD)), "an upgrade puts the configuration back")
+
+
+def on_gpus(pod, gpus):
+    """The pod, asking its share of each of several GPUs."""
+    pod["metadata"]["annotations"] = {"clearml-injector/gpus": str(gpus)}
+    return pod
 
 
 def created(api, pod, namespace):

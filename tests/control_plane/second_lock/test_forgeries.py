@@ -14,6 +14,7 @@ ENV = (
     "env of GPU containers: must hold the limiter's variables once, "
     f"for the MiB in clearml-injector/memory-mib: {ADVICE}"
 )
+EACH_GPU = f"env of GPU containers: must limit each of the GPUs in clearml-injector/gpus once: {ADVICE}"
 CONTAINER = f"clearml-injector/gpu-container: the container is missing or asks for no slices: {ADVICE}"
 
 
@@ -36,6 +37,41 @@ def index_of(pod):
 
 def limits(slices, names):
     return f"limits of GPU containers: must be {slices} slices of {names}, as the annotations say: {ADVICE}"
+
+
+def test_halves_of_two_gpus_pass_as_the_webhook_left_them(no_webhook, control_plane):
+    pod = no_webhook["halves"]
+    assert len(task(pod)["resources"]["limits"]) == len(index_of(pod).split(",")) == 2
+    control_plane.api.create(pod, "lock-default", dry_run=True)
+
+
+@pytest.mark.parametrize("change", ["absent", "larger", "twice"])
+def test_a_second_gpu_without_its_limit_is_refused(no_webhook, control_plane, change):
+    pod = copy.deepcopy(no_webhook["halves"])
+    second, env = variable(pod, "CUDA_DEVICE_MEMORY_LIMIT_1"), task(pod)["env"]
+    if change == "absent":
+        env.remove(second)
+    elif change == "twice":
+        env.append(dict(second))
+    else:
+        second["value"] = "999999m"
+    with refused("injected", EACH_GPU):
+        control_plane.api.create(pod, "lock-default")
+
+
+def test_halves_that_stand_on_one_gpu_are_refused(no_webhook, control_plane):
+    pod = copy.deepcopy(no_webhook["halves"])
+    said(pod)["clearml-injector/gpu-index"] = "0"
+    task(pod)["resources"] = {"limits": {"nvidia.com/gpu-0": "8"}}
+    with refused("injected", limits(8, "nvidia.com/gpu-0")):
+        control_plane.api.create(pod, "lock-default")
+
+
+def test_slices_of_two_gpus_without_the_annotation_are_refused(no_webhook, control_plane):
+    pod = copy.deepcopy(no_webhook["halves"])
+    del said(pod)["clearml-injector/gpus"]
+    with refused("injected", f"clearml-injector/slices: 8 is not what the label says: 0.500: {ADVICE}"):
+        control_plane.api.create(pod, "lock-default")
 
 
 def test_a_labelled_pod_is_refused(no_webhook, control_plane, namespace):
