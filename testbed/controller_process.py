@@ -18,10 +18,12 @@ from certs.leaf import LOCAL_NAMES, make_leaf
 from certs.values import KeyPair
 from ledger.messages import LedgerReply
 from testbed.api import Api, ApiError, Object
+from testbed.chart import RELEASE
 from testbed.process import Process, eventually, start_on_free_ports
 from testbed.product import COMMAND, GRACE_S, POLICIES, READY_S, Webhook
+from testbed.registration import OWN_NAMESPACE
 
-CRD = Path(__file__).parents[1] / "charts" / "fraction-injector" / "crds" / "gpuledgers.yaml"
+CRD = Path(__file__).parents[1] / "charts" / "fraction-injector" / "files" / "crds" / "gpuledgers.yaml"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 LEDGERS = "/apis/clearml-injector.io/v1alpha1/gpuledgers"
 SHORT_LEASE = ("--lease-duration=3", "--renew-deadline=2", "--lease-retry=0.3")
@@ -51,6 +53,9 @@ def install_crd(api: Api) -> None:
     """Create the CRD, or bring it up to date, and wait until it is served."""
     manifest = yaml.safe_load(CRD.read_text())
     name = manifest["metadata"]["name"]
+    # As Helm marks what it made: a later installation of the chart takes it for its own.
+    release = {"meta.helm.sh/release-name": RELEASE, "meta.helm.sh/release-namespace": OWN_NAMESPACE}
+    manifest["metadata"] |= {"annotations": release, "labels": {"app.kubernetes.io/managed-by": "Helm"}}
     query = {"fieldManager": "test", "force": "true"}
     api.call("PATCH", f"{CRDS}/{name}", manifest, query, "application/apply-patch+yaml")
 

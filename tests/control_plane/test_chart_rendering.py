@@ -261,3 +261,101 @@ def test_the_pool_of_the_device_plugin_is_what_gpu_operator_values_says(helm, tm
     assert {key: yaml.safe_load(text) for key, text in found["data"].items()} == {
         "pooled": yaml.safe_load(wanted)
     }
+
+
+def of_kind(objects, kind):
+    return [obj for obj in objects if obj["kind"] == kind]
+
+
+@pytest.mark.parametrize(
+    ("crds", "kept"), [({}, ["keep"]), ({"keep": False}, [None]), ({"enabled": False}, [])]
+)
+def test_the_crd_is_part_of_the_release_and_kept_unless_the_values_say_otherwise(helm, crds, kept):
+    found = of_kind(helm.rendered({"crds": crds}), "CustomResourceDefinition")
+    policies = [(each["metadata"].get("annotations") or {}).get("helm.sh/resource-policy") for each in found]
+    assert policies == kept
+
+
+def test_common_labels_are_on_every_object_and_pod(helm):
+    objects = helm.rendered({"commonLabels": {"example.com/owner": "platform"}})
+    made = [*objects, *(obj["spec"]["template"] for obj in of_kind(objects, "Deployment"))]
+    lacking = [obj for obj in made if "example.com/owner" not in obj["metadata"].get("labels", {})]
+    assert lacking == []
+
+
+def test_a_service_account_that_exists_is_named_and_gets_the_rights(helm):
+    account = {"create": False, "name": "ours"}
+    values = {"controller": {"serviceAccount": account}, "webhook": {"serviceAccount": account}}
+    objects = helm.rendered(values)
+    assert not [obj for obj in of_kind(objects, "ServiceAccount") if obj["metadata"]["name"] == "ours"]
+    pods = [obj["spec"]["template"]["spec"] for obj in of_kind(objects, "Deployment")]
+    assert {pod["serviceAccountName"] for pod in pods} == {"ours"}
+    bindings = [*of_kind(objects, "ClusterRoleBinding"), *of_kind(objects, "RoleBinding")]
+    assert {subject["name"] for each in bindings for subject in each["subjects"]} == {"ours"}
+
+
+def test_both_processes_get_what_the_values_add(helm):
+    more = {
+        "extraArgs": ["--stop-delay=3"],
+        "extraEnv": [{"name": "TZ", "value": "UTC"}],
+        "extraVolumes": [{"name": "scratch", "emptyDir": {}}],
+        "extraVolumeMounts": [{"name": "scratch", "mountPath": "/scratch"}],
+        "podLabels": {"example.com/a": "b"},
+        "probes": {"livenessProbe": {"failureThreshold": 9}},
+        "strategy": {"type": "Recreate"},
+    }
+    objects = helm.rendered({"webhook": more, "controller": more, "logging": {"level": "error"}})
+    for found in of_kind(objects, "Deployment"):
+        template = found["spec"]["template"]
+        [container] = template["spec"]["containers"]
+        assert container["args"][-3:] == ["--log-level=error", "--log-format=json", "--stop-delay=3"]
+        assert {"name": "TZ", "value": "UTC"} in container["env"]
+        assert {"name": "scratch", "mountPath": "/scratch"} in container["volumeMounts"]
+        assert {"name": "scratch", "emptyDir": {}} in template["spec"]["volumes"]
+        assert template["metadata"]["labels"]["example.com/a"] == "b"
+        assert (
+            container["livenessProbe"]["failureThreshold"],
+            container["livenessProbe"]["periodSeconds"],
+        ) == (9, 10)
+        assert found["spec"]["strategy"] == {"type": "Recreate"}
+
+
+def test_services_take_options_of_the_network(helm):
+    service = {"annotations": {"a": "b"}, "ipFamilyPolicy": "PreferDualStack", "ipFamilies": ["IPv6", "IPv4"]}
+    for found in of_kind(helm.rendered({"webhook": {"service": service}}), "Service"):
+        is_webhooks = found["metadata"]["name"].endswith("webhook")
+        assert found["spec"].get("ipFamilies") == (["IPv6", "IPv4"] if is_webhooks else None)
+        assert found["metadata"].get("annotations") == ({"a": "b"} if is_webhooks else None)
+
+
+@pytest.mark.parametrize(
+    ("values", "where"),
+    [
+        ({"commonLabels": {"app.kubernetes.io/name": "x"}}, "app.kubernetes.io/name"),
+        ({"webhook": {"podLabels": {"helm.sh/chart": "x"}}}, "helm.sh/chart"),
+        ({"webhook": {"probes": {"livenessprobe": {}}}}, "probes"),
+        ({"controller": {"extraArgs": ["stop"]}}, "extraArgs"),
+        ({"logging": {"level": "debug"}}, "level"),
+        ({"monitoring": {"serviceMonitor": {"interval": "often"}}}, "interval"),
+        ({"webhook": {"service": {"ipFamilies": ["IPv5"]}}}, "ipFamilies"),
+    ],
+)
+def test_a_value_that_cannot_be_is_refused_by_the_schema(helm, values, where):
+    refused = helm.run("template", RELEASE, str(CHART), helm.values(values))
+    assert refused.code != 0
+    assert where in refused.stderr
+
+
+def test_who_is_bound_to_the_viewers_role_reads_the_ledger_and_no_more(helm):
+    [role] = [
+        obj
+        for obj in of_kind(helm.rendered({}), "ClusterRole")
+        if obj["metadata"]["name"] == f"{RELEASE}-ledger-viewer"
+    ]
+    assert role["rules"] == [
+        {
+            "apiGroups": ["clearml-injector.io"],
+            "resources": ["gpuledgers"],
+            "verbs": ["get", "list", "watch"],
+        }
+    ]

@@ -26,6 +26,9 @@ selector:
 labels:
   {{- include "fraction-injector.labels" .root | nindent 2 }}
   app.kubernetes.io/component: {{ .component }}
+  {{- with .values.podLabels }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
 {{- with .values.podAnnotations }}
 annotations:
   {{- toYaml . | nindent 2 }}
@@ -69,6 +72,9 @@ affinity:
               {{- include "fraction-injector.componentSelector" . | nindent 14 }}
   {{- end }}
 topologySpreadConstraints:
+  {{- if .values.topologySpreadConstraints }}
+  {{- toYaml .values.topologySpreadConstraints | nindent 2 }}
+  {{- else }}
   - maxSkew: 1
     topologyKey: kubernetes.io/hostname
     whenUnsatisfiable: ScheduleAnyway
@@ -77,6 +83,7 @@ topologySpreadConstraints:
         {{- include "fraction-injector.componentSelector" . | nindent 8 }}
     # Pods that a rollout is about to end must not count, or its new ones all land on one node.
     matchLabelKeys: [pod-template-hash]
+  {{- end }}
 {{- end -}}
 
 {{- define "fraction-injector.container" -}}
@@ -95,6 +102,7 @@ terminationMessagePolicy: File
   "startupProbe" (dict "path" "/livez" "periodSeconds" 1 "failureThreshold" 60)
   "livenessProbe" (dict "path" "/livez" "periodSeconds" 10 "failureThreshold" 6)
   "readinessProbe" (dict "path" "/readyz" "periodSeconds" 2 "failureThreshold" 1) }}
+{{- $settings = mergeOverwrite (dict "timeoutSeconds" 5) $settings (get $.values.probes $probe | default dict) }}
 {{ $probe }}:
   httpGet:
     path: {{ $settings.path }}
@@ -103,7 +111,10 @@ terminationMessagePolicy: File
   periodSeconds: {{ $settings.periodSeconds }}
   failureThreshold: {{ $settings.failureThreshold }}
   successThreshold: 1
-  timeoutSeconds: 5
+  timeoutSeconds: {{ $settings.timeoutSeconds }}
+  {{- with $settings.initialDelaySeconds }}
+  initialDelaySeconds: {{ . }}
+  {{- end }}
 {{- end }}
 {{- end -}}
 
@@ -114,13 +125,68 @@ terminationMessagePolicy: File
     defaultMode: 0440
 {{- end -}}
 
+{{- define "fraction-injector.serviceAccount" -}}
+{{- .values.serviceAccount.name | default (printf "%s-%s" (include "fraction-injector.fullname" .root) .component) -}}
+{{- end -}}
+
+{{- define "fraction-injector.serviceAccountMetadata" -}}
+name: {{ include "fraction-injector.serviceAccount" . }}
+{{ omit (include "fraction-injector.metadata" . | fromYaml) "name" | toYaml }}
+{{- with .values.serviceAccount.annotations }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{- define "fraction-injector.strategy" -}}
+{{- if .values.strategy -}}
+{{- toYaml .values.strategy }}
+{{- else -}}
+type: RollingUpdate
+rollingUpdate:
+  {{- if .values.hostNetwork }}
+  # Two pods with the same ports of one node cannot be: the old one goes first.
+  maxSurge: 0
+  maxUnavailable: 1
+  {{- else }}
+  maxSurge: 1
+  maxUnavailable: 0
+  {{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* Arguments of every process, those of the values last. */}}
+{{- define "fraction-injector.moreArgs" -}}
+- --log-level={{ .root.Values.logging.level }}
+- --log-format={{ .root.Values.logging.format }}
+{{- with .values.extraArgs }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
 {{- define "fraction-injector.service" -}}
 apiVersion: v1
 kind: Service
 metadata:
   {{- include "fraction-injector.metadata" . | nindent 2 }}
+    {{- with .values.service.labels }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  {{- with .values.service.annotations }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
 spec:
   type: ClusterIP
+  {{- with .values.service.ipFamilyPolicy }}
+  ipFamilyPolicy: {{ . }}
+  {{- end }}
+  {{- with .values.service.ipFamilies }}
+  ipFamilies: {{ toJson . }}
+  {{- end }}
+  {{- with .values.service.trafficDistribution }}
+  trafficDistribution: {{ . }}
+  {{- end }}
   internalTrafficPolicy: Cluster
   sessionAffinity: None
   selector:
