@@ -13,7 +13,7 @@ import msgspec
 
 from agent.settings import AgentPolicy, LimiterPart
 from policies.loading.loader import load_policies
-from policies.model.effective import EffectivePolicy, Limiter
+from policies.model.effective import EffectiveLimiter, EffectivePolicy
 from policies.model.problems import PolicyError
 
 
@@ -42,7 +42,7 @@ def part_for_nodes(policy: EffectivePolicy) -> AgentPolicy:
     )
 
 
-def _limiter(limiter: Limiter) -> LimiterPart:
+def _limiter(limiter: EffectiveLimiter) -> LimiterPart:
     return LimiterPart(
         name=limiter.name,
         env=tuple((variable.name, variable.value) for variable in limiter.env),

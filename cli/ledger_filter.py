@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 from ledger.queue_names import sanitised
-from ledger.view import GpuView, LedgerView, Share
+from ledger.view import GpuView, Holding, LedgerView
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,6 @@ class Filter:
             return True
         return any(self._is_asked(share) for share in gpu.shares)
 
-    def _is_asked(self, share: Share) -> bool:
+    def _is_asked(self, share: Holding) -> bool:
         of_namespace = self.namespace in {None, share.namespace}
         return of_namespace and (self.queue is None or sanitised(self.queue) == sanitised(share.queue))

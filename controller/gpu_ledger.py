@@ -12,7 +12,7 @@ from controller.informer import Resource
 from controller.kube_client import ApiServer
 from controller.object_reader import ObjectReader
 from kube.names import GROUP
-from ledger.view import GpuView, NodeView, Share
+from ledger.view import GpuView, Holding, NodeView
 
 API_VERSION = f"{GROUP}/v1alpha1"
 COLLECTION = f"/apis/{API_VERSION}/gpuledgers"
@@ -40,7 +40,7 @@ class GpuStatus(msgspec.Struct, frozen=True, rename="camel"):
     over: int
     index: int | None = None
     cordoned: bool = False
-    shares: tuple[Share, ...] = ()
+    shares: tuple[Holding, ...] = ()
 
 
 class Status(msgspec.Struct, frozen=True, rename="camel"):
@@ -59,7 +59,7 @@ class Status(msgspec.Struct, frozen=True, rename="camel"):
     gpus: tuple[GpuStatus, ...] = ()
 
 
-class Owner(msgspec.Struct, frozen=True):
+class OwnerUid(msgspec.Struct, frozen=True):
     """The one field of an owner reference that is looked at."""
 
     uid: str
@@ -69,7 +69,7 @@ class Metadata(msgspec.Struct, frozen=True, rename="camel"):
     """Of a GpuLedger as stored."""
 
     name: str
-    owner_references: tuple[Owner, ...] = ()
+    owner_references: tuple[OwnerUid, ...] = ()
     resource_version: str = ""
 
 
@@ -80,7 +80,7 @@ class GpuLedger(msgspec.Struct, frozen=True):
     status: Status | None = None
 
 
-class Stored(msgspec.Struct, frozen=True, gc=False):
+class StoredLedger(msgspec.Struct, frozen=True, gc=False):
     """What is kept in mind of a GpuLedger that the API server holds: enough to tell whether it is ours."""
 
     owners: tuple[str, ...]
@@ -91,13 +91,13 @@ class Stored(msgspec.Struct, frozen=True, gc=False):
     transition: int = 0
 
     @classmethod
-    def of(cls, ledger: GpuLedger) -> Stored:
+    def of(cls, ledger: GpuLedger) -> StoredLedger:
         """Sum up a GpuLedger as it was read."""
         owners = tuple([owner.uid for owner in ledger.metadata.owner_references])
         return cls(owners) if ledger.status is None else cls.with_status(owners, ledger.status)
 
     @classmethod
-    def with_status(cls, owners: tuple[str, ...], status: Status) -> Stored:
+    def with_status(cls, owners: tuple[str, ...], status: Status) -> StoredLedger:
         """Sum up a GpuLedger of these owners with this status."""
         digest = hashlib.blake2b(_encode(status), digest_size=16).digest()
         return cls(owners, digest, status.conditions, status.lease_transition)

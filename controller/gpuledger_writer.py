@@ -18,7 +18,7 @@ import msgspec
 from controller.gpu_ledger import (
     COLLECTION,
     GpuLedger,
-    Stored,
+    StoredLedger,
     gpu_ledgers,
     manifest,
     status_manifest,
@@ -59,10 +59,10 @@ class Publisher:
         self._metrics = metrics
         self._clock = clock
         self._log = get_logger("publish")
-        self._stored: dict[str, Stored] = {}
+        self._stored: dict[str, StoredLedger] = {}
         """What the API server holds, by node: as it was watched, or as it was written since."""
         self._writing: set[str] = set()
-        self._meanwhile: dict[str, Stored | None] = {}
+        self._meanwhile: dict[str, StoredLedger | None] = {}
         """What was watched of a GpuLedger while it was being written."""
         self._due = WorkQueue()
         """Nodes that have changed, by when they may be written."""
@@ -93,13 +93,13 @@ class Publisher:
         return Sink(
             key_of=lambda ledger: ("", ledger.metadata.name),
             keys=lambda: [("", name) for name in self._stored],
-            set=lambda ledger: self._watched(ledger.metadata.name, Stored.of(ledger)),
+            set=lambda ledger: self._watched(ledger.metadata.name, StoredLedger.of(ledger)),
             remove=lambda key: self._watched(key[1], None),
             listed=self._listed.set,
             turns=self._state.turns,
         )
 
-    def _watched(self, name: str, stored: Stored | None) -> None:
+    def _watched(self, name: str, stored: StoredLedger | None) -> None:
         """Take in what the API server holds of one GpuLedger, None where it is gone."""
         if name in self._writing:
             self._meanwhile[name] = stored
@@ -167,7 +167,7 @@ class Publisher:
         if view is None or node is None:
             await self._delete(name)
             return
-        before = self._stored.get(name) or Stored(())
+        before = self._stored.get(name) or StoredLedger(())
         if self._is_behind(before):
             return
         status = status_of(view, self._leadership.transition, _now(), before.conditions)
@@ -176,7 +176,7 @@ class Publisher:
             await self._apply(name, "", manifest(name, node.uid))
             owners = (*owners, node.uid)
             self._store(name, msgspec.structs.replace(before, owners=owners))
-        stored = Stored.with_status(owners, status)
+        stored = StoredLedger.with_status(owners, status)
         if stored.digest == before.digest:
             return
         await self._apply(name, "/status", status_manifest(name, status))
@@ -205,13 +205,13 @@ class Publisher:
                 raise
         self._store(name, None)
 
-    def _store(self, name: str, stored: Stored | None) -> None:
+    def _store(self, name: str, stored: StoredLedger | None) -> None:
         if stored is None:
             self._stored.pop(name, None)
         else:
             self._stored[name] = stored
 
-    def _is_behind(self, stored: Stored) -> bool:
+    def _is_behind(self, stored: StoredLedger) -> bool:
         """Whether a later term wrote a GpuLedger: the API server would refuse ours, so it is said instead."""
         ours = self._leadership.transition
         if stored.transition <= ours:

@@ -29,7 +29,7 @@ _UNANSWERED = (ApiError, *TRANSPORT_ERRORS, msgspec.MsgspecError)
 
 
 @dataclass(slots=True)
-class Answer:
+class WhyAnswer:
     """What is told."""
 
     text: str
@@ -56,7 +56,7 @@ class Inquiry:
         self._now = now
         self._unread: list[str] = []
 
-    async def ask(self, namespace: str, name: str) -> Answer:
+    async def ask(self, namespace: str, name: str) -> WhyAnswer:
         """Tell of a pod, or of what should have made one, by its name.
 
         Raises:
@@ -71,7 +71,7 @@ class Inquiry:
             text, is_known = await self._tell_of_none(namespace, name)
         else:
             text, is_known = await self._tell_of(data), True
-        return Answer(text, is_known, self._unread)
+        return WhyAnswer(text, is_known, self._unread)
 
     async def _tell_of(self, data: bytes) -> str:
         found, _ = pods(self._names).reader.read_list(b'{"items":[%b]}' % data)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from kube.names import QUEUE_ID_LABEL, QUEUE_NAME_LABEL, RESERVATION_ANNOTATION
-from kube.requests import Container, Resources
+from kube.requests import Container, ContainerRequests
 from kube.scheduling import NodeSelector, NodeSelectorTerm, Taint
 
 PLACED_WEIGHT = 100
@@ -128,7 +128,7 @@ class PodSpec(msgspec.Struct, rename="camel", gc=False):
     containers: list[Container] | None = None
     init_containers: list[Container] | None = None
     overhead: dict[str, str | int] | None = None
-    resources: Resources | None = None
+    resources: ContainerRequests | None = None
     node_name: str | None = None
     affinity: Affinity | None = None
 

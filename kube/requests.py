@@ -20,7 +20,7 @@ Amounts = dict[str, int]
 """Resource name to amount: milli-CPU, bytes of memory, units of an extended resource."""
 
 
-class Resources(msgspec.Struct, gc=False):
+class ContainerRequests(msgspec.Struct, gc=False):
     """The part of a container's `resources` that the scheduler counts."""
 
     requests: dict[str, str | int] | None = None
@@ -29,7 +29,7 @@ class Resources(msgspec.Struct, gc=False):
 class Container(msgspec.Struct, rename="camel", gc=False):
     """The part of a container that the scheduler counts; readers that need more declare their own."""
 
-    resources: Resources | None = None
+    resources: ContainerRequests | None = None
     restart_policy: str | None = None
 
 
@@ -40,7 +40,7 @@ class HasRequests(Protocol):
     def requests(self) -> Quantities | None: ...  # noqa: D102 - the class says it
 
 
-class Requester(Protocol):
+class CountedContainer(Protocol):
     """Whatever counts as a container."""
 
     @property
@@ -65,8 +65,8 @@ def no_extended(_name: str) -> bool:
 
 
 def effective_request(
-    containers: Sequence[Requester],
-    init_containers: Sequence[Requester] = (),
+    containers: Sequence[CountedContainer],
+    init_containers: Sequence[CountedContainer] = (),
     *,
     overhead: Quantities | None = None,
     pod_level: Quantities | None = None,
@@ -95,7 +95,7 @@ def effective_request(
 
 
 def _with_init(
-    running: Amounts, init_containers: Sequence[Requester], counts: Callable[[str], bool]
+    running: Amounts, init_containers: Sequence[CountedContainer], counts: Callable[[str], bool]
 ) -> Amounts:
     sidecars: Amounts = {}
     peak: Amounts = {}
@@ -112,7 +112,7 @@ def _with_init(
     return running
 
 
-def _sum(containers: Sequence[Requester], counts: Callable[[str], bool]) -> Amounts:
+def _sum(containers: Sequence[CountedContainer], counts: Callable[[str], bool]) -> Amounts:
     total: Amounts = {}
     for container in containers:
         if container.resources is not None and container.resources.requests:

@@ -11,7 +11,7 @@ from ledger.facts import PodFact
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class Holding:
     """Slices of one GPU, or of a node's pool, in one hand."""
 
     namespace: str
@@ -32,7 +32,7 @@ class GpuView:
     """None for the pool."""
     capacity: int
     """Slices that can be allocated."""
-    shares: tuple[Share, ...]
+    shares: tuple[Holding, ...]
     cordoned: bool = False
 
     @property
@@ -109,13 +109,13 @@ def pending_view(claim: Claim) -> PendingView:
     )
 
 
-def _shares(account: NodeAccount, index: int | None) -> tuple[Share, ...]:
+def _shares(account: NodeAccount, index: int | None) -> tuple[Holding, ...]:
     shares = []
     for claim in account.claims.values():
         slices = claim.pooled if index is None else dict(claim.gpus).get(index, 0)
         if slices:
             queue = claim.queues[0] if claim.queues else ""
-            shares.append(Share(claim.namespace, claim.name, _kind(claim), slices, queue))
+            shares.append(Holding(claim.namespace, claim.name, _kind(claim), slices, queue))
     return tuple(sorted(shares, key=lambda share: (share.namespace, share.name)))
 
 

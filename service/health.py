@@ -7,7 +7,7 @@ from collections.abc import Callable
 from fastapi import APIRouter, FastAPI, Response
 from prometheus_client import CollectorRegistry
 
-from service.probes import Answer, Probes, Readiness
+from service.probes import ProbeResponse, Probes, Readiness
 
 
 def health_router(
@@ -48,5 +48,5 @@ def health_app(router: APIRouter) -> FastAPI:
     return app
 
 
-def _response(answer: Answer) -> Response:
+def _response(answer: ProbeResponse) -> Response:
     return Response(answer.body, status_code=answer.status, headers={"content-type": answer.content_type})

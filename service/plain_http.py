@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from http import HTTPStatus
 
-from service.probes import TEXT, Answer, Probes
+from service.probes import TEXT, ProbeResponse, Probes
 
 MAX_HEAD = 8 * 1024
 HEAD_SECONDS = 5.0
@@ -55,9 +55,9 @@ class PlainHttp:
         text = "\r\n".join([status, *(f"{name}: {value}" for name, value in lines.items()), "", ""])
         return text.encode("latin-1") + (b"" if method == "HEAD" else answer.body)
 
-    def _answer(self, method: str, path: str) -> Answer:
+    def _answer(self, method: str, path: str) -> ProbeResponse:
         if method not in {"GET", "HEAD"}:
-            return Answer(405, TEXT, b"use GET\n")
+            return ProbeResponse(405, TEXT, b"use GET\n")
         if path not in self._paths:
-            return Answer(404, TEXT, f"use {', '.join(self._paths)}\n".encode())
+            return ProbeResponse(404, TEXT, f"use {', '.join(self._paths)}\n".encode())
         return self._paths[path]()

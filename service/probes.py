@@ -14,7 +14,7 @@ Readiness = Callable[[], Mapping[str, str | None]]
 TEXT = "text/plain; charset=utf-8"
 
 
-class Answer(NamedTuple):
+class ProbeResponse(NamedTuple):
     """One response."""
 
     status: int
@@ -44,18 +44,18 @@ class Probes:
         self._detail = detail
         self._stuck = stuck
 
-    def livez(self) -> Answer:
+    def livez(self) -> ProbeResponse:
         """Return whether the process turns over."""
         why = self._stuck()
-        return Answer(503 if why else 200, TEXT, f"{why or 'ok'}\n".encode())
+        return ProbeResponse(503 if why else 200, TEXT, f"{why or 'ok'}\n".encode())
 
-    def readyz(self) -> Answer:
+    def readyz(self) -> ProbeResponse:
         """Return whether every condition is met, and what is missing of each."""
         conditions = self._readiness()
         lines = [f"[{'+' if why is None else '-'}] {name}: {why or 'ok'}" for name, why in conditions.items()]
         ready = all(why is None for why in conditions.values())
-        return Answer(200 if ready else 503, TEXT, "\n".join([*lines, self._detail(), ""]).encode())
+        return ProbeResponse(200 if ready else 503, TEXT, "\n".join([*lines, self._detail(), ""]).encode())
 
-    def metrics(self) -> Answer:
+    def metrics(self) -> ProbeResponse:
         """Return all metrics in Prometheus' text format."""
-        return Answer(200, CONTENT_TYPE, render(self._registry))
+        return ProbeResponse(200, CONTENT_TYPE, render(self._registry))

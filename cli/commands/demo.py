@@ -40,7 +40,7 @@ DEMO_PODS = DEMO / "pods.yaml"
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class DemoResult:
     """One pod of the demo and what became of it."""
 
     pod: dict[str, Any]
@@ -102,22 +102,22 @@ def _port(process: subprocess.Popen[bytes]) -> int:
     return fail("the webhook did not start:\n" + "".join(lines))
 
 
-def _send_all(url: str, ca_file: Path) -> list[Answered]:
+def _send_all(url: str, ca_file: Path) -> list[DemoResult]:
     trust = ssl.create_default_context(cafile=str(ca_file))
     with httpx.Client(verify=trust, trust_env=False) as client:
         return [_send(client, url, pod, uid) for uid, pod in enumerate(read_objects(DEMO_PODS), start=1)]
 
 
-def _send(client: httpx.Client, url: str, pod: dict[str, Any], number: int) -> Answered:
+def _send(client: httpx.Client, url: str, pod: dict[str, Any], number: int) -> DemoResult:
     review = review_of(pod, uid=f"demo-{number}", dry_run=False)
     reply = client.post(url, json=review).raise_for_status().json()
     stored, patch = review["request"]["object"], patch_of(reply)
     if not reply["response"]["allowed"]:
-        return Answered(stored, [], reply["response"]["status"]["message"])
-    return Answered(jsonpatch.apply_patch(stored, patch), patch, None)
+        return DemoResult(stored, [], reply["response"]["status"]["message"])
+    return DemoResult(jsonpatch.apply_patch(stored, patch), patch, None)
 
 
-def _show(console: Terminal, answers: list[Answered]) -> None:
+def _show(console: Terminal, answers: list[DemoResult]) -> None:
     denied = [answer for answer in answers if answer.denial is not None]
     untouched = [answer for answer in answers if answer.denial is None and not answer.patch]
     console.print(table(answers))
@@ -135,7 +135,7 @@ def _show(console: Terminal, answers: list[Answered]) -> None:
     )
 
 
-def _ledger_of(answers: list[Answered]) -> Ledger:
+def _ledger_of(answers: list[DemoResult]) -> Ledger:
     """Fold the answered pods into a ledger, each bound to the node that it prefers."""
     policies = read_policies(DEFAULT_POLICIES)
     ledger = read_ledger(policies, DEMO_INVENTORY)

@@ -29,7 +29,7 @@ from webhook.envelope import UnreadableReviewError
 SOME_DENIED = 1
 
 
-class Output(StrEnum):
+class ExplainOutput(StrEnum):
     """How explanations are printed."""
 
     TEXT = "text"
@@ -47,7 +47,7 @@ def explain(
     *,
     policies: PoliciesOption = DEFAULT_POLICIES,
     inventory: InventoryOption = None,
-    output: Annotated[Output, typer.Option(help="For people, or as JSON.")] = Output.TEXT,
+    output: Annotated[ExplainOutput, typer.Option(help="For people, or as JSON.")] = ExplainOutput.TEXT,
 ) -> None:
     """Say what would become of pods: the decision, why, and the pod as it would be stored.
 
@@ -58,7 +58,7 @@ def explain(
     explainer = Explainer(policy_set, read_ledger(policy_set, inventory))
     explanations: list[Explanation] = []
     unusable = [file for file in files if not _explain_file(explainer, file, explanations)]
-    if output is Output.JSON:
+    if output is ExplainOutput.JSON:
         documents = [explanation.as_json() for explanation in explanations]
         if documents:
             say(json.dumps(documents[0] if len(documents) == 1 else documents, indent=2))

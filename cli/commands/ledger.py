@@ -35,7 +35,7 @@ class UnreadableLedgerError(Exception):
     """The ledger cannot be read now; the text says why."""
 
 
-class Output(StrEnum):
+class LedgerOutput(StrEnum):
     """How the ledger is printed."""
 
     TABLE = "table"
@@ -50,8 +50,9 @@ def ledger(  # noqa: PLR0913 each is an option of the command
         typer.Option("--watch", help="Show it every second, until Ctrl-C; into a pipe, what changes."),
     ] = False,
     output: Annotated[
-        Output, typer.Option("--output", "-o", help="wide: whole names, products, memory; json: all of it.")
-    ] = Output.TABLE,
+        LedgerOutput,
+        typer.Option("--output", "-o", help="wide: whole names, products, memory; json: all of it."),
+    ] = LedgerOutput.TABLE,
     node: Annotated[str | None, typer.Option(help="Only nodes of this name; * stands for anything.")] = None,
     namespace: Annotated[
         str | None, typer.Option("--namespace", "-n", help="Only GPUs of which its pods hold slices.")
@@ -85,8 +86,8 @@ def ledger(  # noqa: PLR0913 each is an option of the command
     try:
         if not watch:
             _print(console, asked.apply(source()), output)
-        elif console.is_terminal and output is not Output.JSON:
-            _watch(console, lambda: lines(asked.apply(source()), wide=output is Output.WIDE))
+        elif console.is_terminal and output is not LedgerOutput.JSON:
+            _watch(console, lambda: lines(asked.apply(source()), wide=output is LedgerOutput.WIDE))
         else:
             _follow(lambda: asked.apply(source()), output)
     except UnreadableLedgerError as error:
@@ -95,12 +96,12 @@ def ledger(  # noqa: PLR0913 each is an option of the command
         return
 
 
-def _print(console: Terminal, view: LedgerView, output: Output) -> None:
-    if output is Output.JSON:
+def _print(console: Terminal, view: LedgerView, output: LedgerOutput) -> None:
+    if output is LedgerOutput.JSON:
         say(msgspec.json.format(msgspec.json.encode(view), indent=2).decode())
         return
-    for line in lines(view, wide=output is Output.WIDE):
-        cut_to_screen = console.is_terminal and output is Output.TABLE
+    for line in lines(view, wide=output is LedgerOutput.WIDE):
+        cut_to_screen = console.is_terminal and output is LedgerOutput.TABLE
         console.print(cut(line, console.width) if cut_to_screen else line)
 
 
@@ -114,12 +115,12 @@ def _watch(console: Terminal, draw: Callable[[], list[Text]]) -> None:
             time.sleep(POLL_SECONDS)
 
 
-def _follow(read: Read, output: Output) -> None:
+def _follow(read: Read, output: LedgerOutput) -> None:
     """Print the ledger once, then what changes: as JSON, one ledger a line."""
     before: list[str] = []
     while True:
         view = read()
-        if output is Output.JSON:
+        if output is LedgerOutput.JSON:
             now = [msgspec.json.encode(view).decode()]
             fresh = now if now != before else []
         else:

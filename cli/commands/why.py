@@ -24,7 +24,7 @@ from cli.printing import say
 from cli.terminal import Terminal
 
 if TYPE_CHECKING:
-    from controller.pod_inquiry import Answer
+    from controller.pod_inquiry import WhyAnswer
     from modes.resource_names import ResourceNames
 
 UNKNOWN = 1
@@ -80,7 +80,7 @@ async def _ask(
     pod: tuple[str, str],
     names: ResourceNames,
     policies: tuple[str, str],
-) -> Answer:
+) -> WhyAnswer:
     # Here and not above: the other subcommands must start without the Kubernetes client.
     from controller.kube_client import TRANSPORT_ERRORS, ApiError, NoApiServerError, connected  # noqa: PLC0415
     from controller.pod_inquiry import Inquiry  # noqa: PLC0415
@@ -92,7 +92,7 @@ async def _ask(
         fail(f"pod {'/'.join(pod)} cannot be read: {error}")
 
 
-def _print(answer: Answer) -> None:
+def _print(answer: WhyAnswer) -> None:
     """Print the paragraph, in lines where there is a screen; and apart what it does without."""
     console = Terminal(soft_wrap=True)
     text = answer.text

@@ -24,7 +24,7 @@ class PickedIndex:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class EligibleCapacity:
     """Eligible nodes whose GPUs make the same MiB of the pod's share, summed up."""
 
     capacity: dict[int | None, int]
@@ -33,7 +33,7 @@ class Kind:
     """Indices of one node to MiB of one GPU."""
 
 
-Kinds = dict[int, Kind]
+Kinds = dict[int, EligibleCapacity]
 """What there is to wait for, by MiB of the share."""
 
 
@@ -42,7 +42,7 @@ def kinds(capacities: Iterable[NodeCapacity], fraction: Fraction, mode: type[Mod
     found: Kinds = {}
     for capacity in capacities:
         share = 0 if fraction.is_whole else fraction.share_mib(capacity.gpu_mib)
-        kind = found.setdefault(share, Kind({}, {}))
+        kind = found.setdefault(share, EligibleCapacity({}, {}))
         by_index = mode.capacity(capacity)
         for index, slices in by_index.items():
             kind.capacity[index] = kind.capacity.get(index, 0) + slices
@@ -66,7 +66,7 @@ def pick_index(
     return PickedIndex(chosen, gpu_mib)
 
 
-def _loads(kind: Kind, slices: int, waiting: Mapping[int | None, int]) -> dict[int | None, int]:
+def _loads(kind: EligibleCapacity, slices: int, waiting: Mapping[int | None, int]) -> dict[int | None, int]:
     """By index what would wait with so many slices more, for the capacity behind it."""
     loads = {}
     for index, capacity in kind.capacity.items():

@@ -16,15 +16,15 @@ from policies.model import placeholders
 from policies.model.allowances import Allowances
 from policies.model.effective import (
     CacheVolume,
+    EffectiveLimiter,
     EffectivePolicy,
     EnvVar,
     ImageChoice,
     InitContainer,
     LibraryVolume,
 )
-from policies.model.effective import Limiter as EffectiveLimiter
 from policies.model.problems import Problem, did_you_mean, quoted
-from policies.model.schema import Allow, Limiter, Policy, Toleration
+from policies.model.schema import Allow, Limiter, Policy, TolerationPart
 
 CONTRACT = ("0.125", "0.250", "0.375", "0.500", "0.625", "0.750", "0.875")
 """The label texts of ClearML's documentation."""
@@ -206,7 +206,7 @@ def _mode_problems(policy: Policy, mode: type[Mode], source: Source) -> Iterator
         yield source.problem(mode.replace_waiting_problem, "replaceWaiting")
 
 
-def _toleration_problems(toleration: Toleration, source: Source, number: int) -> Iterator[Problem]:
+def _toleration_problems(toleration: TolerationPart, source: Source, number: int) -> Iterator[Problem]:
     if toleration.key is None and toleration.operator != "Exists":
         yield source.problem("without a key the operator must be Exists", "tolerations", number)
     if toleration.operator == "Exists" and toleration.value:

@@ -57,7 +57,7 @@ class ImageChoice(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Limiter:
+class EffectiveLimiter:
     """What makes a fraction of GPU memory hard, for one mode. Whole GPUs get none of it."""
 
     name: str
@@ -109,7 +109,7 @@ class EffectivePolicy:
     """Label text, exactly as it must be written, to what it means."""
     mode: Mode
     """How a share is asked for, with the policy's resource name and what every other name means."""
-    limiter: Limiter
+    limiter: EffectiveLimiter
     env: tuple[EnvVar, ...]
     """The policy's own variables for GPU containers, after the limiter's."""
     reserve_mib: int

@@ -32,7 +32,7 @@ Place = Literal["pack", "spread"]
 Fractions = Annotated[dict[str, Count], Field(max_length=200)]
 
 
-class Resources(Part):
+class ResourcesPart(Part):
     """How a share is written into the pod's limits."""
 
     mode: ModeName = DEFAULT_MODE
@@ -64,7 +64,7 @@ class ContainerRule(Part):
     """Names to look for, `*` standing for anything; asked after annotation, GPU limits and "the only one"."""
 
 
-class Toleration(Part):
+class TolerationPart(Part):
     """A toleration, as in a pod's spec."""
 
     key: Text | None = None
@@ -145,7 +145,7 @@ class Policy(Part):
     fractions: Fractions | None = None
     """Label text, exactly as it must be written, to slices; `{}` allows none. A text between two numbers of \
 slices, such as "0.2", takes the larger one and is limited to its exact share. Default: "0.125" to "0.875"."""
-    resources: Resources = Field(default_factory=Resources)
+    resources: ResourcesPart = Field(default_factory=ResourcesPart)
     """How a share is written into the pod's limits."""
     max_gpus: Annotated[int, Field(ge=1, le=MAX_GPUS)] = MAX_GPUS
     """GPUs of one node of which one pod may ask the same part by annotation `clearml-injector/gpus`. \
@@ -168,7 +168,7 @@ slices, such as "0.2", takes the larger one and is limited to its exact share. D
     """What labelled pods may bring although it is refused by default."""
     runtime_class_name: DnsLabel | None = None
     """Set on pods that name no runtime class, such as `nvidia`."""
-    tolerations: list[Toleration] = Field(default_factory=list)
+    tolerations: list[TolerationPart] = Field(default_factory=list)
     """Added to pods that have none equal; label-only pods get none from Kubernetes itself."""
     quotas: Quotas = Field(default_factory=Quotas)
     """Limits on what namespaces and queues may hold."""
@@ -197,7 +197,7 @@ Needed unless the limiter `extends` one."""
     """Its pull policy; absent leaves it to Kubernetes."""
 
 
-class Volume(Part):
+class VolumePart(Part):
     """An emptyDir of the limiter."""
 
     mount_path: AbsolutePath
@@ -257,9 +257,9 @@ class Limiter(Part):
     """What differs between the modes."""
     ld_preload: AbsolutePath | None = None
     """Library that goes first in LD_PRELOAD, before the user's own."""
-    library: Volume | None = None
+    library: VolumePart | None = None
     """emptyDir that the init container fills; GPU containers mount it read-only."""
-    cache: Volume | None = None
+    cache: VolumePart | None = None
     """Writable emptyDir, one for each GPU container."""
     init_container: InitContainerPart | None = None
     """Copies the library into the pod."""

@@ -13,7 +13,7 @@ from cli.app import app
 from cli.ledger_filter import Filter
 from cli.ledger_table import MAX_BLOCKS, lines
 from cli.ledger_watch import MIN_LINES, SECONDS_OF_A_PAGE, news, page
-from ledger.view import GpuView, LedgerView, NodeView, PendingView, Share
+from ledger.view import GpuView, Holding, LedgerView, NodeView, PendingView
 
 TASK = "clearml-id-4f1c9a7be2d04b6fa3c58d0e1b72964d"
 
@@ -31,8 +31,8 @@ SOME = LedgerView(
     (
         node(
             "gpu-0",
-            GpuView(0, 8, (Share("team", "a", "holder", 4, "q-1"), Share("team", "b", "reservation", 1))),
-            GpuView(1, 2, (Share("other", TASK, "holder", 3),), cordoned=True),
+            GpuView(0, 8, (Holding("team", "a", "holder", 4, "q-1"), Holding("team", "b", "reservation", 1))),
+            GpuView(1, 2, (Holding("other", TASK, "holder", 3),), cordoned=True),
             GpuView(None, 4, ()),
             usable=False,
         ),
@@ -64,7 +64,7 @@ def test_wide_lines_hold_whole_names_products_and_memory():
 
 def test_names_of_one_kind_keep_what_differs():
     tasks = [f"clearml-id-4f1c9a7be2d04b6fa3c58d0e1b7296{number:02}" for number in range(50)]
-    gpus = [GpuView(number, 8, (Share("team", task, "holder", 1),)) for number, task in enumerate(tasks)]
+    gpus = [GpuView(number, 8, (Holding("team", task, "holder", 1),)) for number, task in enumerate(tasks)]
     drawn = shown(LedgerView((node("gpu-0", *gpus),), ()))
     assert len({line.split()[-2] for line in drawn[1:]}) == 50
 
@@ -76,7 +76,7 @@ def test_a_cluster_without_gpus_says_so():
 @pytest.mark.parametrize("capacity", [33, 64, 10**18])
 def test_any_number_of_slices_is_drawn_in_a_screens_width(capacity):
     gpu = GpuView(
-        None, capacity, (Share("team", "a", "holder", 1), Share("team", "b", "holder", capacity * 2))
+        None, capacity, (Holding("team", "a", "holder", 1), Holding("team", "b", "holder", capacity * 2))
     )
     for drawn in (gpu, GpuView(None, capacity, ())):
         line = shown(LedgerView((node("gpu-0", drawn),), ()))[1]

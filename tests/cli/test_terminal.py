@@ -15,7 +15,7 @@ from cli.commands.demo import Answered
 from cli.demo_table import table as demo_table
 from cli.ledger_table import lines
 from cli.terminal import Terminal
-from ledger.view import GpuView, LedgerView, NodeView, PendingView, Share
+from ledger.view import GpuView, Holding, LedgerView, NodeView, PendingView
 from policies.model.problems import printable
 from tests.cli.running import INVENTORY
 from tests.webhook.support import container, pod
@@ -136,7 +136,7 @@ def drawn(renderable, *, live=False):
 
 @pytest.mark.parametrize("live", [False, True])
 def test_the_ledger(live):
-    gpus = (GpuView(0, 8, (Share(EVIL, EVIL, "holder", 4),)),)
+    gpus = (GpuView(0, 8, (Holding(EVIL, EVIL, "holder", 4),)),)
     view = LedgerView(
         (NodeView(EVIL, usable=True, slices_per_gpu=8, gpu_mib=1, product=EVIL, gpus=gpus),),
         (PendingView(EVIL, EVIL, "pod", (0,), 8),),

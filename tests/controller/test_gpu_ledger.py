@@ -18,12 +18,12 @@ from controller.gpu_ledger import (
 )
 from controller.node_problems import lacking
 from ledger.facts import NodeFact
-from ledger.view import GpuView, NodeView, Share
+from ledger.view import GpuView, Holding, NodeView
 from testbed.controller_process import CRD
 
 NOW, LATER = "2026-11-21T10:00:00Z", "2026-11-21T11:00:00Z"
-HOLDER = Share("team", "a", "holder", 6, "gpu-half")
-PROMISED = Share("team", "b", "promised", 1)
+HOLDER = Holding("team", "a", "holder", 6, "gpu-half")
+PROMISED = Holding("team", "b", "promised", 1)
 
 
 def view(*gpus, usable=True):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kube.requests import Container, EffectiveRequest, Resources, effective_request
+from kube.requests import Container, ContainerRequests, EffectiveRequest, effective_request
 from modes.resource_names import ResourceNames
 
 NAMES = ResourceNames()
@@ -15,17 +15,19 @@ GPU = "nvidia.com/gpu-0"
 
 def container(policy: str | None = None, **requests: str | int) -> Container:
     named = {key.replace("gpu", GPU): value for key, value in requests.items()}
-    return Container(Resources(named), policy)
+    return Container(ContainerRequests(named), policy)
 
 
 def test_containers_add_up_and_other_resources_are_not_even_read() -> None:
     request = effective_request(
         [
             Container(
-                Resources({"cpu": "500m", "memory": "1Gi", GPU: "4", "example.com/odd": "no quantity"})
+                ContainerRequests(
+                    {"cpu": "500m", "memory": "1Gi", GPU: "4", "example.com/odd": "no quantity"}
+                )
             ),
-            Container(Resources({"cpu": 1, "ephemeral-storage": "10Gi"})),
-            Container(Resources(None)),
+            Container(ContainerRequests({"cpu": 1, "ephemeral-storage": "10Gi"})),
+            Container(ContainerRequests(None)),
             Container(None),
         ],
         counts=NAMES.counts,

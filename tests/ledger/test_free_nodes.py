@@ -10,7 +10,7 @@ from controller.ledger_store import LedgerStore
 from controller.resources import SeenNode, SeenPod
 from ledger.facts import NodeFact, PodFact
 from ledger.free_nodes import FreeNodes, free_nodes
-from ledger.view import GpuView, NodeView, Share
+from ledger.view import GpuView, Holding, NodeView
 
 PRODUCT = "nvidia.com/gpu.product"
 MEMORY = "nvidia.com/gpu.memory"
@@ -67,7 +67,7 @@ def test_views_tell_the_same_as_the_books(facts, holders, ask):
 
 
 def test_another_gpu_with_room_is_found():
-    shares = (Share("team", "a", "holder", 6),)
+    shares = (Holding("team", "a", "holder", 6),)
     node = NodeView("gpu-0", usable=True, slices_per_gpu=8, gpu_mib=1, product=None, gpus=())
     gpus = (GpuView(0, 8, shares), GpuView(1, 8, (), cordoned=True), GpuView(2, 8, ()))
     views = [NodeView(node.name, node.usable, 8, 1, None, gpus)]

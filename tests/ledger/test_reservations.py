@@ -6,12 +6,12 @@ import pytest
 
 from ledger.ledger import Ledger
 from ledger.placement_request import Placement
-from ledger.view import GpuView, PendingView, Share
+from ledger.view import GpuView, Holding, PendingView
 from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of
 from tests.ledger.snapshot import books
 
 
-def shares(ledger: Ledger, node: str = "a", index: int = 0) -> tuple[Share, ...]:
+def shares(ledger: Ledger, node: str = "a", index: int = 0) -> tuple[Holding, ...]:
     view = ledger.node(node)
     assert view is not None
     return view.gpus[index].shares
@@ -22,7 +22,7 @@ def test_a_reservation_counts_like_a_holder_and_names_itself() -> None:
     assert ledger.place(eighths(5, namespace="ml", reservation="r"), 0.0) == Placement(
         (0,), 81920, ("81920",), "a", "r"
     )
-    assert shares(ledger) == (Share("ml", "r", "reservation", 5),)
+    assert shares(ledger) == (Holding("ml", "r", "reservation", 5),)
     second = ledger.place(eighths(4, reservation="s"), 0.0)
     assert isinstance(second, Placement)
     assert second.node is None
@@ -40,9 +40,9 @@ def test_its_pod_takes_its_place_and_counts_once() -> None:
     ledger.place(eighths(5, reservation="r"), 0.0)
     pending = holder("p", None, (0, 5), reservation="r", promised_node="a")
     ledger.set_pod(pending)
-    assert shares(ledger) == (Share("default", "p", "promised", 5),)
+    assert shares(ledger) == (Holding("default", "p", "promised", 5),)
     ledger.set_pod(holder("p", "a", (0, 5), reservation="r"))
-    assert shares(ledger) == (Share("default", "p", "holder", 5),)
+    assert shares(ledger) == (Holding("default", "p", "holder", 5),)
     ledger.remove_pod(("default", "p"))
     assert shares(ledger) == ()
 
@@ -78,7 +78,7 @@ def test_asking_again_under_the_same_name_moves_the_one_reservation() -> None:
     ledger = ledger_of(gpu_node("a", 1))
     for slices in (8, 3, 5):
         ledger.place(eighths(slices, reservation="r"), 0.0)
-    assert shares(ledger) == (Share("default", "r", "reservation", 5),)
+    assert shares(ledger) == (Holding("default", "r", "reservation", 5),)
 
 
 def test_a_namespace_with_too_many_is_summed_up_and_others_are_not() -> None:
@@ -120,7 +120,7 @@ def test_the_view_shows_cordons_pools_and_products() -> None:
     assert (view.name, view.product, view.slices_per_gpu) == ("a", "NVIDIA-A10", 8)
     assert view.gpus == (
         GpuView(0, 8, (), cordoned=True),
-        GpuView(None, 16, (Share("default", "p", "holder", 3),)),
+        GpuView(None, 16, (Holding("default", "p", "holder", 3),)),
     )
 
 

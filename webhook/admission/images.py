@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from policies.model.effective import Limiter
+from policies.model.effective import EffectiveLimiter
 from webhook.admission.container_refs import ContainerRef
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.json_patch import Operation, add
 
 
 def choose_image(
-    ref: ContainerRef, limiter: Limiter, share_mib: int | None, gpu_mib: int
+    ref: ContainerRef, limiter: EffectiveLimiter, share_mib: int | None, gpu_mib: int
 ) -> list[Operation] | Denial:
     """Set the largest image that fits the share, or check the pod's own; nothing for other limiters.
 
@@ -38,7 +38,7 @@ def choose_image(
     )
 
 
-def _largest(ref: ContainerRef, limiter: Limiter, share_mib: int) -> list[Operation] | Denial:
+def _largest(ref: ContainerRef, limiter: EffectiveLimiter, share_mib: int) -> list[Operation] | Denial:
     choice = limiter.largest_image(share_mib)
     if choice is None:
         return Denial.of(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from policies.model.effective import InitContainer, LibraryVolume, Limiter
+from policies.model.effective import EffectiveLimiter, InitContainer, LibraryVolume
 from webhook.admission.container_refs import ContainerRef
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.environment import VISIBLE_DEVICES
@@ -40,7 +40,7 @@ class Volumes:
         spec: PodSpec,
         every: Sequence[ContainerRef],
         gpu: Sequence[ContainerRef],
-        limiter: Limiter,
+        limiter: EffectiveLimiter,
         existing: ExistingInjection,
     ) -> None:
         self._spec = spec
@@ -113,7 +113,7 @@ class Volumes:
 
 
 def refuse_mounts(
-    gpu_containers: Iterable[ContainerRef], limiter: Limiter, existing: ExistingInjection
+    gpu_containers: Iterable[ContainerRef], limiter: EffectiveLimiter, existing: ExistingInjection
 ) -> Denial | None:
     """Refuse whatever a user puts at or below a path where the limiter's volumes go.
 
@@ -129,7 +129,9 @@ def refuse_mounts(
     return None
 
 
-def _library(gpu: Sequence[ContainerRef], limiter: Limiter, existing: ExistingInjection) -> str | None:
+def _library(
+    gpu: Sequence[ContainerRef], limiter: EffectiveLimiter, existing: ExistingInjection
+) -> str | None:
     """Name of the library volume that an earlier review wrote, with all that belongs to it."""
     init, library = limiter.init_container, limiter.library
     if existing.is_empty or init is None or library is None:

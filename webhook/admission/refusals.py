@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from policies.model.allowances import CAPABILITIES, HOST_PATHS, OVERRIDE_ENV, Allowances, HostPath
-from policies.model.effective import EffectivePolicy, Limiter
+from policies.model.effective import EffectiveLimiter, EffectivePolicy
 from webhook.admission.container_refs import ContainerRef
 from webhook.admission.containers import Containers
 from webhook.admission.denial import Denial, Reason
@@ -22,7 +22,11 @@ DEVICE_LIST_MOUNT = "/run/nvidia-container-devices"
 
 
 def refuse_pod(
-    metadata: ObjectMeta, spec: PodSpec, every: Sequence[ContainerRef], limiter: Limiter, allow: Allowances
+    metadata: ObjectMeta,
+    spec: PodSpec,
+    every: Sequence[ContainerRef],
+    limiter: EffectiveLimiter,
+    allow: Allowances,
 ) -> Denial | None:
     """Refuse what would break the share wherever it stands in the pod."""
     return (
@@ -55,7 +59,7 @@ def refuse_privileged(containers: Containers, policy: EffectivePolicy) -> Denial
 
 
 def refuse_override_env(
-    gpu_containers: Sequence[ContainerRef], limiter: Limiter, allow: Allowances
+    gpu_containers: Sequence[ContainerRef], limiter: EffectiveLimiter, allow: Allowances
 ) -> Denial | None:
     """Refuse mounts over the file from which a preloaded limiter takes other settings than ours."""
     if limiter.preload is None or allow.override_env:
@@ -131,7 +135,7 @@ def _other_system(what: str) -> Denial:
     )
 
 
-def _refuse_host_pid(spec: PodSpec, limiter: Limiter) -> Denial | None:
+def _refuse_host_pid(spec: PodSpec, limiter: EffectiveLimiter) -> Denial | None:
     if not spec.host_pid or limiter.host_pid:
         return None
     return Denial.of(

@@ -9,7 +9,7 @@ import msgspec
 from ledger.placement_request import Placement
 from modes.fraction import Fraction
 from modes.mode import Mode
-from policies.model.effective import EffectivePolicy, Limiter
+from policies.model.effective import EffectiveLimiter, EffectivePolicy
 from webhook.admission.affinity import refuse_empty_affinity
 from webhook.admission.annotations import INJECTED
 from webhook.admission.container_refs import ContainerRef, container_refs
@@ -27,7 +27,7 @@ from webhook.admission.refusals import refuse_index, refuse_override_env, refuse
 from webhook.admission.reinvocation import kept_placement
 from webhook.admission.sizes import refuse_oversized
 
-NO_LIMITER = Limiter("none")
+NO_LIMITER = EffectiveLimiter("none")
 
 
 class Validated(msgspec.Struct, frozen=True, eq=False):
@@ -39,7 +39,7 @@ class Validated(msgspec.Struct, frozen=True, eq=False):
     policy: EffectivePolicy
     mode: Mode
     fraction: Fraction
-    limiter: Limiter
+    limiter: EffectiveLimiter
     """The policy's; one that does nothing for whole GPUs, which have no neighbour to protect."""
     every: list[ContainerRef]
     containers: Containers

@@ -9,7 +9,7 @@ from http import HTTPStatus
 import msgspec
 
 from ledger.messages import MAX_POLICIES_BYTES, Answers, Batch, HandedPolicies, NotLeading
-from webhook.placing.http_client import Address, Connection
+from webhook.placing.http_client import Address, ClientConnection
 
 MAX_HOPS = 3
 """Replicas asked for one batch, before it is given up."""
@@ -36,7 +36,7 @@ class ControllerClient:
         self._service = Address.of(url)
         self._identity = identity
         self._leader = self._service
-        self._connection: Connection | None = None
+        self._connection: ClientConnection | None = None
         self._shown: ssl.SSLContext | None = None
         """The context of the connection: it ends with the certificate."""
 
@@ -82,13 +82,13 @@ class ControllerClient:
             raise NoAnswerError(f"the controller answered {reply.status}: {reply.body[:200]!r}")
         return _policies.decode(reply.body)
 
-    async def stream(self) -> Connection:
+    async def stream(self) -> ClientConnection:
         """Open a connection of its own to any replica.
 
         Raises:
             OSError: none can be reached.
         """
-        return await Connection.open(self._service, self._service.host, self._context())
+        return await ClientConnection.open(self._service, self._service.host, self._context())
 
     def drop(self) -> None:
         """Forget connection and leader: begin again at the Service."""
@@ -103,13 +103,13 @@ class ControllerClient:
             raise NoAnswerError("no replica leads")
         self._leader = Address.of(reply.leader)
 
-    async def _connected(self) -> Connection:
+    async def _connected(self) -> ClientConnection:
         context = self._context()
         if self._connection is not None and self._shown is not context:
             self._connection.close()
             self._connection = None
         if self._connection is None:
-            self._connection = await Connection.open(self._leader, self._service.host, context)
+            self._connection = await ClientConnection.open(self._leader, self._service.host, context)
             self._shown = context
         return self._connection
 

@@ -76,7 +76,7 @@ class _Message:
         return data
 
 
-class Connection:
+class ClientConnection:
     """One connection, for one request after the other."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, host: str) -> None:
@@ -85,7 +85,7 @@ class Connection:
         self._host = host.encode("ascii")
 
     @classmethod
-    async def open(cls, address: Address, name: str, context: ssl.SSLContext) -> Connection:
+    async def open(cls, address: Address, name: str, context: ssl.SSLContext) -> ClientConnection:
         """Dial an address and make sure that its certificate is good for `name`.
 
         Raises:
