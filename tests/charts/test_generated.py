@@ -2,7 +2,6 @@
 
 import json
 import re
-from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -180,7 +179,3 @@ def test_every_panel_has_a_place_of_its_own():
     panels = json.loads((FILES / "dashboard.json").read_text())["panels"]
     places = {(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in panels}
     assert len(places) == len(panels) == 8
-
-
-def test_the_crd_is_not_a_template_so_that_uninstall_keeps_it():
-    assert [file.name for file in Path(CHART / "crds").iterdir()] == ["gpuledgers.yaml"]
