@@ -31,8 +31,8 @@ from controller.ledger_store import LedgerStore
 from controller.metrics import ControllerMetrics
 from controller.sink import Sink
 from controller.work_queue import WorkQueue
-from controller.yielding import FACTS_AT_ONCE
 from service.log import get_logger
+from service.yielding import FACTS_AT_ONCE
 
 FIELD_MANAGER = "fraction-injector-controller"
 SECONDS_BETWEEN_WRITES = 1.0

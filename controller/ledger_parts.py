@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator, Sequence
 import msgspec
 
 from controller.ledger_store import LedgerStore
-from controller.yielding import NODES_AT_ONCE
 from ledger.view import NodeView, PendingView
+from service.yielding import NODES_AT_ONCE
 
 _encode = msgspec.json.Encoder().encode
 

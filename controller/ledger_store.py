@@ -11,49 +11,17 @@ from functools import partial
 
 from controller.resources import SeenNode, SeenPod
 from controller.sink import Sink
-from controller.yielding import FACTS_AT_ONCE, Turns
 from ledger.facts import PodFact, PodKey
 from ledger.ledger import Ledger
 from ledger.messages import NodeState
 from ledger.placement_request import PlacementRequest, PlacementResult
+from service.changes import Changes
+from service.yielding import FACTS_AT_ONCE, Turns
 
 Clock = Callable[[], float]
 """Seconds that never run back."""
 PodListener = Callable[[SeenPod | None, SeenPod], None]
 """Told of each pod that was added or changed: as it was known before, and as it is."""
-
-
-class Changes:
-    """Names of nodes that one reader has not looked at since they changed."""
-
-    def __init__(self) -> None:
-        self._names: dict[str, None] = {}
-        self._some = asyncio.Event()
-        self.backlog = True
-        """Whether the pods that wait have changed."""
-
-    def mark(self, name: str | None) -> None:
-        """Note that a node has changed; None stands for the backlog."""
-        if name is None:
-            self.backlog = True
-        else:
-            self._names[name] = None
-        self._some.set()
-
-    def wake(self) -> None:
-        """End a `wait` though no node has changed."""
-        self._some.set()
-
-    async def wait(self) -> None:
-        """Wait until something has changed."""
-        await self._some.wait()
-
-    def take(self) -> list[str]:
-        """Give the nodes that have changed, and forget them."""
-        names = list(self._names)
-        self._names.clear()
-        self._some.clear()
-        return names
 
 
 class LedgerStore:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ledger.messages import HandedPolicies
+from ledger.placement_request import Quota
 from policies.loading.reload import LivePolicies, NoPoliciesError, Reload
 from policies.model.schema import Policy
 from service.log import get_logger
@@ -20,6 +21,8 @@ class NamedPolicies:
     def __init__(self, directory: Path) -> None:
         self._log = get_logger("policies")
         self._live = LivePolicies(directory, self._reloaded, may_wait=True)
+        self._quotas_of: str | None = None
+        self._quotas: tuple[Quota, ...] = ()
 
     def of(self, name: str) -> Policy | None:
         """Return the policy of a name; None where there is none, or no good set yet."""
@@ -28,6 +31,16 @@ class NamedPolicies:
         except NoPoliciesError:
             return None
         return found[0] if found is not None else None
+
+    def quotas(self) -> tuple[Quota, ...]:
+        """Return every quota in force; none where there is no good set yet."""
+        try:
+            current = self._live.current
+        except NoPoliciesError:
+            return ()
+        if current.digest != self._quotas_of:
+            self._quotas_of, self._quotas = current.digest, current.quotas()
+        return self._quotas
 
     def last_good(self) -> HandedPolicies | None:
         """Return the files of the last good set; None where this process has seen none."""

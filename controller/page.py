@@ -1,61 +1,74 @@
-"""The read-only page: nodes, their GPUs slice by slice, and who waits. It shows all tenants."""
+"""What the page says of the controller's ledger, beside the ledger itself."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from html import escape
+import time
+from collections import OrderedDict
+from collections.abc import Callable
 
-from controller.ledger_parts import node_views, waiting_views
-from controller.ledger_store import LedgerStore
-from ledger.view import GpuView, NodeView, PendingView
+from controller.free_nodes import FreeNodes, FreeNodesFinder
+from controller.ledger_store import Clock, LedgerStore
+from controller.named_policies import NamedPolicies
+from controller.pod_conditions import waiting_message
+from ledger.facts import PodFact
+from ledger.view import PendingView
+from modes.resource_names import ResourceNames
+from web.source import About
 
-REFRESH_SECONDS = 2
-_STYLE = """
-body{font:14px system-ui,sans-serif;margin:2em}table{border-collapse:collapse}
-td,th{padding:.2em .8em;text-align:left;vertical-align:top}
-.gpu{display:inline-block;margin:0 .8em .3em 0;white-space:nowrap}
-.gpu i{display:inline-block;width:.7em;height:1.1em;margin-right:1px;background:#ddd}
-.gpu i.holder{background:#2a7}.gpu i.promised{background:#8c5}.gpu i.reservation{background:#dc5}
-.gpu i.over{background:#d33}.off{color:#999}
-"""
-
-
-async def render(state: LedgerStore, leader: str | None) -> AsyncIterator[str]:
-    """Write the whole page in parts; names come from users and are escaped."""
-    yield (
-        "<!doctype html><html lang=en><meta charset=utf-8>"
-        f"<meta http-equiv=refresh content={REFRESH_SECONDS}>"
-        f"<title>GPU fractions</title><style>{_STYLE}</style><h1>GPU fractions</h1>"
-        f"<p>Leader: {escape(leader or 'none')}. One bar is one slice."
-        "<table><tr><th>Node<th>GPU<th>MiB<th>Slices"
-    )
-    async for nodes in node_views(state):
-        yield "".join([_node(node) for node in nodes])
-    yield "</table><h2>Waiting</h2><table><tr><th>Pod<th>Kind<th>Slices<th>GPU"
-    async for waiting in waiting_views(state):
-        yield "".join([_waiting(found) for found in waiting])
-    yield "</table></html>"
+KEPT_SECONDS = 3.0
+SECONDS_BETWEEN_WALKS = 0.25
+MAX_KEPT = 256
+"""Of kinds of pods, by what they want."""
+_Wanted = tuple[tuple[tuple[int, int], ...], int, tuple[str, ...] | None, str | None]
+_NO_GPU = "no usable node has such GPUs: they are cordoned, not ready, or not there"
+_HAS_ROOM = "a node has slices enough: the scheduler has another reason, see kubectl describe pod"
 
 
-def _waiting(found: PendingView) -> str:
-    indices = ", ".join(map(str, found.indices)) or "any"
-    name = f"{escape(found.namespace)}/{escape(found.name)}"
-    return f"<tr><td>{name}<td>{found.kind}<td>{found.slices}<td>{indices}"
+def about(
+    state: LedgerStore, role: Callable[[], str], names: ResourceNames, policies: NamedPolicies | None
+) -> About:
+    """Return what a controller knows."""
+    reasons = WaitingReasons(state, names)
+
+    def created(namespace: str, pod: str) -> str:
+        seen = state.pods.get((namespace, pod))
+        return seen.created if seen is not None else ""
+
+    quotas = policies.quotas if policies is not None else tuple
+    return About(role, created, reasons.why, quotas)
 
 
-def _node(node: NodeView) -> str:
-    gpus = "".join(_gpu(gpu) for gpu in node.gpus)
-    name = escape(node.name) + ("" if node.usable else " (not usable)")
-    style = "" if node.usable else " class=off"
-    return f"<tr{style}><td>{name}<td>{escape(node.product or '?')}<td>{node.gpu_mib or '?'}<td>{gpus}"
+class WaitingReasons:
+    """Why pods wait, in the words of the Event on them. All nodes are walked at most four times a second."""
 
+    def __init__(self, state: LedgerStore, names: ResourceNames, clock: Clock = time.monotonic) -> None:
+        self._state = state
+        self._names = names
+        self._clock = clock
+        self._finder = FreeNodesFinder(state)
+        self._kept: OrderedDict[_Wanted, tuple[float, FreeNodes]] = OrderedDict()
+        self._next_walk = 0.0
 
-def _gpu(gpu: GpuView) -> str:
-    bars = []
-    for share in gpu.shares:
-        title = escape(f"{share.namespace}/{share.name}: {share.slices}", quote=True)
-        bars += [f'<i class={share.kind} title="{title}"></i>'] * share.slices
-    free = "<i></i>" * max(0, gpu.free)
-    over = f" <b>{gpu.over} over</b>" if gpu.over else ""
-    label = "all" if gpu.index is None else str(gpu.index)
-    return f"<span class=gpu>{label}{' cordoned' if gpu.cordoned else ''} {''.join(bars)}{free}{over}</span>"
+    async def why(self, waiting: PendingView) -> str:
+        """Say what a pod needs, what is free where, and what would help."""
+        seen = self._state.pods.get((waiting.namespace, waiting.name))
+        if seen is None:
+            return "is gone by now"
+        free = await self._free(seen.fact)
+        if free is None:
+            return "waits for slices; where they are free is being looked up"
+        owner = seen.injected.owner if seen.injected is not None else None
+        message = waiting_message(seen.fact, free, self._names, owner)
+        return message or (_HAS_ROOM if free.most else _NO_GPU)
+
+    async def _free(self, fact: PodFact) -> FreeNodes | None:
+        """Return where slices are free, as of some seconds ago; None where it is not this pod's turn yet."""
+        wanted, now = (fact.gpus, fact.pooled, fact.memory_values, fact.model), self._clock()
+        kept = self._kept.get(wanted)
+        if (kept is None or kept[0] <= now) and now >= self._next_walk:
+            self._next_walk = now + SECONDS_BETWEEN_WALKS
+            kept = self._kept[wanted] = now + KEPT_SECONDS, await self._finder.find(fact)
+            self._kept.move_to_end(wanted)
+            if len(self._kept) > MAX_KEPT:
+                self._kept.popitem(last=False)
+        return kept[1] if kept is not None else None

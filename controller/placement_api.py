@@ -24,9 +24,8 @@ from starlette.requests import ClientDisconnect
 
 from controller.leadership import Leadership
 from controller.ledger_parts import backlog_json, ledger_json
-from controller.ledger_store import Changes, LedgerStore
+from controller.ledger_store import LedgerStore
 from controller.metrics import ControllerMetrics
-from controller.yielding import NODES_AT_ONCE, Stint
 from ledger.messages import (
     MAX_ASKS,
     Answered,
@@ -37,6 +36,8 @@ from ledger.messages import (
     StreamEvent,
     read_ask,
 )
+from service.changes import Changes
+from service.yielding import NODES_AT_ONCE, Stint
 
 MAX_BODY = 4 * 1024 * 1024
 """Bytes."""

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from anyio.lowlevel import checkpoint
-from fastapi import FastAPI
-from fastapi.responses import HTMLResponse, StreamingResponse
 
+from certs.live_context import LiveTlsContext
 from certs.mounted import POLL_SECONDS, MountedCertificate, MountRules
 from certs.rotation import RotationSettings
 from controller import node_problems, page
@@ -31,6 +30,7 @@ from controller.ledger_store import LedgerStore
 from controller.metrics import ControllerMetrics, LedgerCollector
 from controller.named_policies import NamedPolicies
 from controller.node_events import NodeEvents
+from controller.page_door import TokenDoor
 from controller.placement_api import ControllerApi
 from controller.pod_deletion import PodDeletion
 from controller.pod_events import PodEvents
@@ -46,7 +46,9 @@ from service.health import health_app
 from service.own_port import PERIOD_SECONDS, OwnPort
 from service.process import Process
 from service.served_certificate import ServedCertificate
-from service.serving import Listener, bind
+from service.serving import Listener, bind, is_loopback
+from web.page import Page
+from web.source import LoopbackDoor
 
 EXPIRY_SECONDS = 1.0
 STEP_SECONDS = 120.0
@@ -90,7 +92,9 @@ class ControllerOptions:
     namespace: str
     """Of the Lease."""
     lease: str
-    page: bool
+    page: tuple[str, int] | None
+    """Where the page is served; beyond loopback over TLS, and to tokens that may list GpuLedgers. None for
+    no page."""
     stop_delay_seconds: float
     lease_timing: LeaseTiming
     watch_timing: Timing
@@ -130,6 +134,7 @@ class ControllerProcess:
         self._publisher: Publisher | None = None
         self._metrics = ControllerMetrics(self._registry)
         self._certificate_metrics = CertificateMetrics(self._registry)
+        self._page_context = LiveTlsContext()
         self._certificate = self._mounted_certificate()
         self._socket = bind(options.host, options.port)
         address, name = self._socket.getsockname()[:2], options.tls_names[0]
@@ -142,6 +147,8 @@ class ControllerProcess:
         self._events = PodEvents(api, self._state, self._leadership, self._metrics, options.names)
         last_good = self._policies.last_good if self._policies is not None else lambda: None
         self._served = ControllerApi(self._state, self._leadership, self._metrics, last_good)
+        self._page = self._shown() if options.page is not None else None
+        self._page_socket = bind(*options.page) if options.page is not None else None
         self._registry.register(LedgerCollector(self._state))
         self._metrics.leading.set_function(lambda: self._leadership.leads)
         self._process.ready_when(
@@ -156,6 +163,11 @@ class ControllerProcess:
     def ports(self) -> tuple[int, int]:
         """Of the API, and of the plain listener."""
         return self._socket.getsockname()[1], self._health_socket.getsockname()[1]
+
+    @property
+    def page_port(self) -> int | None:
+        """Of the page, if it is served."""
+        return self._page_socket.getsockname()[1] if self._page_socket is not None else None
 
     @property
     def leads(self) -> bool:
@@ -175,10 +187,10 @@ class ControllerProcess:
                 self._certificate.context.listener,
                 clients=frozenset(self._options.client_names),
             ),
-            Listener(self._plain_app(), self._health_socket),
+            Listener(health_app(self._process.router(self._detail)), self._health_socket, role="health"),
         ]
         await self._process.serve(
-            listeners,
+            [*listeners, *self._page_listeners()],
             self._tasks(),
             background=[self._stand_for_election()],
             on_stopping=self._withdraw,
@@ -280,27 +292,43 @@ class ControllerProcess:
         directory = self._options.tls_directory
         report = ServedCertificate(self._registry, str(directory))
         rules = MountRules(self._options.tls_names)
-        return MountedCertificate(directory, rules, report.served, report.refused, verify_clients=True)
+        return MountedCertificate(
+            directory,
+            rules,
+            report.served,
+            report.refused,
+            verify_clients=True,
+            open_context=self._page_context,
+        )
 
-    def _plain_app(self) -> FastAPI:
-        app = health_app(self._process.router(self._detail))
-        if self._options.page:
-            app.add_api_route("/", self._page, response_class=HTMLResponse)
-        return app
+    def _shown(self) -> Page:
+        """Make the page, behind a door where more than this machine can reach it."""
+        facts = page.about(self._state, self._role, self._options.names, self._policies)
+        return Page(self._state, facts, TokenDoor(self._api) if self._exposes_page else LoopbackDoor())
 
-    async def _page(self) -> StreamingResponse:
-        return StreamingResponse(page.render(self._state, self._leadership.leader), media_type="text/html")
+    @property
+    def _exposes_page(self) -> bool:
+        return self._options.page is not None and not is_loopback(self._options.page[0])
+
+    def _page_listeners(self) -> list[Listener]:
+        if self._page is None or self._page_socket is None:
+            return []
+        tls = self._page_context.listener if self._exposes_page else None
+        return [Listener(self._page, self._page_socket, tls, role="page")]
+
+    def _role(self) -> str:
+        leadership = self._leadership
+        if leadership.leads:
+            return f"leading in term {leadership.transition}"
+        return f"standing by; leader: {leadership.leader or 'none'}"
 
     def _detail(self) -> str:
         """What a person should know. None of it makes a replica unready: it serves on by what it knows."""
         leadership = self._leadership
-        role = f"standing by; leader: {leadership.leader or 'none'}"
-        if leadership.leads:
-            role = f"leading in term {leadership.transition}"
         away = leadership.trouble and f"the API server is out of reach: {leadership.trouble}"
         behind = self._publisher.behind if self._publisher is not None and leadership.leads else None
         policies = self._policies.detail if self._policies is not None else None
-        return "; ".join(filter(None, [role, away, self._hindrance(), behind, policies]))
+        return "; ".join(filter(None, [self._role(), away, self._hindrance(), behind, policies]))
 
     def _hindrance(self) -> str | None:
         """Why another replica should rather lead: a watch that tells nothing."""
@@ -317,6 +345,8 @@ class ControllerProcess:
         """Release the lease now, not after the delay: another replica leads before this one ends."""
         self._withdrawal = asyncio.ensure_future(self._leadership.withdraw())
         self._served.stop_streams()
+        if self._page is not None:
+            self._page.stop()
 
     async def _withdrawn(self) -> None:
         await (self._withdrawal or self._leadership.withdraw())

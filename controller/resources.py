@@ -68,6 +68,8 @@ class SeenPod(msgspec.Struct, frozen=True, gc=False):
     fact: PodFact
     injected: InjectedPod | None
     """None for pods without our label."""
+    created: str = ""
+    """When, as RFC 3339; only of pods that ask for slices."""
 
 
 class SeenNode(msgspec.Struct, frozen=True, gc=False):
@@ -95,6 +97,7 @@ class _PodMetadata(PodMetadata, rename="camel", kw_only=True, gc=False):
     owner_references: tuple[Owner, ...] | None = None
     uid: str = ""
     resource_version: str = ""
+    creation_timestamp: str | None = None
 
 
 class _Condition(Condition, gc=False):
@@ -131,7 +134,9 @@ def pods(names: ResourceNames) -> Resource[SeenPod]:
     """All pods of the cluster: any of them may hold slices."""
 
     def seen(pod: _Pod) -> SeenPod:
-        return SeenPod(pod_fact(pod, names), _injected(pod, names))
+        fact = pod_fact(pod, names)
+        created = (pod.metadata.creation_timestamp or "") if fact.slices else ""
+        return SeenPod(fact, _injected(pod, names), created)
 
     return Resource("pods", "/api/v1/pods", ObjectReader(_Pod, seen, partial(_log_unreadable, "pod")))
 

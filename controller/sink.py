@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from controller.yielding import Turns
+from service.yielding import Turns
 
 Item = TypeVar("Item")
 

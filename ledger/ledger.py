@@ -17,7 +17,7 @@ from ledger.placement.kind_arrivals import KindArrivals
 from ledger.placement.memory_values import MemoryValues
 from ledger.placement.node_index import NodeIndex
 from ledger.placement.pending import PendingPods
-from ledger.placement_request import Placement, PlacementRequest, PlacementResult, Unschedulable
+from ledger.placement_request import Placement, PlacementRequest, PlacementResult, Quota, Unschedulable
 from ledger.recent_placements import RecentPlacements
 from ledger.reservations import Reservation, Reservations, reservation_of, taken_by
 from ledger.totals import Totals
@@ -56,7 +56,8 @@ class Ledger:
         self._choice = Choice(self._node_index, self._finder, self._owners, self._pending, self._values)
         self._arrivals: dict[int, Arrivals] = {}
         self._kind_arrivals: dict[int, KindArrivals] = {}
-        self._on_promise = on_promise
+        self.on_promise = on_promise
+        """Called with the node of each promise that begins or ends; None where nobody is told."""
         self._recent = RecentPlacements(self)
 
     def set_node(self, fact: NodeFact) -> None:
@@ -197,6 +198,23 @@ class Ledger:
         claims = [self._pending.claims.get(key) for key in keys]
         return tuple([pending_view(claim) for claim in claims if claim is not None])
 
+    def first_pending(self, count: int, namespace: str | None = None) -> tuple[PendingView, ...]:
+        """Return the first that are pending, of one namespace or of all, in the order in which they came."""
+        claims = self._pending.claims.values()
+        found = (claim for claim in claims if namespace in {None, claim.namespace})
+        return tuple([pending_view(claim) for claim in islice(found, count)])
+
+    def pending_count(self, namespace: str | None = None) -> int:
+        """Return how many are pending, of one namespace or of all."""
+        claims = self._pending.claims
+        if namespace is None:
+            return len(claims)
+        return sum([claim.namespace == namespace for claim in claims.values()])
+
+    def used_of(self, quota: Quota) -> tuple[int, int]:
+        """Return slices, and pods with any, that a quota counts; promises are among them."""
+        return self._usage.of(quota)
+
     def names(self) -> list[str]:
         """Names of all nodes that are known or have pods."""
         return sorted(self._node_index.accounts)
@@ -327,13 +345,13 @@ class Ledger:
         self._tell(claim)
 
     def _tell(self, reservation: Reservation) -> None:
-        if self._on_promise is not None:
-            self._on_promise(reservation.promised_node)
+        if self.on_promise is not None:
+            self.on_promise(reservation.promised_node)
 
     def _tell_of(self, owner: str) -> None:
-        if self._on_promise is not None:
+        if self.on_promise is not None:
             for node in self._owners.on_nodes(owner):
-                self._on_promise(node)
+                self.on_promise(node)
 
     def _enter(self, key: ClaimKey, claim: Claim) -> None:
         """Book a claim where it belongs; the inverse of `_strike`."""

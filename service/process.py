@@ -57,8 +57,9 @@ class Process:
     ) -> None:
         """Serve until SIGTERM or SIGINT, then drain.
 
-        The first listener is the process's own, a second one that of health. `background` is not run again
-        when it fails: the process ends. `last` is awaited before the process says that it has stopped.
+        The first listener is the process's own; others say by their `role` what they are for. `background`
+        is not run again when it fails: the process ends. `last` is awaited before the process says that it
+        has stopped.
         """
 
         def stop() -> None:
@@ -79,5 +80,7 @@ class Process:
             self.log.info("stopped")
 
     def _say_serving(self, listeners: Sequence[Listener]) -> None:
-        (host, port), *others = (listener.socket.getsockname()[:2] for listener in listeners)
-        self.log.info("serving", host=host, port=port, health_port=others[0][1] if others else None)
+        (host, port), *_ = (listener.socket.getsockname()[:2] for listener in listeners)
+        ports: dict[str, int | None] = {"health_port": None}
+        ports |= {f"{each.role}_port": each.socket.getsockname()[1] for each in listeners if each.role}
+        self.log.info("serving", host=host, port=port, **ports)

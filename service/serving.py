@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ipaddress
 import signal
 import socket
 import ssl
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import httptools
 import uvicorn
@@ -40,6 +41,8 @@ class Listener:
     clients: frozenset[str] | None = None
     """A client's certificate must be good for one of these names; None for every client that TLS lets in."""
     limits: Limits = field(default_factory=Limits)
+    role: Literal["health", "page"] | None = None
+    """What it is for beside the process's own work."""
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -60,6 +63,14 @@ def bind(host: str, port: int) -> socket.socket:
             " stop what listens there, or choose another address or port"
         ) from error
     return bound
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine reaches what listens there."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 class _Server(uvicorn.Server):

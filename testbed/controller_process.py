@@ -1,5 +1,6 @@
 """The controller as its users run it: processes with certificates from files, and the CRD it writes."""
 
+import json
 import os
 import signal
 import ssl
@@ -122,6 +123,12 @@ class Controller:
     def url(self) -> str:
         """Of its API."""
         return f"https://127.0.0.1:{self.ports[0]}"
+
+    @property
+    def page(self) -> str:
+        """Address of its page, as its log tells; for controllers with `--page`."""
+        lines = [line for line in self.log.read_text().splitlines() if '"page_port"' in line]
+        return f"http://localhost:{json.loads(lines[-1])['page_port']}/"
 
     def plain(self, path: str) -> str:
         """Text of its plain port."""

@@ -88,7 +88,7 @@ def _companion(cluster: Cluster, folder: Path) -> Controller:
     folder.mkdir()
     install_crd(cluster.api)
     controller = Controller(
-        cluster.kubeconfig, folder, write_tls(folder / "tls"), "playground", more=["--page"]
+        cluster.kubeconfig, folder, write_tls(folder / "tls"), "playground", more=["--page", "--page-port=0"]
     )
     controller.until_leading()
     return controller
@@ -102,7 +102,7 @@ def _welcome(cluster: Cluster, controller: Controller, values: Path) -> str:
         install=INSTALL,
         pod=POD,
         command=COMMAND,
-        page=f"http://127.0.0.1:{controller.ports[1]}/",
+        page=controller.page,
         logs=cluster.home.folder,
     )
 

@@ -17,21 +17,28 @@ from service.own_port import PERIOD_SECONDS, OwnPort
 from service.process import Process
 from service.served_certificate import ServedCertificate
 from service.serving import Listener, bind
+from web.page import Page
+from web.source import About, LoopbackDoor
 from webhook.app import WebhookApp
 from webhook.certificate import self_signed_context
+from webhook.decision import Outcome
 from webhook.decision_log import DecisionLog
 from webhook.metrics import WebhookMetrics
+from webhook.page import RecentDenials, StandaloneSource
 from webhook.patch_cache.cache import PatchCache
 from webhook.placing.client import ControllerClient
 from webhook.placing.controller import ControllerPlacer
 from webhook.placing.controller_wait import CONTROLLER_WAIT_SECONDS, ControllerWait
 from webhook.placing.older_policies import OlderPolicies
 from webhook.placing.placer import LedgerPlacer, Placer
-from webhook.review import Reviewer
+from webhook.request import Request
+from webhook.review import Observer, Reviewer
 from webhook.rules import Rules
 
 TASKS = ("policies", "own port", "mounted certificate", "placement batches", "controller snapshot")
 """Background tasks that are run again when they fail."""
+
+LOOPBACK = "127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +61,8 @@ class WebhookOptions:
     """Only clients with a certificate of these CAs get in; None lets everybody in."""
     controller: str | None = None
     """`https://HOST:PORT` of the controller that places; None where the ledger is in this process."""
+    page_port: int | None = None
+    """Port of the page, on loopback; None for none. Only where the ledger is in this process."""
     controller_wait_seconds: float = CONTROLLER_WAIT_SECONDS
     """How long to stay unready until the controller has sent its nodes."""
 
@@ -84,9 +93,10 @@ class WebhookProcess:
         self._asking: ControllerPlacer | None = None
         self._older: OlderPolicies | None = None
         placer = self._placer(ledger)
-        reviewer = Reviewer(
-            lambda: self._policies.current, PatchCache(Rules()), placer, DecisionLog(self._metrics)
-        )
+        log, denials = DecisionLog(self._metrics), RecentDenials()
+        self._page = self._shown(ledger, denials) if options.page_port is not None and ledger else None
+        observe = _both(log, denials) if self._page is not None else log
+        reviewer = Reviewer(lambda: self._policies.current, PatchCache(Rules()), placer, observe)
         router = self._process.router(self._detail)
         app = WebhookApp(reviewer, self._metrics)
         app.include_router(router)
@@ -94,12 +104,25 @@ class WebhookProcess:
         self._listeners = [Listener(app, bound, context.listener, app.immediate)]
         self._port = OwnPort(bound.getsockname()[:2], options.tls_rules.names[0], trust)
         if options.health_port is not None:
-            self._listeners.append(Listener(health_app(router), bind(options.host, options.health_port)))
+            bound = bind(options.host, options.health_port)
+            self._listeners.append(Listener(health_app(router), bound, role="health"))
+        if self._page is not None and options.page_port is not None:
+            self._listeners.append(Listener(self._page, bind(LOOPBACK, options.page_port), role="page"))
         self._process.ready_when(**self._conditions())
 
     async def run(self) -> None:
         """Serve until SIGTERM or SIGINT."""
-        await self._process.serve(self._listeners, self._tasks())
+        stop = self._page.stop if self._page is not None else lambda: None
+        await self._process.serve(self._listeners, self._tasks(), on_stopping=stop)
+
+    def _shown(self, ledger: Ledger, denials: RecentDenials) -> Page:
+        """Make the page of the ledger in this process."""
+        facts = About(
+            role=lambda: "standalone webhook",
+            quotas=lambda: self._policies.current.quotas(),  # noqa: PLW0108 - `current` changes
+            denials=denials.of_last_hour,
+        )
+        return Page(StandaloneSource(ledger), facts, LoopbackDoor())
 
     def _tasks(self) -> list[BackgroundTask]:
         tasks = [
@@ -189,3 +212,11 @@ class WebhookProcess:
             self._log.error(text, kept=reload.digest, error=str(reload.error))
         else:
             self._log.error("policies are broken", kept=reload.digest, error=str(reload.error))
+
+
+def _both(first: Observer, second: Observer) -> Observer:
+    def observe(request: Request, outcome: Outcome, seconds: float) -> None:
+        first(request, outcome, seconds)
+        second(request, outcome, seconds)
+
+    return observe

@@ -62,8 +62,18 @@ def controller(  # noqa: PLR0913 each is an option of the command
     ] = 9080,
     page: Annotated[
         bool,
-        typer.Option("--page", help="Show the ledger at / of the plain port. It shows all tenants."),
+        typer.Option("--page", help="Show the ledger as a page, at http://localhost:PAGE-PORT/."),
     ] = False,
+    page_host: Annotated[
+        str,
+        typer.Option(
+            help="Address of the page. On others than loopback it is served over TLS, to bearer tokens that "
+            "may list gpuledgers."
+        ),
+    ] = LOOPBACK,
+    page_port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port of the page; 0 takes a free one.")
+    ] = 9081,
     policies: Annotated[
         Path | None,
         typer.Option(
@@ -175,7 +185,7 @@ def controller(  # noqa: PLR0913 each is an option of the command
         advertise=_address(advertise) if advertise is not None else None,
         namespace=namespace,
         lease=lease,
-        page=page,
+        page=(page_host, page_port) if page else None,
         policies=policies,
         policies_config_map=policies_config_map,
         stop_delay_seconds=stop_delay,

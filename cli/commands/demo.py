@@ -54,6 +54,15 @@ class DemoResult:
         return str(self.pod["metadata"]["name"])
 
 
+@dataclass(frozen=True, slots=True)
+class _Webhook:
+    """The demo's webhook, as it runs."""
+
+    process: subprocess.Popen[bytes]
+    url: str
+    page: str
+
+
 def demo(
     *,
     serve: Annotated[
@@ -69,36 +78,49 @@ def demo(
     console = Terminal(soft_wrap=True)
     # Ended from outside like by Ctrl-C, it takes the webhook with it.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with tempfile.TemporaryDirectory() as folder, _webhook(Path(folder) / "ca.pem", port) as (process, url):
+    with tempfile.TemporaryDirectory() as folder, _webhook(Path(folder) / "ca.pem", port) as started:
+        url = started.url
         ca_file = Path(folder) / "ca.pem"
         console.rule(Text("GPU Fraction Injector", "bold"))
         console.print(Text.assemble("\nThe webhook answers on ", (url, "bold"), ", with a CA of its own.\n"))
         answers = _send_all(url, ca_file)
         _show(console, answers)
         if serve:
-            _stay(console, process, url, ca_file, Path(folder) / "review.json")
+            _stay(console, started, ca_file, Path(folder) / "review.json")
 
 
 @contextlib.contextmanager
-def _webhook(ca_file: Path, port: int) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+def _webhook(ca_file: Path, port: int) -> Iterator[_Webhook]:
     command = [sys.executable, "-m", "cli.main", "webhook", "--self-signed", "--stop-delay", "0"]
-    command += ["--port", str(port), "--ca-file", str(ca_file), "--inventory", str(DEMO_INVENTORY)]
+    command += [
+        "--page-port",
+        "0",
+        "--port",
+        str(port),
+        "--ca-file",
+        str(ca_file),
+        "--inventory",
+        str(DEMO_INVENTORY),
+    ]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, cwd=PACKAGES)  # noqa: S603 our own command
     try:
-        yield process, f"https://localhost:{_port(process)}/mutate"
+        ports = _ports(process)
+        yield _Webhook(
+            process, f"https://localhost:{ports['port']}/mutate", f"http://localhost:{ports['page_port']}/"
+        )
     finally:
         process.send_signal(signal.SIGTERM)
         process.communicate()
 
 
-def _port(process: subprocess.Popen[bytes]) -> int:
-    """Wait until the webhook says that it serves, and on which port."""
+def _ports(process: subprocess.Popen[bytes]) -> dict[str, int]:
+    """Wait until the webhook says that it serves, and on which ports."""
     lines = []
     for line in process.stderr or ():
         lines.append(line.decode())
         event = json.loads(line) if line.startswith(b"{") else {}
         if event.get("event") == "serving":
-            return int(event["port"])
+            return {"port": event["port"], "page_port": event["page_port"]}
     return fail("the webhook did not start:\n" + "".join(lines))
 
 
@@ -130,7 +152,7 @@ def _show(console: Terminal, answers: list[DemoResult]) -> None:
     console.print(Text("\nNext", "bold"))
     console.print(
         "  every change to every pod:  .venv/bin/fraction-injector explain examples/demo/pods.yaml\n"
-        "  send reviews of your own:   .venv/bin/fraction-injector demo --serve\n"
+        "  see the GPUs as a page, and send reviews of your own:  .venv/bin/fraction-injector demo --serve\n"
         "  your nodes, your policies:  .venv/bin/fraction-injector webhook --help\n"
     )
 
@@ -145,14 +167,13 @@ def _ledger_of(answers: list[DemoResult]) -> Ledger:
     return ledger
 
 
-def _stay(
-    console: Terminal, process: subprocess.Popen[bytes], url: str, ca_file: Path, review_file: Path
-) -> None:
+def _stay(console: Terminal, webhook: _Webhook, ca_file: Path, review_file: Path) -> None:
     review_file.write_text(json.dumps(review_of(read_objects(DEMO_PODS)[0])))
     with contextlib.suppress(KeyboardInterrupt):
+        console.print(Text.assemble("The same GPUs as a page:  ", (webhook.page, "bold"), "\n"))
         console.print("The webhook stays up until Ctrl-C. From another terminal:\n")
         console.print(
             f"  curl --cacert {ca_file} -H 'content-type: application/json' \\\n"
-            f"    --data @{review_file} {url}\n"
+            f"    --data @{review_file} {webhook.url}\n"
         )
-        process.communicate()
+        webhook.process.communicate()

@@ -57,6 +57,15 @@ def webhook(  # noqa: PLR0913 each is an option of the command
             min=0, max=65535, help="Plain port for /livez, /readyz and /metrics.", show_default="none"
         ),
     ] = None,
+    page_port: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=65535,
+            show_default="none",
+            help="Standalone: show the ledger as a page, at http://localhost:PORT/; 0 takes a free one.",
+        ),
+    ] = None,
     self_signed: Annotated[
         bool, typer.Option("--self-signed", help="Make a certificate for localhost and 127.0.0.1 at start.")
     ] = False,
@@ -113,6 +122,8 @@ def webhook(  # noqa: PLR0913 each is an option of the command
         fail("the webhook needs one ledger: pass either --inventory FILE or --controller URL")
     if controller is not None and self_signed:
         fail("--controller needs --tls-dir DIR: webhook and controller show certificates of one CA")
+    if controller is not None and page_port is not None:
+        fail("--page-port shows the ledger of a standalone webhook: the controller shows its own with --page")
     configure_logging(log_level, log_format)
     ledger = read_ledger(read_policies(policies), inventory) if controller is None else None
     options = WebhookOptions(
@@ -120,6 +131,7 @@ def webhook(  # noqa: PLR0913 each is an option of the command
         host=host,
         port=port,
         health_port=health_port,
+        page_port=page_port,
         ca_file=ca_file if self_signed else None,
         tls_directory=tls_dir,
         tls_rules=MountRules(tuple(tls_name or ["localhost"]), require_injected=require_injected_ca),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from ledger.placement_request import Quota
 from ledger.queue_names import queue_keys, sanitised
 from modes.resource_names import ResourceNames
 from policies.loading.checks import resource_names
@@ -64,6 +65,27 @@ class PolicySet:
     def resource_names(self) -> ResourceNames:
         """The extended resources that this set puts into pods, for the ledger to count."""
         return resource_names(policy for policy, _ in self.parts.policies.values())
+
+    def quotas(self) -> tuple[Quota, ...]:
+        """Return every quota that some pod may be held to, each once."""
+        rules = [
+            rule
+            for (entry, name), compiled in self.compiled.items()
+            for rule in self._all(entry, name, compiled)
+        ]
+        return tuple(dict.fromkeys([rule.quota for rule in rules if rule is not None]))
+
+    def _all(self, entry: str | None, name: str, compiled: CompiledPolicy) -> Iterator[QuotaRule | None]:
+        """Yield the quotas of a policy, or of one under a queue's entry."""
+        if entry is not None:
+            yield self._rule_of_entry(compiled, entry)
+            return
+        for (scope, key), amounts in compiled.limits.items():
+            if scope == "queue" and key not in self.queue_by_label:
+                counts = self._without_entry(name, key).bounded(key)
+                yield rule_of(compiled.policy, scope, key, amounts, counts)
+            elif scope == "namespace" and self.policy_of(key, None) == name:
+                yield rule_of(compiled.policy, scope, key, amounts)
 
     def entry_of(self, namespace: str, queue_name: str | None, queue_id: str | None) -> str | None:
         """Name of the queue entry that applies, found by id first."""

@@ -1,5 +1,6 @@
 """`make cluster`: up for a person, and gone without a trace."""
 
+import itertools
 import os
 import re
 import signal
@@ -41,11 +42,18 @@ def test_the_readme_leads_to_a_half_gpu_pod_and_no_trace_is_left(
         assert yaml.safe_load(pod)["metadata"]["annotations"]["clearml-injector/slices"] == "4"
         eventually(partial(half_is_published, shell), "a GpuLedger shows it")
         page = re.search(r"The ledger as a page: (\S+)", printed)[1]
-        assert f'title="default/{POD}: 4"' in httpx.get(page, trust_env=False).text
+        assert "GPU fractions" in httpx.get(page, trust_env=False).text
+        assert f'"slices":4,"namespace":"default","pod":"{POD}"' in rows_of(page)
         os.kill(playground.pid, end)
         eventually(lambda: playground.exit_code is not None, "the playground has ended")
         assert (playground.exit_code, log.read_text().splitlines()[-1]) == (0, "taken down")
     assert not Path(re.search(r"KUBECONFIG=(\S+)", exports)[1]).parent.exists()
+
+
+def rows_of(page):
+    """What the page's stream sends of the nodes first."""
+    with httpx.stream("GET", f"{page}stream", trust_env=False, timeout=10) as stream:
+        return "".join(itertools.takewhile(lambda line: line != "event: whole", stream.iter_lines()))
 
 
 def readme_commands():

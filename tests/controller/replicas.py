@@ -71,7 +71,7 @@ async def running(api, folder, **changes):
         advertise=None,
         namespace="own",
         lease="controller",
-        page=True,
+        page=("127.0.0.1", 0),
         stop_delay_seconds=0,
         lease_timing=QUICK,
         watch_timing=Timing(),
@@ -90,6 +90,18 @@ async def plain(replica, path):
     """What its plain port answers."""
     async with httpx.AsyncClient(trust_env=False) as client:
         return await client.get(f"http://127.0.0.1:{replica.ports[1]}{path}")
+
+
+async def page_rows(replica):
+    """What its page is sent first, up to the last node."""
+    address = f"http://localhost:{replica.page_port}/stream"
+    async with httpx.AsyncClient(trust_env=False) as client, client.stream("GET", address) as answer:
+        lines = []
+        async for line in answer.aiter_lines():
+            lines.append(line)
+            if line == "event: whole":
+                return "".join(lines)
+    raise AssertionError(f"the stream ended: {lines}")
 
 
 async def until(check):

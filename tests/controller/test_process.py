@@ -12,7 +12,7 @@ from controller.certificates.store import Installation
 from controller.leadership import LeaseTiming
 from tests.controller.fake_api import talking_to
 from tests.controller.objects import node, pod
-from tests.controller.replicas import ClusterApi, plain, running, until
+from tests.controller.replicas import ClusterApi, page_rows, plain, running, until
 
 pytestmark = pytest.mark.slow
 
@@ -46,7 +46,7 @@ def test_a_controller_stays_ready_and_says_so_while_the_api_server_is_away(tmp_p
             fake.away = True
             await until(lambda: not replica.leads)
             away = await until_said(replica, "out of reach")
-            ledger = (await plain(replica, "/")).text
+            ledger = await page_rows(replica)
             fake.away = False
             return leading, away, await until_said(replica, "leading"), ledger
 

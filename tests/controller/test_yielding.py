@@ -9,7 +9,6 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from controller import page
 from controller.free_nodes import FreeNodesFinder
 from controller.ledger_parts import ledger_json
 from controller.ledger_store import LedgerStore
@@ -17,13 +16,13 @@ from controller.metrics import ControllerMetrics, LedgerCollector
 from controller.placement_api import ControllerApi
 from controller.pod_events import PodEvents
 from controller.resources import InjectedPod, SeenPod
-from controller.yielding import FACTS_AT_ONCE, NODES_AT_ONCE, STINT_SECONDS, Stint, Turns
 from ledger import ledger as ledger_module
 from ledger.facts import PodFact
 from ledger.messages import LedgerReply
 from ledger.placement_request import PlacementRequest
 from modes.fraction import Fraction
 from modes.resource_names import ResourceNames
+from service.yielding import FACTS_AT_ONCE, NODES_AT_ONCE, STINT_SECONDS, Stint, Turns
 from tests.controller.test_ledger_store import Clock, pages, ready_state, seen_node, seen_pod
 
 NODES = 10 * NODES_AT_ONCE + 1
@@ -139,20 +138,6 @@ def test_an_empty_ledger_is_json_too():
 
     reply = msgspec.json.decode(asyncio.run(main()), type=LedgerReply)
     assert (reply.ledger.nodes, reply.ledger.backlog, reply.leader) == ((), (), None)
-
-
-def test_the_page_is_written_a_few_nodes_at_a_time_and_escapes_names(views):
-    async def main():
-        state, _ = ready_state(*NAMES)
-        state.set_pod(seen_pod("<x>", node=NAMES[0]))
-        state.set_pod(seen_pod("<w>"))
-        steps = views()
-        return "".join([part async for part in page.render(state, "<leader>")]), steps
-
-    text, steps = asyncio.run(main())
-    assert all(f"<td>{name}<td>" in text for name in NAMES)
-    assert ("team/&lt;x&gt;: 4" in text, "team/&lt;w&gt;" in text, "&lt;leader&gt;" in text) == (True,) * 3
-    assert steps.most == NODES_AT_ONCE
 
 
 def test_streams_begin_a_few_nodes_at_a_time_however_many_there_are(views):

@@ -1,0 +1,133 @@
+"""Who may see the page where it is exposed: whoever the API server lets list GpuLedgers.
+
+The answers of the API server are kept for half a minute, of so many tokens that nobody can fill the memory;
+only so many are asked for at a time. Tokens are kept as digests.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+
+from controller.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
+from kube.names import GROUP
+from web.source import RefusedError, Viewer
+
+KEPT_SECONDS = 30.0
+MAX_KEPT = 256
+MAX_ASKED_AT_ONCE = 8
+ASK_SECONDS = 5.0
+TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"  # noqa: S105 - a path
+ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+_NO_TOKEN = "send a bearer token: kubectl create token SERVICEACCOUNT"  # noqa: S105 - says how to get one
+_BAD_TOKEN = "the API server does not know this token: make another, kubectl create token SERVICEACCOUNT"  # noqa: S105
+_NO_RIGHT = "this token may not list gpuledgers.clearml-injector.io"
+_AWAY = "the API server does not say who you are: try again in a minute"
+
+Answer = Viewer | RefusedError
+
+
+class _User(msgspec.Struct):
+    username: str = ""
+    uid: str = ""
+    groups: list[str] = []
+    extra: dict[str, list[str]] = {}
+
+
+class _TokenStatus(msgspec.Struct):
+    authenticated: bool = False
+    user: _User = msgspec.field(default_factory=_User)
+
+
+class _TokenReview(msgspec.Struct):
+    status: _TokenStatus = msgspec.field(default_factory=_TokenStatus)
+
+
+class _AccessStatus(msgspec.Struct):
+    allowed: bool = False
+
+
+class _AccessReview(msgspec.Struct):
+    status: _AccessStatus = msgspec.field(default_factory=_AccessStatus)
+
+
+class TokenDoor:
+    """Asks the API server who a token is (TokenReview) and what it may (SubjectAccessReview)."""
+
+    asks = True
+
+    def __init__(self, api: ApiServer, clock: Callable[[], float] = time.monotonic) -> None:
+        self._api = api
+        self._clock = clock
+        self._kept: OrderedDict[tuple[bytes, str], tuple[float, Answer]] = OrderedDict()
+        self._asking = 0
+
+    async def admit(self, token: str, namespace: str) -> Viewer:
+        """Return what a token may see: all namespaces, or only the one that is asked for.
+
+        Raises:
+            RefusedError: it may see nothing, or nobody can say now.
+        """
+        if not token:
+            raise RefusedError(HTTPStatus.UNAUTHORIZED, _NO_TOKEN)
+        key = hashlib.sha256(token.encode()).digest(), namespace
+        kept = self._kept.get(key)
+        if kept is None or kept[0] <= self._clock():
+            kept = self._clock() + KEPT_SECONDS, await self._answer(token, namespace)
+            self._kept[key] = kept
+            self._kept.move_to_end(key)
+            if len(self._kept) > MAX_KEPT:
+                self._kept.popitem(last=False)
+        if isinstance(kept[1], RefusedError):
+            raise RefusedError(kept[1].status, str(kept[1]))
+        return kept[1]
+
+    async def _answer(self, token: str, namespace: str) -> Answer:
+        """Ask the API server; raises RefusedError, which is not kept, where it does not say."""
+        if self._asking >= MAX_ASKED_AT_ONCE:
+            raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, "too many ask at once: try again in a second")
+        self._asking += 1
+        try:
+            return await self._review(token, namespace)
+        except (ApiError, msgspec.MsgspecError, *TRANSPORT_ERRORS) as error:
+            raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, _AWAY) from error
+        finally:
+            self._asking -= 1
+
+    async def _review(self, token: str, namespace: str) -> Answer:
+        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
+        data = await self._api.request("POST", TOKEN_REVIEWS, body=body, seconds=ASK_SECONDS)
+        found = msgspec.json.decode(data, type=_TokenReview).status
+        if not found.authenticated:
+            return RefusedError(HTTPStatus.UNAUTHORIZED, _BAD_TOKEN)
+        if await self._may_list(found.user, ""):
+            return Viewer()
+        if namespace and await self._may_list(found.user, namespace):
+            return Viewer(namespace)
+        where = (
+            f'in namespace "{namespace}": ask the admin for the right to'
+            if namespace
+            else ("in all namespaces: filter by the namespace in which it may, or ask the admin")
+        )
+        return RefusedError(HTTPStatus.FORBIDDEN, f"{_NO_RIGHT} {where}")
+
+    async def _may_list(self, user: _User, namespace: str) -> bool:
+        attributes = {"verb": "list", "group": GROUP, "resource": "gpuledgers"}
+        if namespace:
+            attributes["namespace"] = namespace
+        spec: dict[str, Any] = {
+            "user": user.username,
+            "uid": user.uid,
+            "groups": user.groups,
+            "extra": user.extra,
+            "resourceAttributes": attributes,
+        }
+        body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
+        data = await self._api.request("POST", ACCESS_REVIEWS, body=body, seconds=ASK_SECONDS)
+        return msgspec.json.decode(data, type=_AccessReview).status.allowed

@@ -1,0 +1,38 @@
+"""What one reader has not looked at since it changed: names, each once, however often it changes."""
+
+from __future__ import annotations
+
+import asyncio
+
+
+class Changes:
+    """Names of nodes that one reader has not looked at since they changed."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, None] = {}
+        self._some = asyncio.Event()
+        self.backlog = True
+        """Whether the pods that wait have changed."""
+
+    def mark(self, name: str | None) -> None:
+        """Note that a node has changed; None stands for the backlog."""
+        if name is None:
+            self.backlog = True
+        else:
+            self._names[name] = None
+        self._some.set()
+
+    def wake(self) -> None:
+        """End a `wait` though no node has changed."""
+        self._some.set()
+
+    async def wait(self) -> None:
+        """Wait until something has changed."""
+        await self._some.wait()
+
+    def take(self) -> list[str]:
+        """Give the nodes that have changed, and forget them."""
+        names = list(self._names)
+        self._names.clear()
+        self._some.clear()
+        return names

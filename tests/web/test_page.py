@@ -1,0 +1,99 @@
+"""The page's HTTP surface: its parts, who is let in, and what its policy forbids."""
+
+import re
+
+import pytest
+
+from tests.web.asking import Source, get, page_of
+from web.page import FILES, HEADERS
+from web.source import RefusedError, Viewer
+
+
+class TokenDoor:
+    """Lets tokens in that are names of namespaces, and `admin`."""
+
+    asks = True
+
+    async def admit(self, token, namespace):
+        if token == "admin":  # noqa: S105 - a made-up one
+            return Viewer()
+        if token and token == namespace:
+            return Viewer(namespace)
+        raise RefusedError(401, "send a bearer token")
+
+
+@pytest.fixture
+def page():
+    return page_of(Source("a"))
+
+
+@pytest.mark.parametrize("path", ["/", "/page.js", "/page.css", "/icon.svg"])
+def test_every_part_is_ours_and_carries_a_policy_that_lets_nothing_else_in(page, path):
+    answer = get(page, path)
+    assert answer.status == 200
+    assert HEADERS.items() <= answer.headers.items()
+    # Namespaces of XML are no addresses to load from.
+    text = answer.body.decode().replace("http://www.w3.org/2000/svg", "")
+    assert not re.search(r"https?://", text)
+
+
+def test_the_document_has_no_script_or_style_of_its_own(page):
+    text = get(page).body.decode()
+    assert re.findall(r"<script[^>]*>", text) == ['<script type="module" src="page.js">']
+    assert not re.search(r"<style|\sstyle=|\son\w+=", text)
+
+
+def test_the_module_never_sets_markup():
+    text = (FILES / "page.js").read_text()
+    assert not re.search(
+        r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function", text
+    )
+
+
+def test_the_document_holds_nothing_of_the_cluster_so_that_it_needs_no_token():
+    page = page_of(Source("secret-node"), TokenDoor())
+    for path in ("/", "/page.js"):
+        answer = get(page, path)
+        assert answer.status == 200
+        assert b"secret-node" not in answer.body
+    assert b'id="door"' in get(page).body
+
+
+@pytest.mark.parametrize("host", ["localhost:9081", "127.0.0.1:1", "[::1]:9081", "LOCALHOST"])
+def test_a_page_on_loopback_answers_to_names_of_the_machine(page, host):
+    assert get(page, host=host).status == 200
+
+
+@pytest.mark.parametrize("host", ["evil.example:9081", "localhost.evil.example", "", "[", "10.0.0.1:9081"])
+def test_a_page_on_loopback_answers_to_no_name_that_others_can_make_lead_here(page, host):
+    answer = get(page, "/stream", host=host)
+    assert (answer.status, b'"node"' in answer.body) == (421, False)
+
+
+@pytest.mark.parametrize(
+    ("more", "status"),
+    [
+        ({"path": "/stream", "sec_fetch_site": "cross-site"}, 403),
+        ({"path": "/stream", "sec_fetch_site": "same-site"}, 403),
+        ({"path": "/nothing"}, 404),
+        ({"path": "/../page.html"}, 404),
+        ({"path": "/page.html"}, 404),
+        ({"method": "POST"}, 405),
+        ({"path": "/stream", "method": "DELETE"}, 405),
+    ],
+)
+def test_what_is_no_request_of_the_page_is_refused(page, more, status):
+    assert get(page, **more).status == status
+
+
+def test_nothing_is_shown_until_the_ledger_is_whole():
+    source = Source("a")
+    source.missing = "pods not listed yet"
+    answer = get(page_of(source), "/stream")
+    assert (answer.status, answer.body) == (503, b"pods not listed yet\n")
+
+
+@pytest.mark.parametrize("token", ["", "Bearer ", "Bearer team", "Basic admin"])
+def test_a_stream_behind_a_door_needs_a_token_that_opens_it(token):
+    answer = get(page_of(Source("a"), TokenDoor()), "/stream", query="namespace=other", authorization=token)
+    assert (answer.status, answer.body) == (401, b"send a bearer token\n")

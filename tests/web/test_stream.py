@@ -1,0 +1,216 @@
+"""The stream: everything, then what changes, within bounds; and what a viewer of one namespace sees."""
+
+import asyncio
+
+import msgspec
+import pytest
+
+from ledger.placement_request import Quota
+from service.yielding import NODES_AT_ONCE
+from tests.controller.test_yielding import Steps
+from tests.web.asking import Request, Source, page_of, rows, watching
+from tests.web.test_page import TokenDoor
+from web import stream
+from web.panels import MAX_WAITING
+from web.rows import node_row
+from web.source import Viewer
+
+
+def is_whole(events):
+    return any(name == "whole" for name, _ in events)
+
+
+def panels(events):
+    return [data for name, data in events if name == "panels"]
+
+
+def test_all_nodes_come_first_and_then_only_those_that_change():
+    source = Source("a", "b", "c")
+
+    async def watch(request):
+        first = await request.until(is_whole)
+        source.set_pod("x", node="b")
+        changed = await request.until(lambda events: rows(events[len(first) :]))
+        return first, changed[len(first) :]
+
+    first, then = watching(page_of(source), watch)
+    assert list(rows(first)) == ["a", "b", "c"]
+    assert list(rows(then)) == ["b"]
+    [gpu, _] = rows(then)["b"]["gpus"]
+    assert gpu["shares"] == [{"kind": "holder", "slices": 4, "namespace": "team", "pod": "x", "mib": 40000}]
+
+
+def test_a_node_that_is_gone_is_told():
+    source = Source("a", "b")
+
+    async def watch(request):
+        await request.until(is_whole)
+        source.ledger.remove_node("a")
+        source.mark("a")
+        return await request.until(lambda events: rows(events)["a"].get("gone"))
+
+    assert rows(watching(page_of(source), watch))["a"] == {"node": "a", "gone": True}
+
+
+def test_a_viewer_of_one_namespace_sees_others_pods_as_other_and_no_name_of_theirs():
+    source = Source("a")
+    source.set_pod("mine", namespace="team", slices=2)
+    source.set_pod("secret-1", namespace="hidden", slices=3)
+    source.set_pod("secret-2", namespace="veiled", slices=1)
+    source.set_pod("secret-3", namespace="hidden", node=None)
+    source.set_pod("my-own", namespace="team", node=None)
+    quotas = [
+        Quota("namespace", "team", 8),
+        Quota("namespace", "hidden", 8),
+        Quota("queue", "hidden-queue", 8),
+    ]
+    page = page_of(source, TokenDoor(), quotas=lambda: quotas, denials=list)
+
+    async def watch(request):
+        return await request.until(panels), request.answer.body
+
+    events, body = watching(page, watch, query="namespace=team", authorization="Bearer team")
+    assert b"secret" not in body
+    assert b"hidden" not in body
+    assert b"veiled" not in body
+    assert events[0] == ("begin", "team")
+    assert rows(events)["a"]["gpus"][0]["shares"] == [
+        {"kind": "holder", "slices": 2, "namespace": "team", "pod": "mine", "mib": 20000},
+        {"kind": "other", "slices": 4, "mib": 40000},
+    ]
+    [found] = panels(events)
+    assert [pod["name"] for pod in found["waiting"]] == ["my-own"]
+    assert found["waiting_in_all"] == 1
+    assert [(use["name"], use["used"], use["limit"]) for use in found["quotas"]] == [("team", 6, 8)]
+    assert found["denials"] is None
+
+
+def test_panels_say_what_fits_who_waits_and_what_quotas_hold():
+    source = Source("a")
+    source.set_node("off", usable=False)
+    source.set_node("half", cordoned=frozenset({1}))
+    source.set_pod("x", slices=5)
+    source.set_pod("w", node=None, slices=2)
+
+    async def why(pending):
+        return f"{pending.name} waits for room"
+
+    page = page_of(source, why_waiting=why, quotas=lambda: [Quota("namespace", "team", 10, 4)])
+    [found] = panels(watching(page, lambda request: request.until(panels)))[:1]
+    fits = {block["denominator"]: block["pods"] for block in found["blocks"]}
+    # Free: 3 and 8 on a, 8 on half, whose other GPU is cordoned.
+    assert fits == {1: 2, 2: 4, 4: 9, 8: 19}
+    assert found["waiting"] == [
+        {"namespace": "team", "name": "w", "kind": "pod", "slices": 2, "why": "w waits for room"}
+    ]
+    assert [(use["unit"], use["used"], use["limit"]) for use in found["quotas"]] == [
+        ("slices", 7, 10),
+        ("pods", 2, 4),
+    ]
+
+
+def test_of_many_waiting_pods_the_first_are_sent_and_the_number_of_all():
+    source = Source("a")
+    for number in range(MAX_WAITING + 5):
+        source.set_pod(f"w{number}", node=None)
+    [found] = panels(watching(page_of(source), lambda request: request.until(panels)))[:1]
+    assert [pod["name"] for pod in found["waiting"]] == [f"w{number}" for number in range(MAX_WAITING)]
+    assert found["waiting_in_all"] == MAX_WAITING + 5
+
+
+def test_hostile_names_neither_end_an_event_nor_become_markup():
+    name = "</script>\n\ndata: {}\u2028\u202e<img src=x>"
+    source = Source("a")
+    source.set_pod(name)
+
+    async def watch(request):
+        return await request.until(is_whole)
+
+    events = watching(page_of(source), watch)
+    assert rows(events)["a"]["gpus"][0]["shares"][0]["pod"] == name
+
+
+def test_a_slow_reader_holds_no_bytes_and_gets_the_newest_of_each_node():
+    source = Source(*[f"n{number:02}" for number in range(3)])
+
+    async def watch(request):
+        await request.until(is_whole)
+        request.reads.clear()
+        before = len(request.events())
+        for number in range(1000):
+            source.set_pod(f"p{number}", node="n00", slices=1)
+            await asyncio.sleep(0)
+        [changes, *_] = source.readers
+        kept = len(changes._names)
+        request.reads.set()
+        many = lambda events: len(rows(events)["n00"]["gpus"][0].get("shares", ())) == 1000  # noqa: E731
+        return kept, (await request.until(many))[before:]
+
+    kept, after = watching(page_of(source), watch)
+    assert kept <= 3
+    assert sum(name == "rows" for name, _ in after) <= 2
+
+
+def test_no_more_viewers_are_served_than_there_is_room_for(monkeypatch):
+    monkeypatch.setattr(stream, "MAX_STREAMS", 1)
+    source = Source("a")
+    page = page_of(source)
+
+    async def watch(request):
+        await request.until(is_whole)
+        other = await Request(page, "/stream").run()
+        request.gone.set()
+        return other
+
+    other = watching(page, watch)
+    assert (other.status, other.body) == (503, b"1 viewers are here already: close one, or try again later\n")
+    assert source.readers == []
+
+
+def test_nobody_follows_the_ledger_when_the_last_viewer_has_gone():
+    source = Source("a")
+    watching(page_of(source), lambda request: request.until(panels))
+    assert source.readers == []
+
+
+def test_a_right_that_is_taken_away_ends_the_stream(monkeypatch):
+    monkeypatch.setattr(stream, "ADMITTED_SECONDS", 0.0)
+    door = TokenDoor()
+
+    async def watch(request):
+        await request.until(is_whole)
+        admit = door.admit
+        door.admit = lambda _token, namespace: admit("", namespace)
+        return await request.until(lambda events: any(name == "refused" for name, _ in events))
+
+    events = watching(page_of(Source("a"), door), watch, authorization="Bearer admin")
+    assert events[-1] == ("refused", "send a bearer token")
+
+
+@pytest.mark.parametrize("viewers", [1, 3])
+def test_no_step_of_the_loop_makes_more_than_a_slice_of_the_rows(monkeypatch, viewers):
+    source = Source(*[f"n{number:03}" for number in range(10 * NODES_AT_ONCE)])
+    page = page_of(source)
+
+    async def main():
+        steps = Steps()
+        monkeypatch.setattr(stream, "node_row", steps.count(node_row))
+        requests = [Request(page, "/stream") for _ in range(viewers)]
+        tasks = [asyncio.create_task(request.run()) for request in requests]
+        for request in requests:
+            await request.until(panels)
+        page.stop()
+        for request in requests:
+            request.gone.set()
+        await asyncio.gather(*tasks)
+        return steps
+
+    steps = asyncio.run(main())
+    assert steps.most == NODES_AT_ONCE
+    assert steps.total >= viewers * 10 * NODES_AT_ONCE
+
+
+def test_a_row_is_as_small_as_what_it_says():
+    source = Source("a", gpus=8)
+    row = node_row(source.ledger.node("a"), Viewer(), lambda _namespace, _pod: "")
+    assert len(msgspec.json.encode(row)) < 400

@@ -1,0 +1,50 @@
+"""How many pods of each size would fit now, kept while nodes change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from ledger.view import NodeView
+
+DENOMINATORS = (1, 2, 4, 8)
+"""Whole GPUs, halves, quarters, eighths."""
+
+
+class FreeBlock(msgspec.Struct, frozen=True, gc=False):
+    """How many pods of one size would fit, if all that come have it."""
+
+    denominator: int
+    pods: int
+
+
+class FreeBlocks:
+    """Sums over all nodes."""
+
+    def __init__(self) -> None:
+        self._by_node: dict[str, tuple[int, ...]] = {}
+        self._sums = [0] * len(DENOMINATORS)
+
+    def set(self, name: str, view: NodeView | None) -> None:
+        """Count a node as it is now; None forgets it."""
+        nothing = (0,) * len(DENOMINATORS)
+        before = self._by_node.pop(name, nothing)
+        after = _counts(view) if view is not None and view.usable else nothing
+        if any(after):
+            self._by_node[name] = after
+        self._sums = [total - old + new for total, old, new in zip(self._sums, before, after, strict=True)]
+
+    def all(self) -> tuple[FreeBlock, ...]:
+        """Return the sums, largest size first."""
+        return tuple([FreeBlock(*pair) for pair in zip(DENOMINATORS, self._sums, strict=True)])
+
+
+def _counts(view: NodeView) -> tuple[int, ...]:
+    free = [gpu.free for gpu in view.gpus if not gpu.cordoned and gpu.free > 0]
+    return tuple([_fitting(free, view.slices_per_gpu, denominator) for denominator in DENOMINATORS])
+
+
+def _fitting(free: Sequence[int], slices_per_gpu: int, denominator: int) -> int:
+    size, rest = divmod(slices_per_gpu, denominator)
+    return 0 if rest or not size else sum([slices // size for slices in free])

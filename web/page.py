@@ -1,0 +1,114 @@
+"""The page's HTTP surface: one document, one module, one style sheet, one stream.
+
+| request | answer |
+|---|---|
+| `GET /` | the document; it holds nothing of the cluster |
+| `GET /page.js`, `/page.css`, `/icon.svg` | its parts |
+| `GET /stream?namespace=NAME` | server-sent events; 401 and 403 by the door, 503 until the ledger is whole |
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+from fastapi.responses import HTMLResponse, PlainTextResponse, Response
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.types import Message, Receive, Scope, Send
+
+from kube.names import MAX_NAME
+from web.source import About, Door, Source
+from web.stream import Streams
+
+FILES = Path(__file__).parent / "files"
+MAX_TOKEN = 16 * 1024
+"""Characters."""
+LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+HEADERS = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self';"
+    " img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none';"
+    " require-trusted-types-for 'script'; trusted-types 'none'",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-cache",
+}
+_TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+
+
+class Page:
+    """An ASGI app that shows one ledger."""
+
+    def __init__(self, source: Source, about: About, door: Door) -> None:
+        self._source = source
+        self._door = door
+        self._streams = Streams(source, about, door)
+        self._parts = {f"/{file.name}": _part(file) for file in FILES.iterdir() if file.suffix in _TYPES}
+        self._parts["/"] = HTMLResponse(_document(asks=door.asks), headers=HEADERS)
+
+    def stop(self) -> None:
+        """End all streams, so that the server can drain."""
+        self._streams.stop()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            return
+        headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
+        if (refusal := self._refusal(scope, headers)) is not None:
+            await refusal(scope, receive, send)
+        elif scope["path"] == "/stream":
+            token = headers.get(b"authorization", "").removeprefix("Bearer ").strip()[:MAX_TOKEN]
+            namespace = parse_qs(scope["query_string"].decode("latin-1")).get("namespace", [""])[0]
+            await self._streams.serve(scope, receive, _with_headers(send), token, namespace[:MAX_NAME])
+        else:
+            await self._parts[scope["path"]](scope, receive, send)
+
+    def _refusal(self, scope: Scope, headers: dict[bytes, str]) -> Response | None:
+        """Return the answer to a request that is none for us; None for one that is."""
+        if not self._door.asks and not _is_loopback(headers.get(b"host", "")):
+            return _text(HTTPStatus.MISDIRECTED_REQUEST, "open this page as http://localhost:PORT/")
+        if headers.get(b"sec-fetch-site", "none") not in {"none", "same-origin"}:
+            return _text(HTTPStatus.FORBIDDEN, "another site asks: open this page by itself")
+        if scope["path"] != "/stream" and scope["path"] not in self._parts:
+            return _text(HTTPStatus.NOT_FOUND, "nothing is here: open /")
+        if scope["method"] not in {"GET", "HEAD"}:
+            return _text(HTTPStatus.METHOD_NOT_ALLOWED, "only GET is answered here")
+        if scope["path"] == "/stream" and self._source.missing is not None:
+            return _text(HTTPStatus.SERVICE_UNAVAILABLE, self._source.missing)
+        return None
+
+
+def _document(*, asks: bool) -> str:
+    environment = Environment(loader=FileSystemLoader(FILES), autoescape=True, undefined=StrictUndefined)
+    return environment.get_template("page.html").render(asks=asks)
+
+
+def _part(file: Path) -> Response:
+    return Response(file.read_bytes(), media_type=_TYPES[file.suffix], headers=HEADERS)
+
+
+def _text(status: HTTPStatus, text: str) -> Response:
+    return PlainTextResponse(f"{text}\n", status, headers=HEADERS)
+
+
+def _is_loopback(host: str) -> bool:
+    """Whether a browser asks by a name of the machine itself: others can be made to lead here."""
+    try:
+        return urlsplit(f"//{host}").hostname in LOOPBACK_NAMES
+    except ValueError:
+        return False
+
+
+def _with_headers(send: Send) -> Send:
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            known = {name for name, _ in message["headers"]}
+            more = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+            message["headers"] = [*message["headers"], *(pair for pair in more if pair[0] not in known)]
+        await send(message)
+
+    return sending

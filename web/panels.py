@@ -1,0 +1,164 @@
+"""What the page shows beside the nodes: sums, free blocks, who waits and why, quotas, denials.
+
+Made for all viewers together and at most once a second, however many there are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from itertools import islice
+
+import msgspec
+
+from ledger.placement_request import Quota
+from ledger.view import PendingView
+from service.changes import Changes
+from service.yielding import NODES_AT_ONCE
+from web.free_blocks import FreeBlock, FreeBlocks
+from web.source import About, Source, Viewer
+
+KEPT_SECONDS = 1.0
+MAX_WAITING = 100
+"""Pods that wait, for each viewer; of more only the number is sent."""
+MAX_QUOTAS = 100
+"""The fullest."""
+MAX_DENIALS = 50
+
+
+class WaitingPod(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """One pod, or promise, without a node."""
+
+    namespace: str
+    name: str
+    kind: str
+    slices: int
+    why: str
+    created: str = ""
+
+
+class QuotaUse(msgspec.Struct, frozen=True, gc=False):
+    """One limit, and what is taken of it."""
+
+    scope: str
+    name: str
+    unit: str
+    used: int
+    limit: int
+
+
+class DeniedPods(msgspec.Struct, frozen=True, gc=False):
+    """Denials of one reason."""
+
+    reason: str
+    pods: int
+
+
+class Panels(msgspec.Struct, frozen=True, gc=False):
+    """All of it, for one viewer."""
+
+    role: str
+    gpus: int
+    capacity: int
+    used: int
+    free: int
+    over: int
+    blocks: tuple[FreeBlock, ...]
+    waiting: tuple[WaitingPod, ...]
+    waiting_in_all: int
+    quotas: tuple[QuotaUse, ...]
+    denials: tuple[DeniedPods, ...] | None
+
+
+class PanelMaker:
+    """Makes panels while somebody looks."""
+
+    def __init__(self, source: Source, about: About, clock: Callable[[], float] = time.monotonic) -> None:
+        self._source = source
+        self._about = about
+        self._clock = clock
+        self._lock = asyncio.Lock()
+        self._blocks = FreeBlocks()
+        self._changes: Changes | None = None
+        self._kept: dict[str | None, tuple[float, Panels]] = {}
+
+    async def of(self, viewer: Viewer) -> Panels:
+        """Return the panels of a viewer, at most a second old."""
+        async with self._lock:
+            now = self._clock()
+            self._kept = {key: kept for key, kept in self._kept.items() if kept[0] > now}
+            kept = self._kept.get(viewer.namespace)
+            if kept is None:
+                made = await self._make(viewer)
+                kept = self._kept[viewer.namespace] = self._clock() + KEPT_SECONDS, made
+            return kept[1]
+
+    def rest(self) -> None:
+        """Forget everything: nobody looks any more."""
+        if self._changes is not None:
+            self._source.unsubscribe(self._changes)
+        self._changes, self._blocks, self._kept = None, FreeBlocks(), {}
+
+    async def _make(self, viewer: Viewer) -> Panels:
+        await self._follow()
+        totals = self._source.ledger.totals()
+        waiting = await self._waiting(viewer)
+        return Panels(
+            role=self._about.role(),
+            **totals._asdict(),
+            blocks=self._blocks.all(),
+            waiting=waiting,
+            waiting_in_all=self._source.ledger.pending_count(viewer.namespace),
+            quotas=await self._quotas(viewer),
+            denials=self._denials(viewer),
+        )
+
+    async def _follow(self) -> None:
+        """Bring the free blocks up to date."""
+        if self._changes is None:
+            self._changes = self._source.subscribe()
+        blocks = self._blocks
+        async for names in self._source.turns.slices(self._changes.take(), NODES_AT_ONCE):
+            for name in names:
+                blocks.set(name, self._source.ledger.node(name))
+
+    async def _waiting(self, viewer: Viewer) -> tuple[WaitingPod, ...]:
+        found = self._source.ledger.first_pending(MAX_WAITING, viewer.namespace)
+        return tuple([await self._waiting_pod(pending) for pending in found])
+
+    async def _waiting_pod(self, pending: PendingView) -> WaitingPod:
+        namespace, name = pending.namespace, pending.name
+        why = "was admitted when no node had room; its pod has not been seen yet"
+        if pending.kind == "pod":
+            why = await self._about.why_waiting(pending)
+        created = self._about.created(namespace, name)
+        return WaitingPod(namespace, name, pending.kind, pending.slices, why, created)
+
+    async def _quotas(self, viewer: Viewer) -> tuple[QuotaUse, ...]:
+        found: list[QuotaUse] = []
+        async for some in self._source.turns.slices(self._about.quotas()):
+            found += [use for quota in some if _concerns(quota, viewer) for use in self._uses(quota)]
+        found.sort(key=lambda use: (-use.used / max(1, use.limit), use.scope, use.name))
+        return tuple(islice(found, MAX_QUOTAS))
+
+    def _uses(self, quota: Quota) -> list[QuotaUse]:
+        slices, pods = self._source.ledger.used_of(quota)
+        limits = (("slices", slices, quota.slices), ("pods", pods, quota.max_pods))
+        return [
+            QuotaUse(quota.scope, quota.name, unit, used, limit)
+            for unit, used, limit in limits
+            if limit is not None
+        ]
+
+    def _denials(self, viewer: Viewer) -> tuple[DeniedPods, ...] | None:
+        if self._about.denials is None or viewer.namespace is not None:
+            return None
+        found = [DeniedPods(denial.reason, denial.pods) for denial in self._about.denials()]
+        return tuple(found[:MAX_DENIALS])
+
+
+def _concerns(quota: Quota, viewer: Viewer) -> bool:
+    if viewer.namespace is None:
+        return True
+    return quota.scope == "namespace" and quota.name == viewer.namespace

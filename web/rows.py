@@ -1,0 +1,85 @@
+"""One node as the page gets it. Pods of namespaces that a viewer may not see are summed up as "other"."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from ledger.view import GpuView, NodeView, Share
+from web.source import Viewer
+
+OTHER = "other"
+CreatedAt = Callable[[str, str], str]
+
+
+class HeldShare(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """Slices of a GPU in one hand."""
+
+    kind: str
+    slices: int
+    namespace: str = ""
+    pod: str = ""
+    queue: str = ""
+    mib: int = 0
+    """Of the GPU's memory; 0 where its size is not known."""
+    created: str = ""
+
+
+class GpuCell(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """One GPU, or a node's pool."""
+
+    capacity: int
+    index: int | None = None
+    cordoned: bool = False
+    over: int = 0
+    shares: tuple[HeldShare, ...] = ()
+
+
+class NodeRow(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """One node; without GPUs, or unknown by now, only its name."""
+
+    node: str
+    gone: bool = False
+    usable: bool = True
+    product: str = ""
+    mib: int = 0
+    gpus: tuple[GpuCell, ...] = ()
+
+
+def node_row(view: NodeView, viewer: Viewer, created: CreatedAt) -> NodeRow:
+    """Return a node as a viewer may see it."""
+    per_slice = view.gpu_mib or 0, max(1, view.slices_per_gpu)
+    gpus = tuple([_cell(gpu, viewer, created, per_slice) for gpu in view.gpus])
+    return NodeRow(
+        view.name, usable=view.usable, product=view.product or "", mib=view.gpu_mib or 0, gpus=gpus
+    )
+
+
+def _cell(gpu: GpuView, viewer: Viewer, created: CreatedAt, per_slice: tuple[int, int]) -> GpuCell:
+    mib, per_gpu = per_slice
+    own = [share for share in gpu.shares if viewer.namespace in {None, share.namespace}]
+    shares = [
+        HeldShare(
+            share.kind,
+            share.slices,
+            share.namespace,
+            share.name,
+            share.queue,
+            mib * share.slices // per_gpu,
+            created(share.namespace, share.name),
+        )
+        for share in own
+    ]
+    shares += _others(gpu.shares, len(own), viewer, per_slice)
+    return GpuCell(gpu.capacity, gpu.index, gpu.cordoned, gpu.over, tuple(shares))
+
+
+def _others(
+    shares: tuple[Share, ...], own: int, viewer: Viewer, per_slice: tuple[int, int]
+) -> list[HeldShare]:
+    """Return what all others hold as one share, without a word of whose it is."""
+    if len(shares) == own:
+        return []
+    slices = sum([share.slices for share in shares if share.namespace != viewer.namespace])
+    return [HeldShare(OTHER, slices, mib=per_slice[0] * slices // per_slice[1])]
