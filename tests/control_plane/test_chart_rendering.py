@@ -224,13 +224,27 @@ def test_the_pods_meet_pod_security_restricted(helm, control_plane):
     ids=["self-managed", "existing-secret"],
 )
 def test_processes_are_started_with_options_that_they_know(helm, tls):
-    for deployment in deployments(helm, {"controller": {"page": True}, "tls": tls}).values():
+    for deployment in deployments(helm, {"controller": {"pageExposed": True}, "tls": tls}).values():
         [container] = deployment["spec"]["template"]["spec"]["containers"]
         subcommand, *options = container["args"]
         known = subprocess.run(
             [COMMAND, subcommand, "--help"], capture_output=True, text=True, check=True
         ).stdout
         assert {option.partition("=")[0] for option in options} <= set(known.split())
+
+
+def test_rights_and_ports_of_the_page_come_with_its_exposure_alone(helm):
+    def found(values):
+        objects, name = helm.rendered(values), f"{RELEASE}-controller"
+        [role] = [o for o in objects if (o["kind"], o["metadata"]["name"]) == ("ClusterRole", name)]
+        [service] = [o for o in objects if (o["kind"], o["metadata"]["name"]) == ("Service", name)]
+        rights = {name for rule in role["rules"] for name in rule["resources"]}
+        ports = {port["name"] for port in service["spec"]["ports"]}
+        return {"tokenreviews", "subjectaccessreviews"} & rights, "page" in ports
+
+    assert found({}) == (set(), False)
+    assert found({"controller": {"page": False, "pageExposed": True}}) == (set(), False)
+    assert found({"controller": {"pageExposed": True}}) == ({"tokenreviews", "subjectaccessreviews"}, True)
 
 
 @pytest.mark.parametrize("gpus", [1, 8])

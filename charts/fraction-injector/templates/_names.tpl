@@ -89,3 +89,8 @@ true
 true
 {{- end -}}
 {{- end -}}
+
+{{- /* Whether others than the pod itself reach the page. */}}
+{{- define "fraction-injector.exposesPage" -}}
+{{- if and .Values.controller.page .Values.controller.pageExposed }}true{{ end -}}
+{{- end -}}
