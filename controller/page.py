@@ -6,11 +6,12 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
-from controller.free_nodes import FreeNodes, FreeNodesFinder
+from controller.free_nodes import FreeNodesFinder
 from controller.ledger_store import Clock, LedgerStore
 from controller.named_policies import NamedPolicies
 from controller.pod_conditions import waiting_message
 from ledger.facts import PodFact
+from ledger.free_nodes import FreeNodes
 from ledger.view import PendingView
 from modes.resource_names import ResourceNames
 from web.source import About

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from ledger.view import GpuView, NodeView, Share
+from ledger.view import GpuView, Holding, NodeView
 from web.source import Viewer
 
 OTHER = "other"
@@ -76,7 +76,7 @@ def _cell(gpu: GpuView, viewer: Viewer, created: CreatedAt, per_slice: tuple[int
 
 
 def _others(
-    shares: tuple[Share, ...], own: int, viewer: Viewer, per_slice: tuple[int, int]
+    shares: tuple[Holding, ...], own: int, viewer: Viewer, per_slice: tuple[int, int]
 ) -> list[HeldShare]:
     """Return what all others hold as one share, without a word of whose it is."""
     if len(shares) == own:
