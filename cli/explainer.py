@@ -44,8 +44,7 @@ class Explanation:
         """Return the object that `explain --output json` prints."""
         injection, policy = self.outcome.injection, self.outcome.policy
         indices = list(injection.placement.indices) if injection is not None else []
-        is_whole = injection is not None and injection.memory_mib is None
-        is_list = is_whole or len(indices) > 1
+        is_list = self._is_whole or len(indices) > 1
         return {
             "allowed": self.allowed,
             "code": self.outcome.reason.value,
@@ -57,6 +56,7 @@ class Explanation:
             "policy": policy.name if policy is not None else None,
             "queue": policy.queue if policy is not None else None,
             "limiter": self._limiter(),
+            "limitsFrom": policy.limits_from if policy is not None else None,
             "place": policy.place if policy is not None else None,
             "sameModel": policy.same_model if policy is not None else None,
             "owner": owner_of(self.pod),
@@ -67,10 +67,18 @@ class Explanation:
 
     def _limiter(self) -> str | None:
         """Name of the limiter that the pod gets; whole GPUs get none."""
-        injection, policy = self.outcome.injection, self.outcome.policy
+        policy = self.outcome.policy
         if policy is None:
             return None
-        return "none" if injection is not None and injection.memory_mib is None else policy.limiter.name
+        return "none" if self._is_whole else policy.limiter.name
+
+    @property
+    def _is_whole(self) -> bool:
+        injection, policy = self.outcome.injection, self.outcome.policy
+        if injection is None or policy is None or injection.memory_mib is not None:
+            return False
+        gpus, rest = divmod(injection.slices, policy.slices_per_gpu)
+        return not rest and len(injection.placement.indices) in {0, gpus}
 
 
 def owner_of(pod: dict[str, Any]) -> str | None:

@@ -375,4 +375,4 @@ class Ledger:
 
 def _is_assumed(ask: PlacementRequest, keeps: Placement) -> bool:
     """Whether only an assumption, and no node, vouches for the memory that the pod says it was given."""
-    return not keeps.memory_values and not ask.fraction.is_whole
+    return not keeps.memory_values and ask.is_bound_by_memory

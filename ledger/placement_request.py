@@ -50,7 +50,7 @@ class Placement(msgspec.Struct, frozen=True, gc=False):
     memory_values: tuple[str, ...]
     """Values of the node label nvidia.com/gpu.memory whose share comes to the same MiB, sorted by number.
 
-    Empty when the placement is assumed, or when whole GPUs are asked and memory does not bind.
+    Empty when the placement is assumed, or when memory does not bind: whole GPUs, limits of an agent.
     """
     node: str | None = None
     """The node to prefer; None when no node has room now."""
@@ -90,6 +90,13 @@ class PlacementRequest(msgspec.Struct, frozen=True, gc=False):
     """`spread`: of nodes with room, one with the fewest of the owner's pods, and there such a GPU."""
     same_model: bool = False
     """All pods of the owner get GPUs of one model: the first that is placed decides which."""
+    writes_limits: bool = True
+    """Whether MiB of the share are written into the pod; if not, the node's agent limits it by the card."""
+
+    @property
+    def is_bound_by_memory(self) -> bool:
+        """Whether the pod may only go where its share comes to the MiB that were written into it."""
+        return self.writes_limits and not self.fraction.is_whole
 
     @property
     def mode_type(self) -> type[Mode]:

@@ -100,7 +100,9 @@ def _details(explanation: Explanation, facts: dict[str, Any]) -> Iterator[str]:
         yield facts["message"]
     if facts["slices"] is None:
         return
-    yield f"policy {facts['policy']}, limiter {facts['limiter']}"
+    by_agent = facts["limitsFrom"] == "agent" and facts["limiter"] != "none"
+    limit = "limits from the agent of its node" if by_agent else f"limiter {facts['limiter']}"
+    yield f"policy {facts['policy']}, {limit}"
     yield from _replicas(facts)
     memory = f", {facts['memoryMiB']} MiB" if facts["memoryMiB"] is not None else ""
     share = f"{_slices(facts['slices'])} of GPU {_index(facts['index'])}{memory}"

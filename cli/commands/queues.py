@@ -93,12 +93,20 @@ def _report(
     if fraction is None:
         return [f"{head}: no fraction label, its pods are left alone"]
     under = f"policy {policy.name}" + (f", queue entry {policy.queue}" if policy.queue else "")
-    limiter = "no limiter, as for all whole GPUs" if fraction.is_whole else f"limiter {policy.limiter.name}"
-    lines = [f'{head}: label "{queue.label}" is {policy.mode.share_text(fraction)}', f"  {under}, {limiter}"]
+    lines = [
+        f'{head}: label "{queue.label}" is {policy.mode.share_text(fraction)}',
+        f"  {under}, {_limit(fraction, policy)}",
+    ]
     if replaced := queue.replaced(policy):
         limits = ", ".join(f"{name}: {amount}" for name, amount in replaced.items())
         lines.append(f"  limits that will be replaced: {limits}")
     return [*lines, *_capacity(queue, fraction, policy.mode, nodes)]
+
+
+def _limit(fraction: Fraction, policy: EffectivePolicy) -> str:
+    if fraction.is_whole:
+        return "no limiter, as for all whole GPUs"
+    return f"limiter {policy.limiter.name}" if policy.writes_limits else "limits from the agent of its node"
 
 
 def _capacity(

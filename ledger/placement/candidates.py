@@ -56,7 +56,7 @@ class Candidates:
     @cached_property
     def kinds(self) -> Kinds:
         """What there is to wait for."""
-        return kinds(self._capacities(), self.ask.fraction, self.mode)
+        return kinds(self._capacities(), self.ask)
 
     @cached_property
     def groups(self) -> tuple[NodeGroups, ...]:
@@ -138,10 +138,11 @@ class CandidateFinder:
     ) -> Iterator[tuple[Obstacle, int]]:
         """What keeps the pod off the nodes of a class, none of which could hold it."""
         constraints, node, size = ask.constraints, node_class.sample, len(node_class.members)
+        by_gpus = gpu_obstacle(node, ask.fraction, ask.mode_type, needs_memory=ask.is_bound_by_memory)
         if constraints.node_name is not None:
             yield Obstacle.OTHER_NODE, size
-        elif (found := gpu_obstacle(node, ask.fraction, ask.mode_type)) is not None:
-            yield found, size
+        elif by_gpus is not None:
+            yield by_gpus, size
         elif tolerates(constraints.tolerations, node.taints):
             yield Obstacle.LABELS, size
         elif not _asks_names(constraints) and not self._node_index.own_keys & _label_keys(constraints):
@@ -176,10 +177,11 @@ class CandidateFinder:
 
     def _classes(self, ask: PlacementRequest, own: frozenset[str]) -> Iterator[NodeClass]:
         constraints, fraction, mode = _of_classes(ask.constraints, own), ask.fraction, ask.mode_type
+        needs_memory = ask.is_bound_by_memory
         for node_class in self._node_index.classes.values():
             node = node_class.sample
             if (
-                gpu_obstacle(node, fraction, mode) is None
+                gpu_obstacle(node, fraction, mode, needs_memory=needs_memory) is None
                 and tolerates(constraints.tolerations, node.taints)
                 and labels_match(constraints, node.name, node.labels)
             ):
@@ -218,7 +220,8 @@ def _key(ask: PlacementRequest) -> Hashable:
     asked, fraction = ask.constraints, ask.fraction
     selector = tuple(sorted(asked.node_selector.items())) if asked.node_selector else ()
     size = fraction.slices, fraction.slices_per_gpu, fraction.parts, fraction.exact
-    return ask.mode, size, selector, asked.required_terms, asked.tolerations, asked.node_name
+    bound = ask.is_bound_by_memory
+    return ask.mode, size, bound, selector, asked.required_terms, asked.tolerations, asked.node_name
 
 
 def _named_nodes(constraints: Constraints) -> set[str] | None:

@@ -106,7 +106,7 @@ class Choice:
     ) -> Placement:
         product, gpu_mib = model[0], model[1] or 0
         if not (ask.same_model and ask.owner):
-            values = self._values.of_share(ask.fraction, gpu_mib)
+            values = self._values.of_share(ask, gpu_mib)
             return Placement(indices, gpu_mib, values, node, reservation)
         return Placement(indices, gpu_mib, (str(gpu_mib),) if gpu_mib else (), node, reservation, product)
 

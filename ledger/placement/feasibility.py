@@ -52,7 +52,7 @@ def obstacle(node: NodeFact, ask: PlacementRequest) -> Obstacle | None:
     named = ask.constraints.node_name
     if named is not None and named != node.name:
         return Obstacle.OTHER_NODE
-    by_gpus = gpu_obstacle(node, ask.fraction, ask.mode_type)
+    by_gpus = gpu_obstacle(node, ask.fraction, ask.mode_type, needs_memory=ask.is_bound_by_memory)
     if by_gpus is not None:
         return by_gpus
     if not labels_match(ask.constraints, node.name, node.labels):
@@ -63,7 +63,9 @@ def obstacle(node: NodeFact, ask: PlacementRequest) -> Obstacle | None:
     return None
 
 
-def gpu_obstacle(node: NodeFact, fraction: Fraction, mode: type[Mode]) -> Obstacle | None:
+def gpu_obstacle(
+    node: NodeFact, fraction: Fraction, mode: type[Mode], *, needs_memory: bool
+) -> Obstacle | None:
     """The first obstacle that the node's GPUs are: their names, slices, number or unknown memory."""
     count = mode.gpu_count(node)
     if count is None:
@@ -77,7 +79,7 @@ def gpu_obstacle(node: NodeFact, fraction: Fraction, mode: type[Mode]) -> Obstac
         return Obstacle.SLICES
     if gpus < fraction.gpus:
         return Obstacle.COUNT
-    if node.gpu_mib is None and not fraction.is_whole:
+    if needs_memory and node.gpu_mib is None:
         return Obstacle.MEMORY
     return None
 

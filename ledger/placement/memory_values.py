@@ -6,6 +6,7 @@ from collections import Counter
 
 from kube.names import GPU_MEMORY_LABEL
 from ledger.facts import NodeFact
+from ledger.placement_request import PlacementRequest
 from modes.fraction import Fraction
 
 
@@ -31,8 +32,11 @@ class MemoryValues:
             if not self._nodes[value]:
                 del self._nodes[value]
 
-    def of_share(self, fraction: Fraction, gpu_mib: int) -> tuple[str, ...]:
-        """The values of which the fraction is as many MiB as of `gpu_mib`, by number; none for whole GPUs."""
+    def of_share(self, ask: PlacementRequest, gpu_mib: int) -> tuple[str, ...]:
+        """The values of which the share is as many MiB as of `gpu_mib`, by number; none where none bind."""
+        if not ask.is_bound_by_memory:
+            return ()
+        fraction = ask.fraction
         key = fraction, gpu_mib
         values = self._of_share.get(key)
         if values is None:
@@ -40,7 +44,5 @@ class MemoryValues:
         return values
 
     def _sharing(self, fraction: Fraction, gpu_mib: int) -> tuple[str, ...]:
-        if fraction.is_whole:
-            return ()
         share = fraction.share_mib(gpu_mib)
         return tuple(text for mib, text in sorted(self._nodes) if fraction.share_mib(mib) == share)

@@ -9,8 +9,6 @@ from ledger.placement.capacity import NodeCapacity
 from ledger.placement.memory_values import MemoryValues
 from ledger.placement.pending import PendingPods
 from ledger.placement_request import Assumption, PlacementRequest
-from modes.fraction import Fraction
-from modes.mode import Mode
 
 _PRECISION = 10**6
 
@@ -37,13 +35,13 @@ Kinds = dict[int, EligibleCapacity]
 """What there is to wait for, by MiB of the share."""
 
 
-def kinds(capacities: Iterable[NodeCapacity], fraction: Fraction, mode: type[Mode]) -> Kinds:
+def kinds(capacities: Iterable[NodeCapacity], ask: PlacementRequest) -> Kinds:
     """Sum up the stocks of nodes that could hold the pod some day."""
     found: Kinds = {}
     for capacity in capacities:
-        share = 0 if fraction.is_whole else fraction.share_mib(capacity.gpu_mib)
+        share = ask.fraction.share_mib(capacity.gpu_mib) if ask.is_bound_by_memory else 0
         kind = found.setdefault(share, EligibleCapacity({}, {}))
-        by_index = mode.capacity(capacity)
+        by_index = ask.mode_type.capacity(capacity)
         for index, slices in by_index.items():
             kind.capacity[index] = kind.capacity.get(index, 0) + slices
         kind.shapes.setdefault(tuple([i for i in by_index if i is not None]), capacity.gpu_mib)
@@ -56,7 +54,7 @@ def pick_index(
     """Choose what to wait for; of equals the smallest share, then the lowest index."""
     gpus, ranked = ask.fraction.gpus, []
     for share, kind in found.items():
-        accepted = values.of_share(ask.fraction, next(iter(kind.shapes.values())))
+        accepted = values.of_share(ask, next(iter(kind.shapes.values())))
         load = _loads(kind, ask.fraction.slices_on_each, pending.slices(accepted))
         for indices, gpu_mib in kind.shapes.items():
             taken = sorted([(load[index], index) for index in indices])[:gpus]

@@ -40,6 +40,8 @@ def policy_problems(policy: Policy, source: Source, parts: Parts) -> Iterator[Pr
     yield from _resource_problems(policy, source)
     yield from limiter_name_problems(policy.limiter, policy.resources.mode, source, parts)
     yield from _mode_problems(policy, mode_of(policy), source)
+    if policy.limits.source == "agent":
+        yield from _agent_problems(policy, source, parts)
     for number, toleration in enumerate(policy.tolerations):
         yield from _toleration_problems(toleration, source, number)
     yield from _allowed_resource_problems(policy.allow, source)
@@ -134,6 +136,7 @@ def effective_policy(policy: Policy, limiter: Limiter, digest: str, names: Resou
         place=policy.place,
         same_model=policy.same_model,
         max_gpus=policy.max_gpus,
+        limits_from=policy.limits.source,
     )
 
 
@@ -204,6 +207,18 @@ def _mode_problems(policy: Policy, mode: type[Mode], source: Source) -> Iterator
             yield source.problem(f"{{{placeholder}}} is not known in mode {mode.name}", "env", name)
     if policy.replace_waiting is not None and mode.replace_waiting_problem is not None:
         yield source.problem(mode.replace_waiting_problem, "replaceWaiting")
+
+
+def _agent_problems(policy: Policy, source: Source, parts: Parts) -> Iterator[Problem]:
+    """Yield what needs MiB that are known at admission, in a policy whose limits come from the agent."""
+    limiter = parts.limiters[policy.limiter][0] if policy.limiter in parts.limiters else None
+    if limiter is not None and (limiter.image is not None or limiter.host_pid):
+        rule = f'"{policy.limiter}" works by the pod\'s image or hostPID, which no agent gives'
+        yield source.problem(f"{rule}: use limits.from admission, or another limiter", "limiter")
+    for name, value in policy.env.items():
+        if "memory_mib" in placeholders.used(value):
+            rule = "{memory_mib} is not known at admission with limits.from agent: leave the variable out"
+            yield source.problem(rule, "env", name)
 
 
 def _toleration_problems(toleration: TolerationPart, source: Source, number: int) -> Iterator[Problem]:

@@ -137,6 +137,9 @@ def _entry_problems(parts: Parts, queue: str, under: Sequence[str]) -> Iterator[
     for mode in sorted({policy.resources.mode for policy in policies}):
         if entry.limiter is not None:
             yield from limiter_name_problems(entry.limiter, mode, source, parts)
+    if entry.limiter is not None and any(policy.limits.source == "agent" for policy in policies):
+        rule = "has no effect under a policy with limits.from agent, which limits all pods of a node alike"
+        yield source.problem(f"{rule}: leave it out", "limiter")
 
 
 def _policies_by_queue(parts: Parts, by_namespace: Mapping[str, str]) -> Mapping[str, Sequence[str]]:

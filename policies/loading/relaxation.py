@@ -19,6 +19,8 @@ def relaxations(over: CompiledPolicy, base: CompiledPolicy) -> Iterator[tuple[st
 def _of_values(over: EffectivePolicy, base: EffectivePolicy) -> Iterator[tuple[str, str]]:
     if base.limiter.name not in {"none", over.limiter.name}:
         yield "limiter", f"limiter {over.limiter.name} instead of {base.limiter.name}"
+    if base.limits_from != over.limits_from and over.limits_from == "agent":
+        yield "policy", "limits.from agent instead of admission"
     if more := [text for text in over.fractions if text not in base.fractions]:
         yield "fractions", f'fraction "{more[0]}"'
     if over.max_gpus > base.max_gpus:

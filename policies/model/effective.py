@@ -16,6 +16,10 @@ from policies.model.allowances import Allowances
 
 MAX_GPUS = 16
 """GPUs of one node of which a pod may ask a part, whatever the policy says."""
+LimitsFrom = Literal["admission", "agent"]
+"""Who holds a share to its GPU memory: the webhook, by what it writes into the pod, or the node's agent."""
+PRELOAD_FILE = "/etc/ld.so.preload"
+"""By which the node agent loads the limiter's library also where a program drops LD_PRELOAD."""
 
 
 class EnvVar(msgspec.Struct, frozen=True):
@@ -72,11 +76,23 @@ class EffectiveLimiter:
     """Regular expression whose one group is the GB that an image limits to; it must fit the share."""
     images: tuple[ImageChoice, ...] = ()
     """Images to choose from, largest first. Empty keeps the pod's own image."""
+    agent_paths: tuple[str, ...] = ()
+    """Where the node agent mounts what the webhook does not write; empty where the webhook does."""
 
     @property
     def mount_paths(self) -> tuple[str, ...]:
         """Paths in GPU containers that are the limiter's alone."""
-        return tuple(volume.mount_path for volume in (self.library, self.cache) if volume is not None)
+        volumes = (self.library, self.cache)
+        return self.agent_paths + tuple([volume.mount_path for volume in volumes if volume is not None])
+
+    @property
+    def is_preloaded(self) -> bool:
+        """Whether it is a library in front of CUDA, which can be told to read other settings than ours."""
+        return self.preload is not None or bool(self.agent_paths)
+
+    def by_agent(self) -> EffectiveLimiter:
+        """Return what is left to admission where the node agent puts the limiter in: its paths stay free."""
+        return EffectiveLimiter(self.name, agent_paths=(*self.mount_paths, PRELOAD_FILE))
 
     def limit_of(self, image: str) -> int | None:
         """Return the MiB that an image limits itself to (the GB of its tag are GiB); None for any other."""
@@ -131,8 +147,15 @@ class EffectivePolicy:
     place: Literal["pack", "spread"] = "pack"
     same_model: bool = False
     """Whether all pods of one owner get GPUs of one model."""
+    limits_from: LimitsFrom = "admission"
+    """Who holds a share to its GPU memory, and so who puts the limiter in."""
     left_out: tuple[str, ...] = ()
     """Texts of the contract that are no whole number of slices of this policy."""
+
+    @property
+    def writes_limits(self) -> bool:
+        """Whether a share's MiB are decided at admission, so that they must be known and bind the pod."""
+        return self.limits_from == "admission"
 
     @property
     def asks_for_owners(self) -> bool:
@@ -141,6 +164,10 @@ class EffectivePolicy:
 
     marker: str = field(init=False)
     """Value of the annotation clearml-injector/injected."""
+    written_limiter: EffectiveLimiter = field(init=False)
+    """What the webhook writes of `limiter`."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "marker", f"{self.name}@{self.digest}")
+        written = self.limiter if self.writes_limits else self.limiter.by_agent()
+        object.__setattr__(self, "written_limiter", written)

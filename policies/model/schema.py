@@ -9,7 +9,7 @@ from pydantic import Field, StringConstraints
 from modes.fraction import ALLOWED_SLICES_PER_GPU
 from modes.mode import DEFAULT_MODE, ModeName
 from policies.model.allowances import Capability, HostPath
-from policies.model.effective import MAX_GPUS
+from policies.model.effective import MAX_GPUS, LimitsFrom
 from policies.model.types import (
     AbsolutePath,
     Count,
@@ -46,6 +46,14 @@ class Memory(Part):
 
     reserve_mib: Annotated[int, Field(alias="reserveMiB", ge=0, le=100_000_000)] = 0
     """MiB taken off every share, for what the driver itself needs."""
+
+
+class LimitsPart(Part):
+    """Who holds a share to its GPU memory."""
+
+    source: Annotated[LimitsFrom, Field(alias="from")] = "admission"
+    """`admission`: the webhook writes limit and limiter into the pod; `agent`: the node's agent hands both \
+to the container, by the very card, and the webhook writes neither (docs/agent.md)."""
 
 
 class Assume(Part):
@@ -154,6 +162,8 @@ slices, such as "0.2", takes the larger one and is limited to its exact share. D
     """Limiter: `hami-core`, `nvidia-driver`, `clearml-image`, `none`, or the name of your own."""
     env: PolicyEnv = Field(default_factory=dict)
     """Variables for GPU containers beside the limiter's; placeholders are replaced."""
+    limits: LimitsPart = Field(default_factory=LimitsPart)
+    """Who holds a share to its GPU memory."""
     memory: Memory = Field(default_factory=Memory)
     """GPU memory that a share comes to."""
     assume: Assume | None = None

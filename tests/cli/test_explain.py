@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 EXPECTED = json.loads((FIXTURES / "expected.json").read_text())["pods"]
 MANIFESTS = FIXTURES / "manifests"
 CONTRACT = ["allowed", "code", "message", "slices", "index", "memoryMiB", "container", "patch", "pod"]
-OURS = ["policy", "queue", "limiter", "place", "sameModel", "owner", "model"]
+OURS = ["policy", "queue", "limiter", "limitsFrom", "place", "sameModel", "owner", "model"]
 
 
 def test_all_fixtures_in_one_run_of_the_command():
@@ -73,6 +73,7 @@ def test_an_unlabelled_pod_has_an_empty_patch_and_is_printed_as_it_is():
         "policy": None,
         "queue": None,
         "limiter": None,
+        "limitsFrom": None,
         "place": None,
         "sameModel": None,
         "owner": None,

@@ -66,7 +66,8 @@ def could_ever_hold(fact: NodeFact, ask: PlacementRequest) -> bool:
         return False
     if per_gpu not in (0, ask.fraction.slices_per_gpu):
         return False
-    if fact.gpu_mib is None and ask.fraction.slices_on_each < ask.fraction.slices_per_gpu:
+    is_part = ask.fraction.slices_on_each < ask.fraction.slices_per_gpu
+    if fact.gpu_mib is None and ask.writes_limits and is_part:
         return False
     return _selected(fact, ask) and (ask.constraints.node_name is not None or _tolerated(fact, ask))
 

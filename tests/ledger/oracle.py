@@ -89,6 +89,8 @@ def _assert_has_room(answer: Placement, ask: PlacementRequest, node: SlowNode, w
     if ask.owner and ask.same_model:
         assert answer.model == node.fact.labels.get(GPU_PRODUCT_LABEL)
         assert answer.memory_values == ((str(node.fact.gpu_mib),) if node.fact.gpu_mib else ())
+    elif not ask.writes_limits or ask.fraction.is_whole:
+        assert answer.memory_values == ()
     if ask.mode == "pooled":
         assert answer.indices == ()
         return

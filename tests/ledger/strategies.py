@@ -125,4 +125,5 @@ asks = st.builds(
     owner=st.sampled_from(OWNERS),
     place=st.sampled_from(["pack", "spread"]),
     same_model=st.sampled_from([False, False, True]),
+    writes_limits=st.sampled_from([True, True, False]),
 )

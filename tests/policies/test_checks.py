@@ -39,6 +39,12 @@ def test_what_no_policy_may_allow_is_a_mistake(allow, expected):
         ("fractions: {0.500: 4}", 'a key must be text: quote it, "0.500"'),
         ("slicesPerGpu: 5", "slicesPerGpu: 5 is not one of 2, 4, 8, 16"),
         ("limiter: hami", 'limiter: "hami" is not defined (did you mean "hami-core"?)'),
+        ("limits: {from: node}", "limits.from: "),
+        (
+            "limits: {from: agent}\nlimiter: clearml-image",
+            '"clearml-image" works by the pod\'s image',
+        ),
+        ("limits: {from: agent}\nenv: {A: '{memory_mib}'}", "env.A: {memory_mib} is not known at admission"),
         ("limiter: custom", "or add a file with kind: Limiter and name: custom"),
         ("resources: {name: nvidia.com/gpu}", '"nvidia.com/gpu" must end in {index} in mode per-gpu'),
         (
@@ -123,3 +129,10 @@ def test_a_limiter_that_names_the_index_does_not_fit_pooled_mode():
     assert problems(own=own, a=policy) == [
         'a.yaml:3: limiter: "own" uses {index} in WHICH, but mode pooled knows no index'
     ]
+
+
+def test_a_queue_names_no_limiter_where_the_agent_puts_in_one_for_all():
+    default = "kind: Policy\nname: default\nlimits: {from: agent}\n"
+    queues = "kind: Queues\nqueues: {a: {namespaces: [x], limiter: none}}"
+    (problem,) = problems(default=default, queues=queues)
+    assert "limiter: has no effect under a policy with limits.from agent" in problem

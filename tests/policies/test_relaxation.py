@@ -25,6 +25,7 @@ from tests.policies.support import problems
         ("policy: open", "(allow.capabilities ALL)"),
         ("policy: open", "(allow.resources nvidia.com/hostdev)"),
         ("policy: open", "(allow.overrideEnv true)"),
+        ("policy: by-agent", "(limits.from agent instead of admission)"),
         ("policy: halves", "(quota of queue q: 8 instead of 8 slices, of 2 to a GPU instead of 8)"),
     ],
 )
@@ -41,6 +42,7 @@ def test_an_entry_for_all_namespaces_may_relax_nothing(entry, expected):
     others += "allow: {hostPaths: [/etc/containerd], capabilities: [ALL], overrideEnv: true,"
     others += " resources: [nvidia.com/hostdev]}\n"
     others += "---\nkind: Policy\nname: halves\nslicesPerGpu: 2\nquotas: {queues: {q: {slices: 8}}}\n"
+    others += "---\nkind: Policy\nname: by-agent\nlimits: {from: agent}\nmemory: {reserveMiB: 100}\n"
     files = {"default": base, "others": others, "queues": f"kind: Queues\nqueues:\n  q:\n    {entry}\n"}
     assert expected in "\n".join(problems(**files))
     bound = {**files, "queues": files["queues"] + "    namespaces: [clearml]\n"}

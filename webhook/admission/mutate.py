@@ -27,7 +27,7 @@ class Injection(msgspec.Struct, frozen=True, eq=False, gc=False):
     slices: int
     placement: Placement
     memory_mib: int | None
-    """MiB of the share on each of its GPUs; None for whole GPUs, which have no limit."""
+    """MiB of the share on each of its GPUs; None for whole GPUs, and where the node's agent limits."""
     index: str | None
     """Indices of its GPUs as the annotation has them; None where the kubelet chooses them."""
 

@@ -57,6 +57,7 @@ def placement_request(validated: Validated, pod: Requester) -> PlacementRequest 
         memory_bytes=amounts.memory_bytes,
         assume=policy.assume,
         keeps=_keeps(kept),
+        writes_limits=policy.writes_limits,
     )
     return for_requester(request, pod, policy)
 
@@ -80,6 +81,7 @@ def for_requester(request: PlacementRequest, pod: Requester, policy: EffectivePo
         pod.owner,
         policy.place,
         policy.same_model,
+        request.writes_limits,
     )
 
 

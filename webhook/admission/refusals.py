@@ -62,7 +62,7 @@ def refuse_override_env(
     gpu_containers: Sequence[ContainerRef], limiter: EffectiveLimiter, allow: Allowances
 ) -> Denial | None:
     """Refuse mounts over the file from which a preloaded limiter takes other settings than ours."""
-    if limiter.preload is None or allow.override_env:
+    if not limiter.is_preloaded or allow.override_env:
         return None
     for ref in gpu_containers:
         for path, normal in ref.paths:

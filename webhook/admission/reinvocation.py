@@ -77,7 +77,7 @@ def _memory(
     pod: Pod, policy: EffectivePolicy, fraction: Fraction, said: str | None
 ) -> tuple[int, tuple[str, ...]] | None:
     """MiB of one GPU and the node label's values that the pod is bound to, if they give what it says."""
-    if fraction.is_whole:
+    if fraction.is_whole or not policy.writes_limits:
         return (0, ()) if said is None else None
     if said is None:
         return None

@@ -15,7 +15,7 @@ class Share(msgspec.Struct, frozen=True, eq=False):
     """What a placed pod gets, before it is written as a patch."""
 
     memory_mib: int | None
-    """MiB on each GPU after the policy's reserve; None for whole GPUs, which have no limit."""
+    """MiB on each GPU after the policy's reserve; None for whole GPUs, and where the node's agent limits."""
     amounts: dict[str, str]
     """For limits and requests of GPU containers."""
     annotations: dict[str, str]
@@ -26,7 +26,9 @@ class Share(msgspec.Struct, frozen=True, eq=False):
 def share_of(validated: Validated, placement: Placement) -> Share:
     """Return the share of a placed pod."""
     fraction, indices = validated.fraction, placement.indices
-    mib = memory_mib(fraction, placement.gpu_mib, validated.policy.reserve_mib)
+    mib = None
+    if validated.policy.writes_limits:
+        mib = memory_mib(fraction, placement.gpu_mib, validated.policy.reserve_mib)
     annotations = {INJECTED: validated.policy.marker, SLICES: str(fraction.slices)}
     if indices:
         annotations[GPU_INDEX] = index_text(indices)

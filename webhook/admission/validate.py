@@ -50,7 +50,8 @@ class Validated(msgspec.Struct, frozen=True, eq=False):
     @property
     def keeps_assumption(self) -> bool:
         """Whether only the policy's `assume` vouches for the memory that the pod says it was given."""
-        return self.kept is not None and not self.kept.memory_values and not self.fraction.is_whole
+        is_bound = self.policy.writes_limits and not self.fraction.is_whole
+        return is_bound and self.kept is not None and not self.kept.memory_values
 
 
 def validate(
@@ -72,7 +73,7 @@ def validate(
     if isinstance(fraction, Denial):
         return fraction
     mode = policy.mode
-    limiter = NO_LIMITER if fraction.is_whole else policy.limiter
+    limiter = NO_LIMITER if fraction.is_whole else policy.written_limiter
     every = container_refs(spec, mode)
     refused = refuse_pod(metadata, spec, every, limiter, policy.allow) or refuse_empty_affinity(spec)
     if refused is not None:

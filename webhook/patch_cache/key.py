@@ -93,14 +93,15 @@ class KeyReader:
     """Reads the keys of pods under one policy."""
 
     def __init__(self, policy: EffectivePolicy) -> None:
-        variables = policy.limiter.env + policy.env
+        limiter = policy.written_limiter
+        variables = limiter.env + policy.env
         names = {variable.name for variable in variables} | {PRELOAD}
-        places = [normalised(path) for path in (DEVICE_LIST_MOUNT, *policy.limiter.mount_paths)]
+        places = [normalised(path) for path in (DEVICE_LIST_MOUNT, *limiter.mount_paths)]
         self._policy = f"{policy.marker} {policy.queue or ''}"
         self._variables = HarmlessNames(lambda name: name in names or is_reserved(name))
         self._paths = HarmlessNames(lambda path: _is_one_of(normalised(path), places))
         self._uses_namespace = uses_namespace(variables)
-        self._has_keys = not (policy.limiter.image_pattern or policy.limiter.images or holds_mark(policy))
+        self._has_keys = not (limiter.image_pattern or limiter.images or holds_mark(policy))
 
     def read(self, pod: PodOutline, namespace: str) -> PlainKey | None:
         """Return the key of a labelled pod; None if the rules must look at the pod itself."""

@@ -157,6 +157,15 @@ what a queue says for one namespace alone stands under policy/namespace.
 {{- $out | toJson -}}
 {{- end -}}
 
+{{/* CEL: policies whose limits come from the nodes' agents, so that pods carry none. */}}
+{{- define "fraction-injector.celLimitedByAgent" -}}
+{{- $out := list -}}
+{{- range $name, $policy := .Values.policies -}}
+{{- if eq (dig "limits" "from" "admission" $policy) "agent" -}}{{- $out = append $out $name -}}{{- end -}}
+{{- end -}}
+{{- $out | toJson -}}
+{{- end -}}
+
 {{/* CEL: labels by which a ClearML queue is known. */}}
 {{- define "fraction-injector.celQueueLabels" -}}
 ['clearml-agent-queue-name', 'clearml-agent-queue']

@@ -38,6 +38,10 @@ POLICIES = {
     "spread": policies("place: spread"),
     "same model": policies("sameModel: true\nlimiter: none"),
     "pooled": policies("resources: {mode: pooled, name: example.com/pool}"),
+    "limits from agent": policies("limits: {from: agent}"),
+    "limits from agent, with variables": policies(
+        "limits: {from: agent}\nresources: {mode: pooled}\nsameModel: true\nenv: {A: '{percent} {container}'}"
+    ),
     "none": policies("limiter: none"),
     "clearml-image": policies("limiter: clearml-image"),
     "own images": policies("limiter: images", images=IMAGES),
