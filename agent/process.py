@@ -104,7 +104,8 @@ class AgentProcess:
         self._tasks = BackgroundTasks(names, self._registry)
         self._stopping = asyncio.Event()
         self._again = False
-        self._state: AgentState | None = None
+        self.state: AgentState | None = None
+        """None until the GPUs are listed."""
         self.port = options.health_port
         """Of the probes; the one that was taken, once it serves."""
 
@@ -132,8 +133,8 @@ class AgentProcess:
         gpus = await asyncio.to_thread(self._source.list_gpus)
         for gpu in gpus:
             self._log.info("GPU is in MIG mode: left out" if gpu.mig else "GPU", **_fields(gpu))
-        self._state = AgentState(gpu for gpu in gpus if not gpu.mig)
-        agent = Agent(self._options, self._policy, self._state, self._source, self._registry)
+        self.state = AgentState(gpu for gpu in gpus if not gpu.mig)
+        agent = Agent(self._options, self._policy, self.state, self._source, self._registry)
         tasks = [*self._own_tasks(agent), *(task for each in self._extensions for task in each.tasks(agent))]
         running = [asyncio.ensure_future(self._tasks.keep(task)) for task in tasks]
         running.append(asyncio.ensure_future(self._tasks.count_time()))
@@ -162,7 +163,7 @@ class AgentProcess:
         ]
 
     def _readiness(self) -> Mapping[str, str | None]:
-        missing = self._state.missing if self._state is not None else "the GPUs are not listed yet"
+        missing = self.state.missing if self.state is not None else "the GPUs are not listed yet"
         of_extensions = {
             name: why for extension in self._extensions for name, why in extension.conditions().items()
         }
@@ -170,7 +171,7 @@ class AgentProcess:
         return {"registered": missing, **of_extensions, "serving": stopping}
 
     def _detail(self) -> str:
-        state = self._state
+        state = self.state
         if state is None:
             return "no GPU is known yet"
         ill = [

@@ -51,7 +51,7 @@ class Registrar:
         self._state = state
         self._metrics = metrics
         self._registered_at: float | None = None
-        self._retry = Backoff(first_seconds=0.2, max_seconds=2.0)
+        self._retry = Backoff(first_seconds=0.05, max_seconds=2.0)
         self._log = get_logger("registration")
 
     @property

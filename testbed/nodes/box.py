@@ -94,7 +94,7 @@ class Box:
     def boot(self) -> None:
         """Make the namespaces and wait until everything is mounted."""
         first = not self._groups
-        self._groups = cgroups.create(f"gpu-fraction-{os.getpid()}-{self.name}")
+        self._groups = cgroups.create(f"gpu-fraction-{os.getpid()}-{self.folder.parent.name}-{self.name}")
         if first:
             for group in self._groups:
                 self._keeper.keep("cgroup", group)

@@ -47,13 +47,21 @@ class RealCluster(Cluster):
         nodes: How many.
         gpus: Of each node, as its device plugin says.
         archives: Images for every node, beside the stand-ins.
+        agent_gpus: GPUs of each node where the product's agent offers them, in place of the device plugin.
 
     Attributes:
         nodes: The nodes by name.
     """
 
-    def __init__(
-        self, binaries: Path, parts: Parts, *, nodes: int = 2, gpus: int = 2, archives: Sequence[Path] = ()
+    def __init__(  # noqa: PLR0913 - what a cluster is made of
+        self,
+        binaries: Path,
+        parts: Parts,
+        *,
+        nodes: int = 2,
+        gpus: int = 2,
+        archives: Sequence[Path] = (),
+        agent_gpus: Sequence[Object] = (),
     ) -> None:
         # Not below a test's own folder: paths of sockets have at most 107 characters.
         folder = Path(tempfile.mkdtemp(prefix="gpu-nodes-"))
@@ -62,7 +70,8 @@ class RealCluster(Cluster):
         self._keeper.keep("folder", folder)
         self._parts = parts
         self._archives = archives
-        self._gpus = gpus
+        self._gpus = len(agent_gpus) or gpus
+        self._agent_gpus = agent_gpus
         self._control = Box(CONTROL_PLANE, folder / CONTROL_PLANE, self._keeper)
         self._names = [f"gpu-node-{number}" for number in range(1, nodes + 1)]
         self.nodes: dict[str, Node] = {}
@@ -165,6 +174,7 @@ class RealCluster(Cluster):
             proxy_kubeconfig=self.home.folder / "proxy.kubeconfig",
             dns=ADDRESS,
             gpus=self._gpus,
+            agent_gpus=self._agent_gpus,
         )
         return Node(Box(name, self.home.folder / f"n{number}", self._keeper), self._parts, place)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from testbed.nodes.agent import AgentOnNode
 from testbed.nodes.box import Box
 from testbed.nodes.parts import Parts
 from testbed.nodes.stand_ins import PAUSE
@@ -27,6 +28,8 @@ class Place:
         proxy_kubeconfig: Of kube-proxy.
         dns: Address of the name server.
         gpus: GPUs that the device plugin offers.
+        agent_gpus: GPUs that the product's agent offers in place of the device plugin, as the file of made-up
+            GPUs has them.
     """
 
     name: str
@@ -35,6 +38,7 @@ class Place:
     proxy_kubeconfig: Path
     dns: str
     gpus: int
+    agent_gpus: Sequence[Mapping[str, Any]] = ()
 
     @property
     def address(self) -> str:
@@ -59,12 +63,14 @@ class Node:
         containerd: The running one.
         kubelet: The running one.
         device_plugin: The running one.
+        agent: The product's, where it runs in place of the device plugin.
     """
 
     containerd: Process
     kubelet: Process
     proxy: Process
     device_plugin: Process
+    agent: AgentOnNode
 
     def __init__(self, box: Box, parts: Parts, place: Place) -> None:
         self.box = box
@@ -86,8 +92,16 @@ class Node:
         for archive in archives:
             self.ctr("images", "import", str(archive))
         self.start_kubelet()
-        self.device_plugin = self._run("deviceplugin", f"--gpus={self.place.gpus}")
+        if self.place.agent_gpus:
+            self.agent = AgentOnNode(self.box, SOCKET, self.place.agent_gpus, self._parts.environment)
+            self.agent.start()
+        else:
+            self.start_device_plugin()
         self.proxy = start_proxy(self.box, self._parts, self.place.name, self.place.proxy_kubeconfig)
+
+    def start_device_plugin(self) -> None:
+        """Start the stand-in device plugin."""
+        self.device_plugin = self._run("deviceplugin", f"--gpus={self.place.gpus}")
 
     def start_containerd(self) -> None:
         """Start containerd and wait until it answers."""

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import json
 import tempfile
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -101,14 +101,20 @@ async def running(node: AgentNode, policy: AgentPolicy = PER_GPU) -> AsyncIterat
             await task
 
 
+@contextlib.contextmanager
+def node_folder(**options: Any) -> Iterator[AgentNode]:
+    """A node whose files are gone when the context ends."""
+    # Not below a test's own folder: paths of sockets have at most 107 characters.
+    with tempfile.TemporaryDirectory(prefix="agent-") as folder:
+        yield AgentNode(Path(folder), **options)
+
+
 @contextlib.asynccontextmanager
 async def served(
     *gpus: Mapping[str, Any], policy: AgentPolicy = PER_GPU, **options: Any
 ) -> AsyncIterator[tuple[AgentNode, FakeKubelet]]:
     """A node whose agent has all its GPUs registered."""
-    # Not below a test's own folder: paths of sockets have at most 107 characters.
-    with tempfile.TemporaryDirectory(prefix="agent-") as folder:
-        node = AgentNode(Path(folder), **options)
+    with node_folder(**options) as node:
         node.write_gpus(*gpus)
         node.write_card_names(*(gpu["uuid"] for gpu in gpus))
         async with kubelet_in(node.root) as kubelet, running(node, policy):
@@ -125,3 +131,10 @@ async def ready(process: AgentProcess) -> httpx.Response:
     """What /readyz answers."""
     async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{process.port}") as client:
         return await client.get("/readyz")
+
+
+async def until(check: Callable[[], object]) -> None:
+    """Wait until something that nobody announces is true."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not check():  # noqa: ASYNC110 - nobody sets an event
+            await asyncio.sleep(0.02)

@@ -1,0 +1,96 @@
+"""The product's node agent on a node, in place of the stand-in device plugin, with GPUs from a file."""
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from testbed.nodes.box import Box
+from testbed.process import Process
+from testbed.product import POLICIES
+
+CHECKOUT = POLICIES.parent
+LIBRARY_TEXT = "a stand-in for the limiter's library\n"
+
+
+class AgentOnNode:
+    """An agent, and what a node with GPUs has for it: NVIDIA's CDI specification and a limiter's library.
+
+    Args:
+        box: Of the node.
+        runtime_endpoint: Socket of its container runtime.
+        gpus: As the file of made-up GPUs has them.
+        environment: Of the node's programs.
+    """
+
+    def __init__(
+        self,
+        box: Box,
+        runtime_endpoint: str,
+        gpus: Sequence[Mapping[str, Any]],
+        environment: Mapping[str, str],
+    ) -> None:
+        self._box = box
+        self._endpoint = runtime_endpoint
+        self._environment = environment
+        self._folder = box.folder / "agent"
+        self._process: Process | None = None
+        (self._folder / "library").mkdir(parents=True)
+        (self._folder / "library" / "libvgpu.so").write_text(LIBRARY_TEXT)
+        self.write_gpus(gpus)
+        self._write_card_names(gpus)
+
+    def write_gpus(self, gpus: Sequence[Mapping[str, Any]], events: Sequence[Mapping[str, Any]] = ()) -> None:
+        """Say which GPUs there are, and what happened to them."""
+        fresh = self._folder / "fresh"
+        fresh.write_text(json.dumps({"gpus": gpus, "events": events}))
+        fresh.rename(self._folder / "gpus.json")
+
+    def _write_card_names(self, gpus: Sequence[Mapping[str, Any]]) -> None:
+        """Write what NVIDIA's toolkit would, with the null device for every card."""
+        devices = [
+            {
+                "name": gpu["uuid"],
+                "containerEdits": {
+                    "deviceNodes": [{"path": f"/dev/nvidia{gpu['index']}", "hostPath": "/dev/null"}],
+                    "env": ["NVIDIA_VISIBLE_DEVICES=void"],
+                },
+            }
+            for gpu in gpus
+        ]
+        cdi = self._box.folder / "cdi"
+        cdi.mkdir(exist_ok=True)
+        text = json.dumps({"cdiVersion": "0.5.0", "kind": "nvidia.com/gpu", "devices": devices})
+        (cdi / "nvidia.yaml").write_text(text)
+
+    def start(self) -> None:
+        """Start it; it is ready when the kubelet counts its slices."""
+        options = [
+            f"--policies={POLICIES}",
+            f"--state-dir={self._folder}",
+            f"--cdi-dir={self._box.folder / 'cdi'}",
+            f"--runtime-endpoint={self._endpoint}",
+            f"--gpu-file={self._folder / 'gpus.json'}",
+        ]
+        environment = {**self._environment, "PYTHONPATH": str(CHECKOUT)}
+        command = [sys.executable, "-m", "cli.main", "agent", *options]
+        self._process = self._box.start("agent", command, environment)
+
+    def kill(self) -> None:
+        """Kill it as the kernel would, with what it started."""
+        assert self._process
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.stop()
+
+    def stop(self) -> None:
+        """End it with SIGTERM."""
+        assert self._process
+        self._process.stop()
+
+    @property
+    def log(self) -> Path:
+        """Its log file."""
+        return self._box.folder / "agent.log"

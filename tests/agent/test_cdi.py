@@ -1,0 +1,105 @@
+"""NVIDIA's CDI specifications are found whatever their kind; ours are written whole, and kept while used."""
+
+import json
+
+import pytest
+
+from agent.cdi import CdiError, SliceSpecifications, choose_names
+from agent.cdi_reader import device_names
+from agent.gpu import Gpu
+from tests.agent.support.node import PER_GPU
+
+CARD = Gpu(0, "GPU-0", "NVIDIA A100", 40960)
+
+
+def test_names_are_found_in_yaml_and_json_and_rubbish_is_passed_over(tmp_path):
+    (tmp_path / "nvidia.yaml").write_text(
+        'kind: nvidia.com/gpu\ndevices: [{name: "0"}, {name: GPU-0}, {name: all}]'
+    )
+    (tmp_path / "other.json").write_text('{"kind": "example.com/nic", "devices": [{"name": "a"}]}')
+    (tmp_path / "broken.yaml").write_text("kind: [")
+    (tmp_path / "list.yaml").write_text("- 1")
+    assert device_names([tmp_path, tmp_path / "missing"]) == {
+        "nvidia.com/gpu": ["0", "GPU-0", "all"],
+        "example.com/nic": ["a"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("found", "name"),
+    [
+        ({"nvidia.com/gpu": ["0", "GPU-0"]}, "nvidia.com/gpu=GPU-0"),
+        ({"nvidia.com/gpu": ["0", "all"]}, "nvidia.com/gpu=0"),
+        (
+            {"management.nvidia.com/gpu": ["all", "GPU-0"], "nvidia.com/gpu": ["0"]},
+            "management.nvidia.com/gpu=GPU-0",
+        ),
+        ({"k8s.device-plugin.nvidia.com/gpu": ["GPU-0"]}, "k8s.device-plugin.nvidia.com/gpu=GPU-0"),
+    ],
+)
+def test_a_card_goes_by_its_uuid_where_any_kind_knows_it(found, name):
+    assert choose_names(found, [CARD], ["/etc/cdi"]) == {"GPU-0": name}
+
+
+def test_a_card_without_a_name_is_an_error_that_says_what_to_run():
+    with pytest.raises(
+        CdiError, match=r"no CDI specification in /etc/cdi names GPU 0 .* nvidia-ctk cdi generate"
+    ):
+        choose_names({"example.com/gpu": ["GPU-0"], "nvidia.com/gpu": ["all"]}, [CARD], ["/etc/cdi"])
+
+
+@pytest.fixture
+def specifications(tmp_path):
+    return SliceSpecifications(tmp_path, PER_GPU, "/state")
+
+
+def names_in(folder):
+    [path] = folder.glob("*.json")
+    return [each["name"] for each in json.loads(path.read_text())["devices"]]
+
+
+def test_every_share_of_a_card_has_a_device_before_anybody_asks(specifications, tmp_path):
+    specifications.write(CARD, set())
+    assert names_in(tmp_path) == [f"GPU-0-{slices}" for slices in range(1, 8)]
+    assert [path.name for path in tmp_path.iterdir()] == ["clearml-injector.io-slices-GPU-0.json"]
+
+
+def test_devices_of_another_policy_stay_while_a_container_holds_them(tmp_path):
+    sixteenths = SliceSpecifications(
+        tmp_path, type(PER_GPU)(**{**fields(PER_GPU), "slices_per_gpu": 16}), "/state"
+    )
+    sixteenths.write(CARD, set())
+    SliceSpecifications(tmp_path, PER_GPU, "/state").write(CARD, {"GPU-0-12"})
+    assert names_in(tmp_path) == [*(f"GPU-0-{slices}" for slices in range(1, 8)), "GPU-0-12"]
+    SliceSpecifications(tmp_path, PER_GPU, "/state").write(CARD, None)
+    assert "GPU-0-12" in names_in(tmp_path)
+    SliceSpecifications(tmp_path, PER_GPU, "/state").write(CARD, set())
+    assert "GPU-0-12" not in names_in(tmp_path)
+
+
+def fields(policy):
+    return {name: getattr(policy, name) for name in policy.__struct_fields__}
+
+
+def test_files_of_cards_that_are_gone_stay_while_a_container_holds_them(specifications, tmp_path):
+    specifications.write(CARD, set())
+    specifications.remove_others(["GPU-1"], {"GPU-0-3"})
+    assert len(list(tmp_path.iterdir())) == 1
+    specifications.remove_others(["GPU-0"], set())
+    assert len(list(tmp_path.iterdir())) == 1
+    specifications.remove_others(["GPU-1"], {"GPU-1-3"})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_of_the_same_content_is_not_written_again(specifications, tmp_path):
+    specifications.write(CARD, set())
+    [path] = tmp_path.iterdir()
+    before = path.stat().st_ino
+    specifications.write(CARD, set())
+    assert path.stat().st_ino == before
+
+
+def test_a_folder_that_cannot_be_written_is_an_error(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(CdiError, match="cannot be written"):
+        SliceSpecifications(tmp_path / "file", PER_GPU, "/state").write(CARD, set())

@@ -1,0 +1,119 @@
+"""Which events and answers make a GPU unhealthy, and which make it well again."""
+
+import asyncio
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from agent.gpu import Gpu, GpuCondition, GpuSourceError, HealthEvent
+from agent.health import HealthWatch
+from agent.metrics import AgentMetrics
+from agent.settings import APPLICATION_XIDS
+from agent.state import AgentState
+from tests.agent.support.node import card, ids, served
+
+CARDS = (Gpu(0, "GPU-0", "NVIDIA A100", 40960), Gpu(1, "GPU-1", "NVIDIA A100", 40960))
+WELL, AWAY = GpuCondition(answers=True), GpuCondition(answers=False)
+RESET = GpuCondition(answers=True, recovery="reset of the GPU")
+
+
+@pytest.fixture
+def registry():
+    return CollectorRegistry()
+
+
+@pytest.fixture
+def state():
+    return AgentState(CARDS)
+
+
+@pytest.fixture
+def watch(state, registry):
+    return HealthWatch(None, state, APPLICATION_XIDS, AgentMetrics(registry))
+
+
+@pytest.mark.parametrize("xid", APPLICATION_XIDS)
+def test_errors_of_programs_say_nothing_of_the_gpu(watch, state, xid):
+    watch.take_event(HealthEvent("GPU-0", xid))
+    assert state.unhealthy == {}
+
+
+@pytest.mark.parametrize("xid", [48, 62, 63, 74, 79, 94, 95, 119])
+def test_every_other_xid_marks_its_own_gpu_alone(watch, state, registry, xid):
+    watch.take_event(HealthEvent("GPU-1", xid))
+    assert state.unhealthy == {"GPU-1": f"Xid {xid}"}
+    value = registry.get_sample_value
+    assert value("fraction_injector_agent_gpu_healthy", {"gpu": "0", "uuid": "GPU-0"}) == 1
+    assert value("fraction_injector_agent_gpu_healthy", {"gpu": "1", "uuid": "GPU-1"}) == 0
+
+
+@pytest.mark.parametrize("uuid", [None, "GPU-of-another-node"])
+def test_an_event_of_an_unknown_gpu_is_only_logged(watch, state, uuid, capfd):
+    watch.take_event(HealthEvent(uuid, 79))
+    assert state.unhealthy == {}
+    assert "error of a GPU that is not offered" in capfd.readouterr().err
+
+
+def test_a_lost_gpu_is_well_again_when_it_answers(watch, state):
+    watch.take_condition(CARDS[0], AWAY)
+    assert state.unhealthy == {"GPU-0": "it does not answer"}
+    watch.take_condition(CARDS[0], WELL)
+    assert state.unhealthy == {}
+
+
+def test_an_xid_is_over_once_the_driver_no_longer_asks_for_a_reset(watch, state):
+    watch.take_event(HealthEvent("GPU-0", 48))
+    watch.take_condition(CARDS[0], RESET)
+    assert state.unhealthy == {"GPU-0": "its driver asks for: reset of the GPU"}
+    watch.take_condition(CARDS[0], WELL)
+    assert state.unhealthy == {}
+
+
+def test_an_xid_stays_while_nothing_was_done_about_it(watch, state):
+    watch.take_event(HealthEvent("GPU-0", 79))
+    watch.take_condition(CARDS[0], WELL)
+    assert state.unhealthy == {"GPU-0": "Xid 79"}
+
+
+class BrokenWait:
+    """A driver that cannot be waited for, and answers all else."""
+
+    def wait_for_event(self, seconds):
+        raise GpuSourceError("NVML: waiting for events: Unknown Error")
+
+    def condition_of(self, uuid):
+        return WELL
+
+
+def test_an_error_of_waiting_condemns_no_gpu(state, registry, capfd, monkeypatch):
+    monkeypatch.setattr("agent.health.CHECK_SECONDS", 0)
+    watch = HealthWatch(BrokenWait(), state, (), AgentMetrics(registry))
+
+    async def some_turns():
+        turns = 0
+        done = asyncio.Event()
+
+        def turned():
+            nonlocal turns
+            turns += 1
+            if turns == 5:
+                done.set()
+
+        task = asyncio.ensure_future(watch.run(turned))
+        await done.wait()
+        task.cancel()
+
+    asyncio.run(some_turns())
+    assert state.unhealthy == {}
+    assert capfd.readouterr().err.count("waiting for events of GPUs failed") == 1
+
+
+def test_the_kubelet_is_told_of_the_slices_of_an_ill_gpu_alone():
+    async def fall_ill():
+        async with served(card(0), card(1)) as (node, kubelet):
+            node.write_gpus(card(0), card(1), events=({"uuid": "GPU-1", "xid": 79},))
+            await kubelet.until_offered("nvidia.com/gpu-1", 0)
+            assert list(kubelet.devices["nvidia.com/gpu-1"]) == ids(1, *range(8))
+            assert set(kubelet.devices["nvidia.com/gpu-0"].values()) == {"Healthy"}
+
+    asyncio.run(fall_ill())

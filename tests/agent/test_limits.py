@@ -1,0 +1,70 @@
+"""A limiter's variables and mounts, and which shares one container cannot hold together."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.gpu import Gpu
+from agent.limits import conflict, mounts, tmpfs_size, variables
+from agent.shares import Share, memory_mib
+from tests.agent.support.node import HAMI, PER_GPU, POOLED
+
+
+def share(index, slices, memory=40960):
+    card = Gpu(index, f"GPU-{index}", "NVIDIA A100", memory)
+    return Share(card, slices, memory_mib(card, slices, 8, 0))
+
+
+def limits_of(shares):
+    wanted = [(each, variables(each, PER_GPU, own_cache=True)) for each in shares]
+    merged = {}
+    for _, values in wanted:
+        merged.update(values)
+    return conflict(wanted), merged
+
+
+SHARES = st.lists(
+    st.builds(share, st.integers(0, 15), st.integers(1, 7), st.sampled_from([8192, 40960, 81920])),
+    min_size=1,
+    max_size=6,
+    unique_by=lambda each: each.gpu.index,
+)
+
+
+@given(SHARES)
+def test_a_container_that_starts_finds_the_limit_of_each_gpu_at_its_place(shares):
+    why, environment = limits_of(shares)
+    amounts = {each.memory_mib for each in shares}
+    assert (why is None) == (len(amounts) == 1)
+    if why is None:
+        for place, each in enumerate(sorted(shares, key=lambda each: each.gpu.index)):
+            assert environment[f"CUDA_DEVICE_MEMORY_LIMIT_{place}"] == f"{each.memory_mib}m"
+
+
+def test_the_refusal_names_both_gpus_and_what_to_do():
+    why, _ = limits_of([share(0, 2), share(3, 4)])
+    assert why == (
+        "CUDA_DEVICE_MEMORY_LIMIT_0 would have to be 10240m for GPU 0 and 20480m for GPU 3: ask for equal"
+        " shares of equal GPUs, or use a container for each"
+    )
+
+
+def test_variables_that_speak_of_the_pod_are_left_out_where_it_has_no_cache_of_its_own():
+    assert variables(share(0, 4), POOLED, own_cache=False) == {
+        "LIBCUDA_LOG_LEVEL": "1",
+        "CUDA_DEVICE_MEMORY_LIMIT_0": "20480m",
+    }
+
+
+def test_a_whole_gpu_gets_nothing_of_the_limiter():
+    assert variables(share(0, 8), PER_GPU, own_cache=True) == {}
+    assert mounts(share(0, 8), HAMI, "/state", own_cache=True) == []
+
+
+def test_sizes_are_written_as_mount_options_have_them():
+    assert [tmpfs_size(each) for each in ("8Mi", "1Gi", "512Ki", "4096", "strange")] == [
+        "8m",
+        "1g",
+        "512k",
+        "4096",
+        "8m",
+    ]

@@ -1,0 +1,119 @@
+"""Registrations come back after everything that ends them."""
+
+import asyncio
+
+import pytest
+
+from agent import ownership
+from tests.agent.support.kubelet import FakeKubelet, kubelet_in
+from tests.agent.support.node import card, ids, node_folder, ready, running, served, until
+from tests.agent.support.other_plugin import OtherPlugin
+
+NAME = "nvidia.com/gpu-0"
+
+
+def run(test):
+    """Run a test that is a coroutine."""
+    return lambda: asyncio.run(test())
+
+
+@run
+async def test_a_kubelet_that_starts_again_gets_a_new_registration():
+    async with served(card(0), card(1)) as (node, kubelet):
+        await kubelet.stop()
+        again = FakeKubelet(node.root)
+        await again.start()
+        await again.until_offered(NAME)
+        await again.until_offered("nvidia.com/gpu-1")
+        await again.allocate(NAME, "GPU-0::0")
+        await again.stop()
+
+
+@run
+async def test_a_kubelet_that_starts_again_without_closing_a_stream_is_noticed_by_its_socket():
+    async with served(card(0)) as (node, kubelet):
+        # The one before goes on, unseen: its sockets' names are another kubelet's now.
+        again = FakeKubelet(node.root)
+        await again.start()
+        await again.until_offered(NAME)
+        await again.stop()
+        assert len(kubelet.registrations[NAME]) == 1
+
+
+@run
+async def test_a_stream_that_ends_is_registered_again():
+    async with served(card(0)) as (_, kubelet):
+        for follower in list(kubelet._followers):
+            follower.cancel()
+        await kubelet.until(lambda: len(kubelet.registrations[NAME]) > 1 and kubelet.devices.get(NAME))
+
+
+@pytest.fixture
+def quick_looks(monkeypatch):
+    """The kubelet's books are looked at more often."""
+    monkeypatch.setattr(ownership, "PERIOD_SECONDS", 0.1)
+    monkeypatch.setattr("agent.registration.SETTLE_SECONDS", 0.2)
+
+
+@pytest.mark.usefixtures("quick_looks")
+def test_a_name_that_another_plugin_took_is_registered_again():
+    async def take():
+        async with served(card(0), card(1)) as (node, kubelet):
+            other = OtherPlugin(node.root / "device-plugins", "other.sock", ["other-0"])
+            await other.start(NAME)
+            await kubelet.until(lambda: len(kubelet.registrations[NAME]) >= 3)
+            await kubelet.until_offered(NAME)
+            assert kubelet.devices[NAME].keys() == set(ids(0, *range(8)))
+            assert len(kubelet.registrations["nvidia.com/gpu-1"]) == 1
+            await other.stop()
+
+    asyncio.run(take())
+
+
+@run
+async def test_nothing_is_registered_before_every_card_has_a_cdi_name():
+    await refused(card_names=False, said="names GPU 0 (GPU-0)")
+
+
+@run
+async def test_nothing_is_registered_under_a_runtime_that_ignores_cdi():
+    await refused(runtime_version="containerd://1.6.20", said="volume-mounts or envvar")
+
+
+@run
+async def test_nothing_is_registered_while_the_runtime_is_not_known():
+    await refused(runtime_version=None, runtime_endpoint="/nonexistent.sock", said="give --runtime-version")
+
+
+@run
+async def test_nothing_is_registered_without_the_limiters_library():
+    await refused(library=False, said="put the library of limiter hami-core there")
+
+
+async def refused(*, said: str, card_names: bool = True, library: bool = True, **options):
+    """See that an agent is unready, says why, and registers nothing."""
+    with node_folder(**options) as node:
+        node.write_gpus(card(0))
+        if card_names:
+            node.write_card_names("GPU-0")
+        if not library:
+            (node.root / "state" / "library" / "libvgpu.so").unlink()
+        async with kubelet_in(node.root) as kubelet, running(node) as process:
+            await until(lambda: process.state is not None and process.state.registrations)
+            answer = await ready(process)
+            assert answer.status_code == 503
+            assert said in answer.text
+            assert kubelet.registrations == {}
+
+
+@run
+async def test_an_agent_is_ready_once_the_kubelet_counts_every_gpu():
+    with node_folder() as node:
+        node.write_gpus(card(0))
+        node.write_card_names("0", kind="management.nvidia.com/gpu")
+        async with running(node) as process, kubelet_in(node.root) as kubelet:
+            await kubelet.until_offered(NAME)
+            answer = await kubelet.allocate(NAME, "GPU-0::0")
+            assert answer.cdi_devices[0].name == "management.nvidia.com/gpu=0"
+            await until(lambda: process.state.missing is None)
+            assert (await ready(process)).status_code == 200

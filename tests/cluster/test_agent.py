@@ -1,0 +1,349 @@
+"""The node agent on a real kubelet and containerd: what containers get, and what it survives.
+
+Its cluster is one of its own: a node whose GPUs the agent offers, and no webhook.
+"""
+
+import os
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from agent.settings import APPLICATION_XIDS
+from testbed import binaries
+from testbed.nodes import parts
+from testbed.nodes.cluster import RealCluster
+from testbed.nodes.stand_ins import WORKLOAD
+from testbed.process import eventually
+from tests.cluster.conftest import CLUSTER, Say
+
+NODE = "gpu-node-1"
+SMALL, LARGE = 0, 1
+"""GPUs of 40 and of 80 GB."""
+GPUS = [
+    {"index": SMALL, "uuid": "GPU-aaaaaaaa-0000", "model": "NVIDIA A100-40GB", "memoryMiB": 40960},
+    {"index": LARGE, "uuid": "GPU-bbbbbbbb-1111", "model": "NVIDIA A100-80GB", "memoryMiB": 81920},
+]
+KILLS = int(os.environ.get("AGENT_KILLS", "4"))
+STARTED = {"Running", "Succeeded", "Failed"}
+
+
+@pytest.fixture(scope="module")
+def cluster(possible, say: Say, pytestconfig: pytest.Config) -> Iterator[RealCluster]:
+    """A node whose two GPUs the agent offers."""
+    built, node_parts = binaries.build(say), parts.build(say)
+    before = pytestconfig.stash.get(CLUSTER, None)
+    with RealCluster(built, node_parts, nodes=1, agent_gpus=GPUS) as cluster:
+        pytestconfig.stash[CLUSTER] = cluster
+        yield cluster
+        pytestconfig.stash[CLUSTER] = before
+
+
+@pytest.fixture
+def pods(cluster: RealCluster) -> Iterator["Pods"]:
+    """A way to create pods that are gone when the test ends."""
+    pods = Pods(cluster)
+    yield pods
+    pods.delete_all()
+
+
+class Pods:
+    """Pods of a test.
+
+    Args:
+        cluster: Where they run.
+    """
+
+    def __init__(self, cluster: RealCluster) -> None:
+        self._cluster = cluster
+        self._names: list[str] = []
+
+    def create(self, name: str, *containers: dict, init: tuple[dict, ...] = (), **spec) -> None:
+        """Create a pod."""
+        self._names.append(name)
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name},
+            "spec": {
+                "restartPolicy": "Never",
+                "terminationGracePeriodSeconds": 0,
+                "automountServiceAccountToken": False,
+                "containers": list(containers),
+                "initContainers": list(init),
+                **spec,
+            },
+        }
+        self._cluster.api.create(pod, "default")
+
+    def run(self, name: str, *containers: dict, **more) -> None:
+        """Create a pod, and wait until it runs."""
+        self.create(name, *containers, **more)
+        self.until_running(name)
+
+    def until_running(self, name: str) -> None:
+        """Wait until a pod is started, and see that it runs."""
+        eventually(lambda: self.phase(name) in STARTED, f"{name} is started", 60)
+        assert self.phase(name) == "Running", self.status(name)
+
+    def status(self, name: str) -> dict:
+        """Of a pod."""
+        return self._cluster.api.get("Pod", name, "default")["status"]
+
+    def phase(self, name: str) -> str | None:
+        """Of a pod."""
+        return self.status(name).get("phase")
+
+    def inside(self, name: str, *command: str, container: str = "main") -> str:
+        """Run a command in a container and return what it prints."""
+        ended = self._cluster.kubectl(
+            "exec", "--namespace=default", name, f"--container={container}", "--", *command
+        )
+        assert ended.code == 0, ended.stderr
+        return ended.stdout
+
+    def environment(self, name: str, container: str = "main") -> dict[str, str]:
+        """The variables of a container's first process."""
+        text = self.inside(name, "cat", "/proc/1/environ", container=container)
+        return dict(line.split("=", 1) for line in text.split("\0") if line)
+
+    def held(self) -> dict[tuple[str, str], int]:
+        """Slices by pod and resource, as the kubelet's books have them."""
+        held = self._cluster.nodes[NODE].held_slices()
+        return {(pod, resource): count for (_, pod, resource), count in held.items()}
+
+    def delete(self, name: str) -> None:
+        """Delete a pod."""
+        self._cluster.api.delete("Pod", name, "default")
+
+    def delete_all(self) -> None:
+        """Delete every pod of the test, and wait until no slice is held."""
+        for name in self._names:
+            self.delete(name)
+        eventually(lambda: not self.held(), "no slice is held", 60)
+
+
+def container(name: str = "main", command: str = "sleep 3600", env=None, **slices: int) -> dict:
+    """A container that asks for slices: `gpu0=3` are three of GPU 0."""
+    amounts = {f"nvidia.com/gpu-{key.removeprefix('gpu')}": str(count) for key, count in slices.items()}
+    return {
+        "name": name,
+        "image": WORKLOAD,
+        "imagePullPolicy": "Never",
+        "command": ["sh", "-c", command],
+        "env": [{"name": key, "value": value} for key, value in (env or {}).items()],
+        "resources": {"limits": amounts},
+    }
+
+
+def allocatable(cluster: RealCluster) -> dict[str, str]:
+    """Slices that the node offers, by resource."""
+    [node] = [each for each in cluster.api.list("Node") if each["metadata"]["name"] == NODE]
+    return {name: count for name, count in node["status"]["allocatable"].items() if "gpu-" in name}
+
+
+def until_offered(cluster: RealCluster, small: int = 8, large: int = 8) -> None:
+    """Wait until the node offers so many slices."""
+    wanted = {"nvidia.com/gpu-0": str(small), "nvidia.com/gpu-1": str(large)}
+    eventually(lambda: allocatable(cluster) == wanted, f"{wanted} are offered", 60)
+
+
+def test_the_limit_of_the_node_beats_what_the_pod_says_of_itself(pods):
+    lifted = {"CUDA_DEVICE_MEMORY_LIMIT_0": "999999m", "LD_PRELOAD": "", "OTHER": "kept"}
+    pods.run("cheat", container(gpu0=3, env=lifted))
+    environment = pods.environment("cheat")
+    assert environment["CUDA_DEVICE_MEMORY_LIMIT_0"] == "15360m"
+    assert environment["OTHER"] == "kept"
+    assert pods.inside("cheat", "cat", "/etc/ld.so.preload") == "/usr/local/vgpu/libvgpu.so\n"
+    assert "stand-in" in pods.inside("cheat", "cat", "/usr/local/vgpu/libvgpu.so")
+    assert pods.inside("cheat", "sh", "-c", "ls /dev/nvidia*").split() == ["/dev/nvidia0"]
+    mounts = {
+        line.split()[1]: line.split() for line in pods.inside("cheat", "cat", "/proc/mounts").splitlines()
+    }
+    assert mounts["/etc/ld.so.preload"][3].split(",")[0] == "ro"
+    assert mounts["/usr/local/vgpu-cache"][2] == "tmpfs"
+
+
+def test_shares_of_40_and_80_gb_are_counted_from_their_own_card(pods):
+    pods.run("small", container(gpu0=4))
+    pods.run("large", container(gpu1=4))
+    pods.run("whole", container(gpu1=4), container("other", gpu0=1))
+    assert pods.environment("small")["CUDA_DEVICE_MEMORY_LIMIT_0"] == "20480m"
+    assert pods.environment("large")["CUDA_DEVICE_MEMORY_LIMIT_0"] == "40960m"
+    assert pods.environment("whole", "other")["CUDA_DEVICE_MEMORY_LIMIT_0"] == "5120m"
+
+
+def test_a_whole_gpu_has_no_limit(pods):
+    pods.run("whole", container(gpu1=8))
+    assert not [name for name in pods.environment("whole") if name.startswith("CUDA_DEVICE_MEMORY")]
+    assert pods.inside("whole", "sh", "-c", "ls /dev/nvidia*").split() == ["/dev/nvidia1"]
+
+
+def test_two_cards_in_one_container_have_equal_limits_or_do_not_start(pods):
+    pods.run("equal", container(gpu0=4, gpu1=2))
+    environment = pods.environment("equal")
+    assert environment["CUDA_DEVICE_MEMORY_LIMIT_0"] == environment["CUDA_DEVICE_MEMORY_LIMIT_1"] == "20480m"
+    assert pods.inside("equal", "sh", "-c", "ls /dev/nvidia*").split() == ["/dev/nvidia0", "/dev/nvidia1"]
+    pods.create("unequal", container(gpu0=1, gpu1=1))
+    said = eventually(lambda: why_waiting(pods, "unequal"), "it is refused", 60)
+    assert "CUDA_DEVICE_MEMORY_LIMIT_0 would have to be" in said
+
+
+def why_waiting(pods: Pods, name: str) -> str:
+    """Why a pod's containers do not start."""
+    states = [each.get("state", {}) for each in pods.status(name).get("containerStatuses", [])]
+    messages = [str(state.get("waiting", {}).get("message", "")) for state in states]
+    return " ".join(filter(None, messages))
+
+
+def test_16_shares_fill_two_cards_and_one_more_waits(pods):
+    names = [f"share-{number}" for number in range(16)]
+    for number, name in enumerate(names):
+        pods.create(name, container(**{f"gpu{number % 2}": 1}))
+    for name in names:
+        pods.until_running(name)
+    assert sorted(pods.held().values()) == [1] * 16
+    pods.create("one-more", container(gpu0=1))
+    eventually(lambda: "Insufficient" in str(pods.status("one-more").get("conditions")), "it waits")
+    pods.delete("share-0")
+    pods.until_running("one-more")
+
+
+def test_5_and_3_fill_a_card_and_9_are_refused(pods):
+    pods.run("five", container(gpu0=5))
+    pods.run("three", container(gpu0=3))
+    assert pods.held() == {("five", "nvidia.com/gpu-0"): 5, ("three", "nvidia.com/gpu-0"): 3}
+    pods.create("nine", container(gpu1=9), nodeName=NODE)
+    eventually(lambda: pods.phase("nine") == "Failed", "it is refused")
+    assert pods.status("nine")["reason"] == "UnexpectedAdmissionError"
+
+
+def test_init_containers_share_with_the_containers_after_them(pods):
+    pods.run(
+        "init", container(gpu0=2), container("second", gpu0=3), init=(container("init", "true", gpu0=4),)
+    )
+    assert pods.held()["init", "nvidia.com/gpu-0"] == 5
+    assert pods.environment("init")["CUDA_DEVICE_MEMORY_LIMIT_0"] == "10240m"
+    assert pods.environment("init", "second")["CUDA_DEVICE_MEMORY_LIMIT_0"] == "15360m"
+
+
+def restarts(pods: Pods, name: str) -> int:
+    """How often a pod's first container started again."""
+    return pods.status(name)["containerStatuses"][0]["restartCount"]
+
+
+def test_a_container_that_starts_again_in_place_keeps_its_limit_also_under_another_agent(cluster, pods):
+    pods.run("again", container(gpu0=2), restartPolicy="Always")
+    cluster.nodes[NODE].agent.stop()
+    cluster.nodes[NODE].agent.start()
+    until_offered(cluster)
+    kill_main(cluster, pods, "again")
+    eventually(lambda: restarts(pods, "again") and pods.phase("again") == "Running", "it starts again", 60)
+    eventually(lambda: running_again(pods, "again"), "it runs again", 60)
+    assert pods.environment("again")["CUDA_DEVICE_MEMORY_LIMIT_0"] == "10240m"
+
+
+def kill_main(cluster: RealCluster, pods: Pods, name: str) -> None:
+    """Kill a pod's container as the kernel would."""
+    identity = pods.status(name)["containerStatuses"][0]["containerID"].removeprefix("containerd://")
+    cluster.nodes[NODE].ctr("tasks", "kill", "--signal=SIGKILL", identity)
+
+
+def running_again(pods: Pods, name: str) -> bool:
+    """Whether a pod's first container runs."""
+    return "running" in pods.status(name)["containerStatuses"][0]["state"]
+
+
+def test_the_kubelet_starts_again(cluster, pods):
+    pods.run("before", container(gpu0=5))
+    cluster.nodes[NODE].restart_kubelet()
+    until_offered(cluster)
+    pods.run("after", container(gpu0=3))
+    assert restarts(pods, "before") == 0
+    assert pods.held() == {("before", "nvidia.com/gpu-0"): 5, ("after", "nvidia.com/gpu-0"): 3}
+
+
+def test_the_agent_starts_again(cluster, pods):
+    agent = cluster.nodes[NODE].agent
+    pods.run("before", container(gpu1=5))
+    agent.kill()
+    until_offered(cluster, 0, 0)
+    agent.start()
+    until_offered(cluster)
+    pods.run("after", container(gpu1=3))
+    assert restarts(pods, "before") == 0
+    assert pods.held() == {("before", "nvidia.com/gpu-1"): 5, ("after", "nvidia.com/gpu-1"): 3}
+
+
+def test_containerd_starts_again(cluster, pods):
+    pods.run("before", container(gpu1=5))
+    cluster.nodes[NODE].restart_containerd()
+    eventually(lambda: cluster.is_ready(NODE), "the node is ready", 60)
+    pods.run("after", container(gpu1=3))
+    assert restarts(pods, "before") == 0
+    assert pods.environment("after")["CUDA_DEVICE_MEMORY_LIMIT_0"] == "30720m"
+
+
+def test_slices_of_an_ill_gpu_are_not_offered_until_it_is_well(cluster, pods):
+    agent = cluster.nodes[NODE].agent
+    pods.run("resident", container(gpu0=1))
+    agent.write_gpus(GPUS, [{"uuid": GPUS[SMALL]["uuid"], "xid": APPLICATION_XIDS[0]}])
+    agent.write_gpus(
+        GPUS,
+        [{"uuid": GPUS[LARGE]["uuid"], "xid": APPLICATION_XIDS[0]}, {"uuid": GPUS[LARGE]["uuid"], "xid": 79}],
+    )
+    until_offered(cluster, 8, 0)
+    agent.write_gpus([{**GPUS[SMALL], "lost": True}, {**GPUS[LARGE], "lost": True}])
+    until_offered(cluster, 0, 0)
+    agent.write_gpus(GPUS)
+    until_offered(cluster)
+    assert pods.phase("resident") == "Running"
+
+
+def test_another_plugin_of_the_same_name_is_not_kept(cluster, pods):
+    node = cluster.nodes[NODE]
+    pods.run("before", container(gpu0=1))
+    node.start_device_plugin()
+    try:
+        eventually(lambda: taken_back(node.agent.log.read_text()), "the agent takes it back", 60)
+    finally:
+        node.device_plugin.stop()
+    until_offered(cluster)
+    pods.run("after", container(gpu0=1))
+    assert pods.environment("after")["CUDA_DEVICE_MEMORY_LIMIT_0"] == "5120m"
+
+
+def taken_back(log: str) -> bool:
+    """Whether both names were registered after another plugin took them."""
+    _, _, after = log.rpartition("counts another plugin")
+    return log.count("counts another plugin") >= 2 and after.count('"registered"') >= 2
+
+
+def test_no_pod_gets_more_than_its_share_while_the_agent_is_killed_again_and_again(cluster, pods, say):
+    """`AGENT_KILLS=50` kills it more often than CI has time for."""
+    agent, waits = cluster.nodes[NODE].agent, []
+    for kill in range(KILLS):
+        names = [f"churn-{kill}-{number}" for number in range(6)]
+        for name in names[:3]:
+            pods.create(name, container(gpu0=3))
+        agent.kill()
+        for name in names[3:]:
+            pods.create(name, container(gpu1=3))
+        killed = time.monotonic()
+        registered = agent.log.read_text().count('"registered"')
+        agent.start()
+        eventually(
+            lambda seen=registered: agent.log.read_text().count('"registered"') >= seen + 2,
+            "both are back",
+            60,
+        )
+        waits.append(time.monotonic() - killed)
+        until_offered(cluster)
+        pods.run(f"after-{kill}", container(gpu0=1))
+        for resource in ("nvidia.com/gpu-0", "nvidia.com/gpu-1"):
+            assert sum(count for (_, name), count in pods.held().items() if name == resource) <= 8
+        running = [name for name in names if pods.phase(name) == "Running"]
+        limits = {name: pods.environment(name)["CUDA_DEVICE_MEMORY_LIMIT_0"] for name in running}
+        assert limits == {name: "15360m" if name in names[:3] else "30720m" for name in running}
+        pods.delete_all()
+    say(f"agent killed {KILLS} times: registered again after {min(waits):.1f} to {max(waits):.1f} s")
