@@ -1,0 +1,60 @@
+"""Which MIG profile a share of a GPU is: the smallest that holds it, and how much more it gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from modes.fraction import Fraction
+from modes.mig_profiles import MigCard, MigProfile
+
+
+@dataclass(frozen=True, slots=True)
+class MigFit:
+    """A profile that holds what was asked for. `given` and `asked` are amounts of memory in one unit."""
+
+    profile: MigProfile
+    given: int
+    asked: int
+
+    @property
+    def is_more_than_twice(self) -> bool:
+        """Whether more than half of the instance would lie idle."""
+        return self.given > 2 * self.asked
+
+    @property
+    def percent(self) -> int:
+        """What is given, in percent of what was asked for, rounded down."""
+        return 100 * self.given // self.asked
+
+
+def fit_of_mib(profiles: Iterable[MigProfile], mib: int) -> MigFit | None:
+    """Return the smallest of the profiles that has so many MiB; None if none has.
+
+    Raises:
+        ValueError: `mib` is not positive.
+    """
+    if mib < 1:
+        raise ValueError(f"{mib} MiB are no amount of memory to look for")
+    chosen = _smallest(profile for profile in profiles if profile.mib >= mib)
+    return MigFit(chosen, chosen.mib, mib) if chosen is not None else None
+
+
+def fit_of_fraction(card: MigCard, profiles: Iterable[MigProfile], fraction: Fraction) -> MigFit | None:
+    """Return the smallest of the profiles that has the fraction's part of the card's memory slices.
+
+    An eighth of a card is one of its eight memory slices, although the driver keeps a little of each. None
+    if no profile is so large, and for more than one GPU: an instance lies on one card.
+    """
+    if fraction.gpus > 1:
+        return None
+    asked = fraction.slices * card.memory
+    of_each = fraction.slices_per_gpu
+    chosen = _smallest(profile for profile in profiles if profile.memory * of_each >= asked)
+    return MigFit(chosen, chosen.memory * of_each, asked) if chosen is not None else None
+
+
+def _smallest(profiles: Iterable[MigProfile]) -> MigProfile | None:
+    """By memory, then by compute. Media engines are for those who ask for them by name."""
+    plain = (profile for profile in profiles if not profile.has_media_extensions)
+    return min(plain, key=lambda each: (each.memory, each.compute, each.name), default=None)

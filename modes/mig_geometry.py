@@ -1,0 +1,69 @@
+"""Into which instances a card can be divided at once: every valid combination of MIG profiles."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from functools import cache
+
+from modes.mig_profiles import MigCard, MigProfile
+
+Geometry = tuple[str, ...]
+"""Names of the profiles of a card's instances, sorted; one name for each instance.
+
+Where on the card each lies is the driver's choice, and mig-parted tries orders until all have a place.
+"""
+Placement = tuple[int, str]
+"""The first memory slice of an instance, and its profile."""
+
+
+def geometry(names: Iterable[str]) -> Geometry:
+    """Return the geometry with these instances."""
+    return tuple(sorted(names))
+
+
+def arrangements(card: MigCard) -> Iterator[tuple[Placement, ...]]:
+    """All sets of instances that the card can hold at once, with their places; the empty one is first."""
+    yield from _arranged(card, 0, ())
+
+
+@cache
+def geometries(card: MigCard) -> frozenset[Geometry]:
+    """Return all geometries that the card can have, the empty one too."""
+    return frozenset(geometry(name for _, name in placed) for placed in arrangements(card))
+
+
+@cache
+def full_geometries(card: MigCard) -> tuple[Geometry, ...]:
+    """Return the geometries to which no instance can be added, in a fixed order."""
+    known = geometries(card)
+    names = [profile.name for profile in card.profiles]
+    return tuple(
+        sorted(each for each in known if not any(geometry((*each, name)) in known for name in names))
+    )
+
+
+@cache
+def most_instances(card: MigCard, profile: str) -> int:
+    """Return how many instances of one profile the card can have at once; 0 for an unknown profile."""
+    return max(Counter(each)[profile] for each in geometries(card))
+
+
+def _arranged(card: MigCard, start: int, placed: tuple[Placement, ...]) -> Iterator[tuple[Placement, ...]]:
+    if start >= card.memory:
+        yield placed
+        return
+    yield from _arranged(card, start + 1, placed)
+    for profile in card.profiles:
+        if start in profile.starts and _may_join(card, profile, placed):
+            yield from _arranged(card, start + profile.memory, (*placed, (start, profile.name)))
+
+
+def _may_join(card: MigCard, profile: MigProfile, placed: tuple[Placement, ...]) -> bool:
+    """Whether there are compute slices, instances and media engines left for one more of this profile."""
+    there = [known for _, name in placed if (known := card.profile(name)) is not None]
+    return (
+        sum(each.compute for each in there) + profile.compute <= card.compute
+        and there.count(profile) < profile.most
+        and not (profile.has_media_extensions and any(each.has_media_extensions for each in there))
+    )

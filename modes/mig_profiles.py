@@ -1,0 +1,144 @@
+"""MIG profiles of NVIDIA's cards: what an instance of each gives, and where on the card it can lie.
+
+Names, slices and numbers of instances are those of the tables in "Supported MIG Profiles" of NVIDIA's
+Multi-Instance GPU user guide, r610; starts are what `nvidia-smi mig -lgipp` prints, which the guide shows
+under "Creating GPU Instances". The MiB of a profile differ a little between drivers; here stands the least
+that `nvidia-smi mig -lgip` was seen to print, and for B200's 3g, 4g and 7g twice the next smaller profile's.
+Left out are profiles that the guide adds for graphics and for all media engines at once (`+gfx`, `+me.all`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from kube.names import NVIDIA_DOMAIN
+
+MIG_RESOURCE_PREFIX = NVIDIA_DOMAIN + "mig-"
+"""Begins the resource name of a profile's instances, as the device plugin's strategy `mixed` calls them."""
+_MEDIA = "+me"
+
+
+@dataclass(frozen=True, slots=True)
+class MigProfile:
+    """A kind of instance that a card can be divided into."""
+
+    name: str
+    """As `nvidia-smi` and mig-parted write it, such as "1g.10gb" or "1g.10gb+me"."""
+    compute: int
+    """Compute slices of an instance."""
+    memory: int
+    """Memory slices of an instance: how many places it takes on the card."""
+    mib: int
+    """MiB of memory that a process finds on an instance, at least."""
+    starts: tuple[int, ...]
+    """Memory slices that an instance can begin at."""
+    most: int
+    """Instances of it on one card at most."""
+
+    @property
+    def resource(self) -> str:
+        """Extended resource of its instances; resource names know no plus sign."""
+        return MIG_RESOURCE_PREFIX + self.name.replace("+", ".")
+
+    @property
+    def has_media_extensions(self) -> bool:
+        """Whether it holds the card's media engines, which no second instance can have."""
+        return self.name.endswith(_MEDIA)
+
+
+@dataclass(frozen=True, slots=True)
+class MigCard:
+    """A model of GPU that can be divided."""
+
+    name: str
+    compute: int
+    """Compute slices of the card."""
+    memory: int
+    """Memory slices of the card."""
+    profiles: tuple[MigProfile, ...]
+    """From the smallest to the largest: by memory, then by compute."""
+
+    def profile(self, name: str) -> MigProfile | None:
+        """Return the profile of that name, or of that resource name; None if the card has none such."""
+        return next((each for each in self.profiles if name in (each.name, each.resource)), None)
+
+
+def _of_eight(name: str, gigabytes: tuple[int, int, int, int], mib: tuple[int, int, int, int]) -> MigCard:
+    """Return a card of seven compute and eight memory slices; numbers are for 1, 2, 4 and 8 memory slices."""
+    one, two, four, all_ = zip(gigabytes, mib, strict=True)
+    return MigCard(
+        name,
+        compute=7,
+        memory=8,
+        profiles=(
+            MigProfile(f"1g.{one[0]}gb", 1, 1, one[1], (0, 1, 2, 3, 4, 5, 6), 7),
+            MigProfile(f"1g.{one[0]}gb{_MEDIA}", 1, 1, one[1], (0, 1, 2, 3, 4, 5, 6), 1),
+            MigProfile(f"1g.{two[0]}gb", 1, 2, two[1], (0, 2, 4, 6), 4),
+            MigProfile(f"2g.{two[0]}gb", 2, 2, two[1], (0, 2, 4), 3),
+            MigProfile(f"3g.{four[0]}gb", 3, 4, four[1], (0, 4), 2),
+            MigProfile(f"4g.{four[0]}gb", 4, 4, four[1], (0,), 1),
+            MigProfile(f"7g.{all_[0]}gb", 7, 8, all_[1], (0,), 1),
+        ),
+    )
+
+
+A30 = MigCard(
+    "A30",
+    compute=4,
+    memory=4,
+    profiles=(
+        MigProfile("1g.6gb", 1, 1, 5836, (0, 1, 2, 3), 4),
+        MigProfile("1g.6gb+me", 1, 1, 5836, (0, 1, 2, 3), 1),
+        MigProfile("2g.12gb", 2, 2, 11672, (0, 2), 2),
+        MigProfile("2g.12gb+me", 2, 2, 11672, (0, 2), 1),
+        MigProfile("4g.24gb", 4, 4, 23344, (0,), 1),
+    ),
+)
+A100_40GB = _of_eight("A100 40GB", (5, 10, 20, 40), (4864, 9856, 19968, 40192))
+A100_80GB = _of_eight("A100 80GB", (10, 20, 40, 80), (9728, 19968, 40192, 80384))
+H100_80GB = _of_eight("H100 80GB", (10, 20, 40, 80), (9856, 19968, 40192, 80384))
+H100_94GB = _of_eight("H100 94GB", (12, 24, 47, 94), (10880, 22016, 47232, 94848))
+H100_96GB = _of_eight("H100 96GB", (12, 24, 48, 96), (11264, 23552, 47616, 95232))
+H200 = _of_eight("H200", (18, 35, 71, 141), (16384, 33024, 71168, 143360))
+B200 = _of_eight("B200", (23, 45, 90, 180), (20992, 45312, 90624, 181248))
+
+CARDS = (A30, A100_40GB, A100_80GB, H100_80GB, H100_94GB, H100_96GB, H200, B200)
+
+_PRODUCTS: Mapping[str, MigCard] = MappingProxyType(
+    {
+        "A30": A30,
+        "A100-PCIE-40GB": A100_40GB,
+        "A100-SXM4-40GB": A100_40GB,
+        "A800-40GB-Active": A100_40GB,
+        "A100-80GB-PCIe": A100_80GB,
+        "A100-PCIE-80GB": A100_80GB,
+        "A100-SXM4-80GB": A100_80GB,
+        "A800-80GB-PCIe": A100_80GB,
+        "A800-SXM4-80GB": A100_80GB,
+        "H100-80GB-HBM2e": H100_80GB,
+        "H100-80GB-HBM3": H100_80GB,
+        "H100-PCIe": H100_80GB,
+        "H800": H100_80GB,
+        "H800-PCIe": H100_80GB,
+        "H100-NVL": H100_94GB,
+        "H100-SXM5-94GB": H100_94GB,
+        "H800-NVL": H100_94GB,
+        "GH200-480GB": H100_96GB,
+        "H100-SXM5-96GB": H100_96GB,
+        "H200": H200,
+        "H200-NVL": H200,
+        "B200": B200,
+    }
+)
+"""Products as GPU feature discovery writes them, without the maker's name and what it adds for sharing."""
+
+
+def card_of_product(label: str) -> MigCard | None:
+    """Return the card that the node label nvidia.com/gpu.product names; None for one that is not known.
+
+    Where GPUs are shared or divided the label ends in "-SHARED" or in "-MIG-" and a profile.
+    """
+    product = label.removesuffix("-SHARED").partition("-MIG-")[0]
+    return _PRODUCTS.get(product.removeprefix("NVIDIA-"))
