@@ -1,0 +1,244 @@
+"""The planner alone, and in a cluster that does what it says."""
+
+from collections import Counter
+from dataclasses import dataclass, replace
+
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from controller.geometry.hopeless import never_fits
+from controller.geometry.model import MigNode, MigRequest
+from controller.geometry.planner import plan
+from modes.mig_geometry import full_geometries, geometries, geometry
+from modes.mig_profiles import A30, A100_40GB, CARDS, H100_80GB
+
+SEVEN = geometry(["1g.5gb"] * 7)
+HALVES = ("3g.20gb", "3g.20gb")
+
+
+def node(name="a", *cards, card=A100_40GB, held=None, is_changing=False):
+    return MigNode(name, card, cards or ((),), held or {}, is_changing)
+
+
+def request(name, profile="3g.20gb", count=1, since="", nodes=None):
+    return MigRequest(("team", name), ((profile, count),), since, nodes)
+
+
+def test_a_request_that_fits_changes_nothing():
+    assert plan([node("a", HALVES)], [request("p")]) == ()
+
+
+def test_an_undivided_card_is_divided_for_a_request():
+    (change,) = plan([node()], [request("p")])
+    assert (change.node, change.card, change.request) == ("a", 0, ("team", "p"))
+    assert "3g.20gb" in change.geometry
+
+
+def test_idle_instances_go_when_a_request_cannot_fit():
+    (change,) = plan([node("a", SEVEN)], [request("p")])
+    assert Counter(change.geometry) >= Counter({"3g.20gb": 1, "1g.5gb": 4})
+
+
+def test_an_instance_in_use_stays():
+    assert plan([node("a", SEVEN, held={"1g.5gb": 1})], [request("p")]) == ()
+
+
+def test_of_two_cards_divided_alike_either_may_be_in_use():
+    assert plan([node("a", SEVEN, SEVEN, held={"1g.5gb": 1})], [request("p")]) == ()
+
+
+def test_a_card_that_has_none_of_the_held_profiles_is_idle():
+    (change,) = plan([node("a", SEVEN, HALVES, held={"3g.20gb": 2})], [request("p")])
+    assert change.card == 0
+
+
+def test_an_empty_card_is_taken_before_idle_instances_go():
+    (change,) = plan([node("a", SEVEN), node("b", ())], [request("p")])
+    assert change.node == "b"
+
+
+def test_idle_instances_that_another_request_waits_for_stay():
+    changes = plan([node("a", SEVEN)], [request("old", "1g.5gb", 5, "1"), request("p", since="2")])
+    assert changes == ()
+
+
+def test_two_requests_at_once_share_a_card():
+    (change,) = plan([node()], [request("p"), request("q", "4g.20gb")])
+    assert change.geometry == ("3g.20gb", "4g.20gb")
+
+
+def test_the_older_of_two_requests_is_served_first():
+    old, young = request("old", "7g.40gb", since="1"), request("young", since="2")
+    (change,) = plan([node()], [young, old])
+    assert (change.request, change.geometry) == (("team", "old"), ("7g.40gb",))
+
+
+def test_a_node_has_one_change_at_a_time():
+    both = [request("p", "7g.40gb"), request("q", "7g.40gb")]
+    assert len(plan([node("a", (), ())], both)) == 1
+    assert plan([node("a", (), (), is_changing=True)], both) == ()
+
+
+def test_a_change_under_way_serves_whom_it_is_for():
+    changing = node("a", ("7g.40gb",), is_changing=True)
+    assert plan([changing, node("b")], [request("p", "7g.40gb")]) == ()
+
+
+def test_only_nodes_that_the_pod_may_run_on_are_divided():
+    (change,) = plan([node("a"), node("b")], [request("p", nodes=frozenset({"b"}))])
+    assert change.node == "b"
+
+
+def test_a_pod_of_many_instances_gets_one_card_after_the_other():
+    wanted = request("p", "3g.20gb", 4)
+    (first,) = plan([node("a", (), ())], [wanted])
+    assert first.geometry == HALVES
+    (second,) = plan([node("a", HALVES, ())], [wanted])
+    assert (second.card, second.geometry) == (1, HALVES)
+    assert plan([node("a", HALVES, HALVES)], [wanted]) == ()
+
+
+def test_nothing_is_destroyed_for_a_request_that_would_still_not_fit():
+    assert plan([node("a", SEVEN)], [request("p", "3g.20gb", 3)]) == ()
+
+
+def test_the_rest_of_a_card_is_what_the_cluster_asks_for():
+    busy = node("b", HALVES, held={"3g.20gb": 2})
+    (change,) = plan([node("a"), busy], [request("p", "1g.5gb")])
+    assert change.geometry == geometry(["3g.20gb", *["1g.5gb"] * 4])
+
+
+def test_what_no_card_can_hold_is_said():
+    assert "no known card has the MIG profile 1g.7gb" in (never_fits(request("p", "1g.7gb"), [node()]) or "")
+    assert never_fits(request("p"), [node()]) is None
+    problem = never_fits(request("p", "3g.20gb", 5), [node("a", (), ())])
+    assert problem == "5 instances of 3g.20gb are more than the 4 that a node can have: ask for fewer"
+    mixed = MigRequest(("team", "p"), (("3g.20gb", 1), ("4g.20gb", 1), ("1g.5gb", 1)))
+    assert never_fits(mixed, [node()]) is not None
+    assert never_fits(mixed, [node("a", (), ())]) is None
+    assert never_fits(MigRequest(("team", "p"), (("1g.5gb", 1), ("1g.6gb", 1))), []) is not None
+
+
+@dataclass
+class Pod:
+    request: MigRequest
+    node: str | None = None
+
+
+class Cluster:
+    """Nodes whose cards know where each pod lies; a change of a card in use fails the test."""
+
+    def __init__(self, nodes):
+        self.nodes = {each.name: each for each in nodes}
+        self.pods = []
+        self.used = {each.name: [Counter() for _ in each.geometries] for each in nodes}
+
+    def free(self, name):
+        free = self.nodes[name].total
+        free.subtract(self.nodes[name].held)
+        return free
+
+    def bind(self):
+        """Bind what fits, as the scheduler does, each instance on any card that has one free."""
+        for pod in self.pods:
+            for name in self.nodes:
+                may = pod.node is None and (pod.request.nodes is None or name in pod.request.nodes)
+                if may and all(self.free(name)[profile] >= count for profile, count in pod.request.wants):
+                    self._hold(pod, name)
+
+    def _hold(self, pod, name):
+        node = self.nodes[name]
+        pod.node = name
+        held = Counter(node.held)
+        for profile, count in pod.request.wants:
+            held[profile] += count
+            for _ in range(count):
+                card = next(
+                    index
+                    for index, names in reversed(list(enumerate(node.geometries)))
+                    if names.count(profile) > self.used[name][index][profile]
+                )
+                self.used[name][card][profile] += 1
+        self.nodes[name] = replace(node, held=held)
+
+    def apply(self, change):
+        node = self.nodes[change.node]
+        assert not self.used[node.name][change.card], "an instance in use would be destroyed"
+        assert change.geometry in geometries(node.card)
+        cards = list(node.geometries)
+        cards[change.card] = change.geometry
+        self.nodes[node.name] = replace(node, geometries=tuple(cards))
+
+    @property
+    def waiting(self):
+        return [pod.request for pod in self.pods if pod.node is None]
+
+    def settle(self):
+        """Plan, divide and bind until nothing more happens; return the number of plans."""
+        rounds = 0
+        self.bind()
+        while changes := plan(self.nodes.values(), self.waiting):
+            rounds += 1
+            assert len({change.node for change in changes}) == len(changes)
+            for change in changes:
+                self.apply(change)
+            self.bind()
+        return rounds
+
+
+@st.composite
+def clusters(draw, most_cards=3):
+    card = draw(st.sampled_from([A30, A100_40GB, H100_80GB]))
+    cards = st.lists(st.sampled_from([(), *full_geometries(card)]), min_size=1, max_size=most_cards)
+    nodes = [MigNode(f"n{i}", card, tuple(draw(cards))) for i in range(draw(st.integers(1, 3)))]
+    names = st.sampled_from([profile.name for profile in card.profiles])
+    wants = st.dictionaries(names, st.integers(1, 3), min_size=1, max_size=2)
+    asked = draw(st.lists(wants, max_size=12))
+    requests = [
+        MigRequest(("team", str(i)), tuple(sorted(each.items())), str(i)) for i, each in enumerate(asked)
+    ]
+    return nodes, requests
+
+
+@given(clusters())
+def test_no_instance_in_use_is_destroyed_and_planning_ends(drawn):
+    nodes, requests = drawn
+    cluster = Cluster(nodes)
+    for each in requests:
+        cluster.pods.append(Pod(each))
+        cluster.settle()
+    assert cluster.settle() == 0
+
+
+@given(clusters())
+def test_a_burst_of_requests_ends_after_as_many_changes_as_are_needed(drawn):
+    nodes, requests = drawn
+    cluster = Cluster(nodes)
+    cluster.pods = [Pod(each) for each in requests]
+    cards = max(len(each.geometries) for each in nodes)
+    assert cluster.settle() <= cards * len(requests)
+
+
+@given(clusters(most_cards=1), st.data())
+def test_a_request_that_an_idle_card_can_hold_is_never_lost(drawn, data):
+    nodes, requests = drawn
+    assume(requests)
+    cluster = Cluster(nodes)
+    cluster.pods = [Pod(data.draw(st.sampled_from(requests)))]
+    wanted = Counter(dict(cluster.pods[0].request.wants))
+    cluster.settle()
+    possible = any(wanted <= Counter(each) for each in geometries(nodes[0].card))
+    assert (cluster.pods[0].node is not None) == possible
+
+
+@given(clusters())
+def test_the_same_state_makes_the_same_plan_in_any_order(drawn):
+    nodes, requests = drawn
+    assert plan(nodes, requests) == plan(reversed(nodes), reversed(requests))
+
+
+@given(st.sampled_from(CARDS), st.data())
+def test_a_request_is_only_said_to_fit_nowhere_when_no_geometry_has_it(card, data):
+    drawn = data.draw(st.sampled_from(sorted(geometries(card) - {()})))
+    wants = tuple(sorted(Counter(drawn).items()))
+    assert never_fits(MigRequest(("team", "p"), wants), [MigNode("a", card, ((),))]) is None
