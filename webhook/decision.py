@@ -11,8 +11,8 @@ from ledger.placement_request import OverQuota, Placement, PlacementRequest, Uns
 from policies.model.effective import EffectivePolicy
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.mutate import Injection
-from webhook.following import Followed
 from webhook.placing.placer import Unanswered
+from webhook.policy_resolver import ResolvedPolicy
 from webhook.request import PodObject, Request
 
 # To look a member up in its enumeration is a call of a function in Python.
@@ -34,7 +34,7 @@ class Decider(Protocol):
     pod_type: type[PodObject]
     """What pods are decoded into, in the one pass over a review's body."""
 
-    def begin(self, request: Request, followed: Followed) -> Pending | Injection | Denial:
+    def begin(self, request: Request, followed: ResolvedPolicy) -> Pending | Injection | Denial:
         """Return the decision for a labelled pod, or the placement request that it depends on."""
 
 

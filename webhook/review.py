@@ -19,9 +19,9 @@ from webhook.admission.mutate import Injection
 from webhook.admission.pod import LABEL, QUEUE_ID_LABEL, QUEUE_NAME_LABEL, Job
 from webhook.decision import Decider, Outcome, Pending, deny_unplaced
 from webhook.envelope import allow, decode, deny
-from webhook.following import Following, Policies
 from webhook.placing.placer import Placed, Placer
 from webhook.pod_change import refuse_change
+from webhook.policy_resolver import Policies, PolicyResolver
 from webhook.request import MIRROR_ANNOTATION, PodObject, Request
 
 NO_POLICIES = "the injector's policies are broken since it started: ask the admin to mend them, see /readyz"
@@ -36,7 +36,7 @@ class Reviewer:
     def __init__(
         self, policies: Callable[[], Policies], decider: Decider, placer: Placer, observe: Observer
     ) -> None:
-        self._following = Following(policies)
+        self._following = PolicyResolver(policies)
         self._decider = decider
         self._placer = placer
         self._observe = observe

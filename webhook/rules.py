@@ -13,7 +13,7 @@ from webhook.admission.placement_request import Requester, placement_request
 from webhook.admission.refusals import refuse_index
 from webhook.admission.validate import Validated, validate
 from webhook.decision import Pending
-from webhook.following import Followed
+from webhook.policy_resolver import ResolvedPolicy
 from webhook.request import PodObject, Request
 
 
@@ -22,7 +22,7 @@ class Rules:
 
     pod_type: type[PodObject] = PodObject
 
-    def begin(self, request: Request, followed: Followed) -> Pending | Injection | Denial:
+    def begin(self, request: Request, followed: ResolvedPolicy) -> Pending | Injection | Denial:
         """Return the decision, or the placement request that it depends on."""
         policy = followed.policy
         pod = request.pod()
@@ -43,7 +43,7 @@ class Rules:
         return Pending(placing, partial(_keep, validated, kept, is_reserved=is_reserved), policy)
 
 
-def requester_of(request: Request, followed: Followed) -> Requester:
+def requester_of(request: Request, followed: ResolvedPolicy) -> Requester:
     """Return what a placement request holds of this pod alone."""
     policy = followed.policy
     reservation = None if request.dry_run else request.uid

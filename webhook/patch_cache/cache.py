@@ -22,11 +22,11 @@ from webhook.admission.sizes import (
 )
 from webhook.admission.validate import Validated, validate
 from webhook.decision import Pending
-from webhook.following import Followed
 from webhook.patch_cache.key import Key, KeyReader, PlainKey
 from webhook.patch_cache.outline import PodOutline, SpecOutline
 from webhook.patch_cache.representative_pod import representative_pod
 from webhook.patch_cache.template import MEMORY, MODEL, NODE, RESERVATION, Template
+from webhook.policy_resolver import ResolvedPolicy
 from webhook.request import PodObject, Request
 from webhook.rules import Rules, requester_of
 
@@ -108,7 +108,7 @@ class PatchCache:
         self._bytes = 0
         self._seen_once: set[int] = set()
 
-    def begin(self, request: Request, followed: Followed) -> Pending | Injection | Denial:
+    def begin(self, request: Request, followed: ResolvedPolicy) -> Pending | Injection | Denial:
         """Return the decision, or the placement request that it depends on."""
         pod, policy = request.object, followed.policy
         if isinstance(pod, PodOutline) and (len(request.body) <= MAX_BYTES_UNCOUNTED or _is_small(pod.spec)):
@@ -130,7 +130,7 @@ class PatchCache:
             return self._miss(key, policy)
 
     def _finish(
-        self, entry: Entry, pod: PodOutline, request: Request, followed: Followed, placement: Placement
+        self, entry: Entry, pod: PodOutline, request: Request, followed: ResolvedPolicy, placement: Placement
     ) -> Injection | Denial:
         """Render the template; where a rule denies the placement, let the rules say so of the pod itself."""
         injection = entry.render(pod, placement)

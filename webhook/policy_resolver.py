@@ -23,7 +23,7 @@ class Policies(Protocol):
         """Return the effective policy of a namespace and queue; never fails."""
 
 
-class Followed(msgspec.Struct, frozen=True, eq=False, gc=False):
+class ResolvedPolicy(msgspec.Struct, frozen=True, eq=False, gc=False):
     """What all pods of one namespace and queue have in common."""
 
     policy: EffectivePolicy
@@ -31,15 +31,15 @@ class Followed(msgspec.Struct, frozen=True, eq=False, gc=False):
     """Keys of the queue (ledger/queue_names.py)."""
 
 
-class Following:
+class PolicyResolver:
     """Tells what pods follow under the policies of the moment, and remembers it: there are few queues."""
 
     def __init__(self, policies: Callable[[], Policies]) -> None:
         self._policies = policies
         self._kept_of: Policies | None = None
-        self._kept: dict[tuple[str, str | None, str | None], Followed] = {}
+        self._kept: dict[tuple[str, str | None, str | None], ResolvedPolicy] = {}
 
-    def find(self, namespace: str, queue_name: str | None, queue_id: str | None) -> Followed | Denial:
+    def find(self, namespace: str, queue_name: str | None, queue_id: str | None) -> ResolvedPolicy | Denial:
         """Return what a pod follows by its (valid) namespace and labels; a Denial where these are no labels.
 
         Raises:
@@ -54,13 +54,13 @@ class Following:
 
     def _settle(
         self, policies: Policies, namespace: str, queue_name: str | None, queue_id: str | None
-    ) -> Followed | Denial:
+    ) -> ResolvedPolicy | Denial:
         refused = refuse_queue_labels(queue_name, queue_id)
         if refused is not None:
             return refused
         policy = policies.resolve(namespace, queue_name, queue_id)
         if len(self._kept) >= MAX_KEPT:
             self._kept.clear()
-        followed = Followed(policy, queue_keys(queue_name, queue_id))
+        followed = ResolvedPolicy(policy, queue_keys(queue_name, queue_id))
         self._kept[namespace, queue_name, queue_id] = followed
         return followed

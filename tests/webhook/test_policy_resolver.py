@@ -4,7 +4,7 @@ import pytest
 
 from tests.webhook.support import policies
 from webhook.admission.denial import Denial, Reason
-from webhook.following import MAX_KEPT, Following
+from webhook.policy_resolver import MAX_KEPT, PolicyResolver
 
 QUOTAS = policies("quotas: {namespaces: {team: {slices: 8}}, queues: {fast lane: {slices: 4}}}")
 
@@ -27,7 +27,7 @@ class Counted:
 )
 def test_a_pod_follows_the_same_the_first_and_every_other_time(pod):
     counted = Counted()
-    following = Following(lambda: counted)
+    following = PolicyResolver(lambda: counted)
     first, again = following.find(*pod), following.find(*pod)
     assert again is first
     assert first.policy == QUOTAS.resolve(*pod)
@@ -36,7 +36,7 @@ def test_a_pod_follows_the_same_the_first_and_every_other_time(pod):
 
 def test_namespace_name_and_id_of_a_queue_are_told_apart():
     counted = Counted()
-    following = Following(lambda: counted)
+    following = PolicyResolver(lambda: counted)
     pods = [("a", None, None), ("b", None, None), ("a", "b", None), ("a", None, "b"), ("a", "", None)]
     found = [following.find(*pod) for pod in pods]
     assert [each.queues for each in found] == [(), (), ("b",), ("#b",), ()]
@@ -45,7 +45,7 @@ def test_namespace_name_and_id_of_a_queue_are_told_apart():
 
 def test_other_policies_are_followed_at_once():
     in_force = policies("quotas: {namespaces: {team: {slices: 8}}}")
-    following = Following(lambda: in_force)
+    following = PolicyResolver(lambda: in_force)
     assert following.find("team", None, None).policy.quotas
     in_force = policies("quotas: {}")
     assert not following.find("team", None, None).policy.quotas
@@ -53,7 +53,7 @@ def test_other_policies_are_followed_at_once():
 
 def test_a_label_that_is_none_is_refused_each_time_and_never_kept():
     counted = Counted()
-    following = Following(lambda: counted)
+    following = PolicyResolver(lambda: counted)
     for text in ("x" * 64, "-x", "x" * 1_000_000, "é"):
         for labels in ((text, None), (None, text), ("x", text)):
             refused = [following.find("team", *labels) for _ in range(2)]
@@ -63,7 +63,7 @@ def test_a_label_that_is_none_is_refused_each_time_and_never_kept():
 
 
 def test_however_many_queues_come_few_are_kept():
-    following = Following(lambda: QUOTAS)
+    following = PolicyResolver(lambda: QUOTAS)
     for number in range(2 * MAX_KEPT + 10):
         assert following.find("team", None, str(number)).queues == (f"#{number}",)
         assert len(following._kept) <= MAX_KEPT
