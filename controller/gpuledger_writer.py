@@ -29,7 +29,7 @@ from controller.kube_client import APPLY, TRANSPORT_ERRORS, ApiError, ApiServer
 from controller.leadership import Leadership
 from controller.ledger_store import LedgerStore
 from controller.metrics import ControllerMetrics
-from controller.sink import Sink
+from controller.watched_resource import WatchedResource
 from controller.work_queue import WorkQueue
 from service.log import get_logger
 from service.yielding import FACTS_AT_ONCE
@@ -89,8 +89,8 @@ class Publisher:
         finally:
             self._state.unsubscribe(self._changes)
 
-    def _sink(self) -> Sink[GpuLedger]:
-        return Sink(
+    def _sink(self) -> WatchedResource[GpuLedger]:
+        return WatchedResource(
             key_of=lambda ledger: ("", ledger.metadata.name),
             keys=lambda: [("", name) for name in self._stored],
             set=lambda ledger: self._watched(ledger.metadata.name, StoredLedger.of(ledger)),

@@ -17,8 +17,8 @@ import msgspec
 
 from controller.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
 from controller.object_reader import ObjectReader, StaleError
-from controller.sink import Sink
 from controller.watch_health import WatchHealth
+from controller.watched_resource import WatchedResource
 from service.log import get_logger
 from service.retry import Backoff
 
@@ -68,7 +68,7 @@ class Watcher(Generic[Item]):
         self,
         api: ApiServer,
         resource: Resource[Item],
-        sink: Sink[Item],
+        sink: WatchedResource[Item],
         counts: Counts,
         *,
         timing: Timing = Timing(),

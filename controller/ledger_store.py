@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 
 from controller.resources import SeenNode, SeenPod
-from controller.sink import Sink
+from controller.watched_resource import WatchedResource
 from ledger.facts import PodFact, PodKey
 from ledger.ledger import Ledger
 from ledger.messages import NodeState
@@ -37,7 +37,7 @@ class LedgerStore:
         self.pods: dict[PodKey, SeenPod] = {}
         self.synced = asyncio.Event()
         """Nodes and pods have been listed: the ledger is whole."""
-        self.node_sink: Sink[SeenNode] = Sink(
+        self.node_sink: WatchedResource[SeenNode] = WatchedResource(
             key_of=lambda node: ("", node.fact.name),
             keys=lambda: [("", name) for name in self.nodes],
             set=self.set_node,
@@ -45,7 +45,7 @@ class LedgerStore:
             listed=partial(self.listed, "nodes"),
             turns=self.turns,
         )
-        self.pod_sink: Sink[SeenPod] = Sink(
+        self.pod_sink: WatchedResource[SeenPod] = WatchedResource(
             key_of=lambda pod: pod.fact.key,
             keys=lambda: self.pods,
             set=self.set_pod,

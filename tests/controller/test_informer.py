@@ -18,7 +18,7 @@ def watching(version):
     return {"watch": "1", "allowWatchBookmarks": "true", "resourceVersion": version}
 
 
-class Sink:
+class WatchedResource:
     """Keeps what it is told, and lets a test wait for it."""
 
     def __init__(self):
@@ -73,7 +73,7 @@ def follow(fake, expected, asked, *, silence=5.0, health=None):
         await asyncio.sleep(0)
 
     async def main():
-        sink, counts = Sink(), Counts()
+        sink, counts = WatchedResource(), Counts()
         async with talking_to(fake) as api:
             watcher = Watcher(
                 api,

@@ -16,7 +16,7 @@ ObjectKey = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Sink(Generic[Item]):
+class WatchedResource(Generic[Item]):
     """Takes in what the API server holds of one resource."""
 
     key_of: Callable[[Item], ObjectKey]
