@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 from controller.free_nodes import FreeNodesFinder
 from controller.ledger_store import Clock, LedgerStore
-from controller.named_policies import NamedPolicies
 from controller.pod_conditions import waiting_message
+from controller.watched_policies import WatchedPolicies
 from ledger.facts import PodFact
 from ledger.free_nodes import FreeNodes
 from ledger.view import PendingView
@@ -26,7 +26,7 @@ _HAS_ROOM = "a node has slices enough: the scheduler has another reason, see kub
 
 
 def about(
-    state: LedgerStore, role: Callable[[], str], names: ResourceNames, policies: NamedPolicies | None
+    state: LedgerStore, role: Callable[[], str], names: ResourceNames, policies: WatchedPolicies | None
 ) -> About:
     """Return what a controller knows."""
     reasons = WaitingReasons(state, names)

@@ -13,7 +13,7 @@ import msgspec
 from controller.event_writer import EventWriter
 from controller.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
 from controller.leadership import Leadership
-from controller.named_policies import NamedPolicies
+from controller.watched_policies import WatchedPolicies
 from kube.events import event, event_name
 from service.log import get_logger
 
@@ -27,7 +27,7 @@ ADVICE = "mend the values and run helm upgrade; fraction-injector policy check l
 class PolicyEvents:
     """The leader's loop: one Event for each broken set, and one more for each hour that it stays."""
 
-    def __init__(self, api: ApiServer, leadership: Leadership, policies: NamedPolicies) -> None:
+    def __init__(self, api: ApiServer, leadership: Leadership, policies: WatchedPolicies) -> None:
         self._api = api
         self._events = EventWriter(api)
         self._leadership = leadership

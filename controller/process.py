@@ -28,7 +28,6 @@ from controller.kube_client import ApiServer, connected
 from controller.leadership import Candidate, Leadership, LeaseTiming
 from controller.ledger_store import LedgerStore
 from controller.metrics import ControllerMetrics, LedgerCollector
-from controller.named_policies import NamedPolicies
 from controller.node_events import NodeEvents
 from controller.page_door import TokenDoor
 from controller.placement_api import ControllerApi
@@ -38,6 +37,7 @@ from controller.pod_replacement import PodReplacement
 from controller.policy_events import PolicyEvents
 from controller.resources import nodes, pods
 from controller.watch_health import WatchHealth
+from controller.watched_policies import WatchedPolicies
 from ledger.facts import NodeFact
 from modes.resource_names import ResourceNames
 from policies.loading.reload import RELOAD_SECONDS
@@ -143,7 +143,7 @@ class ControllerProcess:
         self._watches = {"nodes": WatchHealth(), "pods": WatchHealth()}
         self._state = LedgerStore(time.monotonic, lambda: self._watches["pods"].known_until)
         self._leadership = Leadership(api, self._candidate(), options.lease_timing, hindrance=self._hindrance)
-        self._policies = NamedPolicies(options.policies) if options.policies is not None else None
+        self._policies = WatchedPolicies(options.policies) if options.policies is not None else None
         self._events = PodEvents(api, self._state, self._leadership, self._metrics, options.names)
         last_good = self._policies.last_good if self._policies is not None else lambda: None
         self._served = ControllerApi(self._state, self._leadership, self._metrics, last_good)
@@ -275,7 +275,7 @@ class ControllerProcess:
         self._publisher = Publisher(self._api, self._state, self._leadership, self._metrics)
         await self._publisher.run()
 
-    def _replacement(self, policies: NamedPolicies) -> PodReplacement:
+    def _replacement(self, policies: WatchedPolicies) -> PodReplacement:
         deletion = PodDeletion(self._api, self._leadership, self._metrics)
         return PodReplacement(
             deletion, self._state, self._options.names, policies.of, hindrance=self._hindrance

@@ -11,8 +11,8 @@ from prometheus_client import CollectorRegistry
 
 from controller.ledger_store import LedgerStore
 from controller.metrics import ControllerMetrics
-from controller.named_policies import NamedPolicies
 from controller.placement_api import MAX_BODY, ControllerApi
+from controller.watched_policies import WatchedPolicies
 from kube.names import MAX_NAME
 from kube.scheduling import Constraints
 from ledger.messages import (
@@ -226,7 +226,7 @@ def test_any_replica_gives_the_last_good_policies_as_they_were_read(tmp_path):
     state, _ = ready_state("a")
     file = tmp_path / "default.yaml"
     file.write_bytes("kind: Policy\nname: default\n# größer\n".encode())
-    policies = NamedPolicies(tmp_path)
+    policies = WatchedPolicies(tmp_path)
     file.write_text("kind: Policie\n")
     policies._live.reload()
     reply = ask(api(state, leads=False, policies=policies.last_good), "GET", "/v1/policies")
@@ -239,7 +239,7 @@ def test_any_replica_gives_the_last_good_policies_as_they_were_read(tmp_path):
 
 def test_a_replica_that_has_seen_no_good_policies_says_so(tmp_path):
     state, _ = ready_state("a")
-    policies = NamedPolicies(tmp_path)
+    policies = WatchedPolicies(tmp_path)
     reply = ask(api(state, policies=policies.last_good), "GET", "/v1/policies")
     assert (reply.status_code, reply.text) == (404, "no good policy set since this replica started\n")
     assert policies.detail.endswith("there is none to give to webhooks that start")

@@ -12,7 +12,7 @@ from policies.model.schema import Policy
 from service.log import get_logger
 
 
-class NamedPolicies:
+class WatchedPolicies:
     """The policies of a directory, read again when it changes; a broken set leaves the last good one.
 
     The last good one is kept in memory alone: a replica that starts on a broken set has none.
