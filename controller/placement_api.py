@@ -23,8 +23,8 @@ from fastapi.responses import StreamingResponse
 from starlette.requests import ClientDisconnect
 
 from controller.leadership import Leadership
-from controller.ledger_parts import backlog_json, ledger_json
 from controller.ledger_store import LedgerStore
+from controller.ledger_stream import backlog_json, ledger_json
 from controller.metrics import ControllerMetrics
 from ledger.messages import (
     MAX_ASKS,

@@ -10,8 +10,8 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from controller.free_nodes import FreeNodesFinder
-from controller.ledger_parts import ledger_json
 from controller.ledger_store import LedgerStore
+from controller.ledger_stream import ledger_json
 from controller.metrics import ControllerMetrics, LedgerCollector
 from controller.placement_api import ControllerApi
 from controller.pod_events import PodEvents
