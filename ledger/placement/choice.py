@@ -15,9 +15,9 @@ from ledger.placement.candidates import CandidateFinder, Candidates
 from ledger.placement.memory_values import MemoryValues
 from ledger.placement.node_groups import Found
 from ledger.placement.node_index import NodeIndex
-from ledger.placement.one_model import commonest_model, keep_to, model_of, no_such_node
 from ledger.placement.pending import PendingPods
 from ledger.placement.pick_index import pick_assumed_index, pick_index
+from ledger.placement.same_model import commonest_model, keep_to, model_of, no_such_node
 from ledger.placement.spread import best_spread, least_used
 from ledger.placement_request import Placement, PlacementRequest, Unschedulable
 from modes.fraction import Fraction
