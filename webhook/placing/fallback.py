@@ -2,7 +2,7 @@
 
 Nothing here is exact: two webhooks may choose the same slices. The scheduler and the kubelet refuse a ninth
 one, so that the later pod waits. What cannot be told at all is not guessed. What was placed here is kept in
-sums (webhook/placing/placed_here.py) for as long as the stream is silent.
+sums (webhook/placing/local_placements.py) for as long as the stream is silent.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ledger.messages import NodeState
 from ledger.placement_request import OverQuota, Placement, PlacementRequest, PlacementResult, Unschedulable
 from ledger.view import PendingView
 from webhook.admission.denial import Reason
-from webhook.placing.placed_here import PlacedHere
+from webhook.placing.local_placements import LocalPlacements
 from webhook.placing.placer import Unanswered
 from webhook.placing.replicas import KnownReplicas
 
@@ -35,7 +35,7 @@ class Fallback:
         self._clock = clock
         self._ledger = Ledger()
         self._replicas = KnownReplicas(self._ledger)
-        self._placed_here = PlacedHere(self._ledger, self._replicas)
+        self._placed_here = LocalPlacements(self._ledger, self._replicas)
         self._pending: dict[PodKey, PodFact] = {}
         self._nodes: dict[str, PodFact] = {}
         """What is taken of each node, as one pod."""

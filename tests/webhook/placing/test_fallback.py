@@ -17,7 +17,7 @@ from modes.fraction import Fraction
 from modes.resource_names import ResourceNames
 from webhook.admission.denial import Reason
 from webhook.placing.fallback import NODES_AT_ONCE, Fallback
-from webhook.placing.placed_here import MAX_REMEMBERED
+from webhook.placing.local_placements import MAX_REMEMBERED
 from webhook.placing.placer import Unanswered
 from webhook.placing.snapshot import _Beginning
 

@@ -84,7 +84,7 @@ class _Placed:
     """PlacementRequest.owner."""
 
 
-class PlacedHere:
+class LocalPlacements:
     """Books in a ledger what was placed in it, until it shows up or is too old."""
 
     def __init__(self, ledger: Ledger, replicas: KnownReplicas) -> None:
