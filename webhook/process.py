@@ -29,7 +29,7 @@ from webhook.patch_cache.cache import PatchCache
 from webhook.placing.client import ControllerClient
 from webhook.placing.controller import ControllerPlacer
 from webhook.placing.controller_wait import CONTROLLER_WAIT_SECONDS, ControllerWait
-from webhook.placing.older_policies import OlderPolicies
+from webhook.placing.last_good_policies import LastGoodPolicies
 from webhook.placing.placer import LedgerPlacer, Placer
 from webhook.request import Request
 from webhook.review import Observer, Reviewer
@@ -91,7 +91,7 @@ class WebhookProcess:
         self._background: Mapping[str, Callable[[], Awaitable[None]]] = {}
         self._controller_wait: ControllerWait | None = None
         self._asking: ControllerPlacer | None = None
-        self._older: OlderPolicies | None = None
+        self._older: LastGoodPolicies | None = None
         placer = self._placer(ledger)
         log, denials = DecisionLog(self._metrics), RecentDenials()
         self._page = self._shown(ledger, denials) if options.page_port is not None and ledger else None
@@ -169,7 +169,7 @@ class WebhookProcess:
             raise ValueError("a controller is asked with a mounted certificate: pass --tls-dir too")
         client = ControllerClient(self._options.controller, lambda: certificate.client)
         placer = self._asking = ControllerPlacer(client, self._registry)
-        self._older = OlderPolicies(client, self._policies)
+        self._older = LastGoodPolicies(client, self._policies)
         self._background = placer.background()
         self._controller_wait = ControllerWait(placer.knows_nodes, self._options.controller_wait_seconds)
         return placer

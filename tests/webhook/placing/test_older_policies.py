@@ -12,7 +12,7 @@ from ledger.messages import MAX_POLICIES_BYTES, HandedPolicies
 from policies.loading.reload import LivePolicies
 from tests.webhook.placing.test_controller import files, listening
 from webhook.placing.client import ControllerClient
-from webhook.placing.older_policies import OlderPolicies
+from webhook.placing.last_good_policies import LastGoodPolicies
 
 GOOD = {"default.yaml": b"kind: Policy\nname: default\nlimiter: none\n"}
 
@@ -42,7 +42,7 @@ def asked(giver, tmp_path, times=1):
         live = LivePolicies(tmp_path, may_wait=True)
         async with listening(giver) as port:
             context = client_context(files())
-            older = OlderPolicies(ControllerClient(f"https://localhost:{port}", lambda: context), live)
+            older = LastGoodPolicies(ControllerClient(f"https://localhost:{port}", lambda: context), live)
             for _ in range(times):
                 await older.ask()
         return live, older.failure
@@ -96,13 +96,13 @@ def test_what_is_no_good_set_changes_nothing_and_is_told(tmp_path, status, body,
 def failure_of(tmp_path, url, context):
     """Why one try gives nothing."""
     (tmp_path / "default.yaml").write_text("kind: Nothing\n")
-    older = OlderPolicies(ControllerClient(url, lambda: context), LivePolicies(tmp_path, may_wait=True))
+    older = LastGoodPolicies(ControllerClient(url, lambda: context), LivePolicies(tmp_path, may_wait=True))
     asyncio.run(older.ask())
     return older.failure
 
 
 def test_a_controller_that_is_away_is_told(tmp_path, monkeypatch):
-    monkeypatch.setattr("webhook.placing.older_policies.TIMEOUT_SECONDS", 60)
+    monkeypatch.setattr("webhook.placing.last_good_policies.TIMEOUT_SECONDS", 60)
     failure = failure_of(tmp_path, "https://localhost:1", client_context(files()))
     assert "Connect call failed" in failure
 
@@ -113,7 +113,7 @@ def test_without_a_certificate_nobody_is_asked(tmp_path):
 
 
 def test_a_controller_that_is_silent_is_given_up(tmp_path, monkeypatch):
-    monkeypatch.setattr("webhook.placing.older_policies.TIMEOUT_SECONDS", 0.05)
+    monkeypatch.setattr("webhook.placing.last_good_policies.TIMEOUT_SECONDS", 0.05)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"https://127.0.0.1:{silent.getsockname()[1]}"
         assert failure_of(tmp_path, url, client_context(files())).startswith("TimeoutError")

@@ -13,7 +13,7 @@ TIMEOUT_SECONDS = 2.0
 """For one try: meanwhile nobody looks whether the directory was mended."""
 
 
-class OlderPolicies:
+class LastGoodPolicies:
     """Asks until there is a set; what comes is read and checked here, as if it had stood in the directory."""
 
     def __init__(self, client: ControllerClient, policies: LivePolicies) -> None:
