@@ -43,10 +43,10 @@ from modes.resource_names import ResourceNames
 from policies.loading.reload import RELOAD_SECONDS
 from service.background import BackgroundTask
 from service.health import health_app
-from service.own_port import PERIOD_SECONDS, OwnPort
 from service.process import Process
 from service.served_certificate import ServedCertificate
 from service.serving import Listener, bind, is_loopback
+from service.tls_self_check import PERIOD_SECONDS, TlsSelfCheck
 from web.page import Page
 from web.source import LoopbackDoor
 
@@ -138,7 +138,7 @@ class ControllerProcess:
         self._certificate = self._mounted_certificate()
         self._socket = bind(options.host, options.port)
         address, name = self._socket.getsockname()[:2], options.tls_names[0]
-        self._port = OwnPort(address, name, lambda: self._certificate.client)
+        self._port = TlsSelfCheck(address, name, lambda: self._certificate.client)
         self._health_socket = bind(options.host, options.health_port)
         self._watches = {"nodes": WatchHealth(), "pods": WatchHealth()}
         self._state = LedgerStore(time.monotonic, lambda: self._watches["pods"].known_until)

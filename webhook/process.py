@@ -13,10 +13,10 @@ from ledger.ledger import Ledger
 from policies.loading.reload import RELOAD_SECONDS, LivePolicies, Reload
 from service.background import BackgroundTask
 from service.health import health_app
-from service.own_port import PERIOD_SECONDS, OwnPort
 from service.process import Process
 from service.served_certificate import ServedCertificate
 from service.serving import Listener, bind
+from service.tls_self_check import PERIOD_SECONDS, TlsSelfCheck
 from web.page import Page
 from web.source import About, LoopbackDoor
 from webhook.app import WebhookApp
@@ -102,7 +102,7 @@ class WebhookProcess:
         app.include_router(router)
         bound = bind(options.host, options.port)
         self._listeners = [Listener(app, bound, context.listener, app.immediate)]
-        self._port = OwnPort(bound.getsockname()[:2], options.tls_rules.names[0], trust)
+        self._port = TlsSelfCheck(bound.getsockname()[:2], options.tls_rules.names[0], trust)
         if options.health_port is not None:
             bound = bind(options.host, options.health_port)
             self._listeners.append(Listener(health_app(router), bound, role="health"))

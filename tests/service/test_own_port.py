@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 from certs.authority import make_authority
 from certs.leaf import LOCAL_NAMES, make_leaf
 from certs.live_context import LiveTlsContext
-from service.own_port import OwnPort
 from service.serving import bind
+from service.tls_self_check import TlsSelfCheck
 from testbed.listening import GET, OK, run, until
 
 NOW = datetime.now(UTC)
@@ -24,7 +24,7 @@ def serving(names=LOCAL_NAMES, authority=AUTHORITY, at=NOW):
 
 
 def port_of(served, **options):
-    return OwnPort(("127.0.0.1", served.port), "localhost", lambda: TRUST, **options)
+    return TlsSelfCheck(("127.0.0.1", served.port), "localhost", lambda: TRUST, **options)
 
 
 def test_a_port_that_serves_is_found_well_and_no_connection_stays():
@@ -55,7 +55,7 @@ def test_a_certificate_that_has_ended_is_said():
     trust = ssl.create_default_context(cadata=authority.certificate_pem.decode())
 
     async def test(served):
-        said = await OwnPort(("127.0.0.1", served.port), "localhost", lambda: trust).check_handshake()
+        said = await TlsSelfCheck(("127.0.0.1", served.port), "localhost", lambda: trust).check_handshake()
         assert "certificate has expired" in said
 
     run(test, tls=context.listener)
@@ -63,14 +63,14 @@ def test_a_certificate_that_has_ended_is_said():
 
 def test_a_port_that_says_nothing_is_not_waited_for():
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        port = OwnPort(silent.getsockname(), "localhost", lambda: TRUST, handshake_seconds=0.05)
+        port = TlsSelfCheck(silent.getsockname(), "localhost", lambda: TRUST, handshake_seconds=0.05)
         said = asyncio.run(port.check_handshake())
     assert said.endswith(" gave no handshake within 0.05 s")
 
 
 def test_a_port_that_nobody_listens_on_is_said():
     with bind("127.0.0.1", 0) as unused:
-        said = asyncio.run(OwnPort(unused.getsockname(), "localhost", lambda: TRUST).check_handshake())
+        said = asyncio.run(TlsSelfCheck(unused.getsockname(), "localhost", lambda: TRUST).check_handshake())
     assert "gave no handshake for localhost: " in said
     assert "refused" in said or "Connect call failed" in said
 
@@ -123,12 +123,12 @@ def test_one_failure_does_not_count():
 
 def test_nothing_is_said_while_there_is_no_certificate():
     async def check_handshake():
-        return await OwnPort(("127.0.0.1", 1), "localhost", lambda: None).check_handshake()
+        return await TlsSelfCheck(("127.0.0.1", 1), "localhost", lambda: None).check_handshake()
 
     assert asyncio.run(check_handshake()) is None
 
 
 def test_every_address_is_dialled_at_loopback():
-    assert OwnPort(("0.0.0.0", 1), "a", lambda: None)._host == "127.0.0.1"  # noqa: S104 nothing listens
-    assert OwnPort(("::", 1), "a", lambda: None)._host == "::1"
-    assert OwnPort(("10.1.2.3", 1), "a", lambda: None)._host == "10.1.2.3"
+    assert TlsSelfCheck(("0.0.0.0", 1), "a", lambda: None)._host == "127.0.0.1"  # noqa: S104 nothing listens
+    assert TlsSelfCheck(("::", 1), "a", lambda: None)._host == "::1"
+    assert TlsSelfCheck(("10.1.2.3", 1), "a", lambda: None)._host == "10.1.2.3"

@@ -16,7 +16,7 @@ PERIOD_SECONDS = _SECONDS_BETWEEN_CHECKS + _SECONDS_UNTIL_SECOND_CHECK + 2 * _HA
 _ANY = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 what a socket is bound to, not what it binds
 
 
-class OwnPort:
+class TlsSelfCheck:
     """Shakes hands with the own port every 5 s, whoever asks for readiness and however often.
 
     Two failures in a row count. A check needs no place of its own where all connections are taken: like any
