@@ -14,8 +14,8 @@ from typing import Any, cast
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from service.buffered_bytes import BufferedBytes
 from service.client_names import forbid
-from service.held_bytes import HeldBytes
 from service.limits import Limits
 
 _RETRY = b"retry-after: 1\r\n"
@@ -51,14 +51,14 @@ class Connection(HttpToolsProtocol):
         self,
         *args: Any,
         limits: Limits | None = None,
-        held: HeldBytes | None = None,
+        held: BufferedBytes | None = None,
         admits: Callable[[Transport], bool] | None = None,
         **kwargs: Any,
     ) -> None:
         """`held` is shared by all connections of a process; `admits` looks at the client's certificate."""
         super().__init__(*args, **kwargs)
         self._limits = limits or Limits()
-        self._held = held or HeldBytes(self._limits.held_bytes)
+        self._held = held or BufferedBytes(self._limits.held_bytes)
         self._admits = admits
         self._receiving = False
         """Whether a request has begun to come and is not whole yet."""

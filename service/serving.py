@@ -18,10 +18,10 @@ import uvicorn
 import uvloop
 
 from service.acceptor import Acceptor
+from service.buffered_bytes import BufferedBytes
 from service.client_names import is_good_for_one
 from service.connection import Connection
 from service.free_memory import keep_giving_back
-from service.held_bytes import HeldBytes
 from service.immediate import ImmediateRoute, protocol_of
 from service.limits import Limits
 
@@ -102,7 +102,7 @@ class _Server(uvicorn.Server):
         return cast("Connection", made)
 
 
-def _server(listener: Listener, held: HeldBytes) -> _Server:
+def _server(listener: Listener, held: BufferedBytes) -> _Server:
     protocol = partial(
         protocol_of(listener.immediate, uvicorn.__version__),
         limits=listener.limits,
@@ -146,7 +146,7 @@ async def serve(
     endpoints have forgotten it. A second signal ends the wait. `background` runs beside the servers;
     if any of it ends or fails, so does this.
     """
-    held = HeldBytes(min(listener.limits.held_bytes for listener in listeners))
+    held = BufferedBytes(min(listener.limits.held_bytes for listener in listeners))
     servers = [_server(listener, held) for listener in listeners]
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import uvloop
 
-from service.held_bytes import HeldBytes
+from service.buffered_bytes import BufferedBytes
 from service.limits import Limits
 from service.serving import Listener, _server, bind
 
@@ -123,7 +123,7 @@ async def dial(port, address="127.0.0.1", **tls):
 async def listening(*, tls=None, clients=None, immediate=None, **limits):
     app = App()
     bounds = Limits(**limits)
-    held = HeldBytes(bounds.held_bytes)
+    held = BufferedBytes(bounds.held_bytes)
     listener = Listener(app, bind("127.0.0.1", 0), tls, immediate, clients, bounds)
     server = _server(listener, held)
     server.config.load()

@@ -12,7 +12,7 @@ class Holder(Protocol):
         """Answer the request with 503 and release what is held of it."""
 
 
-class HeldBytes:
+class BufferedBytes:
     """Keeps the sum under a limit: the request that is being received for the longest gives way.
 
     An API server sends a body at once. Whoever sends slowly, or never ends, is the first to go.
