@@ -1,4 +1,4 @@
-"""List, watch, list again: what the API server holds of one resource, told to a sink without an end.
+"""List, watch, list again: what the API server holds of one resource, taken in without an end.
 
 The rules are those of the Kubernetes API's own concepts page: pages of a list share one version, a watch goes
 on from there, bookmarks carry the version on, 410 Gone means that the version is forgotten.
@@ -62,13 +62,13 @@ class Counts(Protocol):
 
 
 class Watcher(Generic[Item]):
-    """Keeps a sink at what the API server holds of one resource."""
+    """Keeps a watched resource at what the API server holds of one resource."""
 
     def __init__(  # noqa: PLR0913 the last three are replaced in tests only
         self,
         api: ApiServer,
         resource: Resource[Item],
-        sink: WatchedResource[Item],
+        watched: WatchedResource[Item],
         counts: Counts,
         *,
         timing: Timing = Timing(),
@@ -78,7 +78,7 @@ class Watcher(Generic[Item]):
     ) -> None:
         self._api = api
         self._resource = resource
-        self._sink = sink
+        self._watched = watched
         self._counts = counts
         self._timing = timing
         self._sleep = sleep
@@ -100,7 +100,7 @@ class Watcher(Generic[Item]):
                 await self._pause("list", error)
 
     async def _list(self) -> None:
-        await self._sink.replace(self._pages())
+        await self._watched.replace(self._pages())
         self._health.heard()
         self._counts.listed(self._resource.name)
 
@@ -161,9 +161,9 @@ class Watcher(Generic[Item]):
         except msgspec.MsgspecError as error:
             raise StaleError(f"an event of {len(line)} bytes cannot be read: {error}") from None
         if event.item is not None:
-            self._sink.set(event.item)
+            self._watched.set(event.item)
         elif event.type != "BOOKMARK":
-            self._sink.remove(event.key)
+            self._watched.remove(event.key)
         self._version = event.resource_version
 
     async def _pause(self, what: str, error: Exception) -> None:

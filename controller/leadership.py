@@ -89,7 +89,7 @@ class Leadership:
         self._lease: _Lease | None = None
         self._seen_at = 0.0
         self._least_transition = 0
-        self._trouble = ""
+        self._failure = ""
         self._log = get_logger("leadership")
         self.gained = asyncio.Event()
         """Set while this replica leads."""
@@ -111,9 +111,9 @@ class Leadership:
         return self._lease.metadata.annotations.get(ADDRESS_ANNOTATION)
 
     @property
-    def trouble(self) -> str | None:
+    def failure(self) -> str | None:
         """Why the Lease is out of reach, if it is."""
-        return self._trouble or None
+        return self._failure or None
 
     async def run(self, turned: Callable[[], None] = lambda: None) -> None:
         """Stand for election until cancelled; call `turned` after each attempt."""
@@ -177,22 +177,22 @@ class Leadership:
     async def _attempt(self) -> None:
         try:
             async with self._writing:
-                await (self._renew() if self.leads else self._look())
+                await (self._renew() if self.leads else self._observe_lease())
         except (ApiError, msgspec.MsgspecError, *TRANSPORT_ERRORS) as error:
-            self._tell(f"{type(error).__name__}: {error}")
+            self._report(f"{type(error).__name__}: {error}")
         else:
-            self._tell("")
+            self._report("")
 
-    def _tell(self, trouble: str) -> None:
+    def _report(self, failure: str) -> None:
         """Say once when it changes."""
-        if trouble != self._trouble:
-            self._trouble = trouble
-            if trouble:
-                self._log.warning("lease request failed", leads=self.leads, error=trouble)
+        if failure != self._failure:
+            self._failure = failure
+            if failure:
+                self._log.warning("lease request failed", leads=self.leads, error=failure)
             else:
                 self._log.info("API server reachable again", leads=self.leads)
 
-    async def _look(self) -> None:
+    async def _observe_lease(self) -> None:
         lease = await self._read()
         if lease is None:
             await self._create()

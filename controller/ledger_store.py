@@ -37,7 +37,7 @@ class LedgerStore:
         self.pods: dict[PodKey, SeenPod] = {}
         self.synced = asyncio.Event()
         """Nodes and pods have been listed: the ledger is whole."""
-        self.node_sink: WatchedResource[SeenNode] = WatchedResource(
+        self.watched_nodes: WatchedResource[SeenNode] = WatchedResource(
             key_of=lambda node: ("", node.fact.name),
             keys=lambda: [("", name) for name in self.nodes],
             set=self.set_node,
@@ -45,7 +45,7 @@ class LedgerStore:
             listed=partial(self.listed, "nodes"),
             turns=self.turns,
         )
-        self.pod_sink: WatchedResource[SeenPod] = WatchedResource(
+        self.watched_pods: WatchedResource[SeenPod] = WatchedResource(
             key_of=lambda pod: pod.fact.key,
             keys=lambda: self.pods,
             set=self.set_pod,
@@ -56,7 +56,7 @@ class LedgerStore:
         self._readers: list[Changes] = []
         self._pod_listeners: list[PodListener] = []
         self._unlisted = {"nodes", "pods"}
-        self._unsettled = 0
+        self._changes = 0
 
     @property
     def missing(self) -> str | None:
@@ -109,11 +109,11 @@ class LedgerStore:
         for reader in self._readers:
             reader.mark(node)
 
-    def _settle(self) -> None:
+    def _update_totals(self) -> None:
         """Do ahead what the next decision would do, once enough has changed to make it slow."""
-        self._unsettled += 1
-        if self._unsettled >= FACTS_AT_ONCE:
-            self._unsettled = 0
+        self._changes += 1
+        if self._changes >= FACTS_AT_ONCE:
+            self._changes = 0
             self.ledger.totals()
 
     def listed(self, resource: str) -> None:
@@ -130,14 +130,14 @@ class LedgerStore:
         self.nodes[name] = node
         self.ledger.set_node(node.fact)
         self.mark(name)
-        self._settle()
+        self._update_totals()
 
     def remove_node(self, name: str) -> None:
         """Take in that a node is gone."""
         if self.nodes.pop(name, None) is not None:
             self.ledger.remove_node(name)
             self.mark(name)
-            self._settle()
+            self._update_totals()
 
     def set_pod(self, pod: SeenPod) -> None:
         """Take in a pod; the inverse of `remove_pod`."""
@@ -150,7 +150,7 @@ class LedgerStore:
             self.ledger.set_pod(fact)
             self._mark_pod(before.fact if before else None)
             self._mark_pod(fact)
-            self._settle()
+            self._update_totals()
         for listener in self._pod_listeners:
             listener(before, pod)
 
@@ -160,7 +160,7 @@ class LedgerStore:
         if known is not None:
             self.ledger.remove_pod(key)
             self._mark_pod(known.fact)
-            self._settle()
+            self._update_totals()
 
     def _mark_pod(self, fact: PodFact | None) -> None:
         if fact is not None and (fact.slices or fact.node):

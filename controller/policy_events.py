@@ -36,13 +36,13 @@ class PolicyEvents:
         self._log = get_logger("events")
 
     async def run(self, namespace: str, config_map: str, turned: Callable[[], None] = lambda: None) -> None:
-        """Tell what is found while this replica leads; call `turned` after each look."""
+        """Tell what is found while this replica leads; call `turned` after each check."""
         while self._leadership.leads:
-            await self.look(namespace, config_map, datetime.now(UTC))
+            await self.check(namespace, config_map, datetime.now(UTC))
             turned()
             await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
 
-    async def look(self, namespace: str, config_map: str, now: datetime) -> None:
+    async def check(self, namespace: str, config_map: str, now: datetime) -> None:
         """Look at the policies once."""
         problem = self._policies.problem
         if problem is None:

@@ -200,8 +200,10 @@ class ControllerProcess:
     def _tasks(self) -> list[BackgroundTask]:
         names, timing = self._options.names, self._options.watch_timing
         api, state, metrics, health = self._api, self._state, self._metrics, self._watches
-        of_nodes = Watcher(api, nodes(names), state.node_sink, metrics, timing=timing, health=health["nodes"])
-        of_pods = Watcher(api, pods(names), state.pod_sink, metrics, timing=timing, health=health["pods"])
+        of_nodes = Watcher(
+            api, nodes(names), state.watched_nodes, metrics, timing=timing, health=health["nodes"]
+        )
+        of_pods = Watcher(api, pods(names), state.watched_pods, metrics, timing=timing, health=health["pods"])
         tasks = [
             BackgroundTask.without_period("watch of nodes", of_nodes.run),
             BackgroundTask.without_period("watch of pods", of_pods.run),
@@ -325,7 +327,7 @@ class ControllerProcess:
     def _detail(self) -> str:
         """What a person should know. None of it makes a replica unready: it serves on by what it knows."""
         leadership = self._leadership
-        away = leadership.trouble and f"the API server is out of reach: {leadership.trouble}"
+        away = leadership.failure and f"the API server is out of reach: {leadership.failure}"
         behind = self._publisher.behind if self._publisher is not None and leadership.leads else None
         policies = self._policies.detail if self._policies is not None else None
         return "; ".join(filter(None, [self._role(), away, self._hindrance(), behind, policies]))

@@ -149,7 +149,7 @@ class Ledger:
         if ask.reservation is not None:
             self.release(ask.reservation)
         if ask.owner and self._owners.ask(ask.owner):
-            self._tell_of(ask.owner)
+            self._notify_owner(ask.owner)
         prices = self._arrivals_of(ask).prices
         stays = self._stays(ask, prices)
         if ask.keeps is not None and self._vouches(ask, ask.keeps):
@@ -324,31 +324,31 @@ class Ledger:
         self._reservations.add(reservation)
         self._usage.add(reservation)
         self._enter(reservation.key, reservation)
-        self._tell(reservation)
+        self._notify(reservation)
 
     def _end(self, reservation: Reservation) -> None:
         if self._reservations.remove(reservation):
             self._usage.remove(reservation)
         self._strike(reservation.key, reservation)
-        self._tell(reservation)
+        self._notify(reservation)
 
     def enter_many(self, claim: Reservation, unit: Reservation, pods: int) -> None:
         """Book the sum of pods placed lately; the inverse of `strike_many`."""
         self._usage.add(unit, pods)
         self._enter(claim.key, claim)
-        self._tell(claim)
+        self._notify(claim)
 
     def strike_many(self, claim: Reservation, unit: Reservation, pods: int) -> None:
         """Take such a sum out of the books."""
         self._usage.remove(unit, pods)
         self._strike(claim.key, claim)
-        self._tell(claim)
+        self._notify(claim)
 
-    def _tell(self, reservation: Reservation) -> None:
+    def _notify(self, reservation: Reservation) -> None:
         if self.on_promise is not None:
             self.on_promise(reservation.promised_node)
 
-    def _tell_of(self, owner: str) -> None:
+    def _notify_owner(self, owner: str) -> None:
         if self.on_promise is not None:
             for node in self._owners.on_nodes(owner):
                 self.on_promise(node)

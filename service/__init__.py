@@ -2,9 +2,9 @@
 
 | modules | hold |
 |---|---|
-| process, background, health, own_port, served_certificate | the skeleton: probes, tasks, metrics |
+| process, background, health, tls_self_check, served_certificate | the skeleton: probes, tasks, metrics |
 | log, metrics, retry, free_memory | JSON lines, the registry, waits between attempts, memory given back |
 | serving, acceptor, limits | listeners, signals and drain; how many clients get in, and their bounds |
-| connection, held_bytes, client_names | one connection, bounded in bytes and seconds; who is admitted |
+| connection, buffered_bytes, client_names | one connection, bounded in bytes and seconds; who is admitted |
 | immediate, asgi | answers past ASGI where none has to wait; whole ASGI answers |
 """

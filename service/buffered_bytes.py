@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 
-class Holder(Protocol):
+class BufferHolder(Protocol):
     """A connection that can be made to give up its request."""
 
     def shed(self) -> None:
@@ -21,13 +21,13 @@ class BufferedBytes:
     def __init__(self, limit: int) -> None:
         """`limit` is in bytes."""
         self._limit = limit
-        self._sizes: dict[Holder, int] = {}
-        self._receiving: dict[Holder, None] = {}
+        self._sizes: dict[BufferHolder, int] = {}
+        self._receiving: dict[BufferHolder, None] = {}
         """In the order in which they began."""
         self.total = 0
         """Bytes held now."""
 
-    def hold(self, holder: Holder, size: int, *, whole: bool) -> None:
+    def hold(self, holder: BufferHolder, size: int, *, whole: bool) -> None:
         """Note that `holder` holds `size` bytes of one request; a `whole` one is only waiting for its answer.
 
         May shed other holders, or this one.
@@ -45,7 +45,7 @@ class BufferedBytes:
             if oldest is holder:
                 return
 
-    def release(self, holder: Holder) -> None:
+    def release(self, holder: BufferHolder) -> None:
         """Forget a request that is answered, or gone."""
         self.total -= self._sizes.pop(holder, 0)
         self._receiving.pop(holder, None)

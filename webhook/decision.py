@@ -34,7 +34,7 @@ class Decider(Protocol):
     pod_type: type[PodObject]
     """What pods are decoded into, in the one pass over a review's body."""
 
-    def begin(self, request: Request, followed: ResolvedPolicy) -> Pending | Injection | Denial:
+    def begin(self, request: Request, resolved: ResolvedPolicy) -> Pending | Injection | Denial:
         """Return the decision for a labelled pod, or the placement request that it depends on."""
 
 

@@ -50,9 +50,9 @@ class PolicyResolver:
             self._kept.clear()
             self._kept_of = policies
         found = self._kept.get((namespace, queue_name, queue_id))
-        return found if found is not None else self._settle(policies, namespace, queue_name, queue_id)
+        return found if found is not None else self._resolve(policies, namespace, queue_name, queue_id)
 
-    def _settle(
+    def _resolve(
         self, policies: Policies, namespace: str, queue_name: str | None, queue_id: str | None
     ) -> ResolvedPolicy | Denial:
         refused = refuse_queue_labels(queue_name, queue_id)
@@ -61,6 +61,6 @@ class PolicyResolver:
         policy = policies.resolve(namespace, queue_name, queue_id)
         if len(self._kept) >= MAX_KEPT:
             self._kept.clear()
-        followed = ResolvedPolicy(policy, queue_keys(queue_name, queue_id))
-        self._kept[namespace, queue_name, queue_id] = followed
-        return followed
+        resolved = ResolvedPolicy(policy, queue_keys(queue_name, queue_id))
+        self._kept[namespace, queue_name, queue_id] = resolved
+        return resolved

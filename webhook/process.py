@@ -136,7 +136,7 @@ class WebhookProcess:
         return tasks
 
     async def _watch_policies(self, turned: Callable[[], None]) -> None:
-        await self._policies.watch(self._older.ask if self._older is not None else None, turned)
+        await self._policies.watch(self._older.fetch if self._older is not None else None, turned)
 
     def _mounted_certificate(self) -> MountedCertificate | None:
         options = self._options

@@ -36,7 +36,7 @@ class Reviewer:
     def __init__(
         self, policies: Callable[[], Policies], decider: Decider, placer: Placer, observe: Observer
     ) -> None:
-        self._following = PolicyResolver(policies)
+        self._resolver = PolicyResolver(policies)
         self._decider = decider
         self._placer = placer
         self._observe = observe
@@ -122,10 +122,10 @@ class Reviewer:
         if LABEL not in labels:
             return Outcome(Reason.NOT_LABELLED)
         queue_name, queue_id = labels.get(QUEUE_NAME_LABEL), labels.get(QUEUE_ID_LABEL)
-        followed = self._following.find(request.namespace, queue_name, queue_id)
-        if isinstance(followed, Denial):
-            return Outcome.of(followed, None)
-        policy = followed.policy
+        resolved = self._resolver.find(request.namespace, queue_name, queue_id)
+        if isinstance(resolved, Denial):
+            return Outcome.of(resolved, None)
+        policy = resolved.policy
         patch = prepare_job(job, policy)
         if isinstance(patch, Denial):
             return Outcome(patch.reason, denial=patch, policy=policy)
@@ -140,11 +140,11 @@ class Reviewer:
             return Outcome(Reason.NOT_HANDLED)
         if MIRROR_ANNOTATION in (metadata.annotations or ()) and request.is_mirror_pod():
             return Outcome(Reason.MIRROR_POD)
-        followed = self._following.find(request.namespace, labels.queue_name, labels.queue_id)
-        if isinstance(followed, Denial):
-            return Outcome.of(followed, None)
-        begun = self._decider.begin(request, followed)
-        return begun if isinstance(begun, Pending) else Outcome.of(begun, followed.policy)
+        resolved = self._resolver.find(request.namespace, labels.queue_name, labels.queue_id)
+        if isinstance(resolved, Denial):
+            return Outcome.of(resolved, None)
+        begun = self._decider.begin(request, resolved)
+        return begun if isinstance(begun, Pending) else Outcome.of(begun, resolved.policy)
 
 
 def _broken(request: Request, error: Exception) -> Outcome:

@@ -22,9 +22,9 @@ class Rules:
 
     pod_type: type[PodObject] = PodObject
 
-    def begin(self, request: Request, followed: ResolvedPolicy) -> Pending | Injection | Denial:
+    def begin(self, request: Request, resolved: ResolvedPolicy) -> Pending | Injection | Denial:
         """Return the decision, or the placement request that it depends on."""
-        policy = followed.policy
+        policy = resolved.policy
         pod = request.pod()
         if isinstance(pod, Denial):
             return pod
@@ -34,7 +34,7 @@ class Rules:
         kept = validated.kept
         if kept is not None and not policy.quotas and not validated.keeps_assumption:
             return mutate(validated, kept)
-        placing = placement_request(validated, requester_of(request, followed))
+        placing = placement_request(validated, requester_of(request, resolved))
         if isinstance(placing, Denial):
             return placing
         if kept is None:
@@ -43,13 +43,13 @@ class Rules:
         return Pending(placing, partial(_keep, validated, kept, is_reserved=is_reserved), policy)
 
 
-def requester_of(request: Request, followed: ResolvedPolicy) -> Requester:
+def requester_of(request: Request, resolved: ResolvedPolicy) -> Requester:
     """Return what a placement request holds of this pod alone."""
-    policy = followed.policy
+    policy = resolved.policy
     reservation = None if request.dry_run else request.uid
     identity = request.pod_identity() if policy.quotas else ""
-    owner = request.owner(followed.queues) if policy.asks_for_owners else ""
-    return Requester(request.namespace, followed.queues, reservation, identity, owner)
+    owner = request.owner(resolved.queues) if policy.asks_for_owners else ""
+    return Requester(request.namespace, resolved.queues, reservation, identity, owner)
 
 
 def _keep(

@@ -49,9 +49,9 @@ def seen_pod(name, **fact):
 def test_the_ledger_is_whole_once_nodes_and_pods_are_listed():
     state = LedgerStore(Clock())
     assert (state.missing, state.synced.is_set()) == ("nodes and pods not listed yet", False)
-    asyncio.run(state.node_sink.replace(pages([])))
+    asyncio.run(state.watched_nodes.replace(pages([])))
     assert state.missing == "pods not listed yet"
-    asyncio.run(state.pod_sink.replace(pages([])))
+    asyncio.run(state.watched_pods.replace(pages([])))
     assert (state.missing, state.synced.is_set()) == (None, True)
 
 
@@ -133,8 +133,8 @@ def test_a_copied_annotation_does_not_end_a_reservation():
 def test_a_new_list_takes_away_what_is_not_in_it():
     state, _ = ready_state("a", "b")
     state.set_pod(seen_pod("x", node="a"))
-    asyncio.run(state.pod_sink.replace(pages([seen_pod("y", node="b")])))
-    asyncio.run(state.node_sink.replace(pages([seen_node("b")])))
+    asyncio.run(state.watched_pods.replace(pages([seen_pod("y", node="b")])))
+    asyncio.run(state.watched_nodes.replace(pages([seen_node("b")])))
     assert list(state.pods) == [("team", "y")]
     assert [found.name for found in state.ledger.view().nodes] == ["b"]
 

@@ -41,18 +41,18 @@ def world():
     api, policies = Api(), Policies()
     events = PolicyEvents(api, Leading(), policies)
 
-    def look(after=0):
-        asyncio.run(events.look("own", "fi-policies", NOW + timedelta(minutes=after)))
+    def check(after=0):
+        asyncio.run(events.check("own", "fi-policies", NOW + timedelta(minutes=after)))
         return len(api.events)
 
-    return api, policies, look
+    return api, policies, check
 
 
 def test_a_broken_set_is_an_event_on_its_config_map_once_an_hour(world):
-    api, policies, look = world
-    assert look() == 0
+    api, policies, check = world
+    assert check() == 0
     policies.problem = "default.yaml:3: limitr: unknown key"
-    assert (look(), look(1), look(59), look(60)) == (1, 1, 2, 2)
+    assert (check(), check(1), check(59), check(60)) == (1, 1, 2, 2)
     first = api.events[0]
     assert first["involvedObject"] == {
         "apiVersion": "v1",
@@ -68,41 +68,41 @@ def test_a_broken_set_is_an_event_on_its_config_map_once_an_hour(world):
 
 
 def test_another_mistake_and_the_same_one_after_it_was_mended_are_told(world):
-    _, policies, look = world
+    _, policies, check = world
     policies.problem = "a"
-    assert look() == 1
+    assert check() == 1
     policies.problem = "b"
-    assert look() == 2
+    assert check() == 2
     policies.problem = None
-    assert look() == 2
+    assert check() == 2
     policies.problem = "b"
-    assert look() == 3
+    assert check() == 3
 
 
 def test_what_an_api_server_refuses_is_not_tried_all_the_time_and_its_absence_is(world):
-    api, policies, look = world
+    api, policies, check = world
     policies.problem = "a"
     api.error = TimeoutError()
-    look()
+    check()
     api.error = ApiError(403, "configmaps is forbidden")
-    look()
+    check()
     api.error = None
-    assert look() == 0
-    assert look(60) == 1
+    assert check() == 0
+    assert check(60) == 1
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
 def test_a_server_that_is_busy_is_asked_again_at_the_next_look(world, status):
-    api, policies, look = world
+    api, policies, check = world
     policies.problem = "a"
     api.error = ApiError(status, "try again")
-    look()
+    check()
     api.error = None
-    assert look() == 1
+    assert check() == 1
 
 
 def test_an_event_is_no_longer_than_an_api_server_takes(world):
-    api, policies, look = world
+    api, policies, check = world
     policies.problem = "x" * 100_000
-    look()
+    check()
     assert MAX_PROBLEM < len(api.events[0]["message"]) <= 1024

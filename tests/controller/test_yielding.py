@@ -201,7 +201,7 @@ def test_a_whole_list_is_taken_in_a_slice_at_a_time(what):
 
     async def main():
         state, steps = LedgerStore(Clock()), Steps()
-        sink = state.node_sink if what == "nodes" else state.pod_sink
+        sink = state.watched_nodes if what == "nodes" else state.watched_pods
         sink = dataclasses.replace(sink, set=steps.count(sink.set), remove=steps.count(sink.remove))
         await sink.replace(pages(items(0)))
         await sink.replace(pages(items(count - 1)))
@@ -217,7 +217,7 @@ def test_changes_are_settled_before_a_decision_has_to_do_it():
         state, _ = ready_state(*NAMES)
         state.ledger.totals()
         for name in NAMES:
-            state.pod_sink.set(seen_pod(name, node=name))
+            state.watched_pods.set(seen_pod(name, node=name))
         return len(state.ledger._node_index._changed)
 
     assert asyncio.run(main()) < FACTS_AT_ONCE

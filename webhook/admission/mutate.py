@@ -13,7 +13,7 @@ from webhook.admission.gpu_resources import replace_amounts
 from webhook.admission.images import choose_image
 from webhook.admission.json_patch import Operation, add, append
 from webhook.admission.limiter import Volumes
-from webhook.admission.share import Share, share_of
+from webhook.admission.share import PodShare, share_of
 from webhook.admission.sizes import bounded
 from webhook.admission.validate import Validated
 
@@ -63,14 +63,14 @@ def mutate(validated: Validated, placement: Placement) -> Injection | Denial:
     )
 
 
-def _annotations(share: Share, container: str, reservation: str | None) -> dict[str, str]:
+def _annotations(share: PodShare, container: str, reservation: str | None) -> dict[str, str]:
     values = {**share.annotations, GPU_CONTAINER: container}
     if reservation is not None:
         values[RESERVATION] = reservation
     return values
 
 
-def _gpu_containers(validated: Validated, share: Share) -> list[Operation]:
+def _gpu_containers(validated: Validated, share: PodShare) -> list[Operation]:
     operations: list[Operation] = []
     for ref in validated.containers.gpu:
         operations += replace_amounts(ref, share.amounts)

@@ -11,7 +11,7 @@ from webhook.admission.placeholders import Filled
 from webhook.admission.validate import Validated
 
 
-class Share(msgspec.Struct, frozen=True, eq=False):
+class PodShare(msgspec.Struct, frozen=True, eq=False):
     """What a placed pod gets, before it is written as a patch."""
 
     memory_mib: int | None
@@ -23,7 +23,7 @@ class Share(msgspec.Struct, frozen=True, eq=False):
     env: Filled
 
 
-def share_of(validated: Validated, placement: Placement) -> Share:
+def share_of(validated: Validated, placement: Placement) -> PodShare:
     """Return the share of a placed pod."""
     fraction, indices = validated.fraction, placement.indices
     mib = None
@@ -35,4 +35,4 @@ def share_of(validated: Validated, placement: Placement) -> Share:
     if mib is not None:
         annotations[MEMORY_MIB] = str(mib)
     env = Filled(validated.limiter.env + validated.policy.env, fraction, indices, mib, validated.namespace)
-    return Share(mib, validated.mode.amounts(fraction, indices), annotations, env)
+    return PodShare(mib, validated.mode.amounts(fraction, indices), annotations, env)

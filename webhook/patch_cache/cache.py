@@ -108,15 +108,15 @@ class PatchCache:
         self._bytes = 0
         self._seen_once: set[int] = set()
 
-    def begin(self, request: Request, followed: ResolvedPolicy) -> Pending | Injection | Denial:
+    def begin(self, request: Request, resolved: ResolvedPolicy) -> Pending | Injection | Denial:
         """Return the decision, or the placement request that it depends on."""
-        pod, policy = request.object, followed.policy
+        pod, policy = request.object, resolved.policy
         if isinstance(pod, PodOutline) and (len(request.body) <= MAX_BYTES_UNCOUNTED or _is_small(pod.spec)):
             entry = self.find(pod, request.namespace, policy)
             if entry is not None:
-                asked = for_requester(entry.request, requester_of(request, followed), policy)
-                return Pending(asked, partial(self._finish, entry, pod, request, followed), policy)
-        return self._rules.begin(request, followed)
+                asked = for_requester(entry.request, requester_of(request, resolved), policy)
+                return Pending(asked, partial(self._finish, entry, pod, request, resolved), policy)
+        return self._rules.begin(request, resolved)
 
     def find(self, pod: PodOutline, namespace: str, policy: EffectivePolicy) -> Entry | None:
         """Return the entry of the pod's key; None if the rules must decide the pod itself."""
@@ -130,13 +130,13 @@ class PatchCache:
             return self._miss(key, policy)
 
     def _finish(
-        self, entry: Entry, pod: PodOutline, request: Request, followed: ResolvedPolicy, placement: Placement
+        self, entry: Entry, pod: PodOutline, request: Request, resolved: ResolvedPolicy, placement: Placement
     ) -> Injection | Denial:
         """Render the template; where a rule denies the placement, let the rules say so of the pod itself."""
         injection = entry.render(pod, placement)
         if injection is not None:
             return injection
-        begun = self._rules.begin(request, followed)
+        begun = self._rules.begin(request, resolved)
         return begun.finish(placement) if isinstance(begun, Pending) else begun
 
     def _new_reader(self, policy: EffectivePolicy) -> KeyReader:

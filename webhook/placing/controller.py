@@ -127,11 +127,11 @@ class ControllerPlacer:
         try:
             async with asyncio.timeout(max(0.0, first - self._clock())):
                 answers = (await self._client.place(Batch(asks, releases))).answers
-            self._settle(batch, answers)
+            self._deliver(batch, answers)
         except (OSError, ValueError, TimeoutError, RecursionError) as error:
-            self._gone(batch, error)
+            self._fail_over(batch, error)
         else:
-            self._tell(answers=True)
+            self._report(answers=True)
 
     def _take_batch(self) -> list[_Waiting]:
         """Those who have waited longest: as many as go into one body."""
@@ -144,14 +144,14 @@ class ControllerPlacer:
         batch, self._waiting = self._waiting[:count], self._waiting[count:]
         return batch
 
-    def _settle(self, batch: list[_Waiting], answers: list[Answered]) -> None:
+    def _deliver(self, batch: list[_Waiting], answers: list[Answered]) -> None:
         if len(answers) != len(batch):
             raise ValueError(f"{len(answers)} answers came to {len(batch)} asks")
         for waiting, answered in zip(batch, answers, strict=True):
             if not waiting.answered.done():
                 waiting.answered.set_result(_placed(waiting.ask, answered))
 
-    def _gone(self, batch: list[_Waiting], error: Exception) -> None:
+    def _fail_over(self, batch: list[_Waiting], error: Exception) -> None:
         """Let everybody who waits go on without the controller, and leave it alone for a moment."""
         self._client.drop()
         self._away_until = self._clock() + AWAY_SECONDS
@@ -162,7 +162,7 @@ class ControllerPlacer:
         for waiting in batch:
             if not waiting.answered.done():
                 self._place_without(waiting)
-        self._tell(answers=False, error=f"{type(error).__name__}: {error}")
+        self._report(answers=False, error=f"{type(error).__name__}: {error}")
 
     def _place_without(self, waiting: _Waiting) -> None:
         try:
@@ -172,7 +172,7 @@ class ControllerPlacer:
         else:
             waiting.answered.set_result(placed)
 
-    def _tell(self, *, answers: bool, **why: str) -> None:
+    def _report(self, *, answers: bool, **why: str) -> None:
         """Log once when it changes."""
         if answers == self._answers:
             return

@@ -35,7 +35,7 @@ class Fallback:
         self._clock = clock
         self._ledger = Ledger()
         self._replicas = KnownReplicas(self._ledger)
-        self._placed_here = LocalPlacements(self._ledger, self._replicas)
+        self._local_placements = LocalPlacements(self._ledger, self._replicas)
         self._pending: dict[PodKey, PodFact] = {}
         self._nodes: dict[str, PodFact] = {}
         """What is taken of each node, as one pod."""
@@ -53,7 +53,7 @@ class Fallback:
             return Unanswered(Reason.QUOTA_UNKNOWN, f"{why}: try again")
         if ask.reservation is not None:
             self.release(ask.reservation)
-            self._placed_here.release_former(ask)
+            self._local_placements.release_former(ask)
         answer = self._ledger.place(msgspec.structs.replace(ask, quotas=()), self._clock())
         if isinstance(answer, Placement):
             return msgspec.structs.replace(self._kept(ask, answer), degraded=True)
@@ -64,11 +64,11 @@ class Fallback:
 
     def release(self, reservation: str) -> None:
         """Give back what was placed here."""
-        self._placed_here.release(reservation)
+        self._local_placements.release(reservation)
 
     def heard(self) -> None:
         """Note that the controller's stream tells all there is up to now."""
-        self._placed_here.forget(self._clock())
+        self._local_placements.forget(self._clock())
 
     @property
     def is_known(self) -> bool:
@@ -107,7 +107,7 @@ class Fallback:
         self._ledger.set_node(state.fact)
         self._ledger.set_pod(taken)
         self._replicas.tell(name, state.replicas)
-        self._placed_here.shown_up(name, _more([taken], [before] if before is not None else []))
+        self._local_placements.shown_up(name, _more([taken], [before] if before is not None else []))
 
     def remove_node(self, name: str) -> None:
         """Take in that a node is gone."""
@@ -124,7 +124,7 @@ class Fallback:
         for pod in pods.values():
             self._ledger.set_pod(pod)
         new = [pod for key, pod in pods.items() if key not in self._pending]
-        self._placed_here.shown_up(None, _more(new, []))
+        self._local_placements.shown_up(None, _more(new, []))
         self._pending = pods
 
     def _kept(self, ask: PlacementRequest, placement: Placement) -> Placement:
@@ -135,7 +135,7 @@ class Fallback:
             self._ledger.release(placement.reservation)
         named = placement.reservation or ask.reservation
         placement = msgspec.structs.replace(placement, reservation=named)
-        self._placed_here.add(ask, placement, self._clock())
+        self._local_placements.add(ask, placement, self._clock())
         return placement
 
     async def _pause(self) -> None:

@@ -27,18 +27,18 @@ class LastGoodPolicies:
         """Why the last try gave no set; None before the first, and once there is one."""
         return self._failure
 
-    async def ask(self) -> None:
+    async def fetch(self) -> None:
         """Try once; each replica of the controller may know another set, or none."""
         try:
             async with asyncio.timeout(TIMEOUT_SECONDS):
                 handed = await self._client.policies()
             await asyncio.to_thread(self._policies.adopt, handed.files)
         except (OSError, ValueError, TimeoutError, RecursionError, PolicyError) as error:
-            self._tell(f"{type(error).__name__}: {error}".splitlines()[0])
+            self._report(f"{type(error).__name__}: {error}".splitlines()[0])
         else:
             self._failure = None
 
-    def _tell(self, failure: str) -> None:
+    def _report(self, failure: str) -> None:
         """Say once what goes wrong, until it is something else."""
         if failure != self._failure:
             self._log.warning("the controller gives no older policies", error=failure)

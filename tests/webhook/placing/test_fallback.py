@@ -123,7 +123,7 @@ def test_ten_thousand_placements_are_kept_in_sums_and_none_is_forgotten(fallback
     for number in range(10_000):
         clock.now = number / 10
         fallback.place(PlacementRequest(Fraction(1, 8), namespace="team", reservation=f"r{number}"))
-    here = fallback._placed_here
+    here = fallback._local_placements
     assert fallback._ledger.totals().used + fallback._ledger.pending_slices() == 10_000
     assert (len(here._sums), len(here._placed)) == (5, MAX_REMEMBERED)
     assert len(fallback._ledger._reservations) == 0

@@ -44,7 +44,7 @@ def asked(giver, tmp_path, times=1):
             context = client_context(files())
             older = LastGoodPolicies(ControllerClient(f"https://localhost:{port}", lambda: context), live)
             for _ in range(times):
-                await older.ask()
+                await older.fetch()
         return live, older.failure
 
     return asyncio.run(main())
@@ -97,7 +97,7 @@ def failure_of(tmp_path, url, context):
     """Why one try gives nothing."""
     (tmp_path / "default.yaml").write_text("kind: Nothing\n")
     older = LastGoodPolicies(ControllerClient(url, lambda: context), LivePolicies(tmp_path, may_wait=True))
-    asyncio.run(older.ask())
+    asyncio.run(older.fetch())
     return older.failure
 
 
