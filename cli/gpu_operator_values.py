@@ -14,6 +14,8 @@ MAX_GPUS = 64
 CONFIG_MAP = "fraction-injector-device-plugin"
 CONFIG_KEY = "slices"
 OPENSHIFT_NAMESPACE = "nvidia-gpu-operator"
+PLUGIN_OFF = "nvidia.com/gpu.deploy.device-plugin=false"
+"""Label by which the operator keeps its device plugin off a node."""
 
 
 class Platform(StrEnum):
@@ -132,6 +134,7 @@ def _head(policy: EffectivePolicy, wanted: ValuesRequest, own: OperatorValues, *
         f"# nodes of {wanted.gpus} GPUs, {policy.slices_per_gpu} slices each.",
         "# Time slicing shares compute evenly between busy pods; a fraction is a share of memory.",
         f"# {own.note}",
+        f"# A node with the chart's agent takes no other plugin: kubectl label node NAME {PLUGIN_OFF}",
     ]
 
 

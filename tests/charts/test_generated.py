@@ -97,6 +97,19 @@ def test_the_locks_limiter_paths_are_the_presets():
     assert table_of("presetPaths") == {name: found for name, found in expected.items() if found}
 
 
+def test_the_agents_libraries_are_the_presets():
+    expected = {}
+    for name, (limiter, _) in presets().items():
+        if limiter.init_container is not None and limiter.library is not None:
+            part = limiter.init_container
+            expected[name] = {
+                "image": part.image,
+                "command": part.command,
+                "mountPath": limiter.library.mount_path,
+            }
+    assert table_of("presetInitContainers") == expected
+
+
 def test_the_locks_limiters_that_are_images_are_the_presets():
     images = {
         name

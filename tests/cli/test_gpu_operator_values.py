@@ -136,3 +136,8 @@ def test_what_cannot_work_is_refused_with_the_reason(tmp_path, policy, arguments
     code, message = operator_values("--gpus", "1", *arguments, "--policies", folder)
     assert code == 2
     assert why in message
+
+
+def test_the_label_that_keeps_the_operators_plugin_off_the_agents_nodes_is_named():
+    result = CliRunner().invoke(app, ["gpu-operator-values", "--gpus", "2"])
+    assert "kubectl label node NAME nvidia.com/gpu.deploy.device-plugin=false" in result.stdout

@@ -175,6 +175,14 @@ AT_ODDS = {
         {"image": {"repository": ""}},
         "image.repository: build the image from the Dockerfile, push it, and name it here",
     ),
+    "nothing that limits": (
+        {"policies": {"default": {"limits": {"from": "agent"}}}},
+        "policies.default.limits.from: agent needs agent.enabled: nothing else would limit its pods",
+    ),
+    "an unknown policy of the agent": (
+        {"agent": {"enabled": True, "policy": "other"}},
+        'agent.policy: "other" is not defined: use one of default',
+    ),
     "no controller to ask": (
         {"controller": {"enabled": False}},
         "controller.enabled: the webhook in the cluster asks the controller; set webhook.url to do without",

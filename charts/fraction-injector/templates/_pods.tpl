@@ -1,4 +1,4 @@
-{{/* What both Deployments share; all take (dict "root" $ "component" NAME "values" VALUES). */}}
+{{/* What Deployments and the DaemonSet share; all take (dict "root" $ "component" NAME "values" VALUES). */}}
 
 {{- define "fraction-injector.metadata" -}}
 name: {{ include "fraction-injector.fullname" .root }}-{{ .component }}
@@ -98,6 +98,10 @@ securityContext:
   readOnlyRootFilesystem: true
 terminationMessagePath: /dev/termination-log
 terminationMessagePolicy: File
+{{ include "fraction-injector.probes" . | trim }}
+{{- end -}}
+
+{{- define "fraction-injector.probes" -}}
 {{- range $probe, $settings := dict
   "startupProbe" (dict "path" "/livez" "periodSeconds" 1 "failureThreshold" 60)
   "livenessProbe" (dict "path" "/livez" "periodSeconds" 10 "failureThreshold" 6)

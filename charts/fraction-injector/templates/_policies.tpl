@@ -171,6 +171,29 @@ what a queue says for one namespace alone stands under policy/namespace.
 ['clearml-agent-queue-name', 'clearml-agent-queue']
 {{- end -}}
 
+{{/* How a preset's library comes out of its image. */}}
+{{- define "fraction-injector.presetInitContainers" -}}
+hami-core:
+  image: docker.io/projecthami/hamicore:v2.10.0
+  command: [sh, -c, cp /k8s-vgpu/lib/nvidia/libvgpu.so.* /usr/local/vgpu/libvgpu.so]
+  mountPath: /usr/local/vgpu
+{{- end -}}
+
+{{/* The same for the limiter of the agent's policy, as JSON; {} for one without a library. */}}
+{{- define "fraction-injector.agentLibrary" -}}
+{{- if not (hasKey .Values.policies .Values.agent.policy) -}}
+{{- fail (printf "agent.policy: %q is not defined: use one of %s" .Values.agent.policy (keys .Values.policies | sortAlpha | join ", ")) -}}
+{{- end -}}
+{{- $name := dig "limiter" "hami-core" (index .Values.policies .Values.agent.policy) -}}
+{{- $presets := include "fraction-injector.presetInitContainers" . | fromYaml -}}
+{{- $own := dig $name dict .Values.limiters -}}
+{{- $library := dict -}}
+{{- if or (not $own) $own.extends -}}{{- $library = dig ($own.extends | default $name) dict $presets -}}{{- end -}}
+{{- with $own.initContainer -}}{{- $library = mergeOverwrite (dict) $library . -}}{{- end -}}
+{{- with dig "library" "mountPath" "" $own -}}{{- $_ := set $library "mountPath" . -}}{{- end -}}
+{{- $library | toJson -}}
+{{- end -}}
+
 {{/* Where limiters mount their volumes, by preset. */}}
 {{- define "fraction-injector.presetPaths" -}}
 hami-core: [/usr/local/vgpu, /usr/local/vgpu-cache]
@@ -267,6 +290,9 @@ then reads of it at once. The rest is `fraction-injector policy check`.
 {{- $sizes := list -}}
 {{- range $name, $policy := .Values.policies -}}
 {{- $sizes = append $sizes (dig "slicesPerGpu" 8 $policy) -}}
+{{- if and (eq (dig "limits" "from" "admission" $policy) "agent") (not $.Values.agent.enabled) -}}
+{{- fail (printf "policies.%s.limits.from: agent needs agent.enabled: nothing else would limit its pods" $name) -}}
+{{- end -}}
 {{- include "fraction-injector.limits" (dict "root" $ "limiter" (dig "limiter" "hami-core" $policy) "mode" (include "fraction-injector.mode" $policy)) | trunc 0 -}}
 {{- include "fraction-injector.checkFractions" (dict "at" (printf "policies.%s" $name) "fractions" (dig "fractions" dict $policy) "size" (dig "slicesPerGpu" 8 $policy)) -}}
 {{- $allowed = concat $allowed (include "fraction-injector.allowedFractions" (dict "fractions" $policy.fractions) | fromJsonArray) -}}

@@ -1,0 +1,54 @@
+{{/* What is special about the agent's pods; all take (dict "root" $ "component" "agent" "values" VALUES). */}}
+
+{{- define "fraction-injector.agentPod" -}}
+restartPolicy: Always
+schedulerName: default-scheduler
+terminationGracePeriodSeconds: 10
+serviceAccountName: {{ include "fraction-injector.fullname" .root }}-agent
+# It asks the kubelet and the driver, never the API server.
+automountServiceAccountToken: false
+dnsPolicy: ClusterFirst
+{{- with include "fraction-injector.priorityClassName" .root }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with .values.runtimeClassName }}
+runtimeClassName: {{ . }}
+{{- end }}
+{{- with .root.Values.imagePullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+# The kubelet's folders are root's.
+securityContext:
+  runAsUser: 0
+  runAsGroup: 0
+  seccompProfile: {type: RuntimeDefault}
+{{- with .values.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .values.affinity }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .values.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{- define "fraction-injector.unprivileged" -}}
+allowPrivilegeEscalation: false
+capabilities:
+  drop: [ALL]
+readOnlyRootFilesystem: true
+{{- end -}}
+
+{{- define "fraction-injector.agentSecurity" -}}
+{{- if .values.privileged -}}
+privileged: true
+readOnlyRootFilesystem: true
+{{- else -}}
+{{- include "fraction-injector.unprivileged" . }}
+{{- end }}
+{{- end -}}

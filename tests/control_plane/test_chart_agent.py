@@ -1,0 +1,102 @@
+"""The node agent's part of the chart: off by default, what it mounts, and that it has no rights at all."""
+
+import subprocess
+
+import pytest
+
+from testbed.chart import Helm
+from testbed.product import COMMAND
+
+ON = {"agent": {"enabled": True}}
+
+
+@pytest.fixture
+def helm(control_plane, tmp_path):
+    return Helm(control_plane, tmp_path)
+
+
+def agent_of(helm, values):
+    """The agent's pod."""
+    [found] = [each for each in helm.rendered(values) if each["kind"] == "DaemonSet"]
+    return found["spec"]["template"]["spec"]
+
+
+def merged(**agent):
+    return {"agent": {"enabled": True, **agent}}
+
+
+def test_it_is_off_unless_the_values_say_otherwise(helm):
+    assert not [each for each in helm.rendered({}) if "agent" in each["metadata"]["name"]]
+
+
+def test_it_is_started_with_options_that_it_knows(helm):
+    [container] = agent_of(helm, ON)["containers"]
+    subcommand, *options = container["args"]
+    known = subprocess.run([COMMAND, subcommand, "--help"], capture_output=True, text=True, check=True).stdout
+    assert {option.partition("=")[0] for option in options} <= set(known.split())
+
+
+def test_folders_of_the_node_are_where_its_options_say(helm):
+    pod = agent_of(helm, merged(kubeletDir="/k", stateDir="/s", cdiDirs=["/c", "/d"], runtimeSocket="/r"))
+    [container] = pod["containers"]
+    on_node = {each["name"]: each["hostPath"]["path"] for each in pod["volumes"] if "hostPath" in each}
+    mounts = {each["name"]: each for each in container["volumeMounts"]}
+    here = {name: each["mountPath"] for name, each in mounts.items() if name in on_node}
+    assert here == {name: path for name, path in on_node.items() if name != "node-library"}
+    assert {"/k/device-plugins", "/k/pod-resources", "/s", "/c", "/d", "/r"} == set(here.values())
+    assert on_node["node-library"] == "/s/library"
+    writable = {each["mountPath"] for each in mounts.values() if not each.get("readOnly")}
+    assert writable == {"/k/device-plugins", "/s", "/d"}
+    told = dict(option.removeprefix("--").split("=", 1) for option in container["args"][1:])
+    assert (told["kubelet-dir"], told["state-dir"], told["runtime-endpoint"]) == ("/k", "/s", "/r")
+
+
+def test_the_runtimes_socket_is_not_mounted_where_its_version_is_known(helm):
+    pod = agent_of(helm, merged(runtimeVersion="containerd://1.7.27"))
+    assert "runtime" not in {each["name"] for each in pod["volumes"]}
+    assert "--runtime-version=containerd://1.7.27" in pod["containers"][0]["args"]
+
+
+def test_it_has_neither_a_token_nor_a_right(helm):
+    objects = helm.rendered(ON)
+    pod = agent_of(helm, ON)
+    [account] = [
+        each
+        for each in objects
+        if each["kind"] == "ServiceAccount" and each["metadata"]["name"] == pod["serviceAccountName"]
+    ]
+    assert [pod["automountServiceAccountToken"], account["automountServiceAccountToken"]] == [False, False]
+    bound = [subject["name"] for each in objects for subject in each.get("subjects", ())]
+    assert bound
+    assert pod["serviceAccountName"] not in bound
+
+
+def test_it_is_privileged_only_where_the_values_say_so(helm):
+    contexts = [each["securityContext"] for each in agent_of(helm, ON)["containers"]]
+    assert contexts == [
+        {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+        }
+    ]
+    [privileged] = agent_of(helm, merged(privileged=True))["containers"]
+    assert privileged["securityContext"] == {"privileged": True, "readOnlyRootFilesystem": True}
+
+
+def test_the_library_comes_from_the_image_of_the_policys_limiter(helm):
+    mirror = {"hami-core": {"extends": "hami-core", "initContainer": {"image": "mirror.test/hamicore:v2"}}}
+    library, to_node = agent_of(helm, {**ON, "limiters": mirror})["initContainers"]
+    assert library["image"] == "mirror.test/hamicore:v2"
+    assert library["volumeMounts"] == [{"name": "library", "mountPath": "/usr/local/vgpu"}]
+    assert {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"} in library["env"]
+    assert {each["name"] for each in to_node["volumeMounts"]} == {"library", "node-library"}
+
+
+def test_a_limiter_without_a_library_needs_no_init_container(helm):
+    assert "initContainers" not in agent_of(helm, {**ON, "policies": {"default": {"limiter": "none"}}})
+
+
+def test_the_limiter_is_that_of_the_agents_policy(helm):
+    policies = {"default": {}, "free": {"limiter": "none", "namespaces": ["free"]}}
+    assert "initContainers" not in agent_of(helm, {"policies": policies, **merged(policy="free")})
