@@ -17,7 +17,14 @@ from ledger.placement.kind_arrivals import KindArrivals
 from ledger.placement.memory_values import MemoryValues
 from ledger.placement.node_index import NodeIndex
 from ledger.placement.pending import PendingPods
-from ledger.placement_request import Placement, PlacementRequest, PlacementResult, Quota, Unschedulable
+from ledger.placement_request import (
+    OverQuota,
+    Placement,
+    PlacementRequest,
+    PlacementResult,
+    Quota,
+    Unschedulable,
+)
 from ledger.recent_placements import RecentPlacements
 from ledger.reservations import Reservation, Reservations, reservation_of, taken_by
 from ledger.totals import Totals
@@ -156,12 +163,10 @@ class Ledger:
             if stays is not None:
                 return stays
             self._release_former(ask)
-        over = self._usage.passed_by(ask.fraction.slices, ask.quotas)
-        if over is not None:
-            return over
-        placement = self._choose(ask, prices) if stays is None else self._kept(ask, stays)
-        if ask.reservation is None or isinstance(placement, Unschedulable):
+        placement = self._chosen(ask, prices) if stays is None else self._kept(ask, stays)
+        if ask.reservation is None or not isinstance(placement, Placement):
             return placement
+        ask = ask.granted(placement)
         self._learn(ask)
         name = placement.reservation
         if name is not None and self._reservations.has_room(ask.namespace):
@@ -262,8 +267,22 @@ class Ledger:
         """Whether something is reserved under a name: its pod has not shown up, its time is not over."""
         return self._reservations.get(reservation) is not None or self._recent.knows(reservation)
 
-    def _choose(self, ask: PlacementRequest, prices: ShadowPrices) -> Placement | Unschedulable:
-        return self._choice.choose(ask, prices, self._granted(ask))
+    def _chosen(self, ask: PlacementRequest, prices: ShadowPrices) -> PlacementResult:
+        """Where the pod goes: the best place at which it passes no quota, as slices differ by kind of GPU."""
+        if not ask.fraction.mib:
+            over = self._usage.passed_by(ask.fraction.slices, ask.quotas)
+            if over is not None:
+                return over
+        options = self._choice.options(ask, prices, self._granted(ask))
+        if isinstance(options, Unschedulable) or not ask.fraction.mib:
+            return options if isinstance(options, Unschedulable) else options[0]
+        refused: OverQuota | None = None
+        for placement in options:
+            over = self._usage.passed_by(ask.granted(placement).fraction.slices, ask.quotas)
+            if over is None:
+                return placement
+            refused = refused or over
+        return refused or options[0]
 
     def _vouches(self, ask: PlacementRequest, keeps: Placement) -> bool:
         """Whether the pod is counted already, by its reservation of an earlier review."""
@@ -275,12 +294,15 @@ class Ledger:
         """The placement that the pod brings; None where it was assumed and a node tells better by now."""
         keeps = ask.keeps
         if keeps is not None and _is_assumed(ask, keeps):
-            found = self._choose(ask, prices)
-            if isinstance(found, Placement) and found.memory_values:
+            options = self._choice.options(ask, prices, None)
+            if not isinstance(options, Unschedulable) and options[0].memory_values:
                 return None
         return keeps
 
-    def _kept(self, ask: PlacementRequest, stays: Placement) -> Placement:
+    def _kept(self, ask: PlacementRequest, stays: Placement) -> PlacementResult:
+        over = self._usage.passed_by(ask.fraction.slices, ask.quotas)
+        if over is not None:
+            return over
         return msgspec.structs.replace(stays, reservation=self._granted(ask))
 
     def _release_former(self, ask: PlacementRequest) -> None:

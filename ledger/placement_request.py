@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Literal
 
 import msgspec
@@ -57,6 +58,8 @@ class Placement(msgspec.Struct, frozen=True, gc=False):
     reservation: _ReservationName | None = None
     model: str | None = None
     """Value of the node label nvidia.com/gpu.product that the pod must keep to; None when it need not."""
+    slices: int = 0
+    """Slices on each GPU, where MiB were asked for; 0 where the request says them itself."""
     degraded: bool = False
     """Made without the controller, from a last snapshot or an assumption."""
 
@@ -97,6 +100,20 @@ class PlacementRequest(msgspec.Struct, frozen=True, gc=False):
     def is_bound_by_memory(self) -> bool:
         """Whether the pod may only go where its share comes to the MiB that were written into it."""
         return self.writes_limits and not self.fraction.is_whole
+
+    def on_card(self, gpu_mib: int | None) -> PlacementRequest:
+        """Return the same with the slices that it comes to on such GPUs; itself where that cannot be said."""
+        fraction = self.fraction.on_card(gpu_mib) if gpu_mib is not None else None
+        if fraction is None or fraction is self.fraction:
+            return self
+        return msgspec.structs.replace(self, fraction=fraction)
+
+    def granted(self, placement: Placement) -> PlacementRequest:
+        """Return the same with the slices that it was given."""
+        if not self.fraction.mib or not placement.slices:
+            return self
+        slices = placement.slices * self.fraction.parts
+        return msgspec.structs.replace(self, fraction=replace(self.fraction, slices=slices))
 
     @property
     def mode_type(self) -> type[Mode]:

@@ -21,6 +21,8 @@ def fits(amount: str | int, kind: ResourceKind, fraction: Fraction) -> bool:
     except ValueError:
         return False
     # In integers: comparing and hashing fractions costs more, for each pod that is met first.
+    if kind.is_clearml and fraction.mib:
+        return False
     if kind.is_clearml:
         share, one = fraction.exact or (fraction.slices // fraction.parts, fraction.slices_per_gpu)
         return value.numerator * one == share * value.denominator

@@ -31,6 +31,9 @@ class Fraction:
     exact: tuple[int, int] | None = None
     """Numerator and denominator of a share of each GPU that is less than its slices, as of "0.2"; None where
     the slices are the share."""
+    mib: int = 0
+    """MiB that the share of each GPU must hold, where these were asked for; 0 where they follow from the
+    slices. `slices` are then the fewest that hold them on one kind of GPU (`on_card`)."""
 
     def __post_init__(self) -> None:
         if self.slices_per_gpu not in ALLOWED_SLICES_PER_GPU:
@@ -43,6 +46,8 @@ class Fraction:
             )
         if self.exact is not None and not 0 < self.exact[0] < self.exact[1]:
             raise ValueError(f"{self.exact[0]}/{self.exact[1]} is no part of one GPU")
+        if self.mib < 0 or (self.mib and self.slices > self.slices_per_gpu * self.parts):
+            raise ValueError(f"{self.mib} MiB in {self.slices} slices are no part of {self.parts} GPUs")
 
     @classmethod
     def from_text(cls, text: str, slices_per_gpu: int) -> Fraction:
@@ -77,9 +82,23 @@ class Fraction:
         common = gcd(share, one)
         return cls(slices + 1, slices_per_gpu, exact=(share // common, one // common))
 
+    @classmethod
+    def of_memory(cls, mib: int, slices_per_gpu: int) -> Fraction:
+        """Return an ask for MiB of one GPU; only `on_card` tells how many slices these are."""
+        return cls(1, slices_per_gpu, mib=mib)
+
+    def on_card(self, gpu_mib: int) -> Fraction | None:
+        """Return the same with the slices that it takes of such GPUs; None if these are too small."""
+        if not self.mib:
+            return self
+        if gpu_mib < self.mib:
+            return None
+        each = -(-self.mib * self.slices_per_gpu // gpu_mib)
+        return replace(self, slices=each * self.parts)
+
     def _check_parts(self) -> None:
         each, rest = divmod(self.slices, max(1, self.parts))
-        most = self.slices_per_gpu if self.exact is not None else self.slices_per_gpu - 1
+        most = self.slices_per_gpu if self.exact is not None or self.mib else self.slices_per_gpu - 1
         if self.parts < 1 or rest or not 1 <= each <= most:
             raise ValueError(f"{self.slices} slices are not the same part of each of {self.parts} GPUs")
 
@@ -101,7 +120,8 @@ class Fraction:
     @property
     def is_whole(self) -> bool:
         """Whether all of each touched GPU was asked for, so that there is nothing to limit."""
-        return self.parts == 1 and self.exact is None and self.slices % self.slices_per_gpu == 0
+        is_limited = self.exact is not None or self.mib > 0
+        return not is_limited and self.parts == 1 and self.slices % self.slices_per_gpu == 0
 
     @property
     def slices_on_each(self) -> int:
@@ -110,6 +130,8 @@ class Fraction:
 
     def share_mib(self, gpu_mib: int) -> int:
         """Return the MiB of the share on each touched GPU of `gpu_mib` MiB, rounded down."""
+        if self.mib:
+            return self.mib
         share, one = self.ratio
         return gpu_mib * share // one
 

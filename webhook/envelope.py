@@ -9,10 +9,10 @@ from typing import Generic, TypeVar
 import msgspec
 from pybase64 import b64encode
 
-from kube.names import MAX_LABEL_VALUE, is_namespace, is_uid
+from kube.names import ASKING_LABELS, MAX_LABEL_VALUE, is_namespace, is_uid
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.nesting import head_of, is_surely_unlabelled
-from webhook.admission.pod import LABEL, Job, Pod, label_of
+from webhook.admission.pod import Job, Pod, asked_of
 from webhook.request import PodObject, Request, unreadable
 
 P = TypeVar("P", bound=PodObject)
@@ -174,7 +174,7 @@ def _in_no_namespace(found: PodObject | Job | Denial | None) -> Denial | None:
     if isinstance(found, PodObject):
         is_labelled = found.labels is not None
     elif isinstance(found, Job):
-        is_labelled = label_of(found.metadata) is not None
+        is_labelled = asked_of(found.metadata) is not None
     else:
         return found
     if not is_labelled:
@@ -213,7 +213,7 @@ def _partly_read(request: _RawRequest) -> PodObject | Denial | None:
         metadata = _labels_only.decode(request.object).metadata
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    if metadata is None or LABEL not in (metadata.labels or ()):
+    if metadata is None or not metadata.labels or metadata.labels.keys().isdisjoint(ASKING_LABELS):
         return None
     kind: type[Pod | Job] = Job
     if request.resource.resource != "jobs":

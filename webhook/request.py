@@ -10,7 +10,7 @@ import msgspec
 from kube.objects import OwnerReference
 from ledger.owners import owner_key
 from webhook.admission.denial import Denial, Reason
-from webhook.admission.pod import LABEL, QUEUE_ID_LABEL, QUEUE_NAME_LABEL, Job, Pod
+from webhook.admission.pod import LABEL, MEMORY_LABEL, QUEUE_ID_LABEL, QUEUE_NAME_LABEL, Job, Pod
 
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 NODE_USER_PREFIX, NODE_GROUP = "system:node:", "system:nodes"
@@ -20,6 +20,7 @@ class Labels(msgspec.Struct, gc=False):
     """The labels that have a meaning here."""
 
     fraction: str | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name=LABEL)
+    memory: str | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name=MEMORY_LABEL)
     queue_name: str | None = msgspec.field(default=None, name=QUEUE_NAME_LABEL)
     queue_id: str | None = msgspec.field(default=None, name=QUEUE_ID_LABEL)
 
@@ -38,9 +39,11 @@ class PodObject(msgspec.Struct, gc=False):
 
     @property
     def labels(self) -> Labels | None:
-        """Labels of a pod that carries the fraction label; None of any other."""
+        """Labels of a pod that carries one that asks for a share; None of any other."""
         labels = self.metadata.labels if self.metadata is not None else None
-        return None if labels is None or labels.fraction is msgspec.UNSET else labels
+        if labels is None or (labels.fraction is msgspec.UNSET and labels.memory is msgspec.UNSET):
+            return None
+        return labels
 
 
 class _PodRequest(msgspec.Struct, gc=False):

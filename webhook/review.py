@@ -9,14 +9,13 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from msgspec import UNSET
-
+from kube.names import ASKING_LABELS
 from ledger.placement_request import Placement
 from policies.loading.reload import NoPoliciesError
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.jobs import prepare_job
 from webhook.admission.mutate import Injection
-from webhook.admission.pod import LABEL, QUEUE_ID_LABEL, QUEUE_NAME_LABEL, Job
+from webhook.admission.pod import QUEUE_ID_LABEL, QUEUE_NAME_LABEL, Job
 from webhook.decision import Decider, Outcome, Pending, deny_unplaced
 from webhook.envelope import allow, decode, deny
 from webhook.placing.placer import Placed, Placer
@@ -119,7 +118,7 @@ class Reviewer:
 
     def _job(self, request: Request, job: Job) -> Outcome:
         labels = (job.metadata.labels if job.metadata is not None else None) or {}
-        if LABEL not in labels:
+        if labels.keys().isdisjoint(ASKING_LABELS):
             return Outcome(Reason.NOT_LABELLED)
         queue_name, queue_id = labels.get(QUEUE_NAME_LABEL), labels.get(QUEUE_ID_LABEL)
         resolved = self._resolver.find(request.namespace, queue_name, queue_id)
@@ -132,9 +131,8 @@ class Reviewer:
         return Outcome(Reason.INJECTED if patch else Reason.UNCHANGED, patch, policy=policy)
 
     def _pod(self, request: Request, pod: PodObject) -> Outcome | Pending:
-        metadata = pod.metadata
-        labels = metadata.labels if metadata is not None else None
-        if metadata is None or labels is None or labels.fraction is UNSET:
+        metadata, labels = pod.metadata, pod.labels
+        if metadata is None or labels is None:
             return Outcome(Reason.NOT_LABELLED)
         if request.resource != "pods":
             return Outcome(Reason.NOT_HANDLED)

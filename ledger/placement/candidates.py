@@ -128,10 +128,10 @@ class CandidateFinder:
         named = ask.constraints.node_name
         account = self._node_index.accounts.get(named) if named is not None else None
         if account is not None and account.fact is not None:
-            yield obstacle(account.fact, ask) or Obstacle.OTHER_NODE, 1
+            yield obstacle(account.fact, ask.on_card(account.fact.gpu_mib)) or Obstacle.OTHER_NODE, 1
             return
         for node_class in self._node_index.classes.values():
-            yield from self._obstacles_of_class(node_class, ask)
+            yield from self._obstacles_of_class(node_class, ask.on_card(node_class.sample.gpu_mib))
 
     def _obstacles_of_class(
         self, node_class: NodeClass, ask: PlacementRequest
@@ -219,7 +219,7 @@ def _own_requirements(constraints: Constraints, own: frozenset[str]) -> Iterator
 def _key(ask: PlacementRequest) -> Hashable:
     asked, fraction = ask.constraints, ask.fraction
     selector = tuple(sorted(asked.node_selector.items())) if asked.node_selector else ()
-    size = fraction.slices, fraction.slices_per_gpu, fraction.parts, fraction.exact
+    size = fraction.slices, fraction.slices_per_gpu, fraction.parts, fraction.exact, fraction.mib
     bound = ask.is_bound_by_memory
     return ask.mode, size, bound, selector, asked.required_terms, asked.tolerations, asked.node_name
 

@@ -42,10 +42,37 @@ class Choice:
         self._pending = pending
         self._values = values
 
-    def choose(
+    def options(
+        self, ask: PlacementRequest, prices: ShadowPrices, reservation: str | None
+    ) -> list[Placement] | Unschedulable:
+        """Return where a pod can go, the best first, or why no node can ever hold it.
+
+        Of MiB there is an option for each number of slices that they come to on GPUs of the cluster: those
+        with room before those to wait for, and of these where least memory is held in vain.
+        """
+        if not ask.fraction.mib:
+            placement = self._choose(ask, prices, reservation)
+            return placement if isinstance(placement, Unschedulable) else [placement]
+        sized = msgspec.structs.replace(ask, assume=None)
+        found = [
+            self._choose(msgspec.structs.replace(sized, fraction=size), prices, reservation)
+            for size in self._values.sizes(ask.fraction)
+        ]
+        placed = [each for each in found if isinstance(each, Placement)]
+        if placed:
+            per_gpu = ask.fraction.slices_per_gpu
+            return sorted(
+                placed,
+                key=lambda each: (each.node is None, each.gpu_mib * each.slices // per_gpu, each.gpu_mib),
+            )
+        assumed = self._choose(
+            ask.on_card(ask.assume.gpu_mib if ask.assume is not None else None), prices, reservation
+        )
+        return assumed if isinstance(assumed, Unschedulable) else [assumed]
+
+    def _choose(
         self, ask: PlacementRequest, prices: ShadowPrices, reservation: str | None
     ) -> Placement | Unschedulable:
-        """Return where a pod goes, under the name of its reservation, or why no node can ever hold it."""
         if not (ask.same_model and ask.owner):
             return self._anywhere(ask, prices, reservation)
         model = self._model_of_owner(ask.owner)
@@ -91,10 +118,15 @@ class Choice:
 
     def _assumed(self, ask: PlacementRequest, reservation: str | None) -> Placement | Unschedulable:
         assume = ask.assume
-        if assume is None or assume.gpus_per_node < ask.fraction.gpus:
+        if (
+            assume is None
+            or assume.gpus_per_node < ask.fraction.gpus
+            or ask.fraction.on_card(assume.gpu_mib) != ask.fraction
+        ):
             return self._finder.why_unschedulable(ask)
         wait = pick_assumed_index(assume, ask, self._pending)
-        return Placement(wait.indices, wait.gpu_mib, (), None, reservation, degraded=True)
+        slices = _sized(ask.fraction)
+        return Placement(wait.indices, wait.gpu_mib, (), None, reservation, slices=slices, degraded=True)
 
     def _placed(
         self,
@@ -107,8 +139,13 @@ class Choice:
         product, gpu_mib = model[0], model[1] or 0
         if not (ask.same_model and ask.owner):
             values = self._values.of_share(ask, gpu_mib)
-            return Placement(indices, gpu_mib, values, node, reservation)
-        return Placement(indices, gpu_mib, (str(gpu_mib),) if gpu_mib else (), node, reservation, product)
+            return Placement(indices, gpu_mib, values, node, reservation, slices=_sized(ask.fraction))
+        values = (str(gpu_mib),) if gpu_mib else ()
+        return Placement(indices, gpu_mib, values, node, reservation, product, _sized(ask.fraction))
+
+
+def _sized(fraction: Fraction) -> int:
+    return fraction.slices_on_each if fraction.mib else 0
 
 
 def _best_gpus(

@@ -27,8 +27,10 @@ class Obstacle(IntEnum):
     COUNT_UNKNOWN = 5
     COUNT = 6
     MEMORY = 7
-    LABELS = 8
-    TAINTS = 9
+    OTHER_KIND = 8
+    TOO_SMALL = 9
+    LABELS = 10
+    TAINTS = 11
 
 
 _WHY = {
@@ -42,6 +44,8 @@ _WHY = {
     Obstacle.COUNT: "{at} there are fewer than {gpus} GPUs: ask for less",
     Obstacle.MEMORY: f"{{at}} the label {GPU_MEMORY_LABEL} is missing or no number of MiB: ask the admin to"
     " set it (docs/install.md)",
+    Obstacle.OTHER_KIND: "{at} the GPUs are of another size: ask for less",
+    Obstacle.TOO_SMALL: "{at} a GPU has less than the {mib} MiB that it takes: ask for less",
     Obstacle.LABELS: "{at} with such GPUs its node selector or affinity does not match: mend it",
     Obstacle.TAINTS: "{at} with such GPUs there is a taint that it does not tolerate: add the toleration",
 }
@@ -79,9 +83,16 @@ def gpu_obstacle(
         return Obstacle.SLICES
     if gpus < fraction.gpus:
         return Obstacle.COUNT
-    if needs_memory and node.gpu_mib is None:
-        return Obstacle.MEMORY
-    return None
+    return _memory_obstacle(node.gpu_mib, fraction, needs_memory=needs_memory)
+
+
+def _memory_obstacle(gpu_mib: int | None, fraction: Fraction, *, needs_memory: bool) -> Obstacle | None:
+    if gpu_mib is None:
+        return Obstacle.MEMORY if needs_memory else None
+    on_card = fraction.on_card(gpu_mib)
+    if on_card == fraction:
+        return None
+    return Obstacle.TOO_SMALL if on_card is None else Obstacle.OTHER_KIND
 
 
 def why_unschedulable(obstacles: Iterable[tuple[Obstacle, int]], ask: PlacementRequest) -> Unschedulable:
@@ -104,5 +115,6 @@ def why_unschedulable(obstacles: Iterable[tuple[Obstacle, int]], ask: PlacementR
         node=(ask.constraints.node_name or "")[:_MAX_NAME],
         slices=ask.fraction.slices_per_gpu,
         gpus=ask.fraction.gpus,
+        mib=ask.fraction.mib,
     )
     return Unschedulable(text)

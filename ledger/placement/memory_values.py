@@ -33,15 +33,26 @@ class MemoryValues:
                 del self._nodes[value]
 
     def of_share(self, ask: PlacementRequest, gpu_mib: int) -> tuple[str, ...]:
-        """The values of which the share is as many MiB as of `gpu_mib`, by number; none where none bind."""
+        """The values of which the share is as many MiB as of `gpu_mib`, by number; none where none bind.
+
+        Where MiB are asked for, those on whose GPUs they come to the same slices.
+        """
         if not ask.is_bound_by_memory:
             return ()
         fraction = ask.fraction
+        if fraction.mib:
+            # Whoever writes a pod may ask for any number of MiB: too many to remember.
+            return tuple(text for mib, text in sorted(self._nodes) if fraction.on_card(mib) == fraction)
         key = fraction, gpu_mib
         values = self._of_share.get(key)
         if values is None:
             values = self._of_share[key] = self._sharing(fraction, gpu_mib)
         return values
+
+    def sizes(self, fraction: Fraction) -> list[Fraction]:
+        """What MiB that are asked for come to on the GPUs of the cluster, the fewest slices first."""
+        sizes = {fraction.on_card(mib) for mib, _ in self._nodes}
+        return sorted([size for size in sizes if size is not None], key=lambda size: size.slices)
 
     def _sharing(self, fraction: Fraction, gpu_mib: int) -> tuple[str, ...]:
         share = fraction.share_mib(gpu_mib)

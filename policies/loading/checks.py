@@ -8,6 +8,7 @@ from kube.names import NVIDIA_DOMAIN
 from ledger.placement_request import Assumption
 from modes.fraction import ALLOWED_SLICES_PER_GPU, Fraction
 from modes.gpu_names import OTHER_SYSTEM_PREFIXES, WHOLE_GPU_NAMES, is_one_gpu
+from modes.memory_text import memory_mib
 from modes.mode import Mode, ModeName
 from modes.registry import MODES
 from modes.resource_names import ResourceNames
@@ -22,6 +23,7 @@ from policies.model.effective import (
     ImageChoice,
     InitContainer,
     LibraryVolume,
+    MemoryBounds,
 )
 from policies.model.problems import Problem, did_you_mean, quoted
 from policies.model.schema import Allow, Limiter, Policy, TolerationPart
@@ -37,6 +39,7 @@ def policy_problems(policy: Policy, source: Source, parts: Parts) -> Iterator[Pr
         yield source.problem(f"{policy.slices_per_gpu} is not one of 2, 4, 8, 16", "slicesPerGpu")
     else:
         yield from fraction_problems(policy.fractions, policy.slices_per_gpu, source)
+    yield from memory_problems(policy, source)
     yield from _resource_problems(policy, source)
     yield from limiter_name_problems(policy.limiter, policy.resources.mode, source, parts)
     yield from _mode_problems(policy, mode_of(policy), source)
@@ -116,6 +119,7 @@ def effective_policy(policy: Policy, limiter: Limiter, digest: str, names: Resou
     mode, assume = policy.resources.mode, policy.assume
     fractions, left_out = fraction_table(policy.fractions, policy.slices_per_gpu)
     return EffectivePolicy(
+        memory=memory_bounds(policy, policy.fractions),
         name=policy.name,
         digest=digest,
         slices_per_gpu=policy.slices_per_gpu,
@@ -138,6 +142,31 @@ def effective_policy(policy: Policy, limiter: Limiter, digest: str, names: Resou
         max_gpus=policy.max_gpus,
         limits_from=policy.limits.source,
     )
+
+
+def memory_bounds(policy: Policy, table: Mapping[str, int] | None) -> MemoryBounds | None:
+    """Return how much memory pods with such a table may ask for; None where fractions are all."""
+    memory = policy.memory
+    if policy.limits.source == "agent" or not (
+        memory.allowed if memory.allowed is not None else table is None
+    ):
+        return None
+    return MemoryBounds(memory_mib(memory.min or "") or 0, memory_mib(memory.max or "") or 0)
+
+
+def memory_problems(policy: Policy, source: Source) -> Iterator[Problem]:
+    """Yield bounds that bound nothing."""
+    memory = policy.memory
+    if memory.allowed and policy.limits.source == "agent":
+        rule = "with limits.from agent a share is limited by its slices, and never to other MiB: leave it out"
+        yield source.problem(rule, "memory", "allowed")
+    least, most = memory_mib(memory.min or ""), memory_mib(memory.max or "")
+    if least and most and least > most:
+        yield source.problem(f"{quoted(memory.min)} is more than max {quoted(memory.max)}", "memory", "min")
+    for key, bound in (("min", memory.min), ("max", memory.max)):
+        if bound is not None and memory_bounds(policy, policy.fractions) is None:
+            rule = "bounds what no pod may ask for: say allowed: true, or leave it out"
+            yield source.problem(f"{quoted(bound)} {rule}", "memory", key)
 
 
 def fraction_table(

@@ -16,6 +16,7 @@ from policies.loading.checks import (
     fraction_table,
     limiter_name_problems,
     limiter_problems,
+    memory_bounds,
     mode_of,
     policy_problems,
     resource_names,
@@ -28,7 +29,7 @@ from policies.loading.sources import Parts, Source
 from policies.model.effective import EffectivePolicy
 from policies.model.problems import MAX_PROBLEMS, PolicyError, Problem, did_you_mean
 from policies.model.quotas import Counted, limits, limits_under
-from policies.model.schema import Limiter, QueueEntry
+from policies.model.schema import Limiter, Policy, QueueEntry
 
 DIGEST_LENGTH = 12
 MAX_COMBINATIONS = 20_000
@@ -181,20 +182,23 @@ def _compile_all(
     for queue, (entry, _) in parts.queues.items():
         for name in under[queue]:
             base = compiled[None, name]
-            effective = replace(_under_entry(parts, base.effective, entry), queue=queue)
+            effective = replace(_under_entry(parts, base.effective, base.policy, entry), queue=queue)
             compiled[queue, name] = CompiledPolicy(
                 effective, base.policy, limits_under(base.policy, base.limits, queue, entry)
             )
     return compiled
 
 
-def _under_entry(parts: Parts, effective: EffectivePolicy, entry: QueueEntry) -> EffectivePolicy:
+def _under_entry(
+    parts: Parts, effective: EffectivePolicy, policy: Policy, entry: QueueEntry
+) -> EffectivePolicy:
     if entry.limiter is not None:
         limiter = effective_limiter(_limiter(parts, entry.limiter), effective.mode.name)
         effective = replace(effective, limiter=limiter)
     if entry.fractions is not None:
         table, left_out = fraction_table(entry.fractions, effective.slices_per_gpu)
-        effective = replace(effective, fractions=table, left_out=left_out)
+        memory = memory_bounds(policy, entry.fractions)
+        effective = replace(effective, fractions=table, left_out=left_out, memory=memory)
     if entry.place is not None:
         effective = replace(effective, place=entry.place)
     if entry.same_model is not None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from modes.memory_text import memory_text
 from policies.loading.policy_set import CompiledPolicy
-from policies.model.effective import EffectivePolicy
+from policies.model.effective import EffectivePolicy, MemoryBounds
 
 
 def relaxations(over: CompiledPolicy, base: CompiledPolicy) -> Iterator[tuple[str, str]]:
@@ -23,6 +24,7 @@ def _of_values(over: EffectivePolicy, base: EffectivePolicy) -> Iterator[tuple[s
         yield "policy", "limits.from agent instead of admission"
     if more := [text for text in over.fractions if text not in base.fractions]:
         yield "fractions", f'fraction "{more[0]}"'
+    yield from _of_memory(over.memory, base.memory)
     if over.max_gpus > base.max_gpus:
         yield "policy", f"maxGpus {over.max_gpus} instead of {base.max_gpus}"
     if over.reserve_mib < base.reserve_mib:
@@ -36,6 +38,19 @@ def _of_values(over: EffectivePolicy, base: EffectivePolicy) -> Iterator[tuple[s
         yield "policy", what
     if base.hide_gpus_from_others and not over.hide_gpus_from_others:
         yield "policy", "hideGpusFromOthers false"
+
+
+def _of_memory(over: MemoryBounds | None, base: MemoryBounds | None) -> Iterator[tuple[str, str]]:
+    if over is None:
+        return
+    if base is None:
+        yield "policy", "memory.allowed true"
+        return
+    if over.min_mib < base.min_mib:
+        yield "policy", f"memory.min {memory_text(over.min_mib)} instead of {memory_text(base.min_mib)}"
+    if base.max_mib and not 0 < over.max_mib <= base.max_mib:
+        most = memory_text(over.max_mib) if over.max_mib else "none"
+        yield "policy", f"memory.max {most} instead of {memory_text(base.max_mib)}"
 
 
 def _of_limits(over: CompiledPolicy, base: CompiledPolicy) -> Iterator[str]:

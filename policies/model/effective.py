@@ -106,6 +106,14 @@ class EffectiveLimiter:
 
 
 @dataclass(frozen=True, slots=True)
+class MemoryBounds:
+    """How many MiB pods may ask for by the label; 0 leaves a side open."""
+
+    min_mib: int = 0
+    max_mib: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class QuotaRule:
     """A quota with what becomes of it while the controller cannot be asked."""
 
@@ -140,6 +148,8 @@ class EffectivePolicy:
     quotas: tuple[QuotaRule, ...]
     allow: Allowances = field(default_factory=Allowances)
     """What of the refused by default its pods may bring."""
+    memory: MemoryBounds | None = None
+    """None where pods may ask for fractions only."""
     max_gpus: int = MAX_GPUS
     """Different GPUs of which one pod may ask a part."""
     queue: str | None = None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from kube.names import FRACTION_LABEL
 from modes.fraction import Fraction
+from modes.memory_text import memory_text
 from policies.model.effective import EffectivePolicy
 
 MAX_LABEL = 63
@@ -20,6 +22,19 @@ def label_advice(text: str, policy: EffectivePolicy) -> str | None:
         return f"it is no whole number of slices (slicesPerGpu {policy.slices_per_gpu}): {allowed}"
     meant = _same_amount(text, policy)
     return f'{allowed} (did you mean "{meant}"?)' if meant else allowed
+
+
+def memory_problem(mib: int, policy: EffectivePolicy) -> str | None:
+    """Return why pods of the policy may not ask for so many MiB, and what to do; None if they may."""
+    bounds = policy.memory
+    if bounds is None:
+        advice = f"use {FRACTION_LABEL} instead, or ask the admin" if policy.fractions else "ask the admin"
+        return f"policy {policy.name} allows no amounts of memory: {advice}"
+    if bounds.min_mib <= mib <= (bounds.max_mib or mib):
+        return None
+    least = f"at least {memory_text(bounds.min_mib)}" if bounds.min_mib else ""
+    most = f"at most {memory_text(bounds.max_mib)}" if bounds.max_mib else ""
+    return f"policy {policy.name} allows {' and '.join(filter(None, (least, most)))}: use that"
 
 
 def _same_amount(text: str, policy: EffectivePolicy) -> str | None:

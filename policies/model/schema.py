@@ -20,6 +20,7 @@ from policies.model.types import (
     Json,
     Limit,
     LimiterEnv,
+    MemoryText,
     Mib,
     Part,
     PinnedImage,
@@ -46,6 +47,13 @@ class Memory(Part):
 
     reserve_mib: Annotated[int, Field(alias="reserveMiB", ge=0, le=100_000_000)] = 0
     """MiB taken off every share, for what the driver itself needs."""
+    allowed: bool | None = None
+    """Whether pods may ask for memory by the label `clearml-injector/gpu-memory`. Default: only where no \
+table of `fractions` says what they may ask for."""
+    min: MemoryText | None = None
+    """Least that they may ask for, such as `1Gi`."""
+    max: MemoryText | None = None
+    """Most that they may ask for. Default: what the GPUs hold."""
 
 
 class LimitsPart(Part):

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_camel
 
+from modes.memory_text import EXAMPLES, memory_mib
 from policies.model import placeholders
 from policies.model.problems import quoted
 from policies.model.reserved import is_reserved
@@ -34,6 +35,12 @@ def _dns_label(text: str) -> str:
 def _absolute_path(text: str) -> str:
     if not text.startswith("/") or posixpath.normpath(text) != text or text == "/" or ":" in text:
         raise ValueError("must be an absolute, normal path such as /usr/local/vgpu")
+    return text
+
+
+def _memory(text: str) -> str:
+    if memory_mib(text) is None:
+        raise ValueError(f"must be a whole number of Mi or Gi such as {EXAMPLES}")
     return text
 
 
@@ -93,6 +100,7 @@ AbsolutePath = Annotated[str, AfterValidator(_absolute_path)]
 PinnedImage = Annotated[str, AfterValidator(_pinned_image)]
 ImagePattern = Annotated[str, StringConstraints(max_length=500), AfterValidator(_one_group)]
 Size = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,8}(Ki|Mi|Gi)$")]
+MemoryText = Annotated[str, AfterValidator(_memory)]
 Duration = Annotated[str, AfterValidator(_duration)]
 EnvName = Annotated[str, AfterValidator(_env_name)]
 EnvValue = Annotated[str, StringConstraints(max_length=4096), AfterValidator(placeholders.check)]

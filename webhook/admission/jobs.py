@@ -9,7 +9,7 @@ from webhook.admission.gpu_resources import check_clearml_fractions, take_out_cl
 from webhook.admission.gpus import on_each_gpu
 from webhook.admission.json_patch import Operation
 from webhook.admission.label import read_label
-from webhook.admission.pod import LABEL, Job, ObjectMeta, label_of
+from webhook.admission.pod import LABEL, Job, ObjectMeta, asked_of
 from webhook.admission.sizes import bounded, refuse_oversized
 
 
@@ -25,17 +25,17 @@ def prepare_job(job: Job, policy: EffectivePolicy) -> bytes | Denial:
     oversized = refuse_oversized(template.metadata, template.spec)
     if oversized is not None:
         return oversized
-    text = label_of(template.metadata)
-    if text is None:
+    asked = asked_of(template.metadata)
+    if asked is None:
         return label_not_on_template("Job", "spec.template")
-    labelled = read_label(text, policy)
+    labelled = read_label(asked, policy)
     metadata = template.metadata or ObjectMeta()
     fraction = labelled if isinstance(labelled, Denial) else on_each_gpu(metadata, labelled, policy)
     if isinstance(fraction, Denial):
         return fraction
     operations: list[Operation] = []
     for ref in container_refs(template.spec, policy.mode, "/spec/template/spec"):
-        denial = check_clearml_fractions(ref, fraction, text)
+        denial = check_clearml_fractions(ref, fraction, asked)
         if denial is not None:
             return denial
         operations += take_out_clearml_fractions(ref)

@@ -38,6 +38,11 @@ def mutate(validated: Validated, placement: Placement) -> Injection | Denial:
     Parents come before children, and what we insert at the front of a list comes last, so that each
     path holds when it is applied.
     """
+    fraction = validated.fraction.on_card(placement.gpu_mib)
+    if fraction is None:
+        return _no_memory(validated, placement)
+    if fraction is not validated.fraction:
+        validated = msgspec.structs.replace(validated, fraction=fraction)
     share = share_of(validated, placement)
     mib = share.memory_mib
     if mib is not None and mib <= 0:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from webhook.admission.pod import LABEL
+from kube.names import ASKING_LABELS
 
 _TEXT = rb'"[^"\\]{0,63}"'
 _HEAD = re.compile(
@@ -26,5 +26,5 @@ def head_of(body: bytes) -> tuple[str, str] | None:
 
 
 def is_surely_unlabelled(body: bytes) -> bool:
-    """Whether the label stands nowhere in a review, nor any escape that could spell it."""
-    return LABEL.encode() not in body and b"\\" not in body
+    """Whether no label of ours stands in a review, nor any escape that could spell it."""
+    return not any(label.encode() in body for label in ASKING_LABELS) and b"\\" not in body

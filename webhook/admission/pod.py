@@ -8,6 +8,7 @@ from kube import names
 from kube.scheduling import NodeSelector, Toleration
 
 LABEL = names.FRACTION_LABEL
+MEMORY_LABEL = names.MEMORY_LABEL
 QUEUE_NAME_LABEL = names.QUEUE_NAME_LABEL
 QUEUE_ID_LABEL = names.QUEUE_ID_LABEL
 
@@ -160,8 +161,23 @@ class Job(msgspec.Struct, gc=False):
     spec: JobSpec | None = None
 
 
-def label_of(metadata: ObjectMeta | None) -> str | None:
-    """The text of the fraction label, or None where the object carries none."""
-    if metadata is None or metadata.labels is None:
+class Asked(msgspec.Struct, frozen=True, gc=False):
+    """The texts of the labels that ask for a share; one of them at least is there."""
+
+    fraction: str | None
+    memory: str | None
+
+    def __str__(self) -> str:
+        """Return the label as a denial quotes it."""
+        if self.fraction is not None:
+            return f'{LABEL} "{self.fraction}"'
+        return f'{MEMORY_LABEL} "{self.memory}"'
+
+
+def asked_of(metadata: ObjectMeta | None) -> Asked | None:
+    """Return what the object's labels ask for, or None where it carries neither."""
+    labels = metadata.labels if metadata is not None else None
+    if not labels:
         return None
-    return metadata.labels.get(LABEL)
+    fraction, memory = labels.get(LABEL), labels.get(MEMORY_LABEL)
+    return None if fraction is None and memory is None else Asked(fraction, memory)

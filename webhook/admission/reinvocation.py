@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from kube.names import is_uid
+from dataclasses import replace
+
+from kube.names import is_uid, label_number
 from ledger.placement_request import Placement
 from modes.fraction import Fraction
 from modes.mode import Mode
@@ -19,7 +21,7 @@ from webhook.admission.annotations import (
 from webhook.admission.container_refs import ContainerRef
 from webhook.admission.containers import Containers
 from webhook.admission.memory_limit import memory_mib
-from webhook.admission.pod import Pod
+from webhook.admission.pod import ObjectMeta, Pod
 
 MAX_MIB_DIGITS = 9
 """Digits; more than any GPU memory has."""
@@ -52,7 +54,16 @@ def kept_placement(
     reservation = said.get(RESERVATION)
     if reservation is not None and not is_uid(reservation):
         reservation = None
-    return Placement(indices, gpu_mib, values, reservation=reservation)
+    slices = fraction.slices_on_each if fraction.mib else 0
+    return Placement(indices, gpu_mib, values, reservation=reservation, slices=slices)
+
+
+def sized_as_said(fraction: Fraction, metadata: ObjectMeta) -> Fraction:
+    """Return an ask for MiB with the slices of an earlier review, which hang on the GPU that was chosen."""
+    slices = label_number((metadata.annotations or {}).get(SLICES)) or 0
+    if slices % fraction.parts or not fraction.parts <= slices <= fraction.slices_per_gpu * fraction.parts:
+        return fraction
+    return replace(fraction, slices=slices)
 
 
 def _asks_exactly(ref: ContainerRef, mode: Mode, fraction: Fraction, indices: tuple[int, ...]) -> bool:
@@ -87,7 +98,7 @@ def _memory(
         if all(_share_text(value, fraction, policy) == said for value in values):
             return int(values[0]), values
     assumed = policy.assume
-    if assumed is not None and said == str(memory_mib(fraction, assumed.gpu_mib, policy.reserve_mib)):
+    if assumed is not None and said == _share_text(str(assumed.gpu_mib), fraction, policy):
         return assumed.gpu_mib, ()
     return None
 
@@ -95,4 +106,7 @@ def _memory(
 def _share_text(label_value: str, fraction: Fraction, policy: EffectivePolicy) -> str | None:
     if not (label_value.isascii() and label_value.isdigit() and len(label_value) <= MAX_MIB_DIGITS):
         return None
-    return str(memory_mib(fraction, int(label_value), policy.reserve_mib))
+    gpu_mib = int(label_value)
+    if fraction.mib and (not gpu_mib or fraction.on_card(gpu_mib) != fraction):
+        return None
+    return str(memory_mib(fraction, gpu_mib, policy.reserve_mib))

@@ -22,9 +22,9 @@ from webhook.admission.gpu_resources import check_amounts
 from webhook.admission.gpus import on_each_gpu
 from webhook.admission.label import read_label
 from webhook.admission.limiter import refuse_mounts
-from webhook.admission.pod import LABEL, ObjectMeta, Pod, PodSpec, label_of
+from webhook.admission.pod import LABEL, Asked, ObjectMeta, Pod, PodSpec, asked_of
 from webhook.admission.refusals import refuse_index, refuse_override_env, refuse_pod, refuse_privileged
-from webhook.admission.reinvocation import kept_placement
+from webhook.admission.reinvocation import kept_placement, sized_as_said
 from webhook.admission.sizes import refuse_oversized
 
 NO_LIMITER = EffectiveLimiter("none")
@@ -62,16 +62,18 @@ def validate(
     `whole_object` decodes the pod with all its fields; called only where it says that it was injected before.
     """
     metadata, spec = pod.metadata, pod.spec
-    text = label_of(metadata)
-    if metadata is None or text is None or spec is None or not spec.containers:
+    asked = asked_of(metadata)
+    if metadata is None or asked is None or spec is None or not spec.containers:
         return Denial.of(Reason.UNREADABLE, f"a pod labelled {LABEL} needs spec.containers: give it one")
     existing = refuse_oversized(metadata, spec) or _existing_injection(metadata, whole_object)
     if isinstance(existing, Denial):
         return existing
-    labelled = read_label(text, policy)
+    labelled = read_label(asked, policy)
     fraction = labelled if isinstance(labelled, Denial) else on_each_gpu(metadata, labelled, policy)
     if isinstance(fraction, Denial):
         return fraction
+    if fraction.mib and INJECTED in (metadata.annotations or ()):
+        fraction = sized_as_said(fraction, metadata)
     mode = policy.mode
     limiter = NO_LIMITER if fraction.is_whole else policy.written_limiter
     every = container_refs(spec, mode)
@@ -87,7 +89,7 @@ def validate(
     validated = Validated(
         namespace, metadata, spec, policy, mode, fraction, limiter, every, containers, kept, existing
     )
-    return _refuse_containers(validated, text) or validated
+    return _refuse_containers(validated, asked) or validated
 
 
 def _existing_injection(
@@ -100,13 +102,13 @@ def _existing_injection(
     return whole if isinstance(whole, Denial) else ExistingInjection(whole)
 
 
-def _refuse_containers(validated: Validated, text: str) -> Denial | None:
+def _refuse_containers(validated: Validated, asked: Asked) -> Denial | None:
     containers = validated.containers
     refused = refuse_privileged(containers, validated.policy)
     if refused is None and validated.kept is None:
         refused = refuse_index(containers)
     for ref in containers.gpu:
-        refused = refused or check_amounts(ref, validated.fraction, text)
+        refused = refused or check_amounts(ref, validated.fraction, asked)
         if validated.limiter.preload is not None:
             refused = refused or refuse_preload_from(ref.container)
     return (

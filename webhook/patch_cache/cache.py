@@ -74,9 +74,7 @@ class Entry:
             return None
         name = pod.spec.containers[self._chosen].name
         patch = template.render(name, placement)
-        return Injection(
-            patch, name, self.request.fraction.slices, placement, template.memory_mib, template.index
-        )
+        return Injection(patch, name, template.slices, placement, template.memory_mib, template.index)
 
     def _add_template(self, key: tuple[object, ...], placement: Placement) -> Template | None:
         template = self._templates[key] = self._template(placement)
@@ -91,6 +89,7 @@ class Entry:
             None if placement.node is None else NODE,
             None if placement.reservation is None else RESERVATION,
             None if placement.model is None else MODEL,
+            placement.slices,
         )
         injection = mutate(self._plan, marked)
         return None if isinstance(injection, Denial) else Template.of(injection)

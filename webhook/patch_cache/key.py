@@ -53,6 +53,7 @@ class Key(NamedTuple):
     namespace: str
     """Only under a policy whose variables hold it."""
     label: str | msgspec.UnsetType
+    memory_label: str | msgspec.UnsetType
     has_annotations: bool
     has_volumes: bool
     has_host_pid: bool
@@ -76,6 +77,7 @@ PlainContainerKey = tuple[bytes, bool, bool, bool, bool]
 PlainKey = tuple[
     str,
     str,
+    str | msgspec.UnsetType,
     str | msgspec.UnsetType,
     bool,
     bool,
@@ -124,6 +126,7 @@ class KeyReader:
             self._policy,
             namespace if self._uses_namespace else "",
             metadata.labels.fraction if metadata.labels is not None else msgspec.UNSET,
+            metadata.labels.memory if metadata.labels is not None else msgspec.UNSET,
             annotations is not None,
             bool(spec.volumes),
             bool(spec.host_pid),

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from webhook.admission.json_patch import encode
-from webhook.admission.pod import LABEL, Pod
+from webhook.admission.pod import LABEL, MEMORY_LABEL, Pod
 from webhook.patch_cache.key import ContainerKey, Key
 from webhook.patch_cache.template import MARK
 
@@ -21,7 +21,9 @@ def representative_pod(key: Key) -> Pod:
         msgspec.ValidationError: a JSON text of the key is not what the field takes.
         RecursionError: a JSON text of the key is nested too deep.
     """
-    metadata: dict[str, Any] = {"name": MARK, "labels": {LABEL: key.label}}
+    labels = {LABEL: key.label, MEMORY_LABEL: key.memory_label}
+    asked = {name: text for name, text in labels.items() if text is not msgspec.UNSET}
+    metadata: dict[str, Any] = {"name": MARK, "labels": asked}
     if key.has_annotations:
         metadata["annotations"] = {}
     spec: dict[str, Any] = {

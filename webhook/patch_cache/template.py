@@ -37,6 +37,8 @@ class Template(msgspec.Struct, frozen=True, eq=False):
     memory_mib: int | None
     """MiB of the share on each GPU; None for whole GPUs."""
 
+    slices: int
+    """Slices in all."""
     index: str | None
     """Indices of the GPUs as the annotation has them."""
 
@@ -53,7 +55,7 @@ class Template(msgspec.Struct, frozen=True, eq=False):
             return None
         # The first text, then in turn a gap and a text.
         order = [at // 2 + len(gaps) if at % 2 == 0 else gaps.index(part) for at, part in enumerate(parts)]
-        return cls(texts, itemgetter(*order), injection.memory_mib, injection.index)
+        return cls(texts, itemgetter(*order), injection.memory_mib, injection.slices, injection.index)
 
     @property
     def size(self) -> int:

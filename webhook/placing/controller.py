@@ -193,6 +193,9 @@ def _placed(ask: PlacementRequest, answered: Answered) -> Placed:
     if isinstance(result, Placement) and len(result.indices) not in {0, ask.fraction.gpus}:
         why = "the controller is older than this webhook, and knows no shares of several GPUs"
         return Unanswered(Reason.NO_CONTROLLER, f"{why}: try again when it is upgraded")
+    if isinstance(result, Placement) and ask.fraction.mib and not result.slices:
+        why = "the controller is older than this webhook, and knows no shares in MiB"
+        return Unanswered(Reason.NO_CONTROLLER, f"{why}: try again when it is upgraded")
     return result
 
 

@@ -131,6 +131,7 @@ class Fallback:
         """Book a placement for as long as the stream is silent, where a ledger would soon forget it."""
         if ask.reservation is None:
             return placement
+        ask = ask.granted(placement)
         if placement.reservation is not None:
             self._ledger.release(placement.reservation)
         named = placement.reservation or ask.reservation

@@ -10,6 +10,7 @@ from tests.effort import examples
 from tests.webhook.support import LABEL, decide, default_policies, pod, policies
 from webhook.admission.denial import Denial
 from webhook.admission.label import read_label
+from webhook.admission.pod import Asked
 
 TABLE = {f"{Decimal(n) / 8:.3f}": n for n in range(1, 8)}
 ALL = "use 0.125, 0.250, 0.375, 0.500, 0.625, 0.750, 0.875"
@@ -87,7 +88,7 @@ NEAR = st.one_of(
 @settings(max_examples=examples(10_000))
 @given(NEAR)
 def test_of_ten_thousand_texts_only_the_table_is_taken(text):
-    read = read_label(text, policy())
+    read = read_label(Asked(text, None), policy())
     if text in TABLE:
         assert (read.slices, read.slices_per_gpu) == (TABLE[text], 8)
         return
@@ -104,4 +105,4 @@ def test_the_same_amount_written_otherwise_is_named(text, zeros):
     other = text.rstrip("0") + zeros
     if other in TABLE:
         return
-    assert read_label(other, policy()).message.endswith(f'(did you mean "{text}"?)')
+    assert read_label(Asked(other, None), policy()).message.endswith(f'(did you mean "{text}"?)')

@@ -1,0 +1,248 @@
+"""The label for memory: the fewest slices that hold it on the chosen kind of GPU, the limit as asked."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ledger.ledger import Ledger
+from tests.effort import examples
+from tests.ledger.cluster import gpu_node, holder
+from tests.webhook.support import LABEL, Webhook, container, decide, pod, policies, review_of
+
+MEMORY = "clearml-injector/gpu-memory"
+KINDS = {"T4": 15360, "L4": 23034, "A100-40": 40960, "A100-80": 81920, "H200": 143771}
+PER_GPU = "memory: {allowed: true}"
+POOLED = "resources: {mode: pooled}"
+
+
+def asking(text, **fields):
+    return pod(fraction=None, labels={MEMORY: text}, **fields)
+
+
+def pooled_node(name, gpus=2, mib=81920, **changes):
+    known = {"gpus": (), "slices_per_gpu": 0, "pooled": 8 * gpus, "pooled_gpus": gpus}
+    return gpu_node(name, mib=mib, **(known | changes))
+
+
+def webhook_of(*facts, policy_set=None, holders=()):
+    ledger = Ledger()
+    ledger.replace(facts, holders)
+    return Webhook(policy_set, ledger)
+
+
+def slices_of(decided):
+    [(name, amount)] = decided.container()["resources"]["limits"].items()
+    assert name.startswith("nvidia.com/gpu")
+    return int(amount)
+
+
+def bound_to(decided):
+    required = decided.spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    [term] = required["nodeSelectorTerms"]
+    [values] = [each["values"] for each in term["matchExpressions"] if each["key"] == "nvidia.com/gpu.memory"]
+    return [int(value) for value in values]
+
+
+@pytest.mark.parametrize("mode", ["per-gpu", "pooled"])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("text", "mib"),
+    [("1Mi", 1), ("512Mi", 512), ("1Gi", 1024), ("4Gi", 4096), ("11Gi", 11264), ("15Gi", 15360)],
+)
+def test_every_row_of_the_table(text, mib, kind, mode):
+    gpu_mib = KINDS[kind]
+    node = gpu_node("a", mib=gpu_mib) if mode == "per-gpu" else pooled_node("a", mib=gpu_mib)
+    decided = webhook_of(node, policy_set=policies(f"resources: {{mode: {mode}}}")).decide(asking(text))
+    slices = slices_of(decided)
+    assert slices * gpu_mib >= mib * 8
+    assert (slices - 1) * gpu_mib < mib * 8
+    assert decided.annotations["clearml-injector/memory-mib"] == str(mib)
+    assert decided.annotations["clearml-injector/slices"] == str(slices)
+    index = "_0" if mode == "per-gpu" else ""
+    assert (f"CUDA_DEVICE_MEMORY_LIMIT{index}", f"{mib}m") in decided.env()
+    assert bound_to(decided) == [gpu_mib]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "4G",
+            "4.5Gi",
+            "1e3Mi",
+            "0",
+            "0Gi",
+            "04Gi",
+            "4",
+            "4 Gi",
+            " 4Gi",
+            "4Gi ",
+            "4gi",
+            "4GI",
+            "-4Gi",
+            "+4Gi",
+        ),
+        *("4Ti", "4Ki", "", "Gi", "\u0664Gi", "4Gi\n", "1000000000Mi", "99999999999999Gi"),
+    ],
+)
+def test_any_other_text_is_denied_in_one_line(text):
+    decided = decide(asking(text))
+    shown = text.replace("\n", "?")
+    assert decided.code == "label-not-allowed"
+    assert decided.message == (
+        f'{MEMORY} "{shown}" is no whole number of Mi or Gi: write it such as "512Mi" or "4Gi"'
+    )
+
+
+def test_both_labels_are_denied():
+    decided = decide(pod(fraction="0.500", labels={MEMORY: "4Gi"}))
+    assert (decided.code, decided.message) == (
+        "label-not-allowed",
+        f"{LABEL} and {MEMORY} are two ways to ask for a share: keep one of the labels",
+    )
+
+
+def test_more_than_the_largest_card_is_denied_with_what_to_do():
+    decided = webhook_of(gpu_node("a", mib=23034), gpu_node("b", mib=40960)).decide(asking("41Gi"))
+    assert decided.code == "no-matching-node"
+    assert decided.message.endswith(
+        "on 2 nodes a GPU has less than the 41984 MiB that it takes: ask for less"
+    )
+
+
+@pytest.mark.parametrize(
+    ("keys", "text", "told"),
+    [
+        ("memory: {min: 1Gi}", "512Mi", "policy default allows at least 1Gi: use that"),
+        ("memory: {max: 40Gi}", "41Gi", "policy default allows at most 40Gi: use that"),
+        ("memory: {min: 1Gi, max: 1536Mi}", "2Gi", "allows at least 1Gi and at most 1536Mi: use that"),
+        (
+            "memory: {allowed: false}",
+            "2Gi",
+            f"allows no amounts of memory: use {LABEL} instead, or ask the admin",
+        ),
+        ('fractions: {"0.500": 4}', "2Gi", f"allows no amounts of memory: use {LABEL} instead, or ask"),
+        ("fractions: {}", "2Gi", "allows no amounts of memory: ask the admin"),
+    ],
+)
+def test_the_policy_bounds_what_may_be_asked(keys, text, told):
+    decided = decide(asking(text), policies(keys))
+    assert decided.code == "label-not-allowed"
+    assert told in decided.message
+    assert len(decided.message) <= 200
+
+
+def test_a_policy_with_a_table_may_allow_memory_too():
+    assert decide(asking("2Gi"), policies('fractions: {"0.500": 4}\nmemory: {allowed: true}')).allowed
+
+
+def test_all_slices_of_a_card_are_limited_all_the_same():
+    decided = webhook_of(gpu_node("a", mib=15360)).decide(asking("15000Mi"))
+    assert slices_of(decided) == 8
+    assert ("CUDA_DEVICE_MEMORY_LIMIT_0", "15000m") in decided.env()
+
+
+def test_the_reserve_is_held_beside_what_was_asked():
+    decided = webhook_of(gpu_node("a", mib=40960), policy_set=policies("memory: {reserveMiB: 100}")).decide(
+        asking("5Gi")
+    )
+    assert slices_of(decided) == 2
+    assert decided.annotations["clearml-injector/memory-mib"] == "5120"
+
+
+def test_of_kinds_with_room_the_one_is_taken_on_which_least_is_held_in_vain():
+    facts = [gpu_node("big", mib=81920), gpu_node("small", mib=24576), gpu_node("middle", mib=40960)]
+    decided = webhook_of(*facts).decide(asking("5Gi"))
+    assert decided.outcome.injection.placement.node == "middle"
+    assert slices_of(decided) == 1
+    full = holder("other", "middle", (0, 8), (1, 8))
+    decided = webhook_of(*facts, holders=[full]).decide(asking("5Gi"))
+    assert (decided.outcome.injection.placement.node, slices_of(decided)) == ("small", 2)
+
+
+def test_a_pod_may_land_on_every_kind_on_which_it_takes_the_same_slices_and_no_other():
+    facts = [gpu_node(str(mib), mib=mib) for mib in (81920, 81559, 40960, 40536, 24576)]
+    decided = webhook_of(*facts).decide(asking("10Gi"))
+    assert (slices_of(decided), bound_to(decided)) == (2, [40960, 81559])
+    assert bound_to(webhook_of(*facts).decide(asking("10194Mi"))) == [81559, 81920]
+
+
+def test_a_second_review_keeps_the_place():
+    webhook = webhook_of(gpu_node("a", mib=40960), gpu_node("b", mib=24576))
+    first = webhook.decide(asking("6Gi"))
+    assert webhook.decide(first.stored, uid="second").patch == []
+
+
+def test_a_pod_that_changed_its_slices_is_placed_anew():
+    webhook = webhook_of(pooled_node("a", mib=40960), policy_set=policies(POOLED))
+    stored = webhook.decide(asking("6Gi")).stored
+    resources = stored["spec"]["containers"][0]["resources"]
+    assert resources["limits"] == {"nvidia.com/gpu": "2"}
+    resources["limits"] = resources["requests"] = {"nvidia.com/gpu": "1"}
+    again = webhook.decide(stored, uid="second")
+    assert again.container()["resources"]["limits"] == {"nvidia.com/gpu": "2"}
+
+
+def test_fractions_of_clearml_cannot_stand_beside_memory():
+    decided = decide(asking("4Gi", containers=[container(limits={"clear.ml/fraction-1": "0.500"})]))
+    assert decided.code == "gpu-amount"
+    assert f'does not fit {MEMORY} "4Gi": leave it out' in decided.message
+
+
+def test_one_gpu_beside_the_label_is_replaced():
+    decided = decide(asking("4Gi", containers=[container(limits={"nvidia.com/gpu": "1"})]))
+    assert "nvidia.com/gpu" not in decided.container()["resources"]["limits"]
+
+
+def test_the_same_memory_of_each_of_two_gpus():
+    decided = webhook_of(gpu_node("a", mib=40960)).decide(
+        asking("6Gi", metadata={"labels": {MEMORY: "6Gi"}, "annotations": {"clearml-injector/gpus": "2"}})
+    )
+    assert decided.container()["resources"]["limits"] == {"nvidia.com/gpu-0": "2", "nvidia.com/gpu-1": "2"}
+    assert ("CUDA_DEVICE_MEMORY_LIMIT_1", "6144m") in decided.env()
+
+
+def test_what_is_assumed_of_nodes_to_come_decides_the_slices():
+    webhook = webhook_of(policy_set=policies("assume: {gpusPerNode: 2, gpuMemoryMiB: 24576}"))
+    decided = webhook.decide(asking("4Gi"))
+    assert (slices_of(decided), decided.outcome.injection.placement.degraded) == (2, True)
+    assert webhook.decide(decided.stored, uid="second").patch == []
+    assert webhook.decide(asking("25Gi")).code == "no-matching-node"
+
+
+def test_a_job_keeps_the_label_on_its_template():
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "train", "labels": {MEMORY: "4G"}},
+        "spec": {"template": {"metadata": {"labels": {MEMORY: "4G"}}, "spec": {"containers": [container()]}}},
+    }
+    batch = {"group": "batch", "version": "v1", "resource": "jobs"}
+    assert Webhook().send(review_of(job, resource=batch)).code == "label-not-allowed"
+
+
+@settings(max_examples=examples(300), deadline=None)
+@given(
+    st.integers(1, 150_000),
+    st.lists(st.integers(1, 150_000), min_size=1, max_size=6, unique=True),
+    st.sampled_from([2, 4, 8, 16]),
+    st.sampled_from(["per-gpu", "pooled"]),
+    st.integers(0, 500),
+)
+def test_enough_is_granted_and_less_than_one_slice_more(mib, cards, per_gpu, mode, reserve):
+    policy = f"slicesPerGpu: {per_gpu}\nresources: {{mode: {mode}}}\nmemory: {{reserveMiB: {reserve}}}"
+    if mode == "per-gpu":
+        gpus = {"gpus": ((0, per_gpu),), "slices_per_gpu": per_gpu}
+        nodes = [gpu_node(f"n{card}", mib=card, **gpus) for card in cards]
+    else:
+        nodes = [pooled_node(f"n{card}", gpus=1, mib=card, pooled=per_gpu) for card in cards]
+    decided = webhook_of(*nodes, policy_set=policies(policy)).decide(asking(f"{mib}Mi"))
+    needed = mib + reserve
+    if needed > max(cards):
+        assert decided.code == "no-matching-node"
+        return
+    slices, bound = slices_of(decided), bound_to(decided)
+    assert bound == sorted(c for c in cards if slices * c >= needed * per_gpu > (slices - 1) * c)
+    assert decided.annotations["clearml-injector/memory-mib"] == str(mib)
+    [limit] = [value for name, value in decided.env() if name.startswith("CUDA_DEVICE_MEMORY_LIMIT")]
+    assert limit == f"{mib}m"
