@@ -4,7 +4,7 @@ The tests run in the order of their files' names: what was just installed first,
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,7 @@ from testbed.nodes.cluster import RealCluster
 from testbed.process import tail
 from testbed.registration import OWN_NAMESPACE
 from tests.cluster.installation import VALUES, Installation
+from tests.conftest import Say
 
 HERE = Path(__file__).parent
 CLUSTER = pytest.StashKey[RealCluster]()
@@ -60,23 +61,6 @@ def possible() -> None:
         pytest.fail(f"CI must run these tests: {reason}")
     if reason:
         pytest.skip(reason)
-
-
-Say = Callable[[str], None]
-
-
-@pytest.fixture(scope="session")
-def say(pytestconfig: pytest.Config) -> Say:
-    """Write a line to the terminal."""
-    terminal = pytestconfig.pluginmanager.get_plugin("terminalreporter")
-    capture = pytestconfig.pluginmanager.get_plugin("capturemanager")
-
-    def line(text: str) -> None:
-        with capture.global_and_fixture_disabled():
-            terminal.ensure_newline()
-            terminal.write_line(text)
-
-    return line
 
 
 @pytest.fixture(scope="session")

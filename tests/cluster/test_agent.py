@@ -15,7 +15,8 @@ from testbed.nodes import parts
 from testbed.nodes.cluster import RealCluster
 from testbed.nodes.stand_ins import WORKLOAD
 from testbed.process import eventually
-from tests.cluster.conftest import CLUSTER, Say
+from tests.cluster.conftest import CLUSTER
+from tests.conftest import Say
 
 NODE = "gpu-node-1"
 SMALL, LARGE = 0, 1

@@ -17,6 +17,7 @@ from testbed.gpu_nodes import GpuNode, schedulable
 from testbed.process import eventually, tail
 from testbed.product import POLICIES, Setup, Webhook, decides, explain, self_signed
 from testbed.registration import configuration, registered
+from tests.conftest import Say
 
 HERE = Path(__file__).parent
 CLUSTER = pytest.StashKey[Cluster]()
@@ -58,16 +59,8 @@ def go() -> None:
 
 
 @pytest.fixture(scope="session")
-def built(go, pytestconfig: pytest.Config) -> Path:
+def built(go, say: Say) -> Path:
     """Folder of the binaries, built if need be, with a line on the terminal for each."""
-    terminal = pytestconfig.pluginmanager.get_plugin("terminalreporter")
-    capture = pytestconfig.pluginmanager.get_plugin("capturemanager")
-
-    def say(line: str) -> None:
-        with capture.global_and_fixture_disabled():
-            terminal.ensure_newline()
-            terminal.write_line(line)
-
     return binaries.build(say)
 
 
