@@ -27,7 +27,7 @@ TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"  # noqa: S105 - a 
 ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 _NO_TOKEN = "send a bearer token: kubectl create token SERVICEACCOUNT"  # noqa: S105 - says how to get one
 _BAD_TOKEN = "the API server does not know this token: make another, kubectl create token SERVICEACCOUNT"  # noqa: S105
-_NO_RIGHT = "this token may not list gpuledgers.clearml-injector.io"
+_NO_RIGHT = f"this token may not list gpuledgers.{GROUP}"
 _AWAY = "the API server does not say who you are: try again in a minute"
 
 Answer = Viewer | RefusedError

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from kube.names import GROUP
 from ledger.why import quoted
 
-WEBHOOK = "fractions.clearml-injector.io"
+WEBHOOK = f"fractions.{GROUP}"
 """Name of the webhook, as the API server writes it before a denial."""
 MAX_SHOWN = 3
 MAX_MESSAGE = 700
