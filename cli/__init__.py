@@ -1,4 +1,5 @@
 """The fraction-injector command."""
 
-VERSION = "0.1.0"
-"""Of the product; a test holds it against pyproject.toml, the chart and the image."""
+from service.version import VERSION
+
+__all__ = ["VERSION"]

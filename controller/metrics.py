@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from controller.ledger_store import LedgerStore
+from controller.pod_conditions import Reason
 from ledger.placement_request import OverQuota, Placement, PlacementResult, Unschedulable
 
 BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
@@ -67,6 +69,8 @@ class ControllerMetrics:
         self.events = Counter(
             "fraction_injector_pod_events", "Events made on pods, by reason.", ["reason"], registry=registry
         )
+        for reason in get_args(Reason):
+            self.events.labels(reason)
 
     def answered(self, answer: PlacementResult) -> None:
         """Count one answer."""

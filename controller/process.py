@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from anyio.lowlevel import checkpoint
+from fastapi import FastAPI
+from fastapi.responses import StreamingResponse
 
 from certs.live_context import LiveTlsContext
 from certs.mounted import POLL_SECONDS, MountedCertificate, MountRules
 from certs.rotation import RotationSettings
-from controller import node_problems, page
+from controller import gpu_metrics, node_problems, page
 from controller.certificates.loop import BundleLoop, CertificateLoop
 from controller.certificates.metrics import CertificateMetrics
 from controller.certificates.store import CertificateStore, Installation, issued_names
@@ -36,6 +38,7 @@ from controller.pod_events import PodEvents
 from controller.pod_replacement import PodReplacement
 from controller.policy_events import PolicyEvents
 from controller.resources import nodes, pods
+from controller.usage_metrics import UsageCollector
 from controller.watch_health import WatchHealth
 from controller.watched_policies import WatchedPolicies
 from ledger.facts import NodeFact
@@ -43,6 +46,7 @@ from modes.resource_names import ResourceNames
 from policies.loading.reload import RELOAD_SECONDS
 from service.background import BackgroundTask
 from service.health import health_app
+from service.metrics import CONTENT_TYPE, policy_info
 from service.process import Process
 from service.served_certificate import ServedCertificate
 from service.serving import Listener, bind, is_loopback
@@ -150,6 +154,7 @@ class ControllerProcess:
         self._page = self._shown() if options.page is not None else None
         self._page_socket = bind(*options.page) if options.page is not None else None
         self._registry.register(LedgerCollector(self._state))
+        self._register_policies()
         self._metrics.leading.set_function(lambda: self._leadership.leads)
         self._process.ready_when(
             certificate=lambda: self._certificate.missing,
@@ -158,6 +163,13 @@ class ControllerProcess:
         )
         for name, health in self._watches.items():
             self._metrics.watch_well.labels(name).set_function(partial(_is_well, health))
+
+    def _register_policies(self) -> None:
+        """Register what the policies say, and what is used of it."""
+        policies = self._policies
+        quotas, queues = (policies.quotas, policies.queues) if policies is not None else (tuple, tuple)
+        self._registry.register(UsageCollector(self._state.ledger, quotas, queues))
+        self._registry.register(policy_info(lambda: policies.digest if policies is not None else None))
 
     @property
     def ports(self) -> tuple[int, int]:
@@ -187,7 +199,7 @@ class ControllerProcess:
                 self._certificate.context.listener,
                 clients=frozenset(self._options.client_names),
             ),
-            Listener(health_app(self._process.router(self._detail)), self._health_socket, role="health"),
+            Listener(self._health_app(), self._health_socket, role="health"),
         ]
         await self._process.serve(
             [*listeners, *self._page_listeners()],
@@ -302,6 +314,15 @@ class ControllerProcess:
             verify_clients=True,
             open_context=self._page_context,
         )
+
+    def _health_app(self) -> FastAPI:
+        app = health_app(self._process.router(self._detail))
+        app.add_api_route(gpu_metrics.PATH, self._gpu_metrics, response_class=StreamingResponse)
+        return app
+
+    async def _gpu_metrics(self) -> StreamingResponse:
+        parts = gpu_metrics.render(self._state, leads=self._leadership.leads)
+        return StreamingResponse(parts, headers={"content-type": CONTENT_TYPE})
 
     def _shown(self) -> Page:
         """Make the page, behind a door where more than this machine can reach it."""

@@ -50,6 +50,18 @@ class WatchedPolicies:
         return HandedPolicies(digest, dict(files))
 
     @property
+    def digest(self) -> str | None:
+        """Digest of the set in force; None while there is none."""
+        return self._live.last.digest
+
+    def queues(self) -> tuple[Quota, ...]:
+        """Return each queue that the policies in force name, without its limits."""
+        try:
+            return self._live.current.queues()
+        except NoPoliciesError:
+            return ()
+
+    @property
     def problem(self) -> str | None:
         """What is wrong with the files on disk, in lines; None while they are in force."""
         error = self._live.last.error

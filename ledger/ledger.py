@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import islice
 
 import msgspec
@@ -242,6 +242,10 @@ class Ledger:
     def pending_slices(self) -> int:
         """Slices of pods and reservations without a node."""
         return self._pending.total()
+
+    def used_by_namespace(self) -> Mapping[str, int]:
+        """Slices by namespace, running, pending and promised together."""
+        return self._usage.namespaces
 
     def node(self, name: str) -> NodeView | None:
         """One node with GPUs; None if there is none of that name."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from ledger.accounts import Claim
 from ledger.placement_request import OverQuota, Quota
@@ -17,10 +17,19 @@ class Usage:
 
     def __init__(self) -> None:
         self._taken: dict[_Cell, tuple[int, int]] = {}
+        self._namespaces: dict[str, int] = {}
+        """Slices by namespace, for those who ask for all of them."""
+
+    @property
+    def namespaces(self) -> Mapping[str, int]:
+        """Slices by namespace, where there are any."""
+        return self._namespaces
 
     def add(self, claim: Claim, times: int = 1) -> None:
         """Count a claim; the inverse of `remove`."""
         slices = claim.slices * times
+        if slices:
+            self._count(claim.namespace, slices)
         for cell in _cells(claim) if slices else ():
             taken, pods = self._taken.get(cell, _NOTHING)
             self._taken[cell] = taken + slices, pods + times
@@ -28,12 +37,21 @@ class Usage:
     def remove(self, claim: Claim, times: int = 1) -> None:
         """Forget a claim; the inverse of `add`."""
         slices = claim.slices * times
+        if slices:
+            self._count(claim.namespace, -slices)
         for cell in _cells(claim) if slices else ():
             taken, pods = self._taken[cell]
             if pods == times:
                 del self._taken[cell]
             else:
                 self._taken[cell] = taken - slices, pods - times
+
+    def _count(self, namespace: str, slices: int) -> None:
+        left = self._namespaces.get(namespace, 0) + slices
+        if left:
+            self._namespaces[namespace] = left
+        else:
+            del self._namespaces[namespace]
 
     def of(self, quota: Quota) -> tuple[int, int]:
         """Slices, and pods with any, that a quota counts; reservations are among them."""

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import platform
+from collections.abc import Callable, Iterator
+
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
+from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.exposition import generate_latest
+from prometheus_client.registry import Collector
+
+from service.version import VERSION
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -14,7 +21,49 @@ def new_registry() -> CollectorRegistry:
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
     GCCollector(registry=registry)
+    labels = {"version": VERSION, "python": platform.python_version()}
+    registry.register(Info("build", "Always 1: what runs.", tuple(labels), lambda: tuple(labels.values())))
     return registry
+
+
+class Info(Collector):
+    """A metric whose labels say something and whose value is always 1.
+
+    Args:
+        name: what stands between `fraction_injector_` and `_info`.
+        documentation: its help.
+        labels: names of its labels.
+        values: returns their values as of now; None while there are none.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        documentation: str,
+        labels: tuple[str, ...],
+        values: Callable[[], tuple[str, ...] | None],
+    ) -> None:
+        self._name = f"fraction_injector_{name}_info"
+        self._documentation = documentation
+        self._labels = labels
+        self._values = values
+
+    def collect(self) -> Iterator[Metric]:
+        """Make the one series."""
+        metric = GaugeMetricFamily(self._name, self._documentation, labels=self._labels)
+        if (values := self._values()) is not None:
+            metric.add_metric(values, 1)
+        yield metric
+
+
+def policy_info(digest: Callable[[], str | None]) -> Info:
+    """Make the metric that names the policy set in force, by the digest that pods carry too."""
+
+    def values() -> tuple[str, ...] | None:
+        found = digest()
+        return (found,) if found is not None else None
+
+    return Info("policy", "Always 1: digest of the policy set in force.", ("digest",), values)
 
 
 def render(registry: CollectorRegistry) -> bytes:

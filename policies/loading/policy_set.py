@@ -87,6 +87,12 @@ class PolicySet:
             elif scope == "namespace" and self.policy_of(key, None) == name:
                 yield rule_of(compiled.policy, scope, key, amounts)
 
+    def queues(self) -> tuple[Quota, ...]:
+        """Return each queue that an entry names, wherever its pods are, without limits."""
+        entries = self.parts.queues.items()
+        names = [(sanitised(queue), entry.id) for queue, (entry, _) in entries]
+        return tuple([Quota("queue", name, keys=queue_keys(name, identity)) for name, identity in names])
+
     def entry_of(self, namespace: str, queue_name: str | None, queue_id: str | None) -> str | None:
         """Name of the queue entry that applies, found by id first."""
         by_id = self.queue_by_id.get(queue_id) if queue_id else None

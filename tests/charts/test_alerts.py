@@ -15,6 +15,8 @@ MISSING = "rules are tested with promtool (Debian's package prometheus), and the
 MINUTES = 120
 OURS = 'name="fractions.clearml-injector.io",operation="CREATE",type="admit"'
 REJECTIONS = f"apiserver_admission_webhook_rejection_count{{{OURS},"
+SECONDS = f"apiserver_admission_webhook_admission_duration_seconds_bucket{{{OURS},"
+BUCKETS = tuple(f'{SECONDS}le="{bound}"}}' for bound in ("1", "2.5", "+Inf"))
 
 FIRING = {
     "InternalErrors": ('fraction_injector_reviews_total{reason="internal-error"}', "0x112 1x7"),
@@ -31,6 +33,8 @@ FIRING = {
         'apiserver_admission_webhook_fail_open_count{name="fractions.clearml-injector.io",type="admit"}',
         "1x110 2x10",
     ),
+    "WebhookSlow": (BUCKETS, ("0x120", "0+9x120", "0+9x120")),
+    "PodsNotInjected": ('fraction_injector_pod_events_total{reason="FractionDrift"}', "0x110 1x10"),
     "ConfigurationMissing": (
         'kube_mutatingwebhookconfiguration_info{mutatingwebhookconfiguration="another"}',
         "1x120",
@@ -64,6 +68,8 @@ QUIET = {
         "0+5x120",
     ),
     "WebhookPassedOver": ('apiserver_admission_webhook_fail_open_count{name="another"}', "0+5x120"),
+    "WebhookSlow": (BUCKETS, ("0+9x120", "0+9x120", "0+9x120")),
+    "PodsNotInjected": ('fraction_injector_pod_events_total{reason="WaitingForSlices"}', "0+1x120"),
     "ConfigurationMissing": (
         'kube_mutatingwebhookconfiguration_info{mutatingwebhookconfiguration="fraction-injector"}',
         "1x120",
@@ -104,9 +110,10 @@ def promtool(tmp_path):
 
     def run(alert, series, values, *, firing):
         query = f'count(ALERTS{{alertname="FractionInjector{alert}",alertstate="firing"}})'
+        given = zip(series, values, strict=True) if isinstance(series, tuple) else [(series, values)]
         case = {
             "interval": "1m",
-            "input_series": [{"series": series, "values": values}],
+            "input_series": [{"series": name, "values": found} for name, found in given],
             "promql_expr_test": [
                 {
                     "expr": query,
@@ -136,6 +143,18 @@ def test_the_alert_is_quiet(promtool, alert):
 def test_an_installation_that_nobody_scrapes_is_noticed(promtool):
     for alert in ("WebhookAbsent", "ControllerAbsent"):
         promtool(alert, "up", "1x120", firing=True)
+
+
+def test_the_first_refusal_of_all_is_seen(promtool):
+    # Its series begins with it, so that no increase is to be seen.
+    first = "_x115 1x5"
+    promtool("WebhookUnreachable", FIRING["WebhookUnreachable"][0], first, firing=True)
+    promtool("WebhookPassedOver", FIRING["WebhookPassedOver"][0], first, firing=True)
+
+
+def test_a_refusal_of_yesterday_is_no_news(promtool):
+    for alert in ("WebhookUnreachable", "WebhookPassedOver"):
+        promtool(alert, FIRING[alert][0], "3x120", firing=False)
 
 
 def test_without_kube_state_metrics_nothing_is_said_of_the_configuration(promtool):

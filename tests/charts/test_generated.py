@@ -7,18 +7,12 @@ from typing import get_args
 import pytest
 import yaml
 
-from charts import generate
-from controller.certificates.metrics import CertificateMetrics
-from controller.ledger_store import LedgerStore
-from controller.metrics import ControllerMetrics, LedgerCollector
-from controller.process import Task
+from charts import generate, metrics_page
+from controller.pod_conditions import Reason as EventReason
 from modes.registry import MODES
 from policies.loading.checks import effective_limiter
 from policies.loading.sources import presets
-from service.process import Process
-from service.served_certificate import ServedCertificate
 from webhook.admission.denial import Reason
-from webhook.metrics import WebhookMetrics
 
 CHART = generate.CHART
 FILES = CHART / "files"
@@ -143,13 +137,7 @@ def product_metrics():
 
 
 def registered_metrics():
-    registry = Process("controller", get_args(Task), 0).registry
-    ServedCertificate(registry, "/tls")
-    WebhookMetrics(registry)
-    ControllerMetrics(registry)
-    CertificateMetrics(registry)
-    registry.register(LedgerCollector(LedgerStore(lambda: 0.0)))
-    return list(registry.collect())
+    return [metric for registry in metrics_page.registries().values() for metric in registry.collect()]
 
 
 @pytest.mark.parametrize("file", ["rules.yaml", "dashboard.json"])
@@ -166,6 +154,7 @@ def test_alerts_and_panels_ask_for_metrics_that_exist(file):
         "fraction_injector_certificate_errors_total",
         "fraction_injector_certificate_writes_total",
         "fraction_injector_gpuledger_write_errors_total",
+        "fraction_injector_pod_events_total",
         "fraction_injector_webhook_configuration_missing",
     ],
 )
@@ -178,7 +167,7 @@ def test_what_never_happened_is_counted_as_zero(metric):
 @pytest.mark.parametrize("file", ["rules.yaml", "dashboard.json"])
 def test_alerts_and_panels_ask_for_reasons_that_exist(file):
     for reason in re.findall(r'reason=\\?"([^"\\]+)', (FILES / file).read_text()):
-        assert reason in set(Reason)
+        assert reason in {*Reason, *get_args(EventReason)}
 
 
 def test_every_alert_says_what_is_wrong_and_how_bad():
@@ -191,4 +180,4 @@ def test_every_alert_says_what_is_wrong_and_how_bad():
 def test_every_panel_has_a_place_of_its_own():
     panels = json.loads((FILES / "dashboard.json").read_text())["panels"]
     places = {(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in panels}
-    assert len(places) == len(panels) == 8
+    assert len(places) == len(panels) == 10

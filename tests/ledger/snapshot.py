@@ -15,6 +15,7 @@ def books(ledger: Ledger) -> dict[str, Any]:
         "nodes": {name: _account(account) for name, account in ledger._node_index.accounts.items()},
         "backlog": (ledger._pending._slices, ledger._pending.claims),
         "usage": ledger._usage._taken,
+        "namespaces": ledger._usage._namespaces,
         "memory values": dict(ledger._values._nodes),
         "reservations": ledger._reservations._by_name,
         "owners": (ledger._owners._on_nodes, ledger._owners._awaited),

@@ -1,0 +1,120 @@
+# ruff: noqa: INP001 - a script beside the chart, in no package
+"""`make metrics`: the table of docs/metrics.md, from the registries of our processes.
+
+The chart's alerts and dashboard name metrics; the table says which do.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import get_args
+
+import yaml
+from prometheus_client import CollectorRegistry
+
+from agent.metrics import AgentMetrics
+from controller import gpu_metrics
+from controller.certificates.metrics import CertificateMetrics
+from controller.ledger_store import LedgerStore
+from controller.metrics import ControllerMetrics, LedgerCollector
+from controller.process import Task
+from controller.usage_metrics import UsageCollector
+from service.metrics import policy_info
+from service.process import Process
+from service.served_certificate import ServedCertificate
+from webhook.metrics import WebhookMetrics
+
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs" / "metrics.md"
+FILES = ROOT / "charts" / "fraction-injector" / "files"
+MARKER = "<!-- From here on made by `make metrics` from the registries. -->"
+OURS = "fraction_injector_"
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One metric, as it is scraped."""
+
+    name: str
+    kind: str
+    labels: tuple[str, ...]
+    text: str
+
+
+def registries() -> dict[str, CollectorRegistry]:
+    """Return each process's registry as it makes it, with every collector and no data."""
+    webhook = Process("webhook", (), 0).registry
+    WebhookMetrics(webhook)
+    controller = Process("controller", get_args(Task), 0).registry
+    ControllerMetrics(controller)
+    CertificateMetrics(controller)
+    store = LedgerStore(lambda: 0.0)
+    controller.register(LedgerCollector(store))
+    controller.register(UsageCollector(store.ledger, tuple, tuple))
+    for registry in (webhook, controller):
+        ServedCertificate(registry, "/tls")
+        registry.register(policy_info(lambda: None))
+    agent = Process("agent", (), 0).registry
+    AgentMetrics(agent)
+    return {"webhook": webhook, "controller": controller, "agent": agent}
+
+
+def families(registry: CollectorRegistry) -> Iterator[Family]:
+    """Yield our metrics of a registry, those without a series yet among them."""
+    # The registry has no public way to the label names of a metric without series.
+    for collector in registry._collector_to_names:  # noqa: SLF001
+        for metric in collector.collect():
+            labels = getattr(collector, "_labelnames", None) or getattr(metric, "_labelnames", ())
+            name = f"{metric.name}_total" if metric.type == "counter" else metric.name
+            if name.startswith(OURS):
+                yield Family(name, metric.type, tuple(labels), metric.documentation)
+
+
+def of_gpus() -> Family:
+    """Return the metric of each GPU, which stands in no registry."""
+    return Family(gpu_metrics.NAME, "gauge", ("node", "gpu", "state"), gpu_metrics.HELP)
+
+
+def users() -> Mapping[str, list[str]]:
+    """Return by metric the alerts that ask for it, and `dashboard` where a panel does."""
+    found: dict[str, list[str]] = {}
+    groups = yaml.safe_load((FILES / "rules.yaml").read_text())["groups"]
+    asking = [(rule["alert"], rule["expr"]) for group in groups for rule in group["rules"]]
+    panels = json.loads((FILES / "dashboard.json").read_text())["panels"]
+    asking += [("dashboard", target["expr"]) for panel in panels for target in panel["targets"]]
+    for name, expression in asking:
+        for metric in re.findall(rf"{OURS}[a-z_]+", expression):
+            who = found.setdefault(re.sub(r"_(bucket|sum|count)$", "", metric), [])
+            if name not in who:
+                who.append(name)
+    return found
+
+
+def table() -> str:
+    """Return the table of all metrics, by name."""
+    processes: dict[Family, list[str]] = {of_gpus(): ["controller, the leader, at `/metrics/gpus`"]}
+    for process, registry in registries().items():
+        for family in families(registry):
+            processes.setdefault(family, []).append(process)
+    asked = users()
+    rows = [
+        f"| `{each.name}` | {each.kind} | {', '.join(f'`{label}`' for label in each.labels)} | "
+        f"{', '.join(by)} | {each.text} | {', '.join(asked.get(each.name, []))} |"
+        for each, by in sorted(processes.items(), key=lambda item: item[0].name)
+    ]
+    head = ["| metric | kind | labels | of | what it says | asked for by |", "|---|---|---|---|---|---|"]
+    return "\n".join([*head, *rows])
+
+
+def page() -> str:
+    """Return docs/metrics.md as it should be."""
+    prose, _, _ = PAGE.read_text().partition(MARKER)
+    return f"{prose}{MARKER}\n\n{table()}\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())

@@ -1,0 +1,73 @@
+"""Metrics of who has how many slices, and may have: a bounded number of series, whatever pods say.
+
+Anybody may wear the label of a queue, so queues are shown that the policies name, and namespaces as far as
+there is room; the others are summed up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from heapq import nlargest
+from operator import itemgetter
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from ledger.ledger import Ledger
+from ledger.placement_request import Quota
+
+MAX_SHOWN = 200
+"""Namespaces, and queues, with a series of their own."""
+OTHERS = "_others"
+"""Stands for all other namespaces; no namespace has that name."""
+
+
+class UsageCollector(Collector):
+    """Slices of namespaces and queues beside their quotas, as of a scrape."""
+
+    def __init__(
+        self, ledger: Ledger, quotas: Callable[[], Iterable[Quota]], queues: Callable[[], Iterable[Quota]]
+    ) -> None:
+        """`queues` returns a quota without limits for each queue that the policies name."""
+        self._ledger = ledger
+        self._quotas = quotas
+        self._queues = queues
+
+    def collect(self) -> Iterator[Metric]:
+        """Make the gauges."""
+        quotas = list(self._quotas())
+        of_namespaces = {quota.name: quota for quota in quotas if quota.scope == "namespace"}
+        of_queues = {quota.name: quota for quota in self._queues()}
+        of_queues |= {quota.name: quota for quota in quotas if quota.scope == "queue"}
+        used = shown(self._ledger.used_by_namespace(), of_namespaces)
+        used_of_queues = {
+            name: self._ledger.used_of(quota)[0] for name, quota in list(of_queues.items())[:MAX_SHOWN]
+        }
+        yield _gauge(
+            "namespace", "used", "Slices that pods of a namespace have, promised ones included.", used
+        )
+        yield _gauge("namespace", "quota", "Slices that a namespace may have.", _limits(of_namespaces))
+        yield _gauge("queue", "used", "Slices that pods of a queue of the policies have.", used_of_queues)
+        yield _gauge("queue", "quota", "Slices that a queue may have.", _limits(of_queues))
+
+
+def shown(used: Mapping[str, int], with_quota: Iterable[str]) -> dict[str, int]:
+    """Return the slices of namespaces: those with a quota first, then by size, the rest as one sum."""
+    names = list(dict.fromkeys(with_quota))[:MAX_SHOWN]
+    largest = nlargest(MAX_SHOWN, used.items(), key=itemgetter(1))
+    names += [name for name, _ in largest if name not in set(names)][: MAX_SHOWN - len(names)]
+    found = {name: used.get(name, 0) for name in names}
+    rest = sum(used.values()) - sum(found.values())
+    return found | {OTHERS: rest} if rest else found
+
+
+def _limits(quotas: Mapping[str, Quota]) -> dict[str, int]:
+    limited = {name: quota.slices for name, quota in quotas.items() if quota.slices is not None}
+    return dict(list(limited.items())[:MAX_SHOWN])
+
+
+def _gauge(scope: str, what: str, documentation: str, values: Mapping[str, int]) -> Metric:
+    metric = GaugeMetricFamily(f"fraction_injector_{scope}_slices_{what}", documentation, labels=[scope])
+    for name, value in values.items():
+        metric.add_metric([name], value)
+    return metric
