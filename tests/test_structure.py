@@ -1,6 +1,7 @@
 """The tree is as docs/architecture.md says: one word has one meaning, and rooms export modules alone."""
 
 import ast
+import tomllib
 from collections import defaultdict
 from pathlib import Path
 
@@ -25,3 +26,10 @@ def test_one_word_names_one_class():
     assert {
         name: files for name, files in found.items() if len(files) > 1 and name not in OF_KUBERNETES
     } == {}
+
+
+def test_the_image_holds_every_package_of_the_product():
+    packages = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["root_packages"]
+    copied = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    assert len(packages) > 5
+    assert set(packages) <= copied
