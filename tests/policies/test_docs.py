@@ -4,7 +4,6 @@ import re
 
 import pytest
 
-from policies.loading.reference import markdown
 from tests.policies.console import ROOT, pattern, printed, run, shown_commands
 
 pytestmark = pytest.mark.slow
@@ -36,12 +35,6 @@ def test_the_tutorial_leads_to_two_queues_as_it_is_written(tmp_path, monkeypatch
         ["explain", "--policies"],
         ["policy", "show"],
     ]
-
-
-def test_the_reference_is_what_the_model_says():
-    begin, end = "<!-- reference: begin -->\n", "<!-- reference: end -->"
-    reference = GUIDE.read_text().partition(begin)[2].partition(end)[0]
-    assert reference == markdown(), "put the output of `policy schema --tables` between the reference's marks"
 
 
 def test_every_section_is_linked_and_every_link_leads_to_a_section():

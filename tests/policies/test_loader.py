@@ -9,7 +9,7 @@ import pytest
 import policies
 from policies.loading.loader import load_policies, parse_policies, read_directory
 from policies.model.problems import PolicyError, UnreadableError
-from tests.policies.support import DEFAULT, policy_set, problems
+from tests.policies.support import DEFAULT, policy_set
 
 BUILT_IN = Path(policies.__file__).parent
 
@@ -83,19 +83,9 @@ def test_a_file_without_read_permission_is_named(tmp_path, monkeypatch):
         load_policies(tmp_path)
 
 
-def test_two_policies_of_one_name_name_each_other():
-    assert problems(other="kind: Policy\nname: default\n") == [
-        'other.yaml:1: "default" is taken by default.yaml:2: names are unique'
-    ]
-
-
 def test_a_set_without_a_default_policy_is_refused():
     with pytest.raises(PolicyError, match="no policy is named default"):
         parse_policies({"a.yaml": b"kind: Policy\nname: a\n"})
-
-
-def test_an_empty_file_is_a_mistake_because_a_torn_write_looks_like_it():
-    assert problems(torn="") == ["torn.yaml: is empty: delete it or write it anew"]
 
 
 def test_a_kubelets_mount_is_read_through_its_data_link(tmp_path):

@@ -13,16 +13,12 @@ from tests.webhook.support import (
     decide,
     fixture_ledger,
     pod,
-    policies,
     review_of,
-    reviewed,
 )
 from webhook.envelope import UnreadableReviewError, decode
 
 LONG = "x" * 2**20
-QUEUES = ["clearml-agent-queue-name", "clearml-agent-queue"]
 JOB = {"group": "batch", "version": "v1", "resource": "jobs"}
-BAD_LABEL_VALUES = [LONG, "x" * 64, "two words", "-a", "a-", "a/b", "\u0661", "a\n"]
 
 
 @pytest.mark.parametrize("uid", [LONG, "u" * 254, "two words", "a\nb", "a/b", "\u0661"])
@@ -58,38 +54,6 @@ def test_a_labelled_job_of_a_namespace_that_cannot_be_is_denied():
 def test_an_unlabelled_pod_of_any_namespace_is_allowed(namespace):
     decided = decide(pod(fraction=None), namespace=namespace)
     assert (decided.allowed, decided.code) == (True, "not-labelled")
-
-
-@pytest.mark.parametrize("label", QUEUES)
-@pytest.mark.parametrize("value", BAD_LABEL_VALUES)
-def test_a_queue_label_that_the_api_server_would_refuse_denies_the_pod_and_counts_nowhere(label, value):
-    webhook = Webhook(policies("quotas: {namespaces: {team: {maxPods: 9}}}"))
-    decided = webhook.decide(pod(labels={label: value}))
-    assert (decided.allowed, decided.code) == (False, "unreadable-object")
-    assert label in decided.message
-    assert len(decided.message) <= 200
-    assert len(webhook.ledger._reservations) == 0
-
-
-@pytest.mark.parametrize("label", QUEUES)
-def test_queue_labels_of_jobs_and_of_unlabelled_pods(label):
-    job = {"metadata": {"labels": {LABEL: "0.500", label: LONG}}, "spec": None}
-    assert decide(job, resource=JOB).code == "unreadable-object"
-    assert decide(pod(fraction=None, labels={label: LONG})).code == "not-labelled"
-
-
-@pytest.mark.parametrize("label", QUEUES)
-@pytest.mark.parametrize("value", ["", "a", "My_Queue.1", "x" * 63])
-def test_what_labels_can_be_is_accepted(label, value):
-    assert decide(pod(labels={label: value})).allowed
-
-
-@pytest.mark.parametrize("name", [LONG, "two words", "a/b"])
-def test_a_reservation_that_nobody_can_have_made_is_taken_off_the_pod(name):
-    webhook, injected = reviewed(policy_set=policies("quotas: {namespaces: {team: {slices: 64}}}"))
-    injected["metadata"]["annotations"]["clearml-injector/reservation"] = name
-    again = webhook.decide(injected, uid="another")
-    assert again.annotations.get("clearml-injector/reservation") != name
 
 
 @pytest.mark.parametrize("dry_run", [True, False])

@@ -1,77 +1,10 @@
-"""Steps "limits" and "other systems": what a pod may ask beside the label, and what replaces it."""
+"""What a limiter puts into the pod: volumes, mounts and an init container."""
 
 import pytest
 
-from tests.webhook.support import container, decide, pod, policies
+from tests.webhook.support import CACHE, LIBRARY, container, decide, pod, policies
 
 WHOLE = 'fractions: {"0.500": 4, "1.000": 8, "2": 16}\nassume: {gpusPerNode: 8, gpuMemoryMiB: 81920}'
-
-
-def resources_of(limits, requests, fraction="0.500", policy_set=None):
-    found = pod(fraction=fraction)
-    found["spec"]["containers"][0]["resources"] = {"limits": limits, "requests": requests}
-    return decide(found, policy_set)
-
-
-@pytest.mark.parametrize("amount", ["1", "4", 1, 4, "4.0", "4000m", "0", "1e0"])
-@pytest.mark.parametrize("resource", ["nvidia.com/gpu", "nvidia.com/gpu.shared"])
-def test_one_gpu_or_the_slices_are_replaced(resource, amount):
-    decided = resources_of({resource: amount, "cpu": "2"}, {resource: amount, "cpu": "1"})
-    assert decided.container()["resources"] == {
-        "limits": {"cpu": "2", "nvidia.com/gpu-0": "4"},
-        "requests": {"cpu": "1", "nvidia.com/gpu-0": "4"},
-    }
-
-
-@pytest.mark.parametrize("amount", ["2", "8", 3, "500m", "-1", "1.5", "nan", "", "1e400", "1_0"])
-def test_other_amounts_are_denied_with_both_values(amount):
-    decided = resources_of({"nvidia.com/gpu": amount}, {})
-    assert decided.code == "gpu-amount"
-    assert decided.message == (
-        f'nvidia.com/gpu: {amount} does not fit clearml-injector/fraction "0.500": leave it out or use 1 or 4'
-    )
-
-
-@pytest.mark.parametrize("amount", ["500m", "0.5", "0.500", "500000u", "5e-1"])
-@pytest.mark.parametrize("suffix", ["1", "2", "a/b~c"])
-def test_a_fraction_resource_equal_to_the_label_leaves_limits_and_requests(amount, suffix):
-    resource = f"clear.ml/fraction-{suffix}"
-    decided = resources_of({resource: amount}, {resource: amount})
-    assert decided.container()["resources"] == {
-        "limits": {"nvidia.com/gpu-0": "4"},
-        "requests": {"nvidia.com/gpu-0": "4"},
-    }
-
-
-@pytest.mark.parametrize("amount", ["250m", "1", 1, "0", "x", "1e400"])
-def test_a_fraction_resource_that_differs_is_denied_with_both_values(amount):
-    decided = resources_of({"clear.ml/fraction-1": amount}, {})
-    assert decided.code == "gpu-amount"
-    assert decided.message == (
-        f'clear.ml/fraction-1: {amount} does not fit clearml-injector/fraction "0.500": leave it out,'
-        " or write what the label says"
-    )
-
-
-def test_requests_alone_are_checked_too():
-    assert resources_of({}, {"nvidia.com/gpu": "2"}).code == "gpu-amount"
-
-
-@pytest.mark.parametrize("resources", [None, {}, {"limits": None}, {"limits": {}, "requests": None}])
-def test_missing_null_and_empty_resources_are_made(resources):
-    found = pod()
-    found["spec"]["containers"][0]["resources"] = resources
-    ours = {"nvidia.com/gpu-0": "4"}
-    assert decide(found).container()["resources"] == {"limits": ours, "requests": ours}
-
-
-@pytest.mark.parametrize("amount", ["1", "2", "16", None])
-def test_whole_gpus_take_one_n_or_eight_n(amount):
-    limits = {} if amount is None else {"nvidia.com/gpu": amount}
-    decided = resources_of(limits, limits, "2", policies(WHOLE))
-    assert decided.container()["resources"]["limits"] == {"nvidia.com/gpu-0": "8", "nvidia.com/gpu-1": "8"}
-    assert decided.annotations["clearml-injector/gpu-index"] == "0,1"
-    assert "clearml-injector/memory-mib" not in decided.annotations
 
 
 def test_whole_gpus_get_no_limiter():
@@ -81,78 +14,150 @@ def test_whole_gpus_get_no_limiter():
     assert "initContainers" not in decided.spec
 
 
-def test_whole_gpus_in_another_number_are_denied():
-    decided = resources_of({"nvidia.com/gpu": "8"}, {}, "2", policies(WHOLE))
-    assert decided.message == (
-        'nvidia.com/gpu: 8 does not fit clearml-injector/fraction "2": leave it out or use 1 or 2 or 16'
-    )
+INIT = {
+    "name": "gpu-limiter",
+    "image": "docker.io/projecthami/hamicore:v2.10.0",
+    "command": ["sh", "-c", "cp /k8s-vgpu/lib/nvidia/libvgpu.so.* /usr/local/vgpu/libvgpu.so"],
+    "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}],
+    "volumeMounts": [{"name": "gpu-limiter-library", "mountPath": "/usr/local/vgpu"}],
+    "securityContext": {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "runAsNonRoot": True,
+        "runAsUser": 65534,
+        "capabilities": {"drop": ["ALL"]},
+        "seccompProfile": {"type": "RuntimeDefault"},
+    },
+    "imagePullPolicy": "IfNotPresent",
+}
 
 
-@pytest.mark.parametrize("field", ["limits", "requests"])
-@pytest.mark.parametrize("name", ["train", "side"])
-def test_a_gpu_index_brought_by_the_pod_is_denied(field, name):
-    found = pod(containers=[container("train"), container("side")], metadata={"name": "train"})
-    chosen = 0 if name == "train" else 1
-    found["spec"]["containers"][chosen]["resources"] = {field: {"nvidia.com/gpu-3": "4"}}
-    found["metadata"]["annotations"] = {"clearml-injector/container": name}
-    decided = decide(found)
-    assert decided.code == "gpu-index-set"
-    assert decided.message == (
-        f'container "{name}" asks for nvidia.com/gpu-3: leave it out,'
-        " the GPU of a pod labelled clearml-injector/fraction is chosen for it"
-    )
+@pytest.mark.parametrize("spec", [{}, {"volumes": None, "initContainers": None}, {"volumes": []}])
+def test_the_limiter_gets_a_library_volume_a_cache_and_its_init_container(spec):
+    decided = decide(pod(**spec))
+    assert decided.spec["volumes"] == [
+        {"name": "gpu-limiter-library", "emptyDir": {"sizeLimit": "32Mi"}},
+        {"name": "gpu-limiter-cache-train", "emptyDir": {"sizeLimit": "8Mi"}},
+    ]
+    assert decided.container()["volumeMounts"] == [
+        {"name": "gpu-limiter-library", "mountPath": LIBRARY, "readOnly": True},
+        {"name": "gpu-limiter-cache-train", "mountPath": CACHE},
+    ]
+    assert decided.spec["initContainers"] == [INIT]
 
 
-def test_the_standard_index_is_denied_also_where_the_policy_goes_by_another_name():
-    found = pod(containers=[container(limits={"nvidia.com/gpu-3": "4"})])
-    own_name = policies('resources: {mode: per-gpu, name: "example.com/gpu-{index}"}')
-    assert decide(found, own_name).code == "gpu-index-set"
+def test_the_users_volumes_and_mounts_stay_before_ours():
+    volume, mount = {"name": "data", "emptyDir": {}}, {"name": "data", "mountPath": "/data", "subPath": "a"}
+    decided = decide(pod(containers=[container(volumeMounts=[mount])], volumes=[volume]))
+    assert decided.spec["volumes"][0] == volume
+    assert decided.container()["volumeMounts"][0] == mount
+    assert len(decided.spec["volumes"]) == len(decided.container()["volumeMounts"]) == 3
+
+
+def test_names_that_are_taken_are_numbered():
+    volumes = [
+        {"name": name, "emptyDir": {}}
+        for name in ("gpu-limiter-library", "gpu-limiter-library-2", "gpu-limiter-cache-train")
+    ]
+    decided = decide(pod(volumes=volumes, initContainers=[container("gpu-limiter")]))
+    assert [volume["name"] for volume in decided.spec["volumes"][3:]] == [
+        "gpu-limiter-library-3",
+        "gpu-limiter-cache-train-2",
+    ]
+    assert decided.spec["initContainers"][0] == {
+        **INIT,
+        "name": "gpu-limiter-2",
+        "volumeMounts": [{"name": "gpu-limiter-library-3", "mountPath": "/usr/local/vgpu"}],
+    }
+
+
+def test_a_volume_that_a_container_mounts_without_having_it_is_not_supplied_by_us():
+    overwriting = container("evil", volumeMounts=[{"name": "gpu-limiter-library", "mountPath": "/x"}])
+    decided = decide(pod(initContainers=[overwriting]))
+    assert decided.spec["volumes"][0]["name"] == "gpu-limiter-library-2"
+
+
+def test_a_regular_container_of_our_name_makes_the_init_container_step_aside():
+    decided = decide(pod(containers=[container("gpu-limiter")]))
+    assert decided.spec["initContainers"][0]["name"] == "gpu-limiter-2"
+
+
+def test_derived_names_have_at_most_63_characters_and_differ():
+    long = "a" * 60
+    gpu = {"nvidia.com/gpu": "1"}
+    found = pod(containers=[container(long + "xyz")], initContainers=[container(long + "xya", limits=gpu)])
+    names = [volume["name"] for volume in decide(found).spec["volumes"]]
+    assert [len(name) for name in names] == [19, 63, 63]
+    assert len(set(names)) == 3
 
 
 @pytest.mark.parametrize(
-    "resource",
+    "path",
     [
-        "nvidia.com/mig-1g.10gb",
-        "nvidia.com/gpumem",
-        "nvidia.com/gpumem-percentage",
-        "nvidia.com/gpucores",
-        "nvidia.com/priority",
-        "volcano.sh/vgpu-number",
-        "aliyun.com/gpu-mem",
-        "amd.com/gpu",
-        "gpu.intel.com/i915",
-        "habana.ai/gaudi",
+        "/usr/local/vgpu",
+        "/usr/local/vgpu/",
+        "//usr/local//vgpu",
+        "/usr/local/vgpu/libvgpu.so",
+        "/usr/local/./vgpu/x",
+        "/usr/share/../local/vgpu",
+        "usr/local/vgpu",
+        "/usr/local/vgpu-cache",
+        "/usr/local/vgpu-cache/train.cache",
     ],
 )
-@pytest.mark.parametrize("init", [False, True])
-def test_requests_of_other_systems_are_denied_wherever_they_stand(resource, init):
-    side = container("side", limits={resource: "1"})
-    found = pod(initContainers=[side]) if init else pod(containers=[container("task"), side])
+def test_a_user_mount_at_or_below_the_limiters_paths_is_denied(path):
+    found = pod(
+        containers=[container(volumeMounts=[{"name": "data", "mountPath": path}])],
+        volumes=[{"name": "data", "emptyDir": {}}],
+    )
     decided = decide(found)
-    assert decided.code == "other-gpu-system"
+    assert decided.code == "mount-path"
     assert decided.message == (
-        f"{resource} cannot stand beside clearml-injector/fraction:"
-        " one pod, one way to share a GPU; remove one of the two"
+        f'container "train" mounts {path}, where the GPU memory limiter goes: use another path'
     )
 
 
-@pytest.mark.parametrize("annotation", ["gpu-fraction", "gpu-memory"])
-def test_annotations_of_other_systems_are_denied(annotation):
-    decided = decide(pod(metadata={"annotations": {annotation: "0.5"}}))
-    assert decided.code == "other-gpu-system"
-    assert decided.message.startswith(f"annotation {annotation} cannot stand beside")
+@pytest.mark.parametrize(
+    "path", ["/usr/local", "/usr/local/vgpu2", "/usr/local/vgpu-caches", "/mnt/usr/local/vgpu"]
+)
+def test_a_user_mount_beside_or_above_them_is_not(path):
+    found = pod(containers=[container(volumeMounts=[{"name": "data", "mountPath": path}])])
+    assert decide(found).allowed
 
 
-def test_resource_claims_are_denied():
-    decided = decide(pod(resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "t"}]))
-    assert decided.code == "other-gpu-system"
+def test_a_mount_there_in_a_container_without_a_share_is_its_own_affair():
+    side = container("side", volumeMounts=[{"name": "data", "mountPath": LIBRARY}])
+    assert decide(pod(containers=[container("task"), side])).allowed
 
 
-def test_a_policy_of_its_own_resource_name_uses_it():
-    decided = decide(
-        pod(),
-        policies(
-            "resources: {name: 'example.com/share-{index}'}\nassume: {gpusPerNode: 1, gpuMemoryMiB: 81920}"
-        ),
-    )
-    assert decided.container()["resources"]["limits"] == {"example.com/share-0": "4"}
+def test_without_a_limiter_nothing_is_mounted_and_nothing_refused():
+    found = pod(containers=[container(volumeMounts=[{"name": "data", "mountPath": LIBRARY}])])
+    decided = decide(found, policies("limiter: none"))
+    assert "initContainers" not in decided.spec
+    assert len(decided.container()["volumeMounts"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("own", "copied"),
+    [
+        ({"limits": {"cpu": "2", "memory": "4Gi"}, "requests": {"cpu": "1", "memory": "4Gi"}}, True),
+        ({"requests": {"cpu": 1}}, True),
+        ({"limits": {"memory": "1Gi"}, "requests": None}, True),
+        ({"limits": {"ephemeral-storage": "1Gi", "nvidia.com/gpu": "1"}}, False),
+        ({}, False),
+        (None, False),
+    ],
+)
+def test_our_init_container_copies_cpu_and_memory_alone(own, copied):
+    found = pod()
+    found["spec"]["containers"][0]["resources"] = own
+    ours = decide(found).spec["initContainers"][0]
+    if not copied:
+        assert "resources" not in ours
+    else:
+        assert ours["resources"] == {field: amounts for field, amounts in own.items() if amounts}
+
+
+def test_our_init_container_comes_first():
+    decided = decide(pod(initContainers=[container("a"), container("b", restartPolicy="Always")]))
+    assert [each["name"] for each in decided.spec["initContainers"]] == ["gpu-limiter", "a", "b"]

@@ -1,4 +1,4 @@
-"""Step "refused": what no labelled pod may bring."""
+"""What would break the share or ask for a GPU another way is denied wherever it stands."""
 
 import pytest
 
@@ -187,3 +187,63 @@ def test_slices_under_the_name_of_another_policy_are_denied(own, others, resourc
     decided = decide(pod(containers=[task, side]), policies(own, other=other))
     assert decided.code == "other-gpu-system"
     assert decided.message.startswith(f"{resource} cannot stand beside {LABEL}: ")
+
+
+@pytest.mark.parametrize("field", ["limits", "requests"])
+@pytest.mark.parametrize("name", ["train", "side"])
+def test_a_gpu_index_brought_by_the_pod_is_denied(field, name):
+    found = pod(containers=[container("train"), container("side")], metadata={"name": "train"})
+    chosen = 0 if name == "train" else 1
+    found["spec"]["containers"][chosen]["resources"] = {field: {"nvidia.com/gpu-3": "4"}}
+    found["metadata"]["annotations"] = {"clearml-injector/container": name}
+    decided = decide(found)
+    assert decided.code == "gpu-index-set"
+    assert decided.message == (
+        f'container "{name}" asks for nvidia.com/gpu-3: leave it out,'
+        " the GPU of a pod labelled clearml-injector/fraction is chosen for it"
+    )
+
+
+def test_the_standard_index_is_denied_also_where_the_policy_goes_by_another_name():
+    found = pod(containers=[container(limits={"nvidia.com/gpu-3": "4"})])
+    own_name = policies('resources: {mode: per-gpu, name: "example.com/gpu-{index}"}')
+    assert decide(found, own_name).code == "gpu-index-set"
+
+
+@pytest.mark.parametrize(
+    "resource",
+    [
+        "nvidia.com/mig-1g.10gb",
+        "nvidia.com/gpumem",
+        "nvidia.com/gpumem-percentage",
+        "nvidia.com/gpucores",
+        "nvidia.com/priority",
+        "volcano.sh/vgpu-number",
+        "aliyun.com/gpu-mem",
+        "amd.com/gpu",
+        "gpu.intel.com/i915",
+        "habana.ai/gaudi",
+    ],
+)
+@pytest.mark.parametrize("init", [False, True])
+def test_requests_of_other_systems_are_denied_wherever_they_stand(resource, init):
+    side = container("side", limits={resource: "1"})
+    found = pod(initContainers=[side]) if init else pod(containers=[container("task"), side])
+    decided = decide(found)
+    assert decided.code == "other-gpu-system"
+    assert decided.message == (
+        f"{resource} cannot stand beside clearml-injector/fraction:"
+        " one pod, one way to share a GPU; remove one of the two"
+    )
+
+
+@pytest.mark.parametrize("annotation", ["gpu-fraction", "gpu-memory"])
+def test_annotations_of_other_systems_are_denied(annotation):
+    decided = decide(pod(metadata={"annotations": {annotation: "0.5"}}))
+    assert decided.code == "other-gpu-system"
+    assert decided.message.startswith(f"annotation {annotation} cannot stand beside")
+
+
+def test_resource_claims_are_denied():
+    decided = decide(pod(resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "t"}]))
+    assert decided.code == "other-gpu-system"

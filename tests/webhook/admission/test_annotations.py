@@ -1,0 +1,52 @@
+"""Annotations that say what was decided are ours alone."""
+
+import pytest
+
+from tests.webhook.support import (
+    decide,
+    pod,
+    policies,
+    reviewed,
+)
+
+
+def test_annotations_say_what_was_decided_and_forged_ones_are_overwritten():
+    forged = {"clearml-injector/slices": "8", "clearml-injector/memory-mib": "1", "note": "mine"}
+    decided = decide(pod(metadata={"annotations": forged}))
+    assert decided.annotations == {
+        "note": "mine",
+        "clearml-injector/injected": decided.outcome.policy.marker,
+        "clearml-injector/slices": "4",
+        "clearml-injector/gpu-container": "train",
+        "clearml-injector/gpu-index": "0",
+        "clearml-injector/memory-mib": "11514",
+        "clearml-injector/reservation": decided.reply["response"]["uid"],
+    }
+
+
+def test_a_forged_annotation_that_does_not_hold_for_this_pod_is_removed():
+    forged = {"clearml-injector/reservation": "x", "clearml-injector/gpu-index": "7"}
+    policy_set = policies("resources: {mode: pooled}\nassume: {gpusPerNode: 1, gpuMemoryMiB: 81920}")
+    decided = decide(pod(metadata={"annotations": forged}), policy_set, dryRun=True)
+    assert set(decided.annotations) == {
+        "clearml-injector/injected",
+        "clearml-injector/slices",
+        "clearml-injector/gpu-container",
+        "clearml-injector/memory-mib",
+    }
+
+
+def test_a_pod_without_metadata_but_its_label_gets_annotations_made():
+    found = pod(metadata={"annotations": None})
+    assert decide(found).annotations["clearml-injector/slices"] == "4"
+
+
+LONG = "x" * 2**20
+
+
+@pytest.mark.parametrize("name", [LONG, "two words", "a/b"])
+def test_a_reservation_that_nobody_can_have_made_is_taken_off_the_pod(name):
+    webhook, injected = reviewed(policy_set=policies("quotas: {namespaces: {team: {slices: 64}}}"))
+    injected["metadata"]["annotations"]["clearml-injector/reservation"] = name
+    again = webhook.decide(injected, uid="another")
+    assert again.annotations.get("clearml-injector/reservation") != name

@@ -1,0 +1,22 @@
+"""The MiB that a share comes to."""
+
+import pytest
+
+from tests.webhook.support import UID, Webhook, decide, pod, policies
+
+
+def test_the_share_is_rounded_down_and_the_reserve_taken_off():
+    decided = decide(pod(fraction="0.375"), policies("memory: {reserveMiB: 100}"))
+    assert decided.annotations["clearml-injector/memory-mib"] == str(23028 * 3 // 8 - 100)
+
+
+@pytest.mark.parametrize("uid", [UID, ""])
+def test_a_share_that_the_reserve_eats_up_is_denied_and_leaves_no_reservation(uid):
+    webhook = Webhook(policies("memory: {reserveMiB: 100000}"))
+    decided = webhook.decide(pod(fraction="0.125"), uid=uid)
+    assert {gpu.used for node in webhook.ledger.view().nodes for gpu in node.gpus} == {0}
+    assert decided.code == "memory-too-small"
+    assert decided.message == (
+        "the share is 2878 MiB of a GPU of 23028, and policy default reserves 100000 of it:"
+        " use a larger fraction"
+    )

@@ -1,0 +1,42 @@
+"""What the ledger is asked for a pod."""
+
+import pytest
+
+from kube.scheduling import Toleration
+from tests.webhook.support import Webhook, container, decide, pod, policies
+from webhook.placing.placer import LedgerPlacer
+
+
+def test_without_an_assumption_a_pod_that_no_node_could_hold_is_denied():
+    decided = decide(pod(nodeSelector={"pool": "nowhere"}))
+    assert decided.code == "no-matching-node"
+    assert decided.message.startswith("no node of this cluster could ever hold the pod: ")
+
+
+def request_of(monkeypatch, found, policy_set=None, **review):
+    """The placement request that a pod's review puts to the ledger."""
+    asked, place = [], LedgerPlacer.place
+    monkeypatch.setattr(LedgerPlacer, "place", lambda placer, ask: asked.append(ask) or place(placer, ask))
+    Webhook(policy_set).decide(found, **review)
+    [ask] = asked
+    return ask
+
+
+def test_requests_are_added_up_as_the_scheduler_does(monkeypatch):
+    resources = {"resources": {"requests": {"cpu": "1500m", "memory": "1Gi"}}}
+    containers = [container(name, **resources) for name in ("train", "other")]
+    ask = request_of(monkeypatch, pod(containers=containers, metadata={"name": "train"}))
+    assert (ask.cpu_milli, ask.memory_bytes) == (3000, 2 * 2**30)
+
+
+def test_the_policys_tolerations_count_beside_the_pods(monkeypatch):
+    policy_set = policies("tolerations: [{key: gpu, operator: Exists}]")
+    own = [{"key": "own", "operator": "Equal", "value": "yes"}]
+    ask = request_of(monkeypatch, pod(tolerations=own), policy_set)
+    assert ask.constraints.tolerations == (Toleration("own", "Equal", "yes"), Toleration("gpu", "Exists"))
+
+
+@pytest.mark.parametrize(("dry_run", "reserves"), [(False, True), (True, False)])
+def test_a_dry_run_reserves_nothing(monkeypatch, dry_run, reserves):
+    ask = request_of(monkeypatch, pod(), dry_run=dry_run)
+    assert (ask.reservation is not None) == reserves
