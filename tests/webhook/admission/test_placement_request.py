@@ -38,5 +38,5 @@ def test_the_policys_tolerations_count_beside_the_pods(monkeypatch):
 
 @pytest.mark.parametrize(("dry_run", "reserves"), [(False, True), (True, False)])
 def test_a_dry_run_reserves_nothing(monkeypatch, dry_run, reserves):
-    ask = request_of(monkeypatch, pod(), dry_run=dry_run)
+    ask = request_of(monkeypatch, pod(), dryRun=dry_run)
     assert (ask.reservation is not None) == reserves
