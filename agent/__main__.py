@@ -11,9 +11,7 @@ import sys
 
 import msgspec
 
-from agent.gpu import GpuSourceError
-from agent.policy import PolicyUnusableError
-from agent.process import run_agent
+from agent.policy import PolicyUnusableError, begin_reading
 from agent.settings import AgentOptions
 from service.log import configure_logging
 
@@ -24,8 +22,13 @@ def main() -> int:
     """Run the agent; return 2 with a message where it cannot start."""
     configure_logging()
     options = msgspec.json.decode(sys.argv[1], type=AgentOptions)
+    reading = begin_reading(options.policies, options.policy)
+    # Here and not above: while the policy is read, gRPC is loaded.
+    from agent.gpu import GpuSourceError  # noqa: PLC0415
+    from agent.process import run_agent  # noqa: PLC0415
+
     try:
-        again = asyncio.run(run_agent(options))
+        again = asyncio.run(run_agent(options, reading))
     except (PolicyUnusableError, GpuSourceError, OSError) as error:
         sys.stderr.write(f"fraction-injector: {error}\n")
         return UNUSABLE

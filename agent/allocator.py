@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from agent import cdi
+from agent.cdi import SliceSpecifications
 from agent.gpu import Gpu
 from agent.kubelet_api.deviceplugin_pb2 import CDIDevice, ContainerAllocateResponse
 from agent.kubelet_api.deviceplugin_pb2 import Mount as KubeletMount
@@ -34,7 +34,7 @@ class Allocator:
         strategy: DeviceListStrategy,
         state_dir: str,
         names: Mapping[str, str],
-        specifications: cdi.SliceSpecifications | None,
+        specifications: SliceSpecifications | None,
     ) -> None:
         self._policy = policy
         self._strategy = strategy
@@ -81,11 +81,9 @@ class Allocator:
 
     def _add_cdi(self, response: ContainerAllocateResponse, share: Share) -> None:
         response.cdi_devices.append(CDIDevice(name=self._names[share.gpu.uuid]))
-        if share.memory_mib is None:
-            return
-        if self._specifications is not None and not self._specifications.exists(share.gpu):
-            self._specifications.write(share.gpu, None)
-        response.cdi_devices.append(CDIDevice(name=cdi.device_name(share)))
+        name = self._specifications.name_of(share) if self._specifications is not None else None
+        if name is not None:
+            response.cdi_devices.append(CDIDevice(name=name))
 
     def _add_legacy(self, response: ContainerAllocateResponse, share: Share) -> None:
         named = response.envs.get(VISIBLE_DEVICES)

@@ -5,14 +5,13 @@ A runtime applies a CDI device after the pod's own environment and mounts, so th
 
 from __future__ import annotations
 
-import asyncio
-import sys
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from agent.child import Child, ChildError
 from agent.gpu import Gpu
 from agent.limits import Mount, mounts, variables
 from agent.settings import AgentPolicy
@@ -28,11 +27,6 @@ class CdiError(Exception):
     """There is no CDI specification for a card, or ours cannot be written; the text says what to do."""
 
 
-def device_name(share: Share) -> str:
-    """Return the CDI device that limits a share."""
-    return f"{KIND}={share.gpu.uuid}-{share.slices}"
-
-
 async def card_names(dirs: Iterable[str], gpus: Iterable[Gpu]) -> dict[str, str]:
     """Return each card's CDI device in NVIDIA's specifications, by uuid.
 
@@ -41,12 +35,10 @@ async def card_names(dirs: Iterable[str], gpus: Iterable[Gpu]) -> dict[str, str]
     Raises:
         CdiError: a card has none.
     """
-    child = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "agent.cdi_reader", *dirs, stdout=asyncio.subprocess.PIPE
-    )
-    printed, _ = await child.communicate()
-    if child.returncode != 0:
-        raise CdiError(f"reading CDI specifications ended with exit code {child.returncode}")
+    try:
+        printed = await Child("agent.cdi_reader", *dirs).result()
+    except ChildError as error:
+        raise CdiError(f"CDI specifications cannot be read: {error}") from error
     return choose_names(msgspec.json.decode(printed, type=dict[str, list[str]]), gpus, list(dirs))
 
 
@@ -110,6 +102,9 @@ class SliceSpecifications:
         old = {device["name"]: device for device in _old_devices(path)}
         kept = [old[name] for name in old.keys() - own.keys() if in_use is None or name in in_use]
         devices = [*own.values(), *sorted(kept, key=lambda device: str(device["name"]))]
+        if not devices:
+            path.unlink(missing_ok=True)
+            return
         content = msgspec.json.format(
             msgspec.json.encode({"cdiVersion": _VERSION, "kind": KIND, "devices": devices}), indent=1
         )
@@ -119,9 +114,17 @@ class SliceSpecifications:
         except OSError as error:
             raise CdiError(f"{path} cannot be written: {error.strerror}") from error
 
-    def exists(self, gpu: Gpu) -> bool:
-        """Whether a card's file is still there."""
-        return self._path(gpu.uuid).is_file()
+    def name_of(self, share: Share) -> str | None:
+        """Return the device that limits a share; None where the policy has nothing to limit it with.
+
+        Raises:
+            CdiError: its file is gone, and cannot be written again.
+        """
+        if not self._edits(share):
+            return None
+        if not self._path(share.gpu.uuid).is_file():
+            self.write(share.gpu, None)
+        return f"{KIND}={share.gpu.uuid}-{share.slices}"
 
     def remove_others(self, gpus: Collection[str], in_use: Collection[str]) -> None:
         """Remove the files of cards that are gone and that no container holds."""
@@ -141,14 +144,16 @@ class SliceSpecifications:
                 mib = memory_mib(gpu, slices, policy.slices_per_gpu, policy.reserve_mib)
             except RefusedError:
                 continue  # Allocate refuses it too
-            share = Share(gpu, slices, mib)
-            env = [f"{name}={value}" for name, value in variables(share, policy, own_cache=True).items()]
-            wanted = mounts(share, policy.limiter, self._state_dir, own_cache=True)
-            edits = {"env": env, "mounts": [_mount(each) for each in wanted]}
-            yield {
-                "name": f"{gpu.uuid}-{slices}",
-                "containerEdits": {key: each for key, each in edits.items() if each},
-            }
+            # An empty device would make a runtime refuse the whole file.
+            if edits := self._edits(Share(gpu, slices, mib)):
+                yield {"name": f"{gpu.uuid}-{slices}", "containerEdits": edits}
+
+    def _edits(self, share: Share) -> dict[str, Any]:
+        policy = self._policy
+        env = [f"{name}={value}" for name, value in variables(share, policy, own_cache=True).items()]
+        wanted = mounts(share, policy.limiter, self._state_dir, own_cache=True)
+        edits = {"env": env, "mounts": [_mount(each) for each in wanted]}
+        return {key: each for key, each in edits.items() if each}
 
 
 def _mount(mount: Mount) -> dict[str, Any]:

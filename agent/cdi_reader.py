@@ -37,7 +37,7 @@ def _read(path: Path) -> Any:
             return None
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
         return yaml.load(path.read_bytes(), Loader=loader)  # noqa: S506 a safe one
-    except (OSError, yaml.YAMLError, ValueError):
+    except Exception:  # noqa: BLE001 whatever YAML makes of a strange file must not hide the others
         return None
 
 

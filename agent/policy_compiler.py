@@ -38,7 +38,8 @@ def part_for_nodes(policy: EffectivePolicy) -> AgentPolicy:
         resource=policy.mode.resource,
         slices_per_gpu=policy.slices_per_gpu,
         reserve_mib=policy.reserve_mib,
-        limiter=_limiter(policy.limiter),
+        # With limits by admission the pod brings its own; ours would be put over it.
+        limiter=_limiter(policy.limiter) if policy.limits_from == "agent" else LimiterPart("none"),
     )
 
 

@@ -15,6 +15,7 @@ from typing import Literal, get_args
 
 from prometheus_client import CollectorRegistry
 
+from agent.child import Child
 from agent.gpu import GpuSource
 from agent.gpu_file import GpuFile
 from agent.health import HealthWatch
@@ -55,15 +56,20 @@ class Extension:
     """Of readiness: each with what is missing, or None where it is met."""
 
 
-async def run_agent(options: AgentOptions, extensions: Sequence[Extension] = ()) -> bool:
+async def run_agent(options: AgentOptions, reading: Child, extensions: Sequence[Extension] = ()) -> bool:
     """Serve until SIGTERM or SIGINT. Return whether to start again, because the policy is another one.
+
+    Args:
+        options: how it runs.
+        reading: the policy, which is being compiled already.
+        extensions: what runs beside the device plugins.
 
     Raises:
         PolicyUnusableError: there is no policy to run by.
         GpuSourceError: there is no way to the GPUs.
         OSError: an address to listen on cannot be had.
     """
-    policy = await read_policy(options.policies, options.policy)
+    policy = await read_policy(reading)
     source = await asyncio.to_thread(open_source, options)
     try:
         return await AgentProcess(options, policy, source, extensions).serve()

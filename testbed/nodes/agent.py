@@ -13,6 +13,11 @@ from testbed.process import Process
 from testbed.product import POLICIES
 
 CHECKOUT = POLICIES.parent
+LIMITS_BY_AGENT = """
+kind: Policy
+name: default
+limits: {from: agent}
+"""
 LIBRARY_TEXT = "a stand-in for the limiter's library\n"
 
 
@@ -40,6 +45,8 @@ class AgentOnNode:
         self._process: Process | None = None
         (self._folder / "library").mkdir(parents=True)
         (self._folder / "library" / "libvgpu.so").write_text(LIBRARY_TEXT)
+        (self._folder / "policies").mkdir()
+        (self._folder / "policies" / "default.yaml").write_text(LIMITS_BY_AGENT)
         self.write_gpus(gpus)
         self._write_card_names(gpus)
 
@@ -69,7 +76,7 @@ class AgentOnNode:
     def start(self) -> None:
         """Start it; it is ready when the kubelet counts its slices."""
         options = [
-            f"--policies={POLICIES}",
+            f"--policies={self._folder / 'policies'}",
             f"--state-dir={self._folder}",
             f"--cdi-dir={self._box.folder / 'cdi'}",
             f"--runtime-endpoint={self._endpoint}",

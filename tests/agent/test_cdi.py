@@ -19,6 +19,8 @@ def test_names_are_found_in_yaml_and_json_and_rubbish_is_passed_over(tmp_path):
     (tmp_path / "other.json").write_text('{"kind": "example.com/nic", "devices": [{"name": "a"}]}')
     (tmp_path / "broken.yaml").write_text("kind: [")
     (tmp_path / "list.yaml").write_text("- 1")
+    (tmp_path / "overflow.yaml").write_text(f"kind: {':'.join(['60'] * 400)}.0")
+    (tmp_path / "deep.yaml").write_text("[" * 20000)
     assert device_names([tmp_path, tmp_path / "missing"]) == {
         "nvidia.com/gpu": ["0", "GPU-0", "all"],
         "example.com/nic": ["a"],

@@ -1,0 +1,74 @@
+"""The plain server of probes: what it answers, and that strangers cannot hold it."""
+
+import asyncio
+
+import httpx
+import pytest
+from prometheus_client import CollectorRegistry
+
+from service import plain_http
+from service.plain_http import PlainHttp
+from service.probes import Probes
+
+
+def answers(test):
+    """Run a test with the address of a server."""
+
+    async def run():
+        missing = {"registered": "not yet"}
+        probes = Probes(CollectorRegistry(), lambda: missing, lambda: "2 GPUs")
+        server = await PlainHttp(probes).start("127.0.0.1", 0)
+        async with server:
+            await test(server.sockets[0].getsockname()[1], missing)
+
+    return lambda: asyncio.run(run())
+
+
+@answers
+async def test_probes_are_answered_as_by_every_other_process(port, missing):
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
+        assert (await client.get("/livez")).text == "ok\n"
+        unready = await client.get("/readyz")
+        assert (unready.status_code, unready.text) == (503, "[-] registered: not yet\n2 GPUs\n")
+        missing["registered"] = None
+        assert (await client.get("/readyz?verbose")).status_code == 200
+        assert (await client.get("/metrics")).headers["content-type"].startswith("text/plain")
+        assert (await client.head("/livez")).headers["content-length"] == "3"
+        assert (await client.get("/other")).status_code == 404
+        assert (await client.post("/livez")).status_code == 405
+
+
+async def said(port, text):
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(text)
+    try:
+        return await reader.read()
+    except ConnectionResetError:
+        return b""
+    finally:
+        writer.close()
+
+
+@pytest.fixture
+def hurried(monkeypatch):
+    monkeypatch.setattr(plain_http, "HEAD_SECONDS", 0.05)
+
+
+@pytest.mark.usefixtures("hurried")
+def test_heads_without_an_end_or_of_any_length_are_dropped():
+    @answers
+    async def drop(port, missing):
+        assert await said(port, b"GET /livez HTTP/1.1\r\n") == b""
+        assert await said(port, b"GET /" + b"x" * 100_000) == b""
+        assert (await said(port, b"GET /livez HTTP/1.0\r\n\r\n")).startswith(b"HTTP/1.1 200 OK\r\n")
+        assert (await said(port, b"\xff\r\n\r\n")).startswith(b"HTTP/1.1 405 ")
+
+    drop()
+
+
+@answers
+async def test_a_crowd_of_idle_connections_is_turned_away(port, missing):
+    idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(plain_http.MAX_CONNECTIONS)]
+    assert await said(port, b"GET /livez HTTP/1.0\r\n\r\n") == b""
+    for _, writer in idle:
+        writer.close()
