@@ -21,7 +21,9 @@ from testbed.registration import OWN_NAMESPACE, labelled_pod
 CA = base64.b64encode(b"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n").decode()
 ALLOCATED = {"clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"}
 """What the API server gives each Service anew."""
-OF_THE_SERVER = {"annotations", "creationTimestamp", "generation", "managedFields", "resourceVersion", "uid"}
+OF_THE_SERVER = {"creationTimestamp", "generation", "managedFields", "resourceVersion", "uid"}
+OF_OTHERS = ("meta.helm.sh/", "deployment.kubernetes.io/")
+"""Begin annotations that Helm and Kubernetes' controllers add."""
 LOCKS = {
     f"{RELEASE}-{part}"
     for part in (
@@ -91,9 +93,11 @@ def live(control_plane, obj):
     assert answer.code == 0, answer.stderr
     found = json.loads(answer.stdout)
     found["metadata"] = {k: v for k, v in found["metadata"].items() if k not in OF_THE_SERVER}
+    own = {k: v for k, v in found["metadata"].pop("annotations", {}).items() if not k.startswith(OF_OTHERS)}
+    found["metadata"] |= {"annotations": own} if own else {}
     found.pop("status", None)
     if obj["kind"] == "Service":
-        found["spec"] = {k: v for k, v in found["spec"].items() if k not in ALLOCATED}
+        found["spec"] = {k: v for k, v in found["spec"].items() if k in obj["spec"] or k not in ALLOCATED}
     if obj["kind"] == "Deployment":
         template = found["spec"]["template"]
         # The old name of serviceAccountName, which the server still writes beside it.
