@@ -17,6 +17,8 @@ ASKING_LABELS = (FRACTION_LABEL, MEMORY_LABEL)
 """A pod with one of them is ours."""
 CONTAINER_ANNOTATION = PREFIX + "container"
 """Annotation of a pod, by its author: the container that gets the GPU."""
+CONTAINERS_ANNOTATION = PREFIX + "containers"
+"""Annotation of a pod, by its author: the containers that share its GPU, and how much of it each gets."""
 GPUS_ANNOTATION = PREFIX + "gpus"
 """Annotation of a pod, by its author: of how many different GPUs of one node it asks the share."""
 INJECTED_ANNOTATION = PREFIX + "injected"

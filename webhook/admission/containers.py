@@ -6,39 +6,64 @@ from fnmatch import fnmatchcase
 
 import msgspec
 
-from kube.names import CONTAINER_ANNOTATION
+from kube.names import CONTAINER_ANNOTATION, CONTAINERS_ANNOTATION
+from modes.fraction import Fraction
 from policies.model.effective import EffectivePolicy
+from webhook.admission.container_parts import ContainerPart, container_parts
 from webhook.admission.container_refs import ContainerRef
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.pod import ObjectMeta
+
+_CHOOSING = frozenset({CONTAINER_ANNOTATION, CONTAINERS_ANNOTATION})
 
 
 class Containers(msgspec.Struct, frozen=True, eq=False, gc=False):
     """The containers of a pod, told apart."""
 
     chosen: ContainerRef
+    """Of several the first that the annotation names."""
     gpu: list[ContainerRef]
     """The chosen container and every init container that asks for a GPU."""
     others: list[ContainerRef]
+    parts: list[ContainerPart] = []
+    """Where several regular containers share the GPU: what each gets, in the annotation's order."""
+
+    @property
+    def names(self) -> str:
+        """Of the regular GPU containers, joined by commas."""
+        return ",".join([part.ref.container.name for part in self.parts]) or self.chosen.container.name
+
+    def part_of(self, ref: ContainerRef) -> ContainerPart | None:
+        """Return what a container gets of the pod's GPU; None where it gets all that the pod asks for."""
+        return next((part for part in self.parts if part.ref is ref), None)
+
+    def fraction_of(self, ref: ContainerRef, whole: Fraction) -> Fraction:
+        """Return a container's fraction in a pod that asks for `whole`."""
+        part = self.part_of(ref)
+        return whole if part is None else part.fraction
 
 
 def choose_containers(
-    metadata: ObjectMeta, every: list[ContainerRef], policy: EffectivePolicy
+    metadata: ObjectMeta, every: list[ContainerRef], policy: EffectivePolicy, fraction: Fraction
 ) -> Containers | Denial:
     """Choose the GPU containers (docs/admission.md)."""
-    if len(every) == 1 and CONTAINER_ANNOTATION not in (metadata.annotations or ()):
+    if len(every) == 1 and _CHOOSING.isdisjoint(metadata.annotations or ()):
         return Containers(every[0], every, [])
+    regular = [ref for ref in every if not ref.is_init]
     asking = [ref for ref in every if ref.gpu_amounts and ref.asks_for_gpu]
-    chosen = _choose(metadata, [ref for ref in every if not ref.is_init], asking, policy)
+    parts = container_parts(metadata, regular, fraction)
+    if isinstance(parts, Denial):
+        return parts
+    chosen = parts[0].ref if parts else _choose(metadata, regular, asking, policy)
     if isinstance(chosen, Denial):
         return chosen
+    sharing = {chosen.path, *(part.ref.path for part in parts)}
     for ref in asking:
-        if ref is not chosen and ref.runs_beside:
+        if ref.path not in sharing and ref.runs_beside:
             return _several(chosen, ref)
-    gpu = {chosen.path, *(ref.path for ref in asking if ref.is_init)}
-    return Containers(
-        chosen, [ref for ref in every if ref.path in gpu], [ref for ref in every if ref.path not in gpu]
-    )
+    gpu = sharing | {ref.path for ref in asking if ref.is_init}
+    others = [ref for ref in every if ref.path not in gpu]
+    return Containers(chosen, [ref for ref in every if ref.path in gpu], others, parts)
 
 
 def _choose(
@@ -81,7 +106,7 @@ def _several(first: ContainerRef, second: ContainerRef) -> Denial:
     return Denial.of(
         Reason.SEVERAL_GPU_CONTAINERS,
         f'containers "{first.container.name}" and "{second.container.name}" both ask for a GPU:'
-        " leave it to one of them",
+        f" leave it to one of them, or say in {CONTAINERS_ANNOTATION} how they share it",
     )
 
 

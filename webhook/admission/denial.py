@@ -26,6 +26,7 @@ class Reason(StrEnum):
     POD_EXISTS = "pod-exists"
     CONTAINER_UNKNOWN = "container-unknown"
     CONTAINER_AMBIGUOUS = "container-ambiguous"
+    CONTAINERS = "containers-not-allowed"
     SEVERAL_GPU_CONTAINERS = "several-gpu-containers"
     GPU_AMOUNT = "gpu-amount"
     GPU_INDEX_SET = "gpu-index-set"

@@ -7,27 +7,26 @@ from modes.fraction import Fraction
 from webhook.admission.container_refs import ContainerRef
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.json_patch import Operation, add, merge, pointer, remove
-from webhook.admission.pod import Asked
 
 Amounts = dict[str, str | int]
 
 
-def check_amounts(ref: ContainerRef, fraction: Fraction, asked: Asked) -> Denial | None:
-    """Check that what a GPU container asks for can be meant by the label (docs/admission.md)."""
+def check_amounts(ref: ContainerRef, fraction: Fraction, said: str) -> Denial | None:
+    """Check that what a GPU container asks for can be meant by what the pod says (docs/admission.md)."""
     if not ref.gpu_amounts:
         return None
-    denial = check_clearml_fractions(ref, fraction, asked)
+    denial = check_clearml_fractions(ref, fraction, said)
     for resource, amount, kind in ref.gpu_amounts:
         if denial is None and not kind.is_clearml and not fits(amount, kind, fraction):
-            denial = _differs(resource, amount, asked, f"leave it out or use {choices(fraction)}")
+            denial = _differs(resource, amount, said, f"leave it out or use {choices(fraction)}")
     return denial
 
 
-def check_clearml_fractions(ref: ContainerRef, fraction: Fraction, asked: Asked) -> Denial | None:
-    """Check only `clear.ml/fraction-*`, which must equal the label."""
+def check_clearml_fractions(ref: ContainerRef, fraction: Fraction, said: str) -> Denial | None:
+    """Check only `clear.ml/fraction-*`, which must equal what the pod says."""
     for resource, amount, kind in ref.gpu_amounts:
         if kind.is_clearml and not fits(amount, kind, fraction):
-            return _differs(resource, amount, asked, "leave it out, or write what the label says")
+            return _differs(resource, amount, said, "leave it out, or write what the label says")
     return None
 
 
@@ -58,8 +57,8 @@ def take_out_clearml_fractions(ref: ContainerRef) -> list[Operation]:
     ]
 
 
-def _differs(resource: str, amount: str | int, asked: Asked, expected: str) -> Denial:
-    return Denial.of(Reason.GPU_AMOUNT, f"{resource}: {amount} does not fit {asked}: {expected}")
+def _differs(resource: str, amount: str | int, said: str, expected: str) -> Denial:
+    return Denial.of(Reason.GPU_AMOUNT, f"{resource}: {amount} does not fit {said}: {expected}")
 
 
 def _replace_in(

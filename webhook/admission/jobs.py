@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from modes.fraction import Fraction
 from policies.model.effective import EffectivePolicy
-from webhook.admission.container_refs import container_refs
+from webhook.admission.container_parts import container_parts
+from webhook.admission.container_refs import ContainerRef, container_refs
 from webhook.admission.denial import Denial, Reason
-from webhook.admission.gpu_resources import check_clearml_fractions, take_out_clearml_fractions
+from webhook.admission.gpu_resources import (
+    check_clearml_fractions,
+    take_out_clearml_fractions,
+)
 from webhook.admission.gpus import on_each_gpu
 from webhook.admission.json_patch import Operation
 from webhook.admission.label import read_label
-from webhook.admission.pod import LABEL, Job, ObjectMeta, asked_of
+from webhook.admission.pod import LABEL, Asked, Job, ObjectMeta, asked_of
 from webhook.admission.sizes import bounded, refuse_oversized
 
 
@@ -33,13 +38,26 @@ def prepare_job(job: Job, policy: EffectivePolicy) -> bytes | Denial:
     fraction = labelled if isinstance(labelled, Denial) else on_each_gpu(metadata, labelled, policy)
     if isinstance(fraction, Denial):
         return fraction
+    every = container_refs(template.spec, policy.mode, "/spec/template/spec")
+    operations = _without_fractions(metadata, every, fraction, asked)
+    return operations if isinstance(operations, Denial) else bounded(operations)
+
+
+def _without_fractions(
+    metadata: ObjectMeta, every: list[ContainerRef], fraction: Fraction, asked: Asked
+) -> list[Operation] | Denial:
+    """Take `clear.ml/fraction-*` out of all containers, or deny what the pod's words do not mean."""
+    parts = container_parts(metadata, [ref for ref in every if not ref.is_init], fraction)
+    if isinstance(parts, Denial):
+        return parts
+    said = {part.ref.path: (part.fraction, part.said) for part in parts}
     operations: list[Operation] = []
-    for ref in container_refs(template.spec, policy.mode, "/spec/template/spec"):
-        denial = check_clearml_fractions(ref, fraction, asked)
+    for ref in every:
+        denial = check_clearml_fractions(ref, *said.get(ref.path, (fraction, str(asked))))
         if denial is not None:
             return denial
         operations += take_out_clearml_fractions(ref)
-    return bounded(operations)
+    return operations
 
 
 def label_not_on_template(kind: str, template: str) -> Denial:

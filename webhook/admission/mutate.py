@@ -24,6 +24,7 @@ class Injection(msgspec.Struct, frozen=True, eq=False, gc=False):
     patch: bytes
     """JSON text of the JSON Patch; empty when nothing is missing."""
     container: str
+    """Name of the GPU container; of several, joined by commas."""
     slices: int
     placement: Placement
     memory_mib: int | None
@@ -44,15 +45,15 @@ def mutate(validated: Validated, placement: Placement) -> Injection | Denial:
     if fraction is not validated.fraction:
         validated = msgspec.structs.replace(validated, fraction=fraction)
     share = share_of(validated, placement)
-    mib = share.memory_mib
-    if mib is not None and mib <= 0:
+    smallest = share.smallest_mib
+    if smallest is not None and smallest <= 0:
         return _no_memory(validated, placement)
-    images = choose_image(validated.containers.chosen, validated.limiter, mib, placement.gpu_mib)
+    images = _images(validated, share, placement.gpu_mib)
     if isinstance(images, Denial):
         return images
-    chosen = validated.containers.chosen.container.name
+    names = validated.containers.names
     operations = [
-        *write_annotations(validated.metadata, _annotations(share, chosen, placement.reservation)),
+        *write_annotations(validated.metadata, _annotations(share, names, placement.reservation)),
         *images,
         *_gpu_containers(validated, share),
         *_others(validated),
@@ -63,13 +64,23 @@ def mutate(validated: Validated, placement: Placement) -> Injection | Denial:
     patch = bounded(operations)
     if isinstance(patch, Denial):
         return patch
-    return Injection(
-        patch, chosen, validated.fraction.slices, placement, mib, share.annotations.get(GPU_INDEX)
-    )
+    mib, index = share.whole.memory_mib, share.annotations.get(GPU_INDEX)
+    return Injection(patch, names, validated.fraction.slices, placement, mib, index)
 
 
-def _annotations(share: PodShare, container: str, reservation: str | None) -> dict[str, str]:
-    values = {**share.annotations, GPU_CONTAINER: container}
+def _images(validated: Validated, share: PodShare, gpu_mib: int) -> list[Operation] | Denial:
+    containers = validated.containers
+    operations: list[Operation] = []
+    for ref in [part.ref for part in containers.parts] or [containers.chosen]:
+        chosen = choose_image(ref, validated.limiter, share.of(ref).memory_mib, gpu_mib)
+        if isinstance(chosen, Denial):
+            return chosen
+        operations += chosen
+    return operations
+
+
+def _annotations(share: PodShare, containers: str, reservation: str | None) -> dict[str, str]:
+    values = {**share.annotations, GPU_CONTAINER: containers}
     if reservation is not None:
         values[RESERVATION] = reservation
     return values
@@ -78,8 +89,9 @@ def _annotations(share: PodShare, container: str, reservation: str | None) -> di
 def _gpu_containers(validated: Validated, share: PodShare) -> list[Operation]:
     operations: list[Operation] = []
     for ref in validated.containers.gpu:
-        operations += replace_amounts(ref, share.amounts)
-        operations += limit_env(ref, share.env.of(ref.container.name), validated.limiter.preload)
+        own = share.of(ref)
+        operations += replace_amounts(ref, own.amounts)
+        operations += limit_env(ref, own.env.of(ref.container.name), validated.limiter.preload)
     return operations
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from kube.names import is_uid, label_number
@@ -18,9 +19,10 @@ from webhook.admission.annotations import (
     RESERVATION,
     SLICES,
 )
+from webhook.admission.container_parts import ContainerPart
 from webhook.admission.container_refs import ContainerRef
 from webhook.admission.containers import Containers
-from webhook.admission.memory_limit import memory_mib
+from webhook.admission.memory_limit import mib_of_each, mib_text
 from webhook.admission.pod import ObjectMeta, Pod
 
 MAX_MIB_DIGITS = 9
@@ -43,11 +45,13 @@ def kept_placement(
         indices is None
         or said.get(INJECTED, "").partition("@")[0] != policy.name
         or said.get(SLICES) != str(fraction.slices)
-        or said.get(GPU_CONTAINER) != containers.chosen.container.name
-        or not all(_asks_exactly(ref, mode, fraction, indices) for ref in containers.gpu)
+        or said.get(GPU_CONTAINER) != containers.names
+        or not all(
+            _asks_exactly(ref, mode, containers.fraction_of(ref, fraction), indices) for ref in containers.gpu
+        )
     ):
         return None
-    memory = _memory(pod, policy, fraction, said.get(MEMORY_MIB))
+    memory = _memory(pod, policy, fraction, containers.parts, said.get(MEMORY_MIB))
     if memory is None:
         return None
     gpu_mib, values = memory
@@ -85,7 +89,7 @@ def _is_index(mode: Mode, resource: str) -> bool:
 
 
 def _memory(
-    pod: Pod, policy: EffectivePolicy, fraction: Fraction, said: str | None
+    pod: Pod, policy: EffectivePolicy, fraction: Fraction, parts: Sequence[ContainerPart], said: str | None
 ) -> tuple[int, tuple[str, ...]] | None:
     """MiB of one GPU and the node label's values that the pod is bound to, if they give what it says."""
     if fraction.is_whole or not policy.writes_limits:
@@ -95,18 +99,26 @@ def _memory(
     for values in demanded_memories(pod.spec) if pod.spec is not None else ():
         if len(values) not in range(1, MAX_MEMORY_VALUES + 1):
             continue
-        if all(_share_text(value, fraction, policy) == said for value in values):
+        if all(_label_text(value, fraction, parts, policy) == said for value in values):
             return int(values[0]), values
     assumed = policy.assume
-    if assumed is not None and said == _share_text(str(assumed.gpu_mib), fraction, policy):
+    if assumed is not None and said == _share_text(assumed.gpu_mib, fraction, parts, policy):
         return assumed.gpu_mib, ()
     return None
 
 
-def _share_text(label_value: str, fraction: Fraction, policy: EffectivePolicy) -> str | None:
+def _label_text(
+    label_value: str, fraction: Fraction, parts: Sequence[ContainerPart], policy: EffectivePolicy
+) -> str | None:
     if not (label_value.isascii() and label_value.isdigit() and len(label_value) <= MAX_MIB_DIGITS):
         return None
-    gpu_mib = int(label_value)
+    return _share_text(int(label_value), fraction, parts, policy)
+
+
+def _share_text(
+    gpu_mib: int, fraction: Fraction, parts: Sequence[ContainerPart], policy: EffectivePolicy
+) -> str | None:
     if fraction.mib and (not gpu_mib or fraction.on_card(gpu_mib) != fraction):
         return None
-    return str(memory_mib(fraction, gpu_mib, policy.reserve_mib))
+    each = mib_of_each(fraction, parts, gpu_mib, policy.reserve_mib)
+    return None if each is None else mib_text(each)

@@ -5,34 +5,64 @@ from __future__ import annotations
 import msgspec
 
 from ledger.placement_request import Placement
+from modes.fraction import Fraction
 from webhook.admission.annotations import GPU_INDEX, INJECTED, MEMORY_MIB, SLICES, index_text
-from webhook.admission.memory_limit import memory_mib
+from webhook.admission.container_refs import ContainerRef
+from webhook.admission.memory_limit import mib_of_each, mib_text
 from webhook.admission.placeholders import Filled
 from webhook.admission.validate import Validated
+
+
+class ContainerShare(msgspec.Struct, frozen=True, eq=False):
+    """What one GPU container gets."""
+
+    memory_mib: int | None
+    """MiB on each GPU after the policy's reserve; None for whole GPUs, and where the node's agent limits."""
+    amounts: dict[str, str]
+    """For limits and requests."""
+    env: Filled
 
 
 class PodShare(msgspec.Struct, frozen=True, eq=False):
     """What a placed pod gets, before it is written as a patch."""
 
-    memory_mib: int | None
-    """MiB on each GPU after the policy's reserve; None for whole GPUs, and where the node's agent limits."""
-    amounts: dict[str, str]
-    """For limits and requests of GPU containers."""
+    whole: ContainerShare
+    """All of it, the sum of the parts: for the one GPU container, and for init containers."""
+    parts: dict[str, ContainerShare]
+    """By path, of the containers that share it."""
     annotations: dict[str, str]
-    """All but the container's name and the reservation."""
-    env: Filled
+    """All but the containers' names and the reservation."""
+
+    smallest_mib: int | None
+    """MiB of the smallest part, or of all where there are none; None where nothing is limited."""
+
+    def of(self, ref: ContainerRef) -> ContainerShare:
+        """Return what a GPU container gets."""
+        return self.parts.get(ref.path, self.whole)
 
 
 def share_of(validated: Validated, placement: Placement) -> PodShare:
     """Return the share of a placed pod."""
-    fraction, indices = validated.fraction, placement.indices
-    mib = None
-    if validated.policy.writes_limits:
-        mib = memory_mib(fraction, placement.gpu_mib, validated.policy.reserve_mib)
-    annotations = {INJECTED: validated.policy.marker, SLICES: str(fraction.slices)}
-    if indices:
-        annotations[GPU_INDEX] = index_text(indices)
-    if mib is not None:
-        annotations[MEMORY_MIB] = str(mib)
-    env = Filled(validated.limiter.env + validated.policy.env, fraction, indices, mib, validated.namespace)
-    return PodShare(mib, validated.mode.amounts(fraction, indices), annotations, env)
+    policy, parts, fraction = validated.policy, validated.containers.parts, validated.fraction
+    each = None
+    if policy.writes_limits:
+        each = mib_of_each(fraction, parts, placement.gpu_mib, policy.reserve_mib)
+    annotations = {INJECTED: policy.marker, SLICES: str(fraction.slices)}
+    if placement.indices:
+        annotations[GPU_INDEX] = index_text(placement.indices)
+    if each is not None:
+        annotations[MEMORY_MIB] = mib_text(each)
+    by_path = {
+        part.ref.path: _share_of(validated, placement, part.fraction, each[at] if each is not None else None)
+        for at, part in enumerate(parts)
+    }
+    whole = _share_of(validated, placement, fraction, sum(each) if each is not None else None)
+    return PodShare(whole, by_path, annotations, min(each) if each is not None else None)
+
+
+def _share_of(
+    validated: Validated, placement: Placement, fraction: Fraction, mib: int | None
+) -> ContainerShare:
+    variables, indices = validated.limiter.env + validated.policy.env, placement.indices
+    env = Filled(variables, fraction, indices, mib, validated.namespace)
+    return ContainerShare(mib, validated.mode.amounts(fraction, indices), env)

@@ -80,7 +80,7 @@ def validate(
     refused = refuse_pod(metadata, spec, every, limiter, policy.allow) or refuse_empty_affinity(spec)
     if refused is not None:
         return refused
-    containers = choose_containers(metadata, every, policy)
+    containers = choose_containers(metadata, every, policy, fraction)
     if isinstance(containers, Denial):
         return containers
     kept = None
@@ -108,7 +108,9 @@ def _refuse_containers(validated: Validated, asked: Asked) -> Denial | None:
     if refused is None and validated.kept is None:
         refused = refuse_index(containers)
     for ref in containers.gpu:
-        refused = refused or check_amounts(ref, validated.fraction, asked)
+        part = containers.part_of(ref)
+        own, said = (validated.fraction, str(asked)) if part is None else (part.fraction, part.said)
+        refused = refused or check_amounts(ref, own, said)
         if validated.limiter.preload is not None:
             refused = refused or refuse_preload_from(ref.container)
     return (

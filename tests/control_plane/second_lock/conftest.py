@@ -104,6 +104,7 @@ def no_webhook(lock, control_plane):
     pods = {
         "half": created(api, labelled_pod("half", "0.500"), "lock-default"),
         "halves": created(api, on_gpus(labelled_pod("halves", "0.500"), 2), "lock-default"),
+        "shared": created(api, sharing(labelled_pod("shared", "0.750")), "lock-default"),
         "two": created(api, labelled_pod("two", "2.0"), "lock-whole"),
         "most": created(api, labelled_pod("most", "0.95"), "lock-whole"),
         "pooled": created(api, labelled_pod("pooled", "0.250"), "lock-pooled"),
@@ -115,6 +116,15 @@ def no_webhook(lock, control_plane):
     yield pods
     lock()
     eventually(lambda: decides(probe(api, OLD)), "an upgrade puts the configuration back")
+
+
+def sharing(pod):
+    """The pod with two containers that share its GPU, and an init container that gets it alone before."""
+    pod["metadata"]["annotations"] = {"clearml-injector/containers": "train=0.500,eval=0.250"}
+    asks = {"name": "warm", "image": "example.com/task:1", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
+    pod["spec"]["containers"] = [{"name": name, "image": "example.com/task:1"} for name in ("train", "eval")]
+    pod["spec"]["initContainers"] = [asks]
+    return pod
 
 
 def on_gpus(pod, gpus):

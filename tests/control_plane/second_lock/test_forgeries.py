@@ -14,6 +14,7 @@ ENV = (
     "env of GPU containers: must hold the limiter's variables once, "
     f"for the MiB in clearml-injector/memory-mib: {ADVICE}"
 )
+PARTS = f"limits: the containers that ask for slices must be those of clearml-injector/containers: {ADVICE}"
 EACH_GPU = f"env of GPU containers: must limit each of the GPUs in clearml-injector/gpus once: {ADVICE}"
 CONTAINER = f"clearml-injector/gpu-container: the container is missing or asks for no slices: {ADVICE}"
 
@@ -64,6 +65,41 @@ def test_halves_that_stand_on_one_gpu_are_refused(no_webhook, control_plane):
     said(pod)["clearml-injector/gpu-index"] = "0"
     task(pod)["resources"] = {"limits": {"nvidia.com/gpu-0": "8"}}
     with refused("injected", limits(8, "nvidia.com/gpu-0")):
+        control_plane.api.create(pod, "lock-default")
+
+
+def test_containers_that_share_a_gpu_pass_as_the_webhook_left_them(no_webhook, control_plane):
+    pod = no_webhook["shared"]
+    amounts = [list(each["resources"]["limits"].values()) for each in pod["spec"]["containers"]]
+    assert amounts == [["4"], ["2"]]
+    control_plane.api.create(pod, "lock-default", dry_run=True)
+
+
+@pytest.mark.parametrize("change", ["limits", "memory", "both"])
+def test_containers_that_exchange_their_parts_are_refused(no_webhook, control_plane, change):
+    pod = copy.deepcopy(no_webhook["shared"])
+    train, evaluate = pod["spec"]["containers"]
+    if change != "memory":
+        train["resources"], evaluate["resources"] = evaluate["resources"], train["resources"]
+    if change != "limits":
+        train["env"], evaluate["env"] = evaluate["env"], train["env"]
+    message = ENV if change == "memory" else limits(6, f"nvidia.com/gpu-{index_of(pod)}")
+    with refused("injected", message):
+        control_plane.api.create(pod, "lock-default")
+
+
+def test_parts_that_come_to_other_slices_than_the_label_are_refused(no_webhook, control_plane):
+    pod = copy.deepcopy(no_webhook["shared"])
+    said(pod)["clearml-injector/containers"] = "train=0.500,eval=0.500"
+    pod["spec"]["containers"][1]["resources"] = {"limits": {f"nvidia.com/gpu-{index_of(pod)}": "4"}}
+    with refused("injected", PARTS):
+        control_plane.api.create(pod, "lock-default")
+
+
+def test_a_third_container_with_slices_is_refused(no_webhook, control_plane):
+    pod = copy.deepcopy(no_webhook["shared"])
+    pod["spec"]["containers"].append({**pod["spec"]["containers"][0], "name": "third"})
+    with refused("injected", limits(6, f"nvidia.com/gpu-{index_of(pod)}")):
         control_plane.api.create(pod, "lock-default")
 
 

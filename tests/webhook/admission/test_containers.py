@@ -35,7 +35,10 @@ def test_the_annotation_does_not_let_another_container_ask_for_a_gpu():
     found["metadata"]["annotations"] = ANNOTATION
     decided = decide(found)
     assert decided.code == "several-gpu-containers"
-    assert decided.message == ('containers "main" and "a" both ask for a GPU: leave it to one of them')
+    assert decided.message == (
+        'containers "main" and "a" both ask for a GPU: leave it to one of them,'
+        " or say in clearml-injector/containers how they share it"
+    )
 
 
 @pytest.mark.parametrize("resource", ["nvidia.com/gpu", "nvidia.com/gpu.shared", "clear.ml/fraction-1"])
