@@ -5,7 +5,7 @@ LOCK := requirements/dev.txt
 READY := .venv/ready
 BENCHES := handler webhook placing rotation placement packing churn waiting degraded ledger controller-loop api-server cluster
 
-.PHONY: help demo test test-unit lint bench bench-hostile $(BENCHES:%=bench-%) bench-docs bench-campaign cluster cluster-test chart metrics image-test lock clean
+.PHONY: help demo test test-unit browser lint bench bench-hostile $(BENCHES:%=bench-%) bench-docs bench-campaign cluster cluster-test chart metrics image-test lock clean
 help: ## Show what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
@@ -81,6 +81,9 @@ bench-hostile: $(READY) ## Send 25,000 hostile connections to a webhook process,
 
 bench-cluster: $(READY) ## Measure the controller with 1,000 nodes and 10,000 pods on a real API server (needs Go 1.26)
 	$(BIN)/python -m bench.cluster $(call TO,cluster) $(BENCH)
+
+browser: $(READY) ## Install what drives Debian's Chromium, for the tests of the page and its screenshots
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements/browser.txt
 
 lint: $(READY) ## Check style, types and layers
 	$(BIN)/ruff check .

@@ -1,0 +1,159 @@
+"""The page in a real browser, over the ledger of a standalone webhook."""
+
+import re
+
+import pytest
+
+from tests.browser.standalone import Standalone, node, pod
+
+LIVE = "#state:text-is('live')"
+MARKUP = "<img src=x onerror=alert(1)><script>alert(2)</script>"
+RIGHT_TO_LEFT = "\u202egpj.\u202c\u05d0\u05d1"
+LONG = "x" * 253
+NODES = ("a100-0", "a100-1", "h100-0")
+
+
+@pytest.fixture(scope="module")
+def webhook(tmp_path_factory):
+    pods = [
+        pod("train", "a100-0", slices=5, queue="half"),
+        pod("infer", "a100-0", slices=2, namespace="other", queue="quarter"),
+        pod("busy", "a100-1", index=3, slices=8, namespace="other"),
+        pod("waits", slices=8, index=7),
+        pod(MARKUP, "h100-0", index=0),
+        pod(RIGHT_TO_LEFT, "h100-0", index=1),
+        pod(LONG, "h100-0", index=2, namespace="n" * 63),
+    ]
+    cordoned = {"clearml-injector/cordon": "2"}
+    objects = [node(NODES[0]), node(NODES[1], **cordoned), node(NODES[2])]
+    running = Standalone(tmp_path_factory.mktemp("page"), *objects, *pods)
+    yield running
+    running.stop()
+
+
+def shown(tab):
+    """Names of the nodes that are shown."""
+    return tab.locator(".row:not([hidden]) .name").all_inner_texts()
+
+
+def cell(tab, name, index):
+    return tab.locator(".row", has=tab.get_by_text(name, exact=True)).locator(".gpu").nth(index)
+
+
+def test_each_gpu_is_one_box_that_says_who_holds_it(webhook, open_page):
+    tab = open_page(webhook.page).tab
+    tab.wait_for_selector(LIVE)
+    assert shown(tab) == list(NODES)
+    assert tab.locator(".gpu").count() == 24
+    label = cell(tab, "a100-0", 0).get_attribute("aria-label")
+    assert label == (
+        "a100-0 GPU 0; 1 of 8 slices free; other/infer 2 slices, 20480 MiB, queue quarter; "
+        "team/train 5 slices, 51200 MiB, queue half"
+    )
+    assert "cordoned" in cell(tab, "a100-1", 2).get_attribute("aria-label")
+    cell(tab, "a100-0", 0).hover()
+    assert "team/train" in tab.inner_text("#shares")
+
+
+def test_panels_say_what_fits_and_who_waits(webhook, open_page):
+    tab = open_page(webhook.page).tab
+    tab.wait_for_selector("#blocks dd")
+    blocks = re.findall(r"(\w[\w ]+)\n+(\d+)", tab.inner_text("#blocks"))
+    # 18 GPUs are free and not cordoned; 1 slice is left on one more, 4 on three.
+    assert blocks == [("whole GPUs", "18"), ("halves", "39"), ("quarters", "78"), ("eighths", "157")]
+    assert "team/waits" in tab.inner_text("#waiting")
+
+
+def test_filters_stand_in_the_address_and_hide_what_does_not_fit(webhook, open_page):
+    tab = open_page(webhook.page).tab
+    tab.wait_for_selector(LIVE)
+    tab.fill("[name=node]", "a100-*")
+    assert shown(tab) == ["a100-0", "a100-1"]
+    tab.fill("[name=queue]", "half")
+    assert shown(tab) == ["a100-0"]
+    tab.select_option("[name=colour]", "queue")
+    assert tab.url.endswith("?node=a100-*&queue=half&colour=queue")
+    assert re.search(r"half\s*5", tab.inner_text("#legend"))
+    again = open_page(tab.url).tab
+    again.wait_for_selector(LIVE)
+    assert shown(again) == ["a100-0"]
+    assert again.input_value("[name=queue]") == "half"
+    again.click("[type=reset]")
+    again.wait_for_selector(".row:not([hidden]) >> nth=2")
+    assert again.url == webhook.page
+    again.fill("[name=namespace]", "other")
+    assert shown(again) == ["a100-0", "a100-1"]
+    again.fill("[name=node]", "nothing")
+    assert again.is_visible("#empty")
+
+
+def test_the_keyboard_reaches_every_gpu(webhook, open_page):
+    tab = open_page(webhook.page).tab
+    tab.wait_for_selector(LIVE)
+    tab.focus("[type=reset]")
+    focused = lambda: tab.evaluate("document.activeElement.getAttribute('aria-label')")  # noqa: E731
+    tab.keyboard.press("Tab")
+    assert focused().startswith("a100-0 GPU 0;")
+    assert "team/train" in tab.inner_text("#shares")
+    for key, name in (
+        ("ArrowRight", "a100-0 GPU 1;"),
+        ("ArrowDown", "a100-1 GPU 1;"),
+        ("End", "a100-1 GPU 7;"),
+        ("ArrowDown", "h100-0 GPU 7;"),
+        ("ArrowDown", "h100-0 GPU 7;"),
+        ("Home", "h100-0 GPU 0;"),
+        ("ArrowUp", "a100-1 GPU 0;"),
+    ):
+        tab.keyboard.press(key)
+        assert focused().startswith(name)
+    tab.keyboard.press("Tab")
+    assert focused() is None
+
+
+@pytest.mark.parametrize("hostile", [MARKUP, RIGHT_TO_LEFT, LONG], ids=["markup", "right to left", "long"])
+def test_hostile_names_stay_text(webhook, open_page, hostile):
+    tab = open_page(webhook.page).tab
+    tab.wait_for_selector(LIVE)
+    [index] = [i for i, name in enumerate((MARKUP, RIGHT_TO_LEFT, LONG)) if name == hostile]
+    found = cell(tab, "h100-0", index)
+    assert f"/{hostile} 4 slices" in found.get_attribute("aria-label")
+    found.hover()
+    name = tab.locator("#shares bdi")
+    assert name.text_content().endswith(f"/{hostile}")
+    assert tab.locator("img, main script").count() == 0
+    # Nothing of it leaves its place: neither another text's direction nor the width of the page.
+    assert name.evaluate("(e) => getComputedStyle(e).unicodeBidi") == "isolate"
+    assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing(webhook, open_page, scheme):
+    from axe_playwright_python.sync_playwright import Axe  # noqa: PLC0415 - installed for these tests alone
+
+    tab = open_page(webhook.page, color_scheme=scheme).tab
+    tab.wait_for_selector(LIVE)
+    tab.fill("[name=namespace]", "team")
+    tab.select_option("[name=colour]", "namespace")
+    cell(tab, "a100-0", 0).hover()
+    assert tab.evaluate("matchMedia('(prefers-color-scheme: dark)').matches") == (scheme == "dark")
+    found = Axe().run(tab).response["violations"]
+    assert [(each["id"], each["nodes"][0]["html"]) for each in found] == []
+
+
+def test_everything_comes_from_the_page_s_own_server(webhook, open_page):
+    opened = open_page(webhook.page)
+    opened.tab.wait_for_selector(LIVE)
+    assert {request.startswith(webhook.page) for request in opened.requests} == {True}
+    assert {"page.js", "page.css", "stream"} <= {request.rpartition("/")[2] for request in opened.requests}
+
+
+def test_a_stream_that_breaks_is_said_until_it_is_back(webhook, open_page):
+    opened = open_page(webhook.page)
+    tab = opened.tab
+    tab.wait_for_selector(LIVE)
+    webhook.stop()
+    tab.wait_for_selector(".frozen #state:text-matches('frozen since .*')")
+    assert shown(tab) == list(NODES)
+    webhook.start_again()
+    tab.wait_for_selector(f"body:not(.frozen) {LIVE}")
+    assert shown(tab) == list(NODES)

@@ -1,0 +1,183 @@
+"""The controller's page on a real control plane, in a real browser; and its door, by real tokens."""
+
+import ssl
+
+import httpx
+import pytest
+
+from testbed.controller_process import SHORT_LEASE, Controller, install_crd, write_tls
+from testbed.gpu_nodes import GpuNode
+from testbed.process import eventually, free_ports
+from tests.browser_fixture import browser, open_page
+
+__all__ = ["browser", "open_page"]
+
+LIVE = "#state:text-is('live')"
+LONG = "-".join(["long"] * 50)
+"""A name of 249 characters."""
+LISTS = {"apiGroups": ["clearml-injector.io"], "resources": ["gpuledgers"], "verbs": ["list"]}
+
+
+@pytest.fixture(scope="module")
+def start_controller(control_plane, tmp_path_factory):
+    """Starts controllers that show a page; each ends with the module."""
+    install_crd(control_plane.api)
+    started = []
+
+    def start(*options):
+        folder = tmp_path_factory.mktemp("controller")
+        more = [*SHORT_LEASE, "--page", f"--page-port={free_ports(1)[0]}", *options]
+        tls = write_tls(folder / "tls")
+        started.append(Controller(control_plane.kubeconfig, folder, tls, folder.name, more=more))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.stop()
+
+
+@pytest.fixture(scope="module")
+def controller(start_controller):
+    """One whose page is on loopback."""
+    return start_controller()
+
+
+@pytest.fixture(scope="module")
+def exposed(start_controller):
+    """One whose page is for everyone who has a token."""
+    return start_controller("--page-host=0.0.0.0")
+
+
+def gpu_pod(name, index=0, slices=4):
+    limits = {f"nvidia.com/gpu-{index}": str(slices)}
+    container = {"name": "task", "image": "example.com/task:1", "resources": {"limits": limits}}
+    spec = {"terminationGracePeriodSeconds": 0, "containers": [container]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+
+
+def test_pods_show_up_while_the_page_is_open_and_go_again(
+    control_plane, namespace, nodes, controller, open_page
+):
+    [node] = nodes(GpuNode(gpus=2))
+    tab = open_page(f"{controller.page}?node={node}").tab
+    tab.wait_for_selector(LIVE)
+    for name in ("one", LONG):
+        control_plane.api.create(gpu_pod(name, index=1), namespace)
+        found = tab.wait_for_selector(f".gpu[aria-label*='{namespace}/{name} 4 slices, 40960 MiB']")
+        assert f"{node} GPU 1;" in found.get_attribute("aria-label")
+        found.hover()
+        assert " s" in tab.inner_text("#shares")
+        control_plane.api.delete("Pod", name, namespace)
+        tab.wait_for_selector(f".gpu[aria-label^='{node} GPU 1; 8 of 8 slices free']")
+
+
+def test_a_waiting_pod_is_shown_with_the_reason_in_words(
+    control_plane, namespace, nodes, controller, open_page
+):
+    [node] = nodes(GpuNode())
+    tab = open_page(controller.page).tab
+    control_plane.api.create(gpu_pod("first", slices=6), namespace)
+    tab.wait_for_selector(f".gpu[aria-label*='{namespace}/first']")
+    control_plane.api.create(gpu_pod("second", slices=6), namespace)
+    item = f"#waiting li:has-text('{namespace}/second'):has-text('needs slices 6 of nvidia.com/gpu-0')"
+    assert f"free there: {node} 2" in tab.wait_for_selector(item).text_content()
+
+
+def test_a_restart_of_the_controller_is_survived(control_plane, namespace, nodes, controller, open_page):
+    [node] = nodes(GpuNode())
+    tab = open_page(f"{controller.page}?node={node}").tab
+    tab.wait_for_selector(LIVE)
+    controller.process.stop()
+    tab.wait_for_selector(".frozen")
+    control_plane.api.create(gpu_pod("meanwhile"), namespace)
+    controller.start_again()
+    tab.wait_for_selector(f"body:not(.frozen) .gpu[aria-label*='{namespace}/meanwhile']")
+
+
+def token_of(control_plane, namespace, name):
+    """A token of a service account that is made for it."""
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}}
+    control_plane.api.create(account, namespace)
+    path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
+    spec = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    return control_plane.api.call("POST", path, spec)["status"]["token"]
+
+
+def allow(control_plane, namespace, name, kind):
+    """Let a service account list GpuLedgers: of a ClusterRole everywhere, of a Role in its namespace."""
+    group = "rbac.authorization.k8s.io"
+    metadata = {"name": f"{namespace}-{name}"}
+    where = namespace if kind == "Role" else ""
+    role = {"apiVersion": f"{group}/v1", "kind": kind, "metadata": metadata, "rules": [LISTS]}
+    binding = {
+        "apiVersion": f"{group}/v1",
+        "kind": f"{kind}Binding",
+        "metadata": metadata,
+        "roleRef": {"apiGroup": group, "kind": kind, "name": metadata["name"]},
+        "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": namespace}],
+    }
+    control_plane.api.create(role, where)
+    control_plane.api.create(binding, where)
+
+
+def ask(controller, token=None, namespace=""):
+    """What the stream of an exposed page answers: status, and text up to the first panels."""
+    trust = ssl.create_default_context(cafile=str(controller.tls / "ca.crt"))
+    headers = {"authorization": f"Bearer {token}"} if token else {}
+    address = controller.page.replace("http:", "https:") + "stream"
+    with (
+        httpx.Client(verify=trust, trust_env=False, timeout=20) as client,
+        client.stream("GET", address, headers=headers, params={"namespace": namespace}) as answer,
+    ):
+        lines = []
+        for line in answer.iter_lines():
+            lines.append(line)
+            if "waiting_in_all" in line:
+                break
+        return answer.status_code, "\n".join(lines)
+
+
+def test_the_exposed_page_shows_nothing_without_a_right(control_plane, namespace, nodes, exposed):
+    nodes(GpuNode())
+    assert ask(exposed) == (401, "send a bearer token: kubectl create token SERVICEACCOUNT")
+    status, text = ask(exposed, "made-up")
+    assert (status, "does not know this token" in text) == (401, True)
+    nobody = token_of(control_plane, namespace, "nobody")
+    for asked in ("", namespace):
+        status, text = ask(exposed, nobody, asked)
+        assert (status, "may not list gpuledgers" in text) == (403, True)
+
+
+def test_the_exposed_page_shows_all_to_who_may_list_all_ledgers(control_plane, namespace, nodes, exposed):
+    nodes(GpuNode())
+    control_plane.api.create(gpu_pod("theirs"), namespace)
+    eventually(lambda: "theirs" in str(exposed.ledger()), "the ledger has the pod")
+    token = token_of(control_plane, namespace, "admin")
+    allow(control_plane, namespace, "admin", "ClusterRole")
+    status, text = ask(exposed, token)
+    assert (status, '"pod":"theirs"' in text) == (200, True)
+
+
+def test_a_viewer_of_one_namespace_sees_the_pods_of_others_as_other(
+    control_plane, namespace, nodes, exposed, open_page
+):
+    other = f"{namespace}-other"
+    control_plane.create_namespace(other)
+    [node] = nodes(GpuNode())
+    control_plane.api.create(gpu_pod("theirs", slices=2), namespace)
+    control_plane.api.create(gpu_pod("hidden"), other)
+    eventually(lambda: exposed.taken().get(node) == {0: 6}, "both hold their slices")
+    token = token_of(control_plane, namespace, "viewer")
+    allow(control_plane, namespace, "viewer", "Role")
+    assert ask(exposed, token)[0] == ask(exposed, token, other)[0] == 403
+    status, text = ask(exposed, token, namespace)
+    assert (status, '"pod":"theirs"' in text, "hidden" in text, other in text) == (200, True, False, False)
+    address = f"{exposed.page.replace('http:', 'https:')}?node={node}&namespace={namespace}"
+    tab = open_page(address, ignore_https_errors=True).tab
+    tab.fill("#token", token)
+    tab.click("#door button")
+    label = tab.wait_for_selector(".gpu[aria-label*='other 4 slices']").get_attribute("aria-label")
+    assert f"{namespace}/theirs 2 slices" in label
+    tab.wait_for_selector(LIVE)
+    control_plane.api.delete_all("Pod", other)
+    control_plane.api.delete("Namespace", other)
