@@ -1,0 +1,80 @@
+"""What the controller's page says beside the ledger: why pods wait, ages and quotas."""
+
+import asyncio
+from types import SimpleNamespace
+
+import msgspec
+
+from controller import page
+from controller.named_policies import NamedPolicies
+from ledger.placement_request import Quota
+from modes.resource_names import ResourceNames
+from tests.controller.test_ledger_store import ready_state, seen_node, seen_pod
+
+
+def reasons(state, clock, *names):
+    made = page.WaitingReasons(state, ResourceNames(), clock)
+    pending = {each.name: each for each in state.ledger.pending()}
+    gone = SimpleNamespace(namespace="team", name="gone")
+
+    async def main():
+        return [await made.why(pending.get(name, gone)) for name in names]
+
+    return asyncio.run(main())
+
+
+def test_a_pod_waits_for_room_or_for_something_else_or_for_nodes_that_are_not_there():
+    state, clock = ready_state("a")
+    state.set_pod(seen_pod("x", node="a"))
+    state.set_pod(seen_pod("y"))
+    assert reasons(state, clock, "y") == [
+        "a node has slices enough: the scheduler has another reason, see kubectl describe pod"
+    ]
+    state.set_pod(seen_pod("z", node="a"))
+    [why, gone] = reasons(state, clock, "y", "gone")
+    assert why.startswith("needs slices 4 of nvidia.com/gpu-0; free there: a 0; it starts when")
+    assert gone == "is gone by now"
+    known = seen_node("a")
+    state.set_node(msgspec.structs.replace(known, fact=msgspec.structs.replace(known.fact, usable=False)))
+    assert reasons(state, clock, "y") == [
+        "no usable node has such GPUs: they are cordoned, not ready, or not there"
+    ]
+
+
+def test_all_nodes_are_walked_once_for_pods_that_want_the_same_and_not_too_often_for_others():
+    state, clock = ready_state("a")
+    state.set_pod(seen_pod("x", node="a", gpus=((0, 6),)))
+    for name, slices in (("w4", 4), ("v4", 4), ("w5", 5)):
+        state.set_pod(seen_pod(name, gpus=((0, slices),)))
+    made, walks = page.WaitingReasons(state, ResourceNames(), clock), []
+    find = made._finder.find
+    made._finder.find = lambda fact: walks.append(fact.name) or find(fact)
+    pending = {each.name: each for each in state.ledger.pending()}
+
+    async def why(name):
+        return await made.why(pending[name])
+
+    async def main():
+        first = [await why(name) for name in ("w4", "v4", "w5")]
+        clock.now += page.SECONDS_BETWEEN_WALKS
+        return first, await why("w5")
+
+    first, later = asyncio.run(main())
+    assert first[0] == first[1] == later.replace("slices 5", "slices 4")
+    assert first[2] == "waits for slices; where they are free is being looked up"
+    assert walks == ["w4", "w5"]
+
+
+def test_quotas_and_ages_are_those_of_policies_and_pods(tmp_path):
+    policy = "kind: Policy\nname: default\nquotas: {namespaces: {team: {slices: 16}}}\n"
+    (tmp_path / "default.yaml").write_text(policy)
+    policies = NamedPolicies(tmp_path)
+    state, _ = ready_state("a")
+    state.set_pod(msgspec.structs.replace(seen_pod("x"), created="2026-01-01T00:00:00Z"))
+    facts = page.about(state, lambda: "leading", ResourceNames(), policies)
+    assert facts.quotas() == (Quota("namespace", "team", 16),)
+    assert facts.quotas() is facts.quotas()
+    assert (facts.created("team", "x"), facts.created("team", "y")) == ("2026-01-01T00:00:00Z", "")
+    assert page.about(state, lambda: "", ResourceNames(), None).quotas() == ()
+    (tmp_path / "default.yaml").write_text("broken: [")
+    assert NamedPolicies(tmp_path).quotas() == ()

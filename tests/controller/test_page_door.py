@@ -1,0 +1,120 @@
+"""Who may see an exposed page: what the API server is asked, and what is kept of its answers."""
+
+import asyncio
+
+import pytest
+
+from controller import page_door
+from controller.page_door import MAX_ASKED_AT_ONCE, MAX_KEPT, TokenDoor
+from tests.controller.fake_api import FakeApi, forever, refusal, reply, talking_to
+from tests.controller.test_ledger_store import Clock
+from web.source import RefusedError, Viewer
+
+KNOWN = reply(
+    {"status": {"authenticated": True, "user": {"username": "ann", "groups": ["devs"], "uid": "7"}}}
+)
+UNKNOWN = reply({"status": {"authenticated": False}})
+YES, NO = reply({"status": {"allowed": True}}), reply({"status": {"allowed": False}})
+
+
+def admitted(script, *asked, clock=None):
+    """What comes of some requests for (token, namespace), one after the other, and what was asked."""
+
+    async def main():
+        fake = FakeApi(*script)
+        async with talking_to(fake) as api:
+            door, found = TokenDoor(api, clock or Clock()), []
+            for token, namespace in asked:
+                try:
+                    found.append(await door.admit(token, namespace))
+                except RefusedError as error:
+                    found.append((error.status, str(error)))
+            return found, fake.asked
+
+    return asyncio.run(main())
+
+
+def test_who_may_list_all_ledgers_sees_all():
+    [viewer], asked = admitted([KNOWN, YES], ("t", "team"))
+    assert viewer == Viewer()
+    [(method, path, _, review), (_, access, _, asking)] = asked
+    assert (method, path, access) == ("POST", page_door.TOKEN_REVIEWS, page_door.ACCESS_REVIEWS)
+    assert review["spec"] == {"token": "t"}
+    assert asking["spec"] == {
+        "user": "ann",
+        "uid": "7",
+        "groups": ["devs"],
+        "extra": {},
+        "resourceAttributes": {"verb": "list", "group": "clearml-injector.io", "resource": "gpuledgers"},
+    }
+
+
+def test_who_may_in_one_namespace_sees_that_alone_and_only_if_he_asks_for_it():
+    found, asked = admitted([KNOWN, NO, YES, KNOWN, NO], ("t", "team"), ("t", ""))
+    assert found[0] == Viewer("team")
+    assert found[1][0] == 403
+    assert asked[2][3]["spec"]["resourceAttributes"]["namespace"] == "team"
+
+
+@pytest.mark.parametrize(
+    ("script", "token", "status", "says"),
+    [
+        ([], "", 401, "send a bearer token"),
+        ([UNKNOWN], "t", 401, "does not know this token"),
+        ([KNOWN, NO, NO], "t", 403, 'may not list gpuledgers.clearml-injector.io in namespace "team"'),
+        ([refusal(500, "broken")], "t", 503, "does not say who you are"),
+        ([KNOWN, refusal(403, "no")], "t", 503, "does not say who you are"),
+        ([reply({"status": 7})], "t", 503, "does not say who you are"),
+    ],
+)
+def test_whoever_may_not_is_told_what_to_do(script, token, status, says):
+    [(found, text)], asked = admitted(script, (token, "team"))
+    assert (found, says in text, len(asked)) == (status, True, len(script))
+
+
+def test_answers_are_kept_for_a_while_and_failures_are_not():
+    clock = Clock()
+    found, asked = admitted([refusal(500, "x"), KNOWN, YES], ("t", ""), ("t", ""), ("t", ""), clock=clock)
+    assert (found[0][0], found[1:], len(asked)) == (503, [Viewer()] * 2, 3)
+
+    async def main():
+        fake = FakeApi(KNOWN, YES, UNKNOWN)
+        async with talking_to(fake) as api:
+            door = TokenDoor(api, clock)
+            await door.admit("t", "")
+            clock.now += page_door.KEPT_SECONDS
+            with pytest.raises(RefusedError, match="does not know this token"):
+                await door.admit("t", "")
+
+    asyncio.run(main())
+
+
+def test_a_flood_of_tokens_fills_nothing():
+    async def main():
+        count = MAX_KEPT + 3
+        async with talking_to(FakeApi(*[UNKNOWN] * count)) as api:
+            door = TokenDoor(api, Clock())
+            for number in range(count):
+                with pytest.raises(RefusedError):
+                    await door.admit(f"{number}" * 1000, "")
+            return door._kept
+
+    kept = asyncio.run(main())
+    assert len(kept) == MAX_KEPT
+    assert all(len(digest) == 32 for digest, _ in kept)
+
+
+def test_only_so_many_are_asked_about_at_a_time():
+    async def main():
+        fake = FakeApi(*[forever] * MAX_ASKED_AT_ONCE)
+        async with talking_to(fake) as api:
+            door = TokenDoor(api, Clock())
+            tasks = [asyncio.create_task(door.admit(f"t{n}", "")) for n in range(MAX_ASKED_AT_ONCE)]
+            await fake.until_asked(MAX_ASKED_AT_ONCE)
+            with pytest.raises(RefusedError, match="too many ask at once"):
+                await door.admit("one more", "")
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    asyncio.run(main())

@@ -1,0 +1,61 @@
+"""What a standalone webhook's page is told: promises as they are made, and denials of the last hour."""
+
+import asyncio
+from types import SimpleNamespace
+
+from ledger.placement_request import PlacementRequest
+from modes.fraction import Fraction
+from tests.controller.test_ledger_store import Clock
+from tests.web.asking import Source
+from webhook.admission.denial import Denial, Reason
+from webhook.decision import Outcome
+from webhook.page import HOUR_SECONDS, MINUTE_SECONDS, RecentDenials, StandaloneSource
+
+REAL, DRY_RUN = SimpleNamespace(dry_run=False), SimpleNamespace(dry_run=True)
+
+
+def denied(reason):
+    return Outcome.of(Denial.of(reason, "why"), None)
+
+
+def test_each_promise_is_told_to_every_reader():
+    ledger = Source("a", "b").ledger
+    source = StandaloneSource(ledger)
+
+    async def main():
+        one, other = source.subscribe(), source.subscribe()
+        assert one.take() == other.take() == ["a", "b"]
+        placed = ledger.place(PlacementRequest(Fraction(4, 8), reservation="r"), now=0.0)
+        told = one.take(), other.take()
+        source.unsubscribe(other)
+        ledger.release("r")
+        return placed.node, told, one.take(), other.take()
+
+    node, told, after, unsubscribed = asyncio.run(main())
+    assert (told, after, unsubscribed) == (([node], [node]), [node], [])
+
+
+def test_denials_are_counted_by_reason_for_an_hour_and_nothing_else_is():
+    clock = Clock()
+    recent = RecentDenials(clock)
+    recent(REAL, denied(Reason.LABEL), 0.0)
+    recent(REAL, Outcome(Reason.INJECTED), 0.0)
+    recent(DRY_RUN, denied(Reason.OVER_QUOTA), 0.0)
+    clock.now += MINUTE_SECONDS
+    for _ in range(2):
+        recent(REAL, denied(Reason.MEMORY), 0.0)
+    assert recent.of_last_hour() == [("memory-too-small", 2), ("label-not-allowed", 1)]
+    clock.now += HOUR_SECONDS - MINUTE_SECONDS
+    assert recent.of_last_hour() == [("memory-too-small", 2)]
+    clock.now += MINUTE_SECONDS
+    assert recent.of_last_hour() == []
+
+
+def test_however_many_are_denied_there_is_one_count_for_each_minute():
+    clock = Clock()
+    recent = RecentDenials(clock)
+    for _ in range(10_000):
+        recent(REAL, denied(Reason.LABEL), 0.0)
+        clock.now += 1.0
+    assert len(recent._minutes) <= HOUR_SECONDS / MINUTE_SECONDS
+    assert recent.of_last_hour()[0].pods <= HOUR_SECONDS
