@@ -1,8 +1,8 @@
 """Run with `python -m bench.controller_load TLS_DIR SECONDS`: everybody who asks a controller.
 
-Webhooks that follow its stream and have batches placed, a scraper, and people who look at the page and at the
-whole ledger. Begins when it reads the ports of API and plain listener from a line of input, and prints the
-milliseconds of each batch as a JSON list.
+Webhooks that follow its stream and have batches placed, a scraper, and people who follow the page, open it anew,
+and look at the whole ledger. Begins when it reads the ports of API, plain listener and page from a line of input,
+and prints the milliseconds of each batch as a JSON list.
 """
 
 from __future__ import annotations
@@ -28,9 +28,12 @@ RESERVATIONS = 400
 class Load:
     """Clients of one controller, until a moment."""
 
-    def __init__(self, api: httpx.AsyncClient, plain: httpx.AsyncClient, seconds: float) -> None:
+    def __init__(
+        self, api: httpx.AsyncClient, plain: httpx.AsyncClient, page: httpx.AsyncClient, seconds: float
+    ) -> None:
         self._api = api
         self._plain = plain
+        self._page = page
         self._until = time.monotonic() + seconds
         self._number = 0
         self.batches: list[float] = []
@@ -40,9 +43,10 @@ class Load:
         """Ask until it is time."""
         async with asyncio.TaskGroup() as group:
             for _ in range(STREAMS):
-                group.create_task(self._follow())
+                group.create_task(self._follow(self._api, "/v1/ledger/stream"))
+                group.create_task(self._follow(self._page, "/stream"))
             group.create_task(self._again(1.0, lambda: self._plain.get("/metrics")))
-            group.create_task(self._again(2.0, lambda: self._plain.get("/")))
+            group.create_task(self._again(5.0, self._open_page))
             group.create_task(self._again(2.0, lambda: self._api.get("/v1/ledger")))
             group.create_task(self._again(1 / BATCHES_PER_SECOND, lambda: self._place(ASKS)))
             group.create_task(self._again(5.0, lambda: self._place(RESERVATIONS)))
@@ -54,10 +58,18 @@ class Load:
             assert response is None or response.is_success, response.text
             await asyncio.sleep(max(0.0, start + seconds - time.monotonic()))
 
-    async def _follow(self) -> None:
-        async with self._api.stream("GET", "/v1/ledger/stream") as response:
+    async def _follow(self, client: httpx.AsyncClient, path: str) -> None:
+        async with client.stream("GET", path) as response:
             async for _ in response.aiter_raw():
                 if time.monotonic() >= self._until:
+                    break
+
+    async def _open_page(self) -> None:
+        """Be sent every node, and leave."""
+        async with self._page.stream("GET", "/stream") as response:
+            assert response.is_success
+            async for line in response.aiter_lines():
+                if line == "event: panels":
                     break
 
     async def _place(self, count: int) -> None:
@@ -82,14 +94,15 @@ class Load:
 async def main(tls: Path, seconds: float) -> None:
     """Press one controller and print how long its batches took."""
     context = client_context(tls)
-    port, health_port = map(int, sys.stdin.readline().split())
+    port, health_port, page_port = map(int, sys.stdin.readline().split())
     async with (
         httpx.AsyncClient(
             base_url=f"https://localhost:{port}", verify=context, trust_env=False, timeout=60
         ) as api,
         httpx.AsyncClient(base_url=f"http://localhost:{health_port}", trust_env=False, timeout=60) as plain,
+        httpx.AsyncClient(base_url=f"http://localhost:{page_port}", trust_env=False, timeout=60) as page,
     ):
-        load = Load(api, plain, seconds)
+        load = Load(api, plain, page, seconds)
         await load.run()
     print(json.dumps(load.batches))
 

@@ -114,7 +114,7 @@ async def _phases(
     phases["the first list"] = steps.take()
     if load.stdin is None:
         raise AssertionError("its input is a pipe")
-    load.stdin.write("{} {}\n".format(*replica.ports).encode())
+    load.stdin.write("{} {} {}\n".format(*replica.ports, replica.page_port).encode())
     await asyncio.sleep(seconds)
     phases["publishing and telling under load"] = steps.take()
     await api.request("GET", "/bench/forget")
@@ -135,7 +135,7 @@ def _options(tls: Path) -> ControllerOptions:
         advertise=None,
         namespace="default",
         lease="bench",
-        page=True,
+        page=("127.0.0.1", 0),
         stop_delay_seconds=0,
         # The API server shares its core with the load: who leads is not what is measured.
         lease_timing=LeaseTiming(duration=60, renew_deadline=50),

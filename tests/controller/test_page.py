@@ -4,9 +4,9 @@ import asyncio
 from types import SimpleNamespace
 
 import msgspec
+from controller.named_policies import NamedPolicies
 
 from controller import page
-from controller.named_policies import NamedPolicies
 from ledger.placement_request import Quota
 from modes.resource_names import ResourceNames
 from tests.controller.test_ledger_store import ready_state, seen_node, seen_pod
