@@ -24,13 +24,14 @@ from agent.plugins import DevicePlugins
 from agent.policy import PolicyWatch, read_policy
 from agent.settings import AgentOptions, AgentPolicy
 from agent.state import AgentState
+from agent.usage import Usage
 from service.background import BackgroundTask, BackgroundTasks
 from service.log import get_logger
 from service.metrics import new_registry
 from service.plain_http import PlainHttp
 from service.probes import Probes
 
-Task = Literal["policy", "health", "device plugins"]
+Task = Literal["policy", "health", "device plugins", "usage"]
 """Background tasks of an agent that are run again when they fail."""
 
 
@@ -162,7 +163,9 @@ class AgentProcess:
         metrics = AgentMetrics(agent.registry)
         health = HealthWatch(agent.source, agent.state, agent.options.ignored_xids, metrics)
         plugins = DevicePlugins(agent.options, agent.policy, agent.state, metrics)
+        usage = Usage(agent.options, agent.policy, agent.state, agent.source, agent.registry)
         return [
+            BackgroundTask("usage", usage.run, 60.0),
             BackgroundTask("policy", follow_policy, 60.0),
             BackgroundTask("health", health.run, 30.0),
             BackgroundTask("device plugins", plugins.run, 30.0),

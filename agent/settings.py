@@ -58,5 +58,9 @@ class AgentOptions(msgspec.Struct, frozen=True):
     gpu_file: str | None = None
     """File of made-up GPUs; None asks NVML."""
     ignored_xids: tuple[int, ...] = APPLICATION_XIDS
+    container_logs: str = "/var/log/containers"
+    """Folder of the kubelet's links to logs, which name containers by id."""
+    proc: str = "/proc"
+    """The node's processes, as this process sees them."""
     host: str = "127.0.0.1"
     health_port: int = 9081

@@ -320,6 +320,7 @@ def taken_back(log: str) -> bool:
     return log.count("counts another plugin") >= 2 and after.count('"registered"') >= 2
 
 
+@pytest.mark.timeout(60 + 40 * KILLS, func_only=True)
 def test_no_pod_gets_more_than_its_share_while_the_agent_is_killed_again_and_again(cluster, pods, say):
     """`AGENT_KILLS=50` kills it more often than CI has time for."""
     agent, waits = cluster.nodes[NODE].agent, []

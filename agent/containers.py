@@ -1,0 +1,44 @@
+"""Which container a process of the node belongs to: by its control group, and by the kubelet's log links.
+
+Both are the node's: the agent's pod needs `hostPID` and /var/log/containers. Else no process is found.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+_ID = re.compile(r"[0-9a-f]{64}")
+_LOG = re.compile(r"(?P<pod>[^_]+)_(?P<namespace>[^_]+)_(?P<container>.+)-(?P<id>[0-9a-f]{64})\.log")
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerName:
+    """A container of a pod."""
+
+    namespace: str
+    pod: str
+    container: str
+
+
+def running_containers(logs: Path) -> dict[str, ContainerName]:
+    """Return the node's containers by id, from the kubelet's links to their logs; none without links."""
+    try:
+        names = [path.name for path in logs.iterdir()]
+    except OSError:
+        return {}
+    found = [match for name in names if (match := _LOG.fullmatch(name))]
+    return {
+        match["id"]: ContainerName(match["namespace"], match["pod"], match["container"]) for match in found
+    }
+
+
+def container_id_of(pid: int, proc: Path) -> str | None:
+    """Return the id of the container that a process runs in; None where it runs in none, or is gone."""
+    try:
+        groups = (proc / str(pid) / "cgroup").read_text()
+    except OSError:
+        return None
+    found = _ID.findall(groups)
+    return found[-1] if found else None

@@ -1,0 +1,143 @@
+"""What containers may use of GPUs, and what they use, as metrics."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry, Gauge
+
+from agent.containers import ContainerName, container_id_of, running_containers
+from agent.gpu import Gpu, GpuSource, GpuSourceError, GpuUse
+from agent.kubelet import Holder, Kubelet, KubeletError
+from agent.settings import AgentOptions, AgentPolicy
+from agent.shares import RefusedError, Share, shares_of
+from agent.state import AgentState
+from service.log import get_logger
+
+PERIOD_SECONDS = 15.0
+_MIB = 1024 * 1024
+_PREFIX = "fraction_injector_agent_"
+_CONTAINER = ("namespace", "pod", "container", "gpu")
+
+
+class Usage:
+    """Measures now and then.
+
+    Args:
+        options: where the node's processes and containers are found.
+        policy: of the node.
+        state: the GPUs.
+        source: what they say of their use.
+        registry: the process's metrics.
+    """
+
+    def __init__(
+        self,
+        options: AgentOptions,
+        policy: AgentPolicy,
+        state: AgentState,
+        source: GpuSource,
+        registry: CollectorRegistry,
+    ) -> None:
+        self._policy = policy
+        self._state = state
+        self._source = source
+        self._kubelet = Kubelet(Path(options.kubelet_dir))
+        self._logs, self._proc = Path(options.container_logs), Path(options.proc)
+        self._gpu_used = _gauge(
+            registry, "gpu_memory_used_bytes", "Memory of a GPU that is used.", "gpu", "uuid"
+        )
+        self._busy = _gauge(
+            registry, "gpu_utilisation_ratio", "Part of the time that a GPU was busy.", "gpu", "uuid"
+        )
+        self._slices = _gauge(
+            registry, "container_slices", "Slices of a GPU that a container holds.", *_CONTAINER
+        )
+        self._limit = _gauge(
+            registry, "container_memory_limit_bytes", "GPU memory that a container may use.", *_CONTAINER
+        )
+        self._used = _gauge(
+            registry,
+            "container_memory_used_bytes",
+            "GPU memory that a container's processes use.",
+            *_CONTAINER,
+        )
+        self._error: str | None = None
+        self._log = get_logger("usage")
+
+    async def run(self, turned: Callable[[], None]) -> None:
+        """Measure until cancelled."""
+        while True:
+            await self.measure()
+            turned()
+            await asyncio.sleep(PERIOD_SECONDS)
+
+    async def measure(self) -> None:
+        """Measure once; what cannot be asked keeps no series."""
+        uses = await asyncio.to_thread(self._uses)
+        names = await asyncio.to_thread(self._names, uses)
+        holders = await self._holders()
+        # Without a wait from here on, so that nobody reads half of it.
+        for gauge in (self._gpu_used, self._busy, self._used, self._slices, self._limit):
+            gauge.clear()
+        for gpu, use in uses.items():
+            self._gpu_used.labels(str(gpu.index), gpu.uuid).set(use.used_mib * _MIB)
+            self._busy.labels(str(gpu.index), gpu.uuid).set(use.utilisation_percent / 100)
+            self._set_used(gpu, use, names)
+        for holder in holders:
+            for share in self._shares(holder):
+                labels = (holder.namespace, holder.pod, holder.container, str(share.gpu.index))
+                self._slices.labels(*labels).set(share.slices)
+                mib = share.memory_mib if share.memory_mib is not None else share.gpu.memory_mib
+                self._limit.labels(*labels).set(mib * _MIB)
+
+    def _uses(self) -> dict[Gpu, GpuUse]:
+        uses = {}
+        for gpu in self._state.gpus:
+            try:
+                uses[gpu] = self._source.use_of(gpu.uuid)
+            except GpuSourceError:
+                continue  # its health says so already
+        return uses
+
+    def _names(self, uses: dict[Gpu, GpuUse]) -> dict[int, ContainerName]:
+        """Return the containers of all processes on GPUs, by process."""
+        pids = {process.pid for use in uses.values() for process in use.processes}
+        containers = running_containers(self._logs) if pids else {}
+        found = {pid: container_id_of(pid, self._proc) for pid in pids}
+        return {pid: containers[each] for pid, each in found.items() if each in containers}
+
+    def _set_used(self, gpu: Gpu, use: GpuUse, names: dict[int, ContainerName]) -> None:
+        used: Counter[ContainerName] = Counter()
+        for process in use.processes:
+            if (name := names.get(process.pid)) is not None:
+                used[name] += process.used_mib
+        for name, mib in used.items():
+            self._used.labels(name.namespace, name.pod, name.container, str(gpu.index)).set(mib * _MIB)
+
+    async def _holders(self) -> list[Holder]:
+        try:
+            holders = await self._kubelet.holders()
+        except KubeletError as error:
+            if str(error) != self._error:
+                self._log.warning("cannot see which containers hold slices", error=str(error))
+            self._error = str(error)
+            return []
+        self._error = None
+        return holders
+
+    def _shares(self, holder: Holder) -> Iterator[Share]:
+        gpus = {gpu.uuid: gpu for gpu in self._state.gpus}
+        for _, ids in holder.devices:
+            if any(each.rpartition("::")[0] in gpus for each in ids):
+                try:
+                    yield from shares_of(ids, gpus, self._policy.slices_per_gpu, self._policy.reserve_mib)
+                except RefusedError:
+                    continue  # given under another policy
+
+
+def _gauge(registry: CollectorRegistry, name: str, text: str, *labels: str) -> Gauge:
+    return Gauge(f"{_PREFIX}{name}", text, labels, registry=registry)

@@ -1,0 +1,86 @@
+"""What containers may use and what they use, by the kubelet's books and the GPUs' processes."""
+
+import asyncio
+
+from prometheus_client import CollectorRegistry
+
+from agent.gpu import Gpu
+from agent.gpu_file import GpuFile
+from agent.state import AgentState
+from agent.usage import Usage
+from tests.agent.support.kubelet import kubelet_in
+from tests.agent.support.node import PER_GPU, card, ids, node_folder
+
+MIB = 1024 * 1024
+FIRST, SECOND = "a" * 64, "b" * 64
+
+
+def measured(held, *cards, links=(), groups=None):
+    """All samples after one measurement, by name and labels."""
+
+    async def measure():
+        registry = CollectorRegistry()
+        with node_folder() as node:
+            options = type(node.options)(
+                **{name: getattr(node.options, name) for name in node.options.__struct_fields__}
+                | {"container_logs": str(node.root / "logs"), "proc": str(node.root / "proc")}
+            )
+            if links:
+                (node.root / "logs").mkdir()
+            for link in links:
+                (node.root / "logs" / link).touch()
+            for pid, group in (groups or {}).items():
+                (node.root / "proc" / str(pid)).mkdir(parents=True)
+                (node.root / "proc" / str(pid) / "cgroup").write_text(group)
+            node.write_gpus(*cards)
+            gpus = [Gpu(each["index"], each["uuid"], each["model"], each["memoryMiB"]) for each in cards]
+            usage = Usage(options, PER_GPU, AgentState(gpus), GpuFile(node.gpu_file), registry)
+            async with kubelet_in(node.root) as kubelet:
+                kubelet.held = held
+                await usage.measure()
+                await usage.measure()
+        return {
+            (sample.name.removeprefix("fraction_injector_agent_"), *sample.labels.values()): sample.value
+            for family in registry.collect()
+            for sample in family.samples
+        }
+
+    return asyncio.run(measure())
+
+
+def test_a_containers_limit_is_its_share_and_that_of_a_whole_gpu_all_of_it():
+    held = {
+        ("half", "main"): {"nvidia.com/gpu-0": ids(0, 0, 1, 2, 3)},
+        ("whole", "main"): {"nvidia.com/gpu-1": ids(1, *range(8)), "example.com/nic": ["nic-0"]},
+    }
+    samples = measured(held, card(0), card(1, 81920))
+    assert samples["container_slices", "default", "half", "main", "0"] == 4
+    assert samples["container_memory_limit_bytes", "default", "half", "main", "0"] == 20480 * MIB
+    assert samples["container_memory_limit_bytes", "default", "whole", "main", "1"] == 81920 * MIB
+
+
+def test_memory_of_processes_is_summed_by_container():
+    processes = [{"pid": pid, "usedMiB": mib} for pid, mib in ((10, 100), (11, 50), (12, 7), (13, 9))]
+    samples = measured(
+        {},
+        card(0, usedMiB=200, utilisationPercent=75, processes=processes),
+        links=(f"train_work_main-{FIRST}.log", f"other-pod_work_a-b-{SECOND}.log", "strange.log"),
+        groups={
+            10: f"0::/kubepods.slice/kubepods-pod1.slice/cri-containerd-{FIRST}.scope\n",
+            11: f"5:memory:/kubepods/burstable/pod1/{FIRST}\n",
+            12: f"0::/kubepods/pod2/{SECOND}\n",
+            13: "0::/system.slice/ssh.service\n",
+        },
+    )
+    assert samples["container_memory_used_bytes", "work", "train", "main", "0"] == 150 * MIB
+    assert samples["container_memory_used_bytes", "work", "other-pod", "a-b", "0"] == 7 * MIB
+    assert len([key for key in samples if key[0] == "container_memory_used_bytes"]) == 2
+    assert samples["gpu_memory_used_bytes", "0", "GPU-0"] == 200 * MIB
+    assert samples["gpu_utilisation_ratio", "0", "GPU-0"] == 0.75
+
+
+def test_a_node_that_shows_no_processes_and_a_lost_gpu_have_no_series():
+    samples = measured({}, card(0, processes=[{"pid": 10, "usedMiB": 5}]), card(1, lost=True))
+    assert [key for key in samples if key[0].startswith("container")] == []
+    assert ("gpu_memory_used_bytes", "0", "GPU-0") in samples
+    assert ("gpu_memory_used_bytes", "1", "GPU-1") not in samples
