@@ -33,3 +33,39 @@ def test_the_image_holds_every_package_of_the_product():
     copied = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
     assert len(packages) > 5
     assert set(packages) <= copied
+
+
+def test_a_package_says_what_it_is_and_exports_modules_alone_or_names_that_others_import():
+    trees = modules()
+    imported = {
+        (node.module, name.name)
+        for tree in trees.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for name in node.names
+    }
+    packages = {file: tree for file, tree in trees.items() if file.name == "__init__.py"}
+    assert len(packages) > 15
+    for file, tree in packages.items():
+        package = ".".join(file.parent.relative_to(ROOT).parts)
+        assert ast.get_docstring(tree), f"{package} does not say what it holds"
+        names = {
+            target.id for node in tree.body if isinstance(node, ast.Assign) for target in node.targets
+        } | {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+        unused = {name for name in names if name != "__all__" and (package, name) not in imported}
+        assert not unused, f"nobody imports {unused} of {package}"
+        assert not any(isinstance(node, ast.Import | ast.ImportFrom) for node in tree.body), (
+            f"{package}/__init__.py imports modules, which costs start-up: import from the module itself"
+        )
+
+
+def test_no_module_imports_a_private_name_of_another():
+    found = [
+        f"{file.relative_to(ROOT)}:{node.lineno}: {name.name}"
+        for file, tree in modules().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module != "__future__"
+        for name in node.names
+        if name.name.startswith("_")
+    ]
+    assert found == []

@@ -94,7 +94,7 @@ def page_of(documentation: Documentation) -> Path:
     return documentation.pages[0]
 
 
-def test_blocks_are_made_anew_and_words_are_kept(documentation: Documentation):
+def test_blocks_are_made_again_and_words_are_kept(documentation: Documentation):
     assert documentation.text(page_of(documentation)) == MADE
 
 

@@ -222,7 +222,7 @@ def test_a_stranger_in_the_ca_bundle_is_taken_out(cluster):
     ],
     ids=["no key", "torn", "other key", "no pair"],
 )
-def test_a_half_written_pair_is_made_anew(cluster, changes):
+def test_a_half_written_pair_is_made_again(cluster, changes):
     edit(cluster.tls, **changes)
     assert cluster.walk() == ["IssueLeaf"]
 
@@ -290,7 +290,7 @@ def test_a_next_ca_that_lost_its_key_leaves_no_trace(cluster):
     ids=["injected", "seen"],
 )
 @pytest.mark.parametrize("text", ["", "yesterday", "2026-11-20T12:00:00", "2099-01-01T00:00:00Z"])
-def test_a_time_that_cannot_be_is_taken_anew(cluster, annotation, secret, text):
+def test_a_time_that_cannot_be_is_taken_again(cluster, annotation, secret, text):
     cluster.authorities.replace(None, cluster.authorities.version)
     cluster.walk()
     cluster.now += timedelta(minutes=1)

@@ -251,7 +251,7 @@ def test_ledger_and_certs_status_work_in_the_controllers_pod(control_plane, helm
         assert {"CERTIFICATE", "CA", "leaf"} <= set(rows)
 
 
-def test_a_deleted_ca_is_made_anew_once_an_upgrade_has_made_its_secret(
+def test_a_deleted_ca_is_made_again_once_an_upgrade_has_made_its_secret(
     control_plane, helm, mounted, tmp_path
 ):
     api = control_plane.api

@@ -136,7 +136,7 @@ def test_a_watch_without_a_word_is_not_begun_again_at_once():
         watch(b"no JSON\n"),
     ],
 )
-def test_what_cannot_be_carried_on_is_listed_anew(forgotten):
+def test_what_cannot_be_carried_on_is_listed_again(forgotten):
     fake = FakeApi(reply(listed(pod("a"), pod("b"))), forgotten, reply(listed(pod("b"), version="20")))
     counts, pauses = follow(fake, {("team", "b"): 4}, asked=4)
     assert fake.queries == [FIRST_LIST, watching("10"), FIRST_LIST, watching("20")]
@@ -174,7 +174,7 @@ def test_pauses_grow_while_nothing_works_and_start_small_again_after_it_did():
     assert pauses == [0.1875, 0.375, 0.75, 0.1875]
 
 
-def test_a_list_whose_pages_are_forgotten_begins_anew():
+def test_a_list_whose_pages_are_forgotten_begins_again():
     fake = FakeApi(reply(listed(pod("a"), more="next")), refusal(410, "expired"), reply(listed(pod("b"))))
     follow(fake, {("team", "b"): 4}, asked=4)
     assert fake.queries == [FIRST_LIST, FIRST_LIST | {"continue": "next"}, FIRST_LIST, watching("10")]

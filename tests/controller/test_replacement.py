@@ -78,7 +78,7 @@ def test_a_pod_is_due_when_it_has_waited_for_its_time():
     assert plan.waited(pod, 110.0) == 10.0
 
 
-def test_a_pod_that_did_not_wait_in_between_begins_anew():
+def test_a_pod_that_did_not_wait_in_between_begins_again():
     plan, pod = ReplacementPlan(), waiting("a")
     plan.due([pod], 100.0)
     plan.due([], 105.0)

@@ -45,7 +45,7 @@ def slow_nodes(nodes: Iterable[NodeFact], pods: Iterable[PodFact], ledger: Ledge
 
 
 def assert_right(answer: object, ask: PlacementRequest, slow: SlowCluster, worth: ShadowPrices) -> None:
-    """The answer is a misfit only if no node fits ever, a node only if it is the best with room now."""
+    """The answer is Unschedulable only if no node fits ever, a node only if it is the best with room now."""
     eligible = [node for node in slow.values() if could_ever_hold(node.fact, ask)]
     model = model_of_owner(ask.owner, slow, slow.waiting) if ask.owner and ask.same_model else None
     if model is not None:

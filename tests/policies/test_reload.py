@@ -145,7 +145,7 @@ def test_writes_during_reading_never_give_half_a_set(mount):
 
 
 @pytest.mark.timeout(60)
-def test_the_watch_sees_a_swap_and_a_folder_made_anew(mount, monkeypatch):
+def test_the_watch_sees_a_swap_and_a_folder_made_again(mount, monkeypatch):
     monkeypatch.setattr(watch, "RELOAD_SECONDS", 0.01)
 
     async def scenario():

@@ -103,7 +103,7 @@ def test_a_ca_that_was_emptied_by_hand_is_counted_again(registry, metrics):
     assert writes(registry, "StoreNewAuthority") == 2
 
 
-def test_a_deleted_secret_is_an_error_and_the_log_says_what_makes_it_anew(registry, metrics, capfd):
+def test_a_deleted_secret_is_an_error_and_the_log_says_what_makes_it_again(registry, metrics, capfd):
     store = Store("tls")
     run(store, metrics, looks=2)
     assert registry.get_sample_value("fraction_injector_certificate_errors_total") == 1

@@ -151,7 +151,7 @@ def test_a_pod_with_much_cpu_spares_the_node_with_most_where_another_is_as_good(
         {"gpus": ((0, 0), (1, 0)), "slices_per_gpu": 0},
     ],
 )
-def test_a_node_without_room_now_is_waited_for_and_never_a_misfit(change: dict[str, object]) -> None:
+def test_a_node_without_room_now_is_waited_for_and_never_unschedulable(change: dict[str, object]) -> None:
     ledger = ledger_of(gpu_node("a", **change))
     answer = ledger.place(eighths(4, cpu_milli=1000, memory_bytes=GIB), 0.0)
     assert isinstance(answer, Placement)
@@ -184,11 +184,11 @@ def test_a_node_without_room_now_is_waited_for_and_never_a_misfit(change: dict[s
         (eighths(4, constraints=Constraints(node_name="z")), 'there is no node "z": mend nodeName'),
     ],
 )
-def test_a_misfit_says_what_no_node_has(ask: PlacementRequest, why: str) -> None:
+def test_an_unschedulable_pod_is_told_what_no_node_has(ask: PlacementRequest, why: str) -> None:
     assert ledger_of(gpu_node("a")).place(ask, 0.0) == Unschedulable(why)
 
 
-def test_taints_and_missing_memory_labels_are_misfits_too() -> None:
+def test_taints_and_missing_memory_labels_make_it_unschedulable_too() -> None:
     tainted = gpu_node("a", taints=(Taint("nvidia.com/gpu", "NoSchedule"),))
     assert ledger_of(tainted).place(eighths(4), 0.0) == Unschedulable(
         "on 1 node with such GPUs there is a taint that it does not tolerate: add the toleration"
@@ -209,7 +209,7 @@ def test_a_pod_that_names_its_node_passes_taints_by_as_it_does_the_scheduler() -
     assert answer == Placement((0,), 81920, ("81920",), "a")
 
 
-def test_what_is_assumed_takes_a_misfits_place() -> None:
+def test_a_pod_that_no_node_could_hold_is_placed_on_an_assumed_one() -> None:
     assume = Assumption(gpus_per_node=2, gpu_mib=16384)
     ledger = Ledger()
     first = ledger.place(eighths(4, assume=assume, reservation="r"), 0.0)
@@ -257,7 +257,7 @@ def test_a_label_with_few_values_makes_a_class_of_each_once_a_pod_asks_for_it() 
     assert len(ledger._node_index.classes) == 2
 
 
-def test_what_was_known_of_classes_is_forgotten_when_nodes_are_told_apart_anew() -> None:
+def test_what_was_known_of_classes_is_forgotten_when_nodes_are_told_apart_again() -> None:
     ledger = ledger_of(gpu_node("n0", 1, labels={"nvidia.com/gpu.memory": "81920", "zone": "a"}))
     assert isinstance(ledger.place(eighths(4, reservation="first"), 0.0), Placement)
     zone = Constraints({"zone": "a"})
@@ -282,7 +282,7 @@ def test_groups_of_states_that_no_node_is_in_any_more_are_forgotten() -> None:
 
 @given(st.lists(nodes(), max_size=6), asks)
 @settings(max_examples=examples(300))
-def test_a_misfit_names_the_nearest_obstacle_of_any_node(
+def test_an_unschedulable_pod_is_told_the_nearest_obstacle_of_any_node(
     some_nodes: list[NodeFact], ask: PlacementRequest
 ) -> None:
     """Classes of nodes answer for their members: so many nodes with so few words must not be walked."""
@@ -297,7 +297,7 @@ def test_a_misfit_names_the_nearest_obstacle_of_any_node(
         assert answer == why_unschedulable([(found, 1) for found in obstacles if found is not None], ask)
 
 
-def test_a_misfit_of_many_nodes_is_found_by_their_classes(monkeypatch) -> None:
+def test_why_many_nodes_cannot_hold_a_pod_is_found_by_their_classes(monkeypatch) -> None:
     looked_at = []
 
     def looking(node, ask):

@@ -138,7 +138,7 @@ def test_asks_that_come_together_go_in_one_batch_over_one_connection():
 
 
 @pytest.mark.parametrize("end", ["close", "abort"])
-def test_a_connection_that_was_closed_while_idle_is_made_anew_without_a_trace(end):
+def test_a_connection_that_was_closed_while_idle_is_made_again_without_a_trace(end):
     async def main():
         controller = Controller(of_each("gpu-0"))
         async with listening(controller) as port, placing(port) as placer:

@@ -174,7 +174,7 @@ def test_without_any_snapshot_only_an_assumption_places(fallback):
     assert answer.reason is Reason.NO_CONTROLLER
 
 
-def test_a_static_misfit_with_every_known_node_stays_one(fallback):
+def test_a_pod_that_no_known_node_could_ever_hold_is_denied_while_the_controller_is_away(fallback):
     told(fallback, {"a": node("a")}, [])
     answer = fallback.place(PlacementRequest(HALF, constraints=Constraints(node_selector={"zone": "x"})))
     assert type(answer).__name__ == "Unschedulable"
