@@ -1,4 +1,4 @@
-"""From the parts of a directory to a policy set: checks across files, and every combination compiled."""
+"""From the parts of a directory to a policy set: every combination of policy and queue, compiled."""
 
 from __future__ import annotations
 
@@ -9,25 +9,20 @@ from dataclasses import replace
 from itertools import chain, islice
 
 from ledger.queue_names import sanitised
-from policies.loading.checks import (
+from policies.loading.build import (
     effective_limiter,
     effective_policy,
-    fraction_problems,
     fraction_table,
-    limiter_name_problems,
-    limiter_problems,
     memory_bounds,
-    mode_of,
-    policy_problems,
     resource_names,
-    resource_of,
 )
 from policies.loading.clearml_chart import BASE, ChartQueue, base_queue, queue_problems, template_queue
 from policies.loading.policy_set import DEFAULT, CompiledPolicy, PolicySet
 from policies.loading.relaxation import relaxations
+from policies.loading.set_checks import set_problems
 from policies.loading.sources import Parts, Source
 from policies.model.effective import EffectivePolicy
-from policies.model.problems import MAX_PROBLEMS, PolicyError, Problem, did_you_mean
+from policies.model.problems import MAX_PROBLEMS, PolicyError, Problem
 from policies.model.quotas import Counted, limits, limits_under
 from policies.model.schema import Limiter, Policy, QueueEntry
 
@@ -44,7 +39,7 @@ def compile_policies(parts: Parts) -> PolicySet:
     """
     by_namespace = {namespace: name for name, (p, _) in parts.policies.items() for namespace in p.namespaces}
     under = _policies_by_queue(parts, by_namespace)
-    _raise_for(_problems(parts, under))
+    _raise_for(set_problems(parts, under))
     _raise_for(_size_problems(parts, under))
     compiled = _compile_all(parts, under)
     _raise_for(chain(_relaxed(parts, compiled), _template_problems(parts, under, compiled)))
@@ -73,74 +68,6 @@ def _followed(parts: Parts) -> dict[str, Counted]:
 def _raise_for(found: Iterator[Problem]) -> None:
     if problems := list(islice(found, MAX_PROBLEMS)):
         raise PolicyError(problems)
-
-
-def _problems(parts: Parts, under: Mapping[str, Sequence[str]]) -> Iterator[Problem]:
-    if DEFAULT not in parts.policies:
-        rule = "no policy is named default: add a file with kind: Policy and name: default"
-        yield Problem(".", 0, "", rule)
-    for policy, source in parts.policies.values():
-        yield from policy_problems(policy, source, parts)
-    for limiter, source in parts.limiters.values():
-        yield from limiter_problems(limiter, source)
-    yield from _prefix_problems(parts)
-    yield from _namespace_problems(parts)
-    yield from _queue_name_problems(parts)
-    for queue in parts.queues:
-        yield from _entry_problems(parts, queue, under[queue])
-
-
-def _prefix_problems(parts: Parts) -> Iterator[Problem]:
-    """Yield second name patterns: the ledger counts the GPUs of one, and would give out others twice."""
-    first: tuple[str, str] | None = None
-    for name, (policy, source) in sorted(parts.policies.items()):
-        prefix = mode_of(policy).index_prefix(resource_of(policy))
-        if prefix is None:
-            continue
-        first = first or (name, prefix)
-        if prefix != first[1]:
-            rule = f'"{prefix}{{index}}" is not the "{first[1]}{{index}}" of policy {first[0]}: use one name'
-            yield source.problem(rule, "resources", "name")
-
-
-def _namespace_problems(parts: Parts) -> Iterator[Problem]:
-    first: dict[str, str] = {}
-    for name, (policy, source) in parts.policies.items():
-        for number, namespace in enumerate(policy.namespaces):
-            if namespace in first:
-                rule = f'"{namespace}" belongs to policy {first[namespace]} already: keep it in one'
-                yield source.problem(rule, "namespaces", number)
-            first.setdefault(namespace, name)
-
-
-def _queue_name_problems(parts: Parts) -> Iterator[Problem]:
-    labels: dict[str, str] = {}
-    ids: dict[str, str] = {}
-    for queue, (entry, source) in parts.queues.items():
-        if (label := sanitised(queue)) in labels:
-            rule = f'becomes the label "{label}", like queue "{labels[label]}": pods of both look the same'
-            yield source.problem(rule)
-        if entry.id and entry.id in ids:
-            yield source.problem(f'"{entry.id}" is the id of queue "{ids[entry.id]}" already', "id")
-        labels.setdefault(label, queue)
-        ids.setdefault(entry.id or "", queue)
-
-
-def _entry_problems(parts: Parts, queue: str, under: Sequence[str]) -> Iterator[Problem]:
-    entry, source = parts.queues[queue]
-    if entry.policy is not None and entry.policy not in parts.policies:
-        rule = f'policy "{entry.policy}" is not defined{did_you_mean(entry.policy, parts.policies)}'
-        yield source.problem(rule, "policy")
-        return
-    policies = [parts.policies[name][0] for name in under]
-    for size in sorted({policy.slices_per_gpu for policy in policies}):
-        yield from fraction_problems(entry.fractions, size, source)
-    for mode in sorted({policy.resources.mode for policy in policies}):
-        if entry.limiter is not None:
-            yield from limiter_name_problems(entry.limiter, mode, source, parts)
-    if entry.limiter is not None and any(policy.limits.source == "agent" for policy in policies):
-        rule = "has no effect under a policy with limits.from agent, which limits all pods of a node alike"
-        yield source.problem(f"{rule}: leave it out", "limiter")
 
 
 def _policies_by_queue(parts: Parts, by_namespace: Mapping[str, str]) -> Mapping[str, Sequence[str]]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from modes.fraction import Fraction
 from modes.registry import MODES
-from policies.loading.checks import resource_of
+from policies.loading.build import resource_of
 from policies.loading.policy_set import DEFAULT, PolicySet
 from policies.loading.sources import Source
 from policies.model.problems import Problem

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from ledger.placement_request import Quota
 from ledger.queue_names import queue_keys, sanitised
 from modes.resource_names import ResourceNames
-from policies.loading.checks import resource_names
+from policies.loading.build import resource_names
 from policies.loading.sources import Parts
 from policies.model.effective import EffectivePolicy, QuotaRule
 from policies.model.quotas import Counted, Limits, rule_of

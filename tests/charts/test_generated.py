@@ -10,7 +10,7 @@ import yaml
 from charts import generate, metrics_page
 from controller.pod_conditions import Reason as EventReason
 from modes.registry import MODES
-from policies.loading.checks import effective_limiter
+from policies.loading.build import effective_limiter
 from policies.loading.sources import presets
 from webhook.admission.denial import Reason
 

@@ -1,0 +1,147 @@
+"""From checked parts of a policy to what pods get, and to the resource names that the ledger counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from ledger.placement_request import Assumption
+from modes.fraction import Fraction
+from modes.memory_text import memory_mib
+from modes.mode import Mode, ModeName
+from modes.registry import MODES
+from modes.resource_names import ResourceNames
+from policies.model.allowances import Allowances
+from policies.model.effective import (
+    CacheVolume,
+    EffectiveLimiter,
+    EffectivePolicy,
+    EnvVar,
+    ImageChoice,
+    InitContainer,
+    LibraryVolume,
+    MemoryBounds,
+)
+from policies.model.schema import Allow, Limiter, Policy
+
+CONTRACT = ("0.125", "0.250", "0.375", "0.500", "0.625", "0.750", "0.875")
+"""The label texts of ClearML's documentation."""
+
+
+def effective_limiter(limiter: Limiter, mode: ModeName) -> EffectiveLimiter:
+    """Return a limiter as it is in one mode."""
+    part = limiter.modes.of(mode)
+    library, cache, image = limiter.library, limiter.cache, limiter.image
+    choices = sorted(image.choices.items(), key=lambda item: (-item[1], item[0])) if image else []
+    return EffectiveLimiter(
+        name=limiter.name,
+        env=_env(limiter.env | part.env),
+        preload=limiter.ld_preload,
+        init_container=_init_container(limiter),
+        library=LibraryVolume(library.mount_path, library.size_limit) if library else None,
+        cache=CacheVolume(cache.mount_path, cache.size_limit) if cache else None,
+        host_pid=limiter.host_pid,
+        image_pattern=image.pattern if image else None,
+        images=tuple(ImageChoice(mib, reference) for reference, mib in choices),
+    )
+
+
+def effective_policy(policy: Policy, limiter: Limiter, digest: str, names: ResourceNames) -> EffectivePolicy:
+    """Return a checked policy as pods get it, without quotas: those hang on namespace and queue."""
+    mode, assume = policy.resources.mode, policy.assume
+    fractions, left_out = fraction_table(policy.fractions, policy.slices_per_gpu)
+    return EffectivePolicy(
+        memory=memory_bounds(policy, policy.fractions),
+        name=policy.name,
+        digest=digest,
+        slices_per_gpu=policy.slices_per_gpu,
+        fractions=fractions,
+        mode=mode_of(policy)(resource_of(policy), names, frozenset(policy.allow.resources)),
+        limiter=effective_limiter(limiter, mode),
+        env=_env(policy.env),
+        reserve_mib=policy.memory.reserve_mib,
+        assume=Assumption(assume.gpus_per_node, assume.gpu_memory_mib) if assume else None,
+        container_names=tuple(policy.container.names),
+        hide_gpus_from_others=policy.hide_gpus_from_others,
+        refuse_privileged=policy.privileged,
+        runtime_class_name=policy.runtime_class_name,
+        tolerations=tuple(t.model_dump(by_alias=True, exclude_none=True) for t in policy.tolerations),
+        quotas=(),
+        left_out=left_out,
+        allow=_allowances(policy.allow),
+        place=policy.place,
+        same_model=policy.same_model,
+        max_gpus=policy.max_gpus,
+        limits_from=policy.limits.source,
+    )
+
+
+def fraction_table(
+    fractions: Mapping[str, int] | None, slices_per_gpu: int
+) -> tuple[dict[str, Fraction], tuple[str, ...]]:
+    """Return the table of a checked policy, and the texts of the contract that its slices cannot express."""
+    if fractions is not None:
+        return {text: Fraction.rounded_up(text, slices_per_gpu) for text in fractions}, ()
+    table = {}
+    for text in CONTRACT:
+        try:
+            table[text] = Fraction.from_text(text, slices_per_gpu)
+        except ValueError:
+            continue
+    return table, tuple(text for text in CONTRACT if text not in table)
+
+
+def _env(variables: Mapping[str, str]) -> tuple[EnvVar, ...]:
+    return tuple(EnvVar(name, value) for name, value in variables.items())
+
+
+def _init_container(limiter: Limiter) -> InitContainer | None:
+    part = limiter.init_container
+    if part is None:
+        return None
+    return InitContainer(
+        part.image, tuple(part.command), _env(part.env), part.run_as_user, part.image_pull_policy
+    )
+
+
+def mode_of(policy: Policy) -> type[Mode]:
+    """Return the policy's mode."""
+    return MODES[policy.resources.mode]
+
+
+def resource_of(policy: Policy) -> str:
+    """Return the policy's `resources.name`, or its mode's default."""
+    return policy.resources.name or mode_of(policy).default_resource
+
+
+def resource_names(policies: Iterable[Policy]) -> ResourceNames:
+    """Return the extended resources that policies put into pods, and the stock ones."""
+    defaults = ResourceNames()
+    prefixes: set[str] = set()
+    pooled = set(defaults.pooled)
+    for policy in policies:
+        resource = resource_of(policy)
+        prefix = mode_of(policy).index_prefix(resource)
+        if prefix is None:
+            pooled.add(resource)
+        else:
+            prefixes.add(prefix)
+    return ResourceNames(min(prefixes, default=defaults.per_gpu_prefix), tuple(sorted(pooled)))
+
+
+def _allowances(allow: Allow) -> Allowances:
+    return Allowances(
+        frozenset(allow.host_paths),
+        frozenset(allow.capabilities),
+        allow.override_env,
+        frozenset(allow.resources),
+    )
+
+
+def memory_bounds(policy: Policy, table: Mapping[str, int] | None) -> MemoryBounds | None:
+    """Return how much memory pods with such a table may ask for; None where fractions are all."""
+    memory = policy.memory
+    if policy.limits.source == "agent" or not (
+        memory.allowed if memory.allowed is not None else table is None
+    ):
+        return None
+    return MemoryBounds(memory_mib(memory.min or "") or 0, memory_mib(memory.max or "") or 0)

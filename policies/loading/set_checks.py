@@ -1,0 +1,86 @@
+"""Checks across the files of a set: names that are missing, taken twice, or alike to the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from ledger.queue_names import sanitised
+from policies.loading.build import mode_of, resource_of
+from policies.loading.checks import (
+    fraction_problems,
+    limiter_name_problems,
+    limiter_problems,
+    policy_problems,
+)
+from policies.loading.policy_set import DEFAULT
+from policies.loading.sources import Parts
+from policies.model.problems import Problem, did_you_mean
+
+
+def set_problems(parts: Parts, under: Mapping[str, Sequence[str]]) -> Iterator[Problem]:
+    """Yield what breaks a rule in some file, or between files; `under` are the policies of each queue."""
+    if DEFAULT not in parts.policies:
+        rule = "no policy is named default: add a file with kind: Policy and name: default"
+        yield Problem(".", 0, "", rule)
+    for policy, source in parts.policies.values():
+        yield from policy_problems(policy, source, parts)
+    for limiter, source in parts.limiters.values():
+        yield from limiter_problems(limiter, source)
+    yield from _prefix_problems(parts)
+    yield from _namespace_problems(parts)
+    yield from _queue_name_problems(parts)
+    for queue in parts.queues:
+        yield from _entry_problems(parts, queue, under[queue])
+
+
+def _prefix_problems(parts: Parts) -> Iterator[Problem]:
+    """Yield second name patterns: the ledger counts the GPUs of one, and would give out others twice."""
+    first: tuple[str, str] | None = None
+    for name, (policy, source) in sorted(parts.policies.items()):
+        prefix = mode_of(policy).index_prefix(resource_of(policy))
+        if prefix is None:
+            continue
+        first = first or (name, prefix)
+        if prefix != first[1]:
+            rule = f'"{prefix}{{index}}" is not the "{first[1]}{{index}}" of policy {first[0]}: use one name'
+            yield source.problem(rule, "resources", "name")
+
+
+def _namespace_problems(parts: Parts) -> Iterator[Problem]:
+    first: dict[str, str] = {}
+    for name, (policy, source) in parts.policies.items():
+        for number, namespace in enumerate(policy.namespaces):
+            if namespace in first:
+                rule = f'"{namespace}" belongs to policy {first[namespace]} already: keep it in one'
+                yield source.problem(rule, "namespaces", number)
+            first.setdefault(namespace, name)
+
+
+def _queue_name_problems(parts: Parts) -> Iterator[Problem]:
+    labels: dict[str, str] = {}
+    ids: dict[str, str] = {}
+    for queue, (entry, source) in parts.queues.items():
+        if (label := sanitised(queue)) in labels:
+            rule = f'becomes the label "{label}", like queue "{labels[label]}": pods of both look the same'
+            yield source.problem(rule)
+        if entry.id and entry.id in ids:
+            yield source.problem(f'"{entry.id}" is the id of queue "{ids[entry.id]}" already', "id")
+        labels.setdefault(label, queue)
+        ids.setdefault(entry.id or "", queue)
+
+
+def _entry_problems(parts: Parts, queue: str, under: Sequence[str]) -> Iterator[Problem]:
+    entry, source = parts.queues[queue]
+    if entry.policy is not None and entry.policy not in parts.policies:
+        rule = f'policy "{entry.policy}" is not defined{did_you_mean(entry.policy, parts.policies)}'
+        yield source.problem(rule, "policy")
+        return
+    policies = [parts.policies[name][0] for name in under]
+    for size in sorted({policy.slices_per_gpu for policy in policies}):
+        yield from fraction_problems(entry.fractions, size, source)
+    for mode in sorted({policy.resources.mode for policy in policies}):
+        if entry.limiter is not None:
+            yield from limiter_name_problems(entry.limiter, mode, source, parts)
+    if entry.limiter is not None and any(policy.limits.source == "agent" for policy in policies):
+        rule = "has no effect under a policy with limits.from agent, which limits all pods of a node alike"
+        yield source.problem(f"{rule}: leave it out", "limiter")
