@@ -10,8 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from cli.printing import shortened
+from kube.names import ASKING_LABELS
 from webhook.admission.annotations import GPU_CONTAINER, MEMORY_MIB
-from webhook.admission.pod import LABEL
 
 MAX_NAME = 16
 
@@ -57,7 +57,8 @@ def table(rows: Iterable[Row]) -> Table:
 def _cells(row: Row) -> list[str | Text]:
     metadata = row.pod["metadata"]
     annotations = metadata.get("annotations") or {}
-    label = (metadata.get("labels") or {}).get(LABEL, "-")
+    labels = metadata.get("labels") or {}
+    label = next((labels[name] for name in ASKING_LABELS if name in labels), "-")
     cells: list[str | Text] = [shortened(metadata["name"], MAX_NAME), shortened(str(label), MAX_NAME)]
     if row.denial is not None:
         return [*cells, Text("denied", "red")]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from kube.names import ASKING_LABELS
 from webhook.admission.denial import Denial
 from webhook.admission.jobs import label_not_on_template
-from webhook.admission.pod import LABEL
 
 TEMPLATE_PATHS = {
     "CronJob": "spec.jobTemplate.spec.template",
@@ -44,7 +44,7 @@ def refuse_label(found: dict[str, Any]) -> Denial | None:
 
 def _is_labelled(found: dict[str, Any]) -> bool:
     labels = (found.get("metadata") or {}).get("labels")
-    return isinstance(labels, dict) and LABEL in labels
+    return isinstance(labels, dict) and not labels.keys().isdisjoint(ASKING_LABELS)
 
 
 def _children(path: str, value: Any) -> list[tuple[str, Any]]:

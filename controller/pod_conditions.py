@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from controller.resources import InjectedPod, Owner, SeenPod
-from kube.names import FRACTION_LABEL
 from ledger.facts import PodFact
 from ledger.free_nodes import FreeNodes
 from ledger.why import free_there, has_room, needs, way_out
@@ -54,7 +53,7 @@ def findings(before: SeenPod | None, after: SeenPod) -> Iterator[Finding]:
 def drift(fact: PodFact, injected: InjectedPod) -> str | None:
     """Say where a labelled pod and its injection differ; None where they agree."""
     if injected.injected is None:
-        return f"{FRACTION_LABEL} {injected.fraction} has no effect: the pod was never injected"
+        return f"{injected.label} {injected.asked} has no effect: the pod was never injected"
     if injected.slices is not None and injected.slices != str(fact.slices):
         return f"the annotation says {injected.slices} slices, the pod's limits say {fact.slices}"
     indices = ",".join(str(index) for index, _ in fact.gpus)

@@ -21,7 +21,8 @@ def story_of(pod: SeenPod, free: FreeNodes | None, replaced_after: str | None = 
         return PodStory(fact=pod.fact, free=free)
     return PodStory(
         fact=pod.fact,
-        fraction=injected.fraction,
+        asked=injected.asked,
+        label=injected.label,
         policy=injected.injected.partition("@")[0] if injected.injected is not None else None,
         owner=injected.owner,
         drift=drift(pod.fact, injected) if injected.injected is not None else None,

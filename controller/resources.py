@@ -15,6 +15,7 @@ from kube.names import (
     GPU_INDEX_ANNOTATION,
     INJECTED_ANNOTATION,
     MAX_NAME,
+    MEMORY_LABEL,
     SLICES_ANNOTATION,
 )
 from kube.objects import (
@@ -50,7 +51,10 @@ class InjectedPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What a labelled pod says of itself: for Events on it, never for the accounts."""
 
     uid: str
-    fraction: str
+    asked: str
+    """Text of its label."""
+    label: str = FRACTION_LABEL
+    """Which of the labels that is."""
     injected: str | None = None
     """The marker; None where the webhook never saw the pod."""
     slices: str | None = None
@@ -83,6 +87,7 @@ class SeenNode(msgspec.Struct, frozen=True, gc=False):
 
 class _PodLabels(PodLabels, gc=False):
     fraction: str | None = msgspec.field(default=None, name=FRACTION_LABEL)
+    memory: str | None = msgspec.field(default=None, name=MEMORY_LABEL)
 
 
 class _PodAnnotations(PodAnnotations, gc=False):
@@ -157,14 +162,16 @@ def _log_unreadable(kind: str, name: str, reason: str) -> None:
 
 def _injected(pod: _Pod, names: ResourceNames) -> InjectedPod | None:
     metadata = pod.metadata
-    if metadata.labels is None or metadata.labels.fraction is None:
+    label, asked = _asked(metadata.labels)
+    if asked is None:
         return None
     notes = metadata.annotations or _PodAnnotations()
     conditions: Sequence[_Condition] = (pod.status and pod.status.conditions) or ()
     lacks_slices = any(_says_slices(condition, names) for condition in conditions)
     return InjectedPod(
         uid=metadata.uid,
-        fraction=metadata.labels.fraction,
+        label=label,
+        asked=asked,
         injected=notes.injected,
         slices=notes.slices,
         gpu_index=notes.gpu_index,
@@ -172,6 +179,13 @@ def _injected(pod: _Pod, names: ResourceNames) -> InjectedPod | None:
         lacks_slices=lacks_slices,
         owner=_controller(metadata) if lacks_slices else None,
     )
+
+
+def _asked(labels: _PodLabels | None) -> tuple[str, str | None]:
+    """The label by which a pod asks for a share, and its text; None where it carries none."""
+    if labels is None or labels.fraction is not None or labels.memory is None:
+        return FRACTION_LABEL, labels.fraction if labels is not None else None
+    return MEMORY_LABEL, labels.memory
 
 
 def _controller(metadata: _PodMetadata) -> Owner | None:

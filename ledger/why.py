@@ -34,8 +34,10 @@ class PodStory:
     """What is known of one pod by whoever could read it; what could not be read is left out."""
 
     fact: PodFact
-    fraction: str | None = None
-    """Its label; None where it has none."""
+    asked: str | None = None
+    """Text of its label; None where it has none."""
+    label: str = FRACTION_LABEL
+    """By which of the labels it asks."""
     policy: str | None = None
     """Name of the policy that it was injected by; None where it never was."""
     memory_mib: str | None = None
@@ -112,7 +114,7 @@ def _sentences(story: PodStory, names: ResourceNames) -> Iterator[str]:
         yield from _bound(story)
     else:
         yield from _waiting(story, names)
-    if story.fraction is not None and story.policy is None and not story.fact.is_over:
+    if story.asked is not None and story.policy is None and not story.fact.is_over:
         yield "Delete it and create it again while the injector runs: a label added later changes nothing."
     if story.drift is not None:
         yield f"Beware: {quoted(story.drift)}; delete the pod and create it again."
@@ -121,9 +123,9 @@ def _sentences(story: PodStory, names: ResourceNames) -> Iterator[str]:
 def _asked(story: PodStory, names: ResourceNames) -> str:
     fact, pod = story.fact, f"Pod {quoted(story.fact.namespace)}/{quoted(story.fact.name)}"
     has = f"asks for {needs(fact, names)}" if fact.slices else "asks for no slices"
-    if story.fraction is None:
+    if story.asked is None:
         return f"{pod} has no label {FRACTION_LABEL}, so the injector never touched it; it {has}."
-    label = f'{FRACTION_LABEL} "{quoted(story.fraction)}"'
+    label = f'{story.label} "{quoted(story.asked)}"'
     if story.policy is None:
         return f"{pod} has the label {label}, but was never injected; it {has}."
     memory = f", {quoted(story.memory_mib)} MiB of GPU memory," if story.memory_mib else ""

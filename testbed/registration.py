@@ -9,6 +9,7 @@ from testbed.api import Api, ApiError, Object
 from testbed.process import eventually
 
 LABEL = "clearml-injector/fraction"
+MEMORY_LABEL = "clearml-injector/gpu-memory"
 OWN_NAMESPACE = "gpu-fraction-injector"
 KIND, API = "MutatingWebhookConfiguration", "admissionregistration.k8s.io/v1"
 
@@ -90,6 +91,13 @@ def probe(api: Api, namespace: str) -> Outcome:
 def refuses(outcome: Outcome) -> bool:
     """Whether the pod was refused."""
     return isinstance(outcome, ApiError)
+
+
+def asking_for_memory(memory: str, name: str = "memory") -> Object:
+    """A pod that asks for GPU memory, such as "4Gi", and nothing else."""
+    pod = labelled_pod(name)
+    pod["metadata"]["labels"] = {MEMORY_LABEL: memory}
+    return pod
 
 
 def labelled_pod(name: str, fraction: str = "0.125", **spec: Any) -> Object:

@@ -94,13 +94,19 @@ def _report(
         return [f"{head}: no fraction label, its pods are left alone"]
     under = f"policy {policy.name}" + (f", queue entry {policy.queue}" if policy.queue else "")
     lines = [
-        f'{head}: label "{queue.label}" is {policy.mode.share_text(fraction)}',
+        f'{head}: label "{queue.label}" is {_share(fraction, policy.mode)}',
         f"  {under}, {_limit(fraction, policy)}",
     ]
     if replaced := queue.replaced(policy):
         limits = ", ".join(f"{name}: {amount}" for name, amount in replaced.items())
         lines.append(f"  limits that will be replaced: {limits}")
     return [*lines, *_capacity(queue, fraction, policy.mode, nodes)]
+
+
+def _share(fraction: Fraction, mode: Mode) -> str:
+    if not fraction.mib:
+        return mode.share_text(fraction)
+    return f"{fraction.mib} MiB, on the fewest of {fraction.slices_per_gpu} slices that hold them"
 
 
 def _limit(fraction: Fraction, policy: EffectivePolicy) -> str:
@@ -112,12 +118,28 @@ def _limit(fraction: Fraction, policy: EffectivePolicy) -> str:
 def _capacity(
     queue: ChartQueue, fraction: Fraction, mode: Mode, nodes: Sequence[NodeFact] | None
 ) -> list[str]:
+    if fraction.mib:
+        return _capacity_for_memory(queue, fraction, mode, nodes)
     asked = None if queue.max_pods is None else queue.max_pods * fraction.slices
     text = "no maxPods" if asked is None else f"maxPods {queue.max_pods} x {fraction.slices} = {asked} slices"
     if nodes is None:
         return [f"  {text}"]
     held = sum(mode.slices(node) for node in nodes)
     fit = sum(mode.fit(node, fraction) for node in nodes)
+    return [f"  {text} of {held} in the inventory; {_fit(queue, fit)}"]
+
+
+def _capacity_for_memory(
+    queue: ChartQueue, fraction: Fraction, mode: Mode, nodes: Sequence[NodeFact] | None
+) -> list[str]:
+    text = "no maxPods" if queue.max_pods is None else f"maxPods {queue.max_pods}"
+    if nodes is None:
+        return [f"  {text}"]
+    sized = [(node, fraction.on_card(node.gpu_mib)) for node in nodes if node.gpu_mib is not None]
+    fit = sum(mode.fit(node, on_card) for node, on_card in sized if on_card is not None)
+    return [f"  {text}; of the inventory: {_fit(queue, fit)}"]
+
+
+def _fit(queue: ChartQueue, fit: int) -> str:
     short = queue.max_pods is not None and queue.max_pods > fit
-    warning = "; the rest will wait" if short else ""
-    return [f"  {text} of {held} in the inventory; {fit} such pods fit into it when it is empty{warning}"]
+    return f"{fit} such pods fit into it when it is empty{'; the rest will wait' if short else ''}"

@@ -11,15 +11,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from kube.names import FRACTION_LABEL
+from kube.names import ASKING_LABELS, FRACTION_LABEL, MEMORY_LABEL
 from ledger.queue_names import sanitised
 from modes.amounts import choices, fits
 from modes.fraction import Fraction
 from modes.gpu_names import CLEARML_FRACTION_PREFIX
+from modes.memory_text import EXAMPLES, memory_mib
 from policies.loading.sources import Source
 from policies.loading.strict_yaml import Document, read_documents
 from policies.model.effective import EffectivePolicy
-from policies.model.label_advice import label_advice
+from policies.model.label_advice import label_advice, memory_problem
 from policies.model.problems import Problem, did_you_mean, quoted
 
 ROOT = "agentk8sglue"
@@ -46,13 +47,25 @@ class ChartQueue:
     max_pods: int | None
 
     @property
+    def asks_by(self) -> str:
+        """The label by which its pods ask for a share."""
+        return MEMORY_LABEL if MEMORY_LABEL in self.labels else FRACTION_LABEL
+
+    @property
     def label(self) -> Any:
-        """What the fraction label says; None when it is not there."""
-        return self.labels.get(FRACTION_LABEL)
+        """What that label says; None when there is none."""
+        return self.labels.get(self.asks_by)
 
     def fraction(self, policy: EffectivePolicy) -> Fraction | None:
-        """Return what the label means under a policy; None if it is not in the table."""
-        return policy.fractions.get(self.label) if isinstance(self.label, str) else None
+        """Return what the label means under a policy; None if the policy does not take it."""
+        if not isinstance(self.label, str):
+            return None
+        if self.asks_by == FRACTION_LABEL:
+            return policy.fractions.get(self.label)
+        mib = memory_mib(self.label)
+        if mib is None or memory_problem(mib, policy) is not None:
+            return None
+        return Fraction.of_memory(mib + policy.reserve_mib, policy.slices_per_gpu)
 
     def problem(self, rule: str, *path: str) -> Problem:
         """Return the problem of a value that breaks a rule, in the template that has it."""
@@ -97,14 +110,16 @@ def read_chart_values(file: str, content: bytes) -> ChartValues:
 def queue_problems(queue: ChartQueue, policy: EffectivePolicy) -> Iterator[Problem]:
     """Yield what the webhook would deny of every pod of a queue, under the policy that the pods follow."""
     label = queue.label
-    at = ("labels", FRACTION_LABEL)
+    at = ("labels", queue.asks_by)
     fraction = queue.fraction(policy)
     if label is None:
         yield from _unlabelled(queue)
     elif not isinstance(label, str):
         yield queue.problem(f'{quoted(label)[1:-1]} must be quoted: "{label}"', *at)
+    elif MEMORY_LABEL in queue.labels and FRACTION_LABEL in queue.labels:
+        yield queue.problem(f"and {FRACTION_LABEL} are two ways to ask for a share: keep one", *at)
     elif fraction is None:
-        yield queue.problem(_not_allowed(label, policy), *at)
+        yield queue.problem(_not_allowed(queue, label, policy), *at)
     else:
         for field, amounts in (("limits", queue.limits), ("requests", queue.requests)):
             for resource, amount in amounts.items():
@@ -182,9 +197,10 @@ def _enterprise_queues(
 
 
 def _labels_of_the_agent(source: Source, agent: Mapping[str, Any]) -> Iterator[Problem]:
-    if FRACTION_LABEL in _mapping(agent, "labels"):
-        rule = f"labels the agent's own pod, not its tasks: move it under {BASE}.labels"
-        yield source.problem(rule, "labels", FRACTION_LABEL)
+    for label in ASKING_LABELS:
+        if label in _mapping(agent, "labels"):
+            rule = f"labels the agent's own pod, not its tasks: move it under {BASE}.labels"
+            yield source.problem(rule, "labels", label)
 
 
 def _misplaced(source: Source, values: Mapping[str, Any], known: set[str]) -> Iterator[Problem]:
@@ -249,7 +265,12 @@ def _unlabelled(queue: ChartQueue) -> Iterator[Problem]:
         yield queue.problem(rule, "labels", key)
 
 
-def _not_allowed(label: str, policy: EffectivePolicy) -> str:
+def _not_allowed(queue: ChartQueue, label: str, policy: EffectivePolicy) -> str:
+    if queue.asks_by == MEMORY_LABEL:
+        mib = memory_mib(label)
+        if mib is None:
+            return f"{quoted(label)} is no whole number of Mi or Gi: write it such as {EXAMPLES}"
+        return f"{quoted(label)} is not allowed: {memory_problem(mib, policy)}"
     advice = label_advice(label, policy)
     if advice is None:
         return f"policy {policy.name} allows no fraction: ask for one in its fractions"

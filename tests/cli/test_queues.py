@@ -106,3 +106,25 @@ def test_values_of_both_charts_are_told_apart():
         "queue default0500 (enterprise.yaml",
         "queue default0250 (enterprise.yaml",
     ]
+
+
+def test_a_queue_that_asks_for_memory_is_told_how_many_of_its_pods_fit(tmp_path):
+    values = tmp_path / "values.yaml"
+    values.write_text(
+        "agentk8sglue:\n  queues:\n    q:\n      templateOverrides:\n        labels:\n"
+        '          clearml-injector/gpu-memory: "4Gi"\n'
+    )
+    code, out, _ = invoke("queues", "check", values)
+    assert code == 0
+    assert 'label "4Gi" is 4096 MiB, on the fewest of 8 slices that hold them' in out
+
+
+def test_a_queue_that_asks_for_memory_in_another_unit_is_told_what_to_write(tmp_path):
+    values = tmp_path / "values.yaml"
+    values.write_text(
+        "agentk8sglue:\n  queues:\n    q:\n      templateOverrides:\n        labels:\n"
+        '          clearml-injector/gpu-memory: "4G"\n'
+    )
+    code, _, err = invoke("queues", "check", values)
+    assert code == 1
+    assert 'labels."clearml-injector/gpu-memory": "4G" is no whole number of Mi or Gi' in err

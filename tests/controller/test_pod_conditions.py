@@ -18,7 +18,7 @@ from ledger.from_kubernetes import node_from_object
 from modes.resource_names import ResourceNames
 from tests.controller.objects import node, pod, read_object
 
-INJECTED = InjectedPod(uid="u", fraction="0.500", injected="default@1", slices="4", gpu_index="1")
+INJECTED = InjectedPod(uid="u", asked="0.500", injected="default@1", slices="4", gpu_index="1")
 
 
 def seen(injected=INJECTED, **fact):
@@ -204,5 +204,5 @@ def test_a_pod_that_did_not_wait_for_slices_yet_is_looked_at_again():
     state.set_pod(waiting)
     asyncio.run(events._write_event(events._pending.get_nowait()))
     assert events._pending.empty()
-    state.set_pod(seen(changed(lacks_slices=True, fraction="0.5"), memory_values=("81920",)))
+    state.set_pod(seen(changed(lacks_slices=True, asked="0.5"), memory_values=("81920",)))
     assert events._pending.get_nowait().reason == "WaitingForSlices"

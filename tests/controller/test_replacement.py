@@ -17,7 +17,7 @@ from ledger.facts import PodFact
 
 OWNER = Owner(api_version="apps/v1", kind="ReplicaSet", name="web", uid="rs-1", controller=True)
 INJECTED = InjectedPod(
-    uid="u", fraction="0.500", injected="default@1", slices="4", gpu_index="1", lacks_slices=True, owner=OWNER
+    uid="u", asked="0.500", injected="default@1", slices="4", gpu_index="1", lacks_slices=True, owner=OWNER
 )
 
 

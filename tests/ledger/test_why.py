@@ -12,7 +12,7 @@ from ledger.why import MAX_QUOTED, PodStory, why
 
 FACT = PodFact(namespace="team", name="train", gpus=((3, 4),), memory_values=("81920",))
 WAITING = PodStory(
-    fact=FACT, fraction="0.500", policy="default", memory_mib="40960", waited_seconds=720, lacks_slices=True
+    fact=FACT, asked="0.500", policy="default", memory_mib="40960", waited_seconds=720, lacks_slices=True
 )
 FULL = FreeNodes((("gpu-0", 2), ("gpu-1", 1)), 3)
 ELSEWHERE = FreeNodes((("gpu-0", 2),), 0, ("gpu-0", 5, 4))
@@ -85,7 +85,7 @@ def test_without_the_ledger_the_scheduler_is_quoted():
         ({"drift": "the annotation says GPU 1"}, "Beware: the annotation says GPU 1"),
         ({"policy": None}, "Delete it and create it again while the injector runs"),
         ({"policy": None}, 'has the label clearml-injector/fraction "0.500", but was never injected'),
-        ({"fraction": None}, "has no label clearml-injector/fraction, so the injector never touched it"),
+        ({"asked": None}, "has no label clearml-injector/fraction, so the injector never touched it"),
     ],
 )
 def test_each_state_of_a_pod_has_its_words(changes, fragment):
@@ -101,7 +101,7 @@ def test_texts_of_others_are_one_line_and_no_longer_than_there_is_room():
 
 def test_the_page_tells_the_same_of_a_pod_as_it_is_watched():
     injected = InjectedPod(
-        uid="u", fraction="0.500", injected="default@1", slices="4", gpu_index="3", lacks_slices=True
+        uid="u", asked="0.500", injected="default@1", slices="4", gpu_index="3", lacks_slices=True
     )
     said = why(story_of(SeenPod(FACT, injected), FULL))
     assert said.endswith(

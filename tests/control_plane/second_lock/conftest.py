@@ -5,7 +5,7 @@ import pytest
 from testbed.chart import ADMISSION, CONFIGURATION, RELEASE, Helm, elsewhere
 from testbed.process import eventually
 from testbed.product import Setup, decides, mounted
-from testbed.registration import OWN_NAMESPACE, labelled_pod, probe
+from testbed.registration import OWN_NAMESPACE, asking_for_memory, labelled_pod, probe
 from tests.control_plane.second_lock.lock import (
     KINDS,
     LABELLED,
@@ -106,6 +106,7 @@ def no_webhook(lock, control_plane):
         "halves": created(api, on_gpus(labelled_pod("halves", "0.500"), 2), "lock-default"),
         "shared": created(api, sharing(labelled_pod("shared", "0.750")), "lock-default"),
         "two": created(api, labelled_pod("two", "2.0"), "lock-whole"),
+        "memory": created(api, asking_for_memory("4Gi"), "lock-default"),
         "most": created(api, labelled_pod("most", "0.95"), "lock-whole"),
         "pooled": created(api, labelled_pod("pooled", "0.250"), "lock-pooled"),
         "driver": created(api, labelled_pod("driver", "0.250"), "lock-driver"),

@@ -13,9 +13,9 @@ MAX_MESSAGE = 200
 PARTS = {
     "bindings": 3,
     "ephemeral-containers": 3,
-    "injected": 7,
+    "injected": 9,
     "priority-class": 1,
-    "unchanged": 6,
+    "unchanged": 7,
     "unlabelled": 1,
     "unserved": 1,
     "workloads": 1,

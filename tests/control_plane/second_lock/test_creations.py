@@ -7,10 +7,11 @@ import pytest
 import yaml
 
 from testbed.admission_server import AdmissionServer, patching
+from testbed.api import ApiError
 from testbed.chart import ADMISSION, CONFIGURATION, RELEASE
 from testbed.process import eventually
 from testbed.product import INJECTED
-from testbed.registration import LABEL, OWN_NAMESPACE, configuration, labelled_pod
+from testbed.registration import LABEL, OWN_NAMESPACE, asking_for_memory, configuration, labelled_pod
 from tests.control_plane.second_lock.lock import (
     TRUSTED,
     UNSERVED,
@@ -19,6 +20,7 @@ from tests.control_plane.second_lock.lock import (
     labelled_asking,
     refused,
     unlabelled_pod,
+    workload,
 )
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
@@ -180,3 +182,34 @@ def test_a_pod_of_many_containers_and_variables_is_within_what_the_api_server_co
     ]
     made = control_plane.api.create(pod, namespace, dry_run=True)
     assert made["metadata"]["annotations"]["clearml-injector/gpu-container"] == task["name"]
+
+
+@pytest.mark.parametrize("policy", ["default", "pooled", "driver", "quarters", "open", "custom"])
+@pytest.mark.parametrize(("memory", "mib"), [("4Gi", 4096), ("700Mi", 700), ("20Gi", 20480)])
+def test_what_the_webhook_makes_of_an_ask_for_memory_passes(lock, control_plane, policy, memory, mib):
+    made = control_plane.api.create(asking_for_memory(memory), f"lock-{policy}", dry_run=True)
+    said = made["metadata"]["annotations"]
+    assert said["clearml-injector/memory-mib"] == str(mib)
+    [limits] = [each["resources"]["limits"] for each in made["spec"]["containers"]]
+    assert said["clearml-injector/slices"] in limits.values()
+
+
+def test_an_ask_for_memory_that_the_policy_does_not_take_is_denied_by_the_webhook(lock, control_plane):
+    with pytest.raises(ApiError, match="is no whole number of Mi or Gi"):
+        control_plane.api.create(asking_for_memory("4G"), "lock-default", dry_run=True)
+    with pytest.raises(ApiError, match="allows no amounts of memory"):
+        control_plane.api.create(asking_for_memory("4Gi"), "lock-whole", dry_run=True)
+
+
+@pytest.mark.parametrize("where", UNSERVED)
+def test_an_ask_for_memory_gets_no_slices_where_the_webhook_does_not_serve(lock, control_plane, where):
+    pod = labelled_asking("nvidia.com/gpu-0")
+    pod["metadata"]["labels"] = {"clearml-injector/gpu-memory": "4Gi"}
+    with pytest.raises(ApiError, match="is not served, its pods would get no limit"):
+        control_plane.api.create(pod, where, dry_run=True)
+
+
+def test_a_workload_that_alone_asks_for_memory_is_refused(lock, control_plane, namespace):
+    found = workload("Deployment", {"clearml-injector/gpu-memory": "4Gi"}, {})
+    with pytest.raises(ApiError, match="gpu-memory stands on the Deployment alone"):
+        control_plane.api.create(found, namespace, dry_run=True)

@@ -184,6 +184,21 @@ def test_all_slices_of_a_gpu_for_a_share_that_is_limited_need_the_limit(no_webho
         control_plane.api.create(pod, "lock-whole")
 
 
+@pytest.mark.parametrize("memory", ["5Gi", "4G", ""])
+def test_memory_that_is_not_the_limit_is_refused(no_webhook, control_plane, memory):
+    pod = copy.deepcopy(no_webhook["memory"])
+    pod["metadata"]["labels"]["clearml-injector/gpu-memory"] = memory
+    with pytest.raises(ApiError, match=f"is not what the label says: {memory}: {ADVICE}"):
+        control_plane.api.create(pod, "lock-default")
+
+
+def test_memory_is_limited_as_fractions_are(no_webhook, control_plane):
+    pod = copy.deepcopy(no_webhook["memory"])
+    del task(pod)["env"]
+    with pytest.raises(ApiError, match=ENV.split(":", maxsplit=1)[0]):
+        control_plane.api.create(pod, "lock-default")
+
+
 def test_a_second_container_with_slices_is_refused(no_webhook, control_plane):
     pod = copy.deepcopy(no_webhook["half"])
     pod["spec"]["containers"].append({**task(pod), "name": "second"})

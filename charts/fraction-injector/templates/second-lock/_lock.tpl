@@ -9,7 +9,7 @@
 {{- end -}}
 
 {{- define "fraction-injector.lockMetadata" -}}
-name: {{ include "fraction-injector.lockName" . }}
+name: {{ include "fraction-injector.lockName" . }}{{ .suffix | default "" }}
 labels:
   {{- include "fraction-injector.labels" .root | nindent 2 }}
   app.kubernetes.io/component: second-lock
@@ -28,6 +28,20 @@ spec:
     namespace: {{ .root.Release.Namespace }}
     parameterNotFoundAction: Allow
   validationActions: [Deny]
+  {{- with .asks }}
+  matchResources:
+    matchPolicy: Equivalent
+    namespaceSelector: {}
+    objectSelector:
+      matchExpressions:
+        - {key: {{ . }}, operator: Exists}
+  {{- end }}
+{{- end -}}
+
+{{/* A binding for each label that asks for a share: no selector can say "one or the other". */}}
+{{- define "fraction-injector.lockBindings" -}}
+{{ include "fraction-injector.lockBinding" (merge (dict "asks" "clearml-injector/fraction") .) }}
+{{ include "fraction-injector.lockBinding" (merge (dict "asks" "clearml-injector/gpu-memory" "suffix" "-by-memory") .) }}
 {{- end -}}
 
 {{/* The kubelet's picture of a static pod, which runs already: the same words as the webhook's. */}}
