@@ -25,6 +25,20 @@ class NodeSelectorTerm(msgspec.Struct, frozen=True, rename="camel", gc=False):
         return not self.match_expressions and not self.match_fields
 
 
+def with_requirement(
+    terms: tuple[NodeSelectorTerm, ...] | None, wanted: Requirement
+) -> tuple[NodeSelectorTerm, ...]:
+    """Return terms of a required node affinity (None: there is none) that ask for one thing more."""
+    if terms is None:
+        return (NodeSelectorTerm((wanted,)),)
+    return tuple(
+        each
+        if each.is_empty
+        else NodeSelectorTerm((*(each.match_expressions or ()), wanted), each.match_fields)
+        for each in terms
+    )
+
+
 class NodeSelector(msgspec.Struct, rename="camel", gc=False):
     """Terms of a required node affinity, one of which must match."""
 

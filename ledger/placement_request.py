@@ -10,6 +10,7 @@ import msgspec
 from kube.names import MAX_LABEL_VALUE, MAX_NAME
 from kube.scheduling import Constraints
 from modes.fraction import Fraction
+from modes.gpu_kinds import EVERY_KIND, GpuKinds
 from modes.mode import DEFAULT_MODE, Mode, ModeName
 from modes.registry import MODES
 
@@ -60,6 +61,8 @@ class Placement(msgspec.Struct, frozen=True, gc=False):
     """Value of the node label nvidia.com/gpu.product that the pod must keep to; None when it need not."""
     slices: int = 0
     """Slices on each GPU, where MiB were asked for; 0 where the request says them itself."""
+    models: tuple[str, ...] = ()
+    """Values of the node label nvidia.com/gpu.product that the pod may have; empty where it takes any."""
     degraded: bool = False
     """Made without the controller, from a last snapshot or an assumption."""
 
@@ -95,6 +98,9 @@ class PlacementRequest(msgspec.Struct, frozen=True, gc=False):
     """All pods of the owner get GPUs of one model: the first that is placed decides which."""
     writes_limits: bool = True
     """Whether MiB of the share are written into the pod; if not, the node's agent limits it by the card."""
+
+    kinds: GpuKinds = EVERY_KIND
+    """Kinds of GPU that the pod takes."""
 
     @property
     def is_bound_by_memory(self) -> bool:

@@ -13,6 +13,7 @@ from ledger.placement.arrivals import ShadowPrices
 from ledger.placement.best_node import best
 from ledger.placement.candidates import CandidateFinder, Candidates
 from ledger.placement.memory_values import MemoryValues
+from ledger.placement.narrowing import narrowed
 from ledger.placement.node_groups import Found
 from ledger.placement.node_index import NodeIndex
 from ledger.placement.pending import PendingPods
@@ -21,6 +22,7 @@ from ledger.placement.same_model import commonest_model, keep_to, model_of, no_s
 from ledger.placement.spread import best_spread, least_used
 from ledger.placement_request import Placement, PlacementRequest, Unschedulable
 from modes.fraction import Fraction
+from modes.gpu_kinds import EVERY_KIND
 from modes.mode import Mode
 from modes.packing import best_hole, best_holes
 
@@ -50,6 +52,21 @@ class Choice:
         Of MiB there is an option for each number of slices that they come to on GPUs of the cluster: those
         with room before those to wait for, and of these where least memory is held in vain.
         """
+        if ask.kinds == EVERY_KIND:
+            return self._options(ask, prices, reservation)
+        found = narrowed(ask, self._values.kinds())
+        if isinstance(found, Unschedulable):
+            return (
+                found if self._values.kinds() or ask.kinds.models else self._options(ask, prices, reservation)
+            )
+        options = self._options(found[0], prices, reservation)
+        if isinstance(options, Unschedulable):
+            return options
+        return [msgspec.structs.replace(each, models=found[1]) for each in options]
+
+    def _options(
+        self, ask: PlacementRequest, prices: ShadowPrices, reservation: str | None
+    ) -> list[Placement] | Unschedulable:
         if not ask.fraction.mib:
             placement = self._choose(ask, prices, reservation)
             return placement if isinstance(placement, Unschedulable) else [placement]
@@ -122,6 +139,7 @@ class Choice:
             assume is None
             or assume.gpus_per_node < ask.fraction.gpus
             or ask.fraction.on_card(assume.gpu_mib) != ask.fraction
+            or assume.gpu_mib < ask.kinds.min_mib
         ):
             return self._finder.why_unschedulable(ask)
         wait = pick_assumed_index(assume, ask, self._pending)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 from kube.names import GPU_MEMORY_LABEL
 from ledger.facts import NodeFact
+from ledger.owners import GpuModel
+from ledger.placement.same_model import model_of
 from ledger.placement_request import PlacementRequest
 from modes.fraction import Fraction
 
@@ -15,16 +18,20 @@ class MemoryValues:
 
     def __init__(self) -> None:
         self._nodes: Counter[tuple[int, str]] = Counter()
+        self._kinds: Counter[GpuModel] = Counter()
         self._of_share: dict[tuple[Fraction, int], tuple[str, ...]] = {}
 
     def add(self, node: NodeFact) -> None:
         """Count a node's value; the inverse of `remove`."""
+        self._kinds[model_of(node)] += 1
         if node.gpu_mib is not None:
             self._nodes[node.gpu_mib, node.labels[GPU_MEMORY_LABEL]] += 1
             self._of_share.clear()
 
     def remove(self, node: NodeFact) -> None:
         """Forget a node's value; the inverse of `add`."""
+        self._kinds[model_of(node)] -= 1
+        self._kinds += Counter()
         if node.gpu_mib is not None:
             value = node.gpu_mib, node.labels[GPU_MEMORY_LABEL]
             self._nodes[value] -= 1
@@ -48,6 +55,10 @@ class MemoryValues:
         if values is None:
             values = self._of_share[key] = self._sharing(fraction, gpu_mib)
         return values
+
+    def kinds(self) -> Mapping[GpuModel, int]:
+        """The kinds of GPU of the cluster, and how many nodes have each."""
+        return self._kinds
 
     def sizes(self, fraction: Fraction) -> list[Fraction]:
         """What MiB that are asked for come to on the GPUs of the cluster, the fewest slices first."""

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
-from kube.scheduling import NodeSelectorTerm
+from kube.scheduling import NodeSelectorTerm, Requirement, with_requirement
+from ledger.placement_request import Placement
+from modes.gpu_kinds import GpuKinds
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.json_patch import Operation, add, append
 from webhook.admission.pod import PodSpec
@@ -17,7 +19,10 @@ _PREFERRED_NAME = "preferredDuringSchedulingIgnoredDuringExecution"
 _REQUIRED = f"{_NODE_AFFINITY}/{_REQUIRED_NAME}"
 _REQUIRED_TERMS = f"{_REQUIRED}/nodeSelectorTerms"
 _PREFERRED = f"{_NODE_AFFINITY}/{_PREFERRED_NAME}"
-_Required = tuple[str, tuple[str, ...]]
+_Required = tuple[str, str, tuple[str, ...]]
+"""Key, operator and values of a requirement."""
+MAX_MODELS = 1000
+"""Of one expression of a pod that was injected before."""
 
 
 def required_terms(spec: PodSpec) -> tuple[NodeSelectorTerm, ...] | None:
@@ -47,29 +52,49 @@ def demanded_memories(spec: PodSpec) -> Iterator[tuple[str, ...]]:
                 yield requirement.values or ()
 
 
-def bind_node(
-    spec: PodSpec, memory_values: tuple[str, ...], node: str | None, model: str | None
-) -> list[Operation]:
-    """Require a GPU memory among `memory_values`, and `model` if any, and prefer `node`.
+def with_least_memory(
+    terms: tuple[NodeSelectorTerm, ...] | None, min_mib: int
+) -> tuple[NodeSelectorTerm, ...] | None:
+    """Return terms that ask for GPUs of so many MiB too; the same where any will do."""
+    return with_requirement(terms, Requirement(*_least_memory(min_mib))) if min_mib else terms
+
+
+def demands_models(spec: PodSpec, kinds: GpuKinds) -> bool:
+    """Whether every term of the required affinity names models, and only such as are taken."""
+    if not kinds.models:
+        return True
+    terms = [term for term in required_terms(spec) or () if not term.is_empty]
+    return bool(terms) and all(
+        any(_takes(each, kinds) for each in term.match_expressions or ()) for term in terms
+    )
+
+
+def _takes(requirement: Requirement, kinds: GpuKinds) -> bool:
+    values = requirement.values or ()
+    is_model = (requirement.key, requirement.operator) == (GPU_PRODUCT_LABEL, "In")
+    return is_model and 0 < len(values) <= MAX_MODELS and all(map(kinds.takes_model, values))
+
+
+def bind_node(spec: PodSpec, placement: Placement, kinds: GpuKinds) -> list[Operation]:
+    """Require a GPU memory among the placement's, and its models if any, and prefer its node.
 
     The requirement goes into every term that is not empty.
     """
+    required, node = _required(placement, kinds), placement.node
     if spec.affinity is None or spec.affinity.node_affinity is None:
-        return _whole_affinity(memory_values, node, model, parent_is_there=spec.affinity is not None)
+        return _whole_affinity(required, node, parent_is_there=spec.affinity is not None)
     operations: list[Operation] = []
-    if required := _required(memory_values, model):
+    if required:
         operations.extend(_require(required_terms(spec), required))
     if node is not None:
         operations.extend(append(_PREFERRED, spec.affinity.node_affinity.preferred, [_preference(node)]))
     return operations
 
 
-def _whole_affinity(
-    memory_values: tuple[str, ...], node: str | None, model: str | None, *, parent_is_there: bool
-) -> list[Operation]:
+def _whole_affinity(required: list[_Required], node: str | None, *, parent_is_there: bool) -> list[Operation]:
     """Return the node affinity for a pod that has none."""
     node_affinity: dict[str, Any] = {}
-    if required := _required(memory_values, model):
+    if required:
         terms = [{"matchExpressions": [_expression(*one) for one in required]}]
         node_affinity[_REQUIRED_NAME] = {"nodeSelectorTerms": terms}
     if node is not None:
@@ -81,10 +106,18 @@ def _whole_affinity(
     return [add(_NODE_AFFINITY, node_affinity)]
 
 
-def _required(memory_values: tuple[str, ...], model: str | None) -> list[_Required]:
-    """Labels of nodes and the values that they must have one of."""
-    required = [(GPU_MEMORY_LABEL, memory_values)] if memory_values else []
-    return required if model is None else [*required, (GPU_PRODUCT_LABEL, (model,))]
+def _required(placement: Placement, kinds: GpuKinds) -> list[_Required]:
+    """What is required of labels of nodes."""
+    memory_values = placement.memory_values
+    required: list[_Required] = [(GPU_MEMORY_LABEL, "In", memory_values)] if memory_values else []
+    models = placement.models if placement.model is None else (placement.model,)
+    if models:
+        required.append((GPU_PRODUCT_LABEL, "In", models))
+    return [*required, _least_memory(kinds.min_mib)] if kinds.min_mib else required
+
+
+def _least_memory(min_mib: int) -> _Required:
+    return GPU_MEMORY_LABEL, "Gt", (str(min_mib - 1),)
 
 
 def _require(terms: tuple[NodeSelectorTerm, ...] | None, required: list[_Required]) -> Iterator[Operation]:
@@ -100,15 +133,15 @@ def _require(terms: tuple[NodeSelectorTerm, ...] | None, required: list[_Require
         yield from append(path, list(term.match_expressions or ()), missing)
 
 
-def _demands(term: NodeSelectorTerm, label: str, values: tuple[str, ...]) -> bool:
+def _demands(term: NodeSelectorTerm, label: str, operator: str, values: tuple[str, ...]) -> bool:
     return any(
-        (requirement.key, requirement.operator, requirement.values) == (label, "In", values)
+        (requirement.key, requirement.operator, requirement.values) == (label, operator, values)
         for requirement in term.match_expressions or ()
     )
 
 
-def _expression(label: str, values: tuple[str, ...]) -> dict[str, Any]:
-    return {"key": label, "operator": "In", "values": list(values)}
+def _expression(label: str, operator: str, values: tuple[str, ...]) -> dict[str, Any]:
+    return {"key": label, "operator": operator, "values": list(values)}
 
 
 def _preference(node: str) -> dict[str, Any]:

@@ -22,6 +22,7 @@ class Reason(StrEnum):
 
     LABEL = "label-not-allowed"
     GPUS = "gpus-not-allowed"
+    GPU_KIND = "gpu-kind"
     LABEL_NOT_ON_TEMPLATE = "label-not-on-template"
     POD_EXISTS = "pod-exists"
     CONTAINER_UNKNOWN = "container-unknown"

@@ -58,7 +58,7 @@ def mutate(validated: Validated, placement: Placement) -> Injection | Denial:
         *_gpu_containers(validated, share),
         *_others(validated),
         *_pod(validated),
-        *bind_node(validated.spec, placement.memory_values, placement.node, placement.model),
+        *bind_node(validated.spec, placement, validated.kinds),
         *_limiter_volumes(validated),
     ]
     patch = bounded(operations)

@@ -9,8 +9,9 @@ import msgspec
 from kube.requests import EffectiveRequest, effective_request
 from kube.scheduling import Constraints, Toleration
 from ledger.placement_request import Placement, PlacementRequest
+from modes.gpu_kinds import GpuKinds
 from policies.model.effective import EffectivePolicy
-from webhook.admission.affinity import required_terms
+from webhook.admission.affinity import required_terms, with_least_memory
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.pod import PodSpec
 from webhook.admission.scheduling_demands import refuse_many_demands
@@ -42,7 +43,7 @@ def placement_request(validated: Validated, pod: Requester) -> PlacementRequest 
     spec, policy, kept = validated.spec, validated.policy, validated.kept
     constraints: Constraints | Denial = Constraints()
     if kept is None or validated.keeps_assumption:
-        constraints = refuse_many_demands(spec) or _constraints(spec, policy)
+        constraints = refuse_many_demands(spec) or _constraints(spec, policy, validated.kinds)
     if isinstance(constraints, Denial):
         return constraints
     try:
@@ -57,6 +58,7 @@ def placement_request(validated: Validated, pod: Requester) -> PlacementRequest 
         memory_bytes=amounts.memory_bytes,
         assume=policy.assume,
         keeps=_keeps(kept),
+        kinds=validated.kinds,
         writes_limits=policy.writes_limits,
     )
     return for_requester(request, pod, policy)
@@ -82,6 +84,7 @@ def for_requester(request: PlacementRequest, pod: Requester, policy: EffectivePo
         policy.place,
         policy.same_model,
         request.writes_limits,
+        request.kinds,
     )
 
 
@@ -92,10 +95,10 @@ def _keeps(kept: Placement | None) -> Placement | None:
     return msgspec.structs.replace(kept, memory_values=kept.memory_values[:MAX_KEPT_VALUES])
 
 
-def _constraints(spec: PodSpec, policy: EffectivePolicy) -> Constraints:
+def _constraints(spec: PodSpec, policy: EffectivePolicy, kinds: GpuKinds) -> Constraints:
     return Constraints(
         node_selector=spec.node_selector or {},
-        required_terms=required_terms(spec),
+        required_terms=with_least_memory(required_terms(spec), kinds.min_mib),
         tolerations=_tolerations(spec, policy),
         node_name=spec.node_name,
     )

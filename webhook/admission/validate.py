@@ -8,9 +8,10 @@ import msgspec
 
 from ledger.placement_request import Placement
 from modes.fraction import Fraction
+from modes.gpu_kinds import GpuKinds
 from modes.mode import Mode
 from policies.model.effective import EffectiveLimiter, EffectivePolicy
-from webhook.admission.affinity import refuse_empty_affinity
+from webhook.admission.affinity import demands_models, refuse_empty_affinity
 from webhook.admission.annotations import INJECTED
 from webhook.admission.container_refs import ContainerRef, container_refs
 from webhook.admission.containers import Containers, choose_containers
@@ -18,6 +19,7 @@ from webhook.admission.denial import Denial, Reason
 from webhook.admission.environment import refuse_preload_from
 from webhook.admission.exact_match import Json
 from webhook.admission.existing_injection import NO_INJECTION, ExistingInjection
+from webhook.admission.gpu_kinds import gpu_kinds
 from webhook.admission.gpu_resources import check_amounts
 from webhook.admission.gpus import on_each_gpu
 from webhook.admission.label import read_label
@@ -46,6 +48,8 @@ class Validated(msgspec.Struct, frozen=True, eq=False):
     kept: Placement | None
     """The placement that the pod already carries from an earlier review."""
     existing_injection: ExistingInjection
+    kinds: GpuKinds
+    """Of GPU, that the pod takes."""
 
     @property
     def keeps_assumption(self) -> bool:
@@ -68,12 +72,10 @@ def validate(
     existing = refuse_oversized(metadata, spec) or _existing_injection(metadata, whole_object)
     if isinstance(existing, Denial):
         return existing
-    labelled = read_label(asked, policy)
-    fraction = labelled if isinstance(labelled, Denial) else on_each_gpu(metadata, labelled, policy)
-    if isinstance(fraction, Denial):
-        return fraction
-    if fraction.mib and INJECTED in (metadata.annotations or ()):
-        fraction = sized_as_said(fraction, metadata)
+    wanted = _wanted(metadata, asked, policy)
+    if isinstance(wanted, Denial):
+        return wanted
+    fraction, kinds = wanted
     mode = policy.mode
     limiter = NO_LIMITER if fraction.is_whole else policy.written_limiter
     every = container_refs(spec, mode)
@@ -84,12 +86,26 @@ def validate(
     if isinstance(containers, Denial):
         return containers
     kept = None
-    if INJECTED in (metadata.annotations or ()):
+    if INJECTED in (metadata.annotations or ()) and demands_models(spec, kinds):
         kept = kept_placement(pod, policy, fraction, containers, mode)
     validated = Validated(
-        namespace, metadata, spec, policy, mode, fraction, limiter, every, containers, kept, existing
+        namespace, metadata, spec, policy, mode, fraction, limiter, every, containers, kept, existing, kinds
     )
     return _refuse_containers(validated, asked) or validated
+
+
+def _wanted(
+    metadata: ObjectMeta, asked: Asked, policy: EffectivePolicy
+) -> tuple[Fraction, GpuKinds] | Denial:
+    """Return the share that labels and annotations ask for, and of which kinds of GPU."""
+    labelled = read_label(asked, policy)
+    fraction = labelled if isinstance(labelled, Denial) else on_each_gpu(metadata, labelled, policy)
+    if isinstance(fraction, Denial):
+        return fraction
+    if fraction.mib and INJECTED in (metadata.annotations or ()):
+        fraction = sized_as_said(fraction, metadata)
+    kinds = gpu_kinds(metadata)
+    return kinds if isinstance(kinds, Denial) else (fraction, kinds)
 
 
 def _existing_injection(

@@ -196,6 +196,9 @@ def _placed(ask: PlacementRequest, answered: Answered) -> Placed:
     if isinstance(result, Placement) and ask.fraction.mib and not result.slices:
         why = "the controller is older than this webhook, and knows no shares in MiB"
         return Unanswered(Reason.NO_CONTROLLER, f"{why}: try again when it is upgraded")
+    if isinstance(result, Placement) and ask.kinds.models and not result.models:
+        why = "the controller is older than this webhook, and chooses no models of GPUs"
+        return Unanswered(Reason.NO_CONTROLLER, f"{why}: try again when it is upgraded")
     return result
 
 

@@ -1,0 +1,162 @@
+"""The annotations for the kind of GPU: what of a cluster remains, and what is denied."""
+
+import pytest
+
+from modes.gpu_kinds import matches
+from tests.ledger.cluster import gpu_node
+from tests.webhook.admission.test_memory import MEMORY, bound_to, slices_of, webhook_of
+from tests.webhook.support import decide, pod, policies
+
+MODEL = "clearml-injector/gpu-model"
+LEAST = "clearml-injector/min-gpu-memory"
+A100_40 = "NVIDIA-A100-SXM4-40GB"
+A100_80 = "NVIDIA-A100-SXM4-80GB"
+H100 = "NVIDIA-H100-PCIe"
+CLUSTER = {A100_40: 40960, A100_80: 81920, H100: 81559, "Tesla-T4": 15360}
+
+
+def node(model, mib, **changes):
+    made = gpu_node(model.lower(), mib=mib, **changes)
+    made.labels["nvidia.com/gpu.product"] = model
+    return made
+
+
+def cluster(**keys):
+    return webhook_of(*(node(model, mib) for model, mib in CLUSTER.items()), **keys)
+
+
+def of_kind(fraction="0.500", labels=None, **annotations):
+    said = {f"clearml-injector/{name.replace('_', '-')}": text for name, text in annotations.items()}
+    found = pod(fraction=fraction, labels=labels)
+    found["metadata"]["annotations"] = said
+    return found
+
+
+def expressions(decided):
+    required = decided.spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    [term] = required["nodeSelectorTerms"]
+    return {(each["key"], each["operator"]): each.get("values") for each in term["matchExpressions"]}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "model", "is_taken"),
+    [
+        ("A100", A100_40, True),
+        ("A100-80", A100_80, True),
+        ("A100-80", A100_40, False),
+        ("a100-80gb", A100_80, True),
+        ("A10", A100_40, False),
+        ("A10*", A100_40, True),
+        ("H100*", H100, True),
+        ("H100-A100", H100, False),
+        ("L4", "NVIDIA-L40S", False),
+        ("L40", "NVIDIA-L40S", False),
+        ("RTX-4090", "NVIDIA-GeForce-RTX-4090", True),
+        ("T4", "Tesla-T4-SHARED", True),
+        ("*", "", True),
+        ("T4", "", False),
+    ],
+)
+def test_a_pattern_matches_words_of_a_model_in_their_order(pattern, model, is_taken):
+    assert matches(pattern, model) is is_taken
+
+
+@pytest.mark.parametrize(
+    ("text", "models"),
+    [("A100", [A100_40, A100_80]), ("A100-80,H100*", [A100_80, H100]), (" T4 , H100 ", [H100, "Tesla-T4"])],
+)
+def test_a_pod_may_land_on_all_models_that_are_named_and_no_other(text, models):
+    decided = cluster().decide(of_kind(gpu_model=text))
+    assert expressions(decided)["nvidia.com/gpu.product", "In"] == models
+    assert decided.outcome.injection.placement.node in [model.lower() for model in models]
+
+
+def test_gpus_of_less_memory_than_the_least_are_passed_by():
+    decided = cluster().decide(of_kind(min_gpu_memory="60Gi"))
+    assert expressions(decided)["nvidia.com/gpu.memory", "Gt"] == ["61439"]
+    assert set(bound_values(decided)) <= {"81920", "81559"}
+
+
+def bound_values(decided):
+    return expressions(decided)["nvidia.com/gpu.memory", "In"]
+
+
+def test_whole_gpus_have_a_least_memory_too():
+    webhook = cluster(policy_set=policies('fractions: {"1": 8}'))
+    decided = webhook.decide(of_kind("1", min_gpu_memory="60Gi"))
+    assert expressions(decided) == {("nvidia.com/gpu.memory", "Gt"): ["61439"]}
+
+
+def test_memory_of_a_model_takes_the_slices_of_that_model():
+    decided = cluster().decide(of_kind(None, {MEMORY: "9Gi"}, gpu_model="A100-80"))
+    assert (slices_of(decided), bound_to(decided)[-1]) == (1, 81920)
+    decided = cluster().decide(of_kind(None, {MEMORY: "9Gi"}, gpu_model="A100-40"))
+    assert (slices_of(decided), bound_to(decided)[0]) == (2, 40960)
+
+
+def test_the_pods_own_affinity_keeps_its_terms():
+    found = of_kind(gpu_model="H100", min_gpu_memory="1Gi")
+    zone = {"key": "kubernetes.io/hostname", "operator": "Exists"}
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [zone]}]}
+    found["spec"]["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    decided = cluster().decide(found)
+    assert expressions(decided)["kubernetes.io/hostname", "Exists"] is None
+    assert {key for key, _ in expressions(decided)} >= {"nvidia.com/gpu.product", "nvidia.com/gpu.memory"}
+
+
+def test_a_second_review_keeps_the_place_and_a_forged_model_does_not():
+    webhook = cluster()
+    stored = webhook.decide(of_kind(gpu_model="A100", min_gpu_memory="1Gi")).stored
+    assert webhook.decide(stored, uid="second").patch == []
+    stored["metadata"]["annotations"][MODEL] = "T4"
+    assert webhook.decide(stored, uid="third").code != "unchanged"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        ",",
+        "A100,",
+        "A 100",
+        "A100;H100",
+        "[a]",
+        "-A100",
+        "A100-",
+        "é",
+        "A?",
+        "x" * 300,
+        ",".join("abcdefghi"),
+    ],
+)
+def test_a_text_that_names_no_models_is_denied_in_one_line(text):
+    decided = decide(of_kind(gpu_model=text))
+    assert decided.code == "gpu-kind"
+    assert decided.message.startswith(MODEL)
+    assert len(decided.message) <= 200
+
+
+@pytest.mark.parametrize("text", ["", "40", "40G", "4.5Gi", "0Gi", "x" * 300])
+def test_a_text_that_is_no_amount_of_memory_is_denied_in_one_line(text):
+    decided = decide(of_kind(min_gpu_memory=text))
+    assert decided.code == "gpu-kind"
+    assert decided.message.endswith('write whole Mi or Gi such as "512Mi" or "4Gi"')
+    assert decided.message.startswith(LEAST)
+
+
+def test_a_model_that_no_node_has_is_denied_with_those_that_are_known():
+    decided = cluster().decide(of_kind(gpu_model="B200"))
+    assert decided.code == "no-matching-node"
+    assert "no GPU is of a model that it takes: known are" in decided.message
+    assert decided.message.endswith("mend the annotation")
+
+
+def test_a_least_memory_that_no_node_has_is_denied_with_the_largest():
+    decided = cluster().decide(of_kind(gpu_model="A100-40", min_gpu_memory="60Gi"))
+    assert "no GPU that it takes has 61440 MiB, the largest has 40960: ask for less" in decided.message
+
+
+def test_nodes_that_do_not_exist_yet_are_taken_by_their_memory():
+    webhook = webhook_of(policy_set=policies("assume: {gpusPerNode: 2, gpuMemoryMiB: 24576}"))
+    assert webhook.decide(of_kind(min_gpu_memory="20Gi")).allowed
+    assert webhook.decide(of_kind(min_gpu_memory="40Gi")).code == "no-matching-node"
