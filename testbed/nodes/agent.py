@@ -18,6 +18,7 @@ kind: Policy
 name: default
 limits: {from: agent}
 """
+POOL = LIMITS_BY_AGENT + "resources: {mode: pooled}\n"
 LIBRARY_TEXT = "a stand-in for the limiter's library\n"
 
 
@@ -46,9 +47,13 @@ class AgentOnNode:
         (self._folder / "library").mkdir(parents=True)
         (self._folder / "library" / "libvgpu.so").write_text(LIBRARY_TEXT)
         (self._folder / "policies").mkdir()
-        (self._folder / "policies" / "default.yaml").write_text(LIMITS_BY_AGENT)
+        self.write_policy(LIMITS_BY_AGENT)
         self.write_gpus(gpus)
         self._write_card_names(gpus)
+
+    def write_policy(self, text: str) -> None:
+        """Say by which policy it runs."""
+        (self._folder / "policies" / "default.yaml").write_text(text)
 
     def write_gpus(self, gpus: Sequence[Mapping[str, Any]], events: Sequence[Mapping[str, Any]] = ()) -> None:
         """Say which GPUs there are, and what happened to them."""

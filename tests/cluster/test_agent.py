@@ -12,6 +12,7 @@ import pytest
 from agent.settings import APPLICATION_XIDS
 from testbed import binaries
 from testbed.nodes import parts
+from testbed.nodes.agent import LIMITS_BY_AGENT, POOL
 from testbed.nodes.cluster import RealCluster
 from testbed.nodes.stand_ins import WORKLOAD
 from testbed.process import eventually
@@ -137,10 +138,14 @@ def container(name: str = "main", command: str = "sleep 3600", env=None, **slice
     }
 
 
-def allocatable(cluster: RealCluster) -> dict[str, str]:
-    """Slices that the node offers, by resource."""
+def allocatable(cluster: RealCluster, prefix: str = "nvidia.com/gpu-") -> dict[str, str]:
+    """Slices that the node offers, by resources whose names begin so."""
     [node] = [each for each in cluster.api.list("Node") if each["metadata"]["name"] == NODE]
-    return {name: count for name, count in node["status"]["allocatable"].items() if "gpu-" in name}
+    return {
+        name: count
+        for name, count in node["status"]["allocatable"].items()
+        if name.startswith(prefix) and (prefix.endswith("-") or name == prefix)
+    }
 
 
 def until_offered(cluster: RealCluster, small: int = 8, large: int = 8) -> None:
@@ -318,6 +323,42 @@ def taken_back(log: str) -> bool:
     """Whether both names were registered after another plugin took them."""
     _, _, after = log.rpartition("counts another plugin")
     return log.count("counts another plugin") >= 2 and after.count('"registered"') >= 2
+
+
+def test_with_another_policy_the_agent_starts_again_and_offers_a_pool(cluster, pods):
+    agent = cluster.nodes[NODE].agent
+    agent.write_policy(POOL)
+    try:
+        eventually(lambda: allocatable(cluster, "nvidia.com/gpu") == {"nvidia.com/gpu": "16"}, "a pool", 60)
+        for name, slices in (("five", 5), ("six", 6)):
+            pods.run(name, pooled(slices))
+            assert len(pods.inside(name, "sh", "-c", "ls /dev/nvidia*").split()) == 1
+            assert pods.environment(name)["CUDA_DEVICE_MEMORY_LIMIT"] in amounts(slices)
+        # Five are free, and on no card four.
+        pods.create("spans", pooled(4))
+        eventually(lambda: pods.phase("spans") == "Failed", "it is refused", 60)
+        assert "a share cannot span GPUs" in pods.status("spans")["message"]
+        for name in ("five", "six", "spans"):
+            pods.delete(name)
+        eventually(lambda: not pods.held(), "no slice is held", 60)
+        pods.run("both", pooled(16))
+        assert pods.inside("both", "sh", "-c", "ls /dev/nvidia*").split() == ["/dev/nvidia0", "/dev/nvidia1"]
+    finally:
+        pods.delete_all()
+        agent.write_policy(LIMITS_BY_AGENT)
+        until_offered(cluster)
+
+
+def pooled(slices: int) -> dict:
+    """A container that asks for slices of whatever card."""
+    asks = container()
+    asks["resources"]["limits"] = {"nvidia.com/gpu": str(slices)}
+    return asks
+
+
+def amounts(slices: int) -> set[str]:
+    """The limits that a share may have, by the card that it is of."""
+    return {f"{gpu['memoryMiB'] * slices // 8}m" for gpu in GPUS}
 
 
 @pytest.mark.timeout(60 + 40 * KILLS, func_only=True)
