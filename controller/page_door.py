@@ -17,7 +17,7 @@ import msgspec
 
 from controller.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
 from kube.names import GROUP
-from web.source import RefusedError, Viewer
+from web.source import PageRefusedError, Viewer
 
 KEPT_SECONDS = 30.0
 MAX_KEPT = 256
@@ -30,7 +30,7 @@ _BAD_TOKEN = "the API server does not know this token: make another, kubectl cre
 _NO_RIGHT = f"this token may not list gpuledgers.{GROUP}"
 _AWAY = "the API server does not say who you are: try again in a minute"
 
-Answer = Viewer | RefusedError
+Answer = Viewer | PageRefusedError
 
 
 class _User(msgspec.Struct):
@@ -72,10 +72,10 @@ class TokenDoor:
         """Return what a token may see: all namespaces, or only the one that is asked for.
 
         Raises:
-            RefusedError: it may see nothing, or nobody can say now.
+            PageRefusedError: it may see nothing, or nobody can say now.
         """
         if not token:
-            raise RefusedError(HTTPStatus.UNAUTHORIZED, _NO_TOKEN)
+            raise PageRefusedError(HTTPStatus.UNAUTHORIZED, _NO_TOKEN)
         key = hashlib.sha256(token.encode()).digest(), namespace
         kept = self._kept.get(key)
         if kept is None or kept[0] <= self._clock():
@@ -84,19 +84,21 @@ class TokenDoor:
             self._kept.move_to_end(key)
             if len(self._kept) > MAX_KEPT:
                 self._kept.popitem(last=False)
-        if isinstance(kept[1], RefusedError):
-            raise RefusedError(kept[1].status, str(kept[1]))
+        if isinstance(kept[1], PageRefusedError):
+            raise PageRefusedError(kept[1].status, str(kept[1]))
         return kept[1]
 
     async def _answer(self, token: str, namespace: str) -> Answer:
-        """Ask the API server; raises RefusedError, which is not kept, where it does not say."""
+        """Ask the API server; raises PageRefusedError, which is not kept, where it does not say."""
         if self._asking >= MAX_ASKED_AT_ONCE:
-            raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, "too many ask at once: try again in a second")
+            raise PageRefusedError(
+                HTTPStatus.SERVICE_UNAVAILABLE, "too many ask at once: try again in a second"
+            )
         self._asking += 1
         try:
             return await self._review(token, namespace)
         except (ApiError, msgspec.MsgspecError, *TRANSPORT_ERRORS) as error:
-            raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, _AWAY) from error
+            raise PageRefusedError(HTTPStatus.SERVICE_UNAVAILABLE, _AWAY) from error
         finally:
             self._asking -= 1
 
@@ -105,7 +107,7 @@ class TokenDoor:
         data = await self._api.request("POST", TOKEN_REVIEWS, body=body, seconds=ASK_SECONDS)
         found = msgspec.json.decode(data, type=_TokenReview).status
         if not found.authenticated:
-            return RefusedError(HTTPStatus.UNAUTHORIZED, _BAD_TOKEN)
+            return PageRefusedError(HTTPStatus.UNAUTHORIZED, _BAD_TOKEN)
         if await self._may_list(found.user, ""):
             return Viewer()
         if namespace and await self._may_list(found.user, namespace):
@@ -115,7 +117,7 @@ class TokenDoor:
             if namespace
             else ("in all namespaces: filter by the namespace in which it may, or ask the admin")
         )
-        return RefusedError(HTTPStatus.FORBIDDEN, f"{_NO_RIGHT} {where}")
+        return PageRefusedError(HTTPStatus.FORBIDDEN, f"{_NO_RIGHT} {where}")
 
     async def _may_list(self, user: _User, namespace: str) -> bool:
         attributes = {"verb": "list", "group": GROUP, "resource": "gpuledgers"}

@@ -28,7 +28,7 @@ from ledger.placement_request import (
 from ledger.recent_placements import RecentPlacements
 from ledger.reservations import Reservation, Reservations, reservation_of, taken_by
 from ledger.totals import Totals
-from ledger.usage import Usage
+from ledger.usage import QuotaUsage
 from ledger.view import LedgerView, NodeView, PendingView, node_view, pending_view
 
 RESERVATIONS_PER_NAMESPACE = 256
@@ -58,7 +58,7 @@ class Ledger:
         self._reservations = Reservations(reservations_per_namespace)
         self._pending = PendingPods()
         self._owners = Owners()
-        self._usage = Usage()
+        self._usage = QuotaUsage()
         self._values = MemoryValues()
         self._choice = Choice(self._node_index, self._finder, self._owners, self._pending, self._values)
         self._arrivals: dict[int, Arrivals] = {}

@@ -12,7 +12,7 @@ _Cell = tuple[tuple[str, ...], str]
 _NOTHING = (0, 0)
 
 
-class Usage:
+class QuotaUsage:
     """Slices, and pods that have any, by namespace and by queue."""
 
     def __init__(self) -> None:

@@ -6,7 +6,19 @@ from collections import defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PRODUCT = ["agent", "certs", "cli", "controller", "kube", "ledger", "modes", "policies", "service", "webhook"]
+PRODUCT = [
+    "agent",
+    "certs",
+    "cli",
+    "controller",
+    "kube",
+    "ledger",
+    "modes",
+    "policies",
+    "service",
+    "web",
+    "webhook",
+]
 OF_KUBERNETES = {"Affinity", "Condition", "Container", "NodeAffinity", "Pod", "PodSpec"}
 """Kubernetes' own words: each reader decodes the fields that it needs."""
 

@@ -18,7 +18,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.types import Message, Receive, Scope, Send
 
 from kube.names import MAX_NAME
-from web.source import About, Door, Source
+from web.source import About, Door, PageSource
 from web.stream import Streams
 
 FILES = Path(__file__).parent / "files"
@@ -42,7 +42,7 @@ _TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 class Page:
     """An ASGI app that shows one ledger."""
 
-    def __init__(self, source: Source, about: About, door: Door) -> None:
+    def __init__(self, source: PageSource, about: About, door: Door) -> None:
         self._source = source
         self._door = door
         self._streams = Streams(source, about, door)

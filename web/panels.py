@@ -17,7 +17,7 @@ from ledger.view import PendingView
 from service.changes import Changes
 from service.yielding import NODES_AT_ONCE
 from web.free_blocks import FreeBlock, FreeBlocks
-from web.source import About, Source, Viewer
+from web.source import About, PageSource, Viewer
 
 KEPT_SECONDS = 1.0
 MAX_WAITING = 100
@@ -27,7 +27,7 @@ MAX_QUOTAS = 100
 MAX_DENIALS = 50
 
 
-class WaitingPod(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+class WaitingRow(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One pod, or promise, without a node."""
 
     namespace: str
@@ -65,7 +65,7 @@ class Panels(msgspec.Struct, frozen=True, gc=False):
     free: int
     over: int
     blocks: tuple[FreeBlock, ...]
-    waiting: tuple[WaitingPod, ...]
+    waiting: tuple[WaitingRow, ...]
     waiting_in_all: int
     quotas: tuple[QuotaUse, ...]
     denials: tuple[DeniedPods, ...] | None
@@ -74,7 +74,7 @@ class Panels(msgspec.Struct, frozen=True, gc=False):
 class PanelMaker:
     """Makes panels while somebody looks."""
 
-    def __init__(self, source: Source, about: About, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, source: PageSource, about: About, clock: Callable[[], float] = time.monotonic) -> None:
         self._source = source
         self._about = about
         self._clock = clock
@@ -123,17 +123,17 @@ class PanelMaker:
             for name in names:
                 blocks.set(name, self._source.ledger.node(name))
 
-    async def _waiting(self, viewer: Viewer) -> tuple[WaitingPod, ...]:
+    async def _waiting(self, viewer: Viewer) -> tuple[WaitingRow, ...]:
         found = self._source.ledger.first_pending(MAX_WAITING, viewer.namespace)
         return tuple([await self._waiting_pod(pending) for pending in found])
 
-    async def _waiting_pod(self, pending: PendingView) -> WaitingPod:
+    async def _waiting_pod(self, pending: PendingView) -> WaitingRow:
         namespace, name = pending.namespace, pending.name
         why = "was admitted when no node had room; its pod has not been seen yet"
         if pending.kind == "pod":
             why = await self._about.why_waiting(pending)
         created = self._about.created(namespace, name)
-        return WaitingPod(namespace, name, pending.kind, pending.slices, why, created)
+        return WaitingRow(namespace, name, pending.kind, pending.slices, why, created)
 
     async def _quotas(self, viewer: Viewer) -> tuple[QuotaUse, ...]:
         found: list[QuotaUse] = []

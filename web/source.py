@@ -14,7 +14,7 @@ from service.changes import Changes
 from service.yielding import Turns
 
 
-class Source(Protocol):
+class PageSource(Protocol):
     """A ledger, and the names of nodes that change in it."""
 
     @property
@@ -73,7 +73,7 @@ class Viewer:
     """The only one whose pods are shown by name; None for all."""
 
 
-class RefusedError(Exception):
+class PageRefusedError(Exception):
     """A viewer who sees nothing: HTTP status, and one line that ends with what to do."""
 
     def __init__(self, status: HTTPStatus, text: str) -> None:
@@ -92,7 +92,7 @@ class Door(Protocol):
         """Return what a token may see: all namespaces, or only the one that is asked for.
 
         Raises:
-            RefusedError: it may see nothing, or nobody can say now.
+            PageRefusedError: it may see nothing, or nobody can say now.
         """
 
 

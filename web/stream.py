@@ -21,7 +21,7 @@ from service.changes import Changes
 from service.yielding import NODES_AT_ONCE
 from web.panels import PanelMaker, Panels
 from web.rows import NodeRow, node_row
-from web.source import About, Door, RefusedError, Source, Viewer
+from web.source import About, Door, PageRefusedError, PageSource, Viewer
 
 MAX_STREAMS = 16
 GATHER_SECONDS = 0.25
@@ -36,7 +36,7 @@ _encode = msgspec.json.Encoder().encode
 class Streams:
     """All streams of one page."""
 
-    def __init__(self, source: Source, about: About, door: Door) -> None:
+    def __init__(self, source: PageSource, about: About, door: Door) -> None:
         self._source = source
         self._about = about
         self._door = door
@@ -60,7 +60,7 @@ class Streams:
             viewer = await self._door.admit(token, namespace)
             events = self._events(changes, viewer, token, namespace)
             await EventSourceResponse(events, headers={"cache-control": "no-store"})(scope, receive, send)
-        except RefusedError as error:
+        except PageRefusedError as error:
             await PlainTextResponse(f"{error}\n", error.status)(scope, receive, send)
         finally:
             self._source.unsubscribe(changes)
@@ -96,7 +96,7 @@ class Streams:
         """Return why a viewer may no longer see what he sees."""
         try:
             found = await self._door.admit(token, namespace)
-        except RefusedError as error:
+        except PageRefusedError as error:
             return str(error)
         return None if found == viewer else "your rights have changed: load the page again"
 

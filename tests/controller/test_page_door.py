@@ -8,7 +8,7 @@ from controller import page_door
 from controller.page_door import MAX_ASKED_AT_ONCE, MAX_KEPT, TokenDoor
 from tests.controller.fake_api import FakeApi, forever, refusal, reply, talking_to
 from tests.controller.test_ledger_store import Clock
-from web.source import RefusedError, Viewer
+from web.source import PageRefusedError, Viewer
 
 KNOWN = reply(
     {"status": {"authenticated": True, "user": {"username": "ann", "groups": ["devs"], "uid": "7"}}}
@@ -27,7 +27,7 @@ def admitted(script, *asked, clock=None):
             for token, namespace in asked:
                 try:
                     found.append(await door.admit(token, namespace))
-                except RefusedError as error:
+                except PageRefusedError as error:
                     found.append((error.status, str(error)))
             return found, fake.asked
 
@@ -83,7 +83,7 @@ def test_answers_are_kept_for_a_while_and_failures_are_not():
             door = TokenDoor(api, clock)
             await door.admit("t", "")
             clock.now += page_door.KEPT_SECONDS
-            with pytest.raises(RefusedError, match="does not know this token"):
+            with pytest.raises(PageRefusedError, match="does not know this token"):
                 await door.admit("t", "")
 
     asyncio.run(main())
@@ -95,7 +95,7 @@ def test_a_flood_of_tokens_fills_nothing():
         async with talking_to(FakeApi(*[UNKNOWN] * count)) as api:
             door = TokenDoor(api, Clock())
             for number in range(count):
-                with pytest.raises(RefusedError):
+                with pytest.raises(PageRefusedError):
                     await door.admit(f"{number}" * 1000, "")
             return door._kept
 
@@ -111,7 +111,7 @@ def test_only_so_many_are_asked_about_at_a_time():
             door = TokenDoor(api, Clock())
             tasks = [asyncio.create_task(door.admit(f"t{n}", "")) for n in range(MAX_ASKED_AT_ONCE)]
             await fake.until_asked(MAX_ASKED_AT_ONCE)
-            with pytest.raises(RefusedError, match="too many ask at once"):
+            with pytest.raises(PageRefusedError, match="too many ask at once"):
                 await door.admit("one more", "")
             for task in tasks:
                 task.cancel()

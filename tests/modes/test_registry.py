@@ -11,7 +11,7 @@ from modes.registry import MODES
 from policies.model.schema import Modes
 
 ROOT = Path(__file__).resolve().parents[2]
-PRODUCT = ["certs", "cli", "controller", "kube", "ledger", "policies", "service", "webhook"]
+PRODUCT = ["agent", "certs", "cli", "controller", "kube", "ledger", "policies", "service", "web", "webhook"]
 SCHEMA = ROOT / "policies" / "model" / "schema.py"
 """Its limiters say what differs by mode, so it names them."""
 

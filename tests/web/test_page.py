@@ -6,7 +6,7 @@ import pytest
 
 from tests.web.asking import Source, get, page_of
 from web.page import FILES, HEADERS
-from web.source import RefusedError, Viewer
+from web.source import PageRefusedError, Viewer
 
 
 class TokenDoor:
@@ -19,7 +19,7 @@ class TokenDoor:
             return Viewer()
         if token and token == namespace:
             return Viewer(namespace)
-        raise RefusedError(401, "send a bearer token")
+        raise PageRefusedError(401, "send a bearer token")
 
 
 @pytest.fixture
