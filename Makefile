@@ -5,7 +5,7 @@ LOCK := requirements/dev.txt
 READY := .venv/ready
 BENCHES := handler webhook placing rotation placement packing churn waiting degraded ledger controller-loop api-server cluster
 
-.PHONY: help demo test test-unit browser lint bench bench-hostile $(BENCHES:%=bench-%) bench-docs bench-campaign cluster cluster-test chart metrics image-test lock clean
+.PHONY: help demo test test-unit browser lint bench bench-hostile $(BENCHES:%=bench-%) bench-docs bench-campaign cluster cluster-test chart metrics sbom image-test lock clean
 help: ## Show what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
@@ -102,6 +102,10 @@ chart: $(READY) ## Make the chart's schema and README anew from its values.yaml
 
 metrics: $(READY) ## Make the table of docs/metrics.md anew from what the processes register
 	$(BIN)/python -m charts.metrics_page
+
+sbom: $(READY) ## Write build/sbom.cdx.json: the bill of materials (CycloneDX) of the locked runtime packages
+	mkdir -p build
+	$(BIN)/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible -o build/sbom.cdx.json requirements/runtime.txt
 
 image-test: $(READY) ## Build and run the image (as root, with Debian's buildah and mmdebstrap)
 	IMAGE_TESTS=1 $(BIN)/pytest tests/image

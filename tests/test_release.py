@@ -1,0 +1,73 @@
+"""What a release is made of: the workflow, the bill of materials, and the pages that a stranger looks for."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.without_go import REASON
+
+ROOT = Path(__file__).parent.parent
+WORKFLOWS = ROOT / ".github" / "workflows"
+FORMS = ROOT / ".github" / "ISSUE_TEMPLATE"
+ACTIONLINT = "github.com/rhysd/actionlint/cmd/actionlint@v1.7.7"
+LOCKED = re.compile(r"^([A-Za-z0-9._-]+)==([^ ;]+)", re.MULTILINE)
+
+
+@pytest.mark.slow
+def test_the_workflows_pass_actionlint(tmp_path):
+    if shutil.which("go") is None:
+        pytest.skip(f"actionlint is a Go program: {REASON}")
+    command = ["go", "run", ACTIONLINT, *map(str, WORKFLOWS.glob("*.yml"))]
+    checked = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_the_release_workflow_grants_no_more_than_each_job_needs_and_says_that_it_has_not_run():
+    text = (WORKFLOWS / "release.yml").read_text()
+    assert "It has never run" in text
+    workflow = yaml.safe_load(text)
+    assert workflow["permissions"] == {}
+    assert workflow["jobs"]["checks"]["permissions"] == {"contents": "read"}
+    steps = workflow["jobs"]["publish"]["steps"]
+    [image] = [step for step in steps if "build-push-action" in step.get("uses", "")]
+    assert image["with"]["platforms"] == "linux/amd64,linux/arm64"
+    assert sum("attest-" in step.get("uses", "") for step in steps) == 3
+    # What a tag or a name says never becomes a part of a script.
+    assert not [step for step in steps if "${{" in step.get("run", "")]
+
+
+def test_the_bill_of_materials_lists_every_locked_package(tmp_path):
+    lock = ROOT / "requirements" / "runtime.txt"
+    file = tmp_path / "sbom.json"
+    tool = Path(sys.executable).with_name("cyclonedx-py")
+    options = ["requirements", "--pyproject", "pyproject.toml", "--output-reproducible", "-o", str(file)]
+    subprocess.run([str(tool), *options, str(lock)], cwd=ROOT, check=True, capture_output=True)
+    found = json.loads(file.read_text())
+    assert found["bomFormat"] == "CycloneDX"
+    assert found["metadata"]["component"]["name"] == "gpu-fraction-injector"
+    listed = {(part["name"], part["version"]) for part in found["components"]}
+    locked = set(LOCKED.findall(lock.read_text()))
+    assert len(locked) > 20
+    assert listed == locked
+
+
+@pytest.mark.parametrize("name", ["bug.yml", "idea.yml"])
+def test_a_form_asks_for_what_it_must(name):
+    form = yaml.safe_load((FORMS / name).read_text())
+    assert {"name", "description", "body"} <= form.keys()
+    ids = [part["id"] for part in form["body"] if part["type"] != "markdown"]
+    assert len(ids) == len(set(ids))
+    assert any(part.get("validations", {}).get("required") for part in form["body"])
+
+
+@pytest.mark.parametrize("name", ["SECURITY.md", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "LICENSE"])
+def test_a_page_that_strangers_look_for_is_there_and_its_links_lead_somewhere(name):
+    text = (ROOT / name).read_text()
+    for target in re.findall(r"\]\(([^)#:]+)", text):
+        assert (ROOT / target).exists(), target
