@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import NoReturn
 
@@ -144,8 +145,13 @@ class DevicePlugin(DevicePluginServicer):
 
     def _shares_of(self, holder: Holder) -> list[Share]:
         gpus: Mapping[str, Gpu] = {gpu.uuid: gpu for gpu in self._state.gpus}
-        ours = [ids for _, ids in holder.devices if any(each.rpartition("::")[0] in gpus for each in ids)]
-        return [share for ids in ours for share in self._allocator.shares(ids, gpus)]
+        shares: list[Share] = []
+        for _, ids in holder.devices:
+            if any(each.rpartition("::")[0] in gpus for each in ids):
+                # A container that got its slices under another policy may start again.
+                with contextlib.suppress(RefusedError):
+                    shares += self._allocator.shares(ids, gpus)
+        return shares
 
     def _devices(self) -> list[api.Device]:
         return [device for gpu in self._gpus.values() for device in self._devices_of(gpu)]

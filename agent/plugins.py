@@ -43,7 +43,7 @@ class DevicePlugins:
         self._offers = (
             [(policy.resource.replace(INDEX, str(gpu.index)), [gpu]) for gpu in state.gpus]
             if per_gpu
-            else [(policy.resource, list(state.gpus))]
+            else [(policy.resource, list(state.gpus))][: len(state.gpus)]
         )
         for resource, _ in self._offers:
             metrics.add_resource(resource)

@@ -52,7 +52,12 @@ class AgentState:
 
     @property
     def missing(self) -> str | None:
-        """Why the node must not take pods with shares yet; None once the kubelet counts every resource."""
+        """Why the node must not take pods with shares yet; None once the kubelet counts every resource.
+
+        A node without a GPU to share lacks nothing.
+        """
+        if not self._gpus:
+            return None
         if not self._registrations:
             return "no GPU is offered yet"
         lacking = [each for each in self._registrations.values() if each.missing is not None]

@@ -5,7 +5,8 @@ import asyncio
 import grpc
 import pytest
 
-from tests.agent.support.node import POOLED, card, ids, served
+from tests.agent.support.kubelet import kubelet_in
+from tests.agent.support.node import POOLED, card, ids, node_folder, ready, running, served, until
 
 
 def run(test):
@@ -128,3 +129,22 @@ async def test_our_specification_is_written_again_where_somebody_removed_it():
             path.unlink()
         await kubelet.allocate("nvidia.com/gpu-0", "GPU-0::0")
         assert node.specification(0) == before
+
+
+@run
+async def test_a_node_whose_gpus_are_all_in_mig_mode_takes_no_name_from_another_plugin():
+    with node_folder() as node:
+        node.write_gpus(card(0, mig=True))
+        async with kubelet_in(node.root) as kubelet, running(node, POOLED) as process:
+            await until(lambda: process.state is not None)
+            assert (await ready(process)).status_code == 200
+            assert kubelet.registrations == {}
+            offered = {"resource": "nvidia.com/gpu"}
+            assert process._registry.get_sample_value("fraction_injector_agent_registered", offered) is None
+
+
+@run
+async def test_a_container_that_got_its_slices_under_another_policy_may_start_again():
+    async with served(card(0)) as (_, kubelet):
+        kubelet.held["old", "main"] = {"nvidia.com/gpu-0": ids(0, 3, 12, 13)}
+        await kubelet.pre_start("nvidia.com/gpu-0", *ids(0, 3, 12, 13))

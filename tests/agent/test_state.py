@@ -26,6 +26,10 @@ def test_a_change_wakes_followers_and_a_repetition_does_not():
     asyncio.run(follow())
 
 
+def test_a_node_without_a_gpu_to_share_lacks_nothing():
+    assert AgentState([]).missing is None
+
+
 def test_a_node_is_served_once_every_resource_is_registered():
     state = AgentState([CARD])
     assert state.missing == "no GPU is offered yet"
