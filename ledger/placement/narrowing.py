@@ -37,6 +37,6 @@ def narrowed(
 def _known(known: Collection[GpuModel]) -> str:
     models = sorted({model for model, _ in known if model})
     if not models:
-        return "nodes tell none, by the label nvidia.com/gpu.product"
+        return f"nodes tell none, by the label {GPU_PRODUCT_LABEL}"
     more = f" and {len(models) - _MAX_NAMED} more" if len(models) > _MAX_NAMED else ""
     return f"known are {', '.join(models[:_MAX_NAMED])}{more}"
