@@ -25,16 +25,21 @@ from policies.model.schema import Allow, Limiter, Policy
 
 CONTRACT = ("0.125", "0.250", "0.375", "0.500", "0.625", "0.750", "0.875")
 """The label texts of ClearML's documentation."""
+COMPUTE_LIMIT = "CUDA_DEVICE_SM_LIMIT"
+"""HAMi-core's variable for per cent of each GPU's compute."""
 
 
-def effective_limiter(limiter: Limiter, mode: ModeName) -> EffectiveLimiter:
-    """Return a limiter as it is in one mode."""
+def effective_limiter(limiter: Limiter, mode: ModeName, compute: str | int = "none") -> EffectiveLimiter:
+    """Return a limiter as it is in one mode, with the compute that a policy leaves to its pods."""
     part = limiter.modes.of(mode)
+    compute_env = {}
+    if compute != "none" and limiter.ld_preload is not None:
+        compute_env[COMPUTE_LIMIT] = "{percent}" if compute == "same-as-memory" else str(compute)
     library, cache, image = limiter.library, limiter.cache, limiter.image
     choices = sorted(image.choices.items(), key=lambda item: (-item[1], item[0])) if image else []
     return EffectiveLimiter(
         name=limiter.name,
-        env=_env(limiter.env | part.env),
+        env=_env(compute_env | limiter.env | part.env),
         preload=limiter.ld_preload,
         init_container=_init_container(limiter),
         library=LibraryVolume(library.mount_path, library.size_limit) if library else None,
@@ -56,7 +61,7 @@ def effective_policy(policy: Policy, limiter: Limiter, digest: str, names: Resou
         slices_per_gpu=policy.slices_per_gpu,
         fractions=fractions,
         mode=mode_of(policy)(resource_of(policy), names, frozenset(policy.allow.resources)),
-        limiter=effective_limiter(limiter, mode),
+        limiter=effective_limiter(limiter, mode, policy.compute),
         env=_env(policy.env),
         reserve_mib=policy.memory.reserve_mib,
         assume=Assumption(assume.gpus_per_node, assume.gpu_memory_mib) if assume else None,
@@ -71,6 +76,7 @@ def effective_policy(policy: Policy, limiter: Limiter, digest: str, names: Resou
         place=policy.place,
         same_model=policy.same_model,
         max_gpus=policy.max_gpus,
+        compute=policy.compute,
         limits_from=policy.limits.source,
     )
 

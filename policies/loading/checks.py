@@ -31,6 +31,8 @@ def policy_problems(policy: Policy, source: Source, parts: Parts) -> Iterator[Pr
     yield from _mode_problems(policy, mode_of(policy), source)
     if policy.limits.source == "agent":
         yield from _agent_problems(policy, source, parts)
+    if policy.compute != "none":
+        yield from _compute_problems(policy, source, parts)
     for number, toleration in enumerate(policy.tolerations):
         yield from _toleration_problems(toleration, source, number)
     yield from _allowed_resource_problems(policy.allow, source)
@@ -111,6 +113,17 @@ def _mode_problems(policy: Policy, mode: type[Mode], source: Source) -> Iterator
             yield source.problem(f"{{{placeholder}}} is not known in mode {mode.name}", "env", name)
     if policy.replace_waiting is not None and mode.replace_waiting_problem is not None:
         yield source.problem(mode.replace_waiting_problem, "replaceWaiting")
+
+
+def _compute_problems(policy: Policy, source: Source, parts: Parts) -> Iterator[Problem]:
+    """Yield why nobody would hold pods to the compute that the policy says."""
+    limiter = parts.limiters.get(policy.limiter)
+    if policy.limits.source == "agent":
+        rule = "the agent limits no compute: leave it out, or use limits.from admission"
+        yield source.problem(rule, "compute")
+    elif limiter is not None and limiter[0].ld_preload is None:
+        rule = f'limiter "{policy.limiter}" limits no compute: leave it out, or use hami-core'
+        yield source.problem(rule, "compute")
 
 
 def _agent_problems(policy: Policy, source: Source, parts: Parts) -> Iterator[Problem]:

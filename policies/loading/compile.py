@@ -120,7 +120,7 @@ def _under_entry(
     parts: Parts, effective: EffectivePolicy, policy: Policy, entry: QueueEntry
 ) -> EffectivePolicy:
     if entry.limiter is not None:
-        limiter = effective_limiter(_limiter(parts, entry.limiter), effective.mode.name)
+        limiter = effective_limiter(_limiter(parts, entry.limiter), effective.mode.name, effective.compute)
         effective = replace(effective, limiter=limiter)
     if entry.fractions is not None:
         table, left_out = fraction_table(entry.fractions, effective.slices_per_gpu)

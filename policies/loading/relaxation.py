@@ -25,8 +25,7 @@ def _of_values(over: EffectivePolicy, base: EffectivePolicy) -> Iterator[tuple[s
     if more := [text for text in over.fractions if text not in base.fractions]:
         yield "fractions", f'fraction "{more[0]}"'
     yield from _of_memory(over.memory, base.memory)
-    if over.max_gpus > base.max_gpus:
-        yield "policy", f"maxGpus {over.max_gpus} instead of {base.max_gpus}"
+    yield from _of_gpus(over, base)
     if over.reserve_mib < base.reserve_mib:
         yield "policy", f"memory.reserveMiB {over.reserve_mib} instead of {base.reserve_mib}"
     if over.assume is not None and (base.assume is None or over.assume.gpu_mib > base.assume.gpu_mib):
@@ -38,6 +37,13 @@ def _of_values(over: EffectivePolicy, base: EffectivePolicy) -> Iterator[tuple[s
         yield "policy", what
     if base.hide_gpus_from_others and not over.hide_gpus_from_others:
         yield "policy", "hideGpusFromOthers false"
+
+
+def _of_gpus(over: EffectivePolicy, base: EffectivePolicy) -> Iterator[tuple[str, str]]:
+    if base.compute not in {"none", over.compute}:
+        yield "policy", f"compute {over.compute} instead of {base.compute}"
+    if over.max_gpus > base.max_gpus:
+        yield "policy", f"maxGpus {over.max_gpus} instead of {base.max_gpus}"
 
 
 def _of_memory(over: MemoryBounds | None, base: MemoryBounds | None) -> Iterator[tuple[str, str]]:

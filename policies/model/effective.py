@@ -150,6 +150,8 @@ class EffectivePolicy:
     """What of the refused by default its pods may bring."""
     memory: MemoryBounds | None = None
     """None where pods may ask for fractions only."""
+    compute: str | int = "none"
+    """Per cent of a GPU's compute that a preloaded limiter lets a container use."""
     max_gpus: int = MAX_GPUS
     """Different GPUs of which one pod may ask a part."""
     queue: str | None = None

@@ -172,6 +172,9 @@ slices, such as "0.2", takes the larger one and is limited to its exact share. D
     """Variables for GPU containers beside the limiter's; placeholders are replaced."""
     limits: LimitsPart = Field(default_factory=LimitsPart)
     """Who holds a share to its GPU memory."""
+    compute: Literal["none", "same-as-memory"] | Annotated[int, Field(ge=1, le=99)] = "none"
+    """Per cent of a GPU's compute that HAMi-core lets a container use, or `same-as-memory` for its share's. \
+A brake, no division."""
     memory: Memory = Field(default_factory=Memory)
     """GPU memory that a share comes to."""
     assume: Assume | None = None

@@ -2,8 +2,10 @@
 
 import pytest
 
+from policies.loading.loader import parse_policies
 from policies.loading.sources import presets
 from policies.model.effective import EnvVar, ImageChoice
+from policies.model.problems import PolicyError
 from tests.policies.support import limiter
 
 
@@ -97,3 +99,34 @@ def test_a_modes_variable_goes_before_the_common_one():
     own = "kind: Limiter\nname: own\nenv: {A: common, B: '1'}\nmodes: {pooled: {env: {A: pooled}}}\n"
     assert limiter("own", "pooled", own=own).env == (EnvVar("A", "pooled"), EnvVar("B", "1"))
     assert limiter("own", own=own).env == (EnvVar("A", "common"), EnvVar("B", "1"))
+
+
+@pytest.mark.parametrize(
+    ("compute", "mode", "value"),
+    [
+        ("none", "per-gpu", None),
+        ("same-as-memory", "per-gpu", "{percent}"),
+        ("same-as-memory", "pooled", "{percent}"),
+        ("30", "per-gpu", "30"),
+    ],
+)
+def test_compute_is_hami_cores_variable_for_every_gpu(compute, mode, value):
+    default = f"kind: Policy\nname: default\nresources: {{mode: {mode}}}\ncompute: {compute}\n"
+    found = parse_policies({"default.yaml": default.encode()}).resolve("team", None, None)
+    assert {each.name: each.value for each in found.limiter.env}.get("CUDA_DEVICE_SM_LIMIT") == value
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("compute: 0", "greater than or equal to 1"),
+        ("compute: 100", "less than or equal to 99"),
+        ("compute: half", "same-as-memory"),
+        ("compute: 30\nlimiter: none", 'limiter "none" limits no compute'),
+        ("compute: 30\nlimits: {from: agent}", "the agent limits no compute"),
+    ],
+)
+def test_compute_that_nobody_would_hold_pods_to_is_an_error(text, rule):
+    with pytest.raises(PolicyError) as error:
+        parse_policies({"default.yaml": f"kind: Policy\nname: default\n{text}\n".encode()})
+    assert rule in str(error.value)

@@ -29,7 +29,8 @@ class Filled:
         values = {
             "slices": str(fraction.slices_on_each),
             "slices_per_gpu": str(fraction.slices_per_gpu),
-            "percent": str(fraction.ratio[0] * 100 // fraction.ratio[1]),
+            # Zero would be no limit at all.
+            "percent": str(max(1, fraction.ratio[0] * 100 // fraction.ratio[1])),
             "index": ",".join(map(str, indices)),
             "namespace": namespace,
         }

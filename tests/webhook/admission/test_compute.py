@@ -1,0 +1,36 @@
+"""The policy's compute: HAMi-core's per cent for each GPU container."""
+
+import pytest
+
+from tests.webhook.support import container, decide, pod, policies
+
+LIMIT = "CUDA_DEVICE_SM_LIMIT"
+
+
+@pytest.mark.parametrize(
+    ("text", "fraction", "percent"),
+    [
+        ("compute: same-as-memory", "0.500", "50"),
+        ("compute: same-as-memory", "0.125", "12"),
+        ('compute: same-as-memory\nfractions: {"0.001": 1}', "0.001", "1"),
+        ("compute: 30", "0.500", "30"),
+        ("compute: none", "0.500", None),
+        ('compute: 30\nfractions: {"1": 8}', "1", None),
+    ],
+)
+def test_a_container_gets_the_per_cent_of_its_share_or_of_the_policy(text, fraction, percent):
+    assert dict(decide(pod(fraction=fraction), policies(text)).env()).get(LIMIT) == percent
+
+
+def test_each_of_several_containers_gets_its_own():
+    said = {"annotations": {"clearml-injector/containers": "train=0.500,eval=0.250"}}
+    made = [container("train"), container("eval")]
+    found = pod(fraction="0.750", containers=made, metadata=said)
+    decided = decide(found, policies("compute: same-as-memory"))
+    assert [dict(decided.env(name))[LIMIT] for name in ("train", "eval")] == ["50", "25"]
+
+
+def test_what_the_user_says_of_it_is_taken_out():
+    made = container("train", env=[{"name": LIMIT, "value": "100"}])
+    assert dict(decide(pod(containers=[made]), policies("compute: 30")).env())[LIMIT] == "30"
+    assert LIMIT not in dict(decide(pod(containers=[made])).env())
