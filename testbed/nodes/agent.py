@@ -1,4 +1,7 @@
-"""The product's node agent on a node, in place of the stand-in device plugin, with GPUs from a file."""
+"""The product's node agent on a node, in place of the stand-in device plugin, with GPUs from a file.
+
+It runs as a process of the node, or as the chart's DaemonSet.
+"""
 
 import json
 import os
@@ -20,6 +23,25 @@ limits: {from: agent}
 """
 POOL = LIMITS_BY_AGENT + "resources: {mode: pooled}\n"
 LIBRARY_TEXT = "a stand-in for the limiter's library\n"
+SAME_EVERYWHERE = "/run/gpu-node"
+"""Where each node's own folder is mounted, so that the pods of one DaemonSet find theirs."""
+
+
+def chart_values(runtime_endpoint: str) -> Mapping[str, Any]:
+    """Return values by which the chart runs the agent on nodes whose GPUs are made up."""
+    folder = f"{SAME_EVERYWHERE}/agent"
+    return {
+        "agent": {
+            "enabled": True,
+            "stateDir": f"{SAME_EVERYWHERE}/state",
+            "cdiDirs": [f"{SAME_EVERYWHERE}/cdi"],
+            "runtimeSocket": runtime_endpoint,
+            "extraArgs": ["--gpu-file=/gpus/gpus.json"],
+            "extraVolumes": [{"name": "gpus", "hostPath": {"path": folder, "type": "Directory"}}],
+            "extraVolumeMounts": [{"name": "gpus", "mountPath": "/gpus", "readOnly": True}],
+        },
+        "policies": {"default": {"limits": {"from": "agent"}}},
+    }
 
 
 class AgentOnNode:
@@ -77,6 +99,11 @@ class AgentOnNode:
         cdi.mkdir(exist_ok=True)
         text = json.dumps({"cdiVersion": "0.5.0", "kind": "nvidia.com/gpu", "devices": devices})
         (cdi / "nvidia.yaml").write_text(text)
+
+    def show_folder(self) -> None:
+        """Mount the node's folder where the chart's agent looks for it; to be done after each boot."""
+        self._box.check("mkdir", "-p", SAME_EVERYWHERE)
+        self._box.check("mount", "--bind", str(self._box.folder), SAME_EVERYWHERE)
 
     def start(self) -> None:
         """Start it; it is ready when the kubelet counts its slices."""

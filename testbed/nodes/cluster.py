@@ -48,6 +48,7 @@ class RealCluster(Cluster):
         gpus: Of each node, as its device plugin says.
         archives: Images for every node, beside the stand-ins.
         agent_gpus: GPUs of each node where the product's agent offers them, in place of the device plugin.
+        agent_from_chart: The chart runs that agent, so that nodes are ready without offering anything.
 
     Attributes:
         nodes: The nodes by name.
@@ -62,6 +63,7 @@ class RealCluster(Cluster):
         gpus: int = 2,
         archives: Sequence[Path] = (),
         agent_gpus: Sequence[Object] = (),
+        agent_from_chart: bool = False,
     ) -> None:
         # Not below a test's own folder: paths of sockets have at most 107 characters.
         folder = Path(tempfile.mkdtemp(prefix="gpu-nodes-"))
@@ -72,6 +74,7 @@ class RealCluster(Cluster):
         self._archives = archives
         self._gpus = len(agent_gpus) or gpus
         self._agent_gpus = agent_gpus
+        self._agent_from_chart = agent_from_chart
         self._control = Box(CONTROL_PLANE, folder / CONTROL_PLANE, self._keeper)
         self._names = [f"gpu-node-{number}" for number in range(1, nodes + 1)]
         self.nodes: dict[str, Node] = {}
@@ -96,7 +99,8 @@ class RealCluster(Cluster):
             self._boot(node)
             node.start(archives)
         for name in self._names:
-            eventually(lambda name=name: self.is_ready(name), f"{name} is ready", READY_S)
+            ready = self._kubelet_is_ready if self._agent_from_chart else self.is_ready
+            eventually(lambda name=name, ready=ready: ready(name), f"{name} is ready", READY_S)
             self.api.patch("Node", name, {"metadata": {"labels": self._labels(name)}})
 
     def _start_control_plane(self, stack: ExitStack) -> None:
@@ -175,6 +179,7 @@ class RealCluster(Cluster):
             dns=ADDRESS,
             gpus=self._gpus,
             agent_gpus=self._agent_gpus,
+            agent_from_chart=self._agent_from_chart,
         )
         return Node(Box(name, self.home.folder / f"n{number}", self._keeper), self._parts, place)
 
@@ -203,13 +208,17 @@ class RealCluster(Cluster):
 
     def is_ready(self, name: str) -> bool:
         """Whether a node says so of itself and offers its GPUs."""
+        allocatable = self._status(name).get("allocatable", {})
+        offered = [allocatable.get(f"nvidia.com/gpu-{index}") for index in range(self._gpus)]
+        return self._kubelet_is_ready(name) and offered == ["8"] * self._gpus
+
+    def _kubelet_is_ready(self, name: str) -> bool:
+        conditions = self._status(name).get("conditions", [])
+        return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+
+    def _status(self, name: str) -> Object:
         found = [node for node in self.api.list("Node") if node["metadata"]["name"] == name]
-        if not found:
-            return False
-        status = found[0]["status"]
-        offered = [f"nvidia.com/gpu-{index}" for index in range(self._gpus)]
-        ready = any(c["type"] == "Ready" and c["status"] == "True" for c in status.get("conditions", []))
-        return ready and all(status.get("allocatable", {}).get(name, "0") == "8" for name in offered)
+        return found[0]["status"] if found else {}
 
     def _labels(self, name: str) -> Object:
         return dict(GpuNode(gpus=self._gpus).manifest(name)["metadata"]["labels"])

@@ -30,6 +30,7 @@ class Place:
         gpus: GPUs that the device plugin offers.
         agent_gpus: GPUs that the product's agent offers in place of the device plugin, as the file of made-up
             GPUs has them.
+        agent_from_chart: The agent is not started here: the chart's DaemonSet is to be.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Place:
     dns: str
     gpus: int
     agent_gpus: Sequence[Mapping[str, Any]] = ()
+    agent_from_chart: bool = False
 
     @property
     def address(self) -> str:
@@ -94,7 +96,9 @@ class Node:
         self.start_kubelet()
         if self.place.agent_gpus:
             self.agent = AgentOnNode(self.box, SOCKET, self.place.agent_gpus, self._parts.environment)
-            self.agent.start()
+            self.agent.show_folder()
+            if not self.place.agent_from_chart:
+                self.agent.start()
         else:
             self.start_device_plugin()
         self.proxy = start_proxy(self.box, self._parts, self.place.name, self.place.proxy_kubeconfig)

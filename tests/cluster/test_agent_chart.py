@@ -1,0 +1,147 @@
+"""The node agent as the chart runs it: a labelled pod's limit, end to end, on cards of 40 and of 80 GB.
+
+Its cluster is one of its own: a node without any other device plugin.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+
+from testbed import binaries
+from testbed.api import Object
+from testbed.chart import RELEASE, Helm
+from testbed.nodes import parts
+from testbed.nodes.agent import chart_values
+from testbed.nodes.cluster import RealCluster
+from testbed.nodes.node import SOCKET
+from testbed.nodes.stand_ins import LIBRARY_TEXT, WORKLOAD
+from testbed.process import eventually
+from testbed.registration import OWN_NAMESPACE
+from tests.cluster.conftest import CLUSTER, WORK, Say
+from tests.cluster.installation import VALUES, Installation
+
+NODE = "gpu-node-1"
+GPUS = [
+    {"index": 0, "uuid": "GPU-aaaaaaaa-0000", "model": "NVIDIA A100-40GB", "memoryMiB": 40960},
+    {"index": 1, "uuid": "GPU-bbbbbbbb-1111", "model": "NVIDIA A100-80GB", "memoryMiB": 81920},
+]
+LIMIT = "CUDA_DEVICE_MEMORY_LIMIT_0"
+
+
+@pytest.fixture(scope="module")
+def cluster(possible, image, say: Say, pytestconfig: pytest.Config) -> Iterator[RealCluster]:
+    """A node that offers no GPU, on which the agent would find two."""
+    built, node_parts = binaries.build(say), parts.build(say)
+    before = pytestconfig.stash.get(CLUSTER, None)
+    with RealCluster(
+        built, node_parts, nodes=1, archives=[image], agent_gpus=GPUS, agent_from_chart=True
+    ) as cluster:
+        pytestconfig.stash[CLUSTER] = cluster
+        cluster.create_namespace(WORK)
+        yield cluster
+        pytestconfig.stash[CLUSTER] = before
+
+
+@pytest.fixture(scope="module")
+def installation(cluster: RealCluster, tmp_path_factory: pytest.TempPathFactory) -> Installation:
+    """The chart with its agent, which has registered both GPUs."""
+    cluster.create_namespace(OWN_NAMESPACE)
+    installation = Installation(cluster, Helm(cluster, tmp_path_factory.mktemp("helm")))
+    installation.helm.apply({**VALUES, **chart_values(SOCKET)})
+    eventually(lambda: cluster.is_ready(NODE), "the agent offers both GPUs", 150)
+    installation.until_served()
+    return installation
+
+
+def labelled(name: str, fraction: str, **container: object) -> Object:
+    """A pod with a share, whose author sets the limiter's variable himself by a ConfigMap."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": {"clearml-injector/fraction": fraction}},
+        "spec": {
+            "terminationGracePeriodSeconds": 0,
+            "containers": [
+                {
+                    "name": "main",
+                    "image": WORKLOAD,
+                    "imagePullPolicy": "Never",
+                    "command": ["sleep", "3600"],
+                    **container,
+                }
+            ],
+        },
+    }
+
+
+def inside(cluster: RealCluster, pod: str, *command: str) -> str:
+    """Run a command in a pod's container."""
+    ended = cluster.kubectl("exec", f"--namespace={WORK}", pod, "--", *command)
+    assert ended.code == 0, ended.stderr
+    return ended.stdout
+
+
+def environment(cluster: RealCluster, pod: str) -> dict[str, str]:
+    """The variables of a container's first process."""
+    text = inside(cluster, pod, "cat", "/proc/1/environ")
+    return dict(line.split("=", 1) for line in text.split("\0") if line)
+
+
+def test_a_labelled_pod_has_the_agents_limit_though_it_sets_the_variable_itself(installation, cluster):
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "more"}, "data": {LIMIT: "0m"}}
+    cluster.api.create(config, WORK)
+    more = {"envFrom": [{"configMapRef": {"name": "more"}}], "env": [{"name": LIMIT, "value": "999999m"}]}
+    names = ["first", "second"]
+    for name in names:
+        # Seven eighths: one on each card.
+        cluster.api.create(labelled(name, "0.875", **more), WORK)
+    found = {}
+    for name in names:
+        eventually(lambda name=name: phase(cluster, name) == "Running", f"{name} runs", 60)
+        stored = cluster.api.get("Pod", name, WORK)
+        notes = stored["metadata"]["annotations"]
+        assert "clearml-injector/memory-mib" not in notes
+        assert "initContainers" not in stored["spec"]
+        found[int(notes["clearml-injector/gpu-index"])] = environment(cluster, name)[LIMIT]
+    assert found == {0: f"{40960 * 7 // 8}m", 1: f"{81920 * 7 // 8}m"}
+
+
+def test_its_library_is_the_one_that_the_limiters_image_holds(installation, cluster):
+    assert inside(cluster, "first", "cat", "/usr/local/vgpu/libvgpu.so") == LIBRARY_TEXT.decode()
+    assert inside(cluster, "first", "cat", "/etc/ld.so.preload").strip() == "/usr/local/vgpu/libvgpu.so"
+    mounts = inside(cluster, "first", "mount")
+    [mounted] = [line for line in mounts.splitlines() if " /usr/local/vgpu " in line]
+    assert "(ro," in mounted
+
+
+def test_a_new_agent_takes_over_beside_running_pods(installation, cluster):
+    [before] = installation.objects("agent")
+    cluster.api.delete("Pod", before["metadata"]["name"], OWN_NAMESPACE)
+    eventually(lambda: successor(installation, before), "another agent is ready", 90)
+    eventually(lambda: cluster.is_ready(NODE), "the agent offers both GPUs again", 60)
+    assert environment(cluster, "first")[LIMIT].endswith("m")
+    cluster.api.create(labelled("third", "0.125"), WORK)
+    eventually(lambda: phase(cluster, "third") == "Running", "third runs", 60)
+    assert environment(cluster, "third")[LIMIT] in {"5120m", "10240m"}
+
+
+def test_the_agents_pod_has_neither_a_capability_nor_a_token(installation, cluster):
+    [pod] = installation.objects("agent")
+    name = pod["metadata"]["name"]
+    told = installation.exec(name, "cat", "/proc/1/status").stdout
+    assert "CapEff:\t0000000000000000" in told
+    assert installation.exec(name, "ls", "/var/run/secrets/kubernetes.io").code != 0
+    assert pod["metadata"]["name"].startswith(f"{RELEASE}-agent")
+
+
+def phase(cluster: RealCluster, name: str) -> str | None:
+    return cluster.api.get("Pod", name, WORK)["status"].get("phase")
+
+
+def successor(installation: Installation, before: Object) -> bool:
+    """Whether another pod of the agent is ready."""
+    return any(
+        pod["metadata"]["uid"] != before["metadata"]["uid"]
+        and any(c["type"] == "Ready" and c["status"] == "True" for c in pod["status"].get("conditions", []))
+        for pod in installation.objects("agent")
+    )
