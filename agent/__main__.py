@@ -8,12 +8,16 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from agent.policy import PolicyUnusableError, begin_reading
 from agent.settings import AgentOptions
 from service.log import configure_logging
+
+if TYPE_CHECKING:
+    from agent.process import Extension
 
 UNUSABLE = 2
 
@@ -28,13 +32,30 @@ def main() -> int:
     from agent.process import run_agent  # noqa: PLC0415
 
     try:
-        again = asyncio.run(run_agent(options, reading))
+        again = asyncio.run(run_agent(options, reading, _extensions(options)))
     except (PolicyUnusableError, GpuSourceError, OSError) as error:
         sys.stderr.write(f"fraction-injector: {error}\n")
         return UNUSABLE
     if again:
         os.execv(sys.executable, [sys.executable, "-m", "agent", sys.argv[1]])  # noqa: S606 our own command
     return 0
+
+
+def _extensions(options: AgentOptions) -> list[Extension]:
+    """What runs beside the device plugins.
+
+    Raises:
+        OSError: the options name a node, and this is no pod that could tell the API server of it.
+    """
+    if options.node is None:
+        return []
+    from agent.kubernetes.api_server import ApiServerClient  # noqa: PLC0415 most agents of tests need none
+    from agent.kubernetes.node_writer import node_facts  # noqa: PLC0415
+
+    host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT", "443")
+    if host is None:
+        raise OSError("--node: no pod tells where the API server is: leave the option out")
+    return [node_facts(ApiServerClient(host, int(port)), options.node)]
 
 
 if __name__ == "__main__":

@@ -62,5 +62,7 @@ class AgentOptions(msgspec.Struct, frozen=True):
     """Folder of the kubelet's links to logs, which name containers by id."""
     proc: str = "/proc"
     """The node's processes, as this process sees them."""
+    node: str | None = None
+    """Name of this node, to write its GpuNode; None writes none."""
     host: str = "127.0.0.1"
     health_port: int = 9081

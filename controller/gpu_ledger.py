@@ -40,6 +40,7 @@ class GpuStatus(msgspec.Struct, frozen=True, rename="camel"):
     over: int
     index: int | None = None
     cordoned: bool = False
+    memory_mib: int | None = msgspec.field(default=None, name="memoryMiB")
     shares: tuple[Holding, ...] = ()
 
 
@@ -133,7 +134,9 @@ async def list_gpu_ledgers(api: ApiServer) -> list[GpuLedger]:
 def status_of(view: NodeView, transition: int, now: str, before: tuple[Condition, ...]) -> Status:
     """Sum up a node; `now` is RFC 3339, for conditions that differ from those of `before`."""
     gpus = tuple(
-        GpuStatus(gpu.capacity, gpu.used, gpu.free, gpu.over, gpu.index, gpu.cordoned, gpu.shares)
+        GpuStatus(
+            gpu.capacity, gpu.used, gpu.free, gpu.over, gpu.index, gpu.cordoned, gpu.memory_mib, gpu.shares
+        )
         for gpu in view.gpus
     )
     pooled = sum(gpu.capacity for gpu in view.gpus if gpu.index is None)
@@ -159,7 +162,9 @@ def view_of(ledger: GpuLedger) -> NodeView | None:
     if status is None:
         return None
     usable = any(c.type == "Usable" and c.status == "True" for c in status.conditions)
-    gpus = tuple(GpuView(gpu.index, gpu.capacity, gpu.shares, gpu.cordoned) for gpu in status.gpus)
+    gpus = tuple(
+        GpuView(gpu.index, gpu.capacity, gpu.shares, gpu.cordoned, gpu.memory_mib) for gpu in status.gpus
+    )
     return NodeView(
         ledger.metadata.name, usable, status.slices_per_gpu, status.gpu_memory_mib, status.product, gpus
     )

@@ -9,6 +9,9 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 
+import msgspec
+
+from controller.gpu_node import NodeCards
 from controller.resources import SeenNode, SeenPod
 from controller.watched_resource import WatchedResource
 from ledger.facts import PodFact, PodKey
@@ -53,6 +56,16 @@ class LedgerStore:
             listed=partial(self.listed, "pods"),
             turns=self.turns,
         )
+        self.watched_cards: WatchedResource[NodeCards] = WatchedResource(
+            key_of=lambda cards: ("", cards.node),
+            keys=lambda: [("", name) for name in self._cards],
+            set=lambda cards: self.set_cards(cards.node, cards.cards),
+            remove=lambda key: self.set_cards(key[1], ()),
+            listed=lambda: None,
+            turns=self.turns,
+        )
+        self._cards: dict[str, tuple[tuple[int, int], ...]] = {}
+        """By node what its agent says of its GPUs; kept whether the node is known or not yet."""
         self._readers: list[Changes] = []
         self._pod_listeners: list[PodListener] = []
         self._unlisted = {"nodes", "pods"}
@@ -125,12 +138,23 @@ class LedgerStore:
     def set_node(self, node: SeenNode) -> None:
         """Take in a node; the inverse of `remove_node`."""
         name = node.fact.name
+        node = _with_cards(node, self._cards.get(name, ()))
         if self.nodes.get(name) == node:
             return
         self.nodes[name] = node
         self.ledger.set_node(node.fact)
         self.mark(name)
         self._update_totals()
+
+    def set_cards(self, name: str, cards: tuple[tuple[int, int], ...]) -> None:
+        """Take in what a node's agent says of its GPUs; nothing, where its object is gone or unreadable."""
+        if cards:
+            self._cards[name] = cards
+        else:
+            self._cards.pop(name, None)
+        node = self.nodes.get(name)
+        if node is not None:
+            self.set_node(node)
 
     def remove_node(self, name: str) -> None:
         """Take in that a node is gone."""
@@ -165,3 +189,9 @@ class LedgerStore:
     def _mark_pod(self, fact: PodFact | None) -> None:
         if fact is not None and (fact.slices or fact.node):
             self.mark(fact.node or fact.promised_node)
+
+
+def _with_cards(node: SeenNode, cards: tuple[tuple[int, int], ...]) -> SeenNode:
+    if node.fact.cards == cards:
+        return node
+    return msgspec.structs.replace(node, fact=msgspec.structs.replace(node.fact, cards=cards))

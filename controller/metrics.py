@@ -46,7 +46,7 @@ class ControllerMetrics:
             ["resource"],
             registry=registry,
         )
-        for resource in ("nodes", "pods", "gpuledgers"):
+        for resource in ("nodes", "pods", "gpuledgers", "gpunodes"):
             self._lists.labels(resource)
             for kind in ("list", "watch", "stale"):
                 self._troubles.labels(resource, kind)

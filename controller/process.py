@@ -24,6 +24,7 @@ from controller import gpu_metrics, node_problems, page
 from controller.certificates.loop import BundleLoop, CertificateLoop
 from controller.certificates.metrics import CertificateMetrics
 from controller.certificates.store import CertificateStore, Installation, issued_names
+from controller.gpu_node import gpu_nodes
 from controller.gpuledger_writer import Publisher
 from controller.informer import Timing, Watcher
 from controller.kube_client import ApiServer, connected
@@ -60,6 +61,7 @@ STEP_SECONDS = 120.0
 Task = Literal[
     "watch of nodes",
     "watch of pods",
+    "watch of cards",
     "reservations",
     "mounted certificate",
     "own port",
@@ -216,9 +218,11 @@ class ControllerProcess:
             api, nodes(names), state.watched_nodes, metrics, timing=timing, health=health["nodes"]
         )
         of_pods = Watcher(api, pods(names), state.watched_pods, metrics, timing=timing, health=health["pods"])
+        of_cards = Watcher(api, gpu_nodes(), state.watched_cards, metrics, timing=timing)
         tasks = [
             BackgroundTask.without_period("watch of nodes", of_nodes.run),
             BackgroundTask.without_period("watch of pods", of_pods.run),
+            BackgroundTask.without_period("watch of cards", of_cards.run),
             BackgroundTask("reservations", self._expire, EXPIRY_SECONDS),
             BackgroundTask("mounted certificate", self._certificate.follow, POLL_SECONDS),
             BackgroundTask("own port", self._port.watch, PERIOD_SECONDS),

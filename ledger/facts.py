@@ -33,10 +33,18 @@ class NodeFact(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """GPUs behind `pooled`; 0 where no label tells."""
     gpu_mib: int | None = None
     """MiB of one GPU by the label nvidia.com/gpu.memory; None where the label is missing or no number."""
+    cards: tuple[tuple[int, int], ...] = ()
+    """(index, MiB) of each GPU as the node's agent says, by index; empty where no agent does."""
     cpu_milli: int = UNLIMITED
     memory_bytes: int = UNLIMITED
     cordoned: frozenset[int] = frozenset()
     """Indices that the node's annotation clearml-injector/cordon takes out of placement."""
+
+    def card_mib(self, indices: tuple[int, ...]) -> int | None:
+        """MiB of the smallest of some GPUs: of the cards, else what the node's label says of all."""
+        known = dict(self.cards)
+        mib = [known[index] for index in indices or known if index in known]
+        return min(mib) if mib and len(mib) == len(indices or known) else self.gpu_mib
 
 
 class PodFact(msgspec.Struct, frozen=True, kw_only=True, gc=False):

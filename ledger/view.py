@@ -34,6 +34,8 @@ class GpuView:
     """Slices that can be allocated."""
     shares: tuple[Holding, ...]
     cordoned: bool = False
+    memory_mib: int | None = None
+    """MiB of the card, where the node's agent says it."""
 
     @property
     def used(self) -> int:
@@ -88,10 +90,12 @@ def node_view(account: NodeAccount) -> NodeView | None:
     fact = account.fact
     if fact is None or not (fact.gpus or fact.pooled):
         return None
-    capacities = dict(fact.gpus)
+    capacities, cards = dict(fact.gpus), dict(fact.cards)
     indices = sorted(capacities.keys() | account.taken.keys())
     gpus = [
-        GpuView(index, capacities.get(index, 0), _shares(account, index), index in fact.cordoned)
+        GpuView(
+            index, capacities.get(index, 0), _shares(account, index), index in fact.cordoned, cards.get(index)
+        )
         for index in indices
     ]
     if fact.pooled or account.taken_pooled:

@@ -83,6 +83,14 @@ def agent(  # noqa: PLR0913 each is an option of the command
             help="Xid that says nothing of the GPU's health.",
         ),
     ] = None,
+    node: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            show_default="none",
+            help="Write the GpuNode of this node, by the service account of the pod.",
+        ),
+    ] = None,
     host: Annotated[str, typer.Option(help="Address of the plain port.")] = "127.0.0.1",
     health_port: Annotated[
         int,
@@ -106,6 +114,7 @@ def agent(  # noqa: PLR0913 each is an option of the command
         runtime_endpoint=str(runtime_endpoint),
         gpu_file=str(gpu_file.absolute()) if gpu_file is not None else None,
         ignored_xids=tuple(ignore_xid) if ignore_xid is not None else APPLICATION_XIDS,
+        node=node,
         host=host,
         health_port=health_port,
     )

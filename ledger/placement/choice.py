@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import msgspec
 
 from ledger.accounts import NodeAccount
+from ledger.facts import NodeFact
 from ledger.owners import GpuModel, Owners
 from ledger.placement.arrivals import ShadowPrices
 from ledger.placement.best_node import best
@@ -111,7 +112,8 @@ class Choice:
         found = self._best(candidates, ask, prices)
         if found is not None and (node := found[1].fact) is not None:
             indices = _best_gpus(found[1], candidates.mode, ask, prices)
-            return self._placed(ask, indices, model_of(node), node.name, reservation)
+            placed = self._placed(ask, indices, model_of(node), node.name, reservation)
+            return placed if ask.is_bound_by_memory else _by_card(placed, node)
         wait = pick_index(candidates.kinds, ask, self._pending, self._values)
         model: GpuModel = None, wait.gpu_mib
         if ask.same_model:
@@ -164,6 +166,14 @@ class Choice:
 
 def _sized(fraction: Fraction) -> int:
     return fraction.slices_on_each if fraction.mib else 0
+
+
+def _by_card(placed: Placement, node: NodeFact) -> Placement:
+    """Return the placement with the MiB of the very cards, which need not be what the node's label says.
+
+    A pod that is bound by memory is bound by that label, and so keeps what the label says.
+    """
+    return msgspec.structs.replace(placed, gpu_mib=node.card_mib(placed.indices) or 0)
 
 
 def _best_gpus(

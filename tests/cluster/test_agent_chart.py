@@ -3,13 +3,14 @@
 Its cluster is one of its own: a node without any other device plugin.
 """
 
+import json
 from collections.abc import Iterator
 
 import pytest
 
 from testbed import binaries
 from testbed.api import Object
-from testbed.chart import RELEASE, Helm
+from testbed.chart import Helm
 from testbed.nodes import parts
 from testbed.nodes.agent import chart_values
 from testbed.nodes.cluster import RealCluster
@@ -125,13 +126,25 @@ def test_a_new_agent_takes_over_beside_running_pods(installation, cluster):
     assert environment(cluster, "third")[LIMIT] in {"5120m", "10240m"}
 
 
-def test_the_agents_pod_has_neither_a_capability_nor_a_token(installation, cluster):
+def test_the_agents_pod_has_no_capability(installation, cluster):
     [pod] = installation.objects("agent")
-    name = pod["metadata"]["name"]
-    told = installation.exec(name, "cat", "/proc/1/status").stdout
+    told = installation.exec(pod["metadata"]["name"], "cat", "/proc/1/status").stdout
     assert "CapEff:\t0000000000000000" in told
-    assert installation.exec(name, "ls", "/var/run/secrets/kubernetes.io").code != 0
-    assert pod["metadata"]["name"].startswith(f"{RELEASE}-agent")
+
+
+def test_it_tells_the_cards_of_its_node_and_the_ledger_shows_them(installation, cluster):
+    cards = [gpu["memoryMiB"] for gpu in GPUS]
+
+    def told() -> list[int]:
+        stored = cluster.kubectl("get", "gpunode", NODE, "--output=json")
+        return [gpu["memoryMiB"] for gpu in json.loads(stored.stdout)["status"]["gpus"]]
+
+    def shown() -> list[int | None]:
+        stored = cluster.kubectl("get", "gpuledger", NODE, "--output=json")
+        return [gpu.get("memoryMiB") for gpu in json.loads(stored.stdout)["status"]["gpus"]]
+
+    assert told() == cards
+    eventually(lambda: shown() == cards, "the GpuLedger shows the cards", 60)
 
 
 def phase(cluster: RealCluster, name: str) -> str | None:

@@ -82,7 +82,9 @@ def test_the_node_owns_its_ledger():
 def test_the_schema_knows_every_field_that_is_written():
     schema = yaml.safe_load(CRD.read_text())["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     known = schema["properties"]["status"]["properties"]
-    status = status_manifest("gpu-0", status_of(view(GpuView(0, 8, (HOLDER,))), 0, NOW, ()))["status"]
+    status = status_manifest("gpu-0", status_of(view(GpuView(0, 8, (HOLDER,), memory_mib=1)), 0, NOW, ()))[
+        "status"
+    ]
     assert status.keys() == known.keys()
     assert status["gpus"][0].keys() == known["gpus"]["items"]["properties"].keys()
     shares = known["gpus"]["items"]["properties"]["shares"]["items"]["properties"]

@@ -84,8 +84,19 @@ def _is_bound_to(node: SlowNode, answer: Placement, ask: PlacementRequest) -> bo
     return is_kept_to((answer.model, answer.gpu_mib or None), node.fact)
 
 
+def _mib(answer: Placement, ask: PlacementRequest, fact: NodeFact) -> int:
+    """What the label says; where it does not bind the pod, what the agent says of the chosen cards."""
+    is_bound = ask.writes_limits and not ask.fraction.is_whole
+    cards = dict(fact.cards)
+    chosen = [cards.get(index) for index in answer.indices] or list(cards.values())
+    known = [mib for mib in chosen if mib is not None]
+    if is_bound or not known or len(known) < len(chosen):
+        return fact.gpu_mib or 0
+    return min(known)
+
+
 def _assert_has_room(answer: Placement, ask: PlacementRequest, node: SlowNode, worth: ShadowPrices) -> None:
-    assert answer.gpu_mib == (node.fact.gpu_mib or 0)
+    assert answer.gpu_mib == _mib(answer, ask, node.fact)
     if ask.owner and ask.same_model:
         assert answer.model == node.fact.labels.get(GPU_PRODUCT_LABEL)
         assert answer.memory_values == ((str(node.fact.gpu_mib),) if node.fact.gpu_mib else ())

@@ -50,6 +50,10 @@ def nodes(draw: st.DrawFn) -> NodeFact:
         pooled=pooled_gpus * 8,
         pooled_gpus=pooled_gpus,
         gpu_mib=mib,
+        cards=tuple(
+            (index, draw(st.sampled_from([40960, 81920])))
+            for index in range(draw(st.sampled_from([0, 0, gpus])))
+        ),
         cpu_milli=draw(st.sampled_from([UNLIMITED, 4000, 16000, 64000])),
         memory_bytes=draw(st.sampled_from([UNLIMITED, 32 * GIB])),
         cordoned=frozenset(draw(st.lists(st.integers(0, 3), max_size=1))),

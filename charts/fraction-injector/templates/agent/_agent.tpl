@@ -5,8 +5,8 @@ restartPolicy: Always
 schedulerName: default-scheduler
 terminationGracePeriodSeconds: 10
 serviceAccountName: {{ include "fraction-injector.fullname" .root }}-agent
-# It asks the kubelet and the driver, never the API server.
-automountServiceAccountToken: false
+# For the GpuNode of its node alone: rights.yaml.
+automountServiceAccountToken: true
 dnsPolicy: ClusterFirst
 {{- with include "fraction-injector.priorityClassName" .root }}
 priorityClassName: {{ . }}

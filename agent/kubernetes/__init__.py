@@ -1,0 +1,1 @@
+"""What an agent tells the API server of its node. Nothing else of it speaks with Kubernetes' API."""

@@ -1,0 +1,79 @@
+"""The API server as an agent needs it: two calls, by the standard library, with the pod's own token.
+
+A client that can do more would take a third of the agent's memory.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+from pathlib import Path
+from typing import Any
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+CALL_SECONDS = 10.0
+MAX_ANSWER = 4 * 1024 * 1024
+MAX_MESSAGE = 300
+APPLY = "application/apply-patch+yaml"
+FIELD_MANAGER = "fraction-injector-agent"
+
+
+class ApiServerError(Exception):
+    """The API server did not answer, or refused; the text says which."""
+
+
+class ApiServerClient:
+    """An API server, asked from a thread. Every call opens a connection: there is one in minutes.
+
+    Args:
+        host: Name or address.
+        port: Of HTTPS.
+        credentials: Folder with `token` and `ca.crt`, which the kubelet keeps fresh.
+    """
+
+    def __init__(self, host: str, port: int, credentials: Path = SERVICE_ACCOUNT) -> None:
+        self._host = host
+        self._port = port
+        self._credentials = credentials
+
+    def get(self, path: str) -> dict[str, Any]:
+        """Read an object.
+
+        Raises:
+            ApiServerError: there is no answer, or it is no object.
+        """
+        return self._ask("GET", path, None)
+
+    def apply(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        """Make an object say what `body` says, by server-side apply.
+
+        Raises:
+            ApiServerError: the object is not as wanted.
+        """
+        return self._ask("PATCH", f"{path}?fieldManager={FIELD_MANAGER}&force=true", body)
+
+    def _ask(self, method: str, path: str, body: dict[str, Any] | None) -> dict[str, Any]:
+        try:
+            status, data = self._exchange(method, path, None if body is None else json.dumps(body))
+            answer = json.loads(data)
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            raise ApiServerError(f"{method} {path.partition('?')[0]}: {error}") from error
+        if not isinstance(answer, dict) or status not in {http.HTTPStatus.OK, http.HTTPStatus.CREATED}:
+            said = answer.get("message", "") if isinstance(answer, dict) else ""
+            raise ApiServerError(f"the API server answered {status}: {str(said)[:MAX_MESSAGE]}")
+        return answer
+
+    def _exchange(self, method: str, path: str, body: str | None) -> tuple[int, bytes]:
+        token = (self._credentials / "token").read_text().strip()
+        context = ssl.create_default_context(cafile=str(self._credentials / "ca.crt"))
+        connection = http.client.HTTPSConnection(
+            self._host, self._port, timeout=CALL_SECONDS, context=context
+        )
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": APPLY, "Accept": "application/json"}
+        try:
+            connection.request(method, path, body, headers)
+            answer = connection.getresponse()
+            return answer.status, answer.read(MAX_ANSWER)
+        finally:
+            connection.close()

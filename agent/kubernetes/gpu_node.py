@@ -1,0 +1,57 @@
+"""The custom resource GpuNode: what an agent says of the GPUs of its node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from agent.gpu import Gpu
+from kube.names import GROUP
+
+API_VERSION = f"{GROUP}/v1alpha1"
+COLLECTION = f"/apis/{API_VERSION}/gpunodes"
+MAX_GPUS = 64
+MAX_NAME = 128
+MAX_TEXT = 1024
+
+
+def manifest(
+    node: str, node_uid: str, gpus: Iterable[Gpu], unhealthy: Mapping[str, str], missing: str | None
+) -> dict[str, Any]:
+    """Return the object, owned by the Node, so that it goes with it.
+
+    Args:
+        node: name.
+        node_uid: of the Node.
+        gpus: all, those in MIG mode included.
+        unhealthy: why a GPU may not be given to new pods, by uuid.
+        missing: why the kubelet does not count every resource; None if it does.
+    """
+    cards = [_card(gpu, unhealthy.get(gpu.uuid)) for gpu in gpus][:MAX_GPUS]
+    status: dict[str, Any] = {
+        "gpuCount": len(cards),
+        "unhealthy": sum(not card["healthy"] for card in cards),
+        "registered": missing is None,
+        "gpus": cards,
+    }
+    if missing is not None:
+        status["missing"] = missing[:MAX_TEXT]
+    owner = {"apiVersion": "v1", "kind": "Node", "name": node, "uid": node_uid}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "GpuNode",
+        "metadata": {"name": node, "ownerReferences": [owner]},
+        "status": status,
+    }
+
+
+def _card(gpu: Gpu, why: str | None) -> dict[str, Any]:
+    card = {
+        "index": gpu.index,
+        "uuid": gpu.uuid[:MAX_NAME],
+        "model": gpu.model[:MAX_NAME],
+        "memoryMiB": gpu.memory_mib,
+        "healthy": why is None,
+        "mig": gpu.mig,
+    }
+    return card if why is None else {**card, "why": why[:MAX_TEXT]}

@@ -1,0 +1,80 @@
+"""Keeps the GpuNode of this node at what the agent knows."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from agent.gpu import Gpu, GpuSourceError
+from agent.kubernetes.api_server import ApiServerClient, ApiServerError
+from agent.kubernetes.gpu_node import COLLECTION, manifest
+from agent.process import Agent, Extension
+from service.background import BackgroundTask
+from service.log import get_logger
+from service.retry import Backoff
+
+SECONDS_BETWEEN_WRITES = 2.0
+"""What changes meanwhile is written together."""
+MAX_RETRY_SECONDS = 60.0
+TASK = "node facts"
+
+
+class NodeWriter:
+    """Writes one object, on change.
+
+    Args:
+        api: the API server.
+        node: name of this node.
+        agent: whose state is written.
+    """
+
+    def __init__(self, api: ApiServerClient, node: str, agent: Agent) -> None:
+        self._api = api
+        self._node = node
+        self._agent = agent
+        self._uid = ""
+        self._written: dict[str, Any] | None = None
+        self._backoff = Backoff(first_seconds=1.0, max_seconds=MAX_RETRY_SECONDS)
+        self._log = get_logger("node facts")
+
+    async def run(self) -> None:
+        """Write until cancelled; what cannot be written is tried again, ever more rarely."""
+        while True:
+            seen = self._agent.state.version
+            try:
+                await self._write()
+            except (ApiServerError, GpuSourceError) as error:
+                self._log.warning("node facts are not written", error=str(error))
+                await asyncio.sleep(self._backoff.next())
+                continue
+            self._backoff.reset()
+            await asyncio.sleep(SECONDS_BETWEEN_WRITES)
+            await self._agent.state.next_version(seen)
+
+    async def _write(self) -> None:
+        gpus = await asyncio.to_thread(self._agent.source.list_gpus)
+        if not self._uid:
+            self._uid = await asyncio.to_thread(self._uid_of_node)
+        body = self._body(gpus)
+        if body != self._written:
+            await asyncio.to_thread(self._api.apply, f"{COLLECTION}/{self._node}", body)
+            self._written = body
+            self._log.info("node facts written", gpus=len(gpus), registered=body["status"]["registered"])
+
+    def _body(self, gpus: Sequence[Gpu]) -> dict[str, Any]:
+        state = self._agent.state
+        return manifest(self._node, self._uid, gpus, state.unhealthy, state.missing)
+
+    def _uid_of_node(self) -> str:
+        metadata = self._api.get(f"/api/v1/nodes/{self._node}").get("metadata") or {}
+        return str(metadata.get("uid", ""))
+
+
+def node_facts(api: ApiServerClient, node: str) -> Extension:
+    """Return the part of an agent that writes the GpuNode of its node."""
+
+    def tasks(agent: Agent) -> list[BackgroundTask]:
+        return [BackgroundTask.without_period(TASK, NodeWriter(api, node, agent).run)]
+
+    return Extension((TASK,), tasks)

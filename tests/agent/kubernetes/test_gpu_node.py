@@ -1,0 +1,51 @@
+"""The GpuNode of a node: all that is written is in its schema, and it is bounded."""
+
+from pathlib import Path
+
+import yaml
+
+from agent.gpu import Gpu
+from agent.kubernetes.gpu_node import MAX_GPUS, MAX_TEXT, manifest
+
+CRD = Path(__file__).parents[3] / "charts" / "fraction-injector" / "files" / "crds" / "gpunodes.yaml"
+SMALL = Gpu(0, "GPU-a", "NVIDIA A100-40GB", 40960)
+MIG = Gpu(1, "GPU-b", "NVIDIA A100-80GB", 81920, mig=True)
+
+
+def status(gpus=(SMALL, MIG), unhealthy=None, missing=None):
+    return manifest("gpu-1", "uid-1", gpus, unhealthy or {}, missing)["status"]
+
+
+def test_every_gpu_is_told_with_its_memory_and_whether_it_is_in_mig_mode():
+    told = status()
+    assert [(gpu["index"], gpu["memoryMiB"], gpu["mig"]) for gpu in told["gpus"]] == [
+        (0, 40960, False),
+        (1, 81920, True),
+    ]
+    assert (told["gpuCount"], told["unhealthy"], told["registered"]) == (2, 0, True)
+
+
+def test_an_unhealthy_gpu_and_a_missing_registration_are_told_with_the_reason():
+    told = status(unhealthy={"GPU-a": "Xid 79"}, missing="no library")
+    assert told["unhealthy"] == 1
+    assert (told["gpus"][0]["healthy"], told["gpus"][0]["why"]) == (False, "Xid 79")
+    assert (told["registered"], told["missing"]) == (False, "no library")
+
+
+def test_the_schema_knows_every_field_that_is_written():
+    schema = yaml.safe_load(CRD.read_text())["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    known = schema["properties"]["status"]["properties"]
+    told = status(unhealthy={"GPU-a": "Xid 79"}, missing="no library")
+    assert told.keys() == known.keys()
+    assert told["gpus"][0].keys() == known["gpus"]["items"]["properties"].keys()
+
+
+def test_texts_and_lists_are_as_short_as_the_schema_wants_them():
+    told = status([SMALL] * 100, {"GPU-a": "x" * 5000}, "y" * 5000)
+    assert len(told["gpus"]) == told["gpuCount"] == MAX_GPUS
+    assert len(told["gpus"][0]["why"]) == len(told["missing"]) == MAX_TEXT
+
+
+def test_the_node_owns_it():
+    [owner] = manifest("gpu-1", "uid-1", [SMALL], {}, None)["metadata"]["ownerReferences"]
+    assert owner == {"apiVersion": "v1", "kind": "Node", "name": "gpu-1", "uid": "uid-1"}

@@ -1,0 +1,99 @@
+"""What nodes' agents say of their cards: read with bounds, and used before the nodes' labels."""
+
+import json
+
+import pytest
+
+from controller.gpu_node import MAX_CARDS, gpu_nodes
+from controller.ledger_store import LedgerStore
+from controller.resources import SeenNode
+from ledger.facts import NodeFact
+from ledger.placement_request import Placement, PlacementRequest
+from modes.fraction import Fraction
+
+NODE = NodeFact(
+    name="mixed",
+    labels={"nvidia.com/gpu.memory": "40960"},
+    gpus=((0, 8), (1, 8)),
+    slices_per_gpu=8,
+    gpu_mib=40960,
+)
+
+
+def line(gpus, event="MODIFIED"):
+    found = {"metadata": {"name": "mixed", "resourceVersion": "7"}, "status": {"gpus": gpus}}
+    return json.dumps({"type": event, "object": found}).encode()
+
+
+def card(index, mib, **more):
+    return {"index": index, "uuid": "GPU-x", "model": "A100", "memoryMiB": mib, "healthy": True, **more}
+
+
+def read(gpus):
+    return gpu_nodes().reader.read_event(line(gpus)).item
+
+
+@pytest.fixture
+def store():
+    return LedgerStore(lambda: 0.0)
+
+
+def placed(store, **request):
+    """Where a pod goes that takes all of the first card's room away from others."""
+    answer = store.place(PlacementRequest(Fraction(7, 8), **request))
+    assert isinstance(answer, Placement)
+    return answer
+
+
+def test_cards_are_read_by_index_without_those_in_mig_mode():
+    assert read([card(1, 81920), card(0, 40960), card(2, 1, mig=True)]).cards == ((0, 40960), (1, 81920))
+
+
+@pytest.mark.parametrize(
+    "gpus",
+    [
+        [card(0, -1)],
+        [card(1000, 1)],
+        [card(0, "40960")],
+        [card(0, 1), card(0, 2)],
+        [card(index % 900, 1) for index in range(MAX_CARDS + 1)],
+        "none",
+    ],
+)
+def test_an_object_that_is_not_sound_counts_nothing(gpus):
+    assert read(gpus) is None
+
+
+@pytest.mark.parametrize("cards_first", [True, False])
+def test_the_cards_of_a_node_are_the_ledgers_whichever_came_first(store, cards_first):
+    steps = [
+        lambda: store.set_cards("mixed", ((0, 40960), (1, 81920))),
+        lambda: store.set_node(SeenNode(NODE, "uid-1")),
+    ]
+    for step in steps if cards_first else reversed(steps):
+        step()
+    assert [gpu.memory_mib for gpu in store.ledger.node("mixed").gpus] == [40960, 81920]
+    assert store.nodes["mixed"].fact.cards == ((0, 40960), (1, 81920))
+
+
+def test_a_placement_that_no_memory_binds_has_the_mib_of_the_very_card(store):
+    store.set_node(SeenNode(NODE, "uid-1"))
+    store.set_cards("mixed", ((0, 40960), (1, 81920)))
+    answers = [placed(store, writes_limits=False, reservation=f"r{number}") for number in (1, 2)]
+    assert {answer.indices[0]: answer.gpu_mib for answer in answers} == {0: 40960, 1: 81920}
+    assert {answer.memory_values for answer in answers} == {()}
+
+
+def test_a_pod_that_the_nodes_label_binds_keeps_to_the_label(store):
+    store.set_node(SeenNode(NODE, "uid-1"))
+    store.set_cards("mixed", ((0, 40960), (1, 81920)))
+    answers = [placed(store, reservation=f"r{number}") for number in (1, 2)]
+    assert [(answer.gpu_mib, answer.memory_values) for answer in answers] == [(40960, ("40960",))] * 2
+
+
+def test_an_object_that_is_gone_leaves_the_label(store):
+    store.set_node(SeenNode(NODE, "uid-1"))
+    store.set_cards("mixed", ((0, 40960), (1, 81920)))
+    store.watched_cards.remove(("", "mixed"))
+    assert [gpu.memory_mib for gpu in store.ledger.node("mixed").gpus] == [None, None]
+    assert placed(store, writes_limits=False).gpu_mib == 40960
