@@ -27,6 +27,7 @@ from testbed.registration import OWN_NAMESPACE
 CRD = Path(__file__).parents[1] / "charts" / "fraction-injector" / "files" / "crds" / "gpuledgers.yaml"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 LEDGERS = "/apis/clearml-injector.io/v1alpha1/gpuledgers"
+NODE_FACTS = "/apis/clearml-injector.io/v1alpha1/gpunodes"
 SHORT_LEASE = ("--lease-duration=3", "--renew-deadline=2", "--lease-retry=0.3")
 """Seconds; the real ones would make every change of leader cost a quarter of a minute."""
 
@@ -51,23 +52,25 @@ def client_context(tls: Path) -> ssl.SSLContext:
 
 
 def install_crd(api: Api) -> None:
-    """Create the CRD, or bring it up to date, and wait until it is served."""
-    manifest = yaml.safe_load(CRD.read_text())
-    name = manifest["metadata"]["name"]
-    # As Helm marks what it made: a later installation of the chart takes it for its own.
-    release = {"meta.helm.sh/release-name": RELEASE, "meta.helm.sh/release-namespace": OWN_NAMESPACE}
-    manifest["metadata"] |= {"annotations": release, "labels": {"app.kubernetes.io/managed-by": "Helm"}}
-    query = {"fieldManager": "test", "force": "true"}
-    api.call("PATCH", f"{CRDS}/{name}", manifest, query, "application/apply-patch+yaml")
+    """Create the CRDs, or bring them up to date, and wait until they are served."""
+    for file in sorted(CRD.parent.iterdir()):
+        manifest = yaml.safe_load(file.read_text())
+        name = manifest["metadata"]["name"]
+        # As Helm marks what it made: a later installation of the chart takes it for its own.
+        release = {"meta.helm.sh/release-name": RELEASE, "meta.helm.sh/release-namespace": OWN_NAMESPACE}
+        manifest["metadata"] |= {"annotations": release, "labels": {"app.kubernetes.io/managed-by": "Helm"}}
+        query = {"fieldManager": "test", "force": "true"}
+        api.call("PATCH", f"{CRDS}/{name}", manifest, query, "application/apply-patch+yaml")
 
     def served() -> bool:
         try:
             api.call("GET", LEDGERS)
+            api.call("GET", NODE_FACTS)
         except (ApiError, ValueError):  # no JSON: nobody knows that path yet
             return False
         return True
 
-    eventually(served, "GpuLedgers are served")
+    eventually(served, "GpuLedgers and GpuNodes are served")
 
 
 def gpu_ledger(api: Api, node: str) -> Object | None:

@@ -11,7 +11,10 @@ def test_what_runs_runs_on_and_labelled_pods_come_in_as_they_are(installation, c
     cluster.api.create(task("stays", "0.250"), WORK)
     eventually(lambda: phase(cluster, "stays") == "Running", "a task runs", 60)
     assert installation.helm.run("uninstall", RELEASE, "--wait").code == 0
-    for command in ("delete crd gpuledgers.clearml-injector.io", f"delete namespace {OWN_NAMESPACE}"):
+    for command in (
+        "delete crd gpuledgers.clearml-injector.io gpunodes.clearml-injector.io",
+        f"delete namespace {OWN_NAMESPACE}",
+    ):
         assert cluster.kubectl(*command.split()).code == 0
     stored = cluster.api.create(task("after", "0.250"), WORK)
     assert "annotations" not in stored["metadata"]

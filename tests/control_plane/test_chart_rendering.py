@@ -292,10 +292,10 @@ def of_kind(objects, kind):
 @pytest.mark.parametrize(
     ("crds", "kept"), [({}, ["keep"]), ({"keep": False}, [None]), ({"enabled": False}, [])]
 )
-def test_the_crd_is_part_of_the_release_and_kept_unless_the_values_say_otherwise(helm, crds, kept):
+def test_the_crds_are_part_of_the_release_and_kept_unless_the_values_say_otherwise(helm, crds, kept):
     found = of_kind(helm.rendered({"crds": crds}), "CustomResourceDefinition")
     policies = [(each["metadata"].get("annotations") or {}).get("helm.sh/resource-policy") for each in found]
-    assert policies == kept
+    assert policies == 2 * kept  # GpuLedger and GpuNode
 
 
 def test_common_labels_are_on_every_object_and_pod(helm):

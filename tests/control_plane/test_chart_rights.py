@@ -33,12 +33,14 @@ REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 CONTROLLER, WEBHOOK = f"{RELEASE}-controller", f"{RELEASE}-webhook"
 LEASES = ("coordination.k8s.io", "leases")
 LEDGERS = ("clearml-injector.io", "gpuledgers")
+NODE_FACTS = ("clearml-injector.io", "gpunodes")
 LEDGERS_STATUS = ("clearml-injector.io", "gpuledgers/status")
 ENDPOINTS = ("discovery.k8s.io", "endpointslices")
 SECRETS = ("", "secrets")
 CONFIG_MAPS = ("", "configmaps")
 CONFIGURATIONS = ("admissionregistration.k8s.io", "mutatingwebhookconfigurations")
 EVERYWHERE = {
+    *((NODE_FACTS, verb) for verb in ("list", "watch")),
     (("", "nodes"), "list"),
     (("", "nodes"), "watch"),
     (("", "pods"), "list"),
