@@ -5,7 +5,7 @@ LOCK := requirements/dev.txt
 READY := .venv/ready
 BENCHES := handler webhook placing rotation placement packing churn waiting degraded ledger controller-loop api-server cluster
 
-.PHONY: help demo test test-unit browser lint bench bench-hostile $(BENCHES:%=bench-%) bench-docs bench-campaign cluster cluster-test chart metrics sbom image-test lock clean
+.PHONY: help demo test test-unit browser lint bench bench-hostile bench-page $(BENCHES:%=bench-%) bench-docs bench-campaign cluster cluster-test chart metrics sbom image-test lock clean
 help: ## Show what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
@@ -69,6 +69,9 @@ bench-ledger: $(READY) ## Rebuild the ledger of 10,000 nodes from list pages, ag
 
 bench-controller-loop: $(READY) ## Find the longest step of the controller's event loop at 10,000 nodes and 80,000 pods
 	$(BIN)/python -m bench.controller_loop $(call TO,controller-loop) $(BENCH)
+
+bench-page: browser ## Measure the page in Chromium at 1,000 nodes of 8 GPUs while 100 pods a second come and go
+	$(BIN)/python -m bench.page $(call TO,page) $(BENCH)
 
 bench-api-server: $(READY) ## Create pods on a real API server, with and without the webhook (needs Go 1.26)
 	$(BIN)/python -m bench.api_server $(call TO,api-server) $(BENCH)

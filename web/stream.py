@@ -1,7 +1,8 @@
 """The stream of one viewer: every node, then those that change, and the panels.
 
 A slow reader is waited for, and what changes meanwhile is kept as names, each once: no bytes pile up, and
-nobody else waits. A reader that takes nothing for 10 s is cut off by its connection (service/connection.py).
+nobody else waits. Of what was sent a number is kept for each node. A reader that takes nothing for 10 s is
+cut off by its connection (service/connection.py).
 """
 
 from __future__ import annotations
@@ -72,8 +73,9 @@ class Streams:
         self, changes: Changes, viewer: Viewer, token: str, namespace: str
     ) -> AsyncIterator[bytes]:
         admitted, shown = time.monotonic(), None
+        sent: dict[str, int] = {}
         yield _event("begin", viewer.namespace)
-        async for part in self._rows(changes, viewer):
+        async for part in self._rows(changes, viewer, sent):
             yield part
         yield _event("whole", None)
         while not self._stopping:
@@ -89,7 +91,7 @@ class Streams:
                 async with asyncio.timeout(BEAT_SECONDS - GATHER_SECONDS):
                     await changes.wait()
             await asyncio.sleep(GATHER_SECONDS)
-            async for part in self._rows(changes, viewer):
+            async for part in self._rows(changes, viewer, sent):
                 yield part
 
     async def _refusal(self, token: str, namespace: str, viewer: Viewer) -> str | None:
@@ -100,9 +102,14 @@ class Streams:
             return str(error)
         return None if found == viewer else "your rights have changed: load the page again"
 
-    async def _rows(self, changes: Changes, viewer: Viewer) -> AsyncIterator[bytes]:
+    async def _rows(self, changes: Changes, viewer: Viewer, sent: dict[str, int]) -> AsyncIterator[bytes]:
+        """Give the rows that are not as they were sent: CPU or memory alone of a node change none."""
         async for names in self._source.turns.slices(changes.take(), NODES_AT_ONCE):
-            yield _event("rows", [self._row(name, viewer) for name in names])
+            rows = [(name, _encode(self._row(name, viewer))) for name in names]
+            fresh = [(name, row) for name, row in rows if sent.get(name) != hash(row)]
+            sent.update((name, hash(row)) for name, row in fresh)
+            if fresh:
+                yield _event("rows", msgspec.Raw(b"[%b]" % b",".join([row for _, row in fresh])))
 
     def _row(self, name: str, viewer: Viewer) -> NodeRow:
         view = self._source.ledger.node(name)

@@ -40,6 +40,18 @@ def test_all_nodes_come_first_and_then_only_those_that_change():
     assert gpu["shares"] == [{"kind": "holder", "slices": 4, "namespace": "team", "pod": "x", "mib": 40000}]
 
 
+def test_a_row_that_says_what_it_said_is_not_sent_again():
+    source = Source("a", "b")
+
+    async def watch(request):
+        first = await request.until(is_whole)
+        source.mark("a")
+        source.set_pod("x", node="b")
+        return (await request.until(lambda events: rows(events[len(first) :])))[len(first) :]
+
+    assert list(rows(watching(page_of(source), watch))) == ["b"]
+
+
 def test_a_node_that_is_gone_is_told():
     source = Source("a", "b")
 
