@@ -5,7 +5,7 @@ LOCK := requirements/dev.txt
 READY := .venv/ready
 BENCHES := handler webhook placing rotation placement packing churn waiting degraded ledger controller-loop api-server cluster
 
-.PHONY: help demo test test-unit browser lint bench bench-hostile bench-page $(BENCHES:%=bench-%) bench-docs bench-campaign cluster cluster-test chart metrics sbom image-test lock clean
+.PHONY: help demo test test-unit browser screenshots lint bench bench-hostile bench-page $(BENCHES:%=bench-%) bench-docs bench-campaign cluster cluster-test chart metrics sbom image-test lock clean
 help: ## Show what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
@@ -87,6 +87,9 @@ bench-cluster: $(READY) ## Measure the controller with 1,000 nodes and 10,000 po
 
 browser: $(READY) ## Install what drives Debian's Chromium, for the tests of the page and its screenshots
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements/browser.txt
+
+screenshots: browser ## Make the pictures of the docs anew, in Debian's Chromium
+	$(BIN)/python -m testbed.screenshots
 
 lint: $(READY) ## Check style, types and layers
 	$(BIN)/ruff check .

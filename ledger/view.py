@@ -90,16 +90,16 @@ def node_view(account: NodeAccount) -> NodeView | None:
     fact = account.fact
     if fact is None or not (fact.gpus or fact.pooled):
         return None
-    capacities, cards = dict(fact.gpus), dict(fact.cards)
+    capacities, cards, held = dict(fact.gpus), dict(fact.cards), _holdings(account)
     indices = sorted(capacities.keys() | account.taken.keys())
     gpus = [
         GpuView(
-            index, capacities.get(index, 0), _shares(account, index), index in fact.cordoned, cards.get(index)
+            index, capacities.get(index, 0), held.get(index, ()), index in fact.cordoned, cards.get(index)
         )
         for index in indices
     ]
     if fact.pooled or account.taken_pooled:
-        gpus.append(GpuView(None, fact.pooled, _shares(account, None)))
+        gpus.append(GpuView(None, fact.pooled, held.get(None, ())))
     slices_per_gpu = fact.slices_per_gpu or fact.pooled // max(1, fact.pooled_gpus)
     product = fact.labels.get(GPU_PRODUCT_LABEL)
     return NodeView(fact.name, fact.usable, slices_per_gpu, fact.gpu_mib, product, tuple(gpus))
@@ -113,14 +113,16 @@ def pending_view(claim: Claim) -> PendingView:
     )
 
 
-def _shares(account: NodeAccount, index: int | None) -> tuple[Holding, ...]:
-    shares = []
-    for claim in account.claims.values():
-        slices = claim.pooled if index is None else dict(claim.gpus).get(index, 0)
-        if slices:
-            queue = claim.queues[0] if claim.queues else ""
-            shares.append(Holding(claim.namespace, claim.name, _kind(claim), slices, queue))
-    return tuple(sorted(shares, key=lambda share: (share.namespace, share.name)))
+def _holdings(account: NodeAccount) -> dict[int | None, tuple[Holding, ...]]:
+    """Return who holds what of each GPU, and of the pool, in one walk over the claims."""
+    held: dict[int | None, list[Holding]] = {}
+    for claim in sorted(account.claims.values(), key=lambda claim: (claim.namespace, claim.name)):
+        queue, kind = claim.queues[0] if claim.queues else "", _kind(claim)
+        for index, slices in (*claim.gpus, (None, claim.pooled)):
+            if slices:
+                holding = Holding(claim.namespace, claim.name, kind, slices, queue)
+                held.setdefault(index, []).append(holding)
+    return {index: tuple(shares) for index, shares in held.items()}
 
 
 def _kind(claim: Claim) -> Literal["holder", "promised", "reservation"]:

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.browser.standalone import Standalone, node, pod
+from testbed.standalone_page import Standalone, node, pod
 
 LIVE = "#state:text-is('live')"
 MARKUP = "<img src=x onerror=alert(1)><script>alert(2)</script>"
