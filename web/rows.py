@@ -57,7 +57,7 @@ def node_row(view: NodeView, viewer: Viewer, created: CreatedAt) -> NodeRow:
 
 
 def _cell(gpu: GpuView, viewer: Viewer, created: CreatedAt, per_slice: tuple[int, int]) -> GpuCell:
-    mib, per_gpu = per_slice
+    mib, per_gpu = gpu.memory_mib or per_slice[0], per_slice[1]
     own = [share for share in gpu.shares if viewer.namespace in {None, share.namespace}]
     shares = [
         HeldShare(
@@ -71,7 +71,7 @@ def _cell(gpu: GpuView, viewer: Viewer, created: CreatedAt, per_slice: tuple[int
         )
         for share in own
     ]
-    shares += _others(gpu.shares, len(own), viewer, per_slice)
+    shares += _others(gpu.shares, len(own), viewer, (mib, per_gpu))
     return GpuCell(gpu.capacity, gpu.index, gpu.cordoned, gpu.over, tuple(shares))
 
 
