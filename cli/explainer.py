@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import base64
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import jsonpatch
 import msgspec
 
+from cli.gpu_kinds import remaining_kinds
 from cli.pod_templates import pod_templates, refuse_label
 from kube.names import QUEUE_ID_LABEL, QUEUE_NAME_LABEL
 from ledger.ledger import Ledger
@@ -34,6 +35,8 @@ class Explanation:
     patch: list[dict[str, Any]]
     pod: dict[str, Any]
     """The object as it would be stored."""
+    kinds: Sequence[dict[str, Any]] = ()
+    """Kinds of GPU that it may get."""
 
     @property
     def allowed(self) -> bool:
@@ -61,6 +64,7 @@ class Explanation:
             "sameModel": policy.same_model if policy is not None else None,
             "owner": owner_of(self.pod),
             "model": injection.placement.model if injection is not None else None,
+            "kinds": list(self.kinds),
             "patch": self.patch,
             "pod": self.pod,
         }
@@ -151,7 +155,9 @@ class Explainer:
         patch = patch_of(reply)
         pod = review["request"].get("object")
         name = review["request"].get("name") or ""
-        return Explanation(name, outcome, patch, jsonpatch.apply_patch(pod, patch) if patch else pod)
+        injection = outcome.injection
+        kinds = remaining_kinds(self._ledger, pod, injection.placement) if injection is not None else []
+        return Explanation(name, outcome, patch, jsonpatch.apply_patch(pod, patch) if patch else pod, kinds)
 
 
 def patch_of(reply: dict[str, Any]) -> list[dict[str, Any]]:

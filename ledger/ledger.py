@@ -9,7 +9,7 @@ import msgspec
 
 from ledger.accounts import Claim, ClaimKey
 from ledger.facts import NodeFact, PodFact, PodKey
-from ledger.owners import Owners, Replicas
+from ledger.owners import GpuModel, Owners, Replicas
 from ledger.placement.arrivals import Arrivals, ShadowPrices
 from ledger.placement.candidates import CandidateFinder
 from ledger.placement.choice import Choice
@@ -233,6 +233,10 @@ class Ledger:
         """Return the GPU of a node that has most slices left, and how many; None where it has no such GPU."""
         account = self._node_index.accounts.get(name)
         return account.freest() if account is not None else None
+
+    def gpu_kinds(self) -> Mapping[GpuModel, int]:
+        """Model and MiB of one GPU, and how many nodes have such."""
+        return self._values.kinds()
 
     def totals(self) -> Totals:
         """Sums over all nodes, in time that grows with the nodes that have changed since the last call."""

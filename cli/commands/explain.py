@@ -12,6 +12,7 @@ import typer
 from rich.text import Text
 
 from cli.explainer import Explainer, Explanation
+from cli.gpu_kinds import asks_for_kinds
 from cli.manifests import ManifestError, read_objects
 from cli.options import (
     DEFAULT_POLICIES,
@@ -104,12 +105,19 @@ def _details(explanation: Explanation, facts: dict[str, Any]) -> Iterator[str]:
     limit = "limits from the agent of its node" if by_agent else f"limiter {facts['limiter']}"
     yield f"policy {facts['policy']}, {limit}"
     yield from _replicas(facts)
+    if asks_for_kinds(explanation.pod):
+        yield f"GPUs that it may get: {', '.join(map(_kind, facts['kinds'])) or 'those that are assumed'}"
     memory = f", {facts['memoryMiB']} MiB" if facts["memoryMiB"] is not None else ""
     share = f"{_slices(facts['slices'])} of GPU {_index(facts['index'])}{memory}"
     yield f"container {facts['container']}: {share}"
     for operation in explanation.patch:
         value = f" {json.dumps(operation['value'])}" if "value" in operation else ""
         yield f"{operation['op']:7} {operation['path']}{value}"
+
+
+def _kind(kind: dict[str, Any]) -> str:
+    nodes = "1 node" if kind["nodes"] == 1 else f"{kind['nodes']} nodes"
+    return f"{kind['model'] or 'unknown model'} of {kind['memoryMiB']} MiB ({nodes})"
 
 
 def _replicas(facts: dict[str, Any]) -> Iterator[str]:

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 EXPECTED = json.loads((FIXTURES / "expected.json").read_text())["pods"]
 MANIFESTS = FIXTURES / "manifests"
 CONTRACT = ["allowed", "code", "message", "slices", "index", "memoryMiB", "container", "patch", "pod"]
-OURS = ["policy", "queue", "limiter", "limitsFrom", "place", "sameModel", "owner", "model"]
+OURS = ["policy", "queue", "limiter", "limitsFrom", "place", "sameModel", "owner", "model", "kinds"]
 
 
 def test_all_fixtures_in_one_run_of_the_command():
@@ -371,3 +371,15 @@ def test_a_pod_that_stands_alone_is_told_that_it_is_packed(spreading):
     out = invoke("-", "--inventory", INVENTORY, "--policies", spreading, text=as_yaml(pod())).stdout
     assert "  place pack: neither controller, generateName nor queue tell what the pod is a replica of" in out
     assert "place" not in invoke("-", "--inventory", INVENTORY, text=as_yaml(pod())).stdout
+
+
+def test_the_kinds_of_gpu_that_remain_are_listed(tmp_path):
+    found = pod(fraction=None, labels={"clearml-injector/gpu-memory": "9Gi"})
+    found["metadata"]["annotations"] = {"clearml-injector/gpu-model": "A100-80,H100*"}
+    file = tmp_path / "pod.json"
+    file.write_text(json.dumps(found))
+    nodes = Path(__file__).parents[2] / "examples" / "demo" / "inventory.yaml"
+    code, out, _ = invoke("explain", "--inventory", nodes, file)
+    assert code == 0
+    assert "GPUs that it may get: A100-SXM4-80GB of 81920 MiB (1 node), NVIDIA-H100-80GB-HBM3" in out
+    assert "container train: 1 slice of GPU 0, 9216 MiB" in out

@@ -1,0 +1,33 @@
+"""The kinds of GPU that remain for a pod: what its node affinity lets it have of a cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kube.names import GPU_MODEL_ANNOTATION, MEMORY_LABEL, MIN_GPU_MEMORY_ANNOTATION
+from ledger.ledger import Ledger
+from ledger.placement_request import Placement
+from modes.memory_text import memory_mib
+
+
+def remaining_kinds(ledger: Ledger, pod: dict[str, Any], placement: Placement) -> list[dict[str, Any]]:
+    """Return model, MiB and number of nodes of each kind that a placed pod may land on, by model."""
+    least = memory_mib(_annotations(pod).get(MIN_GPU_MEMORY_ANNOTATION) or "") or 0
+    values = {int(value) for value in placement.memory_values}
+    models = placement.models if placement.model is None else (placement.model,)
+    return [
+        {"model": model, "memoryMiB": mib, "nodes": nodes}
+        for (model, mib), nodes in sorted(ledger.gpu_kinds().items(), key=repr)
+        if (not values or mib in values) and (not models or model in models) and (mib or 0) >= least
+    ]
+
+
+def asks_for_kinds(pod: dict[str, Any]) -> bool:
+    """Whether the kinds that remain hang on what the pod asks for."""
+    labels = (pod.get("metadata") or {}).get("labels") or {}
+    narrows = {GPU_MODEL_ANNOTATION, MIN_GPU_MEMORY_ANNOTATION} & _annotations(pod).keys()
+    return MEMORY_LABEL in labels or bool(narrows)
+
+
+def _annotations(pod: dict[str, Any]) -> dict[str, Any]:
+    return (pod.get("metadata") or {}).get("annotations") or {}
