@@ -5,11 +5,18 @@ from pathlib import Path
 
 from testbed import image
 from testbed.nodes import box, parts
+from testbed.nodes.agent import chart_values
 from testbed.nodes.cluster import RealCluster
+from testbed.nodes.node import SOCKET
 from testbed.nodes.stand_ins import LIMITER, WORKLOAD
 from testbed.playground import INSTALL, pause, say, until_interrupted
 
+GPUS = [
+    {"index": 0, "uuid": "GPU-00000000-0000", "model": "NVIDIA A100-SXM4-40GB", "memoryMiB": 40960},
+    {"index": 1, "uuid": "GPU-11111111-1111", "model": "NVIDIA A100-SXM4-80GB", "memoryMiB": 81920},
+]
 VALUES = {
+    **chart_values(SOCKET),
     "image": {"repository": image.IMAGE.partition(":")[0], "tag": image.IMAGE.partition(":")[2]},
     "limiters": {"hami-core": {"extends": "hami-core", "initContainer": {"image": LIMITER}}},
 }
@@ -24,15 +31,16 @@ POD = {
     },
 }
 WELCOME = """
-Two nodes are up, each with kubelet, containerd and a device plugin that plays two GPUs; both have the image
-of this checkout. In another terminal, in this folder:
+Two nodes are up, each with kubelet, containerd, and two GPUs of 40 and of 80 GB that a file makes up for
+the node agent; both have the image of this checkout. In another terminal, in this folder:
 
   export KUBECONFIG={kubeconfig} PATH={binaries}:$PATH VALUES={values}
   {install}
   kubectl --namespace gpu-fraction-injector get pods --output wide
 
-and when those are ready:
+and when those are ready, the agents on both nodes too:
 
+  kubectl get gpunodes
   kubectl apply --filename {pod}
   kubectl exec half -- sh -c 'env; ls /dev/nvidia*; mount | grep vgpu'
   kubectl --namespace gpu-fraction-injector exec deployment/fraction-injector-controller -- \\
@@ -53,7 +61,9 @@ def _run(built: Path) -> None:
     node_parts = parts.build(say)
     say("nodes: building the image of this checkout, where it has changed ...")
     archive = image.archive()
-    with RealCluster(built, node_parts, archives=[archive]) as cluster:
+    with RealCluster(
+        built, node_parts, archives=[archive], agent_gpus=GPUS, agent_from_chart=True
+    ) as cluster:
         folder = cluster.home.folder
         values, pod = folder / "values.json", folder / "pod.json"
         values.write_text(json.dumps(VALUES))
