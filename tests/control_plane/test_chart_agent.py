@@ -3,13 +3,8 @@
 import subprocess
 
 import pytest
-import yaml
 
-from agent.gpu import Gpu
-from agent.kubernetes.api_server import ApiServerClient, ApiServerError
-from agent.kubernetes.gpu_node import COLLECTION, manifest
 from testbed.chart import Helm
-from testbed.process import eventually
 from testbed.product import COMMAND
 
 ON = {"agent": {"enabled": True}}
@@ -107,101 +102,3 @@ def test_a_limiter_without_a_library_needs_no_init_container(helm):
 def test_the_limiter_is_that_of_the_agents_policy(helm):
     policies = {"default": {}, "free": {"limiter": "none", "namespaces": ["free"]}}
     assert "initContainers" not in agent_of(helm, {"policies": policies, **merged(policy="free")})
-
-
-@pytest.fixture
-def two_nodes(control_plane, helm, namespace):
-    """The agent's rights in a cluster, and the token of one agent on each of two nodes."""
-    account = agent_of(helm, ON)["serviceAccountName"]
-    kinds = (
-        "ClusterRole",
-        "ClusterRoleBinding",
-        "ValidatingAdmissionPolicy",
-        "ValidatingAdmissionPolicyBinding",
-    )
-    text = helm.manifest(ON).replace("gpu-fraction-injector", namespace)
-    made = [
-        each
-        for each in yaml.safe_load_all(text)
-        if each
-        and (
-            (each["kind"] in kinds and each["metadata"]["name"].startswith(account))
-            or each["metadata"]["name"] == "gpunodes.clearml-injector.io"
-        )
-    ]
-    applied = control_plane.kubectl("apply", "--server-side", "--filename=-", stdin=yaml.safe_dump_all(made))
-    assert applied.code == 0, applied.stderr
-    crd = "gpunodes.clearml-injector.io"
-    assert control_plane.kubectl("wait", "--for=condition=Established", "crd", crd).code == 0
-    names = [f"{namespace}-{number}" for number in (1, 2)]
-    tokens = [token_on(control_plane, namespace, account, name) for name in names]
-    yield dict(zip(names, tokens, strict=True))
-    control_plane.kubectl("delete", "--filename=-", "--wait=false", stdin=yaml.safe_dump_all(made))
-    control_plane.kubectl("delete", "node", *names)
-
-
-def token_on(control_plane, namespace, account, node):
-    """The token of a service account's pod on a node, as a kubelet asks for it."""
-    api = control_plane.api
-    api.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": node}})
-    wanted = yaml.safe_dump({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": account}})
-    control_plane.kubectl("apply", f"--namespace={namespace}", "--filename=-", stdin=wanted)
-    pod = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": f"agent-{node}"},
-        "spec": {
-            "nodeName": node,
-            "serviceAccountName": account,
-            "tolerations": [{"operator": "Exists"}],
-            "containers": [{"name": "agent", "image": "agent:1"}],
-        },
-    }
-    uid = api.create(pod, namespace)["metadata"]["uid"]
-    asked = control_plane.kubectl(
-        *("create", "token", account, f"--namespace={namespace}"),
-        *("--bound-object-kind=Pod", f"--bound-object-name=agent-{node}", f"--bound-object-uid={uid}"),
-    )
-    assert asked.code == 0, asked.stderr
-    return asked.stdout.strip()
-
-
-def written(control_plane, token, node, tmp_path):
-    """What becomes of a write of a node's object by a token, through the agent's own client."""
-    (tmp_path / "token").write_text(token)
-    (tmp_path / "ca.crt").write_bytes(control_plane.home.ca_file.read_bytes())
-    host, _, port = control_plane.url.removeprefix("https://").partition(":")
-    client = ApiServerClient(host, int(port), tmp_path)
-    uid = client.get(f"/api/v1/nodes/{node}")["metadata"]["uid"]
-    gpus = [Gpu(0, "GPU-a", "A100", 40960), Gpu(1, "GPU-b", "A100", 81920, mig=True)]
-    try:
-        return client.apply(f"{COLLECTION}/{node}", manifest(node, uid, gpus, {"GPU-a": "Xid 79"}, None))
-    except ApiServerError as error:
-        return str(error)
-
-
-def test_an_agents_token_writes_the_object_of_its_own_node_and_no_other(two_nodes, control_plane, tmp_path):
-    (one, token), (other, _) = two_nodes.items()
-    stored = eventually(lambda: made(written(control_plane, token, one, tmp_path)), "its own is written", 30)
-    assert [gpu["memoryMiB"] for gpu in stored["status"]["gpus"]] == [40960, 81920]
-    assert (stored["status"]["gpuCount"], stored["status"]["unhealthy"]) == (2, 1)
-    refused = eventually(
-        lambda: refusal(written(control_plane, token, other, tmp_path)), "another's is refused", 30
-    )
-    assert "an agent writes the object of its own node alone" in refused
-
-
-def test_a_token_without_a_pod_writes_nothing(two_nodes, control_plane, namespace, helm, tmp_path):
-    account = agent_of(helm, ON)["serviceAccountName"]
-    token = control_plane.kubectl("create", "token", account, f"--namespace={namespace}").stdout.strip()
-    node = next(iter(two_nodes))
-    refused = eventually(lambda: refusal(written(control_plane, token, node, tmp_path)), "it is refused", 30)
-    assert "an agent writes the object of its own node alone" in refused
-
-
-def made(answer):
-    return answer if isinstance(answer, dict) else None
-
-
-def refusal(answer):
-    return answer if isinstance(answer, str) and "own node" in answer else None
