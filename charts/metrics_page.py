@@ -19,6 +19,7 @@ from prometheus_client import CollectorRegistry
 from agent.metrics import AgentMetrics
 from controller import gpu_metrics
 from controller.certificates.metrics import CertificateMetrics
+from controller.geometry.metrics import GeometryMetrics
 from controller.ledger_store import LedgerStore
 from controller.metrics import ControllerMetrics, LedgerCollector
 from controller.process import Task
@@ -51,6 +52,7 @@ def registries() -> dict[str, CollectorRegistry]:
     WebhookMetrics(webhook)
     controller = Process("controller", get_args(Task), 0).registry
     ControllerMetrics(controller)
+    GeometryMetrics(controller)
     CertificateMetrics(controller)
     store = LedgerStore(lambda: 0.0)
     controller.register(LedgerCollector(store))

@@ -13,6 +13,7 @@ from policies.model.effective import EffectivePolicy
 MAX_GPUS = 64
 CONFIG_MAP = "fraction-injector-device-plugin"
 CONFIG_KEY = "slices"
+MIG_CONFIG_MAP = "fraction-injector-mig"
 OPENSHIFT_NAMESPACE = "nvidia-gpu-operator"
 PLUGIN_OFF = "nvidia.com/gpu.deploy.device-plugin=false"
 """Label by which the operator keeps its device plugin off a node."""
@@ -38,6 +39,8 @@ class ValuesRequest:
     platform: Platform | None
     cdi: bool | None
     """None: what the mode needs."""
+    mig: bool = False
+    """Nodes' cards are divided into MIG instances, on demand perhaps."""
 
 
 Variables = list[tuple[str, str, str]]
@@ -101,7 +104,7 @@ def render(policy: EffectivePolicy, wanted: ValuesRequest, mode: ModeName | None
     _refuse(policy, mode, cdi=cdi)
     own = policy.mode.operator_values(wanted.gpus)
     head = _head(policy, wanted, own, cdi=cdi)
-    body = _openshift(policy, own, cdi=cdi) if wanted.platform is Platform.OPENSHIFT else None
+    body = _openshift(policy, wanted, own, cdi=cdi) if wanted.platform is Platform.OPENSHIFT else None
     return "\n".join([*head, *(body or _values(policy, wanted, own, cdi=cdi))]) + "\n"
 
 
@@ -155,17 +158,20 @@ def _values(
     yield f"    default: {CONFIG_KEY}"
     yield "    data:"
     yield f"      {CONFIG_KEY}: |-"
-    yield from _plugin_config(policy, own, "        ")
+    yield from _plugin_config(policy, own, "        ", mig=wanted.mig)
     yield from _dcgm(own, "")
+    yield from _mig("") if wanted.mig else ()
 
 
-def _openshift(policy: EffectivePolicy, own: OperatorValues, *, cdi: bool) -> Iterator[str]:
+def _openshift(
+    policy: EffectivePolicy, wanted: ValuesRequest, own: OperatorValues, *, cdi: bool
+) -> Iterator[str]:
     yield "# OpenShift's operator has no Helm values: apply the ConfigMap, then patch the ClusterPolicy with"
     yield "#   oc patch clusterpolicy gpu-cluster-policy --type merge --patch-file <the second document>"
     yield from ["apiVersion: v1", "kind: ConfigMap", "metadata:", f"  name: {CONFIG_MAP}"]
     yield f"  namespace: {OPENSHIFT_NAMESPACE}"
     yield from ["data:", f"  {CONFIG_KEY}: |-"]
-    yield from _plugin_config(policy, own, "    ")
+    yield from _plugin_config(policy, own, "    ", mig=wanted.mig)
     yield from ["---", "spec:"]
     yield from (f"  {line}" for line in _cdi(cdi=cdi))
     if toolkit := _toolkit(None, cdi=cdi):
@@ -175,6 +181,21 @@ def _openshift(policy: EffectivePolicy, own: OperatorValues, *, cdi: bool) -> It
     yield from ["    env:", *_env(_plugin(cdi=cdi), "      ")]
     yield from ["    config:", f"      name: {CONFIG_MAP}", f"      default: {CONFIG_KEY}"]
     yield from _dcgm(own, "  ")
+    yield from _mig("  ") if wanted.mig else ()
+
+
+def _mig(indent: str) -> Iterator[str]:
+    yield f"{indent}mig:"
+    yield f"{indent}  strategy: mixed  # a resource for each profile, such as nvidia.com/mig-1g.10gb"
+    yield f"{indent}migManager:"
+    yield f"{indent}  enabled: true"
+    yield f"{indent}  config:"
+    yield f"{indent}    # The controller makes and writes it: the chart's mig.dynamic.configMap."
+    yield f"{indent}    name: {MIG_CONFIG_MAP}"
+    if not indent:
+        yield f"{indent}    create: false"
+    yield f"{indent}    # Until a node is divided."
+    yield f"{indent}    default: all-disabled"
 
 
 def _cdi(*, cdi: bool) -> list[str]:
@@ -199,14 +220,14 @@ def _env(variables: Variables, indent: str) -> Iterator[str]:
         yield f'{indent}  value: "{value}"'
 
 
-def _plugin_config(policy: EffectivePolicy, own: OperatorValues, indent: str) -> Iterator[str]:
+def _plugin_config(policy: EffectivePolicy, own: OperatorValues, indent: str, *, mig: bool) -> Iterator[str]:
     rename = str(policy.mode.resource.endswith(".shared")).lower()
     yield from (
         f"{indent}{line}"
         for line in (
             "version: v1",
             "flags:",
-            "  migStrategy: none",
+            f"  migStrategy: {'mixed' if mig else 'none'}",
             "sharing:",
             "  timeSlicing:",
             f"    # The policy says {policy.mode.resource}.",

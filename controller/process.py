@@ -24,6 +24,8 @@ from controller import gpu_metrics, node_problems, page
 from controller.certificates.loop import BundleLoop, CertificateLoop
 from controller.certificates.metrics import CertificateMetrics
 from controller.certificates.store import CertificateStore, Installation, issued_names
+from controller.geometry.loop import GeometryLoop, GeometryOptions
+from controller.geometry.metrics import GeometryMetrics
 from controller.gpu_node import gpu_nodes
 from controller.gpuledger_writer import Publisher
 from controller.informer import Timing, Watcher
@@ -73,6 +75,7 @@ Task = Literal[
     "node events",
     "replacement",
     "policy events",
+    "MIG geometry",
     "certificates",
     "caBundle",
 ]
@@ -115,6 +118,8 @@ class ControllerOptions:
     a broken one; None deletes and gives none."""
     policies_config_map: str | None = None
     """Name of the ConfigMap in `namespace` that they come from: Events on it tell what is wrong with them."""
+    geometry: GeometryOptions | None = None
+    """Divide the MIG cards of labelled nodes on demand; None leaves them alone."""
 
 
 async def run_controller(options: ControllerOptions) -> None:
@@ -140,6 +145,7 @@ class ControllerProcess:
         self._publisher: Publisher | None = None
         self._metrics = ControllerMetrics(self._registry)
         self._certificate_metrics = CertificateMetrics(self._registry)
+        self._geometry_metrics = GeometryMetrics(self._registry) if options.geometry is not None else None
         self._page_context = LiveTlsContext()
         self._certificate = self._mounted_certificate()
         self._socket = bind(options.host, options.port)
@@ -217,7 +223,8 @@ class ControllerProcess:
         of_nodes = Watcher(
             api, nodes(names), state.watched_nodes, metrics, timing=timing, health=health["nodes"]
         )
-        of_pods = Watcher(api, pods(names), state.watched_pods, metrics, timing=timing, health=health["pods"])
+        seen_pods = pods(names, with_mig=self._options.geometry is not None)
+        of_pods = Watcher(api, seen_pods, state.watched_pods, metrics, timing=timing, health=health["pods"])
         of_cards = Watcher(api, gpu_nodes(), state.watched_cards, metrics, timing=timing)
         tasks = [
             BackgroundTask.without_period("watch of nodes", of_nodes.run),
@@ -274,6 +281,11 @@ class ControllerProcess:
                 policy_events = PolicyEvents(self._api, self._leadership, self._policies)
                 run = partial(policy_events.run, self._options.namespace, name)
                 tasks.append(BackgroundTask("policy events", run, STEP_SECONDS))
+        if self._options.geometry is not None and self._geometry_metrics is not None:
+            loop = GeometryLoop(
+                self._api, self._state, self._leadership, self._geometry_metrics, self._options.geometry
+            )
+            tasks.append(BackgroundTask("MIG geometry", loop.run, STEP_SECONDS))
         return [*tasks, *self._certificate_tasks()]
 
     def _certificate_tasks(self) -> list[BackgroundTask]:

@@ -7,6 +7,7 @@ from functools import partial
 
 import msgspec
 
+from controller.geometry.observed import HasReason, MigNodeFact, MigPod, MigPodSpec, mig_node, mig_pod
 from controller.informer import Resource
 from controller.object_reader import ObjectReader
 from kube.names import (
@@ -19,7 +20,6 @@ from kube.names import (
     SLICES_ANNOTATION,
 )
 from kube.objects import (
-    Condition,
     Node,
     NodeMetadata,
     OwnerReference,
@@ -74,6 +74,8 @@ class SeenPod(msgspec.Struct, frozen=True, gc=False):
     """None for pods without our label."""
     created: str = ""
     """When, as RFC 3339; only of pods that ask for slices."""
+    mig: MigPod | None = None
+    """What it asks of MIG, where cards are divided on demand."""
 
 
 class SeenNode(msgspec.Struct, frozen=True, gc=False):
@@ -83,6 +85,8 @@ class SeenNode(msgspec.Struct, frozen=True, gc=False):
     uid: str
     cordon: str = ""
     """The annotation that takes GPUs out, as it is written; cut where no sound value is so long."""
+    mig: MigNodeFact | None = None
+    """How its cards are divided, of nodes where that is done on demand."""
 
 
 class _PodLabels(PodLabels, gc=False):
@@ -105,8 +109,7 @@ class _PodMetadata(PodMetadata, rename="camel", kw_only=True, gc=False):
     creation_timestamp: str | None = None
 
 
-class _Condition(Condition, gc=False):
-    reason: str | None = None
+class _Condition(HasReason, gc=False):
     message: str | None = None
 
 
@@ -119,6 +122,12 @@ class _Pod(Pod, kw_only=True, gc=False):
 
     metadata: _PodMetadata
     status: _PodStatus | None = None
+
+
+class _MigPod(_Pod, kw_only=True, gc=False):
+    """A pod with what tells where a request for MIG instances can be served, too."""
+
+    spec: MigPodSpec
 
 
 class _NodeMetadata(NodeMetadata, rename="camel", gc=False):
@@ -135,15 +144,21 @@ class _Node(Node, kw_only=True, gc=False):
 _log = get_logger("watch")
 
 
-def pods(names: ResourceNames) -> Resource[SeenPod]:
-    """All pods of the cluster: any of them may hold slices."""
+def pods(names: ResourceNames, *, with_mig: bool = False) -> Resource[SeenPod]:
+    """All pods of the cluster: any of them may hold slices; `with_mig` also what they ask of MIG."""
 
     def seen(pod: _Pod) -> SeenPod:
         fact = pod_fact(pod, names)
         created = (pod.metadata.creation_timestamp or "") if fact.slices else ""
-        return SeenPod(fact, _injected(pod, names), created)
+        return SeenPod(fact, _injected(pod, names), created, _mig(pod) if isinstance(pod, _MigPod) else None)
 
-    return Resource("pods", "/api/v1/pods", ObjectReader(_Pod, seen, partial(_log_unreadable, "pod")))
+    struct = _MigPod if with_mig else _Pod
+    return Resource("pods", "/api/v1/pods", ObjectReader(struct, seen, partial(_log_unreadable, "pod")))
+
+
+def _mig(pod: _MigPod) -> MigPod | None:
+    conditions = (pod.status and pod.status.conditions) or ()
+    return mig_pod(pod.metadata.uid, pod.metadata.creation_timestamp or "", pod.spec, conditions)
 
 
 def nodes(names: ResourceNames) -> Resource[SeenNode]:
@@ -151,7 +166,7 @@ def nodes(names: ResourceNames) -> Resource[SeenNode]:
 
     def seen(node: _Node) -> SeenNode:
         cordon = (node.metadata.annotations or {}).get(CORDON_ANNOTATION, "")
-        return SeenNode(node_fact(node, names), node.metadata.uid, cordon[:MAX_CORDON])
+        return SeenNode(node_fact(node, names), node.metadata.uid, cordon[:MAX_CORDON], mig=mig_node(node))
 
     return Resource("nodes", "/api/v1/nodes", ObjectReader(_Node, seen, partial(_log_unreadable, "node")))
 

@@ -42,6 +42,11 @@ INJECTED_AT_ANNOTATION = PREFIX + "injected-at"
 SEEN_AT_ANNOTATION = PREFIX + "seen-at"
 """Annotation of the `-ca` Secret: when every endpoint was first seen serving a leaf of the current CA."""
 
+PARTITIONING_LABELS = ("cdmo.clear.ml/gpu-partitioning", PREFIX + "gpu-partitioning")
+"""Labels of a node, either of them: with the value "mig" its cards are divided on demand."""
+MIG_CHANGE_ANNOTATION = PREFIX + "mig-change"
+"""Annotation of a node that is cordoned while a card is divided: configuration before, ">", the next one."""
+
 GROUP = "clearml-injector.io"
 """API group of the GpuLedger."""
 ADDRESS_ANNOTATION = GROUP + "/address"
@@ -65,6 +70,10 @@ GPU_PRODUCT_LABEL = GPU_RESOURCE + ".product"
 GPU_COUNT_LABEL = GPU_RESOURCE + ".count"
 GPU_REPLICAS_LABEL = GPU_RESOURCE + ".replicas"
 """Node label of GPU feature discovery: slices of each GPU."""
+MIG_CONFIG_LABEL = NVIDIA_DOMAIN + "mig.config"
+"""Node label that asks NVIDIA's MIG manager for a configuration."""
+MIG_CONFIG_STATE_LABEL = MIG_CONFIG_LABEL + ".state"
+"""Node label by which the MIG manager answers: pending, rebooting, failed or success."""
 MAX_GPU_INDEX_DIGITS = 3
 """Of a GPU's index in a resource name or annotation; longer ones are no index."""
 

@@ -147,6 +147,19 @@ def controller(  # noqa: PLR0913 each is an option of the command
     watch_silence: Annotated[
         float, typer.Option(min=1, help="Seconds of silence after which a watch is begun anew.")
     ] = 100,
+    mig_config_map: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAMESPACE/NAME",
+            show_default=False,
+            help="Divide the MIG cards of labelled nodes on demand, through this ConfigMap of NVIDIA's MIG "
+            "manager (needs the right to patch nodes).",
+        ),
+    ] = None,
+    mig_config_delay: Annotated[
+        float,
+        typer.Option(min=0, help="Seconds until a change of that ConfigMap has reached the MIG manager."),
+    ] = 90,
     stop_delay: Annotated[
         float, typer.Option(min=0, help="Seconds to serve on after SIGTERM, unready, before draining.")
     ] = 10,
@@ -159,6 +172,7 @@ def controller(  # noqa: PLR0913 each is an option of the command
     """
     # Here and not above: the other subcommands must start without the Kubernetes client.
     from controller.certificates.store import Installation  # noqa: PLC0415
+    from controller.geometry.loop import GeometryOptions  # noqa: PLC0415
     from controller.informer import Timing  # noqa: PLC0415
     from controller.kube_client import NoApiServerError  # noqa: PLC0415
     from controller.leadership import LeaseTiming  # noqa: PLC0415
@@ -188,6 +202,9 @@ def controller(  # noqa: PLR0913 each is an option of the command
         page=(page_host, page_port) if page else None,
         policies=policies,
         policies_config_map=policies_config_map,
+        geometry=GeometryOptions(*_namespaced(mig_config_map), mig_config_delay)
+        if mig_config_map is not None
+        else None,
         stop_delay_seconds=stop_delay,
         lease_timing=LeaseTiming(lease_duration, renew_deadline, lease_retry),
         rotation=RotationSettings(
@@ -217,3 +234,11 @@ def _address(url: str) -> str:
     return (
         f"https://[{host}]:{port}" if ":" in host and not host.startswith("[") else f"https://{host}:{port}"
     )
+
+
+def _namespaced(text: str) -> tuple[str, str]:
+    """Return namespace and name."""
+    namespace, slash, name = text.partition("/")
+    if not (namespace and slash and name) or "/" in name:
+        fail(f'--mig-config-map "{text}" is no NAMESPACE/NAME, such as gpu-operator/fraction-injector-mig')
+    return namespace, name

@@ -19,7 +19,8 @@ class Switch(StrEnum):
     OFF = "off"
 
 
-def gpu_operator_values(
+def gpu_operator_values(  # noqa: PLR0913 each is an option of the command
+    *,
     gpus: Annotated[int, typer.Option(min=1, max=MAX_GPUS, help="GPUs of one node (the largest).")],
     mode: Annotated[
         ModeName | None, typer.Option(show_default="the policy's", help="Must be the mode of policy default.")
@@ -31,6 +32,9 @@ def gpu_operator_values(
         Switch | None,
         typer.Option(show_default="off for per-gpu, on for pooled", help="Container Device Interface."),
     ] = None,
+    mig: Annotated[
+        bool, typer.Option("--mig", help="Cards of some nodes are divided into MIG instances.")
+    ] = False,
     policies: PoliciesOption = DEFAULT_POLICIES,
 ) -> None:
     """Print GPU-operator values under which nodes advertise what policy default asks for.
@@ -38,7 +42,7 @@ def gpu_operator_values(
     On OpenShift, a ConfigMap and a patch for the ClusterPolicy. Exit code 2: what was asked cannot work.
     """
     policy = read_policies(policies).resolve("default", None, None)
-    wanted = ValuesRequest(gpus, platform, None if cdi is None else cdi is Switch.ON)
+    wanted = ValuesRequest(gpus, platform, None if cdi is None else cdi is Switch.ON, mig)
     try:
         typer.echo(render(policy, wanted, mode), nl=False)
     except CannotWorkError as error:

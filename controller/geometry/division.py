@@ -66,7 +66,8 @@ def divisions(room: Room, wants: Amounts) -> Iterator[Division]:
         return
     idle = room.node.idle
     search = _Search(room, dict(wants))
-    for changes in range(1, len(idle) + 1):
+    # Each change has to bring an instance that is lacking.
+    for changes in range(1, min(len(idle), search.lack) + 1):
         if search.bound(changes):
             continue
         found = False
@@ -86,6 +87,11 @@ class _Search:
             each for each in full_geometries(room.node.card) if any(name in wants for name in each)
         ]
         self.steps = 0
+
+    @property
+    def lack(self) -> int:
+        """Instances that are wanted and not free."""
+        return sum(lack for _, lack in self._lacking(self._room.free))
 
     def bound(self, changes: int) -> bool:
         """Whether so many changes cannot be enough, whatever they are."""

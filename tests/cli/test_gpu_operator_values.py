@@ -141,3 +141,21 @@ def test_what_cannot_work_is_refused_with_the_reason(tmp_path, policy, arguments
 def test_the_label_that_keeps_the_operators_plugin_off_the_agents_nodes_is_named():
     result = CliRunner().invoke(app, ["gpu-operator-values", "--gpus", "2"])
     assert "kubectl label node NAME nvidia.com/gpu.deploy.device-plugin=false" in result.stdout
+
+
+@pytest.mark.parametrize("platform", [(), ("--platform", "openshift")])
+def test_mig_values_name_the_config_map_that_the_controller_writes(platform):
+    code, out = operator_values("--gpus", "1", "--mig", *platform)
+    assert code == 0
+    *first, values = yaml.safe_load_all(out)
+    values = values.get("spec", values)
+    assert values["mig"] == {"strategy": "mixed"}
+    assert values["migManager"]["config"]["name"] == "fraction-injector-mig"
+    plugin = first[0]["data"]["slices"] if first else values["devicePlugin"]["config"]["data"]["slices"]
+    assert yaml.safe_load(plugin)["flags"]["migStrategy"] == "mixed"
+
+
+def test_without_mig_nothing_is_said_of_the_mig_manager():
+    _, out = operator_values("--gpus", "1")
+    assert "migManager" not in out
+    assert "migStrategy: none" in out

@@ -1,0 +1,149 @@
+"""NVIDIA's MIG manager as it is driven through the API: its ConfigMap, and the labels of nodes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+
+from controller.geometry.mig_config import KEY, MigConfigFile
+from controller.geometry.observed import HasReason, MigPodSpec, mig_pod
+from controller.kube_client import MERGE_PATCH, ApiError, ApiServer
+from kube.names import MIG_CHANGE_ANNOTATION, MIG_CONFIG_LABEL, MIG_CONFIG_STATE_LABEL
+
+PAGE = 500
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+
+
+class _ConfigMap(msgspec.Struct):
+    metadata: _Metadata
+    data: dict[str, str] = {}
+
+
+class _PodStatus(msgspec.Struct):
+    phase: str = ""
+
+
+class _Pod(msgspec.Struct):
+    spec: MigPodSpec
+    status: _PodStatus | None = None
+
+
+class _Pods(msgspec.Struct):
+    items: list[_Pod]
+
+
+_config_map = msgspec.json.Decoder(_ConfigMap)
+_pods = msgspec.json.Decoder(_Pods)
+
+
+class MigManager:
+    """Reads and writes what the MIG manager goes by."""
+
+    def __init__(self, api: ApiServer, namespace: str, config_map: str) -> None:
+        self._api = api
+        self._maps = f"/api/v1/namespaces/{namespace}/configmaps"
+        self._name = config_map
+        self._version = ""
+        self._known: tuple[str | None, MigConfigFile] = None, MigConfigFile(None)
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether the ConfigMap was not there when it was last read."""
+        return not self._version
+
+    async def read(self) -> MigConfigFile:
+        """Read the configurations; a ConfigMap that is not there is begun with the next write.
+
+        Raises:
+            BrokenFileError: the ConfigMap holds something else.
+            ApiError, OSError, TimeoutError, aiohttp.ClientError: it could not be read.
+        """
+        try:
+            reply = await self._api.request("GET", f"{self._maps}/{self._name}")
+        except ApiError as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
+            self._version = ""
+            return MigConfigFile(None)
+        found = _config_map.decode(reply)
+        self._version = found.metadata.resource_version
+        text = found.data.get(KEY)
+        if text != self._known[0]:
+            # In a thread: a file for thousands of nodes takes longer than a step of the event loop may.
+            self._known = text, await asyncio.to_thread(MigConfigFile, text)
+        return self._known[1].copy()
+
+    async def write(self, file: MigConfigFile) -> None:
+        """Write the configurations over those that were read last.
+
+        Raises:
+            BrokenFileError: they are too many for a ConfigMap.
+            ApiError, OSError, TimeoutError, aiohttp.ClientError: it failed, or somebody wrote in between.
+        """
+        data = {KEY: await asyncio.to_thread(file.text)}
+        if self.is_missing:
+            body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": self._name}, "data": data}
+            await self._api.request("POST", self._maps, body=body)
+        else:
+            body = {"metadata": {"resourceVersion": self._version}, "data": data}
+            path = f"{self._maps}/{self._name}"
+            await self._api.request("PATCH", path, body=body, content_type=MERGE_PATCH)
+
+    async def held(self, node: str) -> Counter[str]:
+        """Return the instances that pods bound to a node hold now, as the API server and no watch knows it.
+
+        Raises:
+            ApiError, OSError, TimeoutError, aiohttp.ClientError: it could not be read.
+        """
+        reply = await self._api.request(
+            "GET", "/api/v1/pods", query={"fieldSelector": f"spec.nodeName={node}"}
+        )
+        held = Counter[str]()
+        none: tuple[HasReason, ...] = ()
+        for pod in _pods.decode(reply).items:
+            if pod.status is not None and pod.status.phase in ("Succeeded", "Failed"):
+                continue
+            asked = mig_pod("", "", pod.spec, none)
+            held.update(dict(asked.wants) if asked is not None else {})
+        return held
+
+    async def cordon(self, node: str, change: str) -> None:
+        """Let no pod come to a node whose card is divided next.
+
+        Raises:
+            ApiError, OSError, TimeoutError, aiohttp.ClientError: it could not be written.
+        """
+        await self._patch(
+            node,
+            {"metadata": {"annotations": {MIG_CHANGE_ANNOTATION: change}}, "spec": {"unschedulable": True}},
+        )
+
+    async def uncordon(self, node: str) -> None:
+        """Take our cordon back; the inverse of `cordon`.
+
+        Raises:
+            ApiError, OSError, TimeoutError, aiohttp.ClientError: it could not be written.
+        """
+        await self._patch(
+            node,
+            {"metadata": {"annotations": {MIG_CHANGE_ANNOTATION: None}}, "spec": {"unschedulable": None}},
+        )
+
+    async def ask(self, node: str, configuration: str) -> None:
+        """Ask for a configuration. The state of the last one goes, so that it is not taken for this one's.
+
+        Raises:
+            ApiError, OSError, TimeoutError, aiohttp.ClientError: it could not be written.
+        """
+        labels = {MIG_CONFIG_LABEL: configuration, MIG_CONFIG_STATE_LABEL: "pending"}
+        await self._patch(node, {"metadata": {"labels": labels}})
+
+    async def _patch(self, node: str, body: dict[str, Any]) -> None:
+        await self._api.request("PATCH", f"/api/v1/nodes/{node}", body=body, content_type=MERGE_PATCH)

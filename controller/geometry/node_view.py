@@ -1,0 +1,136 @@
+"""How a node is divided at this moment, and what has to be done next where a change is under way. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from controller.geometry.mig_config import Division
+from controller.geometry.model import MigNode
+from controller.geometry.observed import MigNodeFact
+from kube.names import GPU_COUNT_LABEL, GPU_PRODUCT_LABEL, MIG_CONFIG_LABEL, label_number
+from modes.mig_geometry import geometries, geometry
+from modes.mig_profiles import MigCard, card_of_product
+
+MAX_GPUS = 16
+_CHANGE_MARK = ">"
+_UNEQUAL = f"its cards are divided differently, by others: set {MIG_CONFIG_LABEL}=all-disabled to begin"
+
+
+class Action(StrEnum):
+    """What a node that is cordoned for a change needs next."""
+
+    ASK = "ask"
+    """Check that the card is idle still, and set the label."""
+    WAIT = "wait"
+    """The MIG manager is at work, or the device plugin has not said yet what there is."""
+    FINISH = "finish"
+    """It is done: take the cordon back."""
+    FAIL = "fail"
+    """The MIG manager could not do it: take the cordon back, and try again later."""
+    ABANDON = "abandon"
+    """Somebody else has taken the node over: take the cordon back."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """One node, as far as it is understood."""
+
+    card: MigCard | None
+    division: Division | None
+    """How it is divided; None where that is not known, and no card can be divided."""
+    cards: int = 1
+    """How many cards it has."""
+    problem: str | None = None
+    """Why it is not known, for the admin; None while there is nothing that he should do."""
+
+
+def change_text(before: str, after: str) -> str:
+    """Return the annotation of a change from one configuration to another."""
+    return f"{before}{_CHANGE_MARK}{after}"
+
+
+def target_of(change: str) -> str:
+    """Return the configuration that a change leads to."""
+    return change.rpartition(_CHANGE_MARK)[2]
+
+
+def view(
+    fact: MigNodeFact, labels: Mapping[str, str], configs: Mapping[str, Division], *, is_empty: bool
+) -> NodeView:
+    """Read a node's division off its labels and its resources.
+
+    Args:
+        fact: What was seen of it.
+        labels: Its labels.
+        configs: Our configurations, by name.
+        is_empty: No pod on it holds a GPU or an instance.
+    """
+    product, count = labels.get(GPU_PRODUCT_LABEL), label_number(labels.get(GPU_COUNT_LABEL))
+    if product is None or count is None:
+        return NodeView(None, None, problem=f"labels {GPU_PRODUCT_LABEL} and {GPU_COUNT_LABEL} are missing")
+    card = card_of_product(product)
+    if card is None:
+        return NodeView(None, None, problem=f'nothing is known of how a "{product[:63]}" can be divided')
+    ours = configs.get(fact.config)
+    if ours is not None:
+        is_whole = fact.state == "success" and resources(card, ours) == dict(fact.amounts)
+        return NodeView(card, ours if is_whole else None, len(ours))
+    if fact.state in ("pending", "rebooting") or not 0 < count <= MAX_GPUS:
+        return NodeView(card, None, min(count, MAX_GPUS))
+    return _foreign(card, count, dict(fact.amounts), is_empty=is_empty)
+
+
+def _foreign(card: MigCard, count: int, amounts: Mapping[str, int], *, is_empty: bool) -> NodeView:
+    """A node with a configuration of somebody else: known if it is empty, or all its cards are alike."""
+    each: Counter[str] = Counter()
+    for resource, amount in amounts.items():
+        profile = card.profile(resource)
+        if profile is None:
+            return NodeView(card, None, count, f'its "{resource}" is none of the profiles known of this card')
+        if amount % count:
+            return NodeView(card, None, count, _UNEQUAL)
+        each[profile.name] = min(amount // count, card.memory + 1)
+    names = geometry(each.elements())
+    if names not in geometries(card):
+        return NodeView(card, None, count, _UNEQUAL)
+    if not names and not is_empty:
+        return NodeView(card, None, count, "pods hold its undivided cards: their end is awaited")
+    return NodeView(card, (names,) * count, count)
+
+
+def resources(card: MigCard, division: Division) -> dict[str, int]:
+    """Return what a node so divided advertises: resources by name, and instances."""
+    found: Counter[str] = Counter()
+    for names in division:
+        for name in names:
+            profile = card.profile(name)
+            found[profile.resource if profile is not None else name] += 1
+    return dict(found)
+
+
+def next_action(fact: MigNodeFact, card: MigCard | None, configs: Mapping[str, Division]) -> Action | None:
+    """Return what a cordoned node needs; None for one that is not cordoned by us.
+
+    All of it is read off the node and the ConfigMap, so that a controller that starts in between goes on.
+    """
+    if fact.change is None:
+        return None
+    before, _, target = fact.change.rpartition(_CHANGE_MARK)
+    division = configs.get(target)
+    if not fact.is_ours or division is None or card is None or fact.config not in (before, target):
+        return Action.ABANDON
+    if fact.config == before:
+        return Action.ASK
+    if fact.state == "failed":
+        return Action.FAIL
+    is_whole = fact.state == "success" and resources(card, division) == dict(fact.amounts)
+    return Action.FINISH if is_whole else Action.WAIT
+
+
+def is_idle_for(node: MigNode, division: Division) -> bool:
+    """Whether every card that another division changes certainly has no instance in use."""
+    changed = [index for index, names in enumerate(node.geometries) if division[index] != names]
+    return len(division) == len(node.geometries) and set(changed) <= set(node.idle)

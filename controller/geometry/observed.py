@@ -1,0 +1,136 @@
+"""What the geometry loop needs of nodes and pods, read off them when they are decoded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from kube.names import (
+    MIG_CHANGE_ANNOTATION,
+    MIG_CONFIG_LABEL,
+    MIG_CONFIG_STATE_LABEL,
+    PARTITIONING_LABELS,
+)
+from kube.objects import Condition, Node, PodSpec
+from kube.quantity import whole
+from kube.requests import Container, effective_request
+from kube.scheduling import Constraints, Toleration
+from modes.mig_profiles import MIG_RESOURCE_PREFIX
+
+MAX_PROFILES = 8
+"""Of a pod that are kept: no card has so many, and a pod may name thousands."""
+MAX_PROFILE_NAME = 32
+MAX_CONSTRAINTS = 16 * 1024
+"""Bytes of a pod's selectors and tolerations; a pod with more is left to itself."""
+
+
+class MigPod(msgspec.Struct, frozen=True, gc=False):
+    """A pod that asks for MIG instances."""
+
+    uid: str
+    created: str
+    wants: tuple[tuple[str, int], ...]
+    """Names of profiles, as mig-parted writes them, and instances."""
+    waits: bool
+    """The scheduler has found no node for it."""
+    constraints: Constraints | None
+    """Of a pod that waits; None where they are too large to be looked at."""
+
+
+class MigNodeFact(msgspec.Struct, frozen=True, gc=False):
+    """A node whose cards are divided on demand, or that we cordoned for it, or that has instances."""
+
+    is_ours: bool
+    """It carries the label that says so; without it only our cordon is taken back."""
+    config: str
+    state: str
+    change: str | None
+    """Our annotation while a change is under way."""
+    is_cordoned: bool
+    amounts: tuple[tuple[str, int], ...]
+    """MIG resources that it advertises, by name."""
+
+
+class MigPodSpec(PodSpec, rename="camel", gc=False):
+    """`spec` of a pod, with what says where it may run."""
+
+    node_selector: dict[str, str] | None = None
+    tolerations: tuple[Toleration, ...] | None = None
+
+
+class HasReason(Condition, gc=False):
+    """A condition with its reason."""
+
+    reason: str | None = None
+
+
+def mig_pod(uid: str, created: str, spec: MigPodSpec, conditions: Sequence[HasReason]) -> MigPod | None:
+    """Return what a pod asks of MIG; None if it asks for nothing.
+
+    Raises:
+        ValueError: an amount cannot be read.
+    """
+    containers = [*(spec.containers or ()), *(spec.init_containers or ())]
+    if not any(_asks(container) for container in containers):
+        return None
+    request = effective_request(spec.containers or (), spec.init_containers or (), counts=_is_mig)
+    wants = sorted((_profile(name), amount) for name, amount in request.extended.items() if amount)
+    waits = spec.node_name is None and any(
+        (each.type, each.status, each.reason) == ("PodScheduled", "False", "Unschedulable")
+        for each in conditions
+    )
+    constraints = _constraints(spec) if waits else None
+    return MigPod(uid, created, tuple(wants[:MAX_PROFILES]), waits, constraints) if wants else None
+
+
+def mig_node(node: Node) -> MigNodeFact | None:
+    """Return what is seen of a node's division; None for nodes without instances that are not ours to divide.
+
+    Raises:
+        ValueError: an amount cannot be read.
+    """
+    labels = node.metadata.labels or {}
+    change = (node.metadata.annotations or {}).get(MIG_CHANGE_ANNOTATION)
+    is_ours = any(labels.get(name) == "mig" for name in PARTITIONING_LABELS)
+    amounts = _amounts((node.status and node.status.allocatable) or {})
+    if not is_ours and change is None and not amounts:
+        return None
+    return MigNodeFact(
+        is_ours=is_ours,
+        config=labels.get(MIG_CONFIG_LABEL, ""),
+        state=labels.get(MIG_CONFIG_STATE_LABEL, ""),
+        change=change,
+        is_cordoned=bool(node.spec and node.spec.unschedulable),
+        amounts=amounts,
+    )
+
+
+def _asks(container: Container) -> bool:
+    requests = container.resources.requests if container.resources is not None else None
+    return any(_is_mig(name) for name in requests or ())
+
+
+def _is_mig(name: str) -> bool:
+    return name.startswith(MIG_RESOURCE_PREFIX)
+
+
+def _profile(resource: str) -> str:
+    """Return the name of a resource's profile: "1g.10gb+me" for nvidia.com/mig-1g.10gb.me."""
+    name = resource.removeprefix(MIG_RESOURCE_PREFIX)[:MAX_PROFILE_NAME]
+    return f"{name.removesuffix('.me')}+me" if name.endswith(".me") else name
+
+
+def _amounts(allocatable: Mapping[str, str | int]) -> tuple[tuple[str, int], ...]:
+    found = ((name, whole(amount)) for name, amount in allocatable.items() if _is_mig(name))
+    return tuple(sorted((name, amount) for name, amount in found if amount))
+
+
+def _constraints(spec: MigPodSpec) -> Constraints | None:
+    required = spec.affinity.node_affinity.required if spec.affinity and spec.affinity.node_affinity else None
+    found = Constraints(
+        node_selector=spec.node_selector or {},
+        required_terms=tuple(required.node_selector_terms or ()) if required else None,
+        tolerations=spec.tolerations or (),
+    )
+    return found if found.size() <= MAX_CONSTRAINTS else None
