@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from controller.geometry.mig_config import Division
 from controller.geometry.model import MigRequest
-from controller.geometry.node_view import NodeView, view
+from controller.geometry.node_view import NodeDivision, view
 from controller.geometry.observed import MigNodeFact
 from controller.geometry.planner import MAX_REQUESTS
 from controller.ledger_store import LedgerStore
@@ -25,7 +25,7 @@ class ClusterNode:
     name: str
     uid: str
     fact: MigNodeFact
-    view: NodeView
+    view: NodeDivision
     held: Mapping[str, int]
     is_usable: bool
     """Ready and schedulable."""

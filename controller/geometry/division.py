@@ -14,7 +14,7 @@ MAX_STEPS = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Division:
+class CardChange:
     """The first of some changes after which a request fits on a node."""
 
     card: int
@@ -57,7 +57,7 @@ class Room:
         self.is_open = False
 
 
-def divisions(room: Room, wants: Amounts) -> Iterator[Division]:
+def divisions(room: Room, wants: Amounts) -> Iterator[CardChange]:
     """All first changes of the shortest way to make a request fit here; none where there is no way now.
 
     No instance that was given to another request goes, and no card with an instance in use is touched.
@@ -74,7 +74,7 @@ def divisions(room: Room, wants: Amounts) -> Iterator[Division]:
         for card, geometry, free in search.first_steps(room.free, idle):
             if search.completes(free, tuple(other for other in idle if other != card), changes - 1):
                 found = True
-                yield Division(card, geometry, changes)
+                yield CardChange(card, geometry, changes)
         if found or search.steps >= MAX_STEPS:
             return
 

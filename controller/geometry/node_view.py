@@ -35,7 +35,7 @@ class Action(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class NodeView:
+class NodeDivision:
     """One node, as far as it is understood."""
 
     card: MigCard | None
@@ -59,7 +59,7 @@ def target_of(change: str) -> str:
 
 def view(
     fact: MigNodeFact, labels: Mapping[str, str], configs: Mapping[str, Division], *, is_empty: bool
-) -> NodeView:
+) -> NodeDivision:
     """Read a node's division off its labels and its resources.
 
     Args:
@@ -70,35 +70,39 @@ def view(
     """
     product, count = labels.get(GPU_PRODUCT_LABEL), label_number(labels.get(GPU_COUNT_LABEL))
     if product is None or count is None:
-        return NodeView(None, None, problem=f"labels {GPU_PRODUCT_LABEL} and {GPU_COUNT_LABEL} are missing")
+        return NodeDivision(
+            None, None, problem=f"labels {GPU_PRODUCT_LABEL} and {GPU_COUNT_LABEL} are missing"
+        )
     card = card_of_product(product)
     if card is None:
-        return NodeView(None, None, problem=f'nothing is known of how a "{product[:63]}" can be divided')
+        return NodeDivision(None, None, problem=f'nothing is known of how a "{product[:63]}" can be divided')
     ours = configs.get(fact.config)
     if ours is not None:
         is_whole = fact.state == "success" and resources(card, ours) == dict(fact.amounts)
-        return NodeView(card, ours if is_whole else None, len(ours))
+        return NodeDivision(card, ours if is_whole else None, len(ours))
     if fact.state in ("pending", "rebooting") or not 0 < count <= MAX_GPUS:
-        return NodeView(card, None, min(count, MAX_GPUS))
+        return NodeDivision(card, None, min(count, MAX_GPUS))
     return _foreign(card, count, dict(fact.amounts), is_empty=is_empty)
 
 
-def _foreign(card: MigCard, count: int, amounts: Mapping[str, int], *, is_empty: bool) -> NodeView:
+def _foreign(card: MigCard, count: int, amounts: Mapping[str, int], *, is_empty: bool) -> NodeDivision:
     """A node with a configuration of somebody else: known if it is empty, or all its cards are alike."""
     each: Counter[str] = Counter()
     for resource, amount in amounts.items():
         profile = card.profile(resource)
         if profile is None:
-            return NodeView(card, None, count, f'its "{resource}" is none of the profiles known of this card')
+            return NodeDivision(
+                card, None, count, f'its "{resource}" is none of the profiles known of this card'
+            )
         if amount % count:
-            return NodeView(card, None, count, _UNEQUAL)
+            return NodeDivision(card, None, count, _UNEQUAL)
         each[profile.name] = min(amount // count, card.memory + 1)
     names = geometry(each.elements())
     if names not in geometries(card):
-        return NodeView(card, None, count, _UNEQUAL)
+        return NodeDivision(card, None, count, _UNEQUAL)
     if not names and not is_empty:
-        return NodeView(card, None, count, "pods hold its undivided cards: their end is awaited")
-    return NodeView(card, (names,) * count, count)
+        return NodeDivision(card, None, count, "pods hold its undivided cards: their end is awaited")
+    return NodeDivision(card, (names,) * count, count)
 
 
 def resources(card: MigCard, division: Division) -> dict[str, int]:

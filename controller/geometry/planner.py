@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from controller.geometry.division import Division, Room, divisions
+from controller.geometry.division import CardChange, Room, divisions
 from controller.geometry.model import Amounts, Change, MigNode, MigRequest
 
 MAX_REQUESTS = 100
@@ -65,8 +65,8 @@ def _gets_free(rooms: Sequence[Room], request: MigRequest) -> bool:
 
 def _best(
     rooms: Sequence[Room], request: MigRequest, others: Sequence[MigRequest], demand: Counter[str]
-) -> tuple[Room, Division] | None:
-    best: tuple[_Score, Room, Division] | None = None
+) -> tuple[Room, CardChange] | None:
+    best: tuple[_Score, Room, CardChange] | None = None
     seen = set[tuple[object, ...]]()
     for room in rooms:
         if not room.is_open or not room.accepts(request):
@@ -92,7 +92,7 @@ def _state(room: Room, others: Sequence[MigRequest]) -> tuple[object, ...]:
 
 def _score(
     room: Room,
-    division: Division,
+    division: CardChange,
     wants: Amounts,
     others: Sequence[MigRequest],
     demand: Counter[str],
