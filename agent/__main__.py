@@ -24,8 +24,8 @@ UNUSABLE = 2
 
 def main() -> int:
     """Run the agent; return 2 with a message where it cannot start."""
-    configure_logging()
     options = msgspec.json.decode(sys.argv[1], type=AgentOptions)
+    configure_logging(options.log_level, options.log_format)
     reading = begin_reading(options.policies, options.policy)
     # Here and not above: while the policy is read, gRPC is loaded.
     from agent.gpu import GpuSourceError  # noqa: PLC0415

@@ -6,6 +6,8 @@ from typing import Literal, get_args
 
 import msgspec
 
+from service.log import LogFormat, LogLevel
+
 DeviceListStrategy = Literal["cdi", "volume-mounts", "envvar"]
 STRATEGIES: tuple[DeviceListStrategy, ...] = get_args(DeviceListStrategy)
 CDI_DIRS = ("/etc/cdi", "/var/run/cdi")
@@ -66,3 +68,5 @@ class AgentOptions(msgspec.Struct, frozen=True):
     """Name of this node, to write its GpuNode; None writes none."""
     host: str = "127.0.0.1"
     health_port: int = 9081
+    log_level: LogLevel = "info"
+    log_format: LogFormat = "auto"

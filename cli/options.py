@@ -19,7 +19,6 @@ from modes.resource_names import INDEX, ResourceNames
 from policies.loading.loader import load_policies
 from policies.loading.policy_set import PolicySet
 from policies.model.problems import PolicyError
-from service.log import LogFormat, LogLevel
 
 PACKAGES = Path(__file__).resolve().parent.parent
 """Where our packages are: the checkout, or the folder into which the wheel was installed."""
@@ -70,13 +69,6 @@ GpuResourceOption = Annotated[
     typer.Option(
         "--gpu-resource", metavar="NAME", help="Resource name of one GPU's slices, as in the policies."
     ),
-]
-LogLevelOption = Annotated[
-    LogLevel, typer.Option("--log-level", help="The least that is logged; decisions are of level info.")
-]
-LogFormatOption = Annotated[
-    LogFormat,
-    typer.Option("--log-format", help="JSON lines, lines for people, or by whether a terminal reads them."),
 ]
 GPU_RESOURCE = PerGpu.default_resource
 

@@ -11,6 +11,7 @@ import msgspec
 import typer
 
 from agent.settings import APPLICATION_XIDS, CDI_DIRS, STRATEGIES, AgentOptions, DeviceListStrategy
+from cli.log_options import LogFormatOption, LogLevelOption
 
 CHECKOUT = Path(__file__).resolve().parent.parent.parent
 UNUSABLE = 2
@@ -98,6 +99,8 @@ def agent(  # noqa: PLR0913 each is an option of the command
             min=0, max=65535, help="Plain port for /livez, /readyz and /metrics; 0 takes a free one."
         ),
     ] = 9081,
+    log_level: LogLevelOption = "info",
+    log_format: LogFormatOption = "auto",
 ) -> None:
     """Offer the GPUs of this node to the kubelet in slices, and set each container's limit on the node.
 
@@ -117,6 +120,8 @@ def agent(  # noqa: PLR0913 each is an option of the command
         node=node,
         host=host,
         health_port=health_port,
+        log_level=log_level,
+        log_format=log_format,
     )
     path = os.pathsep.join(filter(None, [str(CHECKOUT), os.environ.get("PYTHONPATH")]))
     # Many threads of gRPC would each get an arena of their own.

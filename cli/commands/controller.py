@@ -9,11 +9,10 @@ from typing import Annotated
 import typer
 
 from certs.rotation import RotationSettings
+from cli.log_options import LogFormatOption, LogLevelOption
 from cli.options import (
     GPU_RESOURCE,
     GpuResourceOption,
-    LogFormatOption,
-    LogLevelOption,
     fail,
     resource_names_of,
 )

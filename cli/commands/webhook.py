@@ -8,10 +8,9 @@ from typing import Annotated
 import typer
 
 from certs.mounted import MountRules
+from cli.log_options import LogFormatOption, LogLevelOption
 from cli.options import (
     DEFAULT_POLICIES,
-    LogFormatOption,
-    LogLevelOption,
     PoliciesOption,
     fail,
     read_ledger,

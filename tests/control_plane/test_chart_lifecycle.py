@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+import shutil
 import subprocess
 import tarfile
 import time
@@ -11,8 +12,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from testbed.api import ApiError
+from testbed.api import MERGE_PATCH, ApiError
 from testbed.chart import ADMISSION, CHART, CONFIGURATION, RELEASE, Helm
+from testbed.controller_process import CRDS, install_crd
 from testbed.gpu_nodes import GpuNode
 from testbed.kubernetes_version import SHOWS_NULL_CREATION_TIMESTAMP
 from testbed.process import eventually
@@ -22,6 +24,8 @@ CA = base64.b64encode(b"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-
 ALLOCATED = {"clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"}
 """What the API server gives each Service anew."""
 OF_THE_SERVER = {"creationTimestamp", "generation", "managedFields", "resourceVersion", "uid"}
+CRD_NAME = "gpuledgers.clearml-injector.io"
+RELEASE_NAMESPACE = "meta.helm.sh/release-namespace"
 OF_OTHERS = ("meta.helm.sh/", "deployment.kubernetes.io/")
 """Begin annotations that Helm and Kubernetes' controllers add."""
 LOCKS = {
@@ -135,6 +139,41 @@ def test_a_second_installation_is_refused_and_the_first_can_be_upgraded(helm, co
     helm.apply({"webhook": {"replicas": 1}})
     names = [found["metadata"]["name"] for found in control_plane.api.list(CONFIGURATION, api=ADMISSION)]
     assert (RELEASE in names, any("another" in name for name in names)) == (True, False)
+
+
+def columns(control_plane):
+    crd = control_plane.api.call("GET", f"{CRDS}/{CRD_NAME}")
+    return [column["name"] for column in crd["spec"]["versions"][0]["additionalPrinterColumns"]]
+
+
+def test_an_upgrade_brings_the_crd_up_to_date_and_an_uninstall_leaves_it(helm, control_plane, tmp_path):
+    helm.apply({})
+    before = columns(control_plane)
+    newer = shutil.copytree(CHART, tmp_path / "newer")
+    file = newer / "files" / "crds" / "gpuledgers.yaml"
+    file.write_text(file.read_text().replace("name: Largest-Free", "name: Largest"))
+    helm.apply({}, chart=newer)
+    assert columns(control_plane) == ["Largest" if name == "Largest-Free" else name for name in before]
+    helm.run("uninstall", RELEASE)
+    assert "Largest" in columns(control_plane)
+    helm.apply({})
+    assert columns(control_plane) == before
+
+
+def test_a_crd_that_helm_did_not_make_is_not_taken_over_unasked(helm, control_plane):
+    install_crd(control_plane.api)
+    no_owner = {"metadata": {"annotations": {"meta.helm.sh/release-name": None, RELEASE_NAMESPACE: None}}}
+    control_plane.api.call("PATCH", f"{CRDS}/{CRD_NAME}", no_owner, content=MERGE_PATCH)
+    try:
+        refused = helm.run("upgrade", "--install", RELEASE, str(CHART), helm.values({}))
+        assert refused.code != 0
+        assert f'CustomResourceDefinition "{CRD_NAME}"' in refused.stderr
+        assert "cannot be imported into the current release" in refused.stderr
+        helm.apply({"crds": {"enabled": False}})
+        taken = helm.run("upgrade", RELEASE, str(CHART), "--take-ownership", helm.values({}))
+        assert taken.code == 0, taken.stderr
+    finally:
+        install_crd(control_plane.api)
 
 
 def test_upgrades_and_rollbacks_keep_the_ca(helm, control_plane):
