@@ -53,7 +53,9 @@ def test_helm_finds_no_fault(helm, name):
 def test_the_api_server_accepts_every_object(helm, cert_manager, kubectl, namespace, name):
     rendered = helm.run("template", RELEASE, str(CHART), f"--namespace={namespace}", f"--values={CI[name]}")
     assert (rendered.code, rendered.stderr) == (0, "")
-    checked = kubectl("apply", "--dry-run=server", "--validate=strict", "--filename=-", stdin=rendered.stdout)
+    # Server-side, because the CRD may stand already, made by others.
+    options = ("--server-side", "--force-conflicts", "--dry-run=server", "--validate=strict")
+    checked = kubectl("apply", *options, "--filename=-", stdin=rendered.stdout)
     assert (checked.code, checked.stderr) == (0, "")
     objects = [obj for obj in yaml.safe_load_all(rendered.stdout) if obj]
     assert len(checked.stdout.splitlines()) == len(objects)
