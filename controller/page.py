@@ -9,10 +9,13 @@ from collections.abc import Callable
 from controller.free_nodes import FreeNodesFinder
 from controller.ledger_store import Clock, LedgerStore
 from controller.pod_conditions import waiting_message
+from controller.pod_story import story_of
+from controller.resources import InjectedPod
 from controller.watched_policies import WatchedPolicies
 from ledger.facts import PodFact
 from ledger.free_nodes import FreeNodes
 from ledger.view import PendingView
+from ledger.why import why
 from modes.resource_names import ResourceNames
 from web.source import About
 
@@ -29,38 +32,54 @@ def about(
     state: LedgerStore, role: Callable[[], str], names: ResourceNames, policies: WatchedPolicies | None
 ) -> About:
     """Return what a controller knows."""
-    reasons = WaitingReasons(state, names)
+    reasons = WaitingReasons(state, names, policies)
 
     def created(namespace: str, pod: str) -> str:
         seen = state.pods.get((namespace, pod))
         return seen.created if seen is not None else ""
 
     quotas = policies.quotas if policies is not None else tuple
-    return About(role, created, reasons.why, quotas)
+    return About(role, created, reasons.of, quotas)
 
 
 class WaitingReasons:
-    """Why pods wait, in the words of the Event on them. All nodes are walked at most four times a second."""
+    """Why pods wait, in the words of `fraction-injector why`; at most four walks over nodes a second."""
 
-    def __init__(self, state: LedgerStore, names: ResourceNames, clock: Clock = time.monotonic) -> None:
+    def __init__(
+        self,
+        state: LedgerStore,
+        names: ResourceNames,
+        policies: WatchedPolicies | None = None,
+        clock: Clock = time.monotonic,
+    ) -> None:
         self._state = state
         self._names = names
+        self._policies = policies
         self._clock = clock
         self._finder = FreeNodesFinder(state)
         self._kept: OrderedDict[_Wanted, tuple[float, FreeNodes]] = OrderedDict()
         self._next_walk = 0.0
 
-    async def why(self, waiting: PendingView) -> str:
-        """Say what a pod needs, what is free where, and what would help."""
+    async def of(self, waiting: PendingView) -> str:
+        """Return one paragraph: what the pod asked, what it waits for, and what would help."""
         seen = self._state.pods.get((waiting.namespace, waiting.name))
         if seen is None:
             return "is gone by now"
         free = await self._free(seen.fact)
         if free is None:
             return "waits for slices; where they are free is being looked up"
-        owner = seen.injected.owner if seen.injected is not None else None
-        message = waiting_message(seen.fact, free, self._names, owner)
+        if seen.injected is not None:
+            return why(story_of(seen, free, self._replaced_after(seen.injected)), self._names)
+        # Of a pod without the label the controller does not keep what the scheduler says.
+        message = waiting_message(seen.fact, free, self._names)
         return message or (_HAS_ROOM if free.most else _NO_GPU)
+
+    def _replaced_after(self, injected: InjectedPod) -> str | None:
+        if self._policies is None or injected.injected is None:
+            return None
+        policy = self._policies.of(injected.injected.partition("@")[0])
+        waiting = policy.replace_waiting if policy is not None else None
+        return waiting.after if waiting is not None else None
 
     async def _free(self, fact: PodFact) -> FreeNodes | None:
         """Return where slices are free, as of some seconds ago; None where it is not this pod's turn yet."""

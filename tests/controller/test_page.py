@@ -4,21 +4,23 @@ import asyncio
 from types import SimpleNamespace
 
 import msgspec
-from controller.named_policies import NamedPolicies
 
 from controller import page
+from controller.free_nodes import FreeNodesFinder
+from controller.resources import InjectedPod
+from controller.watched_policies import WatchedPolicies
 from ledger.placement_request import Quota
 from modes.resource_names import ResourceNames
 from tests.controller.test_ledger_store import ready_state, seen_node, seen_pod
 
 
 def reasons(state, clock, *names):
-    made = page.WaitingReasons(state, ResourceNames(), clock)
+    made = page.WaitingReasons(state, ResourceNames(), clock=clock)
     pending = {each.name: each for each in state.ledger.pending()}
     gone = SimpleNamespace(namespace="team", name="gone")
 
     async def main():
-        return [await made.why(pending.get(name, gone)) for name in names]
+        return [await made.of(pending.get(name, gone)) for name in names]
 
     return asyncio.run(main())
 
@@ -41,18 +43,37 @@ def test_a_pod_waits_for_room_or_for_something_else_or_for_nodes_that_are_not_th
     ]
 
 
+def test_a_labelled_pod_waits_in_the_words_of_the_command(tmp_path):
+    policy = "kind: Policy\nname: default\nreplaceWaiting: {after: 5m}\n"
+    (tmp_path / "default.yaml").write_text(policy)
+    state, _ = ready_state("a")
+    state.set_pod(seen_pod("x", node="a", gpus=((0, 6),)))
+    injected = InjectedPod(uid="1", asked="0.500", injected="default@1", lacks_slices=True)
+    state.set_pod(msgspec.structs.replace(seen_pod("y"), injected=injected))
+    [pending] = state.ledger.pending()
+    policies = WatchedPolicies(tmp_path)
+    said = asyncio.run(page.WaitingReasons(state, ResourceNames(), policies).of(pending))
+    [free] = asyncio.run(FreeNodesFinder(state).find(seen_pod("y").fact)).most
+    assert free == ("a", 2)
+    assert said.startswith(
+        'Pod team/y asked for clearml-injector/fraction "0.500"; policy "default" made of it'
+    )
+    assert "It waits for slices 4 of nvidia.com/gpu-0; free there: a 2." in said
+    assert "Its policy replaces such a pod after 5m" in said
+
+
 def test_all_nodes_are_walked_once_for_pods_that_want_the_same_and_not_too_often_for_others():
     state, clock = ready_state("a")
     state.set_pod(seen_pod("x", node="a", gpus=((0, 6),)))
     for name, slices in (("w4", 4), ("v4", 4), ("w5", 5)):
         state.set_pod(seen_pod(name, gpus=((0, slices),)))
-    made, walks = page.WaitingReasons(state, ResourceNames(), clock), []
+    made, walks = page.WaitingReasons(state, ResourceNames(), clock=clock), []
     find = made._finder.find
     made._finder.find = lambda fact: walks.append(fact.name) or find(fact)
     pending = {each.name: each for each in state.ledger.pending()}
 
     async def why(name):
-        return await made.why(pending[name])
+        return await made.of(pending[name])
 
     async def main():
         first = [await why(name) for name in ("w4", "v4", "w5")]
@@ -68,7 +89,7 @@ def test_all_nodes_are_walked_once_for_pods_that_want_the_same_and_not_too_often
 def test_quotas_and_ages_are_those_of_policies_and_pods(tmp_path):
     policy = "kind: Policy\nname: default\nquotas: {namespaces: {team: {slices: 16}}}\n"
     (tmp_path / "default.yaml").write_text(policy)
-    policies = NamedPolicies(tmp_path)
+    policies = WatchedPolicies(tmp_path)
     state, _ = ready_state("a")
     state.set_pod(msgspec.structs.replace(seen_pod("x"), created="2026-01-01T00:00:00Z"))
     facts = page.about(state, lambda: "leading", ResourceNames(), policies)
@@ -77,4 +98,4 @@ def test_quotas_and_ages_are_those_of_policies_and_pods(tmp_path):
     assert (facts.created("team", "x"), facts.created("team", "y")) == ("2026-01-01T00:00:00Z", "")
     assert page.about(state, lambda: "", ResourceNames(), None).quotas() == ()
     (tmp_path / "default.yaml").write_text("broken: [")
-    assert NamedPolicies(tmp_path).quotas() == ()
+    assert WatchedPolicies(tmp_path).quotas() == ()
