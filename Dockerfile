@@ -39,5 +39,5 @@ ENV PATH=/opt/venv/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
 # The packages are found from here, and so are the demo's examples.
 WORKDIR /opt/fraction-injector
 USER 65532:65532
-EXPOSE 8443 8080 9443 9080
+EXPOSE 8443 8080 9443 9080 9081
 ENTRYPOINT ["python3", "-m", "cli.main"]

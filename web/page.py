@@ -71,13 +71,15 @@ class Page:
         """Return the answer to a request that is none for us; None for one that is."""
         if not self._door.asks and not _is_loopback(headers.get(b"host", "")):
             return _text(HTTPStatus.MISDIRECTED_REQUEST, "open this page as http://localhost:PORT/")
-        if headers.get(b"sec-fetch-site", "none") not in {"none", "same-origin"}:
+        is_stream = scope["path"] == "/stream"
+        # A link may lead here; only what the cluster holds is for the page alone.
+        if is_stream and headers.get(b"sec-fetch-site", "none") not in {"none", "same-origin"}:
             return _text(HTTPStatus.FORBIDDEN, "another site asks: open this page by itself")
-        if scope["path"] != "/stream" and scope["path"] not in self._parts:
+        if not is_stream and scope["path"] not in self._parts:
             return _text(HTTPStatus.NOT_FOUND, "nothing is here: open /")
         if scope["method"] not in {"GET", "HEAD"}:
             return _text(HTTPStatus.METHOD_NOT_ALLOWED, "only GET is answered here")
-        if scope["path"] == "/stream" and self._source.missing is not None:
+        if is_stream and self._source.missing is not None:
             return _text(HTTPStatus.SERVICE_UNAVAILABLE, self._source.missing)
         return None
 

@@ -76,16 +76,33 @@ class PolicySet:
         return tuple(dict.fromkeys([rule.quota for rule in rules if rule is not None]))
 
     def _all(self, entry: str | None, name: str, compiled: CompiledPolicy) -> Iterator[QuotaRule | None]:
-        """Yield the quotas of a policy, or of one under a queue's entry."""
-        if entry is not None:
-            yield self._rule_of_entry(compiled, entry)
+        """Yield the quotas of a policy, or of one under a queue's entry, that hold some pod."""
+        if entry is not None and not self._is_followed(entry, name):
             return
         for (scope, key), amounts in compiled.limits.items():
-            if scope == "queue" and key not in self.queue_by_label:
-                counts = self._without_entry(name, key).bounded(key)
-                yield rule_of(compiled.policy, scope, key, amounts, counts)
-            elif scope == "namespace" and self.policy_of(key, None) == name:
-                yield rule_of(compiled.policy, scope, key, amounts)
+            if scope == "namespace":
+                if (entry is None or self._applies(entry, key)) and self.policy_of(key, entry) == name:
+                    yield rule_of(compiled.policy, scope, key, amounts)
+            elif entry is None and self._is_without_entry(name, key):
+                yield rule_of(
+                    compiled.policy, scope, key, amounts, self._without_entry(name, key).bounded(key)
+                )
+        if entry is not None:
+            yield self._rule_of_entry(compiled, entry)
+
+    def _is_followed(self, entry: str, name: str) -> bool:
+        """Whether pods under a queue's entry follow a policy in some namespace."""
+        said = self.parts.queues[entry][0]
+        if said.namespaces is not None:
+            return any(self.policy_of(namespace, entry) == name for namespace in said.namespaces)
+        return name == said.policy if said.policy else name in {DEFAULT, *self.by_namespace.values()}
+
+    def _is_without_entry(self, name: str, label: str) -> bool:
+        """Whether pods of a label follow a policy where no entry of that name applies."""
+        queue = self.queue_by_label.get(label)
+        if queue is not None and self.parts.queues[queue][0].namespaces is None:
+            return False
+        return self._without_entry(name, label).namespaces != ()
 
     def queues(self) -> tuple[Quota, ...]:
         """Return each queue that an entry names, wherever its pods are, without limits."""

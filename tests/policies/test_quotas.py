@@ -103,3 +103,28 @@ def test_the_charts_max_pods_count_only_when_the_policy_says_so():
 
 def test_pods_elsewhere_have_no_quota():
     assert policy_set(a=QUOTAS, q=QUOTA_QUEUES).resolve("x", "big_q", None).quotas == ()
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"a": QUOTAS, "q": QUOTA_QUEUES},
+        {"default": SERVED},
+        {"q": "kind: Queues\nqueues: {My_Q: {id: 1f2e, quota: {slices: 4}}}\n"},
+        {},
+    ],
+    ids=["entries and limits", "served elsewhere", "by id", "none"],
+)
+def test_all_quotas_are_those_that_some_pod_is_held_to(files):
+    found = policy_set(**files)
+    namespaces = {"x", "team-a", "team-b", "red", "green", *found.by_namespace}
+    labels = {None, *found.queue_by_label, "other", "free", "own", "big-q", "big_q", "small"}
+    ids = {None, *found.queue_by_id}
+    held = {
+        rule.quota
+        for namespace in namespaces
+        for label in labels
+        for identity in ids
+        for rule in found.resolve(namespace, label, identity).quotas
+    }
+    assert set(found.quotas()) == held

@@ -86,6 +86,10 @@ def test_what_is_no_request_of_the_page_is_refused(page, more, status):
     assert get(page, **more).status == status
 
 
+def test_a_link_on_another_site_leads_to_the_page(page):
+    assert get(page, sec_fetch_site="cross-site", sec_fetch_mode="navigate").status == 200
+
+
 def test_nothing_is_shown_until_the_ledger_is_whole():
     source = Source("a")
     source.missing = "pods not listed yet"
