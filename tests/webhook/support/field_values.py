@@ -11,6 +11,7 @@ from webhook.patch_cache.template import MARK, MEMORY, MODEL, NODE, RESERVATION
 GONE = object()
 """The field is left out."""
 LABEL = "clearml-injector/fraction"
+MEMORY_LABEL = "clearml-injector/gpu-memory"
 OURS = "clearml-injector/"
 MARKS = [MARK, f"{MARK}0{MARK}", RESERVATION, NODE, MEMORY, MODEL]
 TEXTS = ["", "other", "%", "%b", "%(a)s%%", 'q"', "a\\", "é", "a\nb", "\u2028", "\x00", "{container}", *MARKS]
@@ -122,6 +123,11 @@ VALUES: dict[str, list[Any]] = {
     "ObjectMeta.name": [GONE, None, "train", "proxy", "clearml-id-1", *TEXTS],
     "ObjectMeta.labels": [
         *also(LABEL, "0.250", "0.5", "1.000", "2", "0.2", "0.95", "", "0.500 ", "é"),
+        *also(MEMORY_LABEL, "4Gi", "4G", ""),
+        *(
+            {MEMORY_LABEL: text}
+            for text in ("4Gi", "700Mi", "40Gi", "79Gi", "4G", "0", "", "4Gi ", "999999999Gi")
+        ),
         *also("clearml-agent-queue-name", "large", "LARGE", "none-such", ""),
         *also("clearml-agent-queue", "id-1", "id-2", ""),
         *also("app%b", *TEXTS),
@@ -142,6 +148,8 @@ VALUES: dict[str, list[Any]] = {
         *also(OURS + "memory-mib", "40960"),
         *also(OURS + "reservation", "another"),
         *also(OURS + "slices", "4"),
+        *also(OURS + "gpu-model", "A100*", "T4,H100", "none-such", "", "[x]", "x" * 300),
+        *also(OURS + "min-gpu-memory", "1Gi", "60Gi", "1000Gi", "4G", ""),
         *also(OURS, "x"),
         *also("Clearml-injector/injected", "x"),
         *also("gpu-fraction", "0.5"),
