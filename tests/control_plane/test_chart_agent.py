@@ -86,6 +86,14 @@ def test_it_is_privileged_only_where_the_values_say_so(helm):
     assert privileged["securityContext"] == {"privileged": True, "readOnlyRootFilesystem": True}
 
 
+def test_it_sees_the_nodes_processes_only_where_the_values_ask_for_the_metrics_of_pods(helm):
+    assert "hostPID" not in agent_of(helm, ON)
+    pod = agent_of(helm, merged(podMetrics=True))
+    assert pod["hostPID"] is True
+    mount = {"name": "container-logs", "mountPath": "/var/log/containers", "readOnly": True}
+    assert mount in pod["containers"][0]["volumeMounts"]
+
+
 def test_the_library_comes_from_the_image_of_the_policys_limiter(helm):
     mirror = {"hami-core": {"extends": "hami-core", "initContainer": {"image": "mirror.test/hamicore:v2"}}}
     library, to_node = agent_of(helm, {**ON, "limiters": mirror})["initContainers"]

@@ -8,6 +8,10 @@ serviceAccountName: {{ include "fraction-injector.fullname" .root }}-agent
 # For the GpuNode of its node alone: rights.yaml.
 automountServiceAccountToken: true
 dnsPolicy: ClusterFirst
+{{- if .values.podMetrics }}
+# The driver tells processes by the node's numbers.
+hostPID: true
+{{- end }}
 {{- with include "fraction-injector.priorityClassName" .root }}
 priorityClassName: {{ . }}
 {{- end }}
