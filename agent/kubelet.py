@@ -17,7 +17,13 @@ from agent.kubelet_api.podresources_pb2_grpc import PodResourcesListerStub
 VERSION = "v1beta1"
 CALL_SECONDS = 10.0
 MAX_ANSWER = 64 * 1024 * 1024
-_OPTIONS = (("grpc.max_receive_message_length", MAX_ANSWER), ("grpc.enable_http_proxy", 0))
+_OPTIONS = (
+    ("grpc.max_receive_message_length", MAX_ANSWER),
+    ("grpc.enable_http_proxy", 0),
+    ("grpc.initial_reconnect_backoff_ms", 200),
+    ("grpc.min_reconnect_backoff_ms", 200),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+)
 Identity = tuple[int, int]
 
 
@@ -52,6 +58,7 @@ class Kubelet:
         self.plugins = root / "device-plugins"
         self._socket = self.plugins / "kubelet.sock"
         self._resources = root / "pod-resources" / "kubelet.sock"
+        self._channel: grpc.aio.Channel | None = None
 
     def identity(self) -> Identity | None:
         """Return what tells one kubelet's socket from the next one's; None where there is none."""
@@ -99,10 +106,12 @@ class Kubelet:
         return found
 
     async def _ask_resources(self, method: str, request: object) -> Any:
+        if self._channel is None:
+            # Kept: gRPC never gives back some bytes of each channel, and this is asked for every container.
+            self._channel = grpc.aio.insecure_channel(f"unix:{self._resources}", options=_OPTIONS)
+        call = getattr(PodResourcesListerStub(self._channel), method)
         try:
-            async with grpc.aio.insecure_channel(f"unix:{self._resources}", options=_OPTIONS) as channel:
-                call = getattr(PodResourcesListerStub(channel), method)
-                return await call(request, timeout=CALL_SECONDS)
+            return await call(request, timeout=CALL_SECONDS, wait_for_ready=self._resources.exists())
         except grpc.aio.AioRpcError as error:
             raise KubeletError(f"{self._resources}: {error.details()}") from error
 

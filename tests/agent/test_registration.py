@@ -20,12 +20,14 @@ def run(test):
 @run
 async def test_a_kubelet_that_starts_again_gets_a_new_registration():
     async with served(card(0), card(1)) as (node, kubelet):
+        await kubelet.pre_start(NAME, "GPU-0::0")
         await kubelet.stop()
         again = FakeKubelet(node.root)
         await again.start()
         await again.until_offered(NAME)
         await again.until_offered("nvidia.com/gpu-1")
         await again.allocate(NAME, "GPU-0::0")
+        await again.pre_start(NAME, "GPU-0::0")
         await again.stop()
 
 
