@@ -91,9 +91,7 @@ def _foreign(card: MigCard, count: int, amounts: Mapping[str, int], *, is_empty:
     for resource, amount in amounts.items():
         profile = card.profile(resource)
         if profile is None:
-            return NodeDivision(
-                card, None, count, f'its "{resource}" is none of the profiles known of this card'
-            )
+            return NodeDivision(card, None, count, f'"{resource}" is none of the profiles known of this card')
         if amount % count:
             return NodeDivision(card, None, count, _UNEQUAL)
         each[profile.name] = min(amount // count, card.memory + 1)
