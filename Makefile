@@ -5,7 +5,7 @@ LOCK := requirements/dev.txt
 READY := .venv/ready
 BENCHES := handler webhook placing rotation placement packing churn waiting degraded ledger controller-loop api-server cluster
 
-.PHONY: help demo test test-unit browser screenshots lint bench bench-hostile bench-page $(BENCHES:%=bench-%) bench-docs bench-campaign cluster cluster-test chart metrics sbom image-test lock clean
+.PHONY: help demo test test-unit browser screenshots lint bench bench-hostile bench-mig bench-page $(BENCHES:%=bench-%) bench-docs bench-campaign cluster cluster-test chart metrics sbom image-test lock clean
 help: ## Show what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
@@ -81,6 +81,9 @@ bench-campaign: $(READY) ## Send hostile reviews for about an hour of CPU; REVIE
 
 bench-hostile: $(READY) ## Send 25,000 hostile connections to a webhook process, about ten minutes; BENCH="--seed 1" for others
 	$(BIN)/python -m bench.hostile $(BENCH)
+
+bench-mig: $(READY) ## Compare MIG cards divided on demand with the best fixed division; TRACE=DIR takes openb's shares
+	$(BIN)/python -m bench.mig $(if $(TRACE),--trace $(TRACE)) $(BENCH)
 
 bench-cluster: $(READY) ## Measure the controller with 1,000 nodes and 10,000 pods on a real API server (needs Go 1.26)
 	$(BIN)/python -m bench.cluster $(call TO,cluster) $(BENCH)
