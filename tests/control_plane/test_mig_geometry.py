@@ -1,0 +1,183 @@
+"""MIG cards divided on demand: API server and scheduler, a controller process, a stand-in MIG manager."""
+
+import os
+import signal
+from contextlib import contextmanager, suppress
+from threading import Event, Thread
+
+import pytest
+
+from testbed.api import ApiError
+from testbed.controller_process import SHORT_LEASE, Controller, install_crd, write_tls
+from testbed.gpu_nodes import schedulable
+from testbed.mig_manager import MigManagerStandIn, gpu_node_labels
+from testbed.process import eventually
+
+CHANGE = "clearml-injector/mig-change"
+CONFIG_MAP = "mig-configs"
+SETTLED_S = 60
+
+
+class MigNode:
+    """A node of one card with its MIG manager, which looks at the API server in a thread of its own."""
+
+    def __init__(self, control_plane, namespace):
+        self.api, self.namespace, self.name = control_plane.api, namespace, f"{namespace}-mig"
+        self.manager = MigManagerStandIn()
+        labels = {
+            "kubernetes.io/hostname": self.name,
+            "cdmo.clear.ml/gpu-partitioning": "mig",
+            **gpu_node_labels("NVIDIA-A100-SXM4-40GB", 1),
+        }
+        amounts = {"cpu": "64", "memory": "256Gi", "pods": "200", "ephemeral-storage": "1Ti"}
+        self.api.create(
+            {
+                "apiVersion": "v1",
+                "kind": "Node",
+                "metadata": {"name": self.name, "labels": labels},
+                "status": {"capacity": amounts, "allocatable": amounts},
+            }
+        )
+        eventually(lambda: schedulable(self.node), "the node takes pods")
+        self._over = Event()
+        self._thread = Thread(target=self._run)
+        self._thread.start()
+
+    @property
+    def node(self):
+        return self.api.get("Node", self.name)
+
+    def _run(self):
+        while not self._over.wait(0.3):
+            # Somebody else has written in between: the next look sees it.
+            with suppress(ApiError):
+                self._look()
+
+    def _look(self):
+        node = self.node
+        answer = self.manager.turn(node, self._pods(), self._file())
+        if answer.labels:
+            self.api.patch("Node", self.name, {"metadata": {"labels": answer.labels}})
+        known = node["status"]["allocatable"]
+        if answer.allocatable and any(known.get(key) != value for key, value in answer.allocatable.items()):
+            gone = {key: "0" for key in known if key.startswith("nvidia.com/mig-")}
+            amounts = {**gone, **answer.allocatable}
+            body = {"status": {"capacity": amounts, "allocatable": amounts}}
+            self.api.call(
+                "PATCH", f"/api/v1/nodes/{self.name}/status", body, content="application/merge-patch+json"
+            )
+
+    def _pods(self):
+        return [
+            pod for pod in self.api.list("Pod", self.namespace) if pod["spec"].get("nodeName") == self.name
+        ]
+
+    def _file(self):
+        try:
+            return self.api.get("ConfigMap", CONFIG_MAP, self.namespace)["data"]["config.yaml"]
+        except ApiError:
+            return None
+
+    def stop(self):
+        self._over.set()
+        self._thread.join()
+        self.api.delete("Node", self.name)
+
+
+@pytest.fixture
+def node(control_plane, namespace):
+    made = MigNode(control_plane, namespace)
+    yield made
+    made.stop()
+
+
+@contextmanager
+def dividing(control_plane, namespace, folder):
+    """A leading controller that divides cards."""
+    install_crd(control_plane.api)
+    more = (*SHORT_LEASE, f"--mig-config-map={namespace}/{CONFIG_MAP}", "--mig-config-delay=1")
+    tls = write_tls(folder / "tls")
+    with Controller(control_plane.kubeconfig, folder, tls, f"geometry-{namespace}", more=more) as controller:
+        controller.until_leading()
+        yield controller
+
+
+def create(api, namespace, name, profile):
+    limits = {f"nvidia.com/mig-{profile}": "1"}
+    spec = {"containers": [{"name": "task", "image": "example.com/task", "resources": {"limits": limits}}]}
+    api.create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}, namespace)
+
+
+def runs(api, namespace, name):
+    return api.get("Pod", name, namespace)["status"].get("phase") == "Running"
+
+
+def is_settled(node):
+    found = node.node
+    return CHANGE not in found["metadata"].get("annotations", {}) and not found["spec"].get("unschedulable")
+
+
+def until_running(node, *names):
+    for name in names:
+        eventually(lambda name=name: runs(node.api, node.namespace, name), f"{name} runs", SETTLED_S)
+    eventually(lambda: is_settled(node), "the node takes pods again", SETTLED_S)
+    assert node.manager.refusals == 0
+
+
+def test_two_pods_at_once_run_and_the_card_changes_again_only_when_it_is_idle(
+    control_plane, namespace, node, tmp_path
+):
+    api = control_plane.api
+    with dividing(control_plane, namespace, tmp_path):
+        create(api, namespace, "large", "4g.20gb")
+        create(api, namespace, "half", "3g.20gb")
+        until_running(node, "large", "half")
+        assert node.manager.divided == 1
+        api.delete("Pod", "large", namespace)
+        create(api, namespace, "whole", "7g.40gb")
+        create(api, namespace, "again", "4g.20gb")
+        until_running(node, "again")
+        assert not runs(api, namespace, "whole")
+        api.delete("Pod", "half", namespace)
+        api.delete("Pod", "again", namespace)
+        until_running(node, "whole")
+        assert node.manager.divided == 2
+
+
+def test_a_controller_that_is_killed_while_the_node_is_cordoned_is_followed_by_one_that_goes_on(
+    control_plane, namespace, node, tmp_path
+):
+    with dividing(control_plane, namespace, tmp_path) as controller:
+        create(control_plane.api, namespace, "task", "2g.10gb")
+        eventually(
+            lambda: CHANGE in node.node["metadata"].get("annotations", {}), "the change begins", SETTLED_S
+        )
+        os.killpg(controller.process.pid, signal.SIGKILL)
+        controller.process.stop()
+        controller.start_again()
+        until_running(node, "task")
+
+
+def test_a_mig_manager_that_fails_is_told_and_asked_again(control_plane, namespace, node, tmp_path):
+    api = control_plane.api
+    node.manager.fail_next = 1
+    with dividing(control_plane, namespace, tmp_path):
+        create(api, namespace, "task", "1g.5gb")
+        until_running(node, "task")
+        told = {
+            event["reason"]
+            for event in api.list("Event", "default")
+            if event["involvedObject"]["name"] == node.name
+        }
+        assert {"MigChangeFailed", "MigDivided"} <= told
+
+
+def test_what_no_card_can_have_is_said_at_once(control_plane, namespace, node, tmp_path):
+    api = control_plane.api
+    with dividing(control_plane, namespace, tmp_path):
+        create(api, namespace, "task", "1g.7gb")
+
+        def told():
+            return any(event["reason"] == "MigNeverFits" for event in api.list("Event", namespace))
+
+        eventually(told, "an Event says so", SETTLED_S)
