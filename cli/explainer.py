@@ -65,6 +65,7 @@ class Explanation:
             "owner": owner_of(self.pod),
             "model": injection.placement.model if injection is not None else None,
             "kinds": list(self.kinds),
+            "alias": injection.alias if injection is not None else None,
             "patch": self.patch,
             "pod": self.pod,
         }

@@ -22,6 +22,7 @@ from webhook.placing.placer import Placed, Placer
 from webhook.pod_change import refuse_change
 from webhook.policy_resolver import Policies, PolicyResolver
 from webhook.request import MIRROR_ANNOTATION, PodObject, Request
+from webhook.rules import begin_alias
 
 NO_POLICIES = "the injector's policies are broken since it started: ask the admin to mend them, see /readyz"
 
@@ -133,7 +134,7 @@ class Reviewer:
     def _pod(self, request: Request, pod: PodObject) -> Outcome | Pending:
         metadata, labels = pod.metadata, pod.labels
         if metadata is None or labels is None:
-            return Outcome(Reason.NOT_LABELLED)
+            return self._alias(request, pod)
         if request.resource != "pods":
             return Outcome(Reason.NOT_HANDLED)
         if MIRROR_ANNOTATION in (metadata.annotations or ()) and request.is_mirror_pod():
@@ -142,6 +143,23 @@ class Reviewer:
         if isinstance(resolved, Denial):
             return Outcome.of(resolved, None)
         begun = self._decider.begin(request, resolved)
+        return begun if isinstance(begun, Pending) else Outcome.of(begun, resolved.policy)
+
+    def _alias(self, request: Request, pod: PodObject) -> Outcome | Pending:
+        """Decide an unlabelled pod: by the policy's aliases where it has some, else it is let through."""
+        labels = pod.metadata.labels if pod.metadata is not None else None
+        names = (None, None) if labels is None else (labels.queue_name, labels.queue_id)
+        if pod.metadata is None or request.resource != "pods":
+            return Outcome(Reason.NOT_LABELLED)
+        try:
+            resolved = self._resolver.find(request.namespace, *names)
+        except NoPoliciesError:
+            return Outcome(Reason.NOT_LABELLED)
+        if isinstance(resolved, Denial) or not resolved.policy.aliases:
+            return Outcome(Reason.NOT_LABELLED)
+        begun = begin_alias(request, resolved)
+        if begun is None:
+            return Outcome(Reason.NOT_LABELLED)
         return begun if isinstance(begun, Pending) else Outcome.of(begun, resolved.policy)
 
 

@@ -7,9 +7,12 @@ from functools import partial
 import msgspec
 
 from ledger.placement_request import Placement
+from webhook.admission.aliases import Alias, read_alias
 from webhook.admission.denial import Denial
+from webhook.admission.json_patch import joined
 from webhook.admission.mutate import Injection, mutate
 from webhook.admission.placement_request import Requester, placement_request
+from webhook.admission.pod import Pod
 from webhook.admission.refusals import refuse_index
 from webhook.admission.validate import Validated, validate
 from webhook.decision import Pending
@@ -24,10 +27,11 @@ class Rules:
 
     def begin(self, request: Request, resolved: ResolvedPolicy) -> Pending | Injection | Denial:
         """Return the decision, or the placement request that it depends on."""
-        policy = resolved.policy
         pod = request.pod()
-        if isinstance(pod, Denial):
-            return pod
+        return pod if isinstance(pod, Denial) else self._decide(request, resolved, pod)
+
+    def _decide(self, request: Request, resolved: ResolvedPolicy, pod: Pod) -> Pending | Injection | Denial:
+        policy = resolved.policy
         validated = validate(pod, request.namespace, policy, request.whole_object)
         if isinstance(validated, Denial):
             return validated
@@ -41,6 +45,29 @@ class Rules:
             return Pending(placing, partial(mutate, validated), policy)
         is_reserved = placing.reservation is not None
         return Pending(placing, partial(_keep, validated, kept, is_reserved=is_reserved), policy)
+
+
+def begin_alias(request: Request, resolved: ResolvedPolicy) -> Pending | Injection | Denial | None:
+    """Decide an unlabelled pod that asks in another system's words; None where it asks in none of these."""
+    pod = request.pod()
+    alias = None if isinstance(pod, Denial) else read_alias(pod, resolved.policy)
+    if alias is None or isinstance(alias, Denial):
+        return alias
+    validated = validate(alias.pod, request.namespace, resolved.policy, request.whole_object)
+    if isinstance(validated, Denial):
+        return validated
+    placing = placement_request(validated, requester_of(request, resolved))
+    if isinstance(placing, Denial):
+        return placing
+    return Pending(placing, partial(_mutate_alias, alias, validated), resolved.policy)
+
+
+def _mutate_alias(alias: Alias, validated: Validated, placement: Placement) -> Injection | Denial:
+    injection = mutate(validated, placement)
+    if isinstance(injection, Denial):
+        return injection
+    patch = joined(alias.operations, injection.patch)
+    return msgspec.structs.replace(injection, patch=patch, alias=alias.words)
 
 
 def requester_of(request: Request, resolved: ResolvedPolicy) -> Requester:

@@ -152,6 +152,8 @@ class EffectivePolicy:
     """None where pods may ask for fractions only."""
     compute: str | int = "none"
     """Per cent of a GPU's compute that a preloaded limiter lets a container use."""
+    aliases: frozenset[str] = frozenset()
+    """Other systems whose ways to ask for a share are taken for ours: "kai", "hami"."""
     max_gpus: int = MAX_GPUS
     """Different GPUs of which one pod may ask a part."""
     queue: str | None = None

@@ -135,6 +135,15 @@ class Allow(Part):
     """Resources of `nvidia.com/` that are no way to a GPU, such as `nvidia.com/hostdev`."""
 
 
+class Aliases(Part):
+    """Other systems' ways to ask for a share, taken for ours on pods without our labels."""
+
+    kai: bool = False
+    """KAI's and Run:ai's annotations `gpu-fraction`, `gpu-memory` and `gpu-fraction-num-devices`."""
+    hami: bool = False
+    """HAMi's resources `nvidia.com/gpumem` and `nvidia.com/gpumem-percentage`."""
+
+
 class ReplaceWaiting(Part):
     """Delete pods that wait on their index while another GPU has room, where a controller creates others."""
 
@@ -187,6 +196,8 @@ A brake, no division."""
     """Which privileged containers deny the pod: they see every GPU."""
     allow: Allow = Field(default_factory=Allow)
     """What labelled pods may bring although it is refused by default."""
+    aliases: Aliases = Field(default_factory=Aliases)
+    """Other systems' ways to ask for a share that are taken for ours."""
     runtime_class_name: DnsLabel | None = None
     """Set on pods that name no runtime class, such as `nvidia`."""
     tolerations: list[TolerationPart] = Field(default_factory=list)

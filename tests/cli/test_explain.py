@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 EXPECTED = json.loads((FIXTURES / "expected.json").read_text())["pods"]
 MANIFESTS = FIXTURES / "manifests"
 CONTRACT = ["allowed", "code", "message", "slices", "index", "memoryMiB", "container", "patch", "pod"]
-OURS = ["policy", "queue", "limiter", "limitsFrom", "place", "sameModel", "owner", "model", "kinds"]
+OURS = ["policy", "queue", "limiter", "limitsFrom", "place", "sameModel", "owner", "model", "kinds", "alias"]
 
 
 def test_all_fixtures_in_one_run_of_the_command():
@@ -79,6 +79,7 @@ def test_an_unlabelled_pod_has_an_empty_patch_and_is_printed_as_it_is():
         "owner": None,
         "model": None,
         "kinds": [],
+        "alias": None,
         "patch": [],
         "pod": found,
     }

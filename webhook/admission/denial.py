@@ -21,6 +21,7 @@ class Reason(StrEnum):
     MIRROR_POD = "mirror-pod"
 
     LABEL = "label-not-allowed"
+    ALIAS = "alias-not-allowed"
     GPUS = "gpus-not-allowed"
     GPU_KIND = "gpu-kind"
     LABEL_NOT_ON_TEMPLATE = "label-not-on-template"

@@ -27,6 +27,12 @@ def remove(path: str) -> Operation:
     return {"op": "remove", "path": path}
 
 
+def joined(operations: list[Operation], patch: bytes) -> bytes:
+    """Return the text of a patch with operations before it; an empty text is no operation."""
+    first: bytes = encode(operations)
+    return first[:-1] + b"," + patch[1:] if patch else first
+
+
 def append(path: str, existing: list[Any] | None, values: list[Any]) -> list[Operation]:
     """Add values to the end of a list that may be missing, null or empty."""
     if not values:

@@ -31,6 +31,8 @@ class Injection(msgspec.Struct, frozen=True, eq=False, gc=False):
     """MiB of the share on each of its GPUs; None for whole GPUs, and where the node's agent limits."""
     index: str | None
     """Indices of its GPUs as the annotation has them; None where the kubelet chooses them."""
+    alias: str | None = None
+    """What was rewritten to what, of a pod that asked in another system's words."""
 
 
 def mutate(validated: Validated, placement: Placement) -> Injection | Denial:

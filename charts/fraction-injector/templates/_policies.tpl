@@ -49,6 +49,13 @@ per-gpu: {resource: "nvidia.com/gpu-{index}"}
 pooled: {resource: nvidia.com/gpu}
 {{- end -}}
 
+{{/* "true" if some policy takes an alias: (dict "root" $ "alias" NAME). */}}
+{{- define "fraction-injector.takesAlias" -}}
+{{- $taken := false -}}
+{{- range $policy := .root.Values.policies -}}{{- if dig "aliases" $.alias false $policy -}}{{- $taken = true -}}{{- end -}}{{- end -}}
+{{- $taken -}}
+{{- end -}}
+
 {{- define "fraction-injector.mode" -}}
 {{- dig "resources" "mode" "per-gpu" . -}}
 {{- end -}}

@@ -33,6 +33,7 @@ POLICIES = {
     "quarters": {"namespaces": ["lock-quarters"], "slicesPerGpu": 4},
     "open": {"namespaces": ["lock-open"], "limiter": "none"},
     "custom": {"namespaces": ["lock-custom"], "limiter": "site"},
+    "foreign": {"namespaces": ["lock-foreign"], "aliases": {"kai": True, "hami": True}},
     "image": {"namespaces": ["lock-image"], "limiter": "clearml-image"},
 }
 LIMITERS = {

@@ -213,3 +213,33 @@ def test_a_workload_that_alone_asks_for_memory_is_refused(lock, control_plane, n
     found = workload("Deployment", {"clearml-injector/gpu-memory": "4Gi"}, {})
     with pytest.raises(ApiError, match="gpu-memory stands on the Deployment alone"):
         control_plane.api.create(found, namespace, dry_run=True)
+
+
+def in_kais_words():
+    pod = unlabelled_pod("kai")
+    pod["metadata"]["annotations"] = {"gpu-fraction": "0.25", "gpu-fraction-num-devices": "2"}
+    return pod
+
+
+def in_hamis_words():
+    pod = unlabelled_pod("hami")
+    amounts = {"nvidia.com/gpu": "2", "nvidia.com/gpumem-percentage": "25"}
+    pod["spec"]["containers"][0]["resources"] = {"limits": amounts}
+    return pod
+
+
+@pytest.mark.parametrize("pod", [in_kais_words(), in_hamis_words()])
+def test_pods_in_other_systems_words_get_two_quarters_where_a_policy_takes_them(lock, control_plane, pod):
+    created = control_plane.api.create(pod, "lock-foreign", dry_run=True)
+    assert created["metadata"]["labels"][LABEL] == "0.250"
+    limits = created["spec"]["containers"][0]["resources"]["limits"]
+    assert list(limits.values()) == ["2", "2"]
+    assert all(name.startswith("nvidia.com/gpu-") for name in limits)
+    assert INJECTED in created["metadata"]["annotations"]
+
+
+@pytest.mark.parametrize("pod", [in_kais_words(), in_hamis_words()])
+def test_elsewhere_they_stay_as_they_are(lock, control_plane, pod):
+    created = control_plane.api.create(pod, "lock-default", dry_run=True)
+    assert LABEL not in created["metadata"].get("labels", {})
+    assert created["metadata"].get("annotations") == pod["metadata"].get("annotations")

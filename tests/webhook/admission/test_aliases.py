@@ -1,0 +1,165 @@
+"""Pods that ask in the words of KAI, Run:ai or HAMi: ours where the policy says so, else left alone."""
+
+import pytest
+
+from cli.explainer import Explainer
+from ledger.ledger import Ledger
+from tests.ledger.cluster import gpu_node
+from tests.webhook.support import LABEL, Webhook, container, pod, policies
+
+KAI, HAMI = policies("aliases: {kai: true}"), policies("aliases: {hami: true}")
+GPU, MEM, PERCENT = "nvidia.com/gpu", "nvidia.com/gpumem", "nvidia.com/gpumem-percentage"
+MEMORY_LABEL = "clearml-injector/gpu-memory"
+
+
+def webhook_of(policy_set):
+    ledger = Ledger()
+    ledger.set_node(gpu_node("a", 4))
+    return Webhook(policy_set, ledger)
+
+
+def kai(**annotations):
+    said = {f"gpu-{name.replace('_', '-')}": text for name, text in annotations.items()}
+    return pod(fraction=None, metadata={"annotations": said})
+
+
+def hami(limits, **fields):
+    return pod(fraction=None, containers=[container(limits=limits), *fields.pop("others", [])], **fields)
+
+
+def limits(decided, name="train"):
+    return decided.container(name)["resources"]["limits"]
+
+
+@pytest.mark.parametrize("policy_set", [None, HAMI])
+@pytest.mark.parametrize("annotations", [{"fraction": "0.5"}, {"memory": "4096"}, {"fraction": "nonsense"}])
+def test_without_the_key_kais_pods_are_none_of_ours(policy_set, annotations):
+    decided = webhook_of(policy_set).decide(kai(**annotations))
+    assert (decided.code, decided.patch) == ("not-labelled", [])
+
+
+@pytest.mark.parametrize("policy_set", [None, KAI])
+def test_without_the_key_hamis_pods_are_none_of_ours(policy_set):
+    decided = webhook_of(policy_set).decide(hami({GPU: "1", MEM: "4096"}))
+    assert (decided.code, decided.patch) == ("not-labelled", [])
+
+
+@pytest.mark.parametrize("policy_set", [KAI, HAMI, policies("aliases: {kai: true, hami: true}")])
+@pytest.mark.parametrize("found", [pod(fraction=None), hami({GPU: "1"}), kai(fraction_num_devices="2")])
+def test_pods_that_ask_in_no_such_words_stay_as_they_are(policy_set, found):
+    decided = webhook_of(policy_set).decide(found)
+    assert (decided.code, decided.patch) == ("not-labelled", [])
+
+
+def test_a_fraction_of_kais_is_the_label_of_the_same_amount():
+    decided = webhook_of(KAI).decide(kai(fraction="0.5"))
+    assert decided.stored["metadata"]["labels"] == {LABEL: "0.500"}
+    assert limits(decided) == {"nvidia.com/gpu-0": "4"}
+    assert "gpu-fraction" not in decided.annotations
+    assert dict(decided.env())["CUDA_DEVICE_MEMORY_LIMIT_0"] == "40960m"
+
+
+def test_memory_of_kais_is_whole_mib():
+    decided = webhook_of(KAI).decide(kai(memory="15000"))
+    assert decided.stored["metadata"]["labels"] == {MEMORY_LABEL: "15000Mi"}
+    assert limits(decided) == {"nvidia.com/gpu-0": "2"}
+    assert dict(decided.env())["CUDA_DEVICE_MEMORY_LIMIT_0"] == "15000m"
+
+
+@pytest.mark.parametrize(("amount", "each"), [({"fraction": "0.25"}, "2"), ({"memory": "15000"}, "2")])
+def test_several_devices_of_kais_are_several_gpus_with_that_share_of_each(amount, each):
+    decided = webhook_of(KAI).decide(kai(fraction_num_devices="3", **amount))
+    assert limits(decided) == {f"nvidia.com/gpu-{index}": each for index in range(3)}
+
+
+def test_kais_container_is_ours():
+    found = kai(fraction="0.5", fraction_container_name="second")
+    found["spec"]["containers"].append(container("second"))
+    assert limits(webhook_of(KAI).decide(found), "second") == {"nvidia.com/gpu-0": "4"}
+
+
+def test_a_second_review_sees_a_pod_of_ours():
+    webhook = webhook_of(KAI)
+    again = webhook.decide(webhook.decide(kai(fraction="0.5")).stored, uid="another")
+    assert (again.code, again.patch) == ("unchanged", [])
+    assert [gpu.used for gpu in webhook.ledger.node("a").gpus] == [4, 0, 0, 0]
+
+
+def test_a_forged_marker_of_ours_is_not_believed():
+    found = kai(fraction="0.5")
+    found["metadata"]["annotations"] |= {
+        "clearml-injector/injected": "default@x",
+        "clearml-injector/slices": "1",
+    }
+    decided = webhook_of(KAI).decide(found)
+    assert decided.annotations["clearml-injector/slices"] == "4"
+
+
+@pytest.mark.parametrize(
+    ("annotations", "message"),
+    [
+        ({"fraction": "0.5", "memory": "100"}, "are two amounts: keep one"),
+        ({"fraction": "0.3"}, 'gpu-fraction "0.3" is no fraction of policy default: use 0.125'),
+        ({"fraction": "1"}, 'gpu-fraction "1" is no fraction'),
+        ({"fraction": "nan"}, 'gpu-fraction "nan" is no fraction'),
+        ({"fraction": "9" * 100_000}, 'gpu-fraction "999999999999..." is no fraction'),
+        ({"memory": "4Gi"}, 'gpu-memory "4Gi" is no whole number of MiB'),
+        ({"memory": "0"}, 'gpu-memory "0" is no whole number of MiB'),
+        ({"memory": "1" * 100_000}, "is no whole number of MiB"),
+    ],
+)
+def test_amounts_that_have_no_match_are_denied(annotations, message):
+    decided = webhook_of(KAI).decide(kai(**annotations))
+    assert decided.code == "alias-not-allowed"
+    assert message in decided.message
+
+
+def test_a_number_of_devices_that_ours_would_refuse_is_refused():
+    assert webhook_of(KAI).decide(kai(fraction="0.5", fraction_num_devices="0")).code == "gpus-not-allowed"
+
+
+def test_memory_of_hamis_leaves_the_pod_with_its_whole_gpus():
+    decided = webhook_of(HAMI).decide(hami({GPU: "2", MEM: "15000", "cpu": "1"}))
+    assert decided.stored["metadata"]["labels"] == {MEMORY_LABEL: "15000Mi"}
+    assert limits(decided) == {"cpu": "1", "nvidia.com/gpu-0": "2", "nvidia.com/gpu-1": "2"}
+    assert decided.container()["resources"]["requests"] == limits(decided)
+
+
+def test_a_percentage_of_hamis_is_the_fraction_of_the_same_amount():
+    found = hami({PERCENT: "50"}, others=[container("proxy")])
+    decided = webhook_of(HAMI).decide(found)
+    assert decided.stored["metadata"]["labels"] == {LABEL: "0.500"}
+    assert limits(decided) == {"nvidia.com/gpu-0": "4"}
+
+
+@pytest.mark.parametrize(
+    ("amounts", "message"),
+    [
+        ({GPU: "1", MEM: "100", "nvidia.com/gpucores": "30"}, "nvidia.com/gpucores is not taken over"),
+        ({GPU: "1", MEM: "100", PERCENT: "10"}, "are two amounts: keep one"),
+        ({GPU: "1", MEM: "1G"}, f'{MEM} "1G" is no whole number of MiB'),
+        ({GPU: "1", PERCENT: "101"}, f'{PERCENT} "101" is no whole number from 1 to 100'),
+        ({GPU: "1", PERCENT: "33"}, f'{PERCENT} "0.33" is no fraction of policy default: use 0.125'),
+    ],
+)
+def test_amounts_of_hamis_that_have_no_match_are_denied(amounts, message):
+    decided = webhook_of(HAMI).decide(hami(amounts))
+    assert decided.code == "alias-not-allowed"
+    assert message in decided.message
+
+
+def test_two_containers_of_hamis_are_denied():
+    found = hami({GPU: "1", MEM: "100"}, others=[container("second", limits={GPU: "1", MEM: "100"})])
+    assert webhook_of(HAMI).decide(found).code == "alias-not-allowed"
+
+
+def test_beside_our_label_they_are_refused_as_ever():
+    found = pod(metadata={"annotations": {"gpu-fraction": "0.5"}})
+    assert webhook_of(KAI).decide(found).code == "other-gpu-system"
+
+
+def test_explain_says_what_was_rewritten_to_what():
+    ledger = Ledger()
+    ledger.set_node(gpu_node("a", 4))
+    [explanation] = Explainer(KAI, ledger).explain(kai(fraction="0.5"))
+    assert explanation.as_json()["alias"] == f'gpu-fraction 0.5 is {LABEL} "0.500"'

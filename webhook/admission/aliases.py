@@ -1,0 +1,191 @@
+"""Other systems' ways to ask for a share, where a policy takes them for ours: KAI's (Run:ai's) and HAMi's.
+
+Such a pod carries no label of ours. It is rewritten to what its author would have written here, and decided
+as that pod: the rules know nothing of other systems.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import msgspec
+
+from kube.names import CONTAINER_ANNOTATION, GPUS_ANNOTATION
+from modes.fraction import Fraction
+from policies.model.effective import EffectivePolicy
+from policies.model.label_advice import label_advice
+from webhook.admission.annotations import INJECTED
+from webhook.admission.denial import Denial, Reason
+from webhook.admission.json_patch import Operation, add, pointer, remove
+from webhook.admission.pod import LABEL, MEMORY_LABEL, Container, ObjectMeta, Pod, PodSpec, Resources
+
+KAI_FRACTION, KAI_MEMORY = "gpu-fraction", "gpu-memory"
+KAI_GPUS, KAI_CONTAINER = "gpu-fraction-num-devices", "gpu-fraction-container-name"
+_KAI = (KAI_FRACTION, KAI_MEMORY, KAI_GPUS, KAI_CONTAINER)
+HAMI_MEMORY, HAMI_PERCENT = "nvidia.com/gpumem", "nvidia.com/gpumem-percentage"
+HAMI_CORES, HAMI_GPUS = "nvidia.com/gpucores", "nvidia.com/gpu"
+_HAMI = (HAMI_MEMORY, HAMI_PERCENT, HAMI_CORES)
+MAX_CHARACTERS = 12
+"""Of an amount; a denial repeats no more."""
+_MIB = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
+_PERCENT = re.compile(r"[1-9][0-9]?|100", re.ASCII)
+
+
+class Alias(msgspec.Struct, frozen=True, eq=False):
+    """A pod in our words."""
+
+    pod: Pod
+    operations: list[Operation]
+    """What makes this pod of the one that came; the share's own patch follows."""
+    words: str
+    """What was rewritten to what, for people."""
+
+
+def read_alias(pod: Pod, policy: EffectivePolicy) -> Alias | Denial | None:
+    """Return an unlabelled pod in our words; None where it asks in no words that the policy takes."""
+    metadata, spec = pod.metadata, pod.spec
+    if metadata is None or spec is None:
+        return None
+    annotations = metadata.annotations or {}
+    if "kai" in policy.aliases and (KAI_FRACTION in annotations or KAI_MEMORY in annotations):
+        return _of_kai(pod, metadata, annotations, policy)
+    if "hami" in policy.aliases:
+        asking = [at for at, each in enumerate(spec.containers or ()) if any(_hami_amounts(each.resources))]
+        if asking:
+            return _of_hami(metadata, spec, asking, policy)
+    return None
+
+
+def _of_kai(
+    pod: Pod, metadata: ObjectMeta, theirs: dict[str, str], policy: EffectivePolicy
+) -> Alias | Denial:
+    fraction, mib = theirs.get(KAI_FRACTION), theirs.get(KAI_MEMORY)
+    if fraction is not None and mib is not None:
+        return _denied(f"annotations {KAI_FRACTION} and {KAI_MEMORY} are two amounts: keep one")
+    label = _memory(KAI_MEMORY, mib) if mib is not None else _fraction(KAI_FRACTION, fraction or "", policy)
+    if isinstance(label, Denial):
+        return label
+    ours = {GPUS_ANNOTATION: theirs.get(KAI_GPUS), CONTAINER_ANNOTATION: theirs.get(KAI_CONTAINER)}
+    amount = f"{KAI_MEMORY} {mib}" if mib is not None else f"{KAI_FRACTION} {fraction}"
+    present = [name for name in _KAI if name in theirs]
+    rewritten, operations = _rewritten(metadata, label, ours, present)
+    return Alias(Pod(rewritten, pod.spec), operations, _words(amount, label))
+
+
+def _of_hami(
+    metadata: ObjectMeta, spec: PodSpec, asking: list[int], policy: EffectivePolicy
+) -> Alias | Denial:
+    containers = spec.containers or []
+    if len(asking) > 1:
+        return _denied(f"several containers ask for {HAMI_MEMORY}: leave it to one of them")
+    container = containers[asking[0]]
+    amounts = dict(_hami_amounts(container.resources))
+    if HAMI_CORES in amounts:
+        return _denied(f"{HAMI_CORES} is not taken over, compute is the policy's to limit: leave it out")
+    mib, percent = amounts.get(HAMI_MEMORY), amounts.get(HAMI_PERCENT)
+    if mib is not None and percent is not None:
+        return _denied(f"{HAMI_MEMORY} and {HAMI_PERCENT} are two amounts: keep one")
+    label = _memory(HAMI_MEMORY, mib) if mib is not None else _percent(percent or "", policy)
+    if isinstance(label, Denial):
+        return label
+    limits = (container.resources.limits if container.resources is not None else None) or {}
+    gpus = str(limits.get(HAMI_GPUS, "1"))
+    ours = {GPUS_ANNOTATION: None if gpus == "1" else gpus, CONTAINER_ANNOTATION: container.name}
+    amount = f"{HAMI_MEMORY} {mib}" if mib is not None else f"{HAMI_PERCENT} {percent}"
+    rewritten, written = _rewritten(metadata, label, ours, [])
+    plain, removed = _without_hami(container, f"/spec/containers/{asking[0]}/resources")
+    others = [plain if each is container else each for each in containers]
+    found = Pod(rewritten, msgspec.structs.replace(spec, containers=others))
+    return Alias(found, [*removed, *written], _words(amount, label))
+
+
+def _hami_amounts(resources: Resources | None) -> Iterator[tuple[str, str]]:
+    for amounts in (resources.requests, resources.limits) if resources is not None else ():
+        for name, amount in (amounts or {}).items():
+            if name in _HAMI:
+                yield name, str(amount)
+
+
+def _without_hami(container: Container, path: str) -> tuple[Container, list[Operation]]:
+    resources = container.resources or Resources()
+    operations = [
+        remove(f"{path}/{field}{pointer(name)}")
+        for field, amounts in (("limits", resources.limits), ("requests", resources.requests))
+        for name in amounts or ()
+        if name in _HAMI
+    ]
+    left = [
+        None if amounts is None else {name: each for name, each in amounts.items() if name not in _HAMI}
+        for amounts in (resources.limits, resources.requests)
+    ]
+    return msgspec.structs.replace(container, resources=Resources(*left)), operations
+
+
+def _rewritten(
+    metadata: ObjectMeta, label: tuple[str, str], ours: dict[str, str | None], theirs: list[str]
+) -> tuple[ObjectMeta, list[Operation]]:
+    """Write our label and annotations in place of theirs; a forged marker of ours goes too."""
+    labels, annotations = metadata.labels, metadata.annotations
+    stale = [*theirs, *([INJECTED] if INJECTED in (annotations or ()) else [])]
+    added = {name: text for name, text in ours.items() if text is not None}
+    kept = {name: text for name, text in (annotations or {}).items() if name not in stale}
+    name, text = label
+    operations = [remove("/metadata/annotations" + pointer(each)) for each in stale]
+    if labels is None:
+        operations.append(add("/metadata/labels", {name: text}))
+    else:
+        operations.append(add("/metadata/labels" + pointer(name), text))
+    if added and annotations is None:
+        operations.append(add("/metadata/annotations", added))
+    elif added:
+        operations += [add("/metadata/annotations" + pointer(each), added[each]) for each in added]
+    rewritten = msgspec.structs.replace(
+        metadata,
+        labels={**(labels or {}), name: text},
+        annotations=None if annotations is None and not added else {**kept, **added},
+    )
+    return rewritten, operations
+
+
+def _words(amount: str, label: tuple[str, str]) -> str:
+    name, text = label
+    return f'{amount} is {name} "{text}"'
+
+
+def _memory(what: str, text: str) -> tuple[str, str] | Denial:
+    if _MIB.fullmatch(text) is None:
+        return _denied(f'{what} "{_shortened(text)}" is no whole number of MiB: write it such as "4096"')
+    return MEMORY_LABEL, f"{text}Mi"
+
+
+def _percent(text: str, policy: EffectivePolicy) -> tuple[str, str] | Denial:
+    if _PERCENT.fullmatch(text) is None:
+        return _denied(f'{HAMI_PERCENT} "{_shortened(text)}" is no whole number from 1 to 100: mend it')
+    return _fraction(HAMI_PERCENT, "1" if text == "100" else f"0.{int(text):02d}", policy)
+
+
+def _fraction(what: str, text: str, policy: EffectivePolicy) -> tuple[str, str] | Denial:
+    """Find the text of the policy's table that means the same amount."""
+    known = None
+    if len(text) <= MAX_CHARACTERS:
+        try:
+            amount = Fraction.rounded_up(text, policy.slices_per_gpu)
+        except ValueError:
+            pass
+        else:
+            known = next((each for each, fraction in policy.fractions.items() if fraction == amount), None)
+    if known is not None:
+        return LABEL, known
+    advice = (
+        label_advice(_shortened(text), policy) or f"policy {policy.name} allows no fraction: ask the admin"
+    )
+    return _denied(f'{what} "{_shortened(text)}" is no fraction of policy {policy.name}: {advice}')
+
+
+def _denied(rule: str) -> Denial:
+    return Denial.of(Reason.ALIAS, rule)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= MAX_CHARACTERS else text[:MAX_CHARACTERS] + "..."
