@@ -17,12 +17,12 @@ from certs.live_context import LiveTlsContext
 from certs.values import KeyPair, TlsFiles
 from kube.names import MAX_NAME
 from kube.scheduling import Constraints
-from ledger.messages import MAX_ASK_BYTES, MAX_ASKS_BYTES, MAX_RELEASES
+from ledger.messages import MAX_ASK_BYTES, MAX_ASKS_BYTES, MAX_RELEASES, Answered
 from ledger.placement_request import Assumption, OverQuota, Placement, PlacementRequest, Quota
 from modes.fraction import Fraction
 from webhook.admission.denial import Reason
 from webhook.placing.client import ControllerClient
-from webhook.placing.controller import AWAY_SECONDS, DEADLINE_SECONDS, ControllerPlacer
+from webhook.placing.controller import AWAY_SECONDS, DEADLINE_SECONDS, ControllerPlacer, _placed
 from webhook.placing.placer import Unanswered
 
 HALF = PlacementRequest(Fraction(4, 8), reservation="uid-1", assume=Assumption(1, 81920))
@@ -382,3 +382,13 @@ def test_a_client_of_another_authority_is_not_let_in():
 def test_an_address_that_is_none_is_refused_at_start(url):
     with pytest.raises(ValueError, match="is no address of a controller: write https://HOST:PORT"):
         ControllerClient(url, lambda: None)
+
+
+def test_a_controller_that_knows_no_shares_of_several_gpus_is_not_believed():
+    halves = PlacementRequest(Fraction(8, 8, 2))
+    one, two = (Answered(placement=Placement(indices, 81920, ("81920",))) for indices in ((0,), (0, 1)))
+    refused = _placed(halves, one)
+    assert isinstance(refused, Unanswered)
+    assert refused.reason is Reason.NO_CONTROLLER
+    assert _placed(halves, two) == two.placement
+    assert _placed(HALF, one) == one.placement

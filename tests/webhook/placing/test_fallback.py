@@ -232,3 +232,14 @@ def test_a_snapshot_of_many_nodes_is_taken_in_while_reviews_go_on(fallback):
     asyncio.run(main())
     steps = [later - earlier for earlier, later in itertools.pairwise([*taken, count])]
     assert max(steps) == NODES_AT_ONCE
+
+
+def test_parts_of_several_gpus_are_placed_together_and_never_on_one():
+    fallback = Fallback(Clock())
+    told(fallback, {"a": node("a", pod("other", "a", 0, 5), gpus=3)}, [])
+    halves = PlacementRequest(Fraction(8, 8, 2), reservation="uid-1")
+    assert placed(fallback.place(halves)) == ("a", (1, 2))
+    assert placed(fallback.place(msgspec.structs.replace(halves, reservation="uid-2"))) == ("a", (1, 2))
+    third = fallback.place(msgspec.structs.replace(halves, reservation="uid-3"))
+    assert third.node is None
+    assert len(set(third.indices)) == 2
