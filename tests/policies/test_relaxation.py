@@ -71,10 +71,12 @@ def test_a_policy_of_another_mode_with_the_same_limiter_relaxes_nothing():
 
 def test_an_entry_must_not_relax_the_policy_of_any_namespace_either():
     tight = 'kind: Policy\nname: tight\nnamespaces: [n]\nfractions: {"0.125": 1}\n'
+    relaxed = (
+        'fraction "0.250"',
+        "memory.allowed true",
+    )  # who lists fractions takes no memory unless he says so
     assert problems(tight=tight, queues="kind: Queues\nqueues: {q: {policy: default}}\n") == [
-        (
-            'queues.yaml:2: queues.q.policy: relaxes policy tight (fraction "0.250") for'
-            " every pod that wears this"
-            " queue's label: name the namespaces in which it applies"
-        )
+        f"queues.yaml:2: queues.q.policy: relaxes policy tight ({what}) for every pod that wears this"
+        " queue's label: name the namespaces in which it applies"
+        for what in relaxed
     ]
