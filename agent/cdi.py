@@ -20,6 +20,7 @@ from agent.shares import RefusedError, Share, memory_mib
 KIND = "clearml-injector.io/slices"
 _FILE_PREFIX = "clearml-injector.io-slices-"
 _VERSION = "0.5.0"
+_OF = "-of-"
 _PREFERRED_KINDS = ("nvidia.com/gpu", "runtime.nvidia.com/gpu", "management.nvidia.com/gpu")
 
 
@@ -92,7 +93,7 @@ class SliceSpecifications:
 
         Args:
             gpu: the card.
-            in_use: names of our devices that containers hold; None where nobody knows: none is dropped.
+            in_use: what containers hold, by `held_slices`; None where nobody knows: none is dropped.
 
         Raises:
             CdiError: the folder cannot be written.
@@ -100,7 +101,7 @@ class SliceSpecifications:
         path = self._path(gpu.uuid)
         own = {device["name"]: device for device in self._devices(gpu)}
         old = {device["name"]: device for device in _old_devices(path)}
-        kept = [old[name] for name in old.keys() - own.keys() if in_use is None or name in in_use]
+        kept = [old[name] for name in old.keys() - own.keys() if in_use is None or _is_held(name, in_use)]
         devices = [*own.values(), *sorted(kept, key=lambda device: str(device["name"]))]
         if not devices:
             path.unlink(missing_ok=True)
@@ -124,14 +125,14 @@ class SliceSpecifications:
             return None
         if not self._path(share.gpu.uuid).is_file():
             self.write(share.gpu, None)
-        return f"{KIND}={share.gpu.uuid}-{share.slices}"
+        return f"{KIND}={self._name(share.gpu, share.slices)}"
 
     def remove_others(self, gpus: Collection[str], in_use: Collection[str]) -> None:
         """Remove the files of cards that are gone and that no container holds."""
         for path in self._directory.glob(f"{_FILE_PREFIX}*.json"):
             names = [str(device["name"]) for device in _old_devices(path)]
             uuid = path.name.removeprefix(_FILE_PREFIX).removesuffix(".json")
-            if uuid not in gpus and not any(name in in_use for name in names):
+            if uuid not in gpus and not any(_is_held(name, in_use) for name in names):
                 path.unlink(missing_ok=True)
 
     def _path(self, uuid: str) -> Path:
@@ -146,7 +147,12 @@ class SliceSpecifications:
                 continue  # Allocate refuses it too
             # An empty device would make a runtime refuse the whole file.
             if edits := self._edits(Share(gpu, slices, mib)):
-                yield {"name": f"{gpu.uuid}-{slices}", "containerEdits": edits}
+                yield {"name": self._name(gpu, slices), "containerEdits": edits}
+
+    def _name(self, gpu: Gpu, slices: int) -> str:
+        # The kubelet gives a container that starts again the name that it was given first: two of eight
+        # slices must never become two of four when the policy changes.
+        return f"{held_slices(gpu.uuid, slices)}{_OF}{self._policy.slices_per_gpu}"
 
     def _edits(self, share: Share) -> dict[str, Any]:
         policy = self._policy
@@ -154,6 +160,15 @@ class SliceSpecifications:
         wanted = mounts(share, policy.limiter, self._state_dir, own_cache=True)
         edits = {"env": env, "mounts": [_mount(each) for each in wanted]}
         return {key: each for key, each in edits.items() if each}
+
+
+def held_slices(uuid: str, slices: int) -> str:
+    """Return what the names of our devices for so many slices of a card begin with, of how many ever."""
+    return f"{uuid}-{slices}"
+
+
+def _is_held(name: str, in_use: Collection[str]) -> bool:
+    return name.partition(_OF)[0] in in_use
 
 
 def _mount(mount: Mount) -> dict[str, Any]:

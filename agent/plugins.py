@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
 from agent.allocator import Allocator
-from agent.cdi import CdiError, SliceSpecifications, card_names
+from agent.cdi import CdiError, SliceSpecifications, card_names, held_slices
 from agent.device_plugin import DevicePlugin
 from agent.kubelet import Kubelet, KubeletError
 from agent.limits import PRELOAD_FILE
@@ -128,14 +128,14 @@ class DevicePlugins:
         return specifications
 
     async def _held_devices(self) -> set[str] | None:
-        """Return names of our CDI devices that containers hold; None where the kubelet does not tell."""
+        """Return what containers hold of our CDI devices; None where the kubelet does not tell."""
         try:
             holders = await self._kubelet.holders()
         except KubeletError as error:
             self._log.warning("no CDI device is dropped: nobody tells which are held", error=str(error))
             return None
         return {
-            f"{ids[0].rpartition('::')[0]}-{len(ids)}"
+            held_slices(ids[0].rpartition("::")[0], len(ids))
             for holder in holders
             for _, ids in holder.devices
             if ids

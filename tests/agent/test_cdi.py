@@ -7,6 +7,7 @@ import pytest
 from agent.cdi import CdiError, SliceSpecifications, choose_names
 from agent.cdi_reader import device_names
 from agent.gpu import Gpu
+from agent.shares import Share
 from tests.agent.support.node import PER_GPU
 
 CARD = Gpu(0, "GPU-0", "NVIDIA A100", 40960)
@@ -62,7 +63,7 @@ def names_in(folder):
 
 def test_every_share_of_a_card_has_a_device_before_anybody_asks(specifications, tmp_path):
     specifications.write(CARD, set())
-    assert names_in(tmp_path) == [f"GPU-0-{slices}" for slices in range(1, 8)]
+    assert names_in(tmp_path) == [f"GPU-0-{slices}-of-8" for slices in range(1, 8)]
     assert [path.name for path in tmp_path.iterdir()] == ["clearml-injector.io-slices-GPU-0.json"]
 
 
@@ -72,11 +73,33 @@ def test_devices_of_another_policy_stay_while_a_container_holds_them(tmp_path):
     )
     sixteenths.write(CARD, set())
     SliceSpecifications(tmp_path, PER_GPU, "/state").write(CARD, {"GPU-0-12"})
-    assert names_in(tmp_path) == [*(f"GPU-0-{slices}" for slices in range(1, 8)), "GPU-0-12"]
+    assert names_in(tmp_path) == [*(f"GPU-0-{slices}-of-8" for slices in range(1, 8)), "GPU-0-12-of-16"]
     SliceSpecifications(tmp_path, PER_GPU, "/state").write(CARD, None)
-    assert "GPU-0-12" in names_in(tmp_path)
+    assert "GPU-0-12-of-16" in names_in(tmp_path)
     SliceSpecifications(tmp_path, PER_GPU, "/state").write(CARD, set())
-    assert "GPU-0-12" not in names_in(tmp_path)
+    assert "GPU-0-12-of-16" not in names_in(tmp_path)
+
+
+def limits_in(folder):
+    [path] = folder.glob("*.json")
+    devices = json.loads(path.read_text())["devices"]
+    limit = "CUDA_DEVICE_MEMORY_LIMIT_0="
+    return {
+        each["name"]: next(
+            text.removeprefix(limit) for text in each["containerEdits"]["env"] if text.startswith(limit)
+        )
+        for each in devices
+    }
+
+
+def test_a_container_that_starts_again_has_the_limit_of_the_slices_that_it_was_given(tmp_path):
+    eighths = SliceSpecifications(tmp_path, PER_GPU, "/state")
+    eighths.write(CARD, set())
+    given = eighths.name_of(Share(CARD, 2, 10240)).partition("=")[2]
+    assert limits_in(tmp_path)[given] == "10240m"
+    quarters = type(PER_GPU)(**{**fields(PER_GPU), "slices_per_gpu": 4})
+    SliceSpecifications(tmp_path, quarters, "/state").write(CARD, {"GPU-0-2"})
+    assert limits_in(tmp_path)[given] == "10240m"
 
 
 def fields(policy):

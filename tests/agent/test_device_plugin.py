@@ -34,11 +34,11 @@ async def test_a_share_is_a_card_and_its_limit():
         answer = await kubelet.allocate("nvidia.com/gpu-1", *ids(1, 0, 4, 7))
         assert [each.name for each in answer.cdi_devices] == [
             "nvidia.com/gpu=GPU-1",
-            "clearml-injector.io/slices=GPU-1-3",
+            "clearml-injector.io/slices=GPU-1-3-of-8",
         ]
         assert not answer.envs
         assert not answer.mounts
-        edits = node.specification(1)["clearml-injector.io/slices=GPU-1-3"]
+        edits = node.specification(1)["clearml-injector.io/slices=GPU-1-3-of-8"]
         assert edits["env"] == [
             "CUDA_DEVICE_MEMORY_SHARED_CACHE=/cache/gpu.cache",
             "LIBCUDA_LOG_LEVEL=1",
