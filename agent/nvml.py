@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import pynvml as nvml
 
 from agent.gpu import Gpu, GpuCondition, GpuSourceError, GpuUse, HealthEvent, ProcessUse
+from service.log import get_logger
 
 _MIB = 1024 * 1024
 _RECOVERIES = {
@@ -32,11 +33,30 @@ class Nvml:
         _asked(nvml.nvmlInit)
         self._pci_devices = pci_devices
         self._events: Any = None
+        self._known: dict[int, Gpu] = {}
+        self._log = get_logger("nvml")
 
     def list_gpus(self) -> tuple[Gpu, ...]:
-        """Return the GPUs that the driver counts."""
-        count = _asked(nvml.nvmlDeviceGetCount)
-        return tuple(self._gpu(index) for index in range(count))
+        """Return the GPUs that the driver counts, or counted since the start: one that is lost is as it was.
+
+        One that was lost before the start has neither UUID nor memory, and is left out.
+
+        Raises:
+            GpuSourceError: the driver does not answer, or none of its GPUs ever did.
+        """
+        lost: GpuSourceError | None = None
+        for index in range(_asked(nvml.nvmlDeviceGetCount)):
+            try:
+                self._known[index] = self._gpu(index)
+            except GpuSourceError as error:
+                if index not in self._known:
+                    self._log.error(
+                        "GPU is left out until the agent starts again", index=index, reason=str(error)
+                    )
+                lost = error
+        if not self._known and lost is not None:
+            raise lost
+        return tuple(self._known[index] for index in sorted(self._known))
 
     def wait_for_event(self, seconds: float) -> HealthEvent | None:
         """Return the next critical Xid."""

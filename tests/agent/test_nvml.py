@@ -131,6 +131,23 @@ def test_gpus_have_the_kernels_numa_node_and_whole_mib(source, driver):
     )
 
 
+def test_a_gpu_that_gets_lost_is_told_of_as_it_was(source, driver):
+    before = source.list_gpus()
+    driver.lost = {1}
+    assert source.list_gpus() == before
+
+
+def test_a_gpu_that_was_lost_before_does_not_take_the_others_away(source, driver):
+    driver.lost = {0}
+    assert [gpu.uuid for gpu in source.list_gpus()] == ["GPU-1"]
+
+
+def test_a_driver_whose_gpus_are_all_lost_is_no_node_without_gpus(source, driver):
+    driver.lost = {0, 1}
+    with pytest.raises(GpuSourceError, match="nvmlDeviceGetMemoryInfo: GPU is lost"):
+        source.list_gpus()
+
+
 def test_an_event_names_its_gpu_and_xid(source, driver):
     driver.events = [types.SimpleNamespace(device=1, eventType=8, eventData=79)]
     assert source.wait_for_event(1) == HealthEvent("GPU-1", 79)
