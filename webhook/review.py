@@ -160,6 +160,8 @@ class Reviewer:
         begun = begin_alias(request, resolved)
         if begun is None:
             return Outcome(Reason.NOT_LABELLED)
+        if MIRROR_ANNOTATION in (pod.metadata.annotations or ()) and request.is_mirror_pod():
+            return Outcome(Reason.MIRROR_POD)
         return begun if isinstance(begun, Pending) else Outcome.of(begun, resolved.policy)
 
 

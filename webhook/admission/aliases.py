@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import msgspec
 
 from kube.names import CONTAINER_ANNOTATION, GPUS_ANNOTATION
+from kube.quantity import whole
 from modes.fraction import Fraction
 from policies.model.effective import EffectivePolicy
 from policies.model.label_advice import label_advice
@@ -90,7 +91,7 @@ def _of_hami(
     if isinstance(label, Denial):
         return label
     limits = (container.resources.limits if container.resources is not None else None) or {}
-    gpus = str(limits.get(HAMI_GPUS, "1"))
+    gpus = _plain(limits.get(HAMI_GPUS, "1"))
     ours = {GPUS_ANNOTATION: None if gpus == "1" else gpus, CONTAINER_ANNOTATION: container.name}
     amount = f"{HAMI_MEMORY} {mib}" if mib is not None else f"{HAMI_PERCENT} {percent}"
     rewritten, written = _rewritten(metadata, label, ours, [])
@@ -104,7 +105,16 @@ def _hami_amounts(resources: Resources | None) -> Iterator[tuple[str, str]]:
     for amounts in (resources.requests, resources.limits) if resources is not None else ():
         for name, amount in (amounts or {}).items():
             if name in _HAMI:
-                yield name, str(amount)
+                yield name, _plain(amount)
+
+
+def _plain(amount: str | int) -> str:
+    """Return an amount in plain digits: the API server writes 3000 as "3k". As it is if it is no number."""
+    try:
+        digits = str(whole(amount))
+    except ValueError:
+        digits = ""
+    return digits if _MIB.fullmatch(digits) else str(amount)
 
 
 def _without_hami(container: Container, path: str) -> tuple[Container, list[Operation]]:

@@ -125,6 +125,12 @@ def test_memory_of_hamis_leaves_the_pod_with_its_whole_gpus():
     assert decided.container()["resources"]["requests"] == limits(decided)
 
 
+@pytest.mark.parametrize("written", ["3k", "3000", 3000, "3e3"])
+def test_memory_of_hamis_is_read_as_the_api_server_writes_it(written):
+    decided = webhook_of(HAMI).decide(hami({GPU: "1", MEM: written}))
+    assert decided.stored["metadata"]["labels"] == {MEMORY_LABEL: "3000Mi"}
+
+
 def test_a_percentage_of_hamis_is_the_fraction_of_the_same_amount():
     found = hami({PERCENT: "50"}, others=[container("proxy")])
     decided = webhook_of(HAMI).decide(found)
@@ -156,6 +162,14 @@ def test_two_containers_of_hamis_are_denied():
 def test_beside_our_label_they_are_refused_as_ever():
     found = pod(metadata={"annotations": {"gpu-fraction": "0.5"}})
     assert webhook_of(KAI).decide(found).code == "other-gpu-system"
+
+
+@pytest.mark.parametrize("node", ["system:node:a", "somebody"])
+def test_a_static_pod_that_a_node_shows_is_let_through_as_it_is(node):
+    found = kai(fraction="0.5")
+    found["metadata"]["annotations"]["kubernetes.io/config.mirror"] = "digest"
+    decided = webhook_of(KAI).decide(found, userInfo={"username": node, "groups": ["system:nodes"]})
+    assert decided.code == ("injected" if node == "somebody" else "mirror-pod")
 
 
 def test_explain_says_what_was_rewritten_to_what():
