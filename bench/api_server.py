@@ -2,7 +2,7 @@
 
 The pod is ClearML's. In one namespace the webhook decides on it and asks a controller, as they run in a
 cluster; the product's namespaceSelector leaves the other namespace out, so that the API server stores the
-same pod without a question. A third pod has no label, and the product's objectSelector passes it by. No
+same pod without a question. A third pod has no label, and the product's match condition passes it by. No
 scheduler looks at any of them. API server, etcd and what belongs to them have one core; webhook, controller
 and client, of which one waits for the other, share the second one. Before that, webhook and controller are
 left alone for a while.

@@ -10,6 +10,9 @@ from testbed.process import eventually
 
 LABEL = "clearml-injector/fraction"
 MEMORY_LABEL = "clearml-injector/gpu-memory"
+ASKS_FOR_A_SHARE = " || ".join(
+    f"object.metadata.?labels[?'{name}'].hasValue()" for name in (LABEL, MEMORY_LABEL)
+)
 OWN_NAMESPACE = "gpu-fraction-injector"
 KIND, API = "MutatingWebhookConfiguration", "admissionregistration.k8s.io/v1"
 
@@ -31,7 +34,7 @@ def configuration(name: str, url: str, ca_pem: bytes, **entry: Any) -> Object:
         "reinvocationPolicy": "IfNeeded",
         "sideEffects": "NoneOnDryRun",
         "timeoutSeconds": 5,
-        "objectSelector": {"matchExpressions": [{"key": LABEL, "operator": "Exists"}]},
+        "matchConditions": [{"name": "asks-for-a-share", "expression": ASKS_FOR_A_SHARE}],
         "namespaceSelector": {"matchExpressions": [{**excluded, "values": [OWN_NAMESPACE, "kube-system"]}]},
         "rules": [_on_create("", "pods"), _on_create("batch", "jobs")],
         **entry,

@@ -39,7 +39,7 @@ def second(api, name, namespace, change, works):
     """Register another webhook, for all pods of the namespace."""
     with AdmissionServer(patching(change)) as server:
         here = {"matchLabels": {"kubernetes.io/metadata.name": namespace}}
-        everywhere = {"objectSelector": {}, "namespaceSelector": here}
+        everywhere = {"matchConditions": [], "namespaceSelector": here}
         config = configuration(name, server.url, server.ca_pem, **everywhere)
         with registered(api, config, namespace, works):
             yield
