@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from agent.child import Child, ChildError
+from agent.files import write_whole
 from agent.gpu import Gpu
 from agent.limits import Mount, mounts, variables
 from agent.settings import AgentPolicy
@@ -110,8 +111,7 @@ class SliceSpecifications:
             msgspec.json.encode({"cdiVersion": _VERSION, "kind": KIND, "devices": devices}), indent=1
         )
         try:
-            if not path.is_file() or path.read_bytes() != content:
-                _replace(path, content)
+            write_whole(path, content)
         except OSError as error:
             raise CdiError(f"{path} cannot be written: {error.strerror}") from error
 
@@ -190,12 +190,3 @@ def _old_devices(path: Path) -> list[dict[str, Any]]:
         return [device for device in content["devices"] if isinstance(device.get("name"), str)]
     except (OSError, msgspec.MsgspecError, KeyError, TypeError, AttributeError):
         return []
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Write a file whole: a runtime reads names that end in .json or .yaml, at any moment."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_suffix(".new")
-    fresh.write_bytes(content)
-    fresh.chmod(0o644)
-    fresh.replace(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -88,10 +89,18 @@ def mounts(share: Share, limiter: LimiterPart, state_dir: str, *, own_cache: boo
     found = []
     if limiter.preload is not None and limiter.library_path is not None:
         found.append(Mount(limiter.library_path, f"{state_dir}/library"))
-        found.append(Mount(PRELOAD_FILE, f"{state_dir}/ld.so.preload"))
+        found.append(Mount(PRELOAD_FILE, f"{state_dir}/{loader_list(limiter.preload)}"))
     if own_cache and limiter.cache_path is not None:
         found.append(Mount(limiter.cache_path, None, tmpfs_size(limiter.cache_size or "8Mi")))
     return found
+
+
+def loader_list(preload: str) -> str:
+    """Return the name of the file on the node that tells the dynamic loader of a library.
+
+    Each library has a file of its own, which is written once: containers that run have it mounted.
+    """
+    return f"ld.so.preload-{hashlib.sha256(preload.encode()).hexdigest()[:12]}"
 
 
 def tmpfs_size(quantity: str) -> str:

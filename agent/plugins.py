@@ -9,8 +9,9 @@ from pathlib import Path, PurePosixPath
 from agent.allocator import Allocator
 from agent.cdi import CdiError, SliceSpecifications, card_names, held_slices
 from agent.device_plugin import DevicePlugin
+from agent.files import write_whole
 from agent.kubelet import Kubelet, KubeletError
-from agent.limits import PRELOAD_FILE
+from agent.limits import loader_list
 from agent.metrics import AgentMetrics
 from agent.ownership import Ownership
 from agent.registration import Registrar, remove_stale_sockets
@@ -113,7 +114,7 @@ class DevicePlugins:
                 " choose a policy with limiter none"
             )
         try:
-            (state_dir / PurePosixPath(PRELOAD_FILE).name).write_text(f"{preload}\n")
+            write_whole(state_dir / loader_list(preload), f"{preload}\n".encode())
         except OSError as error:
             raise NotPreparedError(f"{state_dir} cannot be written: {error.strerror}") from error
 

@@ -3,10 +3,23 @@
 import asyncio
 
 import grpc
+import msgspec
 import pytest
 
+from agent.limits import loader_list
 from tests.agent.support.kubelet import kubelet_in
-from tests.agent.support.node import POOLED, card, ids, node_folder, ready, running, served, until
+from tests.agent.support.node import (
+    HAMI,
+    PER_GPU,
+    POOLED,
+    card,
+    ids,
+    node_folder,
+    ready,
+    running,
+    served,
+    until,
+)
 
 
 def run(test):
@@ -47,10 +60,26 @@ async def test_a_share_is_a_card_and_its_limit():
         ]
         assert {mount["containerPath"]: mount["hostPath"] for mount in edits["mounts"]} == {
             "/usr/local/vgpu": f"{node.root}/state/library",
-            "/etc/ld.so.preload": f"{node.root}/state/ld.so.preload",
+            "/etc/ld.so.preload": f"{node.root}/state/{loader_list(HAMI.preload)}",
             "/cache": "tmpfs",
         }
-        assert (node.root / "state" / "ld.so.preload").read_text() == "/usr/local/vgpu/libvgpu.so\n"
+        assert (node.root / "state" / loader_list(HAMI.preload)).read_text() == "/usr/local/vgpu/libvgpu.so\n"
+
+
+@run
+async def test_containers_that_run_keep_the_loaders_list_that_they_have_mounted():
+    other = msgspec.structs.replace(HAMI, preload="/opt/limiter/libvgpu.so", library_path="/opt/limiter")
+    with node_folder() as node:
+        node.write_gpus(card(0))
+        node.write_card_names("GPU-0")
+        named, mounted = node.root / "state" / loader_list(HAMI.preload), node.root / "mounted"
+        async with kubelet_in(node.root) as kubelet:
+            async with running(node):
+                await kubelet.until_offered("nvidia.com/gpu-0", 8)
+            mounted.hardlink_to(named)  # as a mount does, it holds the file and not its name
+            async with running(node, msgspec.structs.replace(PER_GPU, limiter=other)) as process:
+                await until(lambda: process.state is not None and process.state.missing is None)
+        assert mounted.read_text() == named.read_text() == "/usr/local/vgpu/libvgpu.so\n"
 
 
 @run
@@ -97,7 +126,7 @@ async def test_volume_mounts_name_each_card_and_two_cards_share_no_variable_but_
         assert mounts == {
             "/var/run/nvidia-container-devices/GPU-1": "/dev/null",
             "/usr/local/vgpu": f"{node.root}/state/library",
-            "/etc/ld.so.preload": f"{node.root}/state/ld.so.preload",
+            "/etc/ld.so.preload": f"{node.root}/state/{loader_list(HAMI.preload)}",
         }
 
 
