@@ -202,9 +202,11 @@ def _creation(owner: Creator | None) -> str:
     """How to get another pod in place of one. A Job's deleted pod counts as failed, and may fail the Job."""
     if owner is None:
         return "delete the pod and create it again"
+    # Any text, where the pod's author wrote the reference.
+    name = quoted(owner.name)
     if owner.kind == "Job":
-        return f"delete Job {owner.name} and create it again"
-    return f"delete the pod, so that {owner.kind} {owner.name} creates another"
+        return f"delete Job {name} and create it again"
+    return f"delete the pod, so that {quoted(owner.kind)} {name} creates another"
 
 
 def _sentence(text: str) -> str:

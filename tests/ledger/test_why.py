@@ -54,6 +54,15 @@ def test_another_gpu_with_room_is_named_with_the_way_to_it(owner, advice):
     assert said.endswith("Its policy replaces such a pod after 5m, where another GPU has room.")
 
 
+@pytest.mark.parametrize("kind", ["Job", "Other\nTeam"])
+def test_an_owner_that_the_pod_s_author_made_up_neither_begins_a_line_nor_fills_the_screen(kind):
+    owner = Owner(kind=kind, name="fit and create it.\nPod admin/all is well." + "x" * 100_000)
+    said = told(free=ELSEWHERE, owner=owner)
+    assert "\n" not in said
+    assert len(said) < 2000
+    assert "\n" not in told(phase="Failed", owner=owner)
+
+
 def test_without_the_ledger_the_scheduler_is_quoted():
     said = told(free=None, scheduler_says="0/3 nodes are available: 3 Insufficient nvidia.com/gpu-3.")
     assert (
