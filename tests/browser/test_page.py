@@ -10,6 +10,8 @@ LIVE = "#state:text-is('live')"
 MARKUP = "<img src=x onerror=alert(1)><script>alert(2)</script>"
 RIGHT_TO_LEFT = "\u202egpj.\u202c\u05d0\u05d1"
 LONG = "x" * 253
+LINES = "\u2028data: {}\u2029\x85event: refused"
+"""What ends a line to some, and to a stream of events does not."""
 NODES = ("a100-0", "a100-1", "h100-0")
 
 
@@ -23,6 +25,7 @@ def webhook(tmp_path_factory):
         pod(MARKUP, "h100-0", index=0),
         pod(RIGHT_TO_LEFT, "h100-0", index=1),
         pod(LONG, "h100-0", index=2, namespace="n" * 63),
+        pod(LINES, "h100-0", index=3),
     ]
     cordoned = {"clearml-injector/cordon": "2"}
     objects = [node(NODES[0]), node(NODES[1], **cordoned), node(NODES[2])]
@@ -110,11 +113,13 @@ def test_the_keyboard_reaches_every_gpu(webhook, open_page):
     assert focused() is None
 
 
-@pytest.mark.parametrize("hostile", [MARKUP, RIGHT_TO_LEFT, LONG], ids=["markup", "right to left", "long"])
+@pytest.mark.parametrize(
+    "hostile", [MARKUP, RIGHT_TO_LEFT, LONG, LINES], ids=["markup", "right to left", "long", "lines"]
+)
 def test_hostile_names_stay_text(webhook, open_page, hostile):
     tab = open_page(webhook.page).tab
     tab.wait_for_selector(LIVE)
-    [index] = [i for i, name in enumerate((MARKUP, RIGHT_TO_LEFT, LONG)) if name == hostile]
+    [index] = [i for i, name in enumerate((MARKUP, RIGHT_TO_LEFT, LONG, LINES)) if name == hostile]
     found = cell(tab, "h100-0", index)
     assert f"/{hostile} 4 slices" in found.get_attribute("aria-label")
     found.hover()
@@ -124,6 +129,34 @@ def test_hostile_names_stay_text(webhook, open_page, hostile):
     # Nothing of it leaves its place: neither another text's direction nor the width of the page.
     assert name.evaluate("(e) => getComputedStyle(e).unicodeBidi") == "isolate"
     assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names"),
+    [
+        ("*-0", ["a100-0", "h100-0"]),
+        ("?100-?", list(NODES)),
+        ("a*0*-1", ["a100-1"]),
+        ("a100-0*", ["a100-0"]),
+        ("*.*", []),
+        ("?", []),
+    ],
+)
+def test_a_pattern_stands_for_names_of_nodes(webhook, open_page, pattern, names):
+    tab = open_page(webhook.page).tab
+    tab.wait_for_selector(LIVE)
+    tab.fill("[name=node]", pattern)
+    assert shown(tab) == names
+
+
+def test_a_pattern_that_comes_with_a_link_never_holds_up_the_page(tmp_path, open_page):
+    running = Standalone(tmp_path, node("a" * 63, gpus=1))
+    try:
+        tab = open_page(f"{running.page}?node={'*a' * 30}*b").tab
+        tab.wait_for_selector(LIVE)
+        tab.wait_for_selector("#shown:text-is('0 of 1 nodes')")
+    finally:
+        running.stop()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

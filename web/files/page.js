@@ -104,8 +104,20 @@ function showFilters() {
 function matchesNode(name) {
   if (!filters.node) return true;
   if (!/[*?]/.test(filters.node)) return name.includes(filters.node);
-  const pattern = filters.node.replace(/[.+^${}()|[\]\\]/g, "\\$&").replace(/\*+/g, ".*").replace(/\?/g, ".");
-  return new RegExp(`^${pattern}$`).test(name);
+  return matches(filters.node, name);
+}
+
+// Not by a regular expression: the pattern may come with a link, and one with many stars would hold up the page.
+function matches(pattern, text) {
+  let at = 0, i = 0, star = -1, from = 0;
+  while (i < text.length) {
+    if (pattern[at] === "*") (star = at++), (from = i);
+    else if (pattern[at] === "?" || pattern[at] === text[i]) at++, i++;
+    else if (star >= 0) (at = star + 1), (i = ++from);
+    else return false;
+  }
+  while (pattern[at] === "*") at++;
+  return at === pattern.length;
 }
 
 function matchesGpu(gpu) {
@@ -358,7 +370,9 @@ function askForToken(why) {
 }
 
 function take(event) {
-  const name = /^event: (.*)$/m.exec(event)?.[1], data = /^data: (.*)$/m.exec(event)?.[1];
+  // By hand: to a regular expression U+2028, which names may hold, ends a line too.
+  const lines = event.split("\n"), field = (key) => lines.find((line) => line.startsWith(key))?.slice(key.length);
+  const name = field("event: "), data = field("data: ");
   heard = Date.now();
   if (name && data) on[name]?.(JSON.parse(data));
 }
