@@ -86,8 +86,9 @@ class WaitingReasons:
         wanted, now = (fact.gpus, fact.pooled, fact.memory_values, fact.model), self._clock()
         kept = self._kept.get(wanted)
         if (kept is None or kept[0] <= now) and now >= self._next_walk:
-            self._next_walk = now + SECONDS_BETWEEN_WALKS
             kept = self._kept[wanted] = now + KEPT_SECONDS, await self._finder.find(fact)
+            # From its end: a walk over many nodes may itself take that long.
+            self._next_walk = self._clock() + SECONDS_BETWEEN_WALKS
             self._kept.move_to_end(wanted)
             if len(self._kept) > MAX_KEPT:
                 self._kept.popitem(last=False)

@@ -61,7 +61,7 @@ class Page:
         if (refusal := self._refusal(scope, headers)) is not None:
             await refusal(scope, receive, send)
         elif scope["path"] == "/stream":
-            token = headers.get(b"authorization", "").removeprefix("Bearer ").strip()[:MAX_TOKEN]
+            token = _bearer(headers.get(b"authorization", ""))
             namespace = parse_qs(scope["query_string"].decode("latin-1")).get("namespace", [""])[0]
             await self._streams.serve(scope, receive, _with_headers(send), token, namespace[:MAX_NAME])
         else:
@@ -77,7 +77,8 @@ class Page:
             return _text(HTTPStatus.FORBIDDEN, "another site asks: open this page by itself")
         if not is_stream and scope["path"] not in self._parts:
             return _text(HTTPStatus.NOT_FOUND, "nothing is here: open /")
-        if scope["method"] not in {"GET", "HEAD"}:
+        # The head of a stream has no end.
+        if scope["method"] not in ({"GET"} if is_stream else {"GET", "HEAD"}):
             return _text(HTTPStatus.METHOD_NOT_ALLOWED, "only GET is answered here")
         if is_stream and self._source.missing is not None:
             return _text(HTTPStatus.SERVICE_UNAVAILABLE, self._source.missing)
@@ -95,6 +96,12 @@ def _part(file: Path) -> Response:
 
 def _text(status: HTTPStatus, text: str) -> Response:
     return PlainTextResponse(f"{text}\n", status, headers=HEADERS)
+
+
+def _bearer(authorization: str) -> str:
+    """Return a bearer token; empty for credentials of another kind, which are nothing to show to others."""
+    scheme, _, token = authorization.partition(" ")
+    return token.strip()[:MAX_TOKEN] if scheme.lower() == "bearer" else ""
 
 
 def _is_loopback(host: str) -> bool:

@@ -118,10 +118,17 @@ class PanelMaker:
         """Bring the free blocks up to date."""
         if self._changes is None:
             self._changes = self._source.subscribe()
-        blocks = self._blocks
-        async for names in self._source.turns.slices(self._changes.take(), NODES_AT_ONCE):
-            for name in names:
-                blocks.set(name, self._source.ledger.node(name))
+        changes, blocks = self._changes, self._blocks
+        left = dict.fromkeys(changes.take())
+        try:
+            async for names in self._source.turns.slices(list(left), NODES_AT_ONCE):
+                for name in names:
+                    blocks.set(name, self._source.ledger.node(name))
+                    del left[name]
+        finally:
+            # The viewer who asked may go in the middle; the others' blocks lack what was not counted.
+            for name in left:
+                changes.mark(name)
 
     async def _waiting(self, viewer: Viewer) -> tuple[WaitingRow, ...]:
         found = self._source.ledger.first_pending(MAX_WAITING, viewer.namespace)

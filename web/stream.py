@@ -51,6 +51,12 @@ class Streams:
 
     async def serve(self, scope: Scope, receive: Receive, send: Send, token: str, namespace: str) -> None:
         """Serve one stream until its reader goes; 503 where there are enough already."""
+        # A stranger takes no place, and costs no walk over the nodes.
+        try:
+            viewer = await self._door.admit(token, namespace)
+        except PageRefusedError as error:
+            await PlainTextResponse(f"{error}\n", error.status)(scope, receive, send)
+            return
         if self._open >= MAX_STREAMS:
             text = f"{MAX_STREAMS} viewers are here already: close one, or try again later\n"
             await PlainTextResponse(text, HTTPStatus.SERVICE_UNAVAILABLE)(scope, receive, send)
@@ -58,32 +64,42 @@ class Streams:
         self._open += 1
         changes = self._source.subscribe()
         try:
-            viewer = await self._door.admit(token, namespace)
-            events = self._events(changes, viewer, token, namespace)
+            events = self._while_admitted(self._events(changes, viewer), viewer, token, namespace)
             await EventSourceResponse(events, headers={"cache-control": "no-store"})(scope, receive, send)
-        except PageRefusedError as error:
-            await PlainTextResponse(f"{error}\n", error.status)(scope, receive, send)
         finally:
             self._source.unsubscribe(changes)
             self._open -= 1
             if not self._open:
                 self._panels.rest()
 
-    async def _events(
-        self, changes: Changes, viewer: Viewer, token: str, namespace: str
+    async def _while_admitted(
+        self, events: AsyncIterator[bytes], viewer: Viewer, token: str, namespace: str
     ) -> AsyncIterator[bytes]:
-        admitted, shown = time.monotonic(), None
+        """Give events while a viewer may see them: a slow reader gets the first rows for many minutes."""
+        admitted = time.monotonic()
+        async for event in events:
+            if time.monotonic() - admitted > ADMITTED_SECONDS:
+                try:
+                    found = await self._door.admit(token, namespace)
+                except PageRefusedError as error:
+                    # Where nobody can say now, the token may well be good: the page asks again with it.
+                    if error.status != HTTPStatus.SERVICE_UNAVAILABLE:
+                        yield _event("refused", str(error))
+                    return
+                if found != viewer:
+                    yield _event("refused", "your rights have changed: load the page again")
+                    return
+                admitted = time.monotonic()
+            yield event
+
+    async def _events(self, changes: Changes, viewer: Viewer) -> AsyncIterator[bytes]:
+        shown = None
         sent: dict[str, int] = {}
         yield _event("begin", viewer.namespace)
         async for part in self._rows(changes, viewer, sent):
             yield part
         yield _event("whole", None)
         while not self._stopping:
-            if time.monotonic() - admitted > ADMITTED_SECONDS:
-                if (refusal := await self._refusal(token, namespace, viewer)) is not None:
-                    yield _event("refused", refusal)
-                    return
-                admitted = time.monotonic()
             panels: Panels = await self._panels.of(viewer)
             yield _event("panels", panels) if panels != shown else _event("beat", None)
             shown = panels
@@ -94,26 +110,21 @@ class Streams:
             async for part in self._rows(changes, viewer, sent):
                 yield part
 
-    async def _refusal(self, token: str, namespace: str, viewer: Viewer) -> str | None:
-        """Return why a viewer may no longer see what he sees."""
-        try:
-            found = await self._door.admit(token, namespace)
-        except PageRefusedError as error:
-            return str(error)
-        return None if found == viewer else "your rights have changed: load the page again"
-
     async def _rows(self, changes: Changes, viewer: Viewer, sent: dict[str, int]) -> AsyncIterator[bytes]:
         """Give the rows that are not as they were sent: CPU or memory alone of a node change none."""
         async for names in self._source.turns.slices(changes.take(), NODES_AT_ONCE):
-            rows = [(name, _encode(self._row(name, viewer))) for name in names]
-            fresh = [(name, row) for name, row in rows if sent.get(name) != hash(row)]
-            sent.update((name, hash(row)) for name, row in fresh)
-            if fresh:
-                yield _event("rows", msgspec.Raw(b"[%b]" % b",".join([row for _, row in fresh])))
+            rows = [row for name in names if (row := self._fresh_row(name, viewer, sent)) is not None]
+            if rows:
+                yield _event("rows", msgspec.Raw(b"[%b]" % b",".join(rows)))
 
-    def _row(self, name: str, viewer: Viewer) -> NodeRow:
+    def _fresh_row(self, name: str, viewer: Viewer, sent: dict[str, int]) -> bytes | None:
         view = self._source.ledger.node(name)
-        return NodeRow(name, gone=True) if view is None else node_row(view, viewer, self._about.created)
+        if view is None:
+            # Clusters that grow and shrink give every node a new name: of those gone nothing is kept.
+            return _encode(NodeRow(name, gone=True)) if sent.pop(name, None) is not None else None
+        row = _encode(node_row(view, viewer, self._about.created))
+        before, sent[name] = sent.get(name), hash(row)
+        return row if before != sent[name] else None
 
 
 def _event(name: str, data: object) -> bytes:

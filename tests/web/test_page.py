@@ -80,6 +80,7 @@ def test_a_page_on_loopback_answers_to_no_name_that_others_can_make_lead_here(pa
         ({"path": "/page.html"}, 404),
         ({"method": "POST"}, 405),
         ({"path": "/stream", "method": "DELETE"}, 405),
+        ({"path": "/stream", "method": "HEAD"}, 405),
     ],
 )
 def test_what_is_no_request_of_the_page_is_refused(page, more, status):
@@ -101,3 +102,25 @@ def test_nothing_is_shown_until_the_ledger_is_whole():
 def test_a_stream_behind_a_door_needs_a_token_that_opens_it(token):
     answer = get(page_of(Source("a"), TokenDoor()), "/stream", query="namespace=other", authorization=token)
     assert (answer.status, answer.body) == (401, b"send a bearer token\n")
+
+
+@pytest.mark.parametrize(
+    ("authorization", "shown"),
+    [
+        ("Bearer admin", "admin"),
+        ("bearer  admin ", "admin"),
+        ("Basic YWRtaW46c2VjcmV0", ""),
+        ("admin", ""),
+        ("Bearer", ""),
+    ],
+)
+def test_only_bearer_tokens_are_shown_to_the_door(authorization, shown):
+    seen = []
+
+    class Noting(TokenDoor):
+        async def admit(self, token, namespace):
+            seen.append(token)
+            return await super().admit("", namespace)
+
+    get(page_of(Source("a"), Noting()), "/stream", authorization=authorization)
+    assert seen == [shown]

@@ -11,9 +11,9 @@ from tests.controller.test_yielding import Steps
 from tests.web.asking import Request, Source, page_of, rows, watching
 from tests.web.test_page import TokenDoor
 from web import stream
-from web.panels import MAX_WAITING
+from web.panels import MAX_WAITING, PanelMaker
 from web.rows import node_row
-from web.source import Viewer
+from web.source import About, PageRefusedError, Viewer
 
 
 def is_whole(events):
@@ -197,6 +197,109 @@ def test_a_right_that_is_taken_away_ends_the_stream(monkeypatch):
 
     events = watching(page_of(Source("a"), door), watch, authorization="Bearer admin")
     assert events[-1] == ("refused", "send a bearer token")
+
+
+def test_a_reader_who_takes_the_first_rows_slowly_loses_a_right_in_the_middle_of_them(monkeypatch):
+    monkeypatch.setattr(stream, "ADMITTED_SECONDS", 0.0)
+    door, source = TokenDoor(), Source("secret")
+    admit, asked = door.admit, []
+
+    async def once(token, namespace):
+        asked.append(token)
+        return await admit(token if len(asked) == 1 else "", namespace)
+
+    door.admit = once
+    request = Request(page_of(source, door), "/stream", authorization="Bearer admin")
+
+    async def main():
+        task = asyncio.create_task(request.run())
+        await request.until(lambda events: any(name == "refused" for name, _ in events))
+        request.gone.set()
+        await task
+
+    asyncio.run(main())
+    assert request.events() == [("refused", "send a bearer token")]
+
+
+def test_a_stream_ends_without_a_word_against_the_token_where_nobody_can_say_whose_it_is(monkeypatch):
+    monkeypatch.setattr(stream, "ADMITTED_SECONDS", 0.0)
+    door = TokenDoor()
+
+    async def away(_token, _namespace):
+        raise PageRefusedError(503, "try again in a minute")
+
+    async def main():
+        request = Request(page_of(Source("a"), door), "/stream", authorization="Bearer admin")
+        admitted = asyncio.create_task(door.admit("admin", ""))
+        await admitted
+        answers = iter([admitted, asyncio.create_task(away("", ""))])
+        door.admit = lambda _token, _namespace: next(answers)
+        await request.run()
+        return request.events()
+
+    assert "refused" not in [name for name, _ in asyncio.run(main())]
+
+
+def test_who_is_refused_has_no_node_walked_and_takes_no_viewers_place(monkeypatch):
+    monkeypatch.setattr(stream, "MAX_STREAMS", 1)
+    source, door = Source("a"), TokenDoor()
+    page, admit = page_of(source, door), door.admit
+    subscribed = []
+    subscribe = source.subscribe
+    source.subscribe = lambda: subscribed.append(1) or subscribe()
+
+    async def main():
+        answered = asyncio.Event()
+
+        async def slow(token, namespace):
+            if token != "admin":  # noqa: S105 - a made-up one
+                await answered.wait()
+            return await admit(token, namespace)
+
+        door.admit = slow
+        stranger = asyncio.create_task(Request(page, "/stream", authorization="Bearer made-up").run())
+        await asyncio.sleep(0)
+        viewer = Request(page, "/stream", authorization="Bearer admin")
+        watching_it = asyncio.create_task(viewer.run())
+        async with asyncio.timeout(30):
+            await viewer.until(is_whole)
+        answered.set()
+        refused = await stranger
+        page.stop()
+        viewer.gone.set()
+        await watching_it
+        return refused.status
+
+    assert asyncio.run(main()) == 401
+    # The viewer's own, and the panels'.
+    assert len(subscribed) <= 2
+
+
+def test_of_nodes_without_gpus_nothing_is_sent():
+    source = Source("a")
+    source.set_node("cpu", gpus=0)
+    assert list(rows(watching(page_of(source), lambda request: request.until(is_whole)))) == ["a"]
+
+
+def test_what_fits_is_right_for_others_when_a_viewer_goes_while_it_is_counted():
+    source = Source(*[f"n{number:03}" for number in range(3 * NODES_AT_ONCE)], gpus=1)
+    maker = PanelMaker(source, About(role=lambda: "leading"))
+
+    async def main():
+        turn, going = source.turns.next, asyncio.create_task(maker.of(Viewer()))
+
+        async def then_go():
+            if maker._blocks.all()[0].pods:
+                going.cancel()
+            await turn()
+
+        source.turns.next = then_go
+        await asyncio.wait([going])
+        assert going.cancelled()
+        source.turns.next = turn
+        return await maker.of(Viewer("team"))
+
+    assert asyncio.run(main()).blocks[0].pods == 3 * NODES_AT_ONCE
 
 
 @pytest.mark.parametrize("viewers", [1, 3])
