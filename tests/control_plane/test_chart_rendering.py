@@ -181,6 +181,20 @@ AT_ODDS = {
         {"policies": {"default": {"limits": {"from": "agent"}}}},
         "policies.default.limits.from: agent needs agent.enabled: nothing else would limit its pods",
     ),
+    "an agent that limits nobody": (
+        {"agent": {"enabled": True}, "policies": {"other": {"limits": {"from": "agent"}}}},
+        'policies.other.limits.from: agent, but admission in agent.policy "default", by which the agent',
+    ),
+    "an agent that limits by other slices": (
+        {
+            "agent": {"enabled": True},
+            "policies": {
+                "default": {"limits": {"from": "agent"}},
+                "other": {"limits": {"from": "agent"}, "slicesPerGpu": 4},
+            },
+        },
+        'policies.other.slicesPerGpu: 4, but 8 in agent.policy "default", by which the agent limits the pods',
+    ),
     "an unknown policy of the agent": (
         {"agent": {"enabled": True, "policy": "other"}},
         'agent.policy: "other" is not defined: use one of default',

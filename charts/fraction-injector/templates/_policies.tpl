@@ -287,6 +287,27 @@ hami-core: [/usr/local/vgpu, /usr/local/vgpu-cache]
 {{- end -}}
 {{- end -}}
 
+{{/* What of a policy decides a limit by the agent, as JSON. */}}
+{{- define "fraction-injector.limitByAgent" -}}
+{{- $reserve := dig "memory" "reserveMiB" 0 . -}}
+{{- dict "limits.from" (dig "limits" "from" "admission" .) "limiter" (dig "limiter" "hami-core" .) "slicesPerGpu" (dig "slicesPerGpu" 8 .) "memory.reserveMiB" $reserve | toJson -}}
+{{- end -}}
+
+{{/* The agent limits all pods of its node by agent.policy: what another policy says of it would hold nobody to it. */}}
+{{- define "fraction-injector.checkPolicyOfAgent" -}}
+{{- $name := .root.Values.agent.policy -}}
+{{- $own := include "fraction-injector.limitByAgent" (index .root.Values.policies .name) | fromJson -}}
+{{- $agents := include "fraction-injector.limitByAgent" (dig $name dict .root.Values.policies) | fromJson -}}
+{{- if and (eq (index $own "limits.from") "agent") (hasKey .root.Values.policies $name) -}}
+{{- range $key, $value := $own -}}
+{{- $other := index $agents $key -}}
+{{- if ne (toString $value) (toString $other) -}}
+{{- fail (printf "policies.%s.%s: %v, but %v in agent.policy %q, by which the agent limits the pods: make both the same" $.name $key $value $other $name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{/*
 Refuse values that the product would refuse when its pods start, as far as can be told here: whoever makes a mistake
 then reads of it at once. The rest is `fraction-injector policy check`.
@@ -300,6 +321,7 @@ then reads of it at once. The rest is `fraction-injector policy check`.
 {{- if and (eq (dig "limits" "from" "admission" $policy) "agent") (not $.Values.agent.enabled) -}}
 {{- fail (printf "policies.%s.limits.from: agent needs agent.enabled: nothing else would limit its pods" $name) -}}
 {{- end -}}
+{{- include "fraction-injector.checkPolicyOfAgent" (dict "root" $ "name" $name) -}}
 {{- include "fraction-injector.limits" (dict "root" $ "limiter" (dig "limiter" "hami-core" $policy) "mode" (include "fraction-injector.mode" $policy)) | trunc 0 -}}
 {{- include "fraction-injector.checkFractions" (dict "at" (printf "policies.%s" $name) "fractions" (dig "fractions" dict $policy) "size" (dig "slicesPerGpu" 8 $policy)) -}}
 {{- $allowed = concat $allowed (include "fraction-injector.allowedFractions" (dict "fractions" $policy.fractions) | fromJsonArray) -}}
