@@ -11,7 +11,7 @@ from rich.text import Text
 from typer.testing import CliRunner
 
 from cli.app import app
-from cli.commands.demo import Answered
+from cli.commands.demo import DemoResult
 from cli.demo_table import table as demo_table
 from cli.ledger_table import lines
 from cli.terminal import Terminal
@@ -148,7 +148,7 @@ def test_the_ledger(live):
 
 def test_the_demos_table():
     metadata = {"name": "[b]\x1b", "labels": {"clearml-injector/fraction": EVIL}}
-    text = drawn(demo_table([Answered({"metadata": metadata}, [], EVIL)]))
+    text = drawn(demo_table([DemoResult({"metadata": metadata}, [], EVIL)]))
     assert_harmless(text)
     assert "[b]\\x1b" in text
 
