@@ -303,8 +303,12 @@ class Ledger:
         keeps = ask.keeps
         if keeps is not None and _is_assumed(ask, keeps):
             options = self._choice.options(ask, prices, None)
-            if not isinstance(options, Unschedulable) and options[0].memory_values:
+            if isinstance(options, Unschedulable):
+                return keeps
+            if options[0].memory_values:
                 return None
+            others = options[0].other_memory_values
+            return msgspec.structs.replace(keeps, other_memory_values=others)
         return keeps
 
     def _kept(self, ask: PlacementRequest, stays: Placement) -> PlacementResult:

@@ -63,6 +63,9 @@ class Placement(msgspec.Struct, frozen=True, gc=False):
     """Slices on each GPU, where MiB were asked for; 0 where the request says them itself."""
     models: tuple[str, ...] = ()
     """Values of the node label nvidia.com/gpu.product that the pod may have; empty where it takes any."""
+    other_memory_values: tuple[str, ...] = ()
+    """Of an assumed placement: values of that label in the cluster on whose GPUs the MiB that were asked for
+    come to other slices."""
     degraded: bool = False
     """Made without the controller, from a last snapshot or an assumption."""
 

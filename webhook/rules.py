@@ -85,6 +85,7 @@ def _keep(
     """Keep the placement that a pod carries, unless the ledger knows better: it may be written by hand."""
     if validated.keeps_assumption and result.memory_values:
         return refuse_index(validated.containers) or mutate(validated, result)
+    kept = msgspec.structs.replace(kept, other_memory_values=result.other_memory_values)
     if not is_reserved:
         return mutate(validated, kept)
     named = msgspec.structs.replace(kept, reservation=result.reservation, degraded=result.degraded)

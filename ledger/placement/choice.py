@@ -57,13 +57,19 @@ class Choice:
             return self._options(ask, prices, reservation)
         found = narrowed(ask, self._values.kinds())
         if isinstance(found, Unschedulable):
-            return (
-                found if self._values.kinds() or ask.kinds.models else self._options(ask, prices, reservation)
-            )
+            return found if self._is_final(ask) else self._options(ask, prices, reservation)
         options = self._options(found[0], prices, reservation)
         if isinstance(options, Unschedulable):
             return options
         return [msgspec.structs.replace(each, models=found[1]) for each in options]
+
+    def _is_final(self, ask: PlacementRequest) -> bool:
+        """Whether the known kinds of GPU rule a pod out: none may be known yet, or larger ones be assumed."""
+        assume, kinds = ask.assume, ask.kinds
+        if kinds.models:
+            return True
+        is_assumed = assume is not None and assume.gpu_mib >= kinds.min_mib
+        return not is_assumed and any(mib for _, mib in self._values.kinds())
 
     def _options(
         self, ask: PlacementRequest, prices: ShadowPrices, reservation: str | None
@@ -145,8 +151,16 @@ class Choice:
         ):
             return self._finder.why_unschedulable(ask)
         wait = pick_assumed_index(assume, ask, self._pending)
-        slices = _sized(ask.fraction)
-        return Placement(wait.indices, wait.gpu_mib, (), None, reservation, slices=slices, degraded=True)
+        return Placement(
+            wait.indices,
+            wait.gpu_mib,
+            (),
+            None,
+            reservation,
+            slices=_sized(ask.fraction),
+            other_memory_values=self._values.not_of_size(ask.fraction),
+            degraded=True,
+        )
 
     def _placed(
         self,

@@ -56,6 +56,10 @@ class MemoryValues:
             values = self._of_share[key] = self._sharing(fraction, gpu_mib)
         return values
 
+    def not_of_size(self, fraction: Fraction) -> tuple[str, ...]:
+        """The values on whose GPUs MiB that were asked for come to other slices, or to none; by number."""
+        return tuple([text for mib, text in sorted(self._nodes) if fraction.on_card(mib) != fraction])
+
     def kinds(self) -> Mapping[GpuModel, int]:
         """The kinds of GPU of the cluster, and how many nodes have each."""
         return self._kinds

@@ -65,6 +65,7 @@ class Entry:
             placement.node is None,
             placement.reservation is None,
             placement.model is None,
+            placement.other_memory_values,
         )
         try:
             template = self._templates[key]
@@ -90,6 +91,7 @@ class Entry:
             None if placement.reservation is None else RESERVATION,
             None if placement.model is None else MODEL,
             placement.slices,
+            other_memory_values=placement.other_memory_values,
         )
         injection = mutate(self._plan, marked)
         return None if isinstance(injection, Denial) else Template.of(injection)

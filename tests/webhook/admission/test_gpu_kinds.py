@@ -156,6 +156,24 @@ def test_a_least_memory_that_no_node_has_is_denied_with_the_largest():
     assert "no GPU that it takes has 61440 MiB, the largest has 40960: ask for less" in decided.message
 
 
+ASSUMED = "assume: {gpusPerNode: 2, gpuMemoryMiB: 81920}"
+WITHOUT_GPUS = gpu_node("cpu", count=0, labels={}, gpu_mib=None, slices_per_gpu=0)
+
+
+@pytest.mark.parametrize("there", [WITHOUT_GPUS, node("Tesla-T4", 15360)])
+def test_larger_gpus_of_nodes_to_come_are_waited_for_beside_nodes_that_are_there(there):
+    webhook = webhook_of(there, policy_set=policies(ASSUMED))
+    decided = webhook.decide(of_kind(min_gpu_memory="40Gi"))
+    assert expressions(decided) == {("nvidia.com/gpu.memory", "Gt"): ["40959"]}
+    assert webhook.decide(of_kind(min_gpu_memory="90Gi")).code == "no-matching-node"
+    assert webhook.decide(of_kind(min_gpu_memory="40Gi", gpu_model="T4")).code == "no-matching-node"
+
+
+def test_where_no_node_has_a_gpu_that_is_what_is_said():
+    decided = webhook_of(WITHOUT_GPUS).decide(of_kind(min_gpu_memory="40Gi"))
+    assert "no GPUs are offered on 1 node" in decided.message
+
+
 def test_nodes_that_do_not_exist_yet_are_taken_by_their_memory():
     webhook = webhook_of(policy_set=policies("assume: {gpusPerNode: 2, gpuMemoryMiB: 24576}"))
     assert webhook.decide(of_kind(min_gpu_memory="20Gi")).allowed

@@ -210,6 +210,31 @@ def test_what_is_assumed_of_nodes_to_come_decides_the_slices():
     assert webhook.decide(asking("25Gi")).code == "no-matching-node"
 
 
+ASSUMED = "assume: {gpusPerNode: 2, gpuMemoryMiB: 81920}"
+AWAY_FROM_24 = {"key": "nvidia.com/gpu.memory", "operator": "NotIn", "values": ["24576"]}
+
+
+def expressions(decided):
+    required = decided.spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    return [each for term in required["nodeSelectorTerms"] for each in term["matchExpressions"]]
+
+
+def test_slices_of_assumed_cards_never_land_on_known_ones_on_which_they_hold_less():
+    webhook = webhook_of(gpu_node("small", mib=24576), policy_set=policies(ASSUMED))
+    first = webhook.decide(asking("30Gi"))
+    assert (slices_of(first), expressions(first)) == (3, [AWAY_FROM_24])
+    again = webhook.decide(first.stored)
+    assert (again.code, again.patch) == ("unchanged", [])
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_who_writes_an_assumed_share_by_hand_is_kept_away_from_them_too(dry_run):
+    written = webhook_of(policy_set=policies(ASSUMED)).decide(asking("30Gi")).stored
+    assert "affinity" not in written["spec"]
+    webhook = webhook_of(gpu_node("small", mib=24576), policy_set=policies(ASSUMED))
+    assert expressions(webhook.decide(written, dryRun=dry_run)) == [AWAY_FROM_24]
+
+
 def test_a_job_keeps_the_label_on_its_template():
     job = {
         "apiVersion": "batch/v1",
