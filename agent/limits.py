@@ -13,6 +13,7 @@ from agent.shares import Share
 PRELOAD_FILE = "/etc/ld.so.preload"
 """The dynamic loader's own list: a container cannot unset it as it can LD_PRELOAD."""
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
+_ADVICE = "ask for equal shares of equal GPUs, or use a container for each"
 _FIRST_GPU = re.compile(r"(.+_)0")
 _SIZE = re.compile(r"([0-9]+)([KMG]i?)?")
 
@@ -71,14 +72,22 @@ def _filled(
 def conflict(of_shares: Iterable[tuple[Share, Mapping[str, str]]]) -> str | None:
     """Return why the shares of one container cannot be limited together; None if they can."""
     said: dict[str, tuple[Share, str]] = {}
+    whole: Share | None = None
     for share, wanted in of_shares:
+        whole = share if share.memory_mib is None else whole
         for name, value in wanted.items():
             other, before = said.setdefault(name, (share, value))
             if before != value:
                 return (
                     f"{name} would have to be {before} for GPU {other.gpu.index} and {value} for GPU"
-                    f" {share.gpu.index}: ask for equal shares of equal GPUs, or use a container for each"
+                    f" {share.gpu.index}: {_ADVICE}"
                 )
+    limited = next((share for share, _ in said.values() if share.memory_mib is not None), None)
+    if whole is not None and limited is not None:
+        return (
+            f"GPU {whole.gpu.index} is whole, and the limit of the share of GPU {limited.gpu.index} would"
+            f" hold it too: {_ADVICE}"
+        )
     return None
 
 

@@ -55,6 +55,15 @@ def test_variables_that_speak_of_the_pod_are_left_out_where_it_has_no_cache_of_i
     }
 
 
+def test_a_whole_gpu_beside_a_share_is_refused_because_the_shares_limit_would_hold_it_too():
+    why, _ = limits_of([share(0, 8), share(1, 4)])
+    assert why == (
+        "GPU 0 is whole, and the limit of the share of GPU 1 would hold it too: ask for equal shares of equal"
+        " GPUs, or use a container for each"
+    )
+    assert limits_of([share(0, 8), share(1, 8)])[0] is None
+
+
 def test_a_whole_gpu_gets_nothing_of_the_limiter():
     assert variables(share(0, 8), PER_GPU, own_cache=True) == {}
     assert mounts(share(0, 8), HAMI, "/state", own_cache=True) == []
