@@ -17,7 +17,7 @@ from ledger.free_nodes import FreeNodes
 from ledger.view import PendingView
 from ledger.why import why
 from modes.resource_names import ResourceNames
-from web.source import About
+from web.source import About, Denials, no_denials
 
 KEPT_SECONDS = 3.0
 SECONDS_BETWEEN_WALKS = 0.25
@@ -29,7 +29,11 @@ _HAS_ROOM = "a node has slices enough: the scheduler has another reason, see kub
 
 
 def about(
-    state: LedgerStore, role: Callable[[], str], names: ResourceNames, policies: WatchedPolicies | None
+    state: LedgerStore,
+    role: Callable[[], str],
+    names: ResourceNames,
+    policies: WatchedPolicies | None,
+    denials: Denials = no_denials,
 ) -> About:
     """Return what a controller knows."""
     reasons = WaitingReasons(state, names, policies)
@@ -39,7 +43,7 @@ def about(
         return seen.created if seen is not None else ""
 
     quotas = policies.quotas if policies is not None else tuple
-    return About(role, created, reasons.of, quotas)
+    return About(role, created, reasons.of, quotas, denials)
 
 
 class WaitingReasons:

@@ -1,11 +1,11 @@
-"""The controller's HTTP API, over mTLS: placements by the leader, the ledger and its stream by any replica.
+"""The controller's HTTP API, over mTLS: the leader places and hears of denials, any replica tells the ledger.
 
 | situation | status |
 |---|---|
-| this replica does not lead | 409 with the leader's address, for placements |
+| this replica does not lead | 409 with the leader's address, for placements and denials |
 | nodes and pods are not listed yet | 503 |
-| a body that is no batch | 400 |
-| a body over 4 MiB | 413 |
+| a body that is no batch, or no report of denials | 400 |
+| a body over 4 MiB; of denials over 128 KiB | 413 |
 | one ask that cannot be read | 200, refused in its own answer |
 | no good policy set since this replica started | 404 |
 """
@@ -26,11 +26,15 @@ from controller.leadership import Leadership
 from controller.ledger_store import LedgerStore
 from controller.ledger_stream import backlog_json, ledger_json
 from controller.metrics import ControllerMetrics
+from ledger.denials import DenialWindow
 from ledger.messages import (
     MAX_ASKS,
+    MAX_DENIAL_REPORT_BYTES,
     Answered,
     Answers,
     Batch,
+    DenialCount,
+    DenialReport,
     HandedPolicies,
     NotLeading,
     StreamEvent,
@@ -50,6 +54,7 @@ MAX_REFUSAL = 200
 _BEAT = b": beat\n\n"
 
 _batch = msgspec.json.Decoder(Batch)
+_denial_report = msgspec.json.Decoder(DenialReport)
 _encode = msgspec.json.Encoder().encode
 
 
@@ -68,16 +73,22 @@ class ControllerApi:
         self._leadership = leadership
         self._metrics = metrics
         self._policies = policies
+        self._denials = DenialWindow()
         self._stopping = False
 
     def stop_streams(self) -> None:
         """End all streams, so that the server can drain."""
         self._stopping = True
 
+    def denials(self) -> list[DenialCount] | None:
+        """Return the denials of the last hour, the last first; None from a standby, which is told of none."""
+        return self._denials.of_last_hour(time.monotonic()) if self._leadership.leads else None
+
     def app(self) -> FastAPI:
         """Make the app of the TLS port."""
         router = APIRouter(prefix="/v1")
         router.add_api_route("/placements", self._placements, methods=["POST"], response_class=Response)
+        router.add_api_route("/denials", self._told_denials, methods=["POST"], response_class=Response)
         router.add_api_route("/ledger", self._ledger, response_class=Response)
         router.add_api_route("/policies", self._last_policies, response_class=Response)
         router.add_api_route("/ledger/stream", self._stream, response_class=Response)
@@ -87,7 +98,7 @@ class ControllerApi:
 
     async def _placements(self, request: Request) -> Response:
         """Decide a batch of asks, one after the other."""
-        body = await _body(request)
+        body = await _body(request, MAX_BODY)
         if body is None:
             return _text(413, f"the body is over {MAX_BODY} bytes")
         try:
@@ -102,6 +113,22 @@ class ControllerApi:
         if answers is None:
             return _json(NotLeading(self._leadership.leader), status=409)
         return _json(Answers(answers))
+
+    async def _told_denials(self, request: Request) -> Response:
+        """Take in what a webhook has denied of late."""
+        body = await _body(request, MAX_DENIAL_REPORT_BYTES)
+        if body is None:
+            return _text(413, f"the body is over {MAX_DENIAL_REPORT_BYTES} bytes")
+        try:
+            report = _denial_report.decode(body)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            return _text(400, f"no report of denials: {error}")
+        if not self._leadership.leads:
+            return _json(NotLeading(self._leadership.leader), status=409)
+        now = time.monotonic()
+        for counted in report.denials:
+            self._denials.add(counted, now)
+        return _json({})
 
     async def _decide(self, batch: Batch) -> list[Answered] | None:
         """Answer each ask in its turn; None as soon as this replica does not lead."""
@@ -182,7 +209,7 @@ class ControllerApi:
         return b"data: " + await backlog_json(self._state) + b"\n\n"
 
 
-async def _body(request: Request) -> bytes | None:
+async def _body(request: Request, max_bytes: int) -> bytes | None:
     """The body, with or without an announced length; None when it is too long, or nobody waits any more."""
     parts: list[bytes] = []
     size = 0
@@ -190,7 +217,7 @@ async def _body(request: Request) -> bytes | None:
         async for part in request.stream():
             parts.append(part)
             size += len(part)
-            if size > MAX_BODY:
+            if size > max_bytes:
                 return None
         return b"".join(parts)
     return None

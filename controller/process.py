@@ -342,7 +342,8 @@ class ControllerProcess:
 
     def _shown(self) -> Page:
         """Make the page, behind a door where more than this machine can reach it."""
-        facts = page.about(self._state, self._role, self._options.names, self._policies)
+        names, denials = self._options.names, self._served.denials
+        facts = page.about(self._state, self._role, names, self._policies, denials)
         return Page(self._state, facts, TokenDoor(self._api) if self._exposes_page else LoopbackDoor())
 
     @property

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from kube.names import MAX_NAME
+from kube.names import MAX_LABEL_VALUE, MAX_NAME
 from ledger.facts import NodeFact
 from ledger.owners import Replicas
 from ledger.placement_request import OverQuota, Placement, PlacementRequest, PlacementResult, Unschedulable
@@ -22,6 +22,16 @@ MAX_RELEASES = 1000
 MAX_POLICY_FILES = 200
 MAX_POLICIES_BYTES = 6 * 2**20
 """Of a reply with policies: 4 MiB of files as base64, and their names."""
+MAX_DENIALS = 100
+"""Reasons in namespaces in one report of denials."""
+MAX_DENIAL_REPORT_BYTES = 2**17
+"""Of such a report: 100 lines of 200 characters, and what stands beside them."""
+MAX_DENIAL_LINE = 200
+"""Characters."""
+_Reason = Annotated[str, msgspec.Meta(max_length=MAX_LABEL_VALUE)]
+_Namespace = Annotated[str, msgspec.Meta(max_length=MAX_LABEL_VALUE)]
+_DeniedPods = Annotated[int, msgspec.Meta(ge=1, le=2**31)]
+_DenialLine = Annotated[str, msgspec.Meta(max_length=MAX_DENIAL_LINE)]
 _FileName = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
 _Release = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
 
@@ -138,3 +148,20 @@ class HandedPolicies(msgspec.Struct, frozen=True):
     """Of the set, for people."""
     files: Annotated[dict[_FileName, bytes], msgspec.Meta(max_length=MAX_POLICY_FILES)]
     """Content by name."""
+
+
+class DenialCount(msgspec.Struct, frozen=True, gc=False):
+    """Pods of one namespace that were denied for one reason."""
+
+    reason: _Reason
+    """A code of docs/reasons.md, perhaps of a newer webhook."""
+    namespace: _Namespace
+    pods: _DeniedPods
+    message: _DenialLine
+    """The line that the last of them was told."""
+
+
+class DenialReport(msgspec.Struct, frozen=True):
+    """Body of `POST /v1/denials`: what one webhook has denied since its last report, seconds ago."""
+
+    denials: Annotated[list[DenialCount], msgspec.Meta(max_length=MAX_DENIALS)]

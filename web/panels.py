@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
 import msgspec
 
+from ledger.messages import DenialCount
 from ledger.placement_request import Quota
 from ledger.view import PendingView
 from service.changes import Changes
@@ -25,6 +27,7 @@ MAX_WAITING = 100
 MAX_QUOTAS = 100
 """The fullest."""
 MAX_DENIALS = 50
+"""Reasons in namespaces, for each viewer: the latest."""
 
 
 class WaitingRow(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -48,11 +51,14 @@ class QuotaUse(msgspec.Struct, frozen=True, gc=False):
     limit: int
 
 
-class DeniedPods(msgspec.Struct, frozen=True, gc=False):
-    """Denials of one reason."""
+class DeniedPods(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """Denials of one reason in one namespace; in all that a viewer may not see, without name and words."""
 
     reason: str
     pods: int
+    namespace: str = ""
+    message: str = ""
+    """The line that the last of them was told."""
 
 
 class Panels(msgspec.Struct, frozen=True, gc=False):
@@ -159,10 +165,20 @@ class PanelMaker:
         ]
 
     def _denials(self, viewer: Viewer) -> tuple[DeniedPods, ...] | None:
-        if self._about.denials is None or viewer.namespace is not None:
-            return None
-        found = [DeniedPods(denial.reason, denial.pods) for denial in self._about.denials()]
-        return tuple(found[:MAX_DENIALS])
+        found = self._about.denials()
+        return None if found is None else tuple(islice(_denied(found, viewer), MAX_DENIALS))
+
+
+def _denied(found: Sequence[DenialCount], viewer: Viewer) -> Iterator[DeniedPods]:
+    """Give what a viewer may read, then the sums of the rest."""
+    others = Counter[str]()
+    for denial in found:
+        if viewer.namespace in {None, denial.namespace}:
+            yield DeniedPods(denial.reason, denial.pods, denial.namespace, denial.message)
+        else:
+            others[denial.reason] += denial.pods
+    for reason, pods in others.most_common():
+        yield DeniedPods(reason, pods)
 
 
 def _concerns(quota: Quota, viewer: Viewer) -> bool:

@@ -8,6 +8,7 @@ from http import HTTPStatus
 from typing import Protocol
 
 from ledger.ledger import Ledger
+from ledger.messages import DenialCount
 from ledger.placement_request import Quota
 from ledger.view import PendingView
 from service.changes import Changes
@@ -33,13 +34,8 @@ class PageSource(Protocol):
         """Forget a reader; the inverse of `subscribe`."""
 
 
-class Refusal(Protocol):
-    """Pods that were denied lately for one reason."""
-
-    @property
-    def reason(self) -> str: ...  # noqa: D102 - a code of docs/reasons.md
-    @property
-    def pods(self) -> int: ...  # noqa: D102
+Denials = Callable[[], Sequence[DenialCount] | None]
+"""Gives the denials of the last hour, the last first; None where the process knows of none."""
 
 
 def _no_age(_namespace: str, _pod: str) -> str:
@@ -48,6 +44,10 @@ def _no_age(_namespace: str, _pod: str) -> str:
 
 async def _no_reason(_waiting: PendingView) -> str:
     return "waits for the scheduler"
+
+
+def no_denials() -> None:
+    """Return that of a process that neither denies nor is told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +61,7 @@ class About:
     why_waiting: Callable[[PendingView], Awaitable[str]] = _no_reason
     """Why a pod waits, in words."""
     quotas: Callable[[], Sequence[Quota]] = tuple
-    denials: Callable[[], Sequence[Refusal]] | None = None
-    """Denials of the last hour by reason; None where the process denies nobody."""
+    denials: Denials = no_denials
 
 
 @dataclass(frozen=True, slots=True)

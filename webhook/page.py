@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
+from ledger.denials import DenialWindow
 from ledger.ledger import Ledger
+from ledger.messages import DenialCount
 from service.changes import Changes
 from service.yielding import Turns
-from webhook.admission.denial import Reason
 from webhook.decision import Outcome
+from webhook.denial_reports import denial_count
 from webhook.request import Request
-
-HOUR_SECONDS = 3600.0
-MINUTE_SECONDS = 60.0
 
 
 class StandaloneSource:
@@ -46,36 +43,18 @@ class StandaloneSource:
             reader.mark(node)
 
 
-class Denied(NamedTuple):
-    """Pods that were denied for one reason."""
-
-    reason: str
-    pods: int
-
-
 class RecentDenials:
-    """Denials of the last hour by reason, counted by the minute: no larger than there are reasons."""
+    """Denials of the last hour, for the page of the same process; give it to the reviewer as an observer."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._minutes: deque[tuple[float, Counter[Reason]]] = deque()
+        self._window = DenialWindow()
 
     def __call__(self, request: Request, outcome: Outcome, _seconds: float) -> None:
         """Count one decision, if it is a denial and no dry run."""
-        if outcome.denial is None or request.dry_run:
-            return
-        now = self._clock()
-        if not self._minutes or self._minutes[-1][0] + MINUTE_SECONDS <= now:
-            self._minutes.append((now, Counter()))
-        self._minutes[-1][1][outcome.reason] += 1
-        self._forget(now)
+        if outcome.denial is not None and not request.dry_run:
+            self._window.add(denial_count(request, outcome.denial), self._clock())
 
-    def of_last_hour(self) -> Sequence[Denied]:
-        """Return the sums, most pods first."""
-        self._forget(self._clock())
-        total = sum([counted for _, counted in self._minutes], Counter[Reason]())
-        return [Denied(reason.value, pods) for reason, pods in total.most_common()]
-
-    def _forget(self, now: float) -> None:
-        while self._minutes and self._minutes[0][0] + HOUR_SECONDS <= now:
-            self._minutes.popleft()
+    def of_last_hour(self) -> Sequence[DenialCount]:
+        """Return the sums, those that were denied last first."""
+        return self._window.of_last_hour(self._clock())

@@ -24,6 +24,7 @@ from webhook.app import WebhookApp
 from webhook.certificate import self_signed_context
 from webhook.decision import Outcome
 from webhook.decision_log import DecisionLog
+from webhook.denial_reports import DenialReports
 from webhook.metrics import WebhookMetrics
 from webhook.page import RecentDenials, StandaloneSource
 from webhook.patch_cache.cache import PatchCache
@@ -36,7 +37,14 @@ from webhook.request import Request
 from webhook.review import Observer, Reviewer
 from webhook.rules import Rules
 
-TASKS = ("policies", "own port", "mounted certificate", "placement batches", "controller snapshot")
+TASKS = (
+    "policies",
+    "own port",
+    "mounted certificate",
+    "placement batches",
+    "controller snapshot",
+    "denial reports",
+)
 """Background tasks that are run again when they fail."""
 
 LOOPBACK = "127.0.0.1"
@@ -94,10 +102,9 @@ class WebhookProcess:
         self._controller_wait: ControllerWait | None = None
         self._asking: ControllerPlacer | None = None
         self._older: LastGoodPolicies | None = None
+        self._reports: DenialReports | None = None
         placer = self._placer(ledger)
-        log, denials = DecisionLog(self._metrics), RecentDenials()
-        self._page = self._shown(ledger, denials) if options.page_port is not None and ledger else None
-        observe = _both(log, denials) if self._page is not None else log
+        observe, self._page = self._observer(ledger)
         reviewer = Reviewer(lambda: self._policies.current, PatchCache(Rules()), placer, observe)
         router = self._process.router(self._detail)
         app = WebhookApp(reviewer, self._metrics)
@@ -125,6 +132,16 @@ class WebhookProcess:
             denials=denials.of_last_hour,
         )
         return Page(StandaloneSource(ledger), facts, LoopbackDoor())
+
+    def _observer(self, ledger: Ledger | None) -> tuple[Observer, Page | None]:
+        """Return who is told of decisions, and the page if this process shows one."""
+        log = DecisionLog(self._metrics)
+        if self._reports is not None:
+            return _both(log, self._reports), None
+        if ledger is None or self._options.page_port is None:
+            return log, None
+        denials = RecentDenials()
+        return _both(log, denials), self._shown(ledger, denials)
 
     def _tasks(self) -> list[BackgroundTask]:
         tasks = [
@@ -169,10 +186,12 @@ class WebhookProcess:
         certificate = self._mounted
         if self._options.controller is None or certificate is None:
             raise ValueError("a controller is asked with a mounted certificate: pass --tls-dir too")
-        client = ControllerClient(self._options.controller, lambda: certificate.client)
+        url = self._options.controller
+        client = ControllerClient(url, lambda: certificate.client)
         placer = self._asking = ControllerPlacer(client, self._registry)
         self._older = LastGoodPolicies(client, self._policies)
-        self._background = placer.background()
+        reports = self._reports = DenialReports(ControllerClient(url, lambda: certificate.client))
+        self._background = {**placer.background(), "denial reports": reports.run}
         self._controller_wait = ControllerWait(placer.knows_nodes, self._options.controller_wait_seconds)
         return placer
 

@@ -1,13 +1,17 @@
 """The controller's page on a real control plane, in a real browser; and its door, by real tokens."""
 
+import json
 import ssl
 
 import httpx
 import pytest
 
-from testbed.controller_process import SHORT_LEASE, Controller, install_crd, write_tls
+from testbed.api import ApiError
+from testbed.controller_process import SHORT_LEASE, Controller, asking_webhook, install_crd, write_tls
 from testbed.gpu_nodes import GpuNode
 from testbed.process import eventually, free_ports
+from testbed.product import decides
+from testbed.registration import configuration, labelled_pod, registered
 from tests.browser_fixture import browser, open_page
 
 __all__ = ["browser", "open_page"]
@@ -81,6 +85,34 @@ def test_a_waiting_pod_is_shown_with_the_reason_in_words(
     control_plane.api.create(gpu_pod("second", slices=6), namespace)
     item = f"#waiting li:has-text('{namespace}/second'):has-text('needs slices 6 of nvidia.com/gpu-0')"
     assert f"free there: {node} 2" in tab.wait_for_selector(item).text_content()
+
+
+def test_a_denied_pod_is_shown_with_its_reason_and_the_line_that_its_author_was_told(
+    control_plane, namespace, nodes, controller, tmp_path
+):
+    nodes(GpuNode())
+    controller.until_leading()
+    webhook = asking_webhook(controller.url, controller.tls, tmp_path)
+    try:
+        config = configuration("fractions", webhook.url, webhook.ca_pem)
+        with registered(control_plane.api, config, namespace, decides):
+            with pytest.raises(ApiError, match="denied the request") as refused:
+                control_plane.api.create(labelled_pod("greedy", "0.333"), namespace)
+            shown = eventually(lambda: denied_in(controller, namespace), "the page tells of the denial")
+    finally:
+        webhook.stop()
+    assert [each["reason"] for each in shown] == ["label-not-allowed"]
+    assert shown[0]["pods"] >= 1
+    assert shown[0]["message"] in str(refused.value)
+    assert "greedy" not in str(shown)
+
+
+def denied_in(controller, namespace):
+    """Denials of a namespace in the first panels of the page's stream."""
+    with httpx.stream("GET", f"{controller.page}stream", trust_env=False, timeout=20) as answer:
+        line = next(line for line in answer.iter_lines() if "waiting_in_all" in line)
+    panels = json.loads(line.removeprefix("data: "))
+    return [each for each in panels["denials"] or () if each.get("namespace") == namespace]
 
 
 def test_a_restart_of_the_controller_is_survived(control_plane, namespace, nodes, controller, open_page):

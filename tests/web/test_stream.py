@@ -5,13 +5,14 @@ import asyncio
 import msgspec
 import pytest
 
+from ledger.messages import DenialCount
 from ledger.placement_request import Quota
 from service.yielding import NODES_AT_ONCE
 from tests.controller.test_yielding import Steps
 from tests.web.asking import Request, Source, page_of, rows, watching
 from tests.web.test_page import TokenDoor
 from web import stream
-from web.panels import MAX_WAITING, PanelMaker
+from web.panels import MAX_DENIALS, MAX_WAITING, PanelMaker
 from web.rows import node_row
 from web.source import About, PageRefusedError, Viewer
 
@@ -76,7 +77,12 @@ def test_a_viewer_of_one_namespace_sees_others_pods_as_other_and_no_name_of_thei
         Quota("namespace", "hidden", 8),
         Quota("queue", "hidden-queue", 8),
     ]
-    page = page_of(source, TokenDoor(), quotas=lambda: quotas, denials=list)
+    denials = [
+        DenialCount("over-quota", "hidden", 2, "secret line"),
+        DenialCount("over-quota", "veiled", 3, "secret line"),
+        DenialCount("gpu-kind", "team", 1, "write a model"),
+    ]
+    page = page_of(source, TokenDoor(), quotas=lambda: quotas, denials=lambda: denials)
 
     async def watch(request):
         return await request.until(panels), request.answer.body
@@ -94,6 +100,23 @@ def test_a_viewer_of_one_namespace_sees_others_pods_as_other_and_no_name_of_thei
     assert [pod["name"] for pod in found["waiting"]] == ["my-own"]
     assert found["waiting_in_all"] == 1
     assert [(use["name"], use["used"], use["limit"]) for use in found["quotas"]] == [("team", 6, 8)]
+    assert found["denials"] == [
+        {"reason": "gpu-kind", "pods": 1, "namespace": "team", "message": "write a model"},
+        {"reason": "over-quota", "pods": 5},
+    ]
+
+
+def test_who_may_see_all_reads_the_last_denials_and_no_more_than_fit():
+    denials = [DenialCount("gpu-kind", f"n{n}", 1, f"line {n}") for n in range(MAX_DENIALS + 5)]
+    page = page_of(Source("a"), denials=lambda: denials)
+    [found] = panels(watching(page, lambda request: request.until(panels)))[:1]
+    assert len(found["denials"]) == MAX_DENIALS
+    first = {"reason": "gpu-kind", "pods": 1, "namespace": "n0", "message": "line 0"}
+    assert found["denials"][0] == first
+
+
+def test_a_process_that_knows_of_no_denials_shows_no_panel_of_them():
+    [found] = panels(watching(page_of(Source("a")), lambda request: request.until(panels)))[:1]
     assert found["denials"] is None
 
 

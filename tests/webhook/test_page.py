@@ -3,15 +3,16 @@
 import asyncio
 from types import SimpleNamespace
 
+from ledger.messages import DenialCount
 from ledger.placement_request import PlacementRequest
 from modes.fraction import Fraction
 from tests.controller.test_ledger_store import Clock
 from tests.web.asking import Source
 from webhook.admission.denial import Denial, Reason
 from webhook.decision import Outcome
-from webhook.page import HOUR_SECONDS, MINUTE_SECONDS, RecentDenials, StandaloneSource
+from webhook.page import RecentDenials, StandaloneSource
 
-REAL, DRY_RUN = SimpleNamespace(dry_run=False), SimpleNamespace(dry_run=True)
+REAL, DRY_RUN = (SimpleNamespace(namespace="team", dry_run=dry_run) for dry_run in (False, True))
 
 
 def denied(reason):
@@ -35,27 +36,15 @@ def test_each_promise_is_told_to_every_reader():
     assert (told, after, unsubscribed) == (([node], [node]), [node], [])
 
 
-def test_denials_are_counted_by_reason_for_an_hour_and_nothing_else_is():
+def test_denials_are_counted_by_reason_and_namespace_and_nothing_else_is():
     clock = Clock()
     recent = RecentDenials(clock)
     recent(REAL, denied(Reason.LABEL), 0.0)
     recent(REAL, Outcome(Reason.INJECTED), 0.0)
     recent(DRY_RUN, denied(Reason.OVER_QUOTA), 0.0)
-    clock.now += MINUTE_SECONDS
     for _ in range(2):
         recent(REAL, denied(Reason.MEMORY), 0.0)
-    assert recent.of_last_hour() == [("memory-too-small", 2), ("label-not-allowed", 1)]
-    clock.now += HOUR_SECONDS - MINUTE_SECONDS
-    assert recent.of_last_hour() == [("memory-too-small", 2)]
-    clock.now += MINUTE_SECONDS
-    assert recent.of_last_hour() == []
-
-
-def test_however_many_are_denied_there_is_one_count_for_each_minute():
-    clock = Clock()
-    recent = RecentDenials(clock)
-    for _ in range(10_000):
-        recent(REAL, denied(Reason.LABEL), 0.0)
-        clock.now += 1.0
-    assert len(recent._minutes) <= HOUR_SECONDS / MINUTE_SECONDS
-    assert recent.of_last_hour()[0].pods <= HOUR_SECONDS
+    assert recent.of_last_hour() == [
+        DenialCount("memory-too-small", "team", 2, "why"),
+        DenialCount("label-not-allowed", "team", 1, "why"),
+    ]

@@ -309,8 +309,8 @@ function showPanels(panels) {
   find("quotas-panel").hidden = !panels.quotas.length;
   replace("quotas", panels.quotas, showQuota);
   find("denials-panel").hidden = !panels.denials;
-  const denials = panels.denials?.length ? panels.denials : panels.denials && [{ reason: "none", pods: 0 }];
-  replace("denials", denials ?? [], (denial) => [element("dt", denial.reason), element("dd", `${denial.pods}`)]);
+  find("denials-none").hidden = !!panels.denials?.length;
+  replace("denials", panels.denials ?? [], showDenial);
 }
 
 function showWaiting(pod) {
@@ -318,6 +318,13 @@ function showWaiting(pod) {
   if (pod.more) return element("li", `and ${pod.more} more`);
   name.append(element("bdi", `${pod.namespace}/${pod.name}`));
   item.append(name, `${pod.slices} slices${pod.created ? `, since ${new Date(pod.created).toLocaleTimeString()}` : ""}: `, element("bdi", pod.why));
+  return item;
+}
+
+function showDenial(denial) {
+  const item = element("li"), name = element("b");
+  name.append(`${denial.reason}: ${denial.pods} in `, element("bdi", denial.namespace ?? "other namespaces"));
+  item.append(name, element("bdi", denial.message ?? ""));
   return item;
 }
 

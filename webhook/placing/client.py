@@ -8,11 +8,13 @@ from http import HTTPStatus
 
 import msgspec
 
-from ledger.messages import MAX_POLICIES_BYTES, Answers, Batch, HandedPolicies, NotLeading
+from ledger.messages import MAX_POLICIES_BYTES, Answers, Batch, DenialReport, HandedPolicies, NotLeading
 from webhook.placing.http_client import Address, ClientConnection
 
 MAX_HOPS = 3
-"""Replicas asked for one batch, before it is given up."""
+"""Replicas asked for one thing, before it is given up."""
+MAX_REPORT_REPLY = 4096
+"""Bytes of the answer to a report of denials."""
 
 _encode = msgspec.json.Encoder().encode
 _answers = msgspec.json.Decoder(Answers)
@@ -22,6 +24,10 @@ _not_leading = msgspec.json.Decoder(NotLeading)
 
 class NoAnswerError(OSError):
     """No replica that leads could be asked."""
+
+
+class UnknownPathError(NoAnswerError):
+    """The replica that was asked is older than this webhook, and does not know the request."""
 
 
 Identity = Callable[[], ssl.SSLContext | None]
@@ -47,24 +53,17 @@ class ControllerClient:
             OSError: nobody could be asked; the connection is dropped.
             ValueError: what came is no answer.
         """
-        body = _encode(batch)
-        for _ in range(MAX_HOPS):
-            kept = self._connection
-            connection = await self._connected()
-            try:
-                reply = await connection.request("POST", "/v1/placements", body)
-            except OSError:
-                if connection is not kept:
-                    raise
-                # The other side ends idle connections. An ask may come twice: it is decided anew.
-                self.drop()
-                continue
-            if reply.status == HTTPStatus.OK:
-                return _answers.decode(reply.body)
-            if reply.status != HTTPStatus.CONFLICT:
-                raise NoAnswerError(f"the controller answered {reply.status}: {reply.body[:200]!r}")
-            self._follow(_not_leading.decode(reply.body))
-        raise NoAnswerError(f"no leader among {MAX_HOPS} replicas")
+        return _answers.decode(await self._post("/v1/placements", _encode(batch)))
+
+    async def report(self, denials: DenialReport) -> None:
+        """Tell the leader what was denied.
+
+        Raises:
+            UnknownPathError: the controller is too old to be told.
+            OSError: nobody could be told.
+            ValueError: what came is no answer.
+        """
+        await self._post("/v1/denials", _encode(denials), MAX_REPORT_REPLY)
 
     async def policies(self) -> HandedPolicies:
         """Ask any replica for the last good policy set, on a connection of its own.
@@ -96,6 +95,28 @@ class ControllerClient:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+    async def _post(self, path: str, body: bytes, max_bytes: int | None = None) -> bytes:
+        """Return what the leader answers; raises as `place` does, and UnknownPathError."""
+        for _ in range(MAX_HOPS):
+            kept = self._connection
+            connection = await self._connected()
+            try:
+                reply = await connection.request("POST", path, body, max_bytes)
+            except OSError:
+                if connection is not kept:
+                    raise
+                # The other side ends idle connections. What is sent may come twice: an ask is decided anew.
+                self.drop()
+                continue
+            if reply.status == HTTPStatus.OK:
+                return reply.body
+            if reply.status != HTTPStatus.CONFLICT:
+                unknown = reply.status in {HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED}
+                error = UnknownPathError if unknown else NoAnswerError
+                raise error(f"the controller answered {reply.status}: {reply.body[:200]!r}")
+            self._follow(_not_leading.decode(reply.body))
+        raise NoAnswerError(f"no leader among {MAX_HOPS} replicas")
 
     def _follow(self, reply: NotLeading) -> None:
         self.drop()

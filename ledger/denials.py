@@ -1,0 +1,67 @@
+"""Denials of the last hour by reason and namespace: as webhooks count them, and as a page shows them."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from dataclasses import dataclass, field
+
+from kube.names import is_namespace
+from kube.reasons import DENIED
+from ledger.messages import DenialCount
+
+HOUR_SECONDS = 3600.0
+MINUTE_SECONDS = 60.0
+MAX_KEPT = 500
+"""Pairs of a reason and a namespace: those that were denied last."""
+
+
+@dataclass(slots=True)
+class _Kept:
+    """What is kept of one reason in one namespace."""
+
+    message: str
+    pods: int = 0
+    minutes: deque[tuple[float, int]] = field(default_factory=deque)
+    """When a minute began, and the pods that were denied in it."""
+
+    def add(self, counted: DenialCount, now: float) -> None:
+        self.message = counted.message
+        self.pods += counted.pods
+        if self.minutes and self.minutes[-1][0] + MINUTE_SECONDS > now:
+            began, pods = self.minutes.pop()
+            self.minutes.append((began, pods + counted.pods))
+        else:
+            self.minutes.append((now, counted.pods))
+        self.forget(now)
+
+    def forget(self, now: float) -> None:
+        while self.minutes and self.minutes[0][0] + HOUR_SECONDS <= now:
+            self.pods -= self.minutes.popleft()[1]
+
+
+class DenialWindow:
+    """Counts by the minute, bounded however many are denied; of their words it keeps the last line."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[str, str], _Kept] = OrderedDict()
+
+    def add(self, counted: DenialCount, now: float) -> None:
+        """Take in pods that were denied at about `now`; drop those of no known reason or namespace."""
+        if counted.reason not in DENIED or not is_namespace(counted.namespace):
+            return
+        key = (counted.reason, counted.namespace)
+        self._kept.setdefault(key, _Kept(counted.message)).add(counted, now)
+        self._kept.move_to_end(key)
+        if len(self._kept) > MAX_KEPT:
+            self._kept.popitem(last=False)
+
+    def of_last_hour(self, now: float) -> list[DenialCount]:
+        """Return the sums, those that were denied last first."""
+        for kept in self._kept.values():
+            kept.forget(now)
+        for key in [key for key, kept in self._kept.items() if not kept.minutes]:
+            del self._kept[key]
+        return [
+            DenialCount(reason, namespace, kept.pods, kept.message)
+            for (reason, namespace), kept in reversed(self._kept.items())
+        ]
