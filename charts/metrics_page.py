@@ -22,6 +22,7 @@ from controller.certificates.metrics import CertificateMetrics
 from controller.geometry.metrics import GeometryMetrics
 from controller.ledger_store import LedgerStore
 from controller.metrics import ControllerMetrics, LedgerCollector
+from controller.node_agents.metrics import NodeAgentMetrics
 from controller.process import Task
 from controller.usage_metrics import UsageCollector
 from service.metrics import policy_info
@@ -54,6 +55,7 @@ def registries() -> dict[str, CollectorRegistry]:
     ControllerMetrics(controller)
     GeometryMetrics(controller)
     CertificateMetrics(controller)
+    NodeAgentMetrics(controller)
     store = LedgerStore(lambda: 0.0)
     controller.register(LedgerCollector(store))
     controller.register(UsageCollector(store.ledger, tuple, tuple))

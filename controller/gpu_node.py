@@ -1,4 +1,4 @@
-"""The custom resource GpuNode, as the controller reads it: each card's memory, by the node's own agent."""
+"""The custom resource GpuNode, as the controller reads it: what a node's own agent says."""
 
 from __future__ import annotations
 
@@ -15,15 +15,20 @@ COLLECTION = f"/apis/{GROUP}/v1alpha1/gpunodes"
 MAX_CARDS = 64
 _Mib = Annotated[int, msgspec.Meta(ge=0, le=100_000_000)]
 _Index = Annotated[int, msgspec.Meta(ge=0, le=999)]
+_BootId = Annotated[str, msgspec.Meta(max_length=64)]
 _log = get_logger("watch")
 
 
-class NodeCards(msgspec.Struct, frozen=True, gc=False):
-    """What an agent says of its node's GPUs, as far as the ledger needs it."""
+class AgentReport(msgspec.Struct, frozen=True, gc=False):
+    """What an agent says of its node's GPUs, as far as the controller needs it."""
 
     node: str
     cards: tuple[tuple[int, int], ...]
     """(index, MiB) of each GPU that can be shared, by index."""
+    is_registered: bool = False
+    """Whether the kubelet counts every resource of the agent."""
+    boot_id: str = ""
+    """Of the boot that the agent reports from; empty where it does not tell."""
 
 
 class _Card(msgspec.Struct, gc=False):
@@ -33,6 +38,8 @@ class _Card(msgspec.Struct, gc=False):
 
 
 class _Status(msgspec.Struct, gc=False):
+    registered: bool = False
+    boot_id: _BootId = msgspec.field(default="", name="bootID")
     gpus: Annotated[list[_Card], msgspec.Meta(max_length=MAX_CARDS)] = []
 
 
@@ -46,22 +53,23 @@ class _GpuNode(msgspec.Struct, gc=False):
     status: _Status | None = None
 
 
-def gpu_nodes() -> Resource[NodeCards]:
+def gpu_nodes() -> Resource[AgentReport]:
     """All GpuNodes. Of one that cannot be read nothing is known: the node's labels count again."""
-    return Resource("gpunodes", COLLECTION, ObjectReader(_GpuNode, _cards, _log_unreadable))
+    return Resource("gpunodes", COLLECTION, ObjectReader(_GpuNode, _report, _log_unreadable))
 
 
-def _cards(found: _GpuNode) -> NodeCards:
-    """Return the cards of a node.
+def _report(found: _GpuNode) -> AgentReport:
+    """Return what a node's agent says.
 
     Raises:
         ValueError: two cards have one index.
     """
-    shared = [card for card in (found.status.gpus if found.status else ()) if not card.mig]
+    status = found.status or _Status()
+    shared = [card for card in status.gpus if not card.mig]
     cards = {card.index: card.memory_mib for card in shared}
     if len(cards) < len(shared):
         raise ValueError("two GPUs have one index")
-    return NodeCards(found.metadata.name, tuple(sorted(cards.items())))
+    return AgentReport(found.metadata.name, tuple(sorted(cards.items())), status.registered, status.boot_id)
 
 
 def _log_unreadable(name: str, reason: str) -> None:

@@ -11,7 +11,7 @@ from functools import partial
 
 import msgspec
 
-from controller.gpu_node import NodeCards
+from controller.gpu_node import AgentReport
 from controller.resources import SeenNode, SeenPod
 from controller.watched_resource import WatchedResource
 from ledger.facts import PodFact, PodKey
@@ -56,14 +56,17 @@ class LedgerStore:
             listed=partial(self.listed, "pods"),
             turns=self.turns,
         )
-        self.watched_cards: WatchedResource[NodeCards] = WatchedResource(
-            key_of=lambda cards: ("", cards.node),
-            keys=lambda: [("", name) for name in self._cards],
-            set=lambda cards: self.set_cards(cards.node, cards.cards),
-            remove=lambda key: self.set_cards(key[1], ()),
-            listed=lambda: None,
+        self.watched_cards: WatchedResource[AgentReport] = WatchedResource(
+            key_of=lambda report: ("", report.node),
+            keys=lambda: [("", name) for name in self.agents],
+            set=self.set_agent,
+            remove=lambda key: self.remove_agent(key[1]),
+            listed=self._agents_are_listed,
             turns=self.turns,
         )
+        self.agents: dict[str, AgentReport] = {}
+        """By node what its agent says; the node itself may not be known yet."""
+        self.agents_listed = False
         self._cards: dict[str, tuple[tuple[int, int], ...]] = {}
         """By node what its agent says of its GPUs; kept whether the node is known or not yet."""
         self._readers: list[Changes] = []
@@ -145,6 +148,19 @@ class LedgerStore:
         self.ledger.set_node(node.fact)
         self.mark(name)
         self._update_totals()
+
+    def set_agent(self, report: AgentReport) -> None:
+        """Take in what a node's agent says; the inverse of `remove_agent`."""
+        self.agents[report.node] = report
+        self.set_cards(report.node, report.cards)
+
+    def remove_agent(self, name: str) -> None:
+        """Take in that a node's agent says nothing, or nothing that can be read."""
+        self.agents.pop(name, None)
+        self.set_cards(name, ())
+
+    def _agents_are_listed(self) -> None:
+        self.agents_listed = True
 
     def set_cards(self, name: str, cards: tuple[tuple[int, int], ...]) -> None:
         """Take in what a node's agent says of its GPUs; nothing, where its object is gone or unreadable."""

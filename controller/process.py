@@ -33,6 +33,9 @@ from controller.kube_client import ApiServer, connected
 from controller.leadership import Candidate, Leadership, LeaseTiming
 from controller.ledger_store import LedgerStore
 from controller.metrics import ControllerMetrics, LedgerCollector
+from controller.node_agents.coverage import AgentPods
+from controller.node_agents.holding import NodeHolding
+from controller.node_agents.metrics import NodeAgentMetrics
 from controller.node_events import NodeEvents
 from controller.page_door import TokenDoor
 from controller.placement_api import ControllerApi
@@ -76,6 +79,7 @@ Task = Literal[
     "replacement",
     "policy events",
     "MIG geometry",
+    "node holding",
     "certificates",
     "caBundle",
 ]
@@ -120,6 +124,8 @@ class ControllerOptions:
     """Name of the ConfigMap in `namespace` that they come from: Events on it tell what is wrong with them."""
     geometry: GeometryOptions | None = None
     """Divide the MIG cards of labelled nodes on demand; None leaves them alone."""
+    agents: AgentPods | None = None
+    """Pods of the agent's DaemonSet: its nodes are held until their agents serve; None holds none."""
 
 
 async def run_controller(options: ControllerOptions) -> None:
@@ -146,6 +152,7 @@ class ControllerProcess:
         self._metrics = ControllerMetrics(self._registry)
         self._certificate_metrics = CertificateMetrics(self._registry)
         self._geometry_metrics = GeometryMetrics(self._registry) if options.geometry is not None else None
+        self._agent_metrics = NodeAgentMetrics(self._registry)
         self._page_context = LiveTlsContext()
         self._certificate = self._mounted_certificate()
         self._socket = bind(options.host, options.port)
@@ -153,6 +160,7 @@ class ControllerProcess:
         self._port = TlsSelfCheck(address, name, lambda: self._certificate.client)
         self._health_socket = bind(options.host, options.health_port)
         self._watches = {"nodes": WatchHealth(), "pods": WatchHealth()}
+        self._watch_of_cards = WatchHealth()
         self._state = LedgerStore(time.monotonic, lambda: self._watches["pods"].known_until)
         self._leadership = Leadership(api, self._candidate(), options.lease_timing, hindrance=self._hindrance)
         self._policies = WatchedPolicies(options.policies) if options.policies is not None else None
@@ -225,7 +233,9 @@ class ControllerProcess:
         )
         seen_pods = pods(names, with_mig=self._options.geometry is not None)
         of_pods = Watcher(api, seen_pods, state.watched_pods, metrics, timing=timing, health=health["pods"])
-        of_cards = Watcher(api, gpu_nodes(), state.watched_cards, metrics, timing=timing)
+        of_cards = Watcher(
+            api, gpu_nodes(), state.watched_cards, metrics, timing=timing, health=self._watch_of_cards
+        )
         tasks = [
             BackgroundTask.without_period("watch of nodes", of_nodes.run),
             BackgroundTask.without_period("watch of pods", of_pods.run),
@@ -286,7 +296,18 @@ class ControllerProcess:
                 self._api, self._state, self._leadership, self._geometry_metrics, self._options.geometry
             )
             tasks.append(BackgroundTask("MIG geometry", loop.run, STEP_SECONDS))
-        return [*tasks, *self._certificate_tasks()]
+        return [*tasks, self._holding_task(), *self._certificate_tasks()]
+
+    def _holding_task(self) -> BackgroundTask:
+        holding = NodeHolding(
+            self._api,
+            self._state,
+            self._leadership,
+            self._agent_metrics,
+            self._options.agents,
+            health=self._watch_of_cards,
+        )
+        return BackgroundTask("node holding", holding.run, STEP_SECONDS)
 
     def _certificate_tasks(self) -> list[BackgroundTask]:
         options = self._options

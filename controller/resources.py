@@ -9,6 +9,7 @@ import msgspec
 
 from controller.geometry.observed import HasReason, MigNodeFact, MigPod, MigPodSpec, mig_node, mig_pod
 from controller.informer import Resource
+from controller.node_agents.taint import NodeTaints, taints_of
 from controller.object_reader import ObjectReader
 from kube.names import (
     CORDON_ANNOTATION,
@@ -22,6 +23,8 @@ from kube.names import (
 from kube.objects import (
     Node,
     NodeMetadata,
+    NodeSpec,
+    NodeStatus,
     OwnerReference,
     Pod,
     PodAnnotations,
@@ -37,6 +40,8 @@ from service.log import get_logger
 
 MAX_CORDON = 4000
 """Characters of the annotation that are looked at: a thousand GPUs."""
+
+MAX_BOOT_ID = 64
 
 
 class Owner(OwnerReference, rename="camel", gc=False):
@@ -87,6 +92,9 @@ class SeenNode(msgspec.Struct, frozen=True, gc=False):
     """The annotation that takes GPUs out, as it is written; cut where no sound value is so long."""
     mig: MigNodeFact | None = None
     """How its cards are divided, of nodes where that is done on demand."""
+    taints: NodeTaints = NodeTaints()
+    boot_id: str = ""
+    """As its status says; cut where no sound one is so long."""
 
 
 class _PodLabels(PodLabels, gc=False):
@@ -135,10 +143,19 @@ class _NodeMetadata(NodeMetadata, rename="camel", gc=False):
     resource_version: str = ""
 
 
+class _NodeInfo(msgspec.Struct, gc=False):
+    boot_id: str = msgspec.field(default="", name="bootID")
+
+
+class _NodeStatus(NodeStatus, rename="camel", gc=False):
+    node_info: _NodeInfo | None = None
+
+
 class _Node(Node, kw_only=True, gc=False):
-    """A node with its uid."""
+    """A node with its uid, and the boot that it is in."""
 
     metadata: _NodeMetadata
+    status: _NodeStatus | None = None
 
 
 _log = get_logger("watch")
@@ -166,9 +183,21 @@ def nodes(names: ResourceNames) -> Resource[SeenNode]:
 
     def seen(node: _Node) -> SeenNode:
         cordon = (node.metadata.annotations or {}).get(CORDON_ANNOTATION, "")
-        return SeenNode(node_fact(node, names), node.metadata.uid, cordon[:MAX_CORDON], mig=mig_node(node))
+        return SeenNode(
+            node_fact(node, names),
+            node.metadata.uid,
+            cordon[:MAX_CORDON],
+            mig_node(node),
+            taints_of((node.spec or NodeSpec()).taints or ()),
+            _boot_id(node.status),
+        )
 
     return Resource("nodes", "/api/v1/nodes", ObjectReader(_Node, seen, partial(_log_unreadable, "node")))
+
+
+def _boot_id(status: _NodeStatus | None) -> str:
+    info = status.node_info if status is not None else None
+    return info.boot_id[:MAX_BOOT_ID] if info is not None else ""
 
 
 def _log_unreadable(kind: str, name: str, reason: str) -> None:

@@ -49,6 +49,8 @@ MIG_CHANGE_ANNOTATION = PREFIX + "mig-change"
 
 GROUP = "clearml-injector.io"
 """API group of the GpuLedger."""
+AGENT_TAINT = GROUP + "/agent-not-ready"
+"""Taint of a node, NoSchedule, while its agent does not serve: a pod bound meanwhile fails for good."""
 ADDRESS_ANNOTATION = GROUP + "/address"
 """Annotation of the Lease: the leader's API, for standbys to pass on."""
 YIELDS_ANNOTATION = GROUP + "/yields"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from agent.gpu import Gpu
@@ -13,25 +14,37 @@ COLLECTION = f"/apis/{API_VERSION}/gpunodes"
 MAX_GPUS = 64
 MAX_NAME = 128
 MAX_TEXT = 1024
+MAX_BOOT_ID = 64
 
 
-def manifest(
-    node: str, node_uid: str, gpus: Iterable[Gpu], unhealthy: Mapping[str, str], missing: str | None
-) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class NodeReport:
+    """What changes of a node while its GPUs stay."""
+
+    unhealthy: Mapping[str, str]
+    """Why a GPU may not be given to new pods, by uuid."""
+    missing: str | None
+    """Why the kubelet does not count every resource; None if it does."""
+    boot_id: str
+    """Tells one boot of the node from the next; empty where that is not known."""
+
+
+def manifest(node: str, node_uid: str, gpus: Iterable[Gpu], report: NodeReport) -> dict[str, Any]:
     """Return the object, owned by the Node, so that it goes with it.
 
     Args:
         node: name.
         node_uid: of the Node.
         gpus: all, those in MIG mode included.
-        unhealthy: why a GPU may not be given to new pods, by uuid.
-        missing: why the kubelet does not count every resource; None if it does.
+        report: what else is said.
     """
-    cards = [_card(gpu, unhealthy.get(gpu.uuid)) for gpu in gpus][:MAX_GPUS]
+    missing = report.missing
+    cards = [_card(gpu, report.unhealthy.get(gpu.uuid)) for gpu in gpus][:MAX_GPUS]
     status: dict[str, Any] = {
         "gpuCount": len(cards),
         "unhealthy": sum(not card["healthy"] for card in cards),
         "registered": missing is None,
+        "bootID": report.boot_id[:MAX_BOOT_ID],
         "gpus": cards,
     }
     if missing is not None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from agent.gpu import Gpu, GpuSourceError
 from agent.kubernetes.api_server import ApiServerClient, ApiServerError
-from agent.kubernetes.gpu_node import COLLECTION, manifest
+from agent.kubernetes.gpu_node import COLLECTION, NodeReport, manifest
 from agent.process import Agent, Extension
 from service.background import BackgroundTask
 from service.log import get_logger
@@ -17,6 +19,10 @@ from service.retry import Backoff
 SECONDS_BETWEEN_WRITES = 2.0
 """What changes meanwhile is written together."""
 MAX_RETRY_SECONDS = 60.0
+SECONDS_UNTIL_WRITTEN_AGAIN = 600.0
+"""Without a change: somebody may have deleted the object, or the Node that owns it and made it anew."""
+BOOT_ID = Path("sys/kernel/random/boot_id")
+"""In /proc; every container sees that of its node."""
 TASK = "node facts"
 
 
@@ -34,6 +40,7 @@ class NodeWriter:
         self._node = node
         self._agent = agent
         self._uid = ""
+        self._boot_id = _boot_id(Path(agent.options.proc))
         self._written: dict[str, Any] | None = None
         self._backoff = Backoff(first_seconds=1.0, max_seconds=MAX_RETRY_SECONDS)
         self._log = get_logger("node facts")
@@ -50,7 +57,11 @@ class NodeWriter:
                 continue
             self._backoff.reset()
             await asyncio.sleep(SECONDS_BETWEEN_WRITES)
-            await self._agent.state.next_version(seen)
+            try:
+                async with asyncio.timeout(SECONDS_UNTIL_WRITTEN_AGAIN):
+                    await self._agent.state.next_version(seen)
+            except TimeoutError:
+                self._uid, self._written = "", None
 
     async def _write(self) -> None:
         gpus = await asyncio.to_thread(self._agent.source.list_gpus)
@@ -64,11 +75,18 @@ class NodeWriter:
 
     def _body(self, gpus: Sequence[Gpu]) -> dict[str, Any]:
         state = self._agent.state
-        return manifest(self._node, self._uid, gpus, state.unhealthy, state.missing)
+        report = NodeReport(state.unhealthy, state.missing, self._boot_id)
+        return manifest(self._node, self._uid, gpus, report)
 
     def _uid_of_node(self) -> str:
         metadata = self._api.get(f"/api/v1/nodes/{self._node}").get("metadata") or {}
         return str(metadata.get("uid", ""))
+
+
+def _boot_id(proc: Path) -> str:
+    with contextlib.suppress(OSError):
+        return (proc / BOOT_ID).read_text().strip()
+    return ""
 
 
 def node_facts(api: ApiServerClient, node: str) -> Extension:

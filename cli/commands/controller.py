@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,6 +18,9 @@ from cli.options import (
 )
 from service.log import configure_logging
 from service.serving import run
+
+if TYPE_CHECKING:
+    from controller.node_agents.coverage import AgentPods
 
 LOOPBACK = "127.0.0.1"
 
@@ -159,6 +162,15 @@ def controller(  # noqa: PLR0913 each is an option of the command
         float,
         typer.Option(min=0, help="Seconds until a change of that ConfigMap has reached the MIG manager."),
     ] = 90,
+    agent_pods: Annotated[
+        str | None,
+        typer.Option(
+            metavar="JSON",
+            show_default=False,
+            help="nodeSelector, affinity and tolerations of the agent's DaemonSet: the nodes that it covers "
+            "take no new pods until their agent serves (needs the right to patch nodes).",
+        ),
+    ] = None,
     stop_delay: Annotated[
         float, typer.Option(min=0, help="Seconds to serve on after SIGTERM, unready, before draining.")
     ] = 10,
@@ -204,6 +216,7 @@ def controller(  # noqa: PLR0913 each is an option of the command
         geometry=GeometryOptions(*_namespaced(mig_config_map), mig_config_delay)
         if mig_config_map is not None
         else None,
+        agents=_agents(agent_pods) if agent_pods is not None else None,
         stop_delay_seconds=stop_delay,
         lease_timing=LeaseTiming(lease_duration, renew_deadline, lease_retry),
         rotation=RotationSettings(
@@ -233,6 +246,16 @@ def _address(url: str) -> str:
     return (
         f"https://[{host}]:{port}" if ":" in host and not host.startswith("[") else f"https://{host}:{port}"
     )
+
+
+def _agents(text: str) -> AgentPods:
+    """Return what the agent's pods demand of a node."""
+    from controller.node_agents.coverage import read_agent_pods  # noqa: PLC0415 as above
+
+    try:
+        return read_agent_pods(text)
+    except ValueError as error:
+        fail(f"--agent-pods: {error}; give nodeSelector, affinity and tolerations as in a pod's spec")
 
 
 def _namespaced(text: str) -> tuple[str, str]:

@@ -5,7 +5,7 @@ import yaml
 
 from agent.gpu import Gpu
 from agent.kubernetes.api_server import ApiServerClient, ApiServerError
-from agent.kubernetes.gpu_node import COLLECTION, manifest
+from agent.kubernetes.gpu_node import COLLECTION, NodeReport, manifest
 from testbed.chart import Helm
 from testbed.controller_process import install_crd
 from testbed.process import eventually
@@ -84,8 +84,9 @@ def written(control_plane, token, node, tmp_path):
     client = ApiServerClient(host, int(port), tmp_path)
     uid = client.get(f"/api/v1/nodes/{node}")["metadata"]["uid"]
     gpus = [Gpu(0, "GPU-a", "A100", 40960), Gpu(1, "GPU-b", "A100", 81920, mig=True)]
+    report = NodeReport({"GPU-a": "Xid 79"}, None, "boot-1")
     try:
-        return client.apply(f"{COLLECTION}/{node}", manifest(node, uid, gpus, {"GPU-a": "Xid 79"}, None))
+        return client.apply(f"{COLLECTION}/{node}", manifest(node, uid, gpus, report))
     except ApiServerError as error:
         return str(error)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import yaml
 
 from agent.gpu import Gpu
-from agent.kubernetes.gpu_node import MAX_GPUS, MAX_TEXT, manifest
+from agent.kubernetes.gpu_node import MAX_GPUS, MAX_TEXT, NodeReport, manifest
 
 CRD = Path(__file__).parents[3] / "charts" / "fraction-injector" / "files" / "crds" / "gpunodes.yaml"
 SMALL = Gpu(0, "GPU-a", "NVIDIA A100-40GB", 40960)
@@ -13,7 +13,7 @@ MIG = Gpu(1, "GPU-b", "NVIDIA A100-80GB", 81920, mig=True)
 
 
 def status(gpus=(SMALL, MIG), unhealthy=None, missing=None):
-    return manifest("gpu-1", "uid-1", gpus, unhealthy or {}, missing)["status"]
+    return manifest("gpu-1", "uid-1", gpus, NodeReport(unhealthy or {}, missing, "boot-1"))["status"]
 
 
 def test_every_gpu_is_told_with_its_memory_and_whether_it_is_in_mig_mode():
@@ -23,6 +23,7 @@ def test_every_gpu_is_told_with_its_memory_and_whether_it_is_in_mig_mode():
         (1, 81920, True),
     ]
     assert (told["gpuCount"], told["unhealthy"], told["registered"]) == (2, 0, True)
+    assert told["bootID"] == "boot-1"
 
 
 def test_an_unhealthy_gpu_and_a_missing_registration_are_told_with_the_reason():
@@ -47,5 +48,5 @@ def test_texts_and_lists_are_as_short_as_the_schema_wants_them():
 
 
 def test_the_node_owns_it():
-    [owner] = manifest("gpu-1", "uid-1", [SMALL], {}, None)["metadata"]["ownerReferences"]
+    [owner] = manifest("gpu-1", "uid-1", [SMALL], NodeReport({}, None, ""))["metadata"]["ownerReferences"]
     assert owner == {"apiVersion": "v1", "kind": "Node", "name": "gpu-1", "uid": "uid-1"}

@@ -38,13 +38,14 @@ def quick(monkeypatch):
     monkeypatch.setattr(node_writer, "MAX_RETRY_SECONDS", 0.001)
 
 
-def writes(api, change=lambda state: None, wanted=1):
+def writes(api, change=lambda state: None, wanted=1, proc="/nowhere"):
     """What is written until so much was, a change being made after the first."""
 
     async def run():
         state = AgentState([GPU])
         source = SimpleNamespace(list_gpus=lambda: (GPU,))
-        agent = SimpleNamespace(state=state, source=source)
+        options = SimpleNamespace(proc=str(proc))
+        agent = SimpleNamespace(state=state, source=source, options=options)
         task = asyncio.ensure_future(NodeWriter(api, "gpu-1", agent).run())
         while not api.applied:  # noqa: ASYNC110 - it is applied in a thread
             await asyncio.sleep(0)
@@ -71,3 +72,22 @@ def test_a_change_is_written_too():
 
 def test_what_could_not_be_written_is_tried_again():
     assert len(writes(Api(failures=3))) == 1
+
+
+def test_an_object_that_somebody_may_have_deleted_is_written_again(monkeypatch):
+    monkeypatch.setattr(node_writer, "SECONDS_UNTIL_WRITTEN_AGAIN", 0.001)
+    first, second, *_ = writes(Api(), wanted=2)
+    assert first == second
+
+
+def test_the_nodes_boot_is_told(tmp_path):
+    file = tmp_path / node_writer.BOOT_ID
+    file.parent.mkdir(parents=True)
+    file.write_text("6f0c2d3e-1111-4222-8333-444455556666\n")
+    [(_, status)] = writes(Api(), proc=tmp_path)
+    assert status["bootID"] == "6f0c2d3e-1111-4222-8333-444455556666"
+
+
+def test_a_boot_that_is_not_known_is_left_open():
+    [(_, status)] = writes(Api())
+    assert status["bootID"] == ""

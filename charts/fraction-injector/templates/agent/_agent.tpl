@@ -35,10 +35,12 @@ nodeSelector:
 affinity:
   {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- with .values.tolerations }}
 tolerations:
+  # Nodes are held by it until their agent serves.
+  - {key: clearml-injector.io/agent-not-ready, operator: Exists, effect: NoSchedule}
+  {{- with .values.tolerations }}
   {{- toYaml . | nindent 2 }}
-{{- end }}
+  {{- end }}
 {{- end -}}
 
 {{- define "fraction-injector.unprivileged" -}}

@@ -1,0 +1,126 @@
+"""The leader's loop that holds nodes whose agent does not serve, by the taint, and lets them go."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from http import HTTPStatus
+
+from controller.kube_client import JSON_PATCH, TRANSPORT_ERRORS, ApiError, ApiServer
+from controller.leadership import Leadership
+from controller.ledger_store import LedgerStore
+from controller.node_agents.coverage import AgentPods, Coverage
+from controller.node_agents.decision import Action, decide, is_urgent, why_not_ready
+from controller.node_agents.metrics import NodeAgentMetrics
+from controller.node_agents.taint import hold_patch, release_patch
+from controller.resources import SeenNode
+from controller.watch_health import WatchHealth
+from kube.names import AGENT_TAINT
+from service.log import get_logger
+
+STEP_SECONDS = 1.0
+_CHANGED_MEANWHILE = {HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND, HTTPStatus.UNPROCESSABLE_ENTITY}
+
+
+class NodeHolding:
+    """Puts our taint on nodes and takes it off; no other taint is touched.
+
+    Args:
+        api: the API server.
+        state: nodes, and what their agents say.
+        leadership: only a leader writes.
+        metrics: how many nodes are held.
+        agents: pods of the DaemonSet; None where there is none, and then no node stays held.
+        health: of the watch of GpuNodes: while it is ill, nothing is changed.
+    """
+
+    def __init__(  # noqa: PLR0913 - the last is replaced in tests only
+        self,
+        api: ApiServer,
+        state: LedgerStore,
+        leadership: Leadership,
+        metrics: NodeAgentMetrics,
+        agents: AgentPods | None,
+        *,
+        health: WatchHealth,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._api = api
+        self._state = state
+        self._leadership = leadership
+        self._metrics = metrics
+        self._coverage = Coverage(agents) if agents is not None else None
+        self._health = health
+        self._clock = clock
+        self._since: dict[str, float] = {}
+        """When a node's agent was first seen not to serve."""
+        self._forbidden = False
+        self._log = get_logger("node agents")
+
+    async def run(self, turned: Callable[[], None] = lambda: None) -> None:
+        """Hold and release while this replica leads; call `turned` after each step."""
+        while self._leadership.leads:
+            await self.step()
+            turned()
+            await asyncio.sleep(STEP_SECONDS)
+
+    async def step(self) -> None:
+        """Look at every node once, and change what has to be."""
+        held = 0
+        if self._coverage is not None and not (self._state.agents_listed and self._health.illness is None):
+            return
+        async for names in self._state.turns.slices(list(self._state.nodes)):
+            for node in filter(None, map(self._state.nodes.get, names)):
+                held += node.taints.ours is not None
+                action, why = self._decided(node)
+                if action != "leave":
+                    await self._carry_out(node, action, why)
+        self._since = {name: at for name, at in self._since.items() if name in self._state.nodes}
+        self._metrics.held.set(held)
+
+    def _decided(self, node: SeenNode) -> tuple[Action, str]:
+        name, is_held = node.fact.name, node.taints.ours is not None
+        report = self._state.agents.get(name)
+        if not self._is_covered(node):
+            return ("release", "no agent is meant to run there") if is_held else ("leave", "")
+        why = why_not_ready(report, node.boot_id)
+        if why is None:
+            self._since.pop(name, None)
+            return decide(is_held=is_held, why=None, urgent=False, waited_seconds=0), "its agent serves"
+        waited = self._clock() - self._since.setdefault(name, self._clock())
+        urgent = is_urgent(report, node.boot_id)
+        return decide(is_held=is_held, why=why, urgent=urgent, waited_seconds=waited), why
+
+    def _is_covered(self, node: SeenNode) -> bool:
+        coverage, fact = self._coverage, node.fact
+        if coverage is None or not (coverage.selects or fact.name in self._state.agents):
+            return False
+        return coverage.covers(fact.name, fact.labels, fact.taints)
+
+    async def _carry_out(self, node: SeenNode, action: Action, why: str) -> None:
+        if not self._leadership.leads or self._forbidden:
+            return
+        name, place = node.fact.name, node.taints.ours
+        body = hold_patch(node.taints) if place is None else release_patch(place)
+        try:
+            await self._api.request("PATCH", f"/api/v1/nodes/{name}", body=body, content_type=JSON_PATCH)
+        except ApiError as error:
+            self._say_refused(name, error)
+        except TRANSPORT_ERRORS as error:
+            self._log.warning("a node's taint is not changed", node=name, error=str(error))
+        else:
+            self._log.info("a node is held" if action == "hold" else "a node is let go", node=name, why=why)
+
+    def _say_refused(self, node: str, error: ApiError) -> None:
+        """Log a refusal, unless the node has changed meanwhile: its next version is looked at again."""
+        if error.status == HTTPStatus.FORBIDDEN:
+            # Until the process starts again: with the agent off the chart takes the right away.
+            self._forbidden = True
+            self._log.error(
+                "the taint of nodes cannot be changed: nodes that are held stay so",
+                error=str(error),
+                run=f"kubectl taint nodes --all {AGENT_TAINT}:NoSchedule-",
+            )
+        elif error.status not in _CHANGED_MEANWHILE:
+            self._log.warning("a node's taint is not changed", node=node, error=str(error))

@@ -1,0 +1,16 @@
+"""What the controller measures of the nodes' agents."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Gauge
+
+
+class NodeAgentMetrics:
+    """Metrics of the leader, every series at zero from the start."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.held = Gauge(
+            "fraction_injector_nodes_held",
+            "Nodes with the taint agent-not-ready, as the leader sees them.",
+            registry=registry,
+        )

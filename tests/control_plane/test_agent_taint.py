@@ -1,0 +1,161 @@
+"""Nodes without a serving agent on a real API server: held, let go, and never another's taint touched."""
+
+from contextlib import ExitStack
+
+import pytest
+import yaml
+
+from testbed.chart import CHART, RELEASE, Helm
+from testbed.controller_process import NODE_FACTS, SHORT_LEASE, Controller, install_crd, write_tls
+from testbed.gpu_nodes import GpuNode, schedulable
+from testbed.process import eventually
+
+KEY = "clearml-injector.io/agent-not-ready"
+OTHER = {"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}
+ON = {"agent": {"enabled": True}}
+
+
+def agent_pods(selector):
+    return f'--agent-pods={{"nodeSelector":{{"pool":"{selector}"}},"tolerations":[{{"operator":"Exists"}}]}}'
+
+
+@pytest.fixture
+def start(control_plane, namespace, tmp_path):
+    """Start a controller with more options, in place of the one before; all end with the test."""
+    install_crd(control_plane.api)
+    tls = write_tls(tmp_path / "tls")
+    with ExitStack() as stack:
+
+        def one(*more):
+            lease = f"taint-{namespace}-{len(more)}"
+            running = Controller(control_plane.kubeconfig, tmp_path, tls, lease, more=(*SHORT_LEASE, *more))
+            stack.callback(running.stop)
+            return running
+
+        yield one
+
+
+@pytest.fixture
+def make_node(control_plane, namespace):
+    """Make a node of one GPU with a taint that is not ours; return its name."""
+    made = []
+
+    def one(name, **labels):
+        full = f"{namespace}-{name}"
+        control_plane.api.create(GpuNode(labels=labels, taints=[OTHER]).manifest(full))
+        made.append(full)
+        eventually(lambda: schedulable(control_plane.api.get("Node", full)), "the node is ready")
+        return full
+
+    yield one
+    control_plane.kubectl("delete", "node", *made)
+
+
+def keys(control_plane, node):
+    return sorted(taint["key"] for taint in control_plane.api.get("Node", node)["spec"].get("taints", ()))
+
+
+def set_boot(control_plane, node, boot):
+    """What a kubelet says of its node after a reboot; KWOK keeps it."""
+    body = {"status": {"nodeInfo": {"bootID": boot}}}
+    path = f"/api/v1/nodes/{node}/status"
+    control_plane.api.call("PATCH", path, body, {}, "application/strategic-merge-patch+json")
+
+
+def report(control_plane, node, **status):
+    """Write a node's GpuNode as its agent does."""
+    body = {
+        "apiVersion": "clearml-injector.io/v1alpha1",
+        "kind": "GpuNode",
+        "metadata": {"name": node},
+        "status": {"registered": True, "gpus": [], **status},
+    }
+    query = {"fieldManager": "test", "force": "true"}
+    control_plane.api.call("PATCH", f"{NODE_FACTS}/{node}", body, query, "application/apply-patch+yaml")
+
+
+def is_held(control_plane, node):
+    def look():
+        return keys(control_plane, node) == [KEY, "dedicated"]
+
+    return look
+
+
+def is_free(control_plane, node):
+    def look():
+        return keys(control_plane, node) == ["dedicated"]
+
+    return look
+
+
+def test_a_node_takes_pods_only_while_its_agent_serves(start, make_node, control_plane, namespace):
+    covered, other = make_node("covered", pool=namespace), make_node("other", pool="else")
+    set_boot(control_plane, covered, "boot-1")
+    controller = start(agent_pods(namespace))
+    eventually(is_held(control_plane, covered), "the node that no agent has reported from is held", 30)
+    report(control_plane, covered, bootID="boot-1")
+    eventually(is_free(control_plane, covered), "it is let go when its agent serves", 30)
+    set_boot(control_plane, covered, "boot-2")
+    eventually(is_held(control_plane, covered), "it is held after a reboot", 30)
+    report(control_plane, covered, bootID="boot-2", registered=False)
+    report(control_plane, covered, bootID="boot-2")
+    eventually(is_free(control_plane, covered), "it is let go in the new boot", 30)
+    assert keys(control_plane, other) == ["dedicated"]
+    assert "fraction_injector_nodes_held" in controller.plain("/metrics")
+
+
+def test_a_controller_without_agents_takes_the_taint_off(start, make_node, control_plane, namespace):
+    node = make_node("left", pool=namespace)
+    first = start(agent_pods(namespace))
+    eventually(is_held(control_plane, node), "the node is held", 30)
+    first.stop()
+    start()
+    eventually(is_free(control_plane, node), "the taint goes with the agent", 30)
+
+
+def controller_of(helm, values):
+    """Rules of the controller's ClusterRole, and its options."""
+    objects = helm.rendered(values)
+    [role] = [
+        each
+        for each in objects
+        if each["kind"] == "ClusterRole" and each["metadata"]["name"].endswith("-controller")
+    ]
+    [deployment] = [
+        each
+        for each in objects
+        if each["kind"] == "Deployment" and each["metadata"]["name"].endswith("-controller")
+    ]
+    [container] = deployment["spec"]["template"]["spec"]["containers"]
+    return role["rules"], dict(option.partition("=")[::2] for option in container["args"])
+
+
+def test_the_chart_gives_the_right_and_the_option_only_with_the_agent(control_plane, tmp_path):
+    helm = Helm(control_plane, tmp_path)
+    patch = {"apiGroups": [""], "resources": ["nodes"], "verbs": ["patch"]}
+    rules, options = controller_of(helm, {})
+    assert patch not in rules
+    assert "--agent-pods" not in options
+    rules, options = controller_of(helm, ON)
+    assert patch in rules
+    told = yaml.safe_load(options["--agent-pods"])
+    [daemon_set] = [each for each in helm.rendered(ON) if each["kind"] == "DaemonSet"]
+    pod = daemon_set["spec"]["template"]["spec"]
+    assert told["nodeSelector"] == pod["nodeSelector"]
+    assert all(each in pod["tolerations"] for each in told["tolerations"])
+    assert {"key": KEY, "operator": "Exists", "effect": "NoSchedule"} in pod["tolerations"]
+
+
+def test_the_right_outlives_the_agent_by_the_upgrade_that_turns_it_off(control_plane, tmp_path):
+    helm = Helm(control_plane, tmp_path)
+    name = f"{RELEASE}-agent"
+    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": name}}
+    control_plane.api.create(role)
+    try:
+        ended = helm.run("template", RELEASE, str(CHART), "--dry-run=server", helm.values({}))
+    finally:
+        control_plane.kubectl("delete", "clusterrole", name)
+    assert ended.code == 0, ended.stderr
+    roles = [each for each in yaml.safe_load_all(ended.stdout) if each and each["kind"] == "ClusterRole"]
+    [rules] = [each["rules"] for each in roles if each["metadata"]["name"] == f"{RELEASE}-controller"]
+    assert {"apiGroups": [""], "resources": ["nodes"], "verbs": ["patch"]} in rules

@@ -1,0 +1,149 @@
+"""The taint of nodes without a serving agent, against an API server of a few lines."""
+
+import asyncio
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from controller.gpu_node import AgentReport
+from controller.ledger_store import LedgerStore
+from controller.node_agents.coverage import read_agent_pods
+from controller.node_agents.decision import GRACE_SECONDS
+from controller.node_agents.holding import NodeHolding
+from controller.node_agents.metrics import NodeAgentMetrics
+from controller.resources import nodes
+from controller.watch_health import WatchHealth
+from modes.resource_names import ResourceNames
+from tests.controller.fake_api import FakeApi, refusal, reply, talking_to
+from tests.controller.objects import node, read_object
+
+TAINT = {"key": "clearml-injector.io/agent-not-ready", "effect": "NoSchedule"}
+ON_GPUS = read_agent_pods(
+    '{"nodeSelector":{"nvidia.com/gpu.present":"true"},"tolerations":[{"operator":"Exists"}]}'
+)
+EVERYWHERE = read_agent_pods('{"tolerations":[{"operator":"Exists"}]}')
+
+
+class Leading:
+    leads = True
+
+
+class Cluster:
+    """A leader's loop, what it knows, and what it asks of the API server."""
+
+    def __init__(self, agents=ON_GPUS, *, listed=True):
+        self.now = 0.0
+        self.store = LedgerStore(lambda: 0.0)
+        if listed:
+            self.store.watched_cards.listed()
+        self.registry = CollectorRegistry()
+        self.silent = 0.0
+        self.health = WatchHealth(lambda: self.silent)
+        self.agents = agents
+        self.fake = FakeApi()
+        self.steps = [0.0]
+
+    def add(self, name, *taints, boot="boot-1", gpu=True):
+        found = node(name)
+        found["spec"]["taints"] = list(taints)
+        found["status"]["nodeInfo"] = {"bootID": boot}
+        found["metadata"]["labels"] |= {"nvidia.com/gpu.present": "true"} if gpu else {}
+        self.store.set_node(read_object(nodes(ResourceNames()), found))
+        return self
+
+    def report(self, name, *, registered=True, boot="boot-1"):
+        self.store.set_agent(AgentReport(name, (), registered, boot))
+        return self
+
+    def patches(self, *answers):
+        """What is asked of the API server in steps at these times."""
+
+        async def run():
+            self.fake.script = [reply({}), reply({}), reply({})] if not answers else list(answers)
+            async with talking_to(self.fake) as api:
+                metrics = NodeAgentMetrics(self.registry)
+                given = api, self.store, Leading(), metrics, self.agents
+                loop = NodeHolding(*given, health=self.health, clock=lambda: self.now)
+                for now in self.steps:
+                    self.now = now
+                    await asyncio.wait_for(loop.step(), 10)
+
+        asyncio.run(run())
+        assert {method for method, *_ in self.fake.asked} <= {"PATCH"}
+        return [(path.rpartition("/")[2], body[-1]["op"]) for _, path, _, body in self.fake.asked]
+
+
+def test_a_node_that_no_agent_has_reported_from_is_held_at_once():
+    cluster = Cluster().add("new")
+    assert cluster.patches() == [("new", "add")]
+    [(_, path, _, body)] = cluster.fake.asked
+    assert path == "/api/v1/nodes/new"
+    assert body[-1] == {"op": "add", "path": "/spec/taints", "value": [TAINT]}
+
+
+def test_a_node_that_was_started_again_is_held_until_its_agent_has_reported_from_this_boot():
+    assert Cluster().add("n", boot="boot-2").report("n").patches() == [("n", "add")]
+    back = Cluster().add("n", {"key": "other", "effect": "NoExecute"}, TAINT, boot="boot-2")
+    back.report("n", boot="boot-2")
+    assert back.patches() == [("n", "remove")]
+    assert back.fake.asked[0][3][-1]["path"] == "/spec/taints/1"
+
+
+def test_a_rolling_update_of_the_agent_holds_nothing():
+    cluster = Cluster().add("n").report("n", registered=False)
+    cluster.steps = [0.0, GRACE_SECONDS - 1]
+    assert cluster.patches() == []
+
+
+def test_an_agent_that_stays_unregistered_has_its_node_held():
+    cluster = Cluster().add("n").report("n", registered=False)
+    cluster.steps = [0.0, GRACE_SECONDS]
+    assert cluster.patches() == [("n", "add")]
+
+
+def test_a_held_node_waits_for_an_agent_that_is_only_about_to_register():
+    assert Cluster().add("n", TAINT).report("n", registered=False).patches() == []
+
+
+@pytest.mark.parametrize("agents", [ON_GPUS, EVERYWHERE])
+def test_nodes_without_an_agent_to_be_are_never_held(agents):
+    assert Cluster(agents).add("cpu", gpu=False).patches() == []
+
+
+def test_a_node_that_the_daemon_set_no_longer_covers_is_let_go():
+    assert Cluster().add("n", TAINT, gpu=False, boot="boot-2").report("n").patches() == [("n", "remove")]
+
+
+def test_with_the_agent_off_our_taint_goes_everywhere_and_no_other_does():
+    cluster = Cluster(None, listed=False).add("a", TAINT).add("b", {"key": "other", "effect": "NoSchedule"})
+    assert cluster.patches() == [("a", "remove")]
+
+
+@pytest.mark.parametrize("blind", ["not listed", "ill"])
+def test_nothing_is_held_by_what_a_silent_watch_does_not_tell(blind):
+    cluster = Cluster(listed=blind != "not listed").add("n")
+    if blind == "ill":
+        cluster.health.failed("the watch broke")
+        cluster.silent = 60.0
+    assert cluster.patches() == []
+
+
+def test_a_node_that_changed_meanwhile_is_tried_again():
+    cluster = Cluster().add("n")
+    cluster.steps = [0.0, 1.0]
+    assert cluster.patches(refusal(422), reply({})) == [("n", "add"), ("n", "add")]
+
+
+def test_without_the_right_it_says_what_to_run_and_asks_no_more(capfd):
+    cluster = Cluster(None).add("a", TAINT).add("b", TAINT)
+    cluster.steps = [0.0, 1.0]
+    assert cluster.patches(refusal(403)) == [("a", "remove")]
+    assert (
+        "kubectl taint nodes --all clearml-injector.io/agent-not-ready:NoSchedule-" in capfd.readouterr().err
+    )
+
+
+def test_held_nodes_are_counted():
+    cluster = Cluster().add("a", TAINT).add("b").report("b")
+    cluster.patches()
+    assert cluster.registry.get_sample_value("fraction_injector_nodes_held") == 1
