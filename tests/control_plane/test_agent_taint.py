@@ -21,14 +21,14 @@ def agent_pods(selector):
 
 @pytest.fixture
 def start(control_plane, namespace, tmp_path):
-    """Start a controller with more options, in place of the one before; all end with the test."""
+    """Start a controller with more options, which ends with the test."""
     install_crd(control_plane.api)
     tls = write_tls(tmp_path / "tls")
     with ExitStack() as stack:
 
         def one(*more):
-            lease = f"taint-{namespace}-{len(more)}"
-            running = Controller(control_plane.kubeconfig, tmp_path, tls, lease, more=(*SHORT_LEASE, *more))
+            options = (*SHORT_LEASE, *more)
+            running = Controller(control_plane.kubeconfig, tmp_path, tls, f"taint-{namespace}", more=options)
             stack.callback(running.stop)
             return running
 
@@ -104,11 +104,10 @@ def test_a_node_takes_pods_only_while_its_agent_serves(start, make_node, control
     assert "fraction_injector_nodes_held" in controller.plain("/metrics")
 
 
-def test_a_controller_without_agents_takes_the_taint_off(start, make_node, control_plane, namespace):
-    node = make_node("left", pool=namespace)
-    first = start(agent_pods(namespace))
-    eventually(is_held(control_plane, node), "the node is held", 30)
-    first.stop()
+def test_a_controller_without_agents_takes_the_taint_off(start, make_node, control_plane):
+    node = make_node("left")
+    control_plane.kubectl("taint", "node", node, f"{KEY}=:NoSchedule")
+    assert is_held(control_plane, node)()
     start()
     eventually(is_free(control_plane, node), "the taint goes with the agent", 30)
 
