@@ -30,6 +30,11 @@ def slice_ids(gpu: Gpu, slices_per_gpu: int) -> tuple[str, ...]:
     return tuple(f"{gpu.uuid}{_SEPARATOR}{number}" for number in range(slices_per_gpu))
 
 
+def uuid_of(slice_id: str) -> str:
+    """Return the GPU that a device id is a slice of; of other plugins' ids, some text."""
+    return slice_id.rpartition(_SEPARATOR)[0]
+
+
 def memory_mib(gpu: Gpu, slices: int, slices_per_gpu: int, reserve_mib: int) -> int | None:
     """Return the MiB of a share, from the GPU's own total; None for a whole GPU.
 
@@ -81,8 +86,8 @@ def preferred_ids(available: Sequence[str], must: Sequence[str], size: int, slic
     chosen = list(dict.fromkeys(must))[:size]
     free: dict[str, list[str]] = {}
     for each in sorted(set(available) - set(chosen), key=_order):
-        free.setdefault(_gpu_of(each), []).append(each)
-    begun = {_gpu_of(each) for each in chosen}
+        free.setdefault(uuid_of(each), []).append(each)
+    begun = {uuid_of(each) for each in chosen}
 
     def fitness(uuid: str) -> tuple[bool, bool, int, str]:
         room, wanted = len(free[uuid]), size - len(chosen)
@@ -110,10 +115,6 @@ def _count_by_gpu(ids: Iterable[str], gpus: Mapping[str, Gpu], slices_per_gpu: i
     if not counts:
         raise RefusedError("no device is asked for: ask for at least one slice")
     return counts
-
-
-def _gpu_of(each: str) -> str:
-    return each.rpartition(_SEPARATOR)[0]
 
 
 def _order(each: str) -> tuple[str, int, str]:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from agent.gpu import Gpu
+from agent.held import Held
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,7 @@ class AgentState:
         self._gpus = {gpu.uuid: gpu for gpu in gpus}
         self._unhealthy: dict[str, str] = {}
         self._registrations: dict[str, Registration] = {}
+        self._held: Mapping[str, Held] | None = None
         self._version = 0
         self._changed = asyncio.Event()
 
@@ -44,6 +46,11 @@ class AgentState:
     def unhealthy(self) -> Mapping[str, str]:
         """Why a GPU is unhealthy, by uuid; healthy ones are not in it."""
         return self._unhealthy
+
+    @property
+    def held(self) -> Mapping[str, Held] | None:
+        """What containers hold by the kubelet's books, by uuid; None while they cannot be read."""
+        return self._held
 
     @property
     def registrations(self) -> Sequence[Registration]:
@@ -81,6 +88,12 @@ class AgentState:
     def mark_healthy(self, uuid: str) -> None:
         """Note that a GPU is well again."""
         if self._unhealthy.pop(uuid, None) is not None:
+            self._say_changed()
+
+    def set_held(self, held: Mapping[str, Held] | None) -> None:
+        """Note what containers hold."""
+        if self._held != held:
+            self._held = held
             self._say_changed()
 
     def set_registration(self, resource: str, missing: str | None) -> None:

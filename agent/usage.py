@@ -11,9 +11,10 @@ from prometheus_client import CollectorRegistry, Gauge
 
 from agent.containers import ContainerName, container_id_of, running_containers
 from agent.gpu import Gpu, GpuSource, GpuSourceError, GpuUse
+from agent.held import held_of
 from agent.kubelet import Holder, Kubelet, KubeletError
 from agent.settings import AgentOptions, AgentPolicy
-from agent.shares import RefusedError, Share, shares_of
+from agent.shares import RefusedError, Share, shares_of, uuid_of
 from agent.state import AgentState
 from service.log import get_logger
 
@@ -80,6 +81,7 @@ class Usage:
         uses = await asyncio.to_thread(self._uses)
         names = await asyncio.to_thread(self._names, uses)
         holders = await self._holders()
+        self._state.set_held(held_of(holders, self._state.gpus) if holders is not None else None)
         # Without a wait from here on, so that nobody reads half of it.
         for gauge in (self._gpu_used, self._busy, self._used, self._slices, self._limit):
             gauge.clear()
@@ -87,7 +89,7 @@ class Usage:
             self._gpu_used.labels(str(gpu.index), gpu.uuid).set(use.used_mib * _MIB)
             self._busy.labels(str(gpu.index), gpu.uuid).set(use.utilisation_percent / 100)
             self._set_used(gpu, use, names)
-        for holder in holders:
+        for holder in holders or ():
             for share in self._shares(holder):
                 labels = (holder.namespace, holder.pod, holder.container, str(share.gpu.index))
                 self._slices.labels(*labels).set(share.slices)
@@ -118,21 +120,21 @@ class Usage:
         for name, mib in used.items():
             self._used.labels(name.namespace, name.pod, name.container, str(gpu.index)).set(mib * _MIB)
 
-    async def _holders(self) -> list[Holder]:
+    async def _holders(self) -> list[Holder] | None:
         try:
             holders = await self._kubelet.holders()
         except KubeletError as error:
             if str(error) != self._error:
                 self._log.warning("cannot see which containers hold slices", error=str(error))
             self._error = str(error)
-            return []
+            return None
         self._error = None
         return holders
 
     def _shares(self, holder: Holder) -> Iterator[Share]:
         gpus = {gpu.uuid: gpu for gpu in self._state.gpus}
         for _, ids in holder.devices:
-            if any(each.rpartition("::")[0] in gpus for each in ids):
+            if any(uuid_of(each) in gpus for each in ids):
                 try:
                     yield from shares_of(ids, gpus, self._policy.slices_per_gpu, self._policy.reserve_mib)
                 except RefusedError:

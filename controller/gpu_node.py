@@ -15,6 +15,7 @@ COLLECTION = f"/apis/{GROUP}/v1alpha1/gpunodes"
 MAX_CARDS = 64
 _Mib = Annotated[int, msgspec.Meta(ge=0, le=100_000_000)]
 _Index = Annotated[int, msgspec.Meta(ge=0, le=999)]
+_Count = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
 _BootId = Annotated[str, msgspec.Meta(max_length=64)]
 _log = get_logger("watch")
 
@@ -29,11 +30,15 @@ class AgentReport(msgspec.Struct, frozen=True, gc=False):
     """Whether the kubelet counts every resource of the agent."""
     boot_id: str = ""
     """Of the boot that the agent reports from; empty where it does not tell."""
+    held: tuple[tuple[int, int, int], ...] | None = None
+    """(index, slices, pods) that containers hold by the kubelet's books; None where it does not tell."""
 
 
 class _Card(msgspec.Struct, gc=False):
     index: _Index
     memory_mib: _Mib = msgspec.field(name="memoryMiB")
+    held_slices: _Count | None = msgspec.field(default=None, name="heldSlices")
+    held_pods: _Count = msgspec.field(default=0, name="heldPods")
     mig: bool = False
 
 
@@ -69,7 +74,14 @@ def _report(found: _GpuNode) -> AgentReport:
     cards = {card.index: card.memory_mib for card in shared}
     if len(cards) < len(shared):
         raise ValueError("two GPUs have one index")
-    return AgentReport(found.metadata.name, tuple(sorted(cards.items())), status.registered, status.boot_id)
+    return AgentReport(
+        found.metadata.name, tuple(sorted(cards.items())), status.registered, status.boot_id, _held(shared)
+    )
+
+
+def _held(cards: list[_Card]) -> tuple[tuple[int, int, int], ...] | None:
+    told = [(card.index, card.held_slices, card.held_pods) for card in cards if card.held_slices is not None]
+    return tuple(sorted(told)) if len(told) == len(cards) else None
 
 
 def _log_unreadable(name: str, reason: str) -> None:

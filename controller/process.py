@@ -33,6 +33,7 @@ from controller.kube_client import ApiServer, connected
 from controller.leadership import Candidate, Leadership, LeaseTiming
 from controller.ledger_store import LedgerStore
 from controller.metrics import ControllerMetrics, LedgerCollector
+from controller.node_agents.auditing import Auditing
 from controller.node_agents.coverage import AgentPods
 from controller.node_agents.holding import NodeHolding
 from controller.node_agents.metrics import NodeAgentMetrics
@@ -80,6 +81,7 @@ Task = Literal[
     "policy events",
     "MIG geometry",
     "node holding",
+    "audit",
     "certificates",
     "caBundle",
 ]
@@ -296,18 +298,15 @@ class ControllerProcess:
                 self._api, self._state, self._leadership, self._geometry_metrics, self._options.geometry
             )
             tasks.append(BackgroundTask("MIG geometry", loop.run, STEP_SECONDS))
-        return [*tasks, self._holding_task(), *self._certificate_tasks()]
+        return [*tasks, *self._agent_tasks(), *self._certificate_tasks()]
 
-    def _holding_task(self) -> BackgroundTask:
-        holding = NodeHolding(
-            self._api,
-            self._state,
-            self._leadership,
-            self._agent_metrics,
-            self._options.agents,
-            health=self._watch_of_cards,
-        )
-        return BackgroundTask("node holding", holding.run, STEP_SECONDS)
+    def _agent_tasks(self) -> list[BackgroundTask]:
+        given = self._api, self._state, self._leadership, self._agent_metrics
+        holding = NodeHolding(*given, self._options.agents, health=self._watch_of_cards)
+        return [
+            BackgroundTask("node holding", holding.run, STEP_SECONDS),
+            BackgroundTask("audit", Auditing(*given).run, STEP_SECONDS),
+        ]
 
     def _certificate_tasks(self) -> list[BackgroundTask]:
         options = self._options

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent.gpu import Gpu
+from agent.held import Held
 from kube.names import GROUP
 
 API_VERSION = f"{GROUP}/v1alpha1"
@@ -27,6 +28,8 @@ class NodeReport:
     """Why the kubelet does not count every resource; None if it does."""
     boot_id: str
     """Tells one boot of the node from the next; empty where that is not known."""
+    held: Mapping[str, Held] | None = None
+    """What containers hold, by uuid; None while the kubelet's books cannot be read."""
 
 
 def manifest(node: str, node_uid: str, gpus: Iterable[Gpu], report: NodeReport) -> dict[str, Any]:
@@ -39,7 +42,9 @@ def manifest(node: str, node_uid: str, gpus: Iterable[Gpu], report: NodeReport) 
         report: what else is said.
     """
     missing = report.missing
-    cards = [_card(gpu, report.unhealthy.get(gpu.uuid)) for gpu in gpus][:MAX_GPUS]
+    cards = [_card(gpu, report.unhealthy.get(gpu.uuid), (report.held or {}).get(gpu.uuid)) for gpu in gpus][
+        :MAX_GPUS
+    ]
     status: dict[str, Any] = {
         "gpuCount": len(cards),
         "unhealthy": sum(not card["healthy"] for card in cards),
@@ -58,8 +63,8 @@ def manifest(node: str, node_uid: str, gpus: Iterable[Gpu], report: NodeReport) 
     }
 
 
-def _card(gpu: Gpu, why: str | None) -> dict[str, Any]:
-    card = {
+def _card(gpu: Gpu, why: str | None, held: Held | None) -> dict[str, Any]:
+    card: dict[str, Any] = {
         "index": gpu.index,
         "uuid": gpu.uuid[:MAX_NAME],
         "model": gpu.model[:MAX_NAME],
@@ -67,4 +72,6 @@ def _card(gpu: Gpu, why: str | None) -> dict[str, Any]:
         "healthy": why is None,
         "mig": gpu.mig,
     }
+    if held is not None:
+        card |= {"heldSlices": held.slices, "heldPods": held.pods}
     return card if why is None else {**card, "why": why[:MAX_TEXT]}

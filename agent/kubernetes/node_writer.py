@@ -75,7 +75,7 @@ class NodeWriter:
 
     def _body(self, gpus: Sequence[Gpu]) -> dict[str, Any]:
         state = self._agent.state
-        report = NodeReport(state.unhealthy, state.missing, self._boot_id)
+        report = NodeReport(state.unhealthy, state.missing, self._boot_id, state.held)
         return manifest(self._node, self._uid, gpus, report)
 
     def _uid_of_node(self) -> str:

@@ -1,1 +1,1 @@
-"""What follows from what the nodes' agents say: nodes without a serving agent take no new pods."""
+"""What follows from what the nodes' agents say: nodes that take no new pods, and an audit of the ledger."""

@@ -60,10 +60,13 @@ class NodeHolding:
 
     async def run(self, turned: Callable[[], None] = lambda: None) -> None:
         """Hold and release while this replica leads; call `turned` after each step."""
-        while self._leadership.leads:
-            await self.step()
-            turned()
-            await asyncio.sleep(STEP_SECONDS)
+        try:
+            while self._leadership.leads:
+                await self.step()
+                turned()
+                await asyncio.sleep(STEP_SECONDS)
+        finally:
+            self._metrics.held.set(0)
 
     async def step(self) -> None:
         """Look at every node once, and change what has to be."""

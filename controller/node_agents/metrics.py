@@ -14,3 +14,8 @@ class NodeAgentMetrics:
             "Nodes with the taint agent-not-ready, as the leader sees them.",
             registry=registry,
         )
+        self.differences = Gauge(
+            "fraction_injector_audit_differences",
+            "GPUs of which the kubelet's books and the ledger have differed in three looks; of the leader.",
+            registry=registry,
+        )

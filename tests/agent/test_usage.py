@@ -34,7 +34,8 @@ def measured(held, *cards, links=(), groups=None):
                 (node.root / "proc" / str(pid) / "cgroup").write_text(group)
             node.write_gpus(*cards)
             gpus = [Gpu(each["index"], each["uuid"], each["model"], each["memoryMiB"]) for each in cards]
-            usage = Usage(options, PER_GPU, AgentState(gpus), GpuFile(node.gpu_file), registry)
+            state = AgentState(gpus)
+            usage = Usage(options, PER_GPU, state, GpuFile(node.gpu_file), registry)
             async with kubelet_in(node.root) as kubelet:
                 kubelet.held = held
                 await usage.measure()

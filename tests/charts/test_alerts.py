@@ -43,6 +43,8 @@ FIRING = {
     "NoLeader": ("fraction_injector_leading", "1x110 0x10"),
     "WatchIll": ('fraction_injector_watch_well{pod="c-0",resource="pods"}', "1x100 0x20"),
     "OverCommitted": ("fraction_injector_slices_over", "0x90 4x30"),
+    "AuditDifferences": ("fraction_injector_audit_differences", "0x100 1x20"),
+    "NodesHeld": ("fraction_injector_nodes_held", "0x90 3x30"),
     "RotationStuck": (
         'fraction_injector_issued_certificate_expiry_timestamp_seconds{certificate="ca"}',
         "400000x120",
@@ -78,6 +80,8 @@ QUIET = {
     "NoLeader": ("fraction_injector_leading", "1x120"),
     "WatchIll": ('fraction_injector_watch_well{pod="c-0",resource="pods"}', "1x120"),
     "OverCommitted": ("fraction_injector_slices_over", "0x120"),
+    "AuditDifferences": ("fraction_injector_audit_differences", "0x100 1x5 0x15"),
+    "NodesHeld": ("fraction_injector_nodes_held", "0x110 3x10"),
     "RotationStuck": (
         'fraction_injector_issued_certificate_expiry_timestamp_seconds{certificate="ca"}',
         "0x120",

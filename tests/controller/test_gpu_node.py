@@ -97,3 +97,9 @@ def test_an_object_that_is_gone_leaves_the_label(store):
     store.watched_cards.remove(("", "mixed"))
     assert [gpu.memory_mib for gpu in store.ledger.node("mixed").gpus] == [None, None]
     assert placed(store, writes_limits=False).gpu_mib == 40960
+
+
+def test_what_the_kubelet_holds_is_read_where_every_card_tells():
+    told = card(0, 40960, heldSlices=4, heldPods=2)
+    assert read([told, card(1, 40960, heldSlices=0), card(2, 1, mig=True)]).held == ((0, 4, 2), (1, 0, 0))
+    assert read([told, card(1, 40960)]).held is None

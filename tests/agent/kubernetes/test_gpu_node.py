@@ -5,6 +5,7 @@ from pathlib import Path
 import yaml
 
 from agent.gpu import Gpu
+from agent.held import Held
 from agent.kubernetes.gpu_node import MAX_GPUS, MAX_TEXT, NodeReport, manifest
 
 CRD = Path(__file__).parents[3] / "charts" / "fraction-injector" / "files" / "crds" / "gpunodes.yaml"
@@ -13,7 +14,9 @@ MIG = Gpu(1, "GPU-b", "NVIDIA A100-80GB", 81920, mig=True)
 
 
 def status(gpus=(SMALL, MIG), unhealthy=None, missing=None):
-    return manifest("gpu-1", "uid-1", gpus, NodeReport(unhealthy or {}, missing, "boot-1"))["status"]
+    return manifest(
+        "gpu-1", "uid-1", gpus, NodeReport(unhealthy or {}, missing, "boot-1", {"GPU-a": Held(5, 2)})
+    )["status"]
 
 
 def test_every_gpu_is_told_with_its_memory_and_whether_it_is_in_mig_mode():
@@ -24,6 +27,7 @@ def test_every_gpu_is_told_with_its_memory_and_whether_it_is_in_mig_mode():
     ]
     assert (told["gpuCount"], told["unhealthy"], told["registered"]) == (2, 0, True)
     assert told["bootID"] == "boot-1"
+    assert [(gpu.get("heldSlices"), gpu.get("heldPods")) for gpu in told["gpus"]] == [(5, 2), (None, None)]
 
 
 def test_an_unhealthy_gpu_and_a_missing_registration_are_told_with_the_reason():

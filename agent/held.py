@@ -1,0 +1,31 @@
+"""What the kubelet's books say is held of each GPU. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from agent.gpu import Gpu
+from agent.kubelet import Holder
+from agent.shares import uuid_of
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What is held of one GPU."""
+
+    slices: int = 0
+    pods: int = 0
+
+
+def held_of(holders: Iterable[Holder], gpus: Iterable[Gpu]) -> Mapping[str, Held]:
+    """Return by uuid what containers hold of each of these GPUs, those of which nothing is held included."""
+    ids: dict[str, set[str]] = {gpu.uuid: set() for gpu in gpus}
+    pods: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
+    for holder in holders:
+        for each in holder.ids:
+            if (uuid := uuid_of(each)) in ids:
+                ids[uuid].add(each)
+                pods[uuid].add((holder.namespace, holder.pod))
+    return {uuid: Held(len(found), len(pods[uuid])) for uuid, found in ids.items()}

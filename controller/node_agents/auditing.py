@@ -1,0 +1,105 @@
+"""The leader's loop that compares the kubelets' books with the ledger, and only tells."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Mapping
+from datetime import UTC, datetime
+
+from controller.event_writer import EventWriter
+from controller.kube_client import ApiServer
+from controller.leadership import Leadership
+from controller.ledger_store import LedgerStore
+from controller.node_agents.audit import Difference, Held, Looks, differences
+from controller.node_agents.decision import why_not_ready
+from controller.node_agents.metrics import NodeAgentMetrics
+from kube.events import event, event_name
+from service.log import get_logger
+
+REASON = "AuditDifference"
+SECONDS_BETWEEN_LOOKS = 20.0
+"""More than an agent takes to read the kubelet's books anew, 15 s, and to write what has changed, 2 s."""
+MAX_EVENTS = 100
+"""Of one look: where all nodes differ, the rest says no more."""
+
+
+class Auditing:
+    """Looks at all nodes whose agents say what the kubelet holds."""
+
+    def __init__(
+        self, api: ApiServer, state: LedgerStore, leadership: Leadership, metrics: NodeAgentMetrics
+    ) -> None:
+        self._events = EventWriter(api)
+        self._state = state
+        self._leadership = leadership
+        self._metrics = metrics
+        self._looks = Looks()
+        self._told: set[str] = set()
+        """Names of the Events on what lasts."""
+        self._log = get_logger("audit")
+
+    async def run(self, turned: Callable[[], None] = lambda: None) -> None:
+        """Look while this replica leads; call `turned` after each look."""
+        try:
+            while self._leadership.leads:
+                await self.look()
+                turned()
+                await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
+        finally:
+            self._metrics.differences.set(0)
+
+    async def look(self) -> None:
+        """Compare everything once."""
+        held: dict[str, Held] = {}
+        suspects = set[str]()
+        async for names in self._state.turns.slices(list(self._state.agents)):
+            for name in names:
+                held[name] = known = self._held(name) or ()
+                if known and self._differences(name, known, {}):
+                    suspects.add(name)
+        finished = await self._finished(suspects)
+        found = [each for name in suspects for each in self._differences(name, held[name], finished[name])]
+        lasting = self._looks.lasting(found)
+        self._metrics.differences.set(len(lasting))
+        await self._tell(lasting)
+
+    def _held(self, name: str) -> Held | None:
+        """What the kubelet holds by an agent that serves; what another one says may be old."""
+        node, report = self._state.nodes.get(name), self._state.agents.get(name)
+        if node is None or report is None or why_not_ready(report, node.boot_id) is not None:
+            return None
+        return report.held
+
+    def _differences(self, name: str, held: Held, finished: Mapping[int | None, int]) -> list[Difference]:
+        view = self._state.ledger.node(name)
+        return differences(view, held, finished) if view is not None else []
+
+    async def _finished(self, nodes: Collection[str]) -> Mapping[str, Counter[int | None]]:
+        """Slices of pods on these nodes that have ended but are still there, by GPU."""
+        found: defaultdict[str, Counter[int | None]] = defaultdict(Counter)
+        if nodes:
+            async for keys in self._state.turns.slices(list(self._state.pods)):
+                for pod in filter(None, map(self._state.pods.get, keys)):
+                    name = pod.fact.node
+                    if name is not None and pod.fact.is_over and name in nodes:
+                        found[name].update(dict(pod.fact.gpus))
+                        found[name][None] += pod.fact.pooled
+        return found
+
+    async def _tell(self, lasting: Collection[Difference]) -> None:
+        now = datetime.now(UTC)
+        told = set[str]()
+        for each in list(lasting)[:MAX_EVENTS]:
+            node = self._state.nodes.get(each.node)
+            if node is None or not self._leadership.leads:
+                continue
+            # An API server keeps Events for an hour: what still differs is said again in each.
+            by = each.kubelet - each.ledger
+            name = event_name(each.node, f"{node.uid} {REASON} {each.index} {by} {now:%Y-%m-%dT%H}")
+            told.add(name)
+            if name not in self._told:
+                involved = {"kind": "Node", "name": each.node, "uid": node.uid}
+                self._log.warning("kubelet and ledger differ", node=each.node, what=each.text)
+                await self._events.write(event(involved, REASON, each.text, name=name, now=now))
+        self._told = told

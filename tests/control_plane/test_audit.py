@@ -1,0 +1,51 @@
+"""The kubelet's books against the ledger on a real API server: what lasts is told, and no more."""
+
+import pytest
+
+from testbed.controller_process import NODE_FACTS, SHORT_LEASE, Controller, install_crd, write_tls
+from testbed.gpu_nodes import GpuNode, schedulable
+from testbed.process import eventually
+
+SECONDS = 180
+
+
+@pytest.fixture
+def node(control_plane, namespace):
+    """A node whose agent says that the kubelet holds five slices, of which the ledger knows nothing."""
+    install_crd(control_plane.api)
+    control_plane.api.create(GpuNode().manifest(namespace))
+    eventually(lambda: schedulable(control_plane.api.get("Node", namespace)), "the node is ready")
+    card = {"index": 0, "uuid": "GPU-a", "model": "A100", "memoryMiB": 81920, "healthy": True, "mig": False}
+    body = {
+        "apiVersion": "clearml-injector.io/v1alpha1",
+        "kind": "GpuNode",
+        "metadata": {"name": namespace},
+        "status": {"registered": True, "gpus": [{**card, "heldSlices": 5, "heldPods": 1}]},
+    }
+    query = {"fieldManager": "test", "force": "true"}
+    path = f"{NODE_FACTS}/{namespace}"
+    control_plane.api.call("PATCH", path, body, query, "application/apply-patch+yaml")
+    yield namespace
+    control_plane.kubectl("delete", "node", namespace)
+
+
+def test_a_difference_that_lasts_is_an_event_on_the_node(node, control_plane, tmp_path):
+    tls = write_tls(tmp_path / "tls")
+    controller = Controller(control_plane.kubeconfig, tmp_path, tls, f"audit-{node}", more=SHORT_LEASE)
+
+    def told():
+        found = control_plane.api.call("GET", "/api/v1/namespaces/default/events")["items"]
+        return [
+            each["message"]
+            for each in found
+            if (each["reason"], each["involvedObject"]["name"]) == ("AuditDifference", node)
+        ]
+
+    try:
+        [message] = eventually(told, "the difference is told", SECONDS)
+        counted = controller.plain("/metrics")
+    finally:
+        controller.stop()
+    assert message.startswith("GPU 0: 1 pods hold 5 slices by the kubelet's books, the ledger has 0:")
+    assert "fraction_injector_audit_differences 1.0" in counted
+    assert control_plane.api.get("Node", node)["spec"].get("taints", []) == []
