@@ -4,19 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from agent.gpu import Gpu
 from agent.kubelet import Holder
 from agent.shares import uuid_of
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """What is held of one GPU."""
-
-    slices: int = 0
-    pods: int = 0
+from agent.state import Held
 
 
 def held_of(holders: Iterable[Holder], gpus: Iterable[Gpu]) -> Mapping[str, Held]:

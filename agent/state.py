@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from agent.gpu import Gpu
-from agent.held import Held
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +19,14 @@ class Registration:
     resource: str
     missing: str | None = "not registered with the kubelet yet"
     """Why the kubelet does not count its slices; None while it does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What containers hold of one GPU by the kubelet's books."""
+
+    slices: int = 0
+    pods: int = 0
 
 
 class AgentState:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent.gpu import Gpu
-from agent.held import Held
+from agent.state import Held
 from kube.names import GROUP
 
 API_VERSION = f"{GROUP}/v1alpha1"

@@ -1,9 +1,9 @@
 """What is held of each GPU by the kubelet's books."""
 
 from agent.gpu import Gpu
-from agent.held import Held, held_of
+from agent.held import held_of
 from agent.kubelet import Holder
-from agent.state import AgentState
+from agent.state import AgentState, Held
 
 GPUS = [Gpu(0, "GPU-a", "A100", 40960), Gpu(1, "GPU-b", "A100", 40960), Gpu(2, "GPU-c", "A100", 40960)]
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import yaml
 
 from agent.gpu import Gpu
-from agent.held import Held
 from agent.kubernetes.gpu_node import MAX_GPUS, MAX_TEXT, NodeReport, manifest
+from agent.state import Held
 
 CRD = Path(__file__).parents[3] / "charts" / "fraction-injector" / "files" / "crds" / "gpunodes.yaml"
 SMALL = Gpu(0, "GPU-a", "NVIDIA A100-40GB", 40960)
