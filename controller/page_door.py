@@ -1,14 +1,15 @@
 """Who may see the page where it is exposed: whoever the API server lets list GpuLedgers.
 
 The answers of the API server are kept for half a minute, of so many tokens that nobody can fill the memory;
-only so many are asked for at a time. Tokens are kept as digests.
+only so many are asked for at a time. Both are counted apart for tokens that were good before, so that a flood
+of made-up ones shuts no viewer out. Tokens are kept as digests.
 """
 
 from __future__ import annotations
 
 import hashlib
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
@@ -31,6 +32,8 @@ _NO_RIGHT = f"this token may not list gpuledgers.{GROUP}"
 _AWAY = "the API server does not say who you are: try again in a minute"
 
 Answer = Viewer | PageRefusedError
+_Key = tuple[bytes, str]
+"""Digest of a token, and the namespace that was asked for."""
 
 
 class _User(msgspec.Struct):
@@ -65,8 +68,11 @@ class TokenDoor:
     def __init__(self, api: ApiServer, clock: Callable[[], float] = time.monotonic) -> None:
         self._api = api
         self._clock = clock
-        self._kept: OrderedDict[tuple[bytes, str], tuple[float, Answer]] = OrderedDict()
-        self._asking = 0
+        self._good: OrderedDict[_Key, tuple[float, Answer]] = OrderedDict()
+        """Also past their time, until others need the room: tokens that were good once."""
+        self._bad: OrderedDict[_Key, tuple[float, Answer]] = OrderedDict()
+        self._asking = Counter[bool]()
+        """Questions under way, by whether the token was good before."""
 
     async def admit(self, token: str, namespace: str) -> Viewer:
         """Return what a token may see: all namespaces, or only the one that is asked for.
@@ -77,30 +83,37 @@ class TokenDoor:
         if not token:
             raise PageRefusedError(HTTPStatus.UNAUTHORIZED, _NO_TOKEN)
         key = hashlib.sha256(token.encode()).digest(), namespace
-        kept = self._kept.get(key)
+        was_good = key in self._good
+        kept = self._good.get(key) or self._bad.get(key)
         if kept is None or kept[0] <= self._clock():
-            kept = self._clock() + KEPT_SECONDS, await self._answer(token, namespace)
-            self._kept[key] = kept
-            self._kept.move_to_end(key)
-            if len(self._kept) > MAX_KEPT:
-                self._kept.popitem(last=False)
+            until = self._clock() + KEPT_SECONDS
+            kept = until, await self._answer(token, namespace, was_good=was_good)
+            self._keep(key, kept)
         if isinstance(kept[1], PageRefusedError):
             raise PageRefusedError(kept[1].status, str(kept[1]))
         return kept[1]
 
-    async def _answer(self, token: str, namespace: str) -> Answer:
+    def _keep(self, key: _Key, kept: tuple[float, Answer]) -> None:
+        self._good.pop(key, None)
+        self._bad.pop(key, None)
+        those = self._good if isinstance(kept[1], Viewer) else self._bad
+        those[key] = kept
+        if len(those) > MAX_KEPT:
+            those.popitem(last=False)
+
+    async def _answer(self, token: str, namespace: str, *, was_good: bool) -> Answer:
         """Ask the API server; raises PageRefusedError, which is not kept, where it does not say."""
-        if self._asking >= MAX_ASKED_AT_ONCE:
+        if self._asking[was_good] >= MAX_ASKED_AT_ONCE:
             raise PageRefusedError(
                 HTTPStatus.SERVICE_UNAVAILABLE, "too many ask at once: try again in a second"
             )
-        self._asking += 1
+        self._asking[was_good] += 1
         try:
             return await self._review(token, namespace)
         except (ApiError, msgspec.MsgspecError, *TRANSPORT_ERRORS) as error:
             raise PageRefusedError(HTTPStatus.SERVICE_UNAVAILABLE, _AWAY) from error
         finally:
-            self._asking -= 1
+            self._asking[was_good] -= 1
 
     async def _review(self, token: str, namespace: str) -> Answer:
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections import Counter
 from collections.abc import AsyncIterator
 from http import HTTPStatus
 
@@ -25,6 +26,8 @@ from web.rows import NodeRow, node_row
 from web.source import About, Door, PageRefusedError, PageSource, Viewer
 
 MAX_STREAMS = 16
+MAX_OF_ONE_NAMESPACE = 8
+"""Viewers of one namespace alone, so that they leave room for who sees all."""
 GATHER_SECONDS = 0.25
 """Changes within so short a time go out together."""
 BEAT_SECONDS = 1.0
@@ -42,7 +45,8 @@ class Streams:
         self._about = about
         self._door = door
         self._panels = PanelMaker(source, about)
-        self._open = 0
+        self._open = Counter[str | None]()
+        """Streams by the namespace that they are bound to; None for all namespaces."""
         self._stopping = False
 
     def stop(self) -> None:
@@ -57,20 +61,30 @@ class Streams:
         except PageRefusedError as error:
             await PlainTextResponse(f"{error}\n", error.status)(scope, receive, send)
             return
-        if self._open >= MAX_STREAMS:
-            text = f"{MAX_STREAMS} viewers are here already: close one, or try again later\n"
-            await PlainTextResponse(text, HTTPStatus.SERVICE_UNAVAILABLE)(scope, receive, send)
+        if (full := self._full(viewer)) is not None:
+            await PlainTextResponse(full, HTTPStatus.SERVICE_UNAVAILABLE)(scope, receive, send)
             return
-        self._open += 1
+        self._open[viewer.namespace] += 1
         changes = self._source.subscribe()
         try:
             events = self._while_admitted(self._events(changes, viewer), viewer, token, namespace)
             await EventSourceResponse(events, headers={"cache-control": "no-store"})(scope, receive, send)
         finally:
             self._source.unsubscribe(changes)
-            self._open -= 1
+            self._open -= Counter([viewer.namespace])
             if not self._open:
                 self._panels.rest()
+
+    def _full(self, viewer: Viewer) -> str | None:
+        """Say why there is no room for one more; None where there is."""
+        if self._open.total() >= MAX_STREAMS:
+            return f"{MAX_STREAMS} viewers are here already: close one, or try again later\n"
+        if viewer.namespace is not None and self._open[viewer.namespace] >= MAX_OF_ONE_NAMESPACE:
+            return (
+                f"{MAX_OF_ONE_NAMESPACE} viewers of this namespace are here already: close one, or try again"
+                " later\n"
+            )
+        return None
 
     async def _while_admitted(
         self, events: AsyncIterator[bytes], viewer: Viewer, token: str, namespace: str

@@ -97,7 +97,7 @@ def test_a_flood_of_tokens_fills_nothing():
             for number in range(count):
                 with pytest.raises(PageRefusedError):
                     await door.admit(f"{number}" * 1000, "")
-            return door._kept
+            return door._bad
 
     kept = asyncio.run(main())
     assert len(kept) == MAX_KEPT
@@ -113,6 +113,30 @@ def test_only_so_many_are_asked_about_at_a_time():
             await fake.until_asked(MAX_ASKED_AT_ONCE)
             with pytest.raises(PageRefusedError, match="too many ask at once"):
                 await door.admit("one more", "")
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    asyncio.run(main())
+
+
+def test_a_flood_of_tokens_shuts_out_nobody_whose_token_was_good():
+    async def main():
+        flood, clock = MAX_KEPT + 3, Clock()
+        script = [KNOWN, YES, *[UNKNOWN] * flood, *[forever] * MAX_ASKED_AT_ONCE, KNOWN, YES]
+        fake = FakeApi(*script)
+        async with talking_to(fake) as api:
+            door = TokenDoor(api, clock)
+            await door.admit("good", "")
+            for number in range(flood):
+                with pytest.raises(PageRefusedError, match="does not know"):
+                    await door.admit(f"bad-{number}", "")
+            assert await door.admit("good", "") == Viewer()
+            assert len(fake.asked) == 2 + flood
+            clock.now += page_door.KEPT_SECONDS
+            tasks = [asyncio.create_task(door.admit(f"t{n}", "")) for n in range(MAX_ASKED_AT_ONCE)]
+            await fake.until_asked(2 + flood + MAX_ASKED_AT_ONCE)
+            assert await door.admit("good", "") == Viewer()
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)

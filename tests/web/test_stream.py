@@ -202,6 +202,27 @@ def test_no_more_viewers_are_served_than_there_is_room_for(monkeypatch):
     assert source.readers == []
 
 
+def test_viewers_of_one_namespace_leave_room_for_who_sees_all(monkeypatch):
+    monkeypatch.setattr(stream, "MAX_OF_ONE_NAMESPACE", 1)
+    page = page_of(Source("a"), TokenDoor())
+    own = {"query": "namespace=team", "authorization": "Bearer team"}
+
+    async def watch(request):
+        await request.until(is_whole)
+        second = await Request(page, "/stream", **own).run()
+        admin = Request(page, "/stream", authorization="Bearer admin")
+        task = asyncio.create_task(admin.run())
+        await admin.until(is_whole)
+        admin.gone.set()
+        await task
+        request.gone.set()
+        return second
+
+    second = watching(page, watch, **own)
+    assert (second.status, b"1 viewers of this namespace" in second.body) == (503, True)
+    assert is_whole(watching(page_of(Source("a"), TokenDoor()), lambda each: each.until(is_whole), **own))
+
+
 def test_nobody_follows_the_ledger_when_the_last_viewer_has_gone():
     source = Source("a")
     watching(page_of(source), lambda request: request.until(panels))
