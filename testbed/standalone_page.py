@@ -2,6 +2,9 @@
 
 import json
 import re
+import ssl
+
+import httpx
 
 from testbed.process import Process, start_on_free_ports
 from testbed.product import COMMAND, GRACE_S, READY_S
@@ -45,7 +48,8 @@ class Standalone:
         inventory = folder / "inventory.json"
         inventory.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
         self._command = [COMMAND, "webhook", "--self-signed", "--stop-delay=0", "--port=0"]
-        self._command += [f"--ca-file={folder / 'ca.pem'}", f"--inventory={inventory}"]
+        self._ca_file = folder / "ca.pem"
+        self._command += [f"--ca-file={self._ca_file}", f"--inventory={inventory}"]
         self.log = folder / "webhook.log"
         self.process, self._ports = start_on_free_ports(1, self._start, self._serves, READY_S)
 
@@ -60,6 +64,13 @@ class Standalone:
     def page(self):
         """Its address."""
         return f"http://localhost:{self._ports[0]}/"
+
+    def review(self, review):
+        """Its answer to a review."""
+        [line] = [line for line in self.log.read_text().splitlines() if '"event":"serving"' in line]
+        url = f"https://localhost:{json.loads(line)['port']}/mutate"
+        trust = ssl.create_default_context(cafile=str(self._ca_file))
+        return httpx.post(url, json=review, verify=trust, trust_env=False, timeout=20).json()["response"]
 
     def stop(self):
         """End it."""

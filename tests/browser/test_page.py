@@ -5,6 +5,8 @@ import re
 import pytest
 
 from testbed.standalone_page import Standalone, node, pod
+from tests.webhook.support import pod as labelled
+from tests.webhook.support import review_of
 
 LIVE = "#state:text-is('live')"
 MARKUP = "<img src=x onerror=alert(1)><script>alert(2)</script>"
@@ -65,6 +67,18 @@ def test_panels_say_what_fits_and_who_waits(webhook, open_page):
     # 18 GPUs are free and not cordoned; 1 slice is left on one more, 4 on three.
     assert blocks == [("whole GPUs", "18"), ("halves", "39"), ("quarters", "78"), ("eighths", "157")]
     assert "team/waits" in tab.inner_text("#waiting")
+
+
+def test_a_denial_is_shown_as_its_author_read_it_and_stays_text(webhook, open_page):
+    tab = open_page(webhook.page).tab
+    tab.wait_for_selector("#denials-none:text-is('No pod.')")
+    denied = webhook.review(review_of(labelled(fraction=MARKUP), namespace="team"))
+    assert (denied["allowed"], MARKUP in denied["status"]["message"]) == (False, True)
+    tab.wait_for_selector("#denials li:has-text('label-not-allowed: 1 in team')")
+    assert denied["status"]["message"] in tab.inner_text("#denials")
+    assert not tab.is_visible("#denials-none")
+    assert tab.locator("img, main script").count() == 0
+    assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
 def test_filters_stand_in_the_address_and_hide_what_does_not_fit(webhook, open_page):
