@@ -97,11 +97,6 @@ class SeenNode(msgspec.Struct, frozen=True, gc=False):
     """As its status says; cut where no sound one is so long."""
 
 
-class _PodLabels(PodLabels, gc=False):
-    fraction: str | None = msgspec.field(default=None, name=FRACTION_LABEL)
-    memory: str | None = msgspec.field(default=None, name=MEMORY_LABEL)
-
-
 class _PodAnnotations(PodAnnotations, gc=False):
     injected: str | None = msgspec.field(default=None, name=INJECTED_ANNOTATION)
     slices: str | None = msgspec.field(default=None, name=SLICES_ANNOTATION)
@@ -109,7 +104,6 @@ class _PodAnnotations(PodAnnotations, gc=False):
 
 
 class _PodMetadata(PodMetadata, rename="camel", kw_only=True, gc=False):
-    labels: _PodLabels | None = None
     annotations: _PodAnnotations | None = None
     owner_references: tuple[Owner, ...] | None = None
     uid: str = ""
@@ -225,11 +219,11 @@ def _injected(pod: _Pod, names: ResourceNames) -> InjectedPod | None:
     )
 
 
-def _asked(labels: _PodLabels | None) -> tuple[str, str | None]:
+def _asked(labels: PodLabels | None) -> tuple[str, str | None]:
     """The label by which a pod asks for a share, and its text; None where it carries none."""
-    if labels is None or labels.fraction is not None or labels.memory is None:
+    if labels is None or labels.fraction is not None or labels.gpu_memory is None:
         return FRACTION_LABEL, labels.fraction if labels is not None else None
-    return MEMORY_LABEL, labels.memory
+    return MEMORY_LABEL, labels.gpu_memory
 
 
 def _controller(metadata: _PodMetadata) -> Owner | None:

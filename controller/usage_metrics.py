@@ -1,4 +1,4 @@
-"""Metrics of who has how many slices, and may have: a bounded number of series, whatever pods say.
+"""Metrics of who has how many slices and MiB, and may have: a bounded number of series, whatever pods say.
 
 Anybody may wear the label of a queue, so queues are shown that the policies name, and namespaces as far as
 there is room; the others are summed up.
@@ -23,7 +23,7 @@ OTHERS = "_others"
 
 
 class UsageCollector(Collector):
-    """Slices of namespaces and queues beside their quotas, as of a scrape."""
+    """Slices and MiB of namespaces and queues beside their quotas, as of a scrape."""
 
     def __init__(
         self, ledger: Ledger, quotas: Callable[[], Iterable[Quota]], queues: Callable[[], Iterable[Quota]]
@@ -40,15 +40,25 @@ class UsageCollector(Collector):
         of_queues = {quota.name: quota for quota in self._queues()}
         of_queues |= {quota.name: quota for quota in quotas if quota.scope == "queue"}
         used = shown(self._ledger.used_by_namespace(), of_namespaces)
-        used_of_queues = {
-            name: self._ledger.used_of(quota)[0] for name, quota in list(of_queues.items())[:MAX_SHOWN]
-        }
+        shown_queues = dict(list(of_queues.items())[:MAX_SHOWN])
+        used_of_queues = {name: self._ledger.used_of(quota).slices for name, quota in shown_queues.items()}
         yield _gauge(
             "namespace", "used", "Slices that pods of a namespace have, promised ones included.", used
         )
         yield _gauge("namespace", "quota", "Slices that a namespace may have.", _limits(of_namespaces))
         yield _gauge("queue", "used", "Slices that pods of a queue of the policies have.", used_of_queues)
         yield _gauge("queue", "quota", "Slices that a queue may have.", _limits(of_queues))
+        namespaces = [Quota("namespace", name) for name in used if name != OTHERS]
+        yield from self._of_memory("namespace", namespaces, of_namespaces)
+        yield from self._of_memory("queue", shown_queues.values(), of_queues)
+
+    def _of_memory(self, scope: str, of: Iterable[Quota], quotas: Mapping[str, Quota]) -> Iterator[Metric]:
+        used = self._ledger.mib_used_of(of)
+        limits = {name: quota.memory_mib for name, quota in quotas.items()}
+        documentation = f"MiB of GPU memory that pods of a {scope} have, promised ones included."
+        yield _gauge(scope, "used", documentation, used, "mib")
+        documentation = f"MiB of GPU memory that a {scope} may have."
+        yield _gauge(scope, "quota", documentation, _given(limits), "mib")
 
 
 def shown(used: Mapping[str, int], with_quota: Iterable[str]) -> dict[str, int]:
@@ -62,12 +72,18 @@ def shown(used: Mapping[str, int], with_quota: Iterable[str]) -> dict[str, int]:
 
 
 def _limits(quotas: Mapping[str, Quota]) -> dict[str, int]:
-    limited = {name: quota.slices for name, quota in quotas.items() if quota.slices is not None}
-    return dict(list(limited.items())[:MAX_SHOWN])
+    return _given({name: quota.slices for name, quota in quotas.items()})
 
 
-def _gauge(scope: str, what: str, documentation: str, values: Mapping[str, int]) -> Metric:
-    metric = GaugeMetricFamily(f"fraction_injector_{scope}_slices_{what}", documentation, labels=[scope])
+def _given(limits: Mapping[str, int | None]) -> dict[str, int]:
+    given = {name: limit for name, limit in limits.items() if limit is not None}
+    return dict(list(given.items())[:MAX_SHOWN])
+
+
+def _gauge(
+    scope: str, what: str, documentation: str, values: Mapping[str, int], unit: str = "slices"
+) -> Metric:
+    metric = GaugeMetricFamily(f"fraction_injector_{scope}_{unit}_{what}", documentation, labels=[scope])
     for name, value in values.items():
         metric.add_metric([name], value)
     return metric

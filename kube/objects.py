@@ -7,7 +7,13 @@ from __future__ import annotations
 
 import msgspec
 
-from kube.names import QUEUE_ID_LABEL, QUEUE_NAME_LABEL, RESERVATION_ANNOTATION
+from kube.names import (
+    FRACTION_LABEL,
+    MEMORY_LABEL,
+    QUEUE_ID_LABEL,
+    QUEUE_NAME_LABEL,
+    RESERVATION_ANNOTATION,
+)
 from kube.requests import Container, ContainerRequests
 from kube.scheduling import NodeSelector, NodeSelectorTerm, Taint
 
@@ -61,10 +67,12 @@ class Node(msgspec.Struct, gc=False):
 
 
 class PodLabels(msgspec.Struct, gc=False):
-    """The ClearML agent's labels of a pod: its queue by name and by id."""
+    """The labels that tell the share of a pod, and the ClearML agent's: its queue by name and by id."""
 
     queue_name: str | None = msgspec.field(default=None, name=QUEUE_NAME_LABEL)
     queue_id: str | None = msgspec.field(default=None, name=QUEUE_ID_LABEL)
+    fraction: str | None = msgspec.field(default=None, name=FRACTION_LABEL)
+    gpu_memory: str | None = msgspec.field(default=None, name=MEMORY_LABEL)
 
 
 class PodAnnotations(msgspec.Struct, gc=False):

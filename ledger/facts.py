@@ -64,6 +64,10 @@ class PodFact(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     memory_bytes: int = 0
     queues: tuple[str, ...] = ()
     """Keys of its ClearML queue (ledger/queue_names.py), as its labels name it: by name, by id."""
+    share: tuple[int, int] | None = None
+    """Share of each GPU as its label says it, numerator and denominator; None where none does."""
+    asked_mib: int = 0
+    """MiB of each GPU that its label asks for; 0 where none does."""
     reservation: str | None = None
     """The reservation that its annotation claims to be."""
     promised_node: str | None = None

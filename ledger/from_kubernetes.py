@@ -13,6 +13,7 @@ from kube.names import (
     GPU_MEMORY_LABEL,
     GPU_PRODUCT_LABEL,
     GPU_REPLICAS_LABEL,
+    MAX_LABEL_VALUE,
     is_label_value,
     is_uid,
     label_number,
@@ -36,6 +37,8 @@ from ledger.cordon import indices_of
 from ledger.facts import UNLIMITED, NodeFact, PodFact
 from ledger.owners import owner_key
 from ledger.queue_names import queue_keys
+from modes.fraction import Fraction
+from modes.memory_text import memory_mib
 from modes.resource_names import ResourceNames
 
 MAX_MEMORY_VALUES = 64
@@ -135,6 +138,7 @@ def pod_fact(pod: Pod, names: ResourceNames) -> PodFact:
     is_waiting = spec.node_name is None and bool(gpus or pooled)
     affinity = spec.affinity.node_affinity if is_waiting and spec.affinity else None
     queues = _queues(metadata.labels)
+    share, asked_mib = _asked(metadata.labels) if gpus or pooled else (None, 0)
     return PodFact(
         namespace=metadata.namespace,
         name=metadata.name,
@@ -145,6 +149,8 @@ def pod_fact(pod: Pod, names: ResourceNames) -> PodFact:
         cpu_milli=request.cpu_milli,
         memory_bytes=request.memory_bytes,
         queues=queues,
+        share=share,
+        asked_mib=asked_mib,
         reservation=_reservation(metadata.annotations),
         promised_node=_promised_node(affinity, status),
         memory_values=_memory_values(affinity),
@@ -175,6 +181,16 @@ def _queues(labels: PodLabels | None) -> tuple[str, ...]:
     if labels is None:
         return ()
     return queue_keys(labels.queue_name, labels.queue_id)
+
+
+def _asked(labels: PodLabels | None) -> tuple[tuple[int, int] | None, int]:
+    """What the labels ask of each GPU: a share, or MiB. A longer text than a label's value is none."""
+    if labels is None:
+        return None, 0
+    if labels.gpu_memory is not None:
+        return None, memory_mib(labels.gpu_memory) or 0
+    text = labels.fraction
+    return Fraction.ratio_of_text(text) if text and len(text) <= MAX_LABEL_VALUE else None, 0
 
 
 def _promised_node(affinity: NodeAffinity | None, status: PodStatus | None) -> str | None:

@@ -9,6 +9,7 @@ import msgspec
 
 from ledger.accounts import Claim, ClaimKey
 from ledger.facts import NodeFact, PodFact, PodKey
+from ledger.gpu_memory import GpuMemory, cards_of, memory_of_placement, memory_of_pod
 from ledger.owners import GpuModel, Owners, Replicas
 from ledger.placement.arrivals import Arrivals, ShadowPrices
 from ledger.placement.candidates import CandidateFinder
@@ -28,7 +29,7 @@ from ledger.placement_request import (
 from ledger.recent_placements import RecentPlacements
 from ledger.reservations import Reservation, Reservations, reservation_of, taken_by
 from ledger.totals import Totals
-from ledger.usage import QuotaUsage
+from ledger.usage import QuotaUsage, Used
 from ledger.view import LedgerView, NodeView, PendingView, node_view, pending_view
 
 RESERVATIONS_PER_NAMESPACE = 256
@@ -74,7 +75,7 @@ class Ledger:
             return
         if known is not None:
             self._values.remove(known)
-        self._node_index.set_fact(fact.name, fact)
+        self._change_node(fact.name, known, fact)
         self._values.add(fact)
 
     def remove_node(self, name: str) -> None:
@@ -82,7 +83,25 @@ class Ledger:
         known = self._node_index.fact(name)
         if known is not None:
             self._values.remove(known)
-            self._node_index.set_fact(name, None)
+            self._change_node(name, known, None)
+
+    def _change_node(self, name: str, known: NodeFact | None, fact: NodeFact | None) -> None:
+        """Set what is known of a node, and weigh its pods anew where its cards are others by that."""
+        pods = self._pods_on(name) if cards_of(known) != cards_of(fact) else []
+        for pod in pods:
+            self._usage.remove(pod, memory_of_pod(pod, known))
+        self._node_index.set_fact(name, fact)
+        for pod in pods:
+            self._usage.add(pod, memory_of_pod(pod, fact))
+
+    def _pods_on(self, name: str) -> list[PodFact]:
+        account = self._node_index.accounts.get(name)
+        claims = account.claims.values() if account is not None else ()
+        return [claim for claim in claims if isinstance(claim, PodFact)]
+
+    def _memory_of(self, pod: PodFact) -> GpuMemory:
+        node = pod.node or pod.promised_node
+        return memory_of_pod(pod, self._node_index.fact(node) if node is not None else None)
 
     def set_pod(self, fact: PodFact) -> None:
         """Take in a pod that was added or changed; the inverse of `remove_pod`."""
@@ -93,7 +112,7 @@ class Ledger:
         if fact.is_over:
             return
         self._pods[fact.key] = fact
-        self._usage.add(fact)
+        self._usage.add(fact, self._memory_of(fact))
         self._enter(fact.key, fact)
         if known is None:
             self._show_up(fact)
@@ -110,7 +129,7 @@ class Ledger:
         """Take in that a pod is gone."""
         known = self._pods.pop(key, None)
         if known is not None:
-            self._usage.remove(known)
+            self._usage.remove(known, self._memory_of(known))
             self._strike(key, known)
 
     def replace(self, nodes: Iterable[NodeFact], pods: Iterable[PodFact]) -> None:
@@ -137,7 +156,7 @@ class Ledger:
         self._recent.expire(known_until)
         counting = now if now - known_until <= QUIET_SECONDS else known_until
         for late in islice(self._reservations.stop_counting(counting), MAX_ENDED_AT_ONCE):
-            self._usage.remove(late)
+            self._usage.remove(late, late.gpu_memory)
         for _ in range(MAX_ENDED_AT_ONCE):
             reservation = self._reservations.first_expired(known_until)
             if reservation is None:
@@ -170,10 +189,12 @@ class Ledger:
         self._learn(ask)
         name = placement.reservation
         if name is not None and self._reservations.has_room(ask.namespace):
-            self._begin(reservation_of(ask, placement, name, ask.queues, now))
+            memory = self._granted_memory(ask, placement)
+            self._begin(reservation_of(ask, placement, name, now, memory))
         else:
             counted = tuple([key for key in ask.queues if any(key in quota.keys for quota in ask.quotas)])
-            unit = reservation_of(ask, placement, "", counted, now)
+            memory = self._granted_memory(ask, placement, in_slices=True)
+            unit = reservation_of(msgspec.structs.replace(ask, queues=counted), placement, "", now, memory)
             self._recent.add(unit, name, has_quota=bool(ask.quotas))
         return placement
 
@@ -216,9 +237,13 @@ class Ledger:
             return len(claims)
         return sum([claim.namespace == namespace for claim in claims.values()])
 
-    def used_of(self, quota: Quota) -> tuple[int, int]:
-        """Return slices, and pods with any, that a quota counts; promises are among them."""
+    def used_of(self, quota: Quota) -> Used:
+        """Return what a quota counts; promises are among them."""
         return self._usage.of(quota)
+
+    def largest_mib(self) -> int:
+        """Return the MiB of the largest card that a node's label tells; 0 where none does."""
+        return max([mib or 0 for _, mib in self._values.kinds()], default=0)
 
     def names(self) -> list[str]:
         """Names of all nodes that are known or have pods."""
@@ -246,6 +271,11 @@ class Ledger:
     def pending_slices(self) -> int:
         """Slices of pods and reservations without a node."""
         return self._pending.total()
+
+    def mib_used_of(self, quotas: Iterable[Quota]) -> dict[str, int]:
+        """Return by name of a quota the MiB of GPU memory that it counts."""
+        largest = self.largest_mib()
+        return {quota.name: self._usage.of(quota).memory.at_most(largest) for quota in quotas}
 
     def used_by_namespace(self) -> Mapping[str, int]:
         """Slices by namespace, running, pending and promised together."""
@@ -282,15 +312,30 @@ class Ledger:
             if over is not None:
                 return over
         options = self._choice.options(ask, prices, self._granted(ask))
-        if isinstance(options, Unschedulable) or not ask.fraction.mib:
-            return options if isinstance(options, Unschedulable) else options[0]
+        if isinstance(options, Unschedulable):
+            return options
         refused: OverQuota | None = None
-        for placement in options:
-            over = self._usage.passed_by(ask.granted(placement).fraction.slices, ask.quotas)
+        for placement in options if ask.quotas else ():
+            over = self._passed(ask.granted(placement), placement)
             if over is None:
                 return placement
             refused = refused or over
         return refused or options[0]
+
+    def _passed(self, ask: PlacementRequest, placement: Placement) -> OverQuota | None:
+        """The first quota that a pod would pass with the slices, and with the memory, of a placement."""
+        over = self._usage.passed_by(ask.fraction.slices, ask.quotas)
+        if over is not None or all(quota.memory_mib is None for quota in ask.quotas):
+            return over
+        largest = max(self.largest_mib(), ask.assume.gpu_mib if ask.assume is not None else 0)
+        memory = self._granted_memory(ask, placement)
+        return self._usage.memory_passed_by(memory, ask.quotas, largest)
+
+    def _granted_memory(
+        self, ask: PlacementRequest, placement: Placement, *, in_slices: bool = False
+    ) -> GpuMemory:
+        node = self._node_index.fact(placement.node) if placement.node is not None else None
+        return memory_of_placement(ask, placement, node, in_slices=in_slices)
 
     def _vouches(self, ask: PlacementRequest, keeps: Placement) -> bool:
         """Whether the pod is counted already, by its reservation of an earlier review."""
@@ -312,7 +357,7 @@ class Ledger:
         return keeps
 
     def _kept(self, ask: PlacementRequest, stays: Placement) -> PlacementResult:
-        over = self._usage.passed_by(ask.fraction.slices, ask.quotas)
+        over = self._passed(ask, stays)
         if over is not None:
             return over
         return msgspec.structs.replace(stays, reservation=self._granted(ask))
@@ -356,25 +401,25 @@ class Ledger:
     def _begin(self, reservation: Reservation) -> None:
         """Enter a reservation; the inverse of `_end`."""
         self._reservations.add(reservation)
-        self._usage.add(reservation)
+        self._usage.add(reservation, reservation.gpu_memory)
         self._enter(reservation.key, reservation)
         self._notify(reservation)
 
     def _end(self, reservation: Reservation) -> None:
         if self._reservations.remove(reservation):
-            self._usage.remove(reservation)
+            self._usage.remove(reservation, reservation.gpu_memory)
         self._strike(reservation.key, reservation)
         self._notify(reservation)
 
     def enter_many(self, claim: Reservation, unit: Reservation, pods: int) -> None:
         """Book the sum of pods placed lately; the inverse of `strike_many`."""
-        self._usage.add(unit, pods)
+        self._usage.add(unit, unit.gpu_memory, pods)
         self._enter(claim.key, claim)
         self._notify(claim)
 
     def strike_many(self, claim: Reservation, unit: Reservation, pods: int) -> None:
         """Take such a sum out of the books."""
-        self._usage.remove(unit, pods)
+        self._usage.remove(unit, unit.gpu_memory, pods)
         self._strike(claim.key, claim)
         self._notify(claim)
 

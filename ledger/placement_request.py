@@ -29,6 +29,9 @@ class Assumption(msgspec.Struct, frozen=True):
     """MiB of one GPU."""
 
 
+QuotaUnit = Literal["slices", "pods", "MiB"]
+
+
 class Quota(msgspec.Struct, frozen=True):
     """A limit on what one namespace or one ClearML queue may hold, running and pending together."""
 
@@ -41,6 +44,17 @@ class Quota(msgspec.Struct, frozen=True):
     namespaces: tuple[str, ...] | None = None
     """Where pods of a queue count; None is everywhere but in `other_namespaces`."""
     other_namespaces: tuple[str, ...] = ()
+    memory_mib: int | None = None
+    """MiB of GPU memory, summed over all GPUs."""
+
+    @property
+    def shuts_by(self) -> QuotaUnit | None:
+        """The unit of which it allows none at all; None where it allows some of each."""
+        if self.max_pods == 0:
+            return "pods"
+        if self.slices == 0:
+            return "slices"
+        return "MiB" if self.memory_mib == 0 else None
 
 
 class Placement(msgspec.Struct, frozen=True, gc=False):
@@ -144,7 +158,7 @@ class OverQuota(msgspec.Struct, frozen=True):
     used: int
     asked: int
     limit: int
-    unit: Literal["slices", "pods"]
+    unit: QuotaUnit
 
 
 PlacementResult = Placement | Unschedulable | OverQuota

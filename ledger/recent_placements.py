@@ -14,6 +14,7 @@ from typing import Protocol
 import msgspec
 
 from ledger.facts import PodFact
+from ledger.gpu_memory import GpuMemory
 from ledger.reservations import Pledge, Reservation
 
 SECONDS = 5.0
@@ -26,8 +27,8 @@ MAX_NAMES = 2**13
 without one, and are counted twice when they are reviewed twice."""
 
 _Place = tuple[str, str | None, tuple[tuple[int, int], ...], int]
-_Rest = tuple[tuple[str, ...], tuple[str, ...] | None, bool]
-"""Queues, values of the memory label, and whether its pods have names."""
+_Rest = tuple[tuple[str, ...], tuple[str, ...] | None, bool, GpuMemory]
+"""Queues, values of the memory label, whether its pods have names, and the GPU memory of one."""
 
 
 class Book(Protocol):
@@ -101,7 +102,7 @@ class RecentPlacements:
     def add(self, unit: Reservation, name: str | None, *, has_quota: bool) -> None:
         """Book one more pod, under the name of its reservation if it has one."""
         generation = self._generations[-1]
-        place, rest = _place(unit), (unit.queues, unit.memory_values, name is not None)
+        place, rest = _place(unit), _rest(unit, is_named=name is not None)
         former = generation.kinds.get(place, {}).get(rest)
         if former is None:
             if self._kinds[has_quota] >= MAX_KINDS:
@@ -132,7 +133,7 @@ class RecentPlacements:
         generation = self._found(name)
         if generation is not None:
             unit = generation.awaited.pop(hash(name)).unit
-            self._take_out(generation, _place(unit), (unit.queues, unit.memory_values, True))
+            self._take_out(generation, _place(unit), _rest(unit, is_named=True))
 
     def retire(self, pod: PodFact) -> None:
         """Take a pod out that has shown up, and is booked itself from now on."""
@@ -192,6 +193,10 @@ class RecentPlacements:
 
 def _place(unit: Reservation) -> _Place:
     return unit.namespace, unit.promised_node, unit.gpus, unit.pooled
+
+
+def _rest(unit: Reservation, *, is_named: bool) -> _Rest:
+    return unit.queues, unit.memory_values, is_named, unit.gpu_memory
 
 
 def _with_one_less(former: Many) -> Many | None:

@@ -9,6 +9,7 @@ import msgspec
 
 from ledger.accounts import ClaimKey
 from ledger.facts import PodFact
+from ledger.gpu_memory import NO_MEMORY, GpuMemory
 from ledger.placement_request import Placement, PlacementRequest
 
 LIFETIME_SECONDS = 30.0
@@ -37,6 +38,7 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     cpu_milli: int
     memory_bytes: int
     queues: tuple[str, ...]
+    gpu_memory: GpuMemory = NO_MEMORY
     memory_values: tuple[str, ...] | None
     expires_at: float
     pod: str = ""
@@ -137,7 +139,7 @@ class Reservations:
 
 
 def reservation_of(
-    ask: PlacementRequest, placement: Placement, name: str, queues: tuple[str, ...], now: float
+    ask: PlacementRequest, placement: Placement, name: str, now: float, gpu_memory: GpuMemory
 ) -> Reservation:
     """Return the reservation of what an ask was given."""
     gpus, pooled = taken_by(ask, placement)
@@ -150,7 +152,8 @@ def reservation_of(
         slices=ask.fraction.slices,
         cpu_milli=ask.cpu_milli,
         memory_bytes=ask.memory_bytes,
-        queues=queues,
+        queues=ask.queues,
+        gpu_memory=gpu_memory,
         memory_values=placement.memory_values or None,
         expires_at=now + LIFETIME_SECONDS,
         pod=ask.pod,

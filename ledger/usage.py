@@ -3,20 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from ledger.accounts import Claim
+from ledger.gpu_memory import NO_MEMORY, GpuMemory
 from ledger.placement_request import OverQuota, Quota
 
 _Cell = tuple[tuple[str, ...], str]
 """Keys of queues that claims have all of, none for all claims; and a namespace, empty for all of them."""
-_NOTHING = (0, 0)
+
+
+class Used(NamedTuple):
+    """What some pods have together."""
+
+    slices: int = 0
+    pods: int = 0
+    """Those that have any slices."""
+    memory: GpuMemory = NO_MEMORY
+
+    def with_more(self, more: Used, sign: int = 1) -> Used:
+        """Return it with more, or with less."""
+        memory = self.memory.plus(more.memory.times(sign))
+        return Used(self.slices + sign * more.slices, self.pods + sign * more.pods, memory)
+
+
+_NOTHING = Used()
 
 
 class QuotaUsage:
-    """Slices, and pods that have any, by namespace and by queue."""
+    """Slices, pods that have any, and GPU memory, by namespace and by queue."""
 
     def __init__(self) -> None:
-        self._taken: dict[_Cell, tuple[int, int]] = {}
+        self._taken: dict[_Cell, Used] = {}
         self._namespaces: dict[str, int] = {}
         """Slices by namespace, for those who ask for all of them."""
 
@@ -25,26 +43,25 @@ class QuotaUsage:
         """Slices by namespace, where there are any."""
         return self._namespaces
 
-    def add(self, claim: Claim, times: int = 1) -> None:
-        """Count a claim; the inverse of `remove`."""
-        slices = claim.slices * times
-        if slices:
-            self._count(claim.namespace, slices)
-        for cell in _cells(claim) if slices else ():
-            taken, pods = self._taken.get(cell, _NOTHING)
-            self._taken[cell] = taken + slices, pods + times
+    def add(self, claim: Claim, memory: GpuMemory, times: int = 1) -> None:
+        """Count a claim, and the GPU memory that it holds; the inverse of `remove`."""
+        more = Used(claim.slices * times, times, memory.times(times))
+        if more.slices:
+            self._count(claim.namespace, more.slices)
+        for cell in _cells(claim) if more.slices else ():
+            self._taken[cell] = self._taken.get(cell, _NOTHING).with_more(more)
 
-    def remove(self, claim: Claim, times: int = 1) -> None:
+    def remove(self, claim: Claim, memory: GpuMemory, times: int = 1) -> None:
         """Forget a claim; the inverse of `add`."""
-        slices = claim.slices * times
-        if slices:
-            self._count(claim.namespace, -slices)
-        for cell in _cells(claim) if slices else ():
-            taken, pods = self._taken[cell]
-            if pods == times:
+        less = Used(claim.slices * times, times, memory.times(times))
+        if less.slices:
+            self._count(claim.namespace, -less.slices)
+        for cell in _cells(claim) if less.slices else ():
+            taken = self._taken[cell]
+            if taken.pods == times:
                 del self._taken[cell]
             else:
-                self._taken[cell] = taken - slices, pods - times
+                self._taken[cell] = taken.with_more(less, -1)
 
     def _count(self, namespace: str, slices: int) -> None:
         left = self._namespaces.get(namespace, 0) + slices
@@ -53,25 +70,38 @@ class QuotaUsage:
         else:
             del self._namespaces[namespace]
 
-    def of(self, quota: Quota) -> tuple[int, int]:
-        """Slices, and pods with any, that a quota counts; reservations are among them."""
+    def of(self, quota: Quota) -> Used:
+        """What a quota counts; reservations are among them."""
         if quota.scope == "namespace":
             return self._taken.get(((), quota.name), _NOTHING)
-        slices = pods = 0
+        found = _NOTHING
         for cell, sign in _counted(quota):
-            taken = self._taken.get(cell, _NOTHING)
-            slices += sign * taken[0]
-            pods += sign * taken[1]
-        return slices, pods
+            taken = self._taken.get(cell)
+            if taken is not None:
+                found = found.with_more(taken, sign)
+        return found
 
     def passed_by(self, slices: int, quotas: tuple[Quota, ...]) -> OverQuota | None:
-        """The first quota that one more pod of so many slices would pass."""
+        """The first quota that one more pod of so many slices would pass, in slices or pods."""
         for quota in quotas:
-            used, pods = self.of(quota)
-            if quota.slices is not None and used + slices > quota.slices:
-                return OverQuota(quota, used, slices, quota.slices, "slices")
-            if quota.max_pods is not None and pods >= quota.max_pods:
-                return OverQuota(quota, pods, 1, quota.max_pods, "pods")
+            used = self.of(quota)
+            if quota.slices is not None and used.slices + slices > quota.slices:
+                return OverQuota(quota, used.slices, slices, quota.slices, "slices")
+            if quota.max_pods is not None and used.pods >= quota.max_pods:
+                return OverQuota(quota, used.pods, 1, quota.max_pods, "pods")
+        return None
+
+    def memory_passed_by(
+        self, memory: GpuMemory, quotas: tuple[Quota, ...], largest_mib: int
+    ) -> OverQuota | None:
+        """The first quota in MiB that one more pod of some memory would pass; of cards, the largest known."""
+        for quota in quotas:
+            if quota.memory_mib is not None:
+                former = self.of(quota).memory
+                used = former.at_most(largest_mib)
+                asked = former.plus(memory).at_most(largest_mib) - used
+                if used + asked > quota.memory_mib:
+                    return OverQuota(quota, used, asked, quota.memory_mib, "MiB")
         return None
 
 

@@ -49,6 +49,15 @@ class Fraction:
         if self.mib < 0 or (self.mib and self.slices > self.slices_per_gpu * self.parts):
             raise ValueError(f"{self.mib} MiB in {self.slices} slices are no part of {self.parts} GPUs")
 
+    @staticmethod
+    def ratio_of_text(text: str) -> tuple[int, int] | None:
+        """Return a decimal such as "0.500" as numerator and denominator; None for other texts, and for 0."""
+        if _DECIMAL.fullmatch(text) is None:
+            return None
+        whole, _, decimals = text.partition(".")
+        share = int(whole + decimals)
+        return (share, 10 ** len(decimals)) if share else None
+
     @classmethod
     def from_text(cls, text: str, slices_per_gpu: int) -> Fraction:
         """Read a decimal such as "0.500" or "2" exactly, as integers.

@@ -156,8 +156,13 @@ class PanelMaker:
         return tuple(islice(found, MAX_QUOTAS))
 
     def _uses(self, quota: Quota) -> list[QuotaUse]:
-        slices, pods = self._source.ledger.used_of(quota)
-        limits = (("slices", slices, quota.slices), ("pods", pods, quota.max_pods))
+        used = self._source.ledger.used_of(quota)
+        mib = used.memory.at_most(self._source.ledger.largest_mib()) if quota.memory_mib is not None else 0
+        limits = (
+            ("slices", used.slices, quota.slices),
+            ("pods", used.pods, quota.max_pods),
+            ("MiB", mib, quota.memory_mib),
+        )
         return [
             QuotaUse(quota.scope, quota.name, unit, used, limit)
             for unit, used, limit in limits

@@ -72,7 +72,8 @@ def _over_quota(result: OverQuota) -> str:
     of = f'quota of {result.quota.scope} "{result.quota.name}"'
     if not result.limit:
         return f"{of} is 0, so that it takes no labelled pods: use another, or ask the admin"
-    used = f"{of}: {result.used} of {result.limit} {result.unit} are used, {result.asked} more were asked"
+    unit = "MiB of GPU memory" if result.unit == "MiB" else result.unit
+    used = f"{of}: {result.used} of {result.limit} {unit} are used, {result.asked} more were asked"
     if result.unit == "pods":
         return f"{used}: wait until one ends, or ask the admin for more"
     if result.asked > result.limit:

@@ -38,7 +38,8 @@ def trace(
     for key, value in content.items():
         yield from [overridden[key]] if key in overridden else _leaves(source, (key,), value)
     for rule in effective.quotas:
-        amounts = {"slices": rule.quota.slices, "maxPods": rule.quota.max_pods}
+        quota = rule.quota
+        amounts = {"slices": quota.slices, "maxPods": quota.max_pods, "memoryMiB": quota.memory_mib}
         for unit, amount in amounts.items():
             if amount is not None:
                 path = ("quotas", f"{rule.quota.scope}s", rule.quota.name, unit)

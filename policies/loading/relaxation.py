@@ -68,6 +68,7 @@ def _of_limits(over: CompiledPolicy, base: CompiledPolicy) -> Iterator[str]:
         for unit, limit, new, (size, former) in (
             ("slices", amounts.slices, now.slices if now else None, sizes),
             ("maxPods", amounts.max_pods, now.max_pods if now else None, (1, 1)),
+            ("memoryMiB", amounts.memory_mib, now.memory_mib if now else None, (1, 1)),
         ):
             if limit is not None and (new is None or new * former > limit * size):
                 amount = "no limit" if new is None else str(new)

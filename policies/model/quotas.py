@@ -65,6 +65,7 @@ def rule_of(
         counts.keys,
         counts.namespaces,
         counts.other_namespaces,
+        amounts.memory_mib,
     )
     return QuotaRule(quota, policy.quotas.when_degraded)
 

@@ -22,6 +22,7 @@ from policies.model.types import (
     LimiterEnv,
     MemoryText,
     Mib,
+    MibLimit,
     Part,
     PinnedImage,
     PolicyEnv,
@@ -100,11 +101,13 @@ class QuotaAmounts(Part):
     """Slices, summed over all GPUs; 0 shuts the namespace or queue."""
     max_pods: Limit | None = None
     """Labelled pods; 0 shuts the namespace or queue."""
+    memory_mib: Annotated[MibLimit | None, Field(alias="memoryMiB")] = None
+    """MiB of GPU memory, summed over all GPUs; 0 shuts the namespace or queue."""
 
     @property
     def limits_anything(self) -> bool:
         """Whether one of them is given."""
-        return self.slices is not None or self.max_pods is not None
+        return any(amount is not None for amount in (self.slices, self.max_pods, self.memory_mib))
 
 
 class Quotas(Part):

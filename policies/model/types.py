@@ -108,5 +108,6 @@ PolicyEnv = Annotated[dict[EnvName, EnvValue], AfterValidator(_not_secretly_a_li
 LimiterEnv = Annotated[dict[EnvName, EnvValue], AfterValidator(_in_safe_grammar)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Limit = Annotated[int, Field(ge=0, le=1_000_000)]
+MibLimit = Annotated[int, Field(ge=0, le=1_000_000_000_000)]
 Mib = Annotated[int, Field(ge=1, le=100_000_000)]
 Json = dict[str, Any]

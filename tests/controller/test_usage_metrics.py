@@ -10,12 +10,12 @@ POLICIES = """
 kind: Policy
 name: default
 quotas:
-  namespaces: {red: {slices: 16}, idle: {slices: 0}}
+  namespaces: {red: {slices: 16, memoryMiB: 100000}, idle: {slices: 0}}
   queues: {lone: {slices: 3}}
 ---
 kind: Queues
 queues:
-  My_Queue: {id: id-1, namespaces: [red], quota: {slices: 8}}
+  My_Queue: {id: id-1, namespaces: [red], quota: {slices: 8, memoryMiB: 40960}}
   Free: {}
 """
 
@@ -49,6 +49,14 @@ def test_namespaces_and_queues_are_shown_beside_their_quotas():
         ("queue_slices_used", "lone"): 1,
         ("queue_slices_quota", "my-queue"): 8,
         ("queue_slices_quota", "lone"): 3,
+        ("namespace_mib_used", "red"): 30720,
+        ("namespace_mib_used", "idle"): 0,
+        ("namespace_mib_used", "blue"): 40960,
+        ("namespace_mib_quota", "red"): 100000,
+        ("queue_mib_used", "my-queue"): 30720,
+        ("queue_mib_used", "free"): 0,
+        ("queue_mib_used", "lone"): 10240,
+        ("queue_mib_quota", "my-queue"): 40960,
     }
 
 

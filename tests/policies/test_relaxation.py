@@ -15,6 +15,10 @@ from tests.policies.support import problems
         ),
         ("quota: {slices: 9}", "quota: relaxes policy default (quota of queue q: 9 instead of 8 slices)"),
         ("quota: {maxPods: 2}", "(quota of queue q: no limit instead of 8 slices)"),
+        (
+            "quota: {slices: 8, memoryMiB: 81921}",
+            "(quota of queue q: 81921 instead of 81920 memoryMiB)",
+        ),
         ("policy: loose", "queues.q.policy: relaxes policy default (limiter none instead of hami-core)"),
         ("policy: open", "(memory.reserveMiB 0 instead of 100)"),
         ("policy: open", "(quota of namespace n: no limit instead of 5 slices)"),
@@ -33,7 +37,7 @@ def test_an_entry_for_all_namespaces_may_relax_nothing(entry, expected):
     base = (
         "kind: Policy\nname: default\nmemory: {reserveMiB: 100}\n"
         "assume: {gpusPerNode: 8, gpuMemoryMiB: 40960}\n"
-        "quotas: {queues: {q: {slices: 8}}, namespaces: {n: {slices: 5}}}\n"
+        "quotas: {queues: {q: {slices: 8, memoryMiB: 81920}}, namespaces: {n: {slices: 5}}}\n"
     )
     others = (
         "kind: Policy\nname: loose\nlimiter: none\n---\nkind: Policy\nname: open\nhideGpusFromOthers: false\n"
@@ -50,7 +54,8 @@ def test_an_entry_for_all_namespaces_may_relax_nothing(entry, expected):
 
 
 @pytest.mark.parametrize(
-    "entry", ["limiter: hami-core", 'fractions: {"0.125": 1}', "quota: {slices: 4}", "policy: tight"]
+    "entry",
+    ["limiter: hami-core", 'fractions: {"0.125": 1}', "quota: {slices: 4, memoryMiB: 0}", "policy: tight"],
 )
 def test_an_entry_for_all_namespaces_may_tighten(entry):
     tight = "kind: Policy\nname: tight\nmemory: {reserveMiB: 9}\nprivileged: any-container\n"

@@ -176,3 +176,20 @@ def test_a_queue_is_not_eaten_from_a_namespace_that_its_entry_does_not_serve():
         assert create(webhook, number, {QUEUE_NAME: "my-queue", QUEUE_ID: "id-1"}, "stranger").allowed
     admitted = [create(webhook, number, {QUEUE_NAME: "My_Queue"}).allowed for number in range(10, 20)]
     assert admitted == [True] * 4 + [False] * 6
+
+
+@pytest.mark.parametrize(
+    ("labels", "admitted", "asked"),
+    [({"fraction": "0.250"}, 2, 20480), ({"fraction": None, "memory": "15Gi"}, 3, 15360)],
+)
+def test_a_quota_in_mib_counts_what_the_card_gives_and_says_so(labels, admitted, asked):
+    text = "memory: {allowed: true}\nquotas: {namespaces: {team: {memoryMiB: 46080}}}"
+    webhook = webhook_of(policies(text))
+    own = {"clearml-injector/gpu-memory": labels["memory"]} if "memory" in labels else {}
+    made = pod(fraction=labels["fraction"], labels=own)
+    decisions = [webhook.decide(made, uid=uid) for uid in UIDS[:4]]
+    assert [decided.allowed for decided in decisions] == [n < admitted for n in range(4)]
+    used_up = f"{admitted * asked} of 46080 MiB of GPU memory are used, {asked} more were asked"
+    assert decisions[3].code == "over-quota"
+    assert f'quota of namespace "team": {used_up}: wait' in decisions[3].message
+    assert len(decisions[3].message) <= 200

@@ -43,10 +43,10 @@ class Fallback:
 
     def place(self, ask: PlacementRequest) -> PlacementResult | Unanswered:
         """Decide an ask, marked as degraded."""
-        shut = next((quota for quota in ask.quotas if 0 in {quota.slices, quota.max_pods}), None)
-        if shut is not None:
+        shut = next((quota for quota in ask.quotas if quota.shuts_by is not None), None)
+        if shut is not None and shut.shuts_by is not None:
             # Nothing has to be counted for that.
-            return OverQuota(shut, 0, 1, 0, "pods" if shut.max_pods == 0 else "slices")
+            return OverQuota(shut, 0, 1, 0, shut.shuts_by)
         if ask.quotas and ask.quotas_when_degraded == "deny":
             quota = ask.quotas[0]
             why = f'quota of {quota.scope} "{quota.name}" cannot be counted while the controller is away'

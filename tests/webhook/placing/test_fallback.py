@@ -194,7 +194,9 @@ def test_a_quota_denies_unless_the_policy_admits(fallback):
     )
 
 
-@pytest.mark.parametrize("quota", [Quota("namespace", "ml", slices=0), Quota("namespace", "ml", max_pods=0)])
+@pytest.mark.parametrize(
+    "quota", [Quota("namespace", "ml", **{unit: 0}) for unit in ("slices", "max_pods", "memory_mib")]
+)
 def test_what_is_shut_stays_shut_though_nobody_can_count(fallback, quota):
     ask = PlacementRequest(Fraction(4, 8), quotas=(quota,), quotas_when_degraded="admit")
     answer = fallback.place(ask)

@@ -1,0 +1,138 @@
+"""How much GPU memory a pod holds, for quotas in MiB: what its cards give it, before any reserve.
+
+A share is the MiB that were asked for, else that part of the card. A card whose memory is not known is
+counted in sixteenths, and weighed as the largest card that is known once somebody asks.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kube.names import label_number
+from ledger.facts import NodeFact, PodFact
+from ledger.placement_request import Placement, PlacementRequest
+
+UNKNOWN_CARD_MIB = 2**20
+"""What a card counts as while no card's memory is known: no card has as much."""
+_PARTS = 16
+"""Slices of the most finely divided card."""
+
+
+class GpuMemory(NamedTuple):
+    """Of some shares together."""
+
+    mib: int = 0
+    unsized: int = 0
+    """Sixteenths of cards whose memory is not known, rounded up."""
+
+    def times(self, factor: int) -> GpuMemory:
+        """Return it so often."""
+        return GpuMemory(self.mib * factor, self.unsized * factor)
+
+    def plus(self, other: GpuMemory) -> GpuMemory:
+        """Return both together."""
+        return GpuMemory(self.mib + other.mib, self.unsized + other.unsized)
+
+    def at_most(self, largest_mib: int) -> int:
+        """Return the MiB that it can come to where the largest card has so many; 0 stands for unknown."""
+        return self.mib - (-self.unsized * (largest_mib or UNKNOWN_CARD_MIB) // _PARTS)
+
+
+NO_MEMORY = GpuMemory()
+
+
+class _Card(NamedTuple):
+    """As far as it is known; 0 where it is not."""
+
+    mib: int
+    slices: int
+
+
+def memory_of_pod(pod: PodFact, node: NodeFact | None) -> GpuMemory:
+    """Return what a pod holds on its node, which is None while it has none that is known."""
+    if pod.pooled:
+        found = _of_pool(pod, node)
+    elif not pod.gpus:
+        return NO_MEMORY
+    else:
+        found = NO_MEMORY
+    per_gpu = node.slices_per_gpu if node is not None else 0
+    for index, slices in pod.gpus:
+        mib = node.card_mib((index,)) if node is not None else _required_mib(pod)
+        found = found.plus(_share(pod, _Card(mib or 0, per_gpu), slices))
+    return found
+
+
+def memory_of_placement(
+    ask: PlacementRequest, placement: Placement, node: NodeFact | None, *, in_slices: bool = False
+) -> GpuMemory:
+    """Return what a pod would hold where it is placed; `in_slices` rounds each share up to whole slices.
+
+    One that neither has a node nor is bound to GPUs of some memory may get any card.
+    """
+    fraction = ask.fraction
+    if fraction.mib and not in_slices:
+        return GpuMemory(fraction.mib * fraction.gpus)
+    share = (fraction.slices_on_each, fraction.slices_per_gpu) if in_slices else fraction.ratio
+    if node is not None and placement.indices:
+        cards = [node.card_mib((index,)) or 0 for index in placement.indices]
+    else:
+        is_known = placement.node is not None or ask.is_bound_by_memory
+        cards = [placement.gpu_mib if is_known else 0] * fraction.gpus
+    memory = NO_MEMORY
+    for mib in cards:
+        memory = memory.plus(_part(mib, *share))
+    return memory
+
+
+def cards_of(node: NodeFact | None) -> object:
+    """Return what the memory of a node's pods hangs on, to be compared."""
+    if node is None:
+        return None
+    return node.gpu_mib, node.cards, node.slices_per_gpu, node.pooled, node.pooled_gpus
+
+
+def _of_pool(pod: PodFact, node: NodeFact | None) -> GpuMemory:
+    if node is None or not node.pooled_gpus:
+        # Each slice may be a whole GPU, unless the label says how much of one it is.
+        gpus = 1 if pod.share is not None or pod.asked_mib else pod.pooled
+        mib = (node.gpu_mib if node is not None else _required_mib(pod)) or 0
+        if pod.share is not None:
+            return _part(mib, *pod.share)
+        return _share(pod, _Card(mib, 0), 1).times(gpus)
+    card = _Card(node.gpu_mib or 0, max(1, node.pooled // node.pooled_gpus))
+    whole, rest = divmod(pod.pooled, card.slices)
+    found = _share(pod, card, card.slices).times(whole)
+    return found.plus(_share(pod, card, rest)) if rest else found
+
+
+def _share(pod: PodFact, card: _Card, slices: int) -> GpuMemory:
+    """The share that a pod has by its label, as far as the slices of one card agree with it."""
+    if not card.mib:
+        if pod.asked_mib:
+            return GpuMemory(pod.asked_mib)
+        return _part(0, slices, card.slices) if card.slices else _part(0, *_at_most_one(pod.share))
+    asked = pod.asked_mib
+    if pod.share is not None:
+        asked = card.mib * pod.share[0] // pod.share[1]
+    if not card.slices:
+        return GpuMemory(min(asked or card.mib, card.mib))
+    most = card.mib * slices // card.slices
+    if not asked:
+        return GpuMemory(most)
+    # Labels may be changed later where nothing forbids it: slices may not.
+    return GpuMemory(min(most, max(asked, card.mib * (slices - 1) // card.slices + 1)))
+
+
+def _part(mib: int, share: int, one: int) -> GpuMemory:
+    """Some part of one card."""
+    return GpuMemory(mib * share // one) if mib else GpuMemory(0, -(-share * _PARTS // one))
+
+
+def _at_most_one(share: tuple[int, int] | None) -> tuple[int, int]:
+    return share if share is not None and share[0] < share[1] else (1, 1)
+
+
+def _required_mib(pod: PodFact) -> int:
+    """MiB of the largest card that a pod without a node may get, by what it requires."""
+    return max([label_number(value) or 0 for value in pod.memory_values or ()], default=0)

@@ -1,0 +1,274 @@
+"""Quotas in MiB count what cards give: asked memory, parts of a card, several GPUs, unknown cards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ledger.facts import NodeFact, PodFact
+from ledger.from_kubernetes import pod_from_object
+from ledger.gpu_memory import UNKNOWN_CARD_MIB, memory_of_pod
+from ledger.ledger import Ledger
+from ledger.placement_request import Assumption, OverQuota, Placement, PlacementRequest, Quota
+from modes.fraction import Fraction
+from modes.resource_names import ResourceNames
+from tests.effort import examples
+from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of
+from tests.ledger.snapshot import books
+
+CARD = 81920
+EIGHTH = CARD // 8
+RED = Quota("namespace", "red", memory_mib=CARD)
+
+
+def asked(fraction: Fraction, quota: Quota = RED, **changes: Any) -> PlacementRequest:
+    return PlacementRequest(fraction, namespace="red", quotas=(quota,), **changes)
+
+
+def used(ledger: Ledger, quota: Quota = RED) -> int:
+    return ledger.mib_used_of([quota])[quota.name]
+
+
+def test_shares_of_a_card_are_counted_to_the_last_mib() -> None:
+    ledger = ledger_of(gpu_node("a"), holders=(holder("p", "a", (0, 3), namespace="red"),))
+    assert isinstance(ledger.place(asked(Fraction(5, 8), reservation="r"), 0.0), Placement)
+    assert used(ledger) == CARD
+    over = ledger.place(asked(Fraction(1, 8)), 0.0)
+    assert over == OverQuota(RED, used=CARD, asked=EIGHTH, limit=CARD, unit="MiB")
+
+
+def test_asked_memory_counts_as_asked_and_not_as_the_slices_that_hold_it() -> None:
+    ledger = ledger_of(gpu_node("a"))
+    quota = Quota("namespace", "red", memory_mib=12288)
+    four = Fraction.of_memory(4096, 8)
+    for name in ("r1", "r2", "r3"):
+        assert isinstance(ledger.place(asked(four, quota, reservation=name), 0.0), Placement)
+    over = ledger.place(asked(four, quota), 0.0)
+    assert over == OverQuota(quota, used=12288, asked=4096, limit=12288, unit="MiB")
+
+
+@pytest.mark.parametrize(
+    ("fraction", "mib"),
+    [
+        (Fraction(8, 8, parts=2), CARD),
+        (Fraction(16, 8), 2 * CARD),
+        (Fraction.of_memory(4096, 8).on_each_of(2), 8192),
+        (Fraction.rounded_up("0.2", 8), CARD // 5),
+    ],
+)
+def test_several_gpus_are_the_sum_of_their_shares(fraction: Fraction, mib: int) -> None:
+    ledger = ledger_of(gpu_node("a"))
+    none = Quota("namespace", "red", memory_mib=mib - 1)
+    assert ledger.place(asked(fraction, none), 0.0) == OverQuota(none, 0, mib, mib - 1, "MiB")
+    just = Quota("namespace", "red", memory_mib=mib)
+    assert isinstance(ledger.place(asked(fraction, just, reservation="r"), 0.0), Placement)
+    assert used(ledger) == mib
+
+
+def test_a_whole_gpu_without_a_node_counts_as_the_largest_card_that_it_may_get() -> None:
+    full = [holder(name, name, (0, 8), namespace="blue") for name in ("small", "large")]
+    ledger = ledger_of(gpu_node("small", 1, mib=16384), gpu_node("large", 1), holders=tuple(full))
+    assert isinstance(ledger.place(asked(Fraction(8, 8), reservation="r"), 0.0), Placement)
+    assert used(ledger) == CARD
+    pod = holder("p", None, (0, 8), namespace="red", reservation="r")
+    ledger.set_pod(pod)
+    assert used(ledger) == CARD, "it has become the pod"
+    ledger.set_pod(holder("p", "small", (0, 8), namespace="red", reservation="r"))
+    assert used(ledger) == 16384
+
+
+def test_a_card_that_no_label_sizes_counts_as_the_largest_known_and_else_as_none_can_be() -> None:
+    bare = gpu_node("bare", 1, labels={}, gpu_mib=None)
+    pod = holder("p", "bare", (0, 4), namespace="red")
+    ledger = ledger_of(bare, holders=(pod,))
+    assert used(ledger) == UNKNOWN_CARD_MIB // 2
+    ledger.set_node(gpu_node("a"))
+    assert used(ledger) == CARD // 2
+    ledger.set_node(gpu_node("bare", 1, mib=16384))
+    assert used(ledger) == 8192
+    ledger.remove_node("bare")
+    assert used(ledger) == CARD, "without its node nobody knows how many slices a card has"
+
+
+def test_where_nodes_are_made_on_demand_a_card_is_as_the_policy_assumes() -> None:
+    ledger = ledger_of()
+    ask = asked(Fraction(4, 8), assume=Assumption(8, CARD), reservation="r")
+    assert isinstance(ledger.place(ask, 0.0), Placement)
+    assert used(ledger) == CARD // 2
+    ledger.set_pod(holder("p", None, (0, 4), namespace="red", reservation="r", share=(1, 2)))
+    assert isinstance(ledger.place(asked(Fraction(4, 8), assume=Assumption(8, CARD)), 1.0), Placement)
+    over = ledger.place(asked(Fraction(5, 8), assume=Assumption(8, CARD)), 1.0)
+    assert over == OverQuota(RED, CARD // 2, 5 * EIGHTH, CARD, "MiB")
+
+
+@pytest.mark.parametrize(
+    ("labels", "mib"),
+    [
+        ({}, 4 * EIGHTH),
+        ({"clearml-injector/fraction": "0.500"}, 4 * EIGHTH),
+        ({"clearml-injector/fraction": "0.4"}, CARD * 4 // 10),
+        ({"clearml-injector/fraction": "0.125"}, 3 * EIGHTH + 1),
+        ({"clearml-injector/fraction": "1e9"}, 4 * EIGHTH),
+        ({"clearml-injector/fraction": "9" * 5000}, 4 * EIGHTH),
+        ({"clearml-injector/fraction": "4"}, 4 * EIGHTH),
+        ({"clearml-injector/gpu-memory": "35Gi"}, 35840),
+        ({"clearml-injector/gpu-memory": "1Mi"}, 3 * EIGHTH + 1),
+        ({"clearml-injector/gpu-memory": "900Gi"}, 4 * EIGHTH),
+    ],
+)
+def test_a_label_is_believed_as_far_as_the_slices_agree(labels: dict[str, str], mib: int) -> None:
+    """Where nothing forbids to change labels, a pod cannot shrink in its quota."""
+    found = _pod("p", labels, {"nvidia.com/gpu-0": "4"}, node="a")
+    assert memory_of_pod(found, gpu_node("a")).at_most(0) == mib
+
+
+@pytest.mark.parametrize(("label", "mib"), [("0.500", 20480), ("2", 81920), (None, 122880)])
+def test_slices_of_a_pool_count_by_what_the_node_says_of_its_gpus(label: str | None, mib: int) -> None:
+    slices = {"0.500": 4, "2": 16, None: 24}[label]
+    node = gpu_node("a", gpus=(), slices_per_gpu=0, pooled=32, pooled_gpus=4, gpu_mib=40960)
+    labels = {"clearml-injector/fraction": label} if label else {}
+    pod = _pod("p", labels, {"nvidia.com/gpu": str(slices)}, node="a")
+    assert memory_of_pod(pod, node).at_most(0) == mib
+    if label:
+        assert memory_of_pod(pod, None).at_most(40960) == mib
+
+
+def test_pods_beyond_the_reservations_are_counted_in_whole_slices() -> None:
+    ledger = Ledger(reservations_per_namespace=0)
+    ledger.set_node(gpu_node("a"))
+    for number in range(3):
+        ledger.place(asked(Fraction.of_memory(4096 + number, 8), reservation=f"r{number}"), 0.0)
+    assert used(ledger) == 3 * EIGHTH
+    ledger.release("r1")
+    assert used(ledger) == 2 * EIGHTH
+    ledger.expire(20.0)
+    assert used(ledger) == 0
+
+
+def _pod(name: str, labels: dict[str, str], amounts: dict[str, str], node: str | None) -> PodFact:
+    resources = {"limits": amounts, "requests": amounts}
+    spec = {"containers": [{"name": "c", "resources": resources}], "nodeName": node}
+    pod = {"metadata": {"name": name, "namespace": "red", "labels": labels}, "spec": spec}
+    return pod_from_object(pod, ResourceNames())
+
+
+NODES = (
+    gpu_node("a", 2),
+    gpu_node("a", 2, mib=40960),
+    gpu_node("a", 2, labels={}, gpu_mib=None),
+    gpu_node("a", 2, cards=((0, CARD), (1, 16384))),
+    gpu_node("b", 1, mib=16384),
+    gpu_node("b", 1, slices_per_gpu=0),
+)
+PODS = st.builds(
+    holder,
+    st.sampled_from(["p", "q", "r"]),
+    st.sampled_from([None, "a", "b", "gone"]),
+    st.tuples(st.integers(0, 1), st.integers(1, 8)),
+    namespace=st.sampled_from(["red", "blue"]),
+    share=st.sampled_from([None, (1, 2), (1, 5)]),
+    asked_mib=st.sampled_from([0, 4096, 30000]),
+    promised_node=st.sampled_from([None, "a", "b"]),
+    memory_values=st.sampled_from([None, ("40960", "81920"), ("81920",)]),
+)
+Event = NodeFact | PodFact | str | tuple[str, str]
+
+
+@given(
+    st.lists(
+        st.sampled_from(NODES)
+        | PODS
+        | st.sampled_from(["a", "b"])
+        | st.tuples(st.sampled_from(["red", "blue"]), st.sampled_from(["p", "q", "r"])),
+        max_size=25,
+    )
+)
+@settings(max_examples=examples(300))
+def test_a_ledger_that_is_kept_equals_one_that_is_rebuilt(events: list[Event]) -> None:
+    kept, nodes, pods = Ledger(), dict[str, NodeFact](), dict[tuple[str, str], PodFact]()
+    for event in events:
+        if isinstance(event, NodeFact):
+            kept.set_node(event)
+            nodes[event.name] = event
+        elif isinstance(event, PodFact):
+            kept.set_pod(event)
+            pods[event.key] = event
+        elif isinstance(event, str):
+            kept.remove_node(event)
+            nodes.pop(event, None)
+        else:
+            kept.remove_pod(event)
+            pods.pop(event, None)
+    assert books(kept)["usage"] == books(ledger_of(*nodes.values(), holders=tuple(pods.values())))["usage"]
+
+
+ASKS = st.sampled_from(
+    [
+        *(Fraction(slices, 8) for slices in (1, 2, 3, 5, 8, 16)),
+        *(Fraction.of_memory(mib, 8) for mib in (1, 4096, 10241, 40000)),
+        Fraction(6, 8, parts=2),
+        Fraction.of_memory(9000, 8).on_each_of(2),
+        Fraction.rounded_up("0.2", 8),
+    ]
+)
+
+
+@given(
+    st.lists(st.tuples(ASKS, st.booleans(), st.integers(0, 6)), max_size=30),
+    st.integers(0, 3 * CARD),
+    st.sampled_from([[], ["b"]]),
+)
+@settings(max_examples=examples(300))
+def test_no_sequence_of_admitted_pods_passes_a_quota_in_mib(
+    steps: list[tuple[Fraction, bool, int]], limit: int, full: list[str]
+) -> None:
+    """Whether their pods show up at once, later or never, and end now and then."""
+    quota = Quota("namespace", "red", memory_mib=limit)
+    taken = tuple([holder("x", name, (0, 8)) for name in full])
+    ledger = ledger_of(
+        gpu_node("a", 2), gpu_node("b", 2, mib=40960), gpu_node("c", 1, mib=16384), holders=taken
+    )
+    admitted: dict[str, int] = {}
+    for number, (fraction, shows_up, ends) in enumerate(steps):
+        name = f"r{number}"
+        answer = ledger.place(asked(fraction, quota, reservation=name), 0.0)
+        if isinstance(answer, Placement):
+            admitted[name] = _granted(fraction, answer)
+            if shows_up:
+                ledger.set_pod(_stored(name, fraction, answer))
+        ended = f"r{ends}"
+        if ended in admitted and not shows_up:
+            ledger.remove_pod(("red", ended))
+            ledger.release(ended)
+            del admitted[ended]
+        assert sum(admitted.values()) <= used(ledger, quota) <= limit
+
+
+def _granted(fraction: Fraction, placement: Placement) -> int:
+    return fraction.share_mib(placement.gpu_mib) * fraction.gpus
+
+
+def _stored(name: str, fraction: Fraction, placement: Placement) -> PodFact:
+    """The pod as it shows up: bound nowhere yet, with what the placement says."""
+    each = placement.slices or fraction.slices_on_each
+    gpus = [(index, each) for index in placement.indices]
+    known = {
+        "namespace": "red",
+        "reservation": name,
+        "promised_node": placement.node,
+        "memory_values": placement.memory_values or None,
+        "asked_mib": fraction.mib,
+        "share": None if fraction.mib else fraction.ratio,
+    }
+    return holder(name, None, *gpus, **known)
+
+
+def test_a_pod_that_keeps_its_placement_is_counted_by_the_card_that_it_is_bound_to() -> None:
+    ledger = ledger_of(gpu_node("a"))
+    brings = Placement((0,), 40960, ("40960",))
+    quota = Quota("namespace", "red", memory_mib=20479)
+    ask = eighths(4, keeps=brings, namespace="red", quotas=(quota,), reservation="r")
+    assert ledger.place(ask, 0.0) == OverQuota(quota, 0, 20480, 20479, "MiB")
