@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
-
 import msgspec
 
 GIGABYTES = "GB"
@@ -35,4 +33,24 @@ def matches(pattern: str, product: str) -> bool:
 
 
 def _is_word(wanted: str, word: str) -> bool:
-    return fnmatchcase(word, wanted) or fnmatchcase(word, wanted + GIGABYTES)
+    return _stands_for(wanted, word) or _stands_for(wanted + GIGABYTES, word)
+
+
+def _stands_for(wanted: str, word: str) -> bool:
+    """Whether a word is that text, `*` standing for any of it.
+
+    As fnmatch has it, which compiles each pattern and keeps thousands: pods' authors write them.
+    """
+    first, *rest = wanted.split("*")
+    if not rest:
+        return word == wanted
+    *middle, last = rest
+    if not word.startswith(first):
+        return False
+    at = len(first)
+    for part in middle:
+        found = word.find(part, at)
+        if found < 0:
+            return False
+        at = found + len(part)
+    return len(word) - at >= len(last) and word.endswith(last)
