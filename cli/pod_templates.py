@@ -39,7 +39,9 @@ def refuse_label(found: dict[str, Any]) -> Denial | None:
     template: Any = found
     for key in path.split("."):
         template = template.get(key) or {}
-    return None if _is_labelled(template) else label_not_on_template(found["kind"], path)
+    if _is_labelled(template):
+        return None
+    return label_not_on_template(found["kind"], path, found["metadata"]["labels"])
 
 
 def _is_labelled(found: dict[str, Any]) -> bool:

@@ -22,16 +22,21 @@ def lint(policy_set: PolicySet) -> list[Problem]:
 def _fractions(policy_set: PolicySet) -> Iterator[Problem]:
     """Yield what each text leaves unused that is no whole number of slices."""
     parts = policy_set.parts
-    tables = [(policy.fractions, policy.slices_per_gpu, source) for policy, source in parts.policies.values()]
+    tables = [
+        (policy.fractions, policy.slices_per_gpu, policy.limits.source == "admission", source)
+        for policy, source in parts.policies.values()
+    ]
     for queue, (entry, source) in parts.queues.items():
-        under = {
-            each.effective.slices_per_gpu for key, each in policy_set.compiled.items() if key[0] == queue
-        }
-        tables += [(entry.fractions, slices_per_gpu, source) for slices_per_gpu in under]
-    for table, slices_per_gpu, source in tables:
+        effective = [each.effective for key, each in policy_set.compiled.items() if key[0] == queue]
+        under = {(each.slices_per_gpu, each.writes_limits) for each in effective}
+        tables += [(entry.fractions, *each, source) for each in under]
+    for table, slices_per_gpu, writes_limits, source in tables:
         for text in table or ():
             fraction = Fraction.rounded_up(text, slices_per_gpu)
-            if fraction.exact is not None:
+            if fraction.exact is not None and not writes_limits:
+                rule = f"takes {fraction.slices} of {slices_per_gpu} slices, and with limits.from agent"
+                yield source.problem(f"{rule} is limited to these slices, not to {text}", "fractions", text)
+            elif fraction.exact is not None:
                 rule = f"takes {fraction.slices} of {slices_per_gpu} slices and is limited to {text}"
                 unused = fraction.slices / slices_per_gpu - fraction.exact[0] / fraction.exact[1]
                 rule += f": {unused:.1%} of a GPU stays unused beside each such pod"

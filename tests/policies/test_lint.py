@@ -23,6 +23,12 @@ def test_the_built_in_policy_leaves_nothing_to_say():
         ("limiter: none\n", 4, "limits nothing"),
         ("quotas: {queues: {q: {slices: 1}}}\n", 4, "a quota of their namespace binds them for sure"),
         ("quotas: {namespaces: {m: {slices: 1}}}\n", 4, "pods of m follow policy default"),
+        ('fractions: {"0.2": 2}\n', 4, "is limited to 0.2: 5.0% of a GPU stays unused"),
+        (
+            'fractions: {"0.2": 2}\nlimits: {from: agent}\n',
+            4,
+            "with limits.from agent is limited to these slices, not to 0.2",
+        ),
         ("slicesPerGpu: 4\n", 4, "4 differs from policy default (8) on the same nvidia.com/gpu-{index}"),
     ],
 )

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from modes.fraction import Fraction
 from policies.model.effective import EffectivePolicy
 from webhook.admission.container_parts import container_parts
 from webhook.admission.container_refs import ContainerRef, container_refs
 from webhook.admission.denial import Denial, Reason
+from webhook.admission.gpu_kinds import gpu_kinds
 from webhook.admission.gpu_resources import (
     check_clearml_fractions,
     take_out_clearml_fractions,
@@ -14,7 +17,7 @@ from webhook.admission.gpu_resources import (
 from webhook.admission.gpus import on_each_gpu
 from webhook.admission.json_patch import Operation
 from webhook.admission.label import read_label
-from webhook.admission.pod import LABEL, Asked, Job, ObjectMeta, asked_of
+from webhook.admission.pod import LABEL, MEMORY_LABEL, Asked, Job, ObjectMeta, asked_of
 from webhook.admission.sizes import bounded, refuse_oversized
 
 
@@ -32,12 +35,16 @@ def prepare_job(job: Job, policy: EffectivePolicy) -> bytes | Denial:
         return oversized
     asked = asked_of(template.metadata)
     if asked is None:
-        return label_not_on_template("Job", "spec.template")
+        labels = (job.metadata.labels if job.metadata is not None else None) or {}
+        return label_not_on_template("Job", "spec.template", labels)
     labelled = read_label(asked, policy)
     metadata = template.metadata or ObjectMeta()
     fraction = labelled if isinstance(labelled, Denial) else on_each_gpu(metadata, labelled, policy)
     if isinstance(fraction, Denial):
         return fraction
+    kinds = gpu_kinds(metadata)
+    if isinstance(kinds, Denial):
+        return kinds
     every = container_refs(template.spec, policy.mode, "/spec/template/spec")
     operations = _without_fractions(metadata, every, fraction, asked)
     return operations if isinstance(operations, Denial) else bounded(operations)
@@ -60,10 +67,11 @@ def _without_fractions(
     return operations
 
 
-def label_not_on_template(kind: str, template: str) -> Denial:
-    """Deny a workload that is labelled itself while the template of its pods, at this path, is not."""
+def label_not_on_template(kind: str, template: str, labels: Collection[str]) -> Denial:
+    """Deny a workload with such labels, while the template of its pods, at this path, has none of ours."""
+    label = LABEL if LABEL in labels else MEMORY_LABEL
     return Denial.of(
         Reason.LABEL_NOT_ON_TEMPLATE,
-        f"{LABEL} stands on the {kind} alone, its pods would get no share:"
+        f"{label} stands on the {kind} alone, its pods would get no share:"
         f" write it in {template}.metadata.labels too",
     )

@@ -144,6 +144,13 @@ def test_a_text_that_is_no_amount_of_memory_is_denied_in_one_line(text):
     assert decided.message.startswith(LEAST)
 
 
+def test_a_job_whose_pods_could_never_be_admitted_is_denied_itself():
+    template = of_kind(gpu_model=",,")
+    job = {"metadata": template["metadata"], "spec": {"template": template}}
+    batch = {"group": "batch", "version": "v1", "resource": "jobs"}
+    assert decide(job, resource=batch).code == "gpu-kind"
+
+
 def test_a_model_that_no_node_has_is_denied_with_those_that_are_known():
     decided = cluster().decide(of_kind(gpu_model="B200"))
     assert decided.code == "no-matching-node"

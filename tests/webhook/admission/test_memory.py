@@ -244,6 +244,9 @@ def test_a_job_keeps_the_label_on_its_template():
     }
     batch = {"group": "batch", "version": "v1", "resource": "jobs"}
     assert Webhook().send(review_of(job, resource=batch)).code == "label-not-allowed"
+    del job["spec"]["template"]["metadata"]
+    decided = Webhook().send(review_of(job, resource=batch))
+    assert decided.message.startswith(f"{MEMORY} stands on the Job alone")
 
 
 @settings(max_examples=examples(300), deadline=None)
