@@ -321,6 +321,34 @@ def test_common_labels_are_on_every_object_and_pod(helm):
     assert lacking == []
 
 
+def test_a_label_that_values_give_twice_is_rendered_once_and_the_narrower_value_wins(helm):
+    common, own = {"team": "all"}, {"team": "one"}
+    part = {"podLabels": own, "service": {"labels": own}}
+    monitoring = {
+        each: {"enabled": True, "labels": own} for each in ("serviceMonitor", "prometheusRule", "dashboard")
+    }
+    values = {"commonLabels": common, "webhook": part, "controller": part, "monitoring": monitoring}
+    objects = [obj for obj in yaml.load_all(helm.manifest(values), OnceLoader) if obj]
+    narrowed = {"Service", "ServiceMonitor", "PrometheusRule", "ConfigMap"}
+    labels = {(obj["kind"], obj["metadata"]["labels"]["team"]) for obj in objects}
+    assert {kind for kind, team in labels if team == "one"} == narrowed
+    assert ("ClusterRole", "all") in labels
+    pods = [obj["spec"]["template"]["metadata"]["labels"] for obj in of_kind(objects, "Deployment")]
+    assert [(pod["team"], pod["app.kubernetes.io/component"]) for pod in pods] == [
+        ("one", "controller"),
+        ("one", "webhook"),
+    ]
+
+
+class OnceLoader(yaml.SafeLoader):
+    """Reads YAML as kustomize and a strict API server do: a key may stand in a mapping once."""
+
+    def construct_mapping(self, node, deep=False):  # noqa: FBT002 - as PyYAML calls it
+        keys = [key.value for key, _ in node.value]
+        assert len(keys) == len(set(keys)), keys
+        return super().construct_mapping(node, deep)
+
+
 def test_a_service_account_that_exists_is_named_and_gets_the_rights(helm):
     account = {"create": False, "name": "ours"}
     values = {"controller": {"serviceAccount": account}, "webhook": {"serviceAccount": account}}

@@ -25,6 +25,13 @@ app.kubernetes.io/part-of: {{ .Chart.Name }}
 {{- end }}
 {{- end -}}
 
+{{/* Labels, of which those later in the list win: a key that is written twice is no YAML to many. */}}
+{{- define "fraction-injector.joinedLabels" -}}
+{{- $joined := dict -}}
+{{- range . }}{{ $joined = mergeOverwrite $joined (. | default dict) }}{{ end -}}
+{{- toYaml $joined -}}
+{{- end -}}
+
 {{- define "fraction-injector.selector" -}}
 app.kubernetes.io/name: {{ include "fraction-injector.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}

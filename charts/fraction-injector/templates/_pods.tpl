@@ -4,8 +4,13 @@
 name: {{ include "fraction-injector.fullname" .root }}-{{ .component }}
 namespace: {{ .root.Release.Namespace }}
 labels:
-  {{- include "fraction-injector.labels" .root | nindent 2 }}
-  app.kubernetes.io/component: {{ .component }}
+  {{- include "fraction-injector.componentLabels" . | nindent 2 }}
+{{- end -}}
+
+{{/* With the labels under "labels", if any. */}}
+{{- define "fraction-injector.componentLabels" -}}
+{{- $own := include "fraction-injector.labels" .root | fromYaml -}}
+{{- include "fraction-injector.joinedLabels" (list $own (dict "app.kubernetes.io/component" .component) .labels) -}}
 {{- end -}}
 
 {{- define "fraction-injector.componentSelector" -}}
@@ -24,11 +29,7 @@ selector:
 
 {{- define "fraction-injector.podMetadata" -}}
 labels:
-  {{- include "fraction-injector.labels" .root | nindent 2 }}
-  app.kubernetes.io/component: {{ .component }}
-  {{- with .values.podLabels }}
-  {{- toYaml . | nindent 2 }}
-  {{- end }}
+  {{- include "fraction-injector.componentLabels" (merge (dict "labels" .values.podLabels) .) | nindent 2 }}
 {{- with .values.podAnnotations }}
 annotations:
   {{- toYaml . | nindent 2 }}
@@ -172,10 +173,7 @@ rollingUpdate:
 apiVersion: v1
 kind: Service
 metadata:
-  {{- include "fraction-injector.metadata" . | nindent 2 }}
-    {{- with .values.service.labels }}
-    {{- toYaml . | nindent 4 }}
-    {{- end }}
+  {{- include "fraction-injector.metadata" (merge (dict "labels" .values.service.labels) .) | nindent 2 }}
   {{- with .values.service.annotations }}
   annotations:
     {{- toYaml . | nindent 4 }}
