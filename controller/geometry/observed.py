@@ -116,7 +116,7 @@ def _is_mig(name: str) -> bool:
 
 
 def _profile(resource: str) -> str:
-    """Return the name of a resource's profile: "1g.10gb+me" for nvidia.com/mig-1g.10gb.me."""
+    """Return the name of a resource's profile: "1g.10gb+me" where it ends in "mig-1g.10gb.me"."""
     name = resource.removeprefix(MIG_RESOURCE_PREFIX)[:MAX_PROFILE_NAME]
     return f"{name.removesuffix('.me')}+me" if name.endswith(".me") else name
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from kube.names import CONTAINER_ANNOTATION, GPUS_ANNOTATION
+from kube.names import CONTAINER_ANNOTATION, GPU_RESOURCE, GPUS_ANNOTATION
 from kube.quantity import whole
 from modes.fraction import Fraction
 from policies.model.effective import EffectivePolicy
@@ -25,7 +25,7 @@ KAI_FRACTION, KAI_MEMORY = "gpu-fraction", "gpu-memory"
 KAI_GPUS, KAI_CONTAINER = "gpu-fraction-num-devices", "gpu-fraction-container-name"
 _KAI = (KAI_FRACTION, KAI_MEMORY, KAI_GPUS, KAI_CONTAINER)
 HAMI_MEMORY, HAMI_PERCENT = "nvidia.com/gpumem", "nvidia.com/gpumem-percentage"
-HAMI_CORES, HAMI_GPUS = "nvidia.com/gpucores", "nvidia.com/gpu"
+HAMI_CORES, HAMI_GPUS = "nvidia.com/gpucores", GPU_RESOURCE
 _HAMI = (HAMI_MEMORY, HAMI_PERCENT, HAMI_CORES)
 MAX_CHARACTERS = 12
 """Of an amount; a denial repeats no more."""
