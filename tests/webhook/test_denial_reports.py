@@ -16,6 +16,7 @@ from webhook.denial_reports import OLDER_SECONDS, PERIOD_SECONDS, DenialReports
 from webhook.placing.client import ControllerClient
 
 OK = (200, b"{}")
+SILENCE = (0, b"")
 
 
 class Listener:
@@ -35,6 +36,8 @@ class Listener:
                 self.paths.append(head.split(" HTTP")[0])
                 self.reports.append(json.loads(body)["denials"])
                 status, data = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+                if status == 0:
+                    await asyncio.Event().wait()
                 if status is None:
                     break
                 writer.write(b"HTTP/1.1 %d X\r\nContent-Length: %d\r\n\r\n" % (status, len(data)) + data)
@@ -135,6 +138,24 @@ def test_a_controller_that_is_away_costs_nothing_but_the_report():
             return reports._counted
 
     assert asyncio.run(main()) == {}
+
+
+def test_a_controller_that_never_answers_is_given_up_and_told_the_next_time(monkeypatch):
+    monkeypatch.setattr("webhook.denial_reports.TIMEOUT_SECONDS", 1.0)
+
+    async def main():
+        controller = Listener(SILENCE)
+        async with listening(controller) as port, reporting(port) as (reports, sleep):
+            deny(reports)
+            assert await sleep.next() == PERIOD_SECONDS
+            monkeypatch.setattr("webhook.denial_reports.TIMEOUT_SECONDS", 60.0)
+            controller.answers = [OK]
+            deny(reports, Reason.MEMORY)
+            sleep.end()
+            await sleep.next()
+        return controller.reports[-1]
+
+    assert asyncio.run(main()) == [entry("memory-too-small")]
 
 
 def test_an_older_controller_is_left_alone_and_told_again_later(capfd):
