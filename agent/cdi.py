@@ -17,6 +17,7 @@ from agent.gpu import Gpu
 from agent.limits import Mount, mounts, variables
 from agent.settings import AgentPolicy
 from agent.shares import RefusedError, Share, memory_mib
+from modes.fraction import ALLOWED_SLICES_PER_GPU
 
 KIND = "clearml-injector.io/slices"
 _FILE_PREFIX = "clearml-injector.io-slices-"
@@ -121,11 +122,11 @@ class SliceSpecifications:
         Raises:
             CdiError: its file is gone, and cannot be written again.
         """
-        if not self._edits(share):
+        if not self._edits(share, self._policy):
             return None
         if not self._path(share.gpu.uuid).is_file():
             self.write(share.gpu, None)
-        return f"{KIND}={self._name(share.gpu, share.slices)}"
+        return f"{KIND}={_name(share, self._policy)}"
 
     def remove_others(self, gpus: Collection[str], in_use: Collection[str]) -> None:
         """Remove the files of cards that are gone and that no container holds."""
@@ -139,23 +140,19 @@ class SliceSpecifications:
         return self._directory / f"{_FILE_PREFIX}{uuid}.json"
 
     def _devices(self, gpu: Gpu) -> Iterable[dict[str, Any]]:
-        policy = self._policy
-        for slices in range(1, policy.slices_per_gpu):
-            try:
-                mib = memory_mib(gpu, slices, policy.slices_per_gpu, policy.reserve_mib)
-            except RefusedError:
-                continue  # Allocate refuses it too
-            # An empty device would make a runtime refuse the whole file.
-            if edits := self._edits(Share(gpu, slices, mib)):
-                yield {"name": self._name(gpu, slices), "containerEdits": edits}
+        # A container may hold slices from before the policy changed, and a reboot may empty the folder.
+        for size in ALLOWED_SLICES_PER_GPU:
+            policy = msgspec.structs.replace(self._policy, slices_per_gpu=size)
+            for slices in range(1, size):
+                try:
+                    share = Share(gpu, slices, memory_mib(gpu, slices, size, policy.reserve_mib))
+                except RefusedError:
+                    continue  # Allocate refuses it too
+                # An empty device would make a runtime refuse the whole file.
+                if edits := self._edits(share, policy):
+                    yield {"name": _name(share, policy), "containerEdits": edits}
 
-    def _name(self, gpu: Gpu, slices: int) -> str:
-        # The kubelet gives a container that starts again the name that it was given first: two of eight
-        # slices must never become two of four when the policy changes.
-        return f"{held_slices(gpu.uuid, slices)}{_OF}{self._policy.slices_per_gpu}"
-
-    def _edits(self, share: Share) -> dict[str, Any]:
-        policy = self._policy
+    def _edits(self, share: Share, policy: AgentPolicy) -> dict[str, Any]:
         env = [f"{name}={value}" for name, value in variables(share, policy, own_cache=True).items()]
         wanted = mounts(share, policy.limiter, self._state_dir, own_cache=True)
         edits = {"env": env, "mounts": [_mount(each) for each in wanted]}
@@ -165,6 +162,12 @@ class SliceSpecifications:
 def held_slices(uuid: str, slices: int) -> str:
     """Return what the names of our devices for so many slices of a card begin with, of how many ever."""
     return f"{uuid}-{slices}"
+
+
+def _name(share: Share, policy: AgentPolicy) -> str:
+    # The kubelet gives a container that starts again the name that it was given first: two of eight slices
+    # must never become two of four when the policy changes.
+    return f"{held_slices(share.gpu.uuid, share.slices)}{_OF}{policy.slices_per_gpu}"
 
 
 def _is_held(name: str, in_use: Collection[str]) -> bool:

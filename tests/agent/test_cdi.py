@@ -7,6 +7,7 @@ import pytest
 from agent.cdi import CdiError, SliceSpecifications, choose_names
 from agent.cdi_reader import device_names
 from agent.gpu import Gpu
+from agent.settings import LimiterPart
 from agent.shares import Share
 from tests.agent.support.node import PER_GPU
 
@@ -61,23 +62,33 @@ def names_in(folder):
     return [each["name"] for each in json.loads(path.read_text())["devices"]]
 
 
+EVERY_SHARE = [f"GPU-0-{slices}-of-{size}" for size in (2, 4, 8, 16) for slices in range(1, size)]
+
+
 def test_every_share_of_a_card_has_a_device_before_anybody_asks(specifications, tmp_path):
     specifications.write(CARD, set())
-    assert names_in(tmp_path) == [f"GPU-0-{slices}-of-8" for slices in range(1, 8)]
+    assert names_in(tmp_path) == EVERY_SHARE
     assert [path.name for path in tmp_path.iterdir()] == ["clearml-injector.io-slices-GPU-0.json"]
 
 
-def test_devices_of_another_policy_stay_while_a_container_holds_them(tmp_path):
-    sixteenths = SliceSpecifications(
-        tmp_path, type(PER_GPU)(**{**fields(PER_GPU), "slices_per_gpu": 16}), "/state"
-    )
-    sixteenths.write(CARD, set())
-    SliceSpecifications(tmp_path, PER_GPU, "/state").write(CARD, {"GPU-0-12"})
-    assert names_in(tmp_path) == [*(f"GPU-0-{slices}-of-8" for slices in range(1, 8)), "GPU-0-12-of-16"]
-    SliceSpecifications(tmp_path, PER_GPU, "/state").write(CARD, None)
-    assert "GPU-0-12-of-16" in names_in(tmp_path)
-    SliceSpecifications(tmp_path, PER_GPU, "/state").write(CARD, set())
-    assert "GPU-0-12-of-16" not in names_in(tmp_path)
+def test_devices_of_another_policy_stay_while_a_container_holds_them(specifications, tmp_path):
+    specifications.write(CARD, set())
+    unlimited = type(PER_GPU)(**{**fields(PER_GPU), "limiter": LimiterPart("none")})
+    SliceSpecifications(tmp_path, unlimited, "/state").write(CARD, None)
+    assert sorted(names_in(tmp_path)) == sorted(EVERY_SHARE)
+    SliceSpecifications(tmp_path, unlimited, "/state").write(CARD, {"GPU-0-12"})
+    assert names_in(tmp_path) == ["GPU-0-12-of-16"]
+    SliceSpecifications(tmp_path, unlimited, "/state").write(CARD, set())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_share_of_another_policy_has_its_device_after_a_reboot_that_emptied_the_folder(
+    tmp_path,
+):
+    quarters = type(PER_GPU)(**{**fields(PER_GPU), "slices_per_gpu": 4})
+    SliceSpecifications(tmp_path, quarters, "/state").write(CARD, set())
+    limits = limits_in(tmp_path)
+    assert (limits["GPU-0-2-of-8"], limits["GPU-0-2-of-4"]) == ("10240m", "20480m")
 
 
 def limits_in(folder):
