@@ -88,6 +88,8 @@ def validate(
     kept = None
     if INJECTED in (metadata.annotations or ()) and demands_models(spec, kinds):
         kept = kept_placement(pod, policy, fraction, containers, mode)
+        if kept is not None and any(int(value) < kinds.min_mib for value in kept.memory_values):
+            kept = None
     validated = Validated(
         namespace, metadata, spec, policy, mode, fraction, limiter, every, containers, kept, existing, kinds
     )

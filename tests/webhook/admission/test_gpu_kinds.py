@@ -144,6 +144,13 @@ def test_a_text_that_is_no_amount_of_memory_is_denied_in_one_line(text):
     assert decided.message.startswith(LEAST)
 
 
+def test_a_place_on_smaller_gpus_is_not_kept():
+    webhook = cluster()
+    found = webhook.decide(of_kind(gpu_model="T4")).stored
+    found["metadata"]["annotations"][LEAST] = "40Gi"
+    assert webhook.decide(found, uid="second").code == "gpu-index-set"
+
+
 def test_a_job_whose_pods_could_never_be_admitted_is_denied_itself():
     template = of_kind(gpu_model=",,")
     job = {"metadata": template["metadata"], "spec": {"template": template}}
