@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -13,37 +14,55 @@ from agent.settings import AgentPolicy
 from service.log import get_logger
 
 POLL_SECONDS = 5.0
+Files = frozenset[tuple[str, int, int]]
+"""What tells one state of a directory from the next: name, inode and time of each file."""
 
 
 class PolicyUnusableError(Exception):
     """There is no policy to run by; the text says why."""
 
 
-def begin_reading(directory: str, name: str) -> Child:
+@dataclass(frozen=True, slots=True)
+class PolicyReading:
+    """A policy that is being compiled."""
+
+    files: Files
+    """Of its directory, before that began."""
+    child: Child
+
+
+def begin_reading(directory: str, name: str) -> PolicyReading:
     """Begin to compile a policy, which takes most of a second."""
-    return Child("agent.policy_compiler", directory, name)
+    return PolicyReading(_stamps(directory), Child("agent.policy_compiler", directory, name))
 
 
-async def read_policy(child: Child) -> AgentPolicy:
+async def read_policy(reading: PolicyReading) -> AgentPolicy:
     """Return the policy that was begun.
 
     Raises:
         PolicyUnusableError: with all that is wrong with the directory.
     """
     try:
-        return msgspec.json.decode(await child.result(), type=AgentPolicy)
+        return msgspec.json.decode(await reading.child.result(), type=AgentPolicy)
     except ChildError as error:
         raise PolicyUnusableError(str(error)) from error
 
 
 class PolicyWatch:
-    """Waits until the node's policy is another one."""
+    """Waits until the node's policy is another one.
 
-    def __init__(self, directory: str, name: str, policy: AgentPolicy) -> None:
+    Args:
+        directory: of policies.
+        name: of the policy.
+        policy: as it was read.
+        files: of the directory, when that reading began; None for those of now.
+    """
+
+    def __init__(self, directory: str, name: str, policy: AgentPolicy, files: Files | None = None) -> None:
         self._directory = directory
         self._name = name
         self._policy = policy
-        self._files = _stamps(directory)
+        self._files = _stamps(directory) if files is None else files
         self._log = get_logger("policy")
 
     async def until_changed(self, turned: Callable[[], None]) -> None:
@@ -65,7 +84,7 @@ class PolicyWatch:
                 return
 
 
-def _stamps(directory: str) -> frozenset[tuple[str, int, int]]:
+def _stamps(directory: str) -> Files:
     """What tells one state of a directory from the next, also where a ConfigMap swaps a link."""
     stamps = set()
     try:

@@ -15,13 +15,12 @@ from typing import Literal, get_args
 
 from prometheus_client import CollectorRegistry
 
-from agent.child import Child
 from agent.gpu import GpuSource
 from agent.gpu_file import GpuFile
 from agent.health import HealthWatch
 from agent.metrics import AgentMetrics
 from agent.plugins import DevicePlugins
-from agent.policy import PolicyWatch, read_policy
+from agent.policy import Files, PolicyReading, PolicyWatch, read_policy
 from agent.settings import AgentOptions, AgentPolicy
 from agent.state import AgentState
 from agent.usage import Usage
@@ -57,7 +56,9 @@ class Extension:
     """Of readiness: each with what is missing, or None where it is met."""
 
 
-async def run_agent(options: AgentOptions, reading: Child, extensions: Sequence[Extension] = ()) -> bool:
+async def run_agent(
+    options: AgentOptions, reading: PolicyReading, extensions: Sequence[Extension] = ()
+) -> bool:
     """Serve until SIGTERM or SIGINT. Return whether to start again, because the policy is another one.
 
     Args:
@@ -73,7 +74,7 @@ async def run_agent(options: AgentOptions, reading: Child, extensions: Sequence[
     policy = await read_policy(reading)
     source = await asyncio.to_thread(open_source, options)
     try:
-        return await AgentProcess(options, policy, source, extensions).serve()
+        return await AgentProcess(options, policy, source, extensions, reading.files).serve()
     finally:
         await asyncio.to_thread(source.close)
 
@@ -100,9 +101,11 @@ class AgentProcess:
         policy: AgentPolicy,
         source: GpuSource,
         extensions: Sequence[Extension] = (),
+        policy_files: Files | None = None,
     ) -> None:
         self._options = options
         self._policy = policy
+        self._policy_files = policy_files
         self._source = source
         self._extensions = extensions
         self._log = get_logger("agent")
@@ -153,7 +156,7 @@ class AgentProcess:
             await asyncio.gather(*running, return_exceptions=True)
 
     def _own_tasks(self, agent: Agent) -> list[BackgroundTask]:
-        watch = PolicyWatch(agent.options.policies, agent.options.policy, agent.policy)
+        watch = PolicyWatch(agent.options.policies, agent.options.policy, agent.policy, self._policy_files)
 
         async def follow_policy(turned: Callable[[], None]) -> None:
             await watch.until_changed(turned)

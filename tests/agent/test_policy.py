@@ -39,6 +39,19 @@ def test_what_is_wrong_is_said(policies):
         read(policies)
 
 
+def test_a_policy_that_changed_before_the_watch_began_is_noticed(policies, monkeypatch):
+    monkeypatch.setattr("agent.policy.POLL_SECONDS", 0.01)
+
+    async def change():
+        reading = begin_reading(str(policies), "default")
+        policy = await read_policy(reading)
+        (policies / "default.yaml").write_text(LIMITS_BY_AGENT + "memory: {reserveMiB: 100}\n")
+        async with asyncio.timeout(60):
+            await PolicyWatch(str(policies), "default", policy, reading.files).until_changed(lambda: None)
+
+    asyncio.run(change())
+
+
 def test_only_another_policy_ends_the_watch(policies, monkeypatch, capfd):
     monkeypatch.setattr("agent.policy.POLL_SECONDS", 0.01)
     file = policies / "default.yaml"
