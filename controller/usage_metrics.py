@@ -65,7 +65,8 @@ def shown(used: Mapping[str, int], with_quota: Iterable[str]) -> dict[str, int]:
     """Return the slices of namespaces: those with a quota first, then by size, the rest as one sum."""
     names = list(dict.fromkeys(with_quota))[:MAX_SHOWN]
     largest = nlargest(MAX_SHOWN, used.items(), key=itemgetter(1))
-    names += [name for name, _ in largest if name not in set(names)][: MAX_SHOWN - len(names)]
+    known = set(names)
+    names += [name for name, _ in largest if name not in known][: MAX_SHOWN - len(names)]
     found = {name: used.get(name, 0) for name in names}
     rest = sum(used.values()) - sum(found.values())
     return found | {OTHERS: rest} if rest else found
