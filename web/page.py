@@ -24,6 +24,8 @@ from web.stream import Streams
 FILES = Path(__file__).parent / "files"
 MAX_TOKEN = 16 * 1024
 """Characters."""
+MAX_QUERY = 1024
+"""Bytes: all that a namespace can take. 32 KiB would be taken apart for tens of milliseconds."""
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self';"
@@ -72,15 +74,20 @@ class Page:
         if not self._door.asks and not _is_loopback(headers.get(b"host", "")):
             return _text(HTTPStatus.MISDIRECTED_REQUEST, "open this page as http://localhost:PORT/")
         is_stream = scope["path"] == "/stream"
-        # A link may lead here; only what the cluster holds is for the page alone.
-        if is_stream and headers.get(b"sec-fetch-site", "none") not in {"none", "same-origin"}:
-            return _text(HTTPStatus.FORBIDDEN, "another site asks: open this page by itself")
         if not is_stream and scope["path"] not in self._parts:
             return _text(HTTPStatus.NOT_FOUND, "nothing is here: open /")
         # The head of a stream has no end.
         if scope["method"] not in ({"GET"} if is_stream else {"GET", "HEAD"}):
             return _text(HTTPStatus.METHOD_NOT_ALLOWED, "only GET is answered here")
-        if is_stream and self._source.missing is not None:
+        return self._stream_refusal(scope, headers) if is_stream else None
+
+    def _stream_refusal(self, scope: Scope, headers: dict[bytes, str]) -> Response | None:
+        # A link may lead to the page; only what the cluster holds is for the page alone.
+        if headers.get(b"sec-fetch-site", "none") not in {"none", "same-origin"}:
+            return _text(HTTPStatus.FORBIDDEN, "another site asks: open this page by itself")
+        if len(scope["query_string"]) > MAX_QUERY:
+            return _text(HTTPStatus.REQUEST_URI_TOO_LONG, f"ask for one namespace, in {MAX_QUERY} bytes")
+        if self._source.missing is not None:
             return _text(HTTPStatus.SERVICE_UNAVAILABLE, self._source.missing)
         return None
 

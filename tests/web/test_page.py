@@ -81,6 +81,7 @@ def test_a_page_on_loopback_answers_to_no_name_that_others_can_make_lead_here(pa
         ({"method": "POST"}, 405),
         ({"path": "/stream", "method": "DELETE"}, 405),
         ({"path": "/stream", "method": "HEAD"}, 405),
+        ({"path": "/stream", "query": "&".join(["%41=1"] * 5000)}, 414),
     ],
 )
 def test_what_is_no_request_of_the_page_is_refused(page, more, status):
