@@ -31,7 +31,8 @@ from bench.processes import CHECKOUT, on_core
 from controller.informer import Timing
 from controller.kube_client import ApiServer
 from controller.leadership import LeaseTiming
-from controller.process import ControllerOptions, ControllerProcess
+from controller.options import ControllerOptions
+from controller.process import ControllerProcess
 from modes.resource_names import ResourceNames
 from testbed.controller_process import write_tls
 

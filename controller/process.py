@@ -8,9 +8,7 @@ import socket
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Literal, get_args
 
 from anyio.lowlevel import checkpoint
@@ -19,37 +17,22 @@ from fastapi.responses import StreamingResponse
 
 from certs.live_context import LiveTlsContext
 from certs.mounted import POLL_SECONDS, MountedCertificate, MountRules
-from certs.rotation import RotationSettings
 from controller import gpu_metrics, node_problems, page
-from controller.certificates.loop import BundleLoop, CertificateLoop
-from controller.certificates.metrics import CertificateMetrics
-from controller.certificates.store import CertificateStore, Installation, issued_names
-from controller.geometry.loop import GeometryLoop, GeometryOptions
-from controller.geometry.metrics import GeometryMetrics
 from controller.gpu_node import gpu_nodes
-from controller.gpuledger_writer import Publisher
-from controller.informer import Timing, Watcher
+from controller.informer import Watcher
 from controller.kube_client import ApiServer, connected
-from controller.leadership import Candidate, Leadership, LeaseTiming
+from controller.leader_tasks import LeaderTasks, Parts
+from controller.leadership import Candidate, Leadership
 from controller.ledger_store import LedgerStore
 from controller.metrics import ControllerMetrics, LedgerCollector
-from controller.node_agents.auditing import Auditing
-from controller.node_agents.coverage import AgentPods
-from controller.node_agents.holding import NodeHolding
-from controller.node_agents.metrics import NodeAgentMetrics
-from controller.node_events import NodeEvents
+from controller.options import ControllerOptions
 from controller.page_door import TokenDoor
 from controller.placement_api import ControllerApi
-from controller.pod_deletion import PodDeletion
-from controller.pod_events import PodEvents
-from controller.pod_replacement import PodReplacement
-from controller.policy_events import PolicyEvents
 from controller.resources import nodes, pods
 from controller.usage_metrics import UsageCollector
 from controller.watch_health import WatchHealth
 from controller.watched_policies import WatchedPolicies
 from ledger.facts import NodeFact
-from modes.resource_names import ResourceNames
 from policies.loading.reload import RELOAD_SECONDS
 from service.background import BackgroundTask
 from service.health import health_app
@@ -62,8 +45,6 @@ from web.page import Page
 from web.source import LoopbackDoor
 
 EXPIRY_SECONDS = 1.0
-STEP_SECONDS = 120.0
-"""How long a step of a leader's task may take: several API calls, each of up to 30 s."""
 Task = Literal[
     "watch of nodes",
     "watch of pods",
@@ -88,48 +69,6 @@ Task = Literal[
 """Background tasks of a controller that are run again when they fail."""
 
 
-@dataclass(frozen=True, slots=True)
-class ControllerOptions:
-    """How a controller process runs."""
-
-    kubeconfig: Path | None
-    """None in a cluster: the pod's service account."""
-    host: str
-    port: int
-    health_port: int
-    tls_directory: Path
-    tls_names: tuple[str, ...]
-    """Names that the mounted certificate must be good for."""
-    client_names: tuple[str, ...]
-    """Names, of which a client's certificate must be good for one: those of the webhook."""
-    advertise: str | None
-    """`https://host:port` that others reach this replica's API by; None makes it of host and port."""
-    namespace: str
-    """Of the Lease."""
-    lease: str
-    page: tuple[str, int] | None
-    """Where the page is served; beyond loopback over TLS, and to tokens that may list GpuLedgers. None for
-    no page."""
-    stop_delay_seconds: float
-    lease_timing: LeaseTiming
-    watch_timing: Timing
-    names: ResourceNames
-    """Names of the resources that are slices."""
-    installation: Installation | None = None
-    """Whose caBundle is kept; None leaves it to others."""
-    rotation: RotationSettings | None = None
-    """Issue and rotate certificates too; None injects the CA of those that are mounted."""
-    policies: Path | None = None
-    """Policies by whose `replaceWaiting` pods are deleted, and whose last good set webhooks get that start on
-    a broken one; None deletes and gives none."""
-    policies_config_map: str | None = None
-    """Name of the ConfigMap in `namespace` that they come from: Events on it tell what is wrong with them."""
-    geometry: GeometryOptions | None = None
-    """Divide the MIG cards of labelled nodes on demand; None leaves them alone."""
-    agents: AgentPods | None = None
-    """Pods of the agent's DaemonSet: its nodes are held until their agents serve; None holds none."""
-
-
 async def run_controller(options: ControllerOptions) -> None:
     """Follow, lead and serve until SIGTERM or SIGINT.
 
@@ -150,11 +89,7 @@ class ControllerProcess:
         self._process = Process("controller", get_args(Task), options.stop_delay_seconds)
         self._registry, self._log = self._process.registry, self._process.log
         self._withdrawal: asyncio.Future[None] | None = None
-        self._publisher: Publisher | None = None
         self._metrics = ControllerMetrics(self._registry)
-        self._certificate_metrics = CertificateMetrics(self._registry)
-        self._geometry_metrics = GeometryMetrics(self._registry) if options.geometry is not None else None
-        self._agent_metrics = NodeAgentMetrics(self._registry)
         self._page_context = LiveTlsContext()
         self._certificate = self._mounted_certificate()
         self._socket = bind(options.host, options.port)
@@ -166,7 +101,10 @@ class ControllerProcess:
         self._state = LedgerStore(time.monotonic, lambda: self._watches["pods"].known_until)
         self._leadership = Leadership(api, self._candidate(), options.lease_timing, hindrance=self._hindrance)
         self._policies = WatchedPolicies(options.policies) if options.policies is not None else None
-        self._events = PodEvents(api, self._state, self._leadership, self._metrics, options.names)
+        parts = Parts(
+            api, self._state, self._leadership, self._policies, self._watch_of_cards, self._hindrance
+        )
+        self._leader = LeaderTasks(parts, options, self._metrics, self._registry)
         last_good = self._policies.last_good if self._policies is not None else lambda: None
         self._served = ControllerApi(self._state, self._leadership, self._metrics, last_good)
         self._page = self._shown() if options.page is not None else None
@@ -272,64 +210,13 @@ class ControllerProcess:
         """The leader's loops, term after term."""
         while True:
             await self._leadership.gained.wait()
-            loops = [asyncio.create_task(self._process.tasks.keep(task)) for task in self._leaders_tasks()]
+            loops = [asyncio.create_task(self._process.tasks.keep(task)) for task in self._leader.tasks()]
             try:
                 await self._leadership.until_over()
             finally:
                 for loop in loops:
                     loop.cancel()
                 await asyncio.wait(loops)
-
-    def _leaders_tasks(self) -> list[BackgroundTask]:
-        of_nodes = NodeEvents(self._api, self._state, self._leadership)
-        tasks = [
-            BackgroundTask.without_period("publishing", self._publish),
-            BackgroundTask.without_period("events", self._events.run),
-            BackgroundTask.without_period("node events", of_nodes.run),
-        ]
-        if self._policies is not None:
-            tasks.append(BackgroundTask("replacement", self._replacement(self._policies).run, STEP_SECONDS))
-            if (name := self._options.policies_config_map) is not None:
-                policy_events = PolicyEvents(self._api, self._leadership, self._policies)
-                run = partial(policy_events.run, self._options.namespace, name)
-                tasks.append(BackgroundTask("policy events", run, STEP_SECONDS))
-        if self._options.geometry is not None and self._geometry_metrics is not None:
-            loop = GeometryLoop(
-                self._api, self._state, self._leadership, self._geometry_metrics, self._options.geometry
-            )
-            tasks.append(BackgroundTask("MIG geometry", loop.run, STEP_SECONDS))
-        return [*tasks, *self._agent_tasks(), *self._certificate_tasks()]
-
-    def _agent_tasks(self) -> list[BackgroundTask]:
-        given = self._api, self._state, self._leadership, self._agent_metrics
-        holding = NodeHolding(*given, self._options.agents, health=self._watch_of_cards)
-        return [
-            BackgroundTask("node holding", holding.run, STEP_SECONDS),
-            BackgroundTask("audit", Auditing(*given).run, STEP_SECONDS),
-        ]
-
-    def _certificate_tasks(self) -> list[BackgroundTask]:
-        options = self._options
-        if options.installation is None:
-            return []
-        store, metrics = CertificateStore(self._api, options.installation), self._certificate_metrics
-        if options.rotation is not None:
-            names = issued_names(options.installation, options.tls_names)
-            loop = CertificateLoop(store, self._leadership, metrics, names, options.rotation)
-            period = STEP_SECONDS + options.rotation.retry.total_seconds()
-            return [BackgroundTask("certificates", loop.run, period)]
-        bundle = BundleLoop(store, self._leadership, metrics, options.tls_directory)
-        return [BackgroundTask("caBundle", bundle.run, STEP_SECONDS)]
-
-    async def _publish(self) -> None:
-        self._publisher = Publisher(self._api, self._state, self._leadership, self._metrics)
-        await self._publisher.run()
-
-    def _replacement(self, policies: WatchedPolicies) -> PodReplacement:
-        deletion = PodDeletion(self._api, self._leadership, self._metrics)
-        return PodReplacement(
-            deletion, self._state, self._options.names, policies.of, hindrance=self._hindrance
-        )
 
     async def _expire(self, turned: Callable[[], None]) -> None:
         while True:
@@ -386,7 +273,7 @@ class ControllerProcess:
         """What a person should know. None of it makes a replica unready: it serves on by what it knows."""
         leadership = self._leadership
         away = leadership.failure and f"the API server is out of reach: {leadership.failure}"
-        behind = self._publisher.behind if self._publisher is not None and leadership.leads else None
+        behind = self._leader.behind if leadership.leads else None
         policies = self._policies.detail if self._policies is not None else None
         return "; ".join(filter(None, [self._role(), away, self._hindrance(), behind, policies]))
 

@@ -187,7 +187,8 @@ def controller(  # noqa: PLR0913 each is an option of the command
     from controller.informer import Timing  # noqa: PLC0415
     from controller.kube_client import NoApiServerError  # noqa: PLC0415
     from controller.leadership import LeaseTiming  # noqa: PLC0415
-    from controller.process import ControllerOptions, run_controller  # noqa: PLC0415
+    from controller.options import ControllerOptions  # noqa: PLC0415
+    from controller.process import run_controller  # noqa: PLC0415
 
     if not lease_retry < renew_deadline < lease_duration:
         fail(

@@ -8,7 +8,8 @@ import httpx
 
 from controller.informer import Timing
 from controller.leadership import LeaseTiming
-from controller.process import ControllerOptions, ControllerProcess
+from controller.options import ControllerOptions
+from controller.process import ControllerProcess
 from modes.resource_names import ResourceNames
 from testbed.controller_process import write_tls
 from tests.controller.fake_api import FakeApi, forever, refusal, reply, watch

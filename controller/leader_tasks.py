@@ -1,0 +1,141 @@
+"""What only the leader does: publish, tell, replace pods, divide cards, hold nodes, renew certificates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+from prometheus_client import CollectorRegistry
+
+from controller.certificates.loop import BundleLoop, CertificateLoop
+from controller.certificates.metrics import CertificateMetrics
+from controller.certificates.store import CertificateStore, issued_names
+from controller.geometry.loop import GeometryLoop
+from controller.geometry.metrics import GeometryMetrics
+from controller.gpuledger_writer import Publisher
+from controller.kube_client import ApiServer
+from controller.leadership import Leadership
+from controller.ledger_store import LedgerStore
+from controller.metrics import ControllerMetrics
+from controller.node_agents.auditing import Auditing
+from controller.node_agents.holding import NodeHolding
+from controller.node_agents.metrics import NodeAgentMetrics
+from controller.node_events import NodeEvents
+from controller.options import ControllerOptions
+from controller.pod_deletion import PodDeletion
+from controller.pod_events import PodEvents
+from controller.pod_replacement import PodReplacement
+from controller.policy_events import PolicyEvents
+from controller.watch_health import WatchHealth
+from controller.watched_policies import WatchedPolicies
+from service.background import BackgroundTask
+
+STEP_SECONDS = 120.0
+"""How long a step of a leader's task may take: several API calls, each of up to 30 s."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What the leader's tasks work with."""
+
+    api: ApiServer
+    state: LedgerStore
+    leadership: Leadership
+    policies: WatchedPolicies | None
+    watch_of_cards: WatchHealth
+    hindrance: Callable[[], str | None]
+    """Why another replica should rather lead."""
+
+
+class LeaderTasks:
+    """Makes the leader's tasks, once for each term.
+
+    Args:
+        parts: what they work with.
+        options: of the process.
+        metrics: of the controller; others are registered here.
+        registry: of the process.
+    """
+
+    def __init__(
+        self,
+        parts: Parts,
+        options: ControllerOptions,
+        metrics: ControllerMetrics,
+        registry: CollectorRegistry,
+    ) -> None:
+        self._parts = parts
+        self._options = options
+        self._metrics = metrics
+        self._certificate_metrics = CertificateMetrics(registry)
+        self._geometry_metrics = GeometryMetrics(registry) if options.geometry is not None else None
+        self._agent_metrics = NodeAgentMetrics(registry)
+        self._events = PodEvents(parts.api, parts.state, parts.leadership, metrics, options.names)
+        self._publisher: Publisher | None = None
+
+    @property
+    def behind(self) -> str | None:
+        """Why GpuLedgers are not written, if they are not."""
+        return self._publisher.behind if self._publisher is not None else None
+
+    def tasks(self) -> list[BackgroundTask]:
+        """Return the tasks of one term."""
+        parts = self._parts
+        of_nodes = NodeEvents(parts.api, parts.state, parts.leadership)
+        return [
+            BackgroundTask.without_period("publishing", self._publish),
+            BackgroundTask.without_period("events", self._events.run),
+            BackgroundTask.without_period("node events", of_nodes.run),
+            *self._of_policies(),
+            *self._of_geometry(),
+            *self._of_agents(),
+            *self._of_certificates(),
+        ]
+
+    async def _publish(self) -> None:
+        parts = self._parts
+        self._publisher = Publisher(parts.api, parts.state, parts.leadership, self._metrics)
+        await self._publisher.run()
+
+    def _of_policies(self) -> Iterator[BackgroundTask]:
+        parts, policies = self._parts, self._parts.policies
+        if policies is None:
+            return
+        deletion = PodDeletion(parts.api, parts.leadership, self._metrics)
+        replacement = PodReplacement(
+            deletion, parts.state, self._options.names, policies.of, hindrance=parts.hindrance
+        )
+        yield BackgroundTask("replacement", replacement.run, STEP_SECONDS)
+        if (name := self._options.policies_config_map) is not None:
+            events = PolicyEvents(parts.api, parts.leadership, policies)
+            yield BackgroundTask(
+                "policy events", partial(events.run, self._options.namespace, name), STEP_SECONDS
+            )
+
+    def _of_geometry(self) -> Iterator[BackgroundTask]:
+        parts, options = self._parts, self._options.geometry
+        if options is not None and self._geometry_metrics is not None:
+            loop = GeometryLoop(parts.api, parts.state, parts.leadership, self._geometry_metrics, options)
+            yield BackgroundTask("MIG geometry", loop.run, STEP_SECONDS)
+
+    def _of_agents(self) -> Iterator[BackgroundTask]:
+        parts = self._parts
+        given = parts.api, parts.state, parts.leadership, self._agent_metrics
+        holding = NodeHolding(*given, self._options.agents, health=parts.watch_of_cards)
+        yield BackgroundTask("node holding", holding.run, STEP_SECONDS)
+        yield BackgroundTask("audit", Auditing(*given).run, STEP_SECONDS)
+
+    def _of_certificates(self) -> Iterator[BackgroundTask]:
+        options, leadership = self._options, self._parts.leadership
+        if options.installation is None:
+            return
+        store, metrics = CertificateStore(self._parts.api, options.installation), self._certificate_metrics
+        if options.rotation is None:
+            bundle = BundleLoop(store, leadership, metrics, options.tls_directory)
+            yield BackgroundTask("caBundle", bundle.run, STEP_SECONDS)
+            return
+        names = issued_names(options.installation, options.tls_names)
+        loop = CertificateLoop(store, leadership, metrics, names, options.rotation)
+        period = STEP_SECONDS + options.rotation.retry.total_seconds()
+        yield BackgroundTask("certificates", loop.run, period)
