@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from ledger.accounts import Claim
-from ledger.gpu_memory import NO_MEMORY, GpuMemory
+from ledger.gpu_memory import GpuMemory
 from ledger.placement_request import OverQuota, Quota
 
 _Cell = tuple[tuple[str, ...], str]
@@ -16,25 +16,22 @@ _Cell = tuple[tuple[str, ...], str]
 class Used(NamedTuple):
     """What some pods have together."""
 
-    slices: int = 0
-    pods: int = 0
+    slices: int
+    pods: int
     """Those that have any slices."""
-    memory: GpuMemory = NO_MEMORY
-
-    def with_more(self, more: Used, sign: int = 1) -> Used:
-        """Return it with more, or with less."""
-        memory = self.memory.plus(more.memory.times(sign))
-        return Used(self.slices + sign * more.slices, self.pods + sign * more.pods, memory)
+    memory: GpuMemory
 
 
-_NOTHING = Used()
+_Taken = tuple[int, int, int, int]
+"""Slices, pods, MiB, and sixteenths of cards of unknown memory: plain, as each pod changes up to seven."""
+_NOTHING = (0, 0, 0, 0)
 
 
 class QuotaUsage:
     """Slices, pods that have any, and GPU memory, by namespace and by queue."""
 
     def __init__(self) -> None:
-        self._taken: dict[_Cell, Used] = {}
+        self._taken: dict[_Cell, _Taken] = {}
         self._namespaces: dict[str, int] = {}
         """Slices by namespace, for those who ask for all of them."""
 
@@ -45,23 +42,28 @@ class QuotaUsage:
 
     def add(self, claim: Claim, memory: GpuMemory, times: int = 1) -> None:
         """Count a claim, and the GPU memory that it holds; the inverse of `remove`."""
-        more = Used(claim.slices * times, times, memory.times(times))
-        if more.slices:
-            self._count(claim.namespace, more.slices)
-        for cell in _cells(claim) if more.slices else ():
-            self._taken[cell] = self._taken.get(cell, _NOTHING).with_more(more)
+        slices = claim.slices * times
+        if not slices:
+            return
+        self._count(claim.namespace, slices)
+        mib, unsized = memory.mib * times, memory.unsized * times
+        for cell in _cells(claim):
+            taken = self._taken.get(cell, _NOTHING)
+            self._taken[cell] = taken[0] + slices, taken[1] + times, taken[2] + mib, taken[3] + unsized
 
     def remove(self, claim: Claim, memory: GpuMemory, times: int = 1) -> None:
         """Forget a claim; the inverse of `add`."""
-        less = Used(claim.slices * times, times, memory.times(times))
-        if less.slices:
-            self._count(claim.namespace, -less.slices)
-        for cell in _cells(claim) if less.slices else ():
+        slices = claim.slices * times
+        if not slices:
+            return
+        self._count(claim.namespace, -slices)
+        mib, unsized = memory.mib * times, memory.unsized * times
+        for cell in _cells(claim):
             taken = self._taken[cell]
-            if taken.pods == times:
+            if taken[1] == times:
                 del self._taken[cell]
             else:
-                self._taken[cell] = taken.with_more(less, -1)
+                self._taken[cell] = taken[0] - slices, taken[1] - times, taken[2] - mib, taken[3] - unsized
 
     def _count(self, namespace: str, slices: int) -> None:
         left = self._namespaces.get(namespace, 0) + slices
@@ -73,13 +75,16 @@ class QuotaUsage:
     def of(self, quota: Quota) -> Used:
         """What a quota counts; reservations are among them."""
         if quota.scope == "namespace":
-            return self._taken.get(((), quota.name), _NOTHING)
-        found = _NOTHING
+            slices, pods, mib, unsized = self._taken.get(((), quota.name), _NOTHING)
+            return Used(slices, pods, GpuMemory(mib, unsized))
+        slices = pods = mib = unsized = 0
         for cell, sign in _counted(quota):
-            taken = self._taken.get(cell)
-            if taken is not None:
-                found = found.with_more(taken, sign)
-        return found
+            taken = self._taken.get(cell, _NOTHING)
+            slices += sign * taken[0]
+            pods += sign * taken[1]
+            mib += sign * taken[2]
+            unsized += sign * taken[3]
+        return Used(slices, pods, GpuMemory(mib, unsized))
 
     def passed_by(self, slices: int, quotas: tuple[Quota, ...]) -> OverQuota | None:
         """The first quota that one more pod of so many slices would pass, in slices or pods."""
