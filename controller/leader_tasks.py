@@ -36,7 +36,7 @@ STEP_SECONDS = 120.0
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class LeaderContext:
     """What the leader's tasks work with."""
 
     api: ApiServer
@@ -52,7 +52,7 @@ class LeaderTasks:
     """Makes the leader's tasks, once for each term.
 
     Args:
-        parts: what they work with.
+        context: what they work with.
         options: of the process.
         metrics: of the controller; others are registered here.
         registry: of the process.
@@ -60,18 +60,18 @@ class LeaderTasks:
 
     def __init__(
         self,
-        parts: Parts,
+        context: LeaderContext,
         options: ControllerOptions,
         metrics: ControllerMetrics,
         registry: CollectorRegistry,
     ) -> None:
-        self._parts = parts
+        self._context = context
         self._options = options
         self._metrics = metrics
         self._certificate_metrics = CertificateMetrics(registry)
         self._geometry_metrics = GeometryMetrics(registry) if options.geometry is not None else None
         self._agent_metrics = NodeAgentMetrics(registry)
-        self._events = PodEvents(parts.api, parts.state, parts.leadership, metrics, options.names)
+        self._events = PodEvents(context.api, context.state, context.leadership, metrics, options.names)
         self._publisher: Publisher | None = None
 
     @property
@@ -81,8 +81,8 @@ class LeaderTasks:
 
     def tasks(self) -> list[BackgroundTask]:
         """Return the tasks of one term."""
-        parts = self._parts
-        of_nodes = NodeEvents(parts.api, parts.state, parts.leadership)
+        context = self._context
+        of_nodes = NodeEvents(context.api, context.state, context.leadership)
         return [
             BackgroundTask.without_period("publishing", self._publish),
             BackgroundTask.without_period("events", self._events.run),
@@ -94,43 +94,45 @@ class LeaderTasks:
         ]
 
     async def _publish(self) -> None:
-        parts = self._parts
-        self._publisher = Publisher(parts.api, parts.state, parts.leadership, self._metrics)
+        context = self._context
+        self._publisher = Publisher(context.api, context.state, context.leadership, self._metrics)
         await self._publisher.run()
 
     def _of_policies(self) -> Iterator[BackgroundTask]:
-        parts, policies = self._parts, self._parts.policies
+        context, policies = self._context, self._context.policies
         if policies is None:
             return
-        deletion = PodDeletion(parts.api, parts.leadership, self._metrics)
+        deletion = PodDeletion(context.api, context.leadership, self._metrics)
         replacement = PodReplacement(
-            deletion, parts.state, self._options.names, policies.of, hindrance=parts.hindrance
+            deletion, context.state, self._options.names, policies.of, hindrance=context.hindrance
         )
         yield BackgroundTask("replacement", replacement.run, STEP_SECONDS)
         if (name := self._options.policies_config_map) is not None:
-            events = PolicyEvents(parts.api, parts.leadership, policies)
+            events = PolicyEvents(context.api, context.leadership, policies)
             yield BackgroundTask(
                 "policy events", partial(events.run, self._options.namespace, name), STEP_SECONDS
             )
 
     def _of_geometry(self) -> Iterator[BackgroundTask]:
-        parts, options = self._parts, self._options.geometry
+        context, options = self._context, self._options.geometry
         if options is not None and self._geometry_metrics is not None:
-            loop = GeometryLoop(parts.api, parts.state, parts.leadership, self._geometry_metrics, options)
+            loop = GeometryLoop(
+                context.api, context.state, context.leadership, self._geometry_metrics, options
+            )
             yield BackgroundTask("MIG geometry", loop.run, STEP_SECONDS)
 
     def _of_agents(self) -> Iterator[BackgroundTask]:
-        parts = self._parts
-        given = parts.api, parts.state, parts.leadership, self._agent_metrics
-        holding = NodeHolding(*given, self._options.agents, health=parts.watch_of_cards)
+        context = self._context
+        given = context.api, context.state, context.leadership, self._agent_metrics
+        holding = NodeHolding(*given, self._options.agents, health=context.watch_of_cards)
         yield BackgroundTask("node holding", holding.run, STEP_SECONDS)
         yield BackgroundTask("audit", Auditing(*given).run, STEP_SECONDS)
 
     def _of_certificates(self) -> Iterator[BackgroundTask]:
-        options, leadership = self._options, self._parts.leadership
+        options, leadership = self._options, self._context.leadership
         if options.installation is None:
             return
-        store, metrics = CertificateStore(self._parts.api, options.installation), self._certificate_metrics
+        store, metrics = CertificateStore(self._context.api, options.installation), self._certificate_metrics
         if options.rotation is None:
             bundle = BundleLoop(store, leadership, metrics, options.tls_directory)
             yield BackgroundTask("caBundle", bundle.run, STEP_SECONDS)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from controller.free_nodes import FreeNodesFinder
 from controller.ledger_store import Clock, LedgerStore
-from controller.pod_conditions import waiting_message
+from controller.pod_findings import waiting_message
 from controller.pod_story import story_of
 from controller.resources import InjectedPod
 from controller.watched_policies import WatchedPolicies

@@ -10,8 +10,8 @@ from controller.kube_client import ApiError, ApiServer
 from controller.leadership import Leadership
 from controller.metrics import ControllerMetrics
 from controller.pending_pod import StoredPod, stored_pod
-from controller.pod_conditions import Finding
 from controller.pod_events import pod_event
+from controller.pod_findings import Finding
 from ledger.facts import PodKey
 from service.log import get_logger
 

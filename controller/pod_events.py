@@ -12,7 +12,7 @@ from controller.kube_client import ApiServer
 from controller.leadership import Leadership
 from controller.ledger_store import LedgerStore
 from controller.metrics import ControllerMetrics
-from controller.pod_conditions import Finding, findings, waiting_message
+from controller.pod_findings import Finding, findings, waiting_message
 from controller.resources import SeenPod
 from kube.events import event, event_name
 from modes.resource_names import ResourceNames

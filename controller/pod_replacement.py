@@ -16,8 +16,8 @@ import msgspec
 from controller.kube_client import TRANSPORT_ERRORS, ApiError
 from controller.ledger_store import LedgerStore
 from controller.pending_pod import StoredPod, dry_run, known_constraints
-from controller.pod_conditions import MAX_MESSAGE
 from controller.pod_deletion import PodDeletion
+from controller.pod_findings import MAX_MESSAGE
 from controller.replacement import ReplacementPlan, WaitingPod, waits_replaceably
 from controller.resources import Owner, SeenPod
 from kube.scheduling import Constraints

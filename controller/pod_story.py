@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.pod_conditions import drift
+from controller.pod_findings import drift
 from controller.resources import SeenPod
 from ledger.free_nodes import FreeNodes
 from ledger.why import PodStory

@@ -21,7 +21,7 @@ from controller import gpu_metrics, node_problems, page
 from controller.gpu_node import gpu_nodes
 from controller.informer import Watcher
 from controller.kube_client import ApiServer, connected
-from controller.leader_tasks import LeaderTasks, Parts
+from controller.leader_tasks import LeaderContext, LeaderTasks
 from controller.leadership import Candidate, Leadership
 from controller.ledger_store import LedgerStore
 from controller.metrics import ControllerMetrics, LedgerCollector
@@ -101,10 +101,10 @@ class ControllerProcess:
         self._state = LedgerStore(time.monotonic, lambda: self._watches["pods"].known_until)
         self._leadership = Leadership(api, self._candidate(), options.lease_timing, hindrance=self._hindrance)
         self._policies = WatchedPolicies(options.policies) if options.policies is not None else None
-        parts = Parts(
+        context = LeaderContext(
             api, self._state, self._leadership, self._policies, self._watch_of_cards, self._hindrance
         )
-        self._leader = LeaderTasks(parts, options, self._metrics, self._registry)
+        self._leader = LeaderTasks(context, options, self._metrics, self._registry)
         last_good = self._policies.last_good if self._policies is not None else lambda: None
         self._served = ControllerApi(self._state, self._leadership, self._metrics, last_good)
         self._page = self._shown() if options.page is not None else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from controller.pod_conditions import drift
+from controller.pod_findings import drift
 from controller.resources import Owner, SeenPod
 from ledger.facts import PodKey
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from kube.names import (
     CORDON_ANNOTATION,
-    GPU_COUNT_LABEL,
     GPU_MEMORY_LABEL,
     GPU_PRODUCT_LABEL,
-    GPU_REPLICAS_LABEL,
     MAX_LABEL_VALUE,
     is_label_value,
     is_uid,
@@ -30,11 +27,12 @@ from kube.objects import (
     PodStatus,
     preferred_node,
 )
-from kube.quantity import milli, rounded_up, whole
+from kube.quantity import milli, rounded_up
 from kube.requests import effective_request
 from kube.scheduling import Taint
 from ledger.cordon import indices_of
 from ledger.facts import UNLIMITED, NodeFact, PodFact
+from ledger.node_capacity import pooled_gpus, pooled_slices, slices_by_index
 from ledger.owners import owner_key
 from ledger.queue_names import queue_keys
 from modes.fraction import Fraction
@@ -74,10 +72,10 @@ def node_fact(node: Node, names: ResourceNames) -> NodeFact:
     spec = node.spec or NodeSpec()
     status = node.status or NodeStatus()
     allocatable = status.allocatable or {}
-    gpus = _per_gpu(allocatable, names)
-    pooled = sum(whole(allocatable[name]) for name in names.pooled if name in allocatable)
+    gpus = slices_by_index(allocatable, names)
+    pooled = pooled_slices(allocatable, names)
     life_cycle = [taint for taint in spec.taints or () if taint.key.startswith(_LIFE_CYCLE_TAINTS)]
-    divided = dict(_per_gpu(status.capacity or allocatable, names))
+    divided = dict(slices_by_index(status.capacity or allocatable, names))
     return NodeFact(
         name=node.metadata.name,
         labels=labels,
@@ -86,27 +84,12 @@ def node_fact(node: Node, names: ResourceNames) -> NodeFact:
         gpus=gpus,
         slices_per_gpu=max(divided.values(), default=0),
         pooled=pooled,
-        pooled_gpus=_pooled_gpus(pooled, labels),
+        pooled_gpus=pooled_gpus(pooled, labels),
         gpu_mib=label_number(labels.get(GPU_MEMORY_LABEL)),
         cpu_milli=milli(allocatable["cpu"]) if "cpu" in allocatable else UNLIMITED,
         memory_bytes=rounded_up(allocatable["memory"]) if "memory" in allocatable else UNLIMITED,
         cordoned=indices_of((node.metadata.annotations or {}).get(CORDON_ANNOTATION, "")),
     )
-
-
-def _per_gpu(amounts: dict[str, str | int], names: ResourceNames) -> tuple[tuple[int, int], ...]:
-    return tuple(
-        sorted(
-            (index, whole(amount))
-            for name, amount in amounts.items()
-            if (index := names.index(name)) is not None
-        )
-    )
-
-
-def _pooled_gpus(pooled: int, labels: Mapping[str, str]) -> int:
-    replicas = label_number(labels.get(GPU_REPLICAS_LABEL))
-    return pooled // replicas if replicas else min(pooled, label_number(labels.get(GPU_COUNT_LABEL)) or 0)
 
 
 def _repels(taint: Taint) -> bool:

@@ -26,10 +26,10 @@ from ledger.placement_request import (
     Quota,
     Unschedulable,
 )
+from ledger.quota_usage import QuotaUsage, Used
 from ledger.recent_placements import RecentPlacements
 from ledger.reservations import Reservation, Reservations, reservation_of, taken_by
 from ledger.totals import Totals
-from ledger.usage import QuotaUsage, Used
 from ledger.view import LedgerView, NodeView, PendingView, node_view, pending_view
 
 RESERVATIONS_PER_NAMESPACE = 256

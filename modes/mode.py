@@ -36,10 +36,10 @@ class NodeGpus(Protocol):
 
 
 class NodeSlices(Protocol):
-    """What modes read of one or more nodes' capacity (ledger/placement/capacity.py says what each is)."""
+    """What modes read of the nodes of one shape (ledger/placement/shape_capacity.py says what each is)."""
 
     @property
-    def slices(self) -> dict[int, int]: ...  # noqa: D102 - the words are those of NodeCapacity
+    def slices(self) -> dict[int, int]: ...  # noqa: D102 - the words are those of ShapeCapacity
     @property
     def pooled(self) -> int: ...  # noqa: D102
 

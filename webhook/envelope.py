@@ -11,8 +11,9 @@ from pybase64 import b64encode
 
 from kube.names import ASKING_LABELS, MAX_LABEL_VALUE, is_namespace, is_uid
 from webhook.admission.denial import Denial, Reason
+from webhook.admission.label import asked_of
 from webhook.admission.nesting import head_of, is_surely_unlabelled
-from webhook.admission.pod import Job, Pod, asked_of
+from webhook.admission.pod import Job, Pod
 from webhook.request import PodObject, Request, unreadable
 
 P = TypeVar("P", bound=PodObject)

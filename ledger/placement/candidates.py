@@ -11,12 +11,12 @@ from kube.matching import labels_match, tolerates
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement
 from ledger.accounts import NodeAccount
 from ledger.facts import NodeFact
-from ledger.placement.capacity import NodeCapacity
 from ledger.placement.feasibility import Obstacle, gpu_obstacle, obstacle, why_unschedulable
 from ledger.placement.kind_load import KindLoad
 from ledger.placement.node_groups import NodeGroups
 from ledger.placement.node_index import NodeClass, NodeIndex
 from ledger.placement.pick_index import Kinds, kinds
+from ledger.placement.shape_capacity import ShapeCapacity
 from ledger.placement_request import PlacementRequest, Unschedulable
 from modes.mode import Mode
 
@@ -70,11 +70,11 @@ class Candidates:
             if account.fact is not None and (self.accepts is None or self.accepts(account)):
                 yield account.fact
 
-    def _capacities(self) -> Iterable[NodeCapacity]:
+    def _capacities(self) -> Iterable[ShapeCapacity]:
         """What the nodes offer: those that could hold the pod today, if there are any, else all."""
         if self.few is not None or self.accepts is not None:
             nodes = list(self.nodes())
-            return map(NodeCapacity.of, [node for node in nodes if node.usable] or nodes)
+            return map(ShapeCapacity.of, [node for node in nodes if node.usable] or nodes)
         usable = [node_class.usable for node_class in self.classes if node_class.usable.nodes]
         return usable or [node_class.unusable for node_class in self.classes]
 

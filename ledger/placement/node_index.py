@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from kube.scheduling import Taint
 from ledger.accounts import Claim, ClaimKey, NodeAccount
 from ledger.facts import NodeFact
-from ledger.placement.capacity import NodeCapacity
 from ledger.placement.node_groups import NodeGroups
+from ledger.placement.shape_capacity import ShapeCapacity
 from ledger.totals import RunningTotals
 from modes.mode import GpuCount
 from modes.packing import UNIT
@@ -48,9 +48,9 @@ class NodeClass:
         """What a slice costs by what pods accept (see kind_arrivals), and in all; in UNITs of a slice."""
         self.set_price(0)
         self.members: dict[str, NodeAccount] = {}
-        self.usable = NodeCapacity(sample)
+        self.usable = ShapeCapacity(sample)
         """What its members that take pods now offer."""
-        self.unusable = NodeCapacity(sample)
+        self.unusable = ShapeCapacity(sample)
 
     def rename(self, key: ClassKey, sample: NodeFact) -> None:
         """Tell it from other classes by more labels; `sample` is a member that has these values."""
@@ -90,7 +90,7 @@ class NodeClass:
             for groups in self._offered:
                 groups.remove(name)
 
-    def _capacity(self, fact: NodeFact) -> NodeCapacity:
+    def _capacity(self, fact: NodeFact) -> ShapeCapacity:
         return self.usable if fact.usable else self.unusable
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from ledger.placement.capacity import NodeCapacity
 from ledger.placement.memory_values import MemoryValues
 from ledger.placement.pending import PendingPods
+from ledger.placement.shape_capacity import ShapeCapacity
 from ledger.placement_request import Assumption, PlacementRequest
 
 _PRECISION = 10**6
@@ -35,7 +35,7 @@ Kinds = dict[int, EligibleCapacity]
 """What there is to wait for, by MiB of the share."""
 
 
-def kinds(capacities: Iterable[NodeCapacity], ask: PlacementRequest) -> Kinds:
+def kinds(capacities: Iterable[ShapeCapacity], ask: PlacementRequest) -> Kinds:
     """Sum up the stocks of nodes that could hold the pod some day."""
     found: Kinds = {}
     for capacity in capacities:

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from charts import generate, metrics_page
-from controller.pod_conditions import Reason as EventReason
+from controller.pod_findings import Reason as EventReason
 from modes.registry import MODES
 from policies.loading.build import effective_limiter
 from policies.loading.sources import presets

@@ -16,8 +16,8 @@ from webhook.admission.gpu_resources import (
 )
 from webhook.admission.gpus import on_each_gpu
 from webhook.admission.json_patch import Operation
-from webhook.admission.label import read_label
-from webhook.admission.pod import LABEL, MEMORY_LABEL, Asked, Job, ObjectMeta, asked_of
+from webhook.admission.label import Asked, asked_of, read_label
+from webhook.admission.pod import LABEL, MEMORY_LABEL, Job, ObjectMeta
 from webhook.admission.sizes import bounded, refuse_oversized
 
 

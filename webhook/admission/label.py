@@ -1,13 +1,37 @@
-"""The labels: a fraction is matched as text against the policy's table, memory is whole Mi or Gi."""
+"""The labels that ask for a share: a fraction is a text of the policy's table, memory is whole Mi or Gi."""
 
 from __future__ import annotations
+
+import msgspec
 
 from modes.fraction import Fraction
 from modes.memory_text import EXAMPLES, memory_mib
 from policies.model.effective import EffectivePolicy
 from policies.model.label_advice import label_advice, memory_problem
 from webhook.admission.denial import Denial, Reason
-from webhook.admission.pod import LABEL, MEMORY_LABEL, Asked
+from webhook.admission.pod import LABEL, MEMORY_LABEL, ObjectMeta
+
+
+class Asked(msgspec.Struct, frozen=True, gc=False):
+    """The texts of the labels that ask for a share; one of them at least is there."""
+
+    fraction: str | None
+    memory: str | None
+
+    def __str__(self) -> str:
+        """Return the label as a denial quotes it."""
+        if self.fraction is not None:
+            return f'{LABEL} "{self.fraction}"'
+        return f'{MEMORY_LABEL} "{self.memory}"'
+
+
+def asked_of(metadata: ObjectMeta | None) -> Asked | None:
+    """Return what the object's labels ask for, or None where it carries neither."""
+    labels = metadata.labels if metadata is not None else None
+    if not labels:
+        return None
+    fraction, memory = labels.get(LABEL), labels.get(MEMORY_LABEL)
+    return None if fraction is None and memory is None else Asked(fraction, memory)
 
 
 def read_label(asked: Asked, policy: EffectivePolicy) -> Fraction | Denial:

@@ -159,25 +159,3 @@ class Job(msgspec.Struct, gc=False):
 
     metadata: ObjectMeta | None = None
     spec: JobSpec | None = None
-
-
-class Asked(msgspec.Struct, frozen=True, gc=False):
-    """The texts of the labels that ask for a share; one of them at least is there."""
-
-    fraction: str | None
-    memory: str | None
-
-    def __str__(self) -> str:
-        """Return the label as a denial quotes it."""
-        if self.fraction is not None:
-            return f'{LABEL} "{self.fraction}"'
-        return f'{MEMORY_LABEL} "{self.memory}"'
-
-
-def asked_of(metadata: ObjectMeta | None) -> Asked | None:
-    """Return what the object's labels ask for, or None where it carries neither."""
-    labels = metadata.labels if metadata is not None else None
-    if not labels:
-        return None
-    fraction, memory = labels.get(LABEL), labels.get(MEMORY_LABEL)
-    return None if fraction is None and memory is None else Asked(fraction, memory)

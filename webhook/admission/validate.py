@@ -22,9 +22,9 @@ from webhook.admission.existing_injection import NO_INJECTION, ExistingInjection
 from webhook.admission.gpu_kinds import gpu_kinds
 from webhook.admission.gpu_resources import check_amounts
 from webhook.admission.gpus import on_each_gpu
-from webhook.admission.label import read_label
+from webhook.admission.label import Asked, asked_of, read_label
 from webhook.admission.limiter import refuse_mounts
-from webhook.admission.pod import LABEL, Asked, ObjectMeta, Pod, PodSpec, asked_of
+from webhook.admission.pod import LABEL, ObjectMeta, Pod, PodSpec
 from webhook.admission.refusals import refuse_index, refuse_override_env, refuse_pod, refuse_privileged
 from webhook.admission.reinvocation import kept_placement, sized_as_said
 from webhook.admission.sizes import refuse_oversized

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from tests.effort import examples
 from tests.webhook.support import LABEL, decide, default_policies, pod, policies
 from webhook.admission.denial import Denial
-from webhook.admission.label import read_label
-from webhook.admission.pod import Asked
+from webhook.admission.label import Asked, read_label
 
 TABLE = {f"{Decimal(n) / 8:.3f}": n for n in range(1, 8)}
 ALL = "use 0.125, 0.250, 0.375, 0.500, 0.625, 0.750, 0.875"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ledger.facts import NodeFact
 
 
-class NodeCapacity:
+class ShapeCapacity:
     """Slices by index that nodes with the same GPUs can allocate, cordoned GPUs left out."""
 
     __slots__ = ("gpu_mib", "nodes", "pooled", "slices")
@@ -17,7 +17,7 @@ class NodeCapacity:
         self.pooled = 0
 
     @classmethod
-    def of(cls, node: NodeFact) -> NodeCapacity:
+    def of(cls, node: NodeFact) -> ShapeCapacity:
         """The stock of one node."""
         capacity = cls(node)
         capacity.add(node)

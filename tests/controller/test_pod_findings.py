@@ -10,8 +10,8 @@ from prometheus_client import CollectorRegistry
 from controller.free_nodes import FreeNodesFinder
 from controller.ledger_store import LedgerStore
 from controller.metrics import ControllerMetrics
-from controller.pod_conditions import Finding, findings, waiting_message
 from controller.pod_events import PodEvents, pod_event
+from controller.pod_findings import Finding, findings, waiting_message
 from controller.resources import InjectedPod, Owner, SeenNode, SeenPod, pods
 from ledger.facts import PodFact
 from ledger.from_kubernetes import node_from_object
