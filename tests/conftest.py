@@ -2,10 +2,10 @@
 
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadFileScheduling
 
 from testbed import image
 from testbed.kubernetes_version import UNDER_TEST
@@ -15,24 +15,28 @@ settings.register_profile("house", deadline=None, print_blob=True)
 settings.load_profile("house")
 
 
-TESTS = Path(__file__).parent
-NODES = (TESTS / "cluster", TESTS / "image")
+NODES = ("tests/cluster/", "tests/image/")
 """Their tests share the image and real nodes, which are made once: one worker takes them all."""
 
 Say = Callable[[str], None]
 
 
+class ByFile(LoadFileScheduling):
+    """Shares tests out by file, whose fixtures are made once; those of real nodes as one piece."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "nodes" if nodeid.startswith(NODES) else super()._split_scope(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByFile:
+    return ByFile(config, log)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Share tests out to workers by file, whose fixtures are made once; the longest piece first."""
-    for item in items:
-        piece = "nodes" if _on_nodes(item) else item.path.relative_to(TESTS).as_posix()
-        item.add_marker(pytest.mark.xdist_group(piece))
+    """Begin with the longest piece where workers share the tests."""
     if hasattr(config, "workerinput"):
-        items.sort(key=_on_nodes, reverse=True)
-
-
-def _on_nodes(item: pytest.Item) -> bool:
-    return any(folder in item.path.parents for folder in NODES)
+        items.sort(key=lambda item: item.nodeid.startswith(NODES), reverse=True)
 
 
 @pytest.fixture(scope="session")
