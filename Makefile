@@ -19,7 +19,7 @@ demo: $(READY) ## See a labelled pod become a half-GPU pod, over TLS, in one com
 	$(BIN)/fraction-injector demo
 
 test: $(READY) ## Run every test; with K8S=1.30 or K8S=1.33 on that Kubernetes instead of 1.36
-	$(BIN)/pytest --numprocesses=2 --no-loadscope-reorder
+	$(BIN)/pytest
 
 test-unit: $(READY) ## Run the tests of the packages in under a minute: no processes, a twentieth of the examples
 	QUICK_TESTS=1 $(BIN)/pytest --quiet --numprocesses=auto -m "not slow and not control_plane" \

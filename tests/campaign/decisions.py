@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from testbed.registration import MEMORY_LABEL
 from tests.campaign import hostile, tampering
 from tests.campaign.oracle import LABEL, Expected, faults
 from tests.webhook.patch_cache.differential import is_of_wrong_type_unread
@@ -155,8 +156,8 @@ class Campaign:
         message = decided.message
         if len(message) > 200 or not message.isprintable():
             raise FoundError(f"denial {message!r}")
-        if not _carries_label(review):
-            raise FoundError(f"denied without the label: {message}")
+        if not _carries(review, LABEL) and not _carries(review, MEMORY_LABEL):
+            raise FoundError(f"denied without a label: {message}")
 
     def _check_pod(self, review: dict[str, Any], decided: Decision) -> None:
         stored = decided.stored
@@ -197,17 +198,17 @@ class Campaign:
                     raise FoundError(f"{namespace} holds {held} of a quota of {QUOTA}")
 
 
-def _carries_label(review: dict[str, Any]) -> bool:
+def _carries(review: dict[str, Any], label: str) -> bool:
     found = review["request"].get("object")
     metadata = found.get("metadata") if isinstance(found, dict) else None
     labels = metadata.get("labels") if isinstance(metadata, dict) else None
-    return isinstance(labels, dict) and LABEL in labels
+    return isinstance(labels, dict) and label in labels
 
 
 def _is_labelled_pod(review: dict[str, Any]) -> bool:
     request = review["request"]
     return (
-        _carries_label(review)
+        _carries(review, LABEL)
         and request.get("operation") == "CREATE"
         and request.get("resource", {}).get("resource") == "pods"
         and not request.get("subResource")

@@ -71,6 +71,7 @@ def test_every_module_is_compiled_and_nothing_else_came_along(image):
     found = {path.name for path in app.iterdir()}
     assert found == {
         "LICENSE",
+        "agent",
         "certs",
         "cli",
         "controller",
@@ -81,6 +82,7 @@ def test_every_module_is_compiled_and_nothing_else_came_along(image):
         "policies",
         "requirements",
         "service",
+        "web",
         "webhook",
     }
     assert not list((image.root / "opt/venv").rglob("pip"))

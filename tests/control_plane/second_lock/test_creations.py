@@ -45,7 +45,7 @@ def later_webhook(lock, control_plane, namespace):
     with AdmissionServer(patching(lambda _: [add_label])) as server:
         selector = {"matchLabels": {"late": "yes"}}
         control_plane.api.create(
-            configuration("zz-labels", server.url, server.ca_pem, objectSelector=selector)
+            configuration("zz-labels", server.url, server.ca_pem, objectSelector=selector, matchConditions=[])
         )
         eventually(lambda: not is_allowed(control_plane.api, pod, namespace), "the later webhook labels pods")
         yield pod
