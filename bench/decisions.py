@@ -55,16 +55,16 @@ class Churn:
         """Decisions per second of CPU."""
         asks = self.asks(count)
         start = time.process_time()
-        for ask in asks:
-            self.step(ask)
+        for request in asks:
+            self.step(request)
         return count / (time.process_time() - start)
 
     def latencies(self, count: int) -> list[float]:
         """Milliseconds of each single decision."""
         taken = []
-        for ask in self.asks(count):
+        for request in self.asks(count):
             start = time.perf_counter()
-            self.step(ask)
+            self.step(request)
             taken.append(1000 * (time.perf_counter() - start))
         return taken
 
@@ -74,9 +74,9 @@ class Churn:
         self._names += count
         return [ask_for(pod, str(self._names + position)) for position, pod in enumerate(drawn)]
 
-    def step(self, ask: PlacementRequest) -> None:
+    def step(self, request: PlacementRequest) -> None:
         """Place one pod, then let one go; a pod that finds no room goes at once."""
-        name = self._place(ask)
+        name = self._place(request)
         if name is not None:
             position = int(self._rng.random() * len(self._held))
             self._held[position], name = name, self._held[position]
@@ -84,20 +84,20 @@ class Churn:
 
     def _fill(self, milli: float) -> None:
         while milli > 0:
-            (ask,) = self.asks(1)
-            milli -= ask.fraction.slices * EIGHTH
-            placed = self.ledger.place(ask, 0.0)
-            self.ledger.release(ask.reservation or "")
+            (request,) = self.asks(1)
+            milli -= request.fraction.slices * EIGHTH
+            placed = self.ledger.place(request, 0.0)
+            self.ledger.release(request.reservation or "")
             if isinstance(placed, Placement) and placed.node is not None:
-                self.ledger.set_pod(_bound(ask, placed))
-                self._held.append(f"{_POD}{ask.reservation}")
+                self.ledger.set_pod(_bound(request, placed))
+                self._held.append(f"{_POD}{request.reservation}")
 
-    def _place(self, ask: PlacementRequest) -> str | None:
-        answer = self.ledger.place(ask, 0.0)
+    def _place(self, request: PlacementRequest) -> str | None:
+        answer = self.ledger.place(request, 0.0)
         if isinstance(answer, Placement) and answer.node is not None:
             return answer.reservation
-        if ask.reservation is not None:
-            self.ledger.release(ask.reservation)
+        if request.reservation is not None:
+            self.ledger.release(request.reservation)
         return None
 
     def _let_go(self, name: str) -> None:
@@ -107,15 +107,15 @@ class Churn:
             self.ledger.release(name)
 
 
-def _bound(ask: PlacementRequest, placed: Placement) -> PodFact:
+def _bound(request: PlacementRequest, placed: Placement) -> PodFact:
     """The pod of a placement, on its node: reservations alone would end at their cap."""
     return PodFact(
         namespace="default",
-        name=f"{_POD}{ask.reservation}",
+        name=f"{_POD}{request.reservation}",
         node=placed.node,
-        gpus=tuple((index, ask.fraction.slices_on_each) for index in placed.indices),
-        cpu_milli=ask.cpu_milli,
-        memory_bytes=ask.memory_bytes,
+        gpus=tuple((index, request.fraction.slices_on_each) for index in placed.indices),
+        cpu_milli=request.cpu_milli,
+        memory_bytes=request.memory_bytes,
     )
 
 
@@ -166,12 +166,12 @@ def _scanning(kind: type[PlainScan], source: Trace) -> Churn:
 def _assert_same_choices(one: Churn, other: Churn) -> None:
     """Both scans, and the ledger itself, must come to the same score for what they choose."""
     fast = Churn(Ledger(FAR_MORE), one.trace, SMALL)
-    for ask in fast.asks(SCANNED):
+    for request in fast.asks(SCANNED):
         scores = []
         for churn in (fast, one, other):
             ledger = churn.ledger
-            worth = ledger._arrivals_of(ask).prices  # noqa: SLF001 - what is measured
-            found = ledger._best(ledger._finder.select(ask), ask, worth)  # noqa: SLF001 - what is measured
+            worth = ledger._arrivals_of(request).prices  # noqa: SLF001 - what is measured
+            found = ledger._best(ledger._finder.select(request), request, worth)  # noqa: SLF001 - what is measured
             scores.append(found[0] if found is not None else None)
         assert len(set(scores)) == 1, f"scores differ: {scores}"
 

@@ -19,37 +19,37 @@ from modes.packing import UNIT
 class PlainScan(Ledger):
     """The score by its definition: what the node is worth before, and what after."""
 
-    def _best(self, _selection: Candidates, ask: PlacementRequest, worth: ShadowPrices) -> Found | None:
+    def _best(self, _selection: Candidates, request: PlacementRequest, worth: ShadowPrices) -> Found | None:
         found: Found | None = None
         for account in self._node_index.accounts.values():
-            value = self._score(account, ask, worth)
+            value = self._score(account, request, worth)
             if value is not None and (found is None or value > found[0]):
                 found = value, account
         return found
 
-    def _score(self, account: NodeAccount, ask: PlacementRequest, worth: ShadowPrices) -> int | None:
-        if account.fact is None or not account.fact.usable or obstacle(account.fact, ask) is not None:
+    def _score(self, account: NodeAccount, request: PlacementRequest, worth: ShadowPrices) -> int | None:
+        if account.fact is None or not account.fact.usable or obstacle(account.fact, request) is not None:
             return None
-        if account.cpu_free < ask.cpu_milli or account.memory_free < ask.memory_bytes:
+        if account.cpu_free < request.cpu_milli or account.memory_free < request.memory_bytes:
             return None
         before = _free(account.fact, account.taken)
-        after = _taken(before, ask, worth)
+        after = _taken(before, request, worth)
         if after is None:
             return None
-        cpu_after = account.cpu_free - ask.cpu_milli
+        cpu_after = account.cpu_free - request.cpu_milli
         stranded = _stranded(sum(before), account.cpu_free, worth) - _stranded(sum(after), cpu_after, worth)
         by_kind = account.kind.slice_cost if account.kind is not None else 0
-        cost = ask.fraction.slices * by_kind + sum(before) * UNIT // 10**6
+        cost = request.fraction.slices * by_kind + sum(before) * UNIT // 10**6
         return _fragments(before, worth) - _fragments(after, worth) + stranded - cost
 
 
 class TunedScan(PlainScan):
     """The product's own arithmetic, which knows what changes without summing up both."""
 
-    def _score(self, account: NodeAccount, ask: PlacementRequest, worth: ShadowPrices) -> int | None:
-        if account.fact is None or obstacle(account.fact, ask) is not None:
+    def _score(self, account: NodeAccount, request: PlacementRequest, worth: ShadowPrices) -> int | None:
+        if account.fact is None or obstacle(account.fact, request) is not None:
             return None
-        return score(account, ask, worth)
+        return score(account, request, worth)
 
 
 def _free(fact: NodeFact, taken: Mapping[int, int]) -> list[int]:
@@ -58,10 +58,10 @@ def _free(fact: NodeFact, taken: Mapping[int, int]) -> list[int]:
     ]
 
 
-def _taken(before: Sequence[int], ask: PlacementRequest, worth: ShadowPrices) -> list[int] | None:
-    after, slices = list(before), ask.fraction.slices_on_each
+def _taken(before: Sequence[int], request: PlacementRequest, worth: ShadowPrices) -> list[int] | None:
+    after, slices = list(before), request.fraction.slices_on_each
     others = set(range(len(after)))
-    for _ in range(ask.fraction.gpus):
+    for _ in range(request.fraction.gpus):
         fitting = [position for position in sorted(others) if after[position] >= slices]
         if not fitting:
             return None

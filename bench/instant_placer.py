@@ -18,10 +18,10 @@ class ReadyPlacer:
             [(index, f"node-{node:03d}") for node, index in product(range(NODES), range(GPUS))]
         )
 
-    def place(self, ask: PlacementRequest) -> Placement:
+    def place(self, request: PlacementRequest) -> Placement:
         """Give the next GPU."""
         index, node = next(self._places)
-        return Placement((index,), GPU_MIB, (str(GPU_MIB),), node, ask.reservation)
+        return Placement((index,), GPU_MIB, (str(GPU_MIB),), node, request.reservation)
 
     def release(self, reservation: str) -> None:
         """Nothing is kept."""

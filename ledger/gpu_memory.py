@@ -64,20 +64,20 @@ def memory_of_pod(pod: PodFact, node: NodeFact | None) -> GpuMemory:
 
 
 def memory_of_placement(
-    ask: PlacementRequest, placement: Placement, node: NodeFact | None, *, in_slices: bool = False
+    request: PlacementRequest, placement: Placement, node: NodeFact | None, *, in_slices: bool = False
 ) -> GpuMemory:
     """Return what a pod would hold where it is placed; `in_slices` rounds each share up to whole slices.
 
     One that neither has a node nor is bound to GPUs of some memory may get any card.
     """
-    fraction = ask.fraction
+    fraction = request.fraction
     if fraction.mib and not in_slices:
         return GpuMemory(fraction.mib * fraction.gpus)
     share = (fraction.slices_on_each, fraction.slices_per_gpu) if in_slices else fraction.ratio
     if node is not None and placement.indices:
         cards = [node.card_mib((index,)) or 0 for index in placement.indices]
     else:
-        is_known = placement.node is not None or ask.is_bound_by_memory
+        is_known = placement.node is not None or request.is_bound_by_memory
         cards = [placement.gpu_mib if is_known else 0] * fraction.gpus
     memory = NO_MEMORY
     for mib in cards:

@@ -164,7 +164,9 @@ class Ledger:
             self._end(reservation)
         return True
 
-    def place(self, ask: PlacementRequest, now: float, known_until: float | None = None) -> PlacementResult:
+    def place(
+        self, request: PlacementRequest, now: float, known_until: float | None = None
+    ) -> PlacementResult:
         """Decide where a pod goes and, if it names a reservation, keep the place for it.
 
         The same reservation asked for again is decided anew. Of a namespace with too many reservations the
@@ -172,30 +174,34 @@ class Ledger:
         other, unless its reservation of an earlier review vouches for it.
         """
         self.expire(now, known_until)
-        if ask.reservation is not None:
-            self.release(ask.reservation)
-        if ask.owner and self._owners.ask(ask.owner):
-            self._notify_owner(ask.owner)
-        prices = self._arrivals_of(ask).prices
-        stays = self._stays(ask, prices)
-        if ask.keeps is not None and self._vouches(ask, ask.keeps):
+        if request.reservation is not None:
+            self.release(request.reservation)
+        if request.owner and self._owners.follow(request.owner):
+            self._notify_owner(request.owner)
+        prices = self._arrivals_of(request).prices
+        stays = self._stays(request, prices)
+        if request.keeps is not None and self._vouches(request, request.keeps):
             if stays is not None:
                 return stays
-            self._release_former(ask)
-        placement = self._chosen(ask, prices) if stays is None else self._kept(ask, stays)
-        if ask.reservation is None or not isinstance(placement, Placement):
+            self._release_former(request)
+        placement = self._chosen(request, prices) if stays is None else self._kept(request, stays)
+        if request.reservation is None or not isinstance(placement, Placement):
             return placement
-        ask = ask.granted(placement)
-        self._learn(ask)
+        request = request.granted(placement)
+        self._learn(request)
         name = placement.reservation
-        if name is not None and self._reservations.has_room(ask.namespace):
-            memory = self._granted_memory(ask, placement)
-            self._begin(reservation_of(ask, placement, name, now, memory))
+        if name is not None and self._reservations.has_room(request.namespace):
+            memory = self._granted_memory(request, placement)
+            self._begin(reservation_of(request, placement, name, now, memory))
         else:
-            counted = tuple([key for key in ask.queues if any(key in quota.keys for quota in ask.quotas)])
-            memory = self._granted_memory(ask, placement, in_slices=True)
-            unit = reservation_of(msgspec.structs.replace(ask, queues=counted), placement, "", now, memory)
-            self._recent.add(unit, name, has_quota=bool(ask.quotas))
+            counted = tuple(
+                [key for key in request.queues if any(key in quota.keys for quota in request.quotas)]
+            )
+            memory = self._granted_memory(request, placement, in_slices=True)
+            unit = reservation_of(
+                msgspec.structs.replace(request, queues=counted), placement, "", now, memory
+            )
+            self._recent.add(unit, name, has_quota=bool(request.quotas))
         return placement
 
     def release(self, reservation: str) -> None:
@@ -305,49 +311,49 @@ class Ledger:
         """Whether something is reserved under a name: its pod has not shown up, its time is not over."""
         return self._reservations.get(reservation) is not None or self._recent.knows(reservation)
 
-    def _chosen(self, ask: PlacementRequest, prices: ShadowPrices) -> PlacementResult:
+    def _chosen(self, request: PlacementRequest, prices: ShadowPrices) -> PlacementResult:
         """Where the pod goes: the best place at which it passes no quota, as slices differ by kind of GPU."""
-        if not ask.fraction.mib:
-            over = self._usage.passed_by(ask.fraction.slices, ask.quotas)
+        if not request.fraction.mib:
+            over = self._usage.passed_by(request.fraction.slices, request.quotas)
             if over is not None:
                 return over
-        options = self._choice.options(ask, prices, self._granted(ask))
+        options = self._choice.options(request, prices, self._granted(request))
         if isinstance(options, Unschedulable):
             return options
         refused: OverQuota | None = None
-        for placement in options if ask.quotas else ():
-            over = self._passed(ask.granted(placement), placement)
+        for placement in options if request.quotas else ():
+            over = self._passed(request.granted(placement), placement)
             if over is None:
                 return placement
             refused = refused or over
         return refused or options[0]
 
-    def _passed(self, ask: PlacementRequest, placement: Placement) -> OverQuota | None:
+    def _passed(self, request: PlacementRequest, placement: Placement) -> OverQuota | None:
         """The first quota that a pod would pass with the slices, and with the memory, of a placement."""
-        over = self._usage.passed_by(ask.fraction.slices, ask.quotas)
-        if over is not None or all(quota.memory_mib is None for quota in ask.quotas):
+        over = self._usage.passed_by(request.fraction.slices, request.quotas)
+        if over is not None or all(quota.memory_mib is None for quota in request.quotas):
             return over
-        largest = max(self.largest_mib(), ask.assume.gpu_mib if ask.assume is not None else 0)
-        memory = self._granted_memory(ask, placement)
-        return self._usage.memory_passed_by(memory, ask.quotas, largest)
+        largest = max(self.largest_mib(), request.assume.gpu_mib if request.assume is not None else 0)
+        memory = self._granted_memory(request, placement)
+        return self._usage.memory_passed_by(memory, request.quotas, largest)
 
     def _granted_memory(
-        self, ask: PlacementRequest, placement: Placement, *, in_slices: bool = False
+        self, request: PlacementRequest, placement: Placement, *, in_slices: bool = False
     ) -> GpuMemory:
         node = self._node_index.fact(placement.node) if placement.node is not None else None
-        return memory_of_placement(ask, placement, node, in_slices=in_slices)
+        return memory_of_placement(request, placement, node, in_slices=in_slices)
 
-    def _vouches(self, ask: PlacementRequest, keeps: Placement) -> bool:
+    def _vouches(self, request: PlacementRequest, keeps: Placement) -> bool:
         """Whether the pod is counted already, by its reservation of an earlier review."""
-        pledge = ask.namespace, ask.pod, *taken_by(ask, keeps)
-        name, review = keeps.reservation, ask.reservation
+        pledge = request.namespace, request.pod, *taken_by(request, keeps)
+        name, review = keeps.reservation, request.reservation
         return self._reservations.vouch(name, pledge, review) or self._recent.vouch(name, pledge, review)
 
-    def _stays(self, ask: PlacementRequest, prices: ShadowPrices) -> Placement | None:
+    def _stays(self, request: PlacementRequest, prices: ShadowPrices) -> Placement | None:
         """The placement that the pod brings; None where it was assumed and a node tells better by now."""
-        keeps = ask.keeps
-        if keeps is not None and _is_assumed(ask, keeps):
-            options = self._choice.options(ask, prices, None)
+        keeps = request.keeps
+        if keeps is not None and _is_assumed(request, keeps):
+            options = self._choice.options(request, prices, None)
             if isinstance(options, Unschedulable):
                 return keeps
             if options[0].memory_values:
@@ -356,45 +362,49 @@ class Ledger:
             return msgspec.structs.replace(keeps, other_memory_values=others)
         return keeps
 
-    def _kept(self, ask: PlacementRequest, stays: Placement) -> PlacementResult:
-        over = self._passed(ask, stays)
+    def _kept(self, request: PlacementRequest, stays: Placement) -> PlacementResult:
+        over = self._passed(request, stays)
         if over is not None:
             return over
-        return msgspec.structs.replace(stays, reservation=self._granted(ask))
+        return msgspec.structs.replace(stays, reservation=self._granted(request))
 
-    def _release_former(self, ask: PlacementRequest) -> None:
+    def _release_former(self, request: PlacementRequest) -> None:
         """Give back what the pod holds from an earlier review, as it is placed anew; not for a dry run."""
-        if ask.keeps is not None and ask.keeps.reservation is not None and ask.reservation is not None:
-            self.release(ask.keeps.reservation)
+        if (
+            request.keeps is not None
+            and request.keeps.reservation is not None
+            and request.reservation is not None
+        ):
+            self.release(request.keeps.reservation)
 
-    def _granted(self, ask: PlacementRequest) -> str | None:
+    def _granted(self, request: PlacementRequest) -> str | None:
         """The reservation's name, None where none is asked for or there are too many to know one more.
 
         The one that the pod names already if nobody has it: after a restart its annotation stays as it is.
         """
-        if ask.reservation is None:
+        if request.reservation is None:
             return None
-        if not (self._reservations.has_room(ask.namespace) or self._recent.has_room()):
+        if not (self._reservations.has_room(request.namespace) or self._recent.has_room()):
             return None
-        named = ask.keeps.reservation if ask.keeps is not None else None
-        return ask.reservation if named is None or self.is_reserved(named) else named
+        named = request.keeps.reservation if request.keeps is not None else None
+        return request.reservation if named is None or self.is_reserved(named) else named
 
-    def _arrivals_of(self, ask: PlacementRequest) -> Arrivals:
-        slices_per_gpu = ask.fraction.slices_per_gpu
+    def _arrivals_of(self, request: PlacementRequest) -> Arrivals:
+        slices_per_gpu = request.fraction.slices_per_gpu
         arrivals = self._arrivals.get(slices_per_gpu)
         if arrivals is None:
             arrivals = self._arrivals[slices_per_gpu] = Arrivals(slices_per_gpu)
         return arrivals
 
-    def _learn(self, ask: PlacementRequest) -> None:
+    def _learn(self, request: PlacementRequest) -> None:
         """Count a pod that arrived: what it asks for, and the kinds of node that it accepts."""
-        per_gpu = ask.fraction.slices_per_gpu
+        per_gpu = request.fraction.slices_per_gpu
         kinds = self._kind_arrivals.get(per_gpu)
         if kinds is None:
             kinds = self._kind_arrivals[per_gpu] = KindArrivals()
-        if ask.mode_type.prices_kinds:
-            kinds.learn(ask, self._finder)
-        if self._arrivals_of(ask).learn(ask.fraction, ask.cpu_milli):
+        if request.mode_type.prices_kinds:
+            kinds.learn(request, self._finder)
+        if self._arrivals_of(request).learn(request.fraction, request.cpu_milli):
             classes = self._node_index.classes.values()
             kinds.price([alike for alike in classes if alike.sample.slices_per_gpu == per_gpu])
 
@@ -452,6 +462,6 @@ class Ledger:
             self._pending.remove(key)
 
 
-def _is_assumed(ask: PlacementRequest, keeps: Placement) -> bool:
+def _is_assumed(request: PlacementRequest, keeps: Placement) -> bool:
     """Whether only an assumption, and no node, vouches for the memory that the pod says it was given."""
-    return not keeps.memory_values and ask.is_bound_by_memory
+    return not keeps.memory_values and request.is_bound_by_memory

@@ -15,9 +15,9 @@ from ledger.view import LedgerView, NodeView, PendingView
 MAX_ASKS = 512
 """Asks in one batch."""
 MAX_ASK_BYTES = 2**19
-"""Of one ask as JSON: more than all demands come to that a pod may have."""
+"""Of one request as JSON: more than all demands come to that a pod may have."""
 MAX_ASKS_BYTES = 3 * 2**20
-"""Of all asks in one batch; the controller reads no more than 4 MiB."""
+"""Of all requests in one batch; the controller reads no more than 4 MiB."""
 MAX_RELEASES = 1000
 MAX_POLICY_FILES = 200
 MAX_POLICIES_BYTES = 6 * 2**20
@@ -48,7 +48,7 @@ class Batch(msgspec.Struct, frozen=True):
 
 
 def read_ask(data: msgspec.Raw) -> PlacementRequest:
-    """Read one ask of a batch.
+    """Read one request of a batch.
 
     Raises:
         ValueError: it is none, or larger than any that the webhook sends.
@@ -60,13 +60,13 @@ def read_ask(data: msgspec.Raw) -> PlacementRequest:
 
 
 class Answered(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The answer to one ask: exactly one field is set."""
+    """The answer to one request: exactly one field is set."""
 
     placement: Placement | None = None
     misfit: Unschedulable | None = None
     over_quota: OverQuota | None = None
     refused: str | None = None
-    """Why this ask alone could not be decided."""
+    """Why this request alone could not be decided."""
 
     @classmethod
     def of(cls, answer: PlacementResult) -> Answered:
@@ -83,10 +83,10 @@ class Answered(msgspec.Struct, frozen=True, omit_defaults=True):
         """Unwrap it.
 
         Raises:
-            ValueError: the ask was refused, or no field is set.
+            ValueError: the request was refused, or no field is set.
         """
         if self.refused is not None:
-            raise ValueError(f"the controller refused the ask: {self.refused}")
+            raise ValueError(f"the controller refused the request: {self.refused}")
         found = self.placement or self.misfit or self.over_quota
         if found is None:
             raise ValueError("an answer holds neither placement nor misfit nor over_quota")
@@ -94,7 +94,7 @@ class Answered(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Answers(msgspec.Struct, frozen=True):
-    """Reply to a batch: one answer for each ask, in their order."""
+    """Reply to a batch: one answer for each request, in their order."""
 
     answers: list[Answered]
 

@@ -81,7 +81,7 @@ class Owners:
         """Return the shares that an owner's pods have, or are promised, by name of the node."""
         return self._on_nodes.get(owner, _NOWHERE)
 
-    def ask(self, owner: str) -> bool:
+    def follow(self, owner: str) -> bool:
         """Note that an owner was asked about; return whether it had not been lately."""
         is_new = owner not in self._asked
         self._asked[owner] = None

@@ -139,31 +139,31 @@ class Reservations:
 
 
 def reservation_of(
-    ask: PlacementRequest, placement: Placement, name: str, now: float, gpu_memory: GpuMemory
+    request: PlacementRequest, placement: Placement, name: str, now: float, gpu_memory: GpuMemory
 ) -> Reservation:
-    """Return the reservation of what an ask was given."""
-    gpus, pooled = taken_by(ask, placement)
+    """Return the reservation of what a request was given."""
+    gpus, pooled = taken_by(request, placement)
     return Reservation(
         name=name,
-        namespace=ask.namespace,
+        namespace=request.namespace,
         promised_node=placement.node,
         gpus=gpus,
         pooled=pooled,
-        slices=ask.fraction.slices,
-        cpu_milli=ask.cpu_milli,
-        memory_bytes=ask.memory_bytes,
-        queues=ask.queues,
+        slices=request.fraction.slices,
+        cpu_milli=request.cpu_milli,
+        memory_bytes=request.memory_bytes,
+        queues=request.queues,
         gpu_memory=gpu_memory,
         memory_values=placement.memory_values or None,
         expires_at=now + LIFETIME_SECONDS,
-        pod=ask.pod,
+        pod=request.pod,
         model=placement.model,
-        owner=ask.owner,
+        owner=request.owner,
     )
 
 
-def taken_by(ask: PlacementRequest, placement: Placement) -> tuple[tuple[tuple[int, int], ...], int]:
+def taken_by(request: PlacementRequest, placement: Placement) -> tuple[tuple[tuple[int, int], ...], int]:
     """Return the slices that a placement takes, by index and of the pool."""
-    each = ask.fraction.slices_on_each
+    each = request.fraction.slices_on_each
     gpus = tuple([(index, each) for index in placement.indices])
-    return gpus, 0 if gpus else ask.fraction.slices
+    return gpus, 0 if gpus else request.fraction.slices

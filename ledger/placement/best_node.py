@@ -14,7 +14,7 @@ from ledger.placement_request import PlacementRequest
 
 def best(
     candidates: Candidates,
-    ask: PlacementRequest,
+    request: PlacementRequest,
     prices: ShadowPrices,
     only: Callable[[NodeAccount], bool] | None = None,
 ) -> Found | None:
@@ -23,28 +23,28 @@ def best(
     `only` is asked of each node before it is taken; None takes all.
     """
     if candidates.few is not None:
-        return _best_of(filter(only, candidates.few) if only is not None else candidates.few, ask, prices)
-    search = Search(ask, prices, _both(candidates.accepts, only))
+        return _best_of(filter(only, candidates.few) if only is not None else candidates.few, request, prices)
+    search = Search(request, prices, _both(candidates.accepts, only))
     found: Found | None = None
     for groups in candidates.groups:
         found = groups.best(search, found)
     return found
 
 
-def score(account: NodeAccount, ask: PlacementRequest, prices: ShadowPrices) -> int | None:
+def score(account: NodeAccount, request: PlacementRequest, prices: ShadowPrices) -> int | None:
     """How good one node is for a pod now, by its GPUs and its CPU; None if it has no room."""
     if account.fact is None or not account.fact.usable:
         return None
-    if account.cpu_free < ask.cpu_milli or account.memory_free < ask.memory_bytes:
+    if account.cpu_free < request.cpu_milli or account.memory_free < request.memory_bytes:
         return None
-    mode = ask.mode_type
+    mode = request.mode_type
     free = mode.free(account)
-    base = mode.score(free, ask.fraction, prices)
+    base = mode.score(free, request.fraction, prices)
     if base is None:
         return None
     if mode.prices_kinds and account.kind is not None:
-        base -= ask.fraction.slices * account.kind.slice_cost
-    return base + cpu_score(sum(free), account.cpu_free, ask.fraction.slices, ask.cpu_milli, prices)
+        base -= request.fraction.slices * account.kind.slice_cost
+    return base + cpu_score(sum(free), account.cpu_free, request.fraction.slices, request.cpu_milli, prices)
 
 
 def _both(
@@ -55,10 +55,12 @@ def _both(
     return lambda account: other(account) and one(account)
 
 
-def _best_of(accounts: Iterable[NodeAccount], ask: PlacementRequest, prices: ShadowPrices) -> Found | None:
+def _best_of(
+    accounts: Iterable[NodeAccount], request: PlacementRequest, prices: ShadowPrices
+) -> Found | None:
     found: Found | None = None
     for account in accounts:
-        value = score(account, ask, prices)
+        value = score(account, request, prices)
         if value is not None and (found is None or value > found[0]):
             found = value, account
     return found

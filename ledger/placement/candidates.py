@@ -34,19 +34,19 @@ _FEW = 64
 class Candidates:
     """The nodes that could hold a pod some day: whole classes, or what of them `accepts` lets pass."""
 
-    ask: PlacementRequest
-    """One of the pods that ask this, for its constraints and fraction."""
+    request: PlacementRequest
+    """One of the requests that are alike, for its constraints and fraction."""
     classes: tuple[NodeClass, ...]
     accepts: Callable[[NodeAccount], bool] | None = None
     few: tuple[NodeAccount, ...] | None = None
     """Set instead of classes where the pod names its nodes."""
     loads: dict[int, tuple[KindLoad, KindLoad]] = field(default_factory=dict)
-    """Where pods that ask this are counted, by steps of CPU that they ask for (see kind_arrivals)."""
+    """Where such pods are counted, by steps of CPU that they request (see kind_arrivals)."""
 
     @cached_property
     def mode(self) -> type[Mode]:
         """How the pods' mode counts GPUs."""
-        return self.ask.mode_type
+        return self.request.mode_type
 
     @cached_property
     def is_empty(self) -> bool:
@@ -56,12 +56,12 @@ class Candidates:
     @cached_property
     def kinds(self) -> Kinds:
         """What there is to wait for."""
-        return kinds(self._capacities(), self.ask)
+        return kinds(self._capacities(), self.request)
 
     @cached_property
     def groups(self) -> tuple[NodeGroups, ...]:
         """Where to look for room, by the pod's way of counting GPUs."""
-        return tuple(c.groups[self.ask.mode] for c in self.classes)
+        return tuple(c.groups[self.request.mode] for c in self.classes)
 
     def nodes(self) -> Iterator[NodeFact]:
         """The nodes themselves."""
@@ -89,24 +89,24 @@ class CandidateFinder:
         self._taken = 0
         """Bytes."""
 
-    def select(self, ask: PlacementRequest) -> Candidates:
+    def select(self, request: PlacementRequest) -> Candidates:
         """The nodes that could hold the pod some day."""
         self._node_index.settle()
         if self._generation != self._node_index.generation:
             self._forget()
-        key = _key(ask)
+        key = _key(request)
         candidates = self._known.get(key)
         if candidates is None:
-            candidates = self._select(ask)
+            candidates = self._select(request)
             if self._generation != self._node_index.generation:
                 # Nodes were told apart anew for this pod: earlier selections hold classes that are no more.
                 self._forget()
             self._remember(key, candidates)
         return candidates
 
-    def why_unschedulable(self, ask: PlacementRequest) -> Unschedulable:
+    def why_unschedulable(self, request: PlacementRequest) -> Unschedulable:
         """Say why no node could ever hold the pod; the caller has seen that its selection is empty."""
-        return why_unschedulable(self._obstacles(ask), ask)
+        return why_unschedulable(self._obstacles(request), request)
 
     def _forget(self) -> None:
         self._known.clear()
@@ -114,7 +114,7 @@ class CandidateFinder:
         self._generation = self._node_index.generation
 
     def _remember(self, key: Hashable, candidates: Candidates) -> None:
-        size = candidates.ask.constraints.size()
+        size = candidates.request.constraints.size()
         if size > MAX_BYTES_OF_ONE:
             return
         size += _BYTES_OF_A_SELECTION
@@ -123,22 +123,24 @@ class CandidateFinder:
         self._known[key] = candidates
         self._taken += size
 
-    def _obstacles(self, ask: PlacementRequest) -> Iterator[tuple[Obstacle, int]]:
+    def _obstacles(self, request: PlacementRequest) -> Iterator[tuple[Obstacle, int]]:
         """What keeps the pod off, and of how many nodes; asked of classes wherever they can answer."""
-        named = ask.constraints.node_name
+        named = request.constraints.node_name
         account = self._node_index.accounts.get(named) if named is not None else None
         if account is not None and account.fact is not None:
-            yield obstacle(account.fact, ask.on_card(account.fact.gpu_mib)) or Obstacle.OTHER_NODE, 1
+            yield obstacle(account.fact, request.on_card(account.fact.gpu_mib)) or Obstacle.OTHER_NODE, 1
             return
         for node_class in self._node_index.classes.values():
-            yield from self._obstacles_of_class(node_class, ask.on_card(node_class.sample.gpu_mib))
+            yield from self._obstacles_of_class(node_class, request.on_card(node_class.sample.gpu_mib))
 
     def _obstacles_of_class(
-        self, node_class: NodeClass, ask: PlacementRequest
+        self, node_class: NodeClass, request: PlacementRequest
     ) -> Iterator[tuple[Obstacle, int]]:
         """What keeps the pod off the nodes of a class, none of which could hold it."""
-        constraints, node, size = ask.constraints, node_class.sample, len(node_class.members)
-        by_gpus = gpu_obstacle(node, ask.fraction, ask.mode_type, needs_memory=ask.is_bound_by_memory)
+        constraints, node, size = request.constraints, node_class.sample, len(node_class.members)
+        by_gpus = gpu_obstacle(
+            node, request.fraction, request.mode_type, needs_memory=request.is_bound_by_memory
+        )
         if constraints.node_name is not None:
             yield Obstacle.OTHER_NODE, size
         elif by_gpus is not None:
@@ -146,7 +148,7 @@ class CandidateFinder:
         elif tolerates(constraints.tolerations, node.taints):
             yield Obstacle.LABELS, size
         elif not _asks_names(constraints) and not self._node_index.own_keys & _label_keys(constraints):
-            yield obstacle(node, ask) or Obstacle.LABELS, size
+            yield obstacle(node, request) or Obstacle.LABELS, size
         else:
             facts = (account.fact for account in node_class.members.values())
             matching = sum(
@@ -157,27 +159,33 @@ class CandidateFinder:
             if size > matching:
                 yield Obstacle.LABELS, size - matching
 
-    def _select(self, ask: PlacementRequest) -> Candidates:
-        named = _named_nodes(ask.constraints)
+    def _select(self, request: PlacementRequest) -> Candidates:
+        named = _named_nodes(request.constraints)
         if named is not None:
             accounts = [self._node_index.accounts.get(name) for name in sorted(named)]
-            return Candidates(ask, (), few=tuple(a for a in accounts if a is not None and _can_hold(a, ask)))
-        keys = _label_keys(ask.constraints)
+            return Candidates(
+                request, (), few=tuple(a for a in accounts if a is not None and _can_hold(a, request))
+            )
+        keys = _label_keys(request.constraints)
         self._node_index.tell_apart_by(keys)
         own = self._node_index.own_keys & keys
-        classes = tuple(sorted(self._classes(ask, own), key=lambda node_class: node_class.order))
-        if not own and not _asks_names(ask.constraints):
-            return Candidates(ask, classes)
-        glance = _glance(ask.constraints, own)
-        accepted = (a for c in classes for a in c.members.values() if glance(a) and _can_hold(a, ask))
+        classes = tuple(sorted(self._classes(request, own), key=lambda node_class: node_class.order))
+        if not own and not _asks_names(request.constraints):
+            return Candidates(request, classes)
+        glance = _glance(request.constraints, own)
+        accepted = (a for c in classes for a in c.members.values() if glance(a) and _can_hold(a, request))
         some = tuple(islice(accepted, _FEW + 1))
         if len(some) <= _FEW:
-            return Candidates(ask, (), few=some)
-        return Candidates(ask, classes, accepts=lambda account: _can_hold(account, ask))
+            return Candidates(request, (), few=some)
+        return Candidates(request, classes, accepts=lambda account: _can_hold(account, request))
 
-    def _classes(self, ask: PlacementRequest, own: frozenset[str]) -> Iterator[NodeClass]:
-        constraints, fraction, mode = _of_classes(ask.constraints, own), ask.fraction, ask.mode_type
-        needs_memory = ask.is_bound_by_memory
+    def _classes(self, request: PlacementRequest, own: frozenset[str]) -> Iterator[NodeClass]:
+        constraints, fraction, mode = (
+            _of_classes(request.constraints, own),
+            request.fraction,
+            request.mode_type,
+        )
+        needs_memory = request.is_bound_by_memory
         for node_class in self._node_index.classes.values():
             node = node_class.sample
             if (
@@ -188,8 +196,8 @@ class CandidateFinder:
                 yield node_class
 
 
-def _can_hold(account: NodeAccount, ask: PlacementRequest) -> bool:
-    return account.fact is not None and obstacle(account.fact, ask) is None
+def _can_hold(account: NodeAccount, request: PlacementRequest) -> bool:
+    return account.fact is not None and obstacle(account.fact, request) is None
 
 
 def _glance(constraints: Constraints, own: frozenset[str]) -> Callable[[NodeAccount], bool]:
@@ -216,12 +224,12 @@ def _own_requirements(constraints: Constraints, own: frozenset[str]) -> Iterator
         yield [asked for asked in term.match_expressions or () if asked.key in own]
 
 
-def _key(ask: PlacementRequest) -> Hashable:
-    asked, fraction = ask.constraints, ask.fraction
+def _key(request: PlacementRequest) -> Hashable:
+    asked, fraction = request.constraints, request.fraction
     selector = tuple(sorted(asked.node_selector.items())) if asked.node_selector else ()
     size = fraction.slices, fraction.slices_per_gpu, fraction.parts, fraction.exact, fraction.mib
-    bound = ask.is_bound_by_memory
-    return ask.mode, size, bound, selector, asked.required_terms, asked.tolerations, asked.node_name
+    bound = request.is_bound_by_memory
+    return request.mode, size, bound, selector, asked.required_terms, asked.tolerations, asked.node_name
 
 
 def _named_nodes(constraints: Constraints) -> set[str] | None:

@@ -46,63 +46,65 @@ class Choice:
         self._values = values
 
     def options(
-        self, ask: PlacementRequest, prices: ShadowPrices, reservation: str | None
+        self, request: PlacementRequest, prices: ShadowPrices, reservation: str | None
     ) -> list[Placement] | Unschedulable:
         """Return where a pod can go, the best first, or why no node can ever hold it.
 
         Of MiB there is an option for each number of slices that they come to on GPUs of the cluster: those
         with room before those to wait for, and of these where least memory is held in vain.
         """
-        if ask.kinds == EVERY_KIND:
-            return self._options(ask, prices, reservation)
-        found = narrowed(ask, self._values.kinds())
+        if request.kinds == EVERY_KIND:
+            return self._options(request, prices, reservation)
+        found = narrowed(request, self._values.kinds())
         if isinstance(found, Unschedulable):
-            return found if self._is_final(ask) else self._options(ask, prices, reservation)
+            return found if self._is_final(request) else self._options(request, prices, reservation)
         options = self._options(found[0], prices, reservation)
         if isinstance(options, Unschedulable):
             return options
         return [msgspec.structs.replace(each, models=found[1]) for each in options]
 
-    def _is_final(self, ask: PlacementRequest) -> bool:
+    def _is_final(self, request: PlacementRequest) -> bool:
         """Whether the known kinds of GPU rule a pod out: none may be known yet, or larger ones be assumed."""
-        assume, kinds = ask.assume, ask.kinds
+        assume, kinds = request.assume, request.kinds
         if kinds.models:
             return True
         is_assumed = assume is not None and assume.gpu_mib >= kinds.min_mib
         return not is_assumed and any(mib for _, mib in self._values.kinds())
 
     def _options(
-        self, ask: PlacementRequest, prices: ShadowPrices, reservation: str | None
+        self, request: PlacementRequest, prices: ShadowPrices, reservation: str | None
     ) -> list[Placement] | Unschedulable:
-        if not ask.fraction.mib:
-            placement = self._choose(ask, prices, reservation)
+        if not request.fraction.mib:
+            placement = self._choose(request, prices, reservation)
             return placement if isinstance(placement, Unschedulable) else [placement]
-        sized = msgspec.structs.replace(ask, assume=None)
+        sized = msgspec.structs.replace(request, assume=None)
         found = [
             self._choose(msgspec.structs.replace(sized, fraction=size), prices, reservation)
-            for size in self._values.sizes(ask.fraction)
+            for size in self._values.sizes(request.fraction)
         ]
         placed = [each for each in found if isinstance(each, Placement)]
         if placed:
-            per_gpu = ask.fraction.slices_per_gpu
+            per_gpu = request.fraction.slices_per_gpu
             return sorted(
                 placed,
                 key=lambda each: (each.node is None, each.gpu_mib * each.slices // per_gpu, each.gpu_mib),
             )
         assumed = self._choose(
-            ask.on_card(ask.assume.gpu_mib if ask.assume is not None else None), prices, reservation
+            request.on_card(request.assume.gpu_mib if request.assume is not None else None),
+            prices,
+            reservation,
         )
         return assumed if isinstance(assumed, Unschedulable) else [assumed]
 
     def _choose(
-        self, ask: PlacementRequest, prices: ShadowPrices, reservation: str | None
+        self, request: PlacementRequest, prices: ShadowPrices, reservation: str | None
     ) -> Placement | Unschedulable:
-        if not (ask.same_model and ask.owner):
-            return self._anywhere(ask, prices, reservation)
-        model = self._model_of_owner(ask.owner)
+        if not (request.same_model and request.owner):
+            return self._anywhere(request, prices, reservation)
+        model = self._model_of_owner(request.owner)
         if model is None:
-            return self._anywhere(ask, prices, reservation)
-        kept = keep_to(model, ask)
+            return self._anywhere(request, prices, reservation)
+        kept = keep_to(model, request)
         placement = self._anywhere(kept, prices, reservation) if kept is not None else None
         if not isinstance(placement, Placement):
             return no_such_node(model)
@@ -110,27 +112,27 @@ class Choice:
         return msgspec.structs.replace(placement, model=model[0]) if placement.degraded else placement
 
     def _anywhere(
-        self, ask: PlacementRequest, prices: ShadowPrices, reservation: str | None
+        self, request: PlacementRequest, prices: ShadowPrices, reservation: str | None
     ) -> Placement | Unschedulable:
-        candidates = self._finder.select(ask)
+        candidates = self._finder.select(request)
         if candidates.is_empty:
-            return self._assumed(ask, reservation)
-        found = self._best(candidates, ask, prices)
+            return self._assumed(request, reservation)
+        found = self._best(candidates, request, prices)
         if found is not None and (node := found[1].fact) is not None:
-            indices = _best_gpus(found[1], candidates.mode, ask, prices)
-            placed = self._placed(ask, indices, model_of(node), node.name, reservation)
-            return placed if ask.is_bound_by_memory else _by_card(placed, node)
-        wait = pick_index(candidates.kinds, ask, self._pending, self._values)
+            indices = _best_gpus(found[1], candidates.mode, request, prices)
+            placed = self._placed(request, indices, model_of(node), node.name, reservation)
+            return placed if request.is_bound_by_memory else _by_card(placed, node)
+        wait = pick_index(candidates.kinds, request, self._pending, self._values)
         model: GpuModel = None, wait.gpu_mib
-        if ask.same_model:
+        if request.same_model:
             model = commonest_model(candidates.nodes(), wait.indices, wait.gpu_mib)
-        return self._placed(ask, wait.indices, model, None, reservation)
+        return self._placed(request, wait.indices, model, None, reservation)
 
-    def _best(self, candidates: Candidates, ask: PlacementRequest, prices: ShadowPrices) -> Found | None:
-        if ask.place == "spread" and ask.owner:
-            on_nodes = self._owners.on_nodes(ask.owner)
-            return best_spread(candidates, ask, prices, on_nodes, len(self._node_index.accounts))
-        return best(candidates, ask, prices)
+    def _best(self, candidates: Candidates, request: PlacementRequest, prices: ShadowPrices) -> Found | None:
+        if request.place == "spread" and request.owner:
+            on_nodes = self._owners.on_nodes(request.owner)
+            return best_spread(candidates, request, prices, on_nodes, len(self._node_index.accounts))
+        return best(candidates, request, prices)
 
     def _model_of_owner(self, owner: str) -> GpuModel | None:
         """Return the GPU model of an owner's pods; of several that of the node whose name is the first."""
@@ -141,41 +143,41 @@ class Choice:
         fact = self._node_index.fact(first) if first is not None else None
         return model_of(fact) if fact is not None else self._owners.awaited(owner)
 
-    def _assumed(self, ask: PlacementRequest, reservation: str | None) -> Placement | Unschedulable:
-        assume = ask.assume
+    def _assumed(self, request: PlacementRequest, reservation: str | None) -> Placement | Unschedulable:
+        assume = request.assume
         if (
             assume is None
-            or assume.gpus_per_node < ask.fraction.gpus
-            or ask.fraction.on_card(assume.gpu_mib) != ask.fraction
-            or assume.gpu_mib < ask.kinds.min_mib
+            or assume.gpus_per_node < request.fraction.gpus
+            or request.fraction.on_card(assume.gpu_mib) != request.fraction
+            or assume.gpu_mib < request.kinds.min_mib
         ):
-            return self._finder.why_unschedulable(ask)
-        wait = pick_assumed_index(assume, ask, self._pending)
+            return self._finder.why_unschedulable(request)
+        wait = pick_assumed_index(assume, request, self._pending)
         return Placement(
             wait.indices,
             wait.gpu_mib,
             (),
             None,
             reservation,
-            slices=_sized(ask.fraction),
-            other_memory_values=self._values.not_of_size(ask.fraction),
+            slices=_sized(request.fraction),
+            other_memory_values=self._values.not_of_size(request.fraction),
             degraded=True,
         )
 
     def _placed(
         self,
-        ask: PlacementRequest,
+        request: PlacementRequest,
         indices: tuple[int, ...],
         model: GpuModel,
         node: str | None,
         reservation: str | None,
     ) -> Placement:
         product, gpu_mib = model[0], model[1] or 0
-        if not (ask.same_model and ask.owner):
-            values = self._values.of_share(ask, gpu_mib)
-            return Placement(indices, gpu_mib, values, node, reservation, slices=_sized(ask.fraction))
+        if not (request.same_model and request.owner):
+            values = self._values.of_share(request, gpu_mib)
+            return Placement(indices, gpu_mib, values, node, reservation, slices=_sized(request.fraction))
         values = (str(gpu_mib),) if gpu_mib else ()
-        return Placement(indices, gpu_mib, values, node, reservation, product, _sized(ask.fraction))
+        return Placement(indices, gpu_mib, values, node, reservation, product, _sized(request.fraction))
 
 
 def _sized(fraction: Fraction) -> int:
@@ -191,14 +193,14 @@ def _by_card(placed: Placement, node: NodeFact) -> Placement:
 
 
 def _best_gpus(
-    account: NodeAccount, mode: type[Mode], ask: PlacementRequest, prices: ShadowPrices
+    account: NodeAccount, mode: type[Mode], request: PlacementRequest, prices: ShadowPrices
 ) -> tuple[int, ...]:
     """Return the GPUs of a node with room that lose the least worth, then the lowest."""
-    fraction, left = ask.fraction, mode.choosable(account.left)
+    fraction, left = request.fraction, mode.choosable(account.left)
     if not left:
         return ()
-    if ask.place == "spread" and ask.owner and not fraction.is_whole:
-        left = least_used(account, fraction, ask.owner)
+    if request.place == "spread" and request.owner and not fraction.is_whole:
+        left = least_used(account, fraction, request.owner)
     if fraction.parts != 1:
         return _best_several(left, fraction, prices)
     hole = best_hole(left.values(), fraction.slices_on_each, prices)

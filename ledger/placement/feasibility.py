@@ -51,18 +51,18 @@ _WHY = {
 }
 
 
-def obstacle(node: NodeFact, ask: PlacementRequest) -> Obstacle | None:
+def obstacle(node: NodeFact, request: PlacementRequest) -> Obstacle | None:
     """The first obstacle of a pod at a node; None if it could hold the pod some day."""
-    named = ask.constraints.node_name
+    named = request.constraints.node_name
     if named is not None and named != node.name:
         return Obstacle.OTHER_NODE
-    by_gpus = gpu_obstacle(node, ask.fraction, ask.mode_type, needs_memory=ask.is_bound_by_memory)
+    by_gpus = gpu_obstacle(node, request.fraction, request.mode_type, needs_memory=request.is_bound_by_memory)
     if by_gpus is not None:
         return by_gpus
-    if not labels_match(ask.constraints, node.name, node.labels):
+    if not labels_match(request.constraints, node.name, node.labels):
         return Obstacle.LABELS
     # A pod that names its node passes the scheduler by, and its taints with it.
-    if named is None and not tolerates(ask.constraints.tolerations, node.taints):
+    if named is None and not tolerates(request.constraints.tolerations, node.taints):
         return Obstacle.TAINTS
     return None
 
@@ -95,12 +95,12 @@ def _memory_obstacle(gpu_mib: int | None, fraction: Fraction, *, needs_memory: b
     return Obstacle.TOO_SMALL if on_card is None else Obstacle.OTHER_KIND
 
 
-def why_unschedulable(obstacles: Iterable[tuple[Obstacle, int]], ask: PlacementRequest) -> Unschedulable:
+def why_unschedulable(obstacles: Iterable[tuple[Obstacle, int]], request: PlacementRequest) -> Unschedulable:
     """Say why no node could ever hold the pod, by the obstacle of those that came nearest, and what to do.
 
     Args:
         obstacles: what keeps the pod off, and of how many nodes.
-        ask: of the pod.
+        request: of the pod.
     """
     counts: Counter[Obstacle] = Counter()
     for found, nodes in obstacles:
@@ -112,9 +112,9 @@ def why_unschedulable(obstacles: Iterable[tuple[Obstacle, int]], ask: PlacementR
     nearest = max(counts)
     text = _WHY[nearest].format(
         at="on 1 node" if counts[nearest] == 1 else f"on {counts[nearest]} nodes",
-        node=(ask.constraints.node_name or "")[:_MAX_NAME],
-        slices=ask.fraction.slices_per_gpu,
-        gpus=ask.fraction.gpus,
-        mib=ask.fraction.mib,
+        node=(request.constraints.node_name or "")[:_MAX_NAME],
+        slices=request.fraction.slices_per_gpu,
+        gpus=request.fraction.gpus,
+        mib=request.fraction.mib,
     )
     return Unschedulable(text)

@@ -51,14 +51,14 @@ class KindArrivals:
         self._fitting: _Loads = {}
         self._arrived = 0
 
-    def learn(self, ask: PlacementRequest, finder: CandidateFinder) -> None:
+    def learn(self, request: PlacementRequest, finder: CandidateFinder) -> None:
         """Count one arrived pod. What kinds cost follows with the next `price`."""
-        candidates = finder.select(ask)
-        step = cpu_steps(ask.cpu_milli)
+        candidates = finder.select(request)
+        step = cpu_steps(request.cpu_milli)
         loads = candidates.loads.get(step)
         if loads is None or loads[0].is_dropped or loads[1].is_dropped:
-            loads = candidates.loads[step] = self._loads(ask, candidates, finder)
-        slices = ask.fraction.slices
+            loads = candidates.loads[step] = self._loads(request, candidates, finder)
+        slices = request.fraction.slices
         loads[0].slices += slices
         loads[1].slices += slices
         self._arrived += slices
@@ -76,11 +76,11 @@ class KindArrivals:
             node_class.set_price(by_name + by_fit)
 
     def _loads(
-        self, ask: PlacementRequest, candidates: Candidates, finder: CandidateFinder
+        self, request: PlacementRequest, candidates: Candidates, finder: CandidateFinder
     ) -> tuple[KindLoad, KindLoad]:
-        per_gpu = ask.fraction.slices_per_gpu
-        one_gpu = msgspec.structs.replace(ask, fraction=Fraction(per_gpu, per_gpu))
-        step = cpu_steps(ask.cpu_milli)
+        per_gpu = request.fraction.slices_per_gpu
+        one_gpu = msgspec.structs.replace(request, fraction=Fraction(per_gpu, per_gpu))
+        step = cpu_steps(request.cpu_milli)
         fitting = [node_class for node_class in candidates.classes if node_class.cpu_steps >= step]
         return _load(self._named, finder.select(one_gpu).classes), _load(self._fitting, fitting)
 

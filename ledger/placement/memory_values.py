@@ -39,14 +39,14 @@ class MemoryValues:
             if not self._nodes[value]:
                 del self._nodes[value]
 
-    def of_share(self, ask: PlacementRequest, gpu_mib: int) -> tuple[str, ...]:
+    def of_share(self, request: PlacementRequest, gpu_mib: int) -> tuple[str, ...]:
         """The values of which the share is as many MiB as of `gpu_mib`, by number; none where none bind.
 
         Where MiB are asked for, those on whose GPUs they come to the same slices.
         """
-        if not ask.is_bound_by_memory:
+        if not request.is_bound_by_memory:
             return ()
-        fraction = ask.fraction
+        fraction = request.fraction
         if fraction.mib:
             # Whoever writes a pod may ask for any number of MiB: too many to remember.
             return tuple(text for mib, text in sorted(self._nodes) if fraction.on_card(mib) == fraction)

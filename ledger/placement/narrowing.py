@@ -15,10 +15,10 @@ _MAX_NAMED = 3
 
 
 def narrowed(
-    ask: PlacementRequest, known: Collection[GpuModel]
+    request: PlacementRequest, known: Collection[GpuModel]
 ) -> tuple[PlacementRequest, tuple[str, ...]] | Unschedulable:
     """Return the question for nodes of the models alone, and these; or why no known node has such GPUs."""
-    kinds = ask.kinds
+    kinds = request.kinds
     models = sorted({model for model, _ in known if model and kinds.takes_model(model)})
     if kinds.models and not models:
         return Unschedulable(f"no GPU is of a model that it takes: {_known(known)}; mend the annotation")
@@ -27,11 +27,11 @@ def narrowed(
         why = f"no GPU that it takes has {kinds.min_mib} MiB, the largest has {largest}"
         return Unschedulable(f"{why}: ask for less, or for other models")
     if not kinds.models:
-        return ask, ()
+        return request, ()
     wanted = Requirement(GPU_PRODUCT_LABEL, "In", tuple(models))
-    terms = with_requirement(ask.constraints.required_terms, wanted)
-    constraints = msgspec.structs.replace(ask.constraints, required_terms=terms)
-    return msgspec.structs.replace(ask, constraints=constraints), tuple(models)
+    terms = with_requirement(request.constraints.required_terms, wanted)
+    constraints = msgspec.structs.replace(request.constraints, required_terms=terms)
+    return msgspec.structs.replace(request, constraints=constraints), tuple(models)
 
 
 def _known(known: Collection[GpuModel]) -> str:

@@ -35,17 +35,17 @@ class Search:
     __slots__ = ("accepts", "cpu_milli", "key", "memory_bytes", "most_gained", "prices", "size", "slices")
 
     def __init__(
-        self, ask: PlacementRequest, prices: ShadowPrices, accepts: Callable[[NodeAccount], bool] | None
+        self, request: PlacementRequest, prices: ShadowPrices, accepts: Callable[[NodeAccount], bool] | None
     ) -> None:
         self.prices = prices
         self.accepts = accepts
         """Asked of each node before it is taken; None takes all."""
-        self.size = ask.fraction
-        self.slices = ask.fraction.slices
-        self.key = _size_key(ask.fraction)
-        self.cpu_milli = ask.cpu_milli
-        self.memory_bytes = ask.memory_bytes
-        self.most_gained = ask.fraction.slices * UNIT - ask.cpu_milli * prices.cpu
+        self.size = request.fraction
+        self.slices = request.fraction.slices
+        self.key = _size_key(request.fraction)
+        self.cpu_milli = request.cpu_milli
+        self.memory_bytes = request.memory_bytes
+        self.most_gained = request.fraction.slices * UNIT - request.cpu_milli * prices.cpu
         """What a node short of CPU may add to the score; above zero for a pod with less CPU than most."""
 
 

@@ -35,13 +35,13 @@ Kinds = dict[int, EligibleCapacity]
 """What there is to wait for, by MiB of the share."""
 
 
-def kinds(capacities: Iterable[ShapeCapacity], ask: PlacementRequest) -> Kinds:
+def kinds(capacities: Iterable[ShapeCapacity], request: PlacementRequest) -> Kinds:
     """Sum up the stocks of nodes that could hold the pod some day."""
     found: Kinds = {}
     for capacity in capacities:
-        share = ask.fraction.share_mib(capacity.gpu_mib) if ask.is_bound_by_memory else 0
+        share = request.fraction.share_mib(capacity.gpu_mib) if request.is_bound_by_memory else 0
         kind = found.setdefault(share, EligibleCapacity({}, {}))
-        by_index = ask.mode_type.capacity(capacity)
+        by_index = request.mode_type.capacity(capacity)
         for index, slices in by_index.items():
             kind.capacity[index] = kind.capacity.get(index, 0) + slices
         kind.shapes.setdefault(tuple([i for i in by_index if i is not None]), capacity.gpu_mib)
@@ -49,13 +49,13 @@ def kinds(capacities: Iterable[ShapeCapacity], ask: PlacementRequest) -> Kinds:
 
 
 def pick_index(
-    found: Kinds, ask: PlacementRequest, pending: PendingPods, values: MemoryValues
+    found: Kinds, request: PlacementRequest, pending: PendingPods, values: MemoryValues
 ) -> PickedIndex:
     """Choose what to wait for; of equals the smallest share, then the lowest index."""
-    gpus, ranked = ask.fraction.gpus, []
+    gpus, ranked = request.fraction.gpus, []
     for share, kind in found.items():
-        accepted = values.of_share(ask, next(iter(kind.shapes.values())))
-        load = _loads(kind, ask.fraction.slices_on_each, pending.slices(accepted))
+        accepted = values.of_share(request, next(iter(kind.shapes.values())))
+        load = _loads(kind, request.fraction.slices_on_each, pending.slices(accepted))
         for indices, gpu_mib in kind.shapes.items():
             taken = sorted([(load[index], index) for index in indices])[:gpus]
             total = sum([value for value, _ in taken]) if taken else load[None]
@@ -73,9 +73,11 @@ def _loads(kind: EligibleCapacity, slices: int, waiting: Mapping[int | None, int
     return loads
 
 
-def pick_assumed_index(assume: Assumption, ask: PlacementRequest, pending: PendingPods) -> PickedIndex:
+def pick_assumed_index(assume: Assumption, request: PlacementRequest, pending: PendingPods) -> PickedIndex:
     """Choose an index of nodes that do not exist yet; the caller has checked that they have enough GPUs."""
     waiting = pending.slices(())
-    gpus = ask.mode_type.choosable({index: waiting.get(index, 0) for index in range(assume.gpus_per_node)})
+    gpus = request.mode_type.choosable(
+        {index: waiting.get(index, 0) for index in range(assume.gpus_per_node)}
+    )
     loads = sorted((slices, index) for index, slices in gpus.items())
-    return PickedIndex(tuple(sorted(index for _, index in loads[: ask.fraction.gpus])), assume.gpu_mib)
+    return PickedIndex(tuple(sorted(index for _, index in loads[: request.fraction.gpus])), assume.gpu_mib)

@@ -20,18 +20,18 @@ def model_of(node: NodeFact) -> GpuModel:
     return node.labels.get(GPU_PRODUCT_LABEL) or None, node.gpu_mib
 
 
-def keep_to(model: GpuModel, ask: PlacementRequest) -> PlacementRequest | None:
+def keep_to(model: GpuModel, request: PlacementRequest) -> PlacementRequest | None:
     """Return the question for nodes of one model alone; None where the pod itself asks for another.
 
     What a node does not tell of its model is not asked for: a node affinity could not either.
     """
-    constraints = ask.constraints
+    constraints = request.constraints
     labels = _labels(model)
     if any(constraints.node_selector.get(key, value) != value for key, value in labels.items()):
         return None
     selector = {**constraints.node_selector, **labels}
     return msgspec.structs.replace(
-        ask, constraints=msgspec.structs.replace(constraints, node_selector=selector)
+        request, constraints=msgspec.structs.replace(constraints, node_selector=selector)
     )
 
 

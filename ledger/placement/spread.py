@@ -19,7 +19,7 @@ MAX_COUNTS = 8
 
 def best_spread(
     candidates: Candidates,
-    ask: PlacementRequest,
+    request: PlacementRequest,
     prices: ShadowPrices,
     on_nodes: Mapping[str, int],
     nodes: int,
@@ -28,19 +28,19 @@ def best_spread(
 
     Args:
         candidates: the nodes that could hold the pod.
-        ask: of the pod.
+        request: of the pod.
         prices: of free slices now.
         on_nodes: the owner's replicas by node.
         nodes: how many nodes there are; if the owner is on all, none without its replicas is looked for.
     """
-    found = best(candidates, ask, prices)
+    found = best(candidates, request, prices)
     if found is None or (most := on_nodes.get(found[1].name, 0)) == 0:
         return found
     counts = {*on_nodes.values()} if len(on_nodes) == nodes else {0, *on_nodes.values()}
     for count in sorted(counts)[:MAX_COUNTS]:
         if count >= most:
             break
-        fewer = best(candidates, ask, prices, _has(count, on_nodes))
+        fewer = best(candidates, request, prices, _has(count, on_nodes))
         if fewer is not None:
             return fewer
     return found

@@ -53,23 +53,25 @@ class SlowNode:
         return left
 
 
-def could_ever_hold(fact: NodeFact, ask: PlacementRequest) -> bool:
+def could_ever_hold(fact: NodeFact, request: PlacementRequest) -> bool:
     """Static fit: the pod's node name, GPUs, labels and taints."""
-    if ask.constraints.node_name not in (None, fact.name):
+    if request.constraints.node_name not in (None, fact.name):
         return False
-    if ask.mode == "pooled":
+    if request.mode == "pooled":
         gpus = fact.pooled_gpus if fact.pooled else 0
         per_gpu = fact.pooled // gpus if gpus else 0
     else:
         gpus, per_gpu = len(fact.gpus), fact.slices_per_gpu if fact.gpus else 0
-    if not (fact.pooled if ask.mode == "pooled" else fact.gpus) or gpus < ask.fraction.gpus:
+    if not (fact.pooled if request.mode == "pooled" else fact.gpus) or gpus < request.fraction.gpus:
         return False
-    if per_gpu not in (0, ask.fraction.slices_per_gpu):
+    if per_gpu not in (0, request.fraction.slices_per_gpu):
         return False
-    is_part = ask.fraction.slices_on_each < ask.fraction.slices_per_gpu
-    if fact.gpu_mib is None and ask.writes_limits and is_part:
+    is_part = request.fraction.slices_on_each < request.fraction.slices_per_gpu
+    if fact.gpu_mib is None and request.writes_limits and is_part:
         return False
-    return _selected(fact, ask) and (ask.constraints.node_name is not None or _tolerated(fact, ask))
+    return _selected(fact, request) and (
+        request.constraints.node_name is not None or _tolerated(fact, request)
+    )
 
 
 def is_kept_to(model: tuple[str | None, int | None], fact: NodeFact) -> bool:
@@ -96,44 +98,44 @@ def model_of_owner(
     return min(bound, key=repr, default=None)
 
 
-def has_room(node: SlowNode, ask: PlacementRequest) -> bool:
+def has_room(node: SlowNode, request: PlacementRequest) -> bool:
     """Fit right now."""
     if not node.fact.usable:
         return False
     if (
-        node.fact.cpu_milli - node.cpu < ask.cpu_milli
-        or node.fact.memory_bytes - node.memory < ask.memory_bytes
+        node.fact.cpu_milli - node.cpu < request.cpu_milli
+        or node.fact.memory_bytes - node.memory < request.memory_bytes
     ):
         return False
-    if ask.mode == "pooled":
-        return node.fact.pooled - node.pooled >= ask.fraction.slices
-    fitting = [slices for slices in node.free().values() if slices >= ask.fraction.slices_on_each]
-    return len(fitting) >= ask.fraction.gpus
+    if request.mode == "pooled":
+        return node.fact.pooled - node.pooled >= request.fraction.slices
+    fitting = [slices for slices in node.free().values() if slices >= request.fraction.slices_on_each]
+    return len(fitting) >= request.fraction.gpus
 
 
-def score(node: SlowNode, ask: PlacementRequest, worth: ShadowPrices) -> int:
+def score(node: SlowNode, request: PlacementRequest, worth: ShadowPrices) -> int:
     """The score by its definition, from the node as it is and as it would be. The node must have room."""
     cpu_free = node.fact.cpu_milli - node.cpu
-    if ask.mode == "pooled":
+    if request.mode == "pooled":
         free = max(node.fact.pooled - node.pooled, 0)
         gained = -free
-        after = free - ask.fraction.slices
+        after = free - request.fraction.slices
     else:
         before = list(node.free().values())
-        left = _taken_from(before, ask, worth)
+        left = _taken_from(before, request, worth)
         free, after = sum(before), sum(left)
         gained = _fragments(before, worth) - _fragments(left, worth) - free * UNIT // 10**6
-        gained -= ask.fraction.slices * node.slice_cost
+        gained -= request.fraction.slices * node.slice_cost
     stranded_before = max(0, free * UNIT - cpu_free * worth.cpu)
-    stranded_after = max(0, after * UNIT - (cpu_free - ask.cpu_milli) * worth.cpu)
+    stranded_after = max(0, after * UNIT - (cpu_free - request.cpu_milli) * worth.cpu)
     return gained + stranded_before - stranded_after
 
 
-def _taken_from(before: list[int], ask: PlacementRequest, worth: ShadowPrices) -> list[int]:
+def _taken_from(before: list[int], request: PlacementRequest, worth: ShadowPrices) -> list[int]:
     left = list(before)
-    each = ask.fraction.slices_on_each
+    each = request.fraction.slices_on_each
     others = set(range(len(left)))
-    for _ in range(ask.fraction.gpus):
+    for _ in range(request.fraction.gpus):
         choices = [
             (worth.gpu[left[i] - each] - worth.gpu[left[i]], -left[i], i) for i in others if left[i] >= each
         ]
@@ -148,13 +150,13 @@ def _fragments(free: list[int], worth: ShadowPrices) -> int:
     return total - worth.idle[sum(1 for slices in free if slices == worth.slices_per_gpu)]
 
 
-def _selected(fact: NodeFact, ask: PlacementRequest) -> bool:
-    for key in ask.constraints.node_selector:
-        if key not in fact.labels or fact.labels[key] != ask.constraints.node_selector[key]:
+def _selected(fact: NodeFact, request: PlacementRequest) -> bool:
+    for key in request.constraints.node_selector:
+        if key not in fact.labels or fact.labels[key] != request.constraints.node_selector[key]:
             return False
-    if ask.constraints.required_terms is None:
+    if request.constraints.required_terms is None:
         return True
-    return any(_term(term, fact) for term in ask.constraints.required_terms)
+    return any(_term(term, fact) for term in request.constraints.required_terms)
 
 
 def _term(term: NodeSelectorTerm, fact: NodeFact) -> bool:
@@ -180,11 +182,11 @@ def _holds(wanted: Requirement, values: dict[str, str]) -> bool:
     )
 
 
-def _tolerated(fact: NodeFact, ask: PlacementRequest) -> bool:
+def _tolerated(fact: NodeFact, request: PlacementRequest) -> bool:
     for taint in fact.taints:
         if taint.effect == "PreferNoSchedule":
             continue
-        for toleration in ask.constraints.tolerations:
+        for toleration in request.constraints.tolerations:
             same_effect = toleration.effect in (None, "", taint.effect)
             if toleration.operator == "Exists":
                 same = toleration.key in (None, "", taint.key)

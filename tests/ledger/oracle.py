@@ -13,9 +13,9 @@ from ledger.placement_request import Placement, PlacementRequest, Unschedulable
 from tests.ledger.checker import SlowNode, could_ever_hold, has_room, is_kept_to, model_of_owner, score
 
 
-def worth_for(ledger: Ledger, ask: PlacementRequest) -> ShadowPrices:
+def worth_for(ledger: Ledger, request: PlacementRequest) -> ShadowPrices:
     """What slices are worth to the ledger now: learnt, and so shared with the checker."""
-    return ledger._arrivals_of(ask).prices
+    return ledger._arrivals_of(request).prices
 
 
 class SlowCluster(dict[str, SlowNode]):
@@ -44,49 +44,55 @@ def slow_nodes(nodes: Iterable[NodeFact], pods: Iterable[PodFact], ledger: Ledge
     return slow
 
 
-def assert_right(answer: object, ask: PlacementRequest, slow: SlowCluster, worth: ShadowPrices) -> None:
+def assert_right(answer: object, request: PlacementRequest, slow: SlowCluster, worth: ShadowPrices) -> None:
     """The answer is Unschedulable only if no node fits ever, a node only if it is the best with room now."""
-    eligible = [node for node in slow.values() if could_ever_hold(node.fact, ask)]
-    model = model_of_owner(ask.owner, slow, slow.waiting) if ask.owner and ask.same_model else None
+    eligible = [node for node in slow.values() if could_ever_hold(node.fact, request)]
+    model = (
+        model_of_owner(request.owner, slow, slow.waiting) if request.owner and request.same_model else None
+    )
     if model is not None:
         eligible = [node for node in eligible if is_kept_to(model, node.fact)]
-    fitting = {node.fact.name: score(node, ask, worth) for node in eligible if has_room(node, ask)}
+    fitting = {node.fact.name: score(node, request, worth) for node in eligible if has_room(node, request)}
     if not eligible:
         assert isinstance(answer, Unschedulable)
         return
     assert isinstance(answer, Placement)
     if answer.node is None:
         assert not fitting
-        _assert_waits_where_it_can(answer, ask, eligible)
+        _assert_waits_where_it_can(answer, request, eligible)
         return
-    assert fitting[answer.node] == max(_spread(fitting, ask, slow).values())
-    _assert_has_room(answer, ask, slow[answer.node], worth)
+    assert fitting[answer.node] == max(_spread(fitting, request, slow).values())
+    _assert_has_room(answer, request, slow[answer.node], worth)
 
 
-def _spread(fitting: dict[str, int], ask: PlacementRequest, slow: SlowCluster) -> dict[str, int]:
+def _spread(fitting: dict[str, int], request: PlacementRequest, slow: SlowCluster) -> dict[str, int]:
     """Of nodes with room those to choose from: with `spread` those with the fewest of the owner's pods."""
-    if not ask.owner or ask.place == "pack":
+    if not request.owner or request.place == "pack":
         return fitting
-    shares = {name: len(slow[name].shares_of(ask.owner)) for name in fitting}
+    shares = {name: len(slow[name].shares_of(request.owner)) for name in fitting}
     return {name: value for name, value in fitting.items() if shares[name] == min(shares.values())}
 
 
-def _assert_waits_where_it_can(answer: Placement, ask: PlacementRequest, eligible: list[SlowNode]) -> None:
-    kinds = [{index for index, _ in node.fact.gpus} for node in eligible if _is_bound_to(node, answer, ask)]
-    assert len(answer.indices) == (0 if ask.mode == "pooled" else ask.fraction.gpus)
+def _assert_waits_where_it_can(
+    answer: Placement, request: PlacementRequest, eligible: list[SlowNode]
+) -> None:
+    kinds = [
+        {index for index, _ in node.fact.gpus} for node in eligible if _is_bound_to(node, answer, request)
+    ]
+    assert len(answer.indices) == (0 if request.mode == "pooled" else request.fraction.gpus)
     assert any(set(answer.indices) <= indices for indices in kinds)
 
 
-def _is_bound_to(node: SlowNode, answer: Placement, ask: PlacementRequest) -> bool:
+def _is_bound_to(node: SlowNode, answer: Placement, request: PlacementRequest) -> bool:
     """Whether the answer's requirements, if `sameModel` makes any, let the pod go to a node."""
-    if not ask.owner or not ask.same_model:
+    if not request.owner or not request.same_model:
         return True
     return is_kept_to((answer.model, answer.gpu_mib or None), node.fact)
 
 
-def _mib(answer: Placement, ask: PlacementRequest, fact: NodeFact) -> int:
+def _mib(answer: Placement, request: PlacementRequest, fact: NodeFact) -> int:
     """What the label says; where it does not bind the pod, what the agent says of the chosen cards."""
-    is_bound = ask.writes_limits and not ask.fraction.is_whole
+    is_bound = request.writes_limits and not request.fraction.is_whole
     cards = dict(fact.cards)
     chosen = [cards.get(index) for index in answer.indices] or list(cards.values())
     known = [mib for mib in chosen if mib is not None]
@@ -95,23 +101,25 @@ def _mib(answer: Placement, ask: PlacementRequest, fact: NodeFact) -> int:
     return min(known)
 
 
-def _assert_has_room(answer: Placement, ask: PlacementRequest, node: SlowNode, worth: ShadowPrices) -> None:
-    assert answer.gpu_mib == _mib(answer, ask, node.fact)
-    if ask.owner and ask.same_model:
+def _assert_has_room(
+    answer: Placement, request: PlacementRequest, node: SlowNode, worth: ShadowPrices
+) -> None:
+    assert answer.gpu_mib == _mib(answer, request, node.fact)
+    if request.owner and request.same_model:
         assert answer.model == node.fact.labels.get(GPU_PRODUCT_LABEL)
         assert answer.memory_values == ((str(node.fact.gpu_mib),) if node.fact.gpu_mib else ())
-    elif not ask.writes_limits or ask.fraction.is_whole:
+    elif not request.writes_limits or request.fraction.is_whole:
         assert answer.memory_values == ()
-    if ask.mode == "pooled":
+    if request.mode == "pooled":
         assert answer.indices == ()
         return
-    free, each = node.free(), ask.fraction.slices_on_each
-    assert len(set(answer.indices)) == ask.fraction.gpus
+    free, each = node.free(), request.fraction.slices_on_each
+    assert len(set(answer.indices)) == request.fraction.gpus
     assert all(free[index] >= each for index in answer.indices)
-    if ask.owner and ask.place == "spread" and not ask.fraction.is_whole:
-        shares = node.shares_of(ask.owner)
-        most = sorted(shares.count(index) for index in free if free[index] >= each)[ask.fraction.gpus - 1]
+    if request.owner and request.place == "spread" and not request.fraction.is_whole:
+        shares = node.shares_of(request.owner)
+        most = sorted(shares.count(index) for index in free if free[index] >= each)[request.fraction.gpus - 1]
         free = {index: left for index, left in free.items() if shares.count(index) <= most}
     lost = sorted(worth.gpu[v] - worth.gpu[v - each] for v in free.values() if v >= each)
     chosen = [worth.gpu[free[index]] - worth.gpu[free[index] - each] for index in answer.indices]
-    assert sorted(chosen) == lost[: ask.fraction.gpus]
+    assert sorted(chosen) == lost[: request.fraction.gpus]

@@ -54,7 +54,7 @@ def asks(draw):
     st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(0, 3), st.integers(1, 9)), max_size=8),
     asks(),
 )
-def test_views_tell_the_same_as_the_books(facts, holders, ask):
+def test_views_tell_the_same_as_the_books(facts, holders, request):
     state = LedgerStore(lambda: 0.0)
     for fact in sorted(facts, key=lambda fact: fact.name):
         state.set_node(SeenNode(fact, fact.name))
@@ -62,8 +62,8 @@ def test_views_tell_the_same_as_the_books(facts, holders, ask):
     for number, (node, index, slices) in enumerate(each for each in holders if each[:2] in there):
         held = PodFact(namespace="team", name=f"h{number}", node=node, gpus=((index, slices),))
         state.set_pod(SeenPod(held, None))
-    found = free_nodes(state.ledger.view().nodes, ask.gpus, ask.memory_values, ask.model)
-    assert found == asyncio.run(FreeNodesFinder(state).find(ask))
+    found = free_nodes(state.ledger.view().nodes, request.gpus, request.memory_values, request.model)
+    assert found == asyncio.run(FreeNodesFinder(state).find(request))
 
 
 def test_another_gpu_with_room_is_found():

@@ -75,19 +75,19 @@ class LedgerLife(RuleBasedStateMachine):
         self.ledger.expire(self.now)
         assert all(r.expires_at > self.now for r in self.ledger._reservations._by_name.values())
 
-    @rule(ask=asks, name=st.sampled_from([None, "r-0", "r-1", "r-2", "r-3"]))
-    def pod_is_admitted(self, ask: PlacementRequest, name: str | None) -> None:
+    @rule(request=asks, name=st.sampled_from([None, "r-0", "r-1", "r-2", "r-3"]))
+    def pod_is_admitted(self, request: PlacementRequest, name: str | None) -> None:
         if name is not None:
             self.ledger.release(name)
         before = books(self.ledger)
-        ask = PlacementRequest(
-            **{key: getattr(ask, key) for key in PlacementRequest.__slots__} | {"reservation": name}
+        request = PlacementRequest(
+            **{key: getattr(request, key) for key in PlacementRequest.__slots__} | {"reservation": name}
         )
         slow = slow_nodes(self.nodes.values(), self.pods.values(), self.ledger)
-        worth = worth_for(self.ledger, ask)
-        answer = self.ledger.place(ask, self.now)
+        worth = worth_for(self.ledger, request)
+        answer = self.ledger.place(request, self.now)
         if self.in_step:
-            assert_right(answer, ask, slow, worth)
+            assert_right(answer, request, slow, worth)
         if not isinstance(answer, Placement) or name is None:
             assert books(self.ledger) == before
         elif answer.reservation is None:

@@ -95,8 +95,8 @@ def test_a_card_that_no_label_sizes_counts_as_the_largest_known_and_else_as_none
 
 def test_where_nodes_are_made_on_demand_a_card_is_as_the_policy_assumes() -> None:
     ledger = ledger_of()
-    ask = asked(Fraction(4, 8), assume=Assumption(8, CARD), reservation="r")
-    assert isinstance(ledger.place(ask, 0.0), Placement)
+    request = asked(Fraction(4, 8), assume=Assumption(8, CARD), reservation="r")
+    assert isinstance(ledger.place(request, 0.0), Placement)
     assert used(ledger) == CARD // 2
     ledger.set_pod(holder("p", None, (0, 4), namespace="red", reservation="r", share=(1, 2)))
     assert isinstance(ledger.place(asked(Fraction(4, 8), assume=Assumption(8, CARD)), 1.0), Placement)
@@ -270,5 +270,5 @@ def test_a_pod_that_keeps_its_placement_is_counted_by_the_card_that_it_is_bound_
     ledger = ledger_of(gpu_node("a"))
     brings = Placement((0,), 40960, ("40960",))
     quota = Quota("namespace", "red", memory_mib=20479)
-    ask = eighths(4, keeps=brings, namespace="red", quotas=(quota,), reservation="r")
-    assert ledger.place(ask, 0.0) == OverQuota(quota, 0, 20480, 20479, "MiB")
+    request = eighths(4, keeps=brings, namespace="red", quotas=(quota,), reservation="r")
+    assert ledger.place(request, 0.0) == OverQuota(quota, 0, 20480, 20479, "MiB")

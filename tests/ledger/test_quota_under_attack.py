@@ -65,8 +65,8 @@ class QuotaUnderAttack(RuleBasedStateMachine):
         self.reviews += 1
         known = {"namespace": "team", "pod": name, "queues": queues, "quotas": QUOTAS}
         known["reservation"] = f"review-{self.reviews}"
-        ask: PlacementRequest = eighths(slices, **(known | changes))
-        answer = self.ledger.place(ask, self.now)
+        request: PlacementRequest = eighths(slices, **(known | changes))
+        answer = self.ledger.place(request, self.now)
         return answer if isinstance(answer, Placement) else None
 
     @rule(name=st.sampled_from(NAMES), slices=st.integers(1, 3), queues=st.sampled_from(QUEUES))

@@ -132,10 +132,10 @@ def test_a_reservation_vouches_once_and_for_the_same_review_again() -> None:
     ledger = ledger_of(gpu_node("n"))
     ledger.place(eighths(4, reservation="uid", namespace="a", pod="p"), 0.0)
     dry_run = again(reservation=None)
-    for ask in (dry_run, dry_run, again(), again()):
-        assert ledger.place(ask, 0.0) == ask.keeps
-    for ask in (again(reservation="third"), dry_run):
-        assert isinstance(ledger.place(ask, 0.0), OverQuota)
+    for request in (dry_run, dry_run, again(), again()):
+        assert ledger.place(request, 0.0) == request.keeps
+    for request in (again(reservation="third"), dry_run):
+        assert isinstance(ledger.place(request, 0.0), OverQuota)
 
 
 def test_a_kept_placement_takes_a_reservation_like_any_other() -> None:
@@ -167,7 +167,7 @@ def test_parallel_copies_of_an_own_pod_never_pass_the_quota(copies: str) -> None
         ledger.set_pod(holder("p", "n", (0, 1), namespace="a", reservation="uid"))
     asks = [again(1, pod=f"copy-{n}", reservation=f"r-{n}", quotas=quota) for n in range(60)]
     admitted = [
-        answer for answer in [ledger.place(ask, 0.0) for ask in asks] if isinstance(answer, Placement)
+        answer for answer in [ledger.place(request, 0.0) for request in asks] if isinstance(answer, Placement)
     ]
     assert len(admitted) == 7
     assert len({answer.reservation for answer in admitted}) == 7

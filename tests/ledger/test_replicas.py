@@ -22,8 +22,8 @@ def spread(slices: int = 2, number: int = 0, **changes: object) -> PlacementRequ
     return eighths(slices, **{"owner": "train", "place": "spread", "reservation": f"r-{number}", **changes})
 
 
-def placed(ledger: Ledger, ask: PlacementRequest) -> Placement:
-    answer = ledger.place(ask, 0.0)
+def placed(ledger: Ledger, request: PlacementRequest) -> Placement:
+    answer = ledger.place(request, 0.0)
     assert isinstance(answer, Placement)
     return answer
 

@@ -30,7 +30,7 @@ def _registered(monkeypatch):
     monkeypatch.setitem(MODES, EvenGpus.name, EvenGpus)
 
 
-def ask(**more):
+def request(**more):
     return PlacementRequest(HALF, mode=EvenGpus.name, **more)
 
 
@@ -40,18 +40,18 @@ def even(name, gpus):
 
 def test_the_ledger_places_on_the_gpus_that_the_mode_chooses_from():
     ledger = ledger_of(gpu_node("other", 4, 81920), even("own", 4))
-    placed = [ledger.place(ask(reservation=f"r{number}"), 0.0) for number in range(4)]
+    placed = [ledger.place(request(reservation=f"r{number}"), 0.0) for number in range(4)]
     assert {answer.node for answer in placed} == {"own"}
     assert [answer.indices for answer in placed] == [(0,), (0,), (2,), (2,)]
 
 
 def test_nodes_of_other_modes_alone_are_named_as_the_reason():
-    answer = ledger_of(gpu_node("other", 4, 81920)).place(ask(), 0.0)
+    answer = ledger_of(gpu_node("other", 4, 81920)).place(request(), 0.0)
     assert isinstance(answer, Unschedulable)
     assert "another resource name" in answer.why
 
 
 def test_an_index_of_an_assumed_node_is_one_that_the_mode_chooses_from():
-    answer = ledger_of().place(ask(assume=Assumption(2, 81920)), 0.0)
+    answer = ledger_of().place(request(assume=Assumption(2, 81920)), 0.0)
     assert isinstance(answer, Placement)
     assert answer.indices == (0,)

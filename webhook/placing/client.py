@@ -106,7 +106,7 @@ class ControllerClient:
             except OSError:
                 if connection is not kept:
                     raise
-                # The other side ends idle connections. What is sent may come twice: an ask is decided anew.
+                # The other side ends idle connections. A request that comes twice is decided twice.
                 self.drop()
                 continue
             if reply.status == HTTPStatus.OK:

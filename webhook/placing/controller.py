@@ -20,7 +20,7 @@ from webhook.placing.placer import Placed, Unanswered
 from webhook.placing.snapshot import SnapshotFollower
 
 DEADLINE_SECONDS = 0.25
-"""For each ask, from when it is asked."""
+"""For each request, from when it is made."""
 AWAY_SECONDS = 0.5
 """How long the controller is not asked again after it did not answer."""
 
@@ -29,9 +29,9 @@ _encode = msgspec.json.Encoder().encode
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
-    ask: PlacementRequest
+    request: PlacementRequest
     body: bytes
-    """The ask as JSON."""
+    """The request as JSON."""
     answered: asyncio.Future[Placed]
     deadline: float
 
@@ -72,15 +72,15 @@ class ControllerPlacer:
             registry=registry,
         ).set_function(self._fallback.nodes)
 
-    def place(self, ask: PlacementRequest) -> Placed | asyncio.Future[Placed]:
+    def place(self, request: PlacementRequest) -> Placed | asyncio.Future[Placed]:
         """Return the leader's result; after 250 ms without one, a result by its last snapshot."""
         if self._clock() < self._away_until:
-            return self._fallback.place(ask)
-        body = _encode(ask)
+            return self._fallback.place(request)
+        body = _encode(request)
         if len(body) > MAX_ASK_BYTES:
             return _too_large(len(body))
         answered: asyncio.Future[Placed] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Waiting(ask, body, answered, self._clock() + DEADLINE_SECONDS))
+        self._waiting.append(_Waiting(request, body, answered, self._clock() + DEADLINE_SECONDS))
         self._some.set()
         return answered
 
@@ -149,13 +149,13 @@ class ControllerPlacer:
             raise ValueError(f"{len(answers)} answers came to {len(batch)} asks")
         for waiting, answered in zip(batch, answers, strict=True):
             if not waiting.answered.done():
-                waiting.answered.set_result(_placed(waiting.ask, answered))
+                waiting.answered.set_result(_placed(waiting.request, answered))
 
     def _fail_over(self, batch: list[_Waiting], error: Exception) -> None:
         """Let everybody who waits go on without the controller, and leave it alone for a moment."""
         self._client.drop()
         self._away_until = self._clock() + AWAY_SECONDS
-        self._releases += [w.ask.reservation for w in batch if w.ask.reservation is not None]
+        self._releases += [w.request.reservation for w in batch if w.request.reservation is not None]
         del self._releases[MAX_RELEASES:]
         batch += self._waiting
         self._waiting = []
@@ -166,7 +166,7 @@ class ControllerPlacer:
 
     def _place_without(self, waiting: _Waiting) -> None:
         try:
-            placed = self._fallback.place(waiting.ask)
+            placed = self._fallback.place(waiting.request)
         except Exception as error:  # noqa: BLE001 - its review denies it; the others must have their answers
             waiting.answered.set_exception(error)
         else:
@@ -184,19 +184,19 @@ class ControllerPlacer:
             self._log.warning("the controller does not answer: placing by its last snapshot", **why)
 
 
-def _placed(ask: PlacementRequest, answered: Answered) -> Placed:
+def _placed(request: PlacementRequest, answered: Answered) -> Placed:
     """Return one result, whatever the others of its batch are."""
     try:
         result = answered.answer()
     except ValueError as error:
         return Unanswered(Reason.UNREADABLE, f"{error}: try again or tell your admin")
-    if isinstance(result, Placement) and len(result.indices) not in {0, ask.fraction.gpus}:
+    if isinstance(result, Placement) and len(result.indices) not in {0, request.fraction.gpus}:
         why = "the controller is older than this webhook, and knows no shares of several GPUs"
         return Unanswered(Reason.NO_CONTROLLER, f"{why}: try again when it is upgraded")
-    if isinstance(result, Placement) and ask.fraction.mib and not result.slices:
+    if isinstance(result, Placement) and request.fraction.mib and not result.slices:
         why = "the controller is older than this webhook, and knows no shares in MiB"
         return Unanswered(Reason.NO_CONTROLLER, f"{why}: try again when it is upgraded")
-    if isinstance(result, Placement) and ask.kinds.models and not result.models:
+    if isinstance(result, Placement) and request.kinds.models and not result.models:
         why = "the controller is older than this webhook, and chooses no models of GPUs"
         return Unanswered(Reason.NO_CONTROLLER, f"{why}: try again when it is upgraded")
     return result

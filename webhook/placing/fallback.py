@@ -41,22 +41,22 @@ class Fallback:
         """What is taken of each node, as one pod."""
         self._known = False
 
-    def place(self, ask: PlacementRequest) -> PlacementResult | Unanswered:
-        """Decide an ask, marked as degraded."""
-        shut = next((quota for quota in ask.quotas if quota.shuts_by is not None), None)
+    def place(self, request: PlacementRequest) -> PlacementResult | Unanswered:
+        """Decide a request, marked as degraded."""
+        shut = next((quota for quota in request.quotas if quota.shuts_by is not None), None)
         if shut is not None and shut.shuts_by is not None:
             # Nothing has to be counted for that.
             return OverQuota(shut, 0, 1, 0, shut.shuts_by)
-        if ask.quotas and ask.quotas_when_degraded == "deny":
-            quota = ask.quotas[0]
+        if request.quotas and request.quotas_when_degraded == "deny":
+            quota = request.quotas[0]
             why = f'quota of {quota.scope} "{quota.name}" cannot be counted while the controller is away'
             return Unanswered(Reason.QUOTA_UNKNOWN, f"{why}: try again")
-        if ask.reservation is not None:
-            self.release(ask.reservation)
-            self._local_placements.release_former(ask)
-        answer = self._ledger.place(msgspec.structs.replace(ask, quotas=()), self._clock())
+        if request.reservation is not None:
+            self.release(request.reservation)
+            self._local_placements.release_former(request)
+        answer = self._ledger.place(msgspec.structs.replace(request, quotas=()), self._clock())
         if isinstance(answer, Placement):
-            return msgspec.structs.replace(self._kept(ask, answer), degraded=True)
+            return msgspec.structs.replace(self._kept(request, answer), degraded=True)
         if isinstance(answer, Unschedulable) and not self._known:
             why = "the controller cannot be reached, and the policy assumes nothing of the nodes: try again"
             return Unanswered(Reason.NO_CONTROLLER, why)
@@ -127,16 +127,16 @@ class Fallback:
         self._local_placements.shown_up(None, _more(new, []))
         self._pending = pods
 
-    def _kept(self, ask: PlacementRequest, placement: Placement) -> Placement:
+    def _kept(self, request: PlacementRequest, placement: Placement) -> Placement:
         """Book a placement for as long as the stream is silent, where a ledger would soon forget it."""
-        if ask.reservation is None:
+        if request.reservation is None:
             return placement
-        ask = ask.granted(placement)
+        request = request.granted(placement)
         if placement.reservation is not None:
             self._ledger.release(placement.reservation)
-        named = placement.reservation or ask.reservation
+        named = placement.reservation or request.reservation
         placement = msgspec.structs.replace(placement, reservation=named)
-        self._local_placements.add(ask, placement, self._clock())
+        self._local_placements.add(request, placement, self._clock())
         return placement
 
     async def _pause(self) -> None:

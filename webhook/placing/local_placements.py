@@ -95,22 +95,24 @@ class LocalPlacements:
         self._placed: OrderedDict[str, _Placed] = OrderedDict()
         self._serial = 0
 
-    def add(self, ask: PlacementRequest, placement: Placement, now: float) -> None:
+    def add(self, request: PlacementRequest, placement: Placement, now: float) -> None:
         """Book one placement; the inverse of `release`."""
         place = placement.node, None if placement.node else placement.memory_values or None
-        slices: dict[int | None, int] = dict.fromkeys(placement.indices, ask.fraction.slices_on_each)
-        slices = slices or {None: ask.fraction.slices}
+        slices: dict[int | None, int] = dict.fromkeys(placement.indices, request.fraction.slices_on_each)
+        slices = slices or {None: request.fraction.slices}
         found = self._sums.get(place)
         if found is None:
             self._serial += 1
             found = self._sums[place] = _Sum(f"placed here/{self._serial}")
-        found.add(slices, ask.cpu_milli, ask.memory_bytes)
+        found.add(slices, request.cpu_milli, request.memory_bytes)
         found.last = now
         self._sums.move_to_end(place)
         self._ledger.set_pod(found.fact(place))
-        self._replicas.place(ask, placement)
+        self._replicas.place(request, placement)
         if placement.reservation is not None and len(placement.reservation) <= MAX_NAME:
-            self._placed[placement.reservation] = _Placed(place, slices, (ask.namespace, ask.pod), ask.owner)
+            self._placed[placement.reservation] = _Placed(
+                place, slices, (request.namespace, request.pod), request.owner
+            )
             if len(self._placed) > MAX_REMEMBERED:
                 self._placed.popitem(last=False)
 
@@ -122,11 +124,11 @@ class LocalPlacements:
             indices = [Replicas.POOL if index is None else index for index in placed.slices]
             self._replicas.release(placed.place[0], placed.owner, indices)
 
-    def release_former(self, ask: PlacementRequest) -> None:
+    def release_former(self, request: PlacementRequest) -> None:
         """Give back what the same pod was given in an earlier review, so that it is counted once."""
-        former = ask.keeps.reservation if ask.keeps is not None else None
+        former = request.keeps.reservation if request.keeps is not None else None
         placed = self._placed.get(former) if former is not None else None
-        if former is not None and placed is not None and placed.pod == (ask.namespace, ask.pod):
+        if former is not None and placed is not None and placed.pod == (request.namespace, request.pod):
             self.release(former)
 
     def shown_up(self, node: str | None, slices: Slices) -> None:

@@ -26,7 +26,7 @@ Placed = PlacementResult | Unanswered
 class Placer(Protocol):
     """Decides placement requests, one pod at a time."""
 
-    def place(self, ask: PlacementRequest) -> Placed | asyncio.Future[Placed]:
+    def place(self, request: PlacementRequest) -> Placed | asyncio.Future[Placed]:
         """Return a result, now or later; GPUs are reserved if the request names a reservation."""
 
     def release(self, reservation: str) -> None:
@@ -42,9 +42,9 @@ class LedgerPlacer:
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
 
-    def place(self, ask: PlacementRequest) -> PlacementResult:
+    def place(self, request: PlacementRequest) -> PlacementResult:
         """Return the ledger's result."""
-        return self.ledger.place(ask, now=0.0)
+        return self.ledger.place(request, now=0.0)
 
     def release(self, reservation: str) -> None:
         """Release the reservation."""

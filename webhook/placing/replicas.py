@@ -46,18 +46,18 @@ class KnownReplicas:
                 self._set_placed(node, owner, here[more:])
             self._book(node, owner)
 
-    def place(self, ask: PlacementRequest, placement: Placement) -> None:
+    def place(self, request: PlacementRequest, placement: Placement) -> None:
         """Take in what was placed here; the inverse of `release` where it has a node."""
-        if not ask.owner:
+        if not request.owner:
             return
         if placement.node is not None:
-            before = self._placed.get(placement.node, {}).get(ask.owner, ())
-            self._set_placed(placement.node, ask.owner, (*before, *_indices(placement)))
-            self._book(placement.node, ask.owner)
+            before = self._placed.get(placement.node, {}).get(request.owner, ())
+            self._set_placed(placement.node, request.owner, (*before, *_indices(placement)))
+            self._book(placement.node, request.owner)
             while self._pairs_placed > MAX_PLACED:
                 self.forget(next(iter(self._placed)))
-        elif ask.same_model:
-            self._wait(ask.owner, placement)
+        elif request.same_model:
+            self._wait(request.owner, placement)
 
     def release(self, node: str | None, owner: str, indices: Iterable[int]) -> None:
         """Give one placement back."""

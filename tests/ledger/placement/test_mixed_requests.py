@@ -53,16 +53,16 @@ def test_mixed_requests_never_pass_a_card():
     by_name, held = {node.name: node for node in facts}, []
     placed = denied = 0
     for number in range(examples(10_000)):
-        ask = asked(draw)
-        answer = ledger.place(ask, float(number))
+        request = asked(draw)
+        answer = ledger.place(request, float(number))
         if not isinstance(answer, Placement):
             denied += 1
-            assert ask.kinds.models or ask.fraction.mib > max(CARDS.values()) or ask.kinds.min_mib
+            assert request.kinds.models or request.fraction.mib > max(CARDS.values()) or request.kinds.min_mib
         elif answer.node is not None:
             placed += 1
             node = by_name[answer.node]
-            granted = ask.granted(answer).fraction
-            _check(ask, answer, node, granted)
+            granted = request.granted(answer).fraction
+            _check(request, answer, node, granted)
             each = [(index, granted.slices_on_each) for index in answer.indices]
             ledger.set_pod(holder(f"p{number}", answer.node, *each))
             held.append(number)
@@ -73,12 +73,12 @@ def test_mixed_requests_never_pass_a_card():
     assert placed > denied
 
 
-def _check(ask, answer, node, granted):
-    assert ask.kinds.takes_model(node.labels["nvidia.com/gpu.product"])
-    assert node.gpu_mib >= ask.kinds.min_mib
+def _check(request, answer, node, granted):
+    assert request.kinds.takes_model(node.labels["nvidia.com/gpu.product"])
+    assert node.gpu_mib >= request.kinds.min_mib
     each, mib = granted.slices_on_each, node.gpu_mib
-    if ask.fraction.mib:
-        assert each * mib >= ask.fraction.mib * PER_GPU > (each - 1) * mib
-        assert granted.share_mib(mib) == ask.fraction.mib
+    if request.fraction.mib:
+        assert each * mib >= request.fraction.mib * PER_GPU > (each - 1) * mib
+        assert granted.share_mib(mib) == request.fraction.mib
     if not granted.is_whole:
         assert str(mib) in answer.memory_values

@@ -97,55 +97,57 @@ waiting_pods = st.builds(
     asks,
 )
 @settings(max_examples=examples(300))
-def test_no_index_of_any_node_has_less_waiting_for_its_capacity(some_nodes, waiting, ask) -> None:
+def test_no_index_of_any_node_has_less_waiting_for_its_capacity(some_nodes, waiting, request) -> None:
     facts = list({node.name: node for node in some_nodes}.values())
-    ask = msgspec.structs.replace(ask, cpu_milli=2 * UNLIMITED)
-    answer = ledger_of(*facts, holders=tuple(waiting)).place(ask, 0.0)
-    choices = list(slow_choices(facts, waiting, ask))
+    request = msgspec.structs.replace(request, cpu_milli=2 * UNLIMITED)
+    answer = ledger_of(*facts, holders=tuple(waiting)).place(request, 0.0)
+    choices = list(slow_choices(facts, waiting, request))
     if not choices:
         assert isinstance(answer, Unschedulable)
         return
     assert isinstance(answer, Placement)
-    assert min(choices)[1:] == (slow_share(answer.gpu_mib, ask), answer.indices)
+    assert min(choices)[1:] == (slow_share(answer.gpu_mib, request), answer.indices)
 
 
 def slow_choices(
-    facts: list[NodeFact], waiting: list[PodFact], ask: PlacementRequest
+    facts: list[NodeFact], waiting: list[PodFact], request: PlacementRequest
 ) -> Iterator[tuple[int, int, tuple[int, ...]]]:
     """For each node what waiting for the best of it means: what waits for its capacity, share, indices."""
-    eligible = [fact for fact in facts if could_ever_hold(fact, ask)]
+    eligible = [fact for fact in facts if could_ever_hold(fact, request)]
     eligible = [fact for fact in eligible if fact.usable] or eligible
     for fact in eligible:
-        share = slow_share(fact.gpu_mib, ask)
-        alike = [other for other in eligible if slow_share(other.gpu_mib, ask) == share]
-        accepted = slow_values(facts, share, ask)
+        share = slow_share(fact.gpu_mib, request)
+        alike = [other for other in eligible if slow_share(other.gpu_mib, request) == share]
+        accepted = slow_values(facts, share, request)
         counted = [pod for pod in waiting if pod.memory_values is None or accepted & {*pod.memory_values}]
-        if ask.mode == "pooled":
+        if request.mode == "pooled":
             pools = sum(other.pooled for other in alike)
-            yield slow_load(sum(pod.pooled for pod in counted), pools, ask), share, ()
+            yield slow_load(sum(pod.pooled for pod in counted), pools, request), share, ()
             continue
         loads = []
         for index, _ in fact.gpus:
             capacity = sum(dict(o.gpus).get(index, 0) for o in alike if index not in o.cordoned)
-            loads.append((slow_load(sum(dict(p.gpus).get(index, 0) for p in counted), capacity, ask), index))
-        best = sorted(loads)[: ask.fraction.gpus]
+            loads.append(
+                (slow_load(sum(dict(p.gpus).get(index, 0) for p in counted), capacity, request), index)
+            )
+        best = sorted(loads)[: request.fraction.gpus]
         yield sum(load for load, _ in best), share, tuple(sorted(index for _, index in best))
 
 
-def slow_values(facts: list[NodeFact], share: int, ask: PlacementRequest) -> set[str]:
+def slow_values(facts: list[NodeFact], share: int, request: PlacementRequest) -> set[str]:
     """The memory labels that a pod of such a share accepts; whole GPUs ask for none."""
-    if ask.fraction.is_whole:
+    if request.fraction.is_whole:
         return set()
     labelled = [fact for fact in facts if fact.gpu_mib is not None]
-    return {fact.labels[GPU_MEMORY_LABEL] for fact in labelled if slow_share(fact.gpu_mib, ask) == share}
+    return {fact.labels[GPU_MEMORY_LABEL] for fact in labelled if slow_share(fact.gpu_mib, request) == share}
 
 
-def slow_share(gpu_mib: int | None, ask: PlacementRequest) -> int:
-    fraction = ask.fraction
+def slow_share(gpu_mib: int | None, request: PlacementRequest) -> int:
+    fraction = request.fraction
     return 0 if fraction.is_whole else (gpu_mib or 0) * fraction.slices // fraction.slices_per_gpu
 
 
-def slow_load(waiting: int, capacity: int, ask: PlacementRequest) -> int:
+def slow_load(waiting: int, capacity: int, request: PlacementRequest) -> int:
     """Millionths of the capacity; where there is none, more than any."""
-    load = (waiting + ask.fraction.slices_on_each) * 10**6
+    load = (waiting + request.fraction.slices_on_each) * 10**6
     return load // capacity if capacity else load * 10**6

@@ -47,7 +47,7 @@ class Churn:
             name, gpus, self.rng.choice([16384, 81920]), cpu_milli=cpu, memory_bytes=gpus * 40 * GIB
         )
 
-    def ask(self) -> PlacementRequest:
+    def request(self) -> PlacementRequest:
         slices = self.rng.choice([1, 2, 3, 4, 4, 5, 6, 7, 8, 8, 16, 32, 64])
         cpu = self.rng.choice([0, 500, 1000, 4000, 9000]) * max(1, slices // 8)
         owner, place = self.rng.choice(["", *OWNERS]), self.rng.choice(["pack", "pack", "spread"])
@@ -59,14 +59,18 @@ class Churn:
         return structs.replace(asked, fraction=fraction)
 
     def place(self) -> None:
-        ask = self.ask()
-        worth = worth_for(self.ledger, ask)
-        answer = self.ledger.place(ask, 0.0)
-        assert_right(answer, ask, slow_nodes(self.nodes.values(), self.pods.values(), self.ledger), worth)
-        self.ledger._learn(ask)
+        request = self.request()
+        worth = worth_for(self.ledger, request)
+        answer = self.ledger.place(request, 0.0)
+        assert_right(answer, request, slow_nodes(self.nodes.values(), self.pods.values(), self.ledger), worth)
+        self.ledger._learn(request)
         if isinstance(answer, Placement) and answer.node is not None:
-            gpus = tuple((index, ask.fraction.slices_on_each) for index in answer.indices)
-            sizes = {"cpu_milli": ask.cpu_milli, "memory_bytes": ask.memory_bytes, "owner": ask.owner}
+            gpus = tuple((index, request.fraction.slices_on_each) for index in answer.indices)
+            sizes = {
+                "cpu_milli": request.cpu_milli,
+                "memory_bytes": request.memory_bytes,
+                "owner": request.owner,
+            }
             pod = holder(f"p{self.rng.random()}", answer.node, *gpus, **sizes)
             self.pods[pod.key] = pod
             self.ledger.set_pod(pod)
@@ -103,10 +107,10 @@ def test_whatever_the_constraints_the_answer_is_what_the_slow_checker_says(
     by_name = {node.name: node for node in some_nodes}
     by_key = {pod.key: pod for pod in some_pods}
     ledger.replace(by_name.values(), by_key.values())
-    for ask in some_asks:
-        worth = worth_for(ledger, ask)
+    for request in some_asks:
+        worth = worth_for(ledger, request)
         assert_right(
-            ledger.place(ask, 0.0), ask, slow_nodes(by_name.values(), by_key.values(), ledger), worth
+            ledger.place(request, 0.0), request, slow_nodes(by_name.values(), by_key.values(), ledger), worth
         )
 
 
@@ -159,7 +163,7 @@ def test_a_node_without_room_now_is_waited_for_and_never_unschedulable(change: d
 
 
 @pytest.mark.parametrize(
-    ("ask", "why"),
+    ("unplaceable", "why"),
     [
         (
             PlacementRequest(Fraction(2, 4)),
@@ -184,8 +188,8 @@ def test_a_node_without_room_now_is_waited_for_and_never_unschedulable(change: d
         (eighths(4, constraints=Constraints(node_name="z")), 'there is no node "z": mend nodeName'),
     ],
 )
-def test_an_unschedulable_pod_is_told_what_no_node_has(ask: PlacementRequest, why: str) -> None:
-    assert ledger_of(gpu_node("a")).place(ask, 0.0) == Unschedulable(why)
+def test_an_unschedulable_pod_is_told_what_no_node_has(unplaceable: PlacementRequest, why: str) -> None:
+    assert ledger_of(gpu_node("a")).place(unplaceable, 0.0) == Unschedulable(why)
 
 
 def test_taints_and_missing_memory_labels_make_it_unschedulable_too() -> None:
@@ -283,7 +287,7 @@ def test_groups_of_states_that_no_node_is_in_any_more_are_forgotten() -> None:
 @given(st.lists(nodes(), max_size=6), asks)
 @settings(max_examples=examples(300))
 def test_an_unschedulable_pod_is_told_the_nearest_obstacle_of_any_node(
-    some_nodes: list[NodeFact], ask: PlacementRequest
+    some_nodes: list[NodeFact], request: PlacementRequest
 ) -> None:
     """Classes of nodes answer for their members: so many nodes with so few words must not be walked."""
     by_name = {node.name: node for node in some_nodes}
@@ -291,18 +295,18 @@ def test_an_unschedulable_pod_is_told_the_nearest_obstacle_of_any_node(
         patch.setattr(fleet, "MAX_VALUES_OF_A_CLASS_KEY", 1)
         ledger = Ledger()
         ledger.replace(by_name.values(), [])
-        answer = ledger.place(ask, 0.0)
+        answer = ledger.place(request, 0.0)
     if isinstance(answer, Unschedulable):
-        obstacles = [obstacle(node, ask) for node in by_name.values()]
-        assert answer == why_unschedulable([(found, 1) for found in obstacles if found is not None], ask)
+        obstacles = [obstacle(node, request) for node in by_name.values()]
+        assert answer == why_unschedulable([(found, 1) for found in obstacles if found is not None], request)
 
 
 def test_why_many_nodes_cannot_hold_a_pod_is_found_by_their_classes(monkeypatch) -> None:
     looked_at = []
 
-    def looking(node, ask):
+    def looking(node, request):
         looked_at.append(node.name)
-        return obstacle(node, ask)
+        return obstacle(node, request)
 
     monkeypatch.setattr(selection, "obstacle", looking)
     ledger = ledger_of(*[gpu_node(f"n{i:03}") for i in range(200)])
@@ -373,6 +377,6 @@ def test_what_nodes_lack_is_said_with_their_number_and_what_to_do(nodes_there, m
 
 def test_why_no_node_fits_leaves_room_for_the_denials_own_words() -> None:
     obstacles = [(found, 10_000) for found in Obstacle]
-    ask = PlacementRequest(Fraction(1_000_000 * 16, 16), constraints=Constraints(node_name="n" * 253))
+    request = PlacementRequest(Fraction(1_000_000 * 16, 16), constraints=Constraints(node_name="n" * 253))
     for found in obstacles:
-        assert len(why_unschedulable([found], ask).why) <= 150
+        assert len(why_unschedulable([found], request).why) <= 150

@@ -107,13 +107,13 @@ def patient(monkeypatch):
 
 def of_each(node):
     async def answer(batch):
-        return 200, {"answers": [placement(node, ask["reservation"]) for ask in batch["asks"]]}
+        return 200, {"answers": [placement(node, request["reservation"]) for request in batch["asks"]]}
 
     return answer
 
 
-async def placed(placer, ask):
-    answer = placer.place(ask)
+async def placed(placer, request):
+    answer = placer.place(request)
     return await answer if isinstance(answer, asyncio.Future) else answer
 
 
@@ -249,14 +249,16 @@ def test_a_pod_that_breaks_the_fallback_fails_alone():
         async with listening(Controller(_nonsense)) as port, placing(port) as placer:
             place = placer._fallback.place
 
-            def breaks_on_one(ask):
-                if ask.namespace == "odd":
-                    raise KeyError(ask.namespace)
-                return place(ask)
+            def breaks_on_one(request):
+                if request.namespace == "odd":
+                    raise KeyError(request.namespace)
+                return place(request)
 
             placer._fallback.place = breaks_on_one
             asks = [msgspec.structs.replace(HALF, namespace="odd"), HALF]
-            return await asyncio.gather(*(placed(placer, ask) for ask in asks), return_exceptions=True)
+            return await asyncio.gather(
+                *(placed(placer, request) for request in asks), return_exceptions=True
+            )
 
     odd, other = run(main)
     assert isinstance(odd, KeyError)
@@ -315,7 +317,7 @@ def test_an_ask_that_is_too_large_fails_alone():
         controller = Controller(of_each("gpu-0"))
         async with listening(controller) as port, placing(port) as placer:
             asks = [HALF, large_ask(1, MAX_ASK_BYTES), HALF]
-            return await asyncio.gather(*[placed(placer, ask) for ask in asks])
+            return await asyncio.gather(*[placed(placer, request) for request in asks])
 
     first, large, last = run(main)
     assert (first.node, last.node) == ("gpu-0", "gpu-0")
@@ -327,7 +329,7 @@ def test_an_ask_that_is_too_large_fails_alone():
 @pytest.mark.parametrize("bad", [{"refused": "9 slices"}, {}])
 def test_an_answer_that_is_none_fails_alone(bad):
     async def second_is_bad(batch):
-        content = [placement("gpu-0", ask["reservation"]) for ask in batch["asks"]]
+        content = [placement("gpu-0", request["reservation"]) for request in batch["asks"]]
         content[1] = bad
         return 200, {"answers": content}
 

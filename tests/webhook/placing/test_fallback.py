@@ -131,9 +131,9 @@ def test_ten_thousand_placements_are_kept_in_sums_and_none_is_forgotten(fallback
 
 def test_a_pod_that_is_reviewed_again_is_counted_once_and_no_other_is_given_back(fallback):
     told(fallback, {"a": node("a", gpus=1)}, [])
-    ask = PlacementRequest(HALF, namespace="team", reservation="r1", pod="p")
-    first = fallback.place(ask)
-    again = msgspec.structs.replace(ask, reservation="r2", keeps=first)
+    request = PlacementRequest(HALF, namespace="team", reservation="r1", pod="p")
+    first = fallback.place(request)
+    again = msgspec.structs.replace(request, reservation="r2", keeps=first)
     assert placed(fallback.place(again)) == ("a", (0,))
     assert fallback.used() == 4
     stranger = msgspec.structs.replace(again, reservation="r3", pod="q")
@@ -198,8 +198,8 @@ def test_a_quota_denies_unless_the_policy_admits(fallback):
     "quota", [Quota("namespace", "ml", **{unit: 0}) for unit in ("slices", "max_pods", "memory_mib")]
 )
 def test_what_is_shut_stays_shut_though_nobody_can_count(fallback, quota):
-    ask = PlacementRequest(Fraction(4, 8), quotas=(quota,), quotas_when_degraded="admit")
-    answer = fallback.place(ask)
+    request = PlacementRequest(Fraction(4, 8), quotas=(quota,), quotas_when_degraded="admit")
+    answer = fallback.place(request)
     assert isinstance(answer, OverQuota)
     assert answer.limit == 0
 

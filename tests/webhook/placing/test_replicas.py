@@ -34,7 +34,7 @@ def node(name, *pods, product=None, asked=("train",), **changes):
     ledger = Ledger()
     ledger.replace([fact], pods)
     for owner in asked:
-        ledger._owners.ask(owner)
+        ledger._owners.follow(owner)
     return NodeState(fact, ledger.node(name), *ledger.room(name), ledger.replicas(name))
 
 
@@ -49,8 +49,8 @@ def fallback_of(*nodes, clock=None):
 
 
 def place(fallback, name, owner="train", fraction=EIGHTH, **changes):
-    ask = {"place": "spread", "owner": owner, "reservation": name, **changes}
-    answer = fallback.place(PlacementRequest(fraction, **ask))
+    request = {"place": "spread", "owner": owner, "reservation": name, **changes}
+    answer = fallback.place(PlacementRequest(fraction, **request))
     assert isinstance(answer, Placement)
     return answer
 
