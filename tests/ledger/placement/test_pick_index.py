@@ -6,13 +6,14 @@ from collections import Counter
 from collections.abc import Iterator
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kube.names import GPU_MEMORY_LABEL
 from ledger.facts import UNLIMITED, NodeFact, PodFact
 from ledger.ledger import Ledger
 from ledger.placement_request import Placement, PlacementRequest, Unschedulable
+from modes.fraction import Fraction
 from tests.effort import examples
 from tests.ledger.checker import could_ever_hold
 from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of
@@ -96,6 +97,11 @@ waiting_pods = st.builds(
     st.lists(waiting_pods, max_size=12, unique_by=lambda pod: pod.key),
     asks,
 )
+@example(
+    [gpu_node("unlabelled", 3, labels={}, gpu_mib=None), gpu_node("labelled", 3, 16384)],
+    [],
+    PlacementRequest(Fraction(1, 8), writes_limits=False),
+)
 @settings(max_examples=examples(300))
 def test_no_index_of_any_node_has_less_waiting_for_its_capacity(some_nodes, waiting, request) -> None:
     facts = list({node.name: node for node in some_nodes}.values())
@@ -135,8 +141,8 @@ def slow_choices(
 
 
 def slow_values(facts: list[NodeFact], share: int, request: PlacementRequest) -> set[str]:
-    """The memory labels that a pod of such a share accepts; whole GPUs ask for none."""
-    if request.fraction.is_whole:
+    """The memory labels that a pod of such a share accepts; none where memory does not bind."""
+    if not binds_memory(request):
         return set()
     labelled = [fact for fact in facts if fact.gpu_mib is not None]
     return {fact.labels[GPU_MEMORY_LABEL] for fact in labelled if slow_share(fact.gpu_mib, request) == share}
@@ -144,7 +150,12 @@ def slow_values(facts: list[NodeFact], share: int, request: PlacementRequest) ->
 
 def slow_share(gpu_mib: int | None, request: PlacementRequest) -> int:
     fraction = request.fraction
-    return 0 if fraction.is_whole else (gpu_mib or 0) * fraction.slices // fraction.slices_per_gpu
+    return (gpu_mib or 0) * fraction.slices // fraction.slices_per_gpu if binds_memory(request) else 0
+
+
+def binds_memory(request: PlacementRequest) -> bool:
+    """Whole GPUs have no share to limit, and limits of a node's agent follow the card."""
+    return request.writes_limits and request.fraction.slices_on_each < request.fraction.slices_per_gpu
 
 
 def slow_load(waiting: int, capacity: int, request: PlacementRequest) -> int:
