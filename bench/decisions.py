@@ -170,7 +170,7 @@ def _assert_same_choices(one: Churn, other: Churn) -> None:
         scores = []
         for churn in (fast, one, other):
             ledger = churn.ledger
-            worth = ledger._arrivals_of(request).prices  # noqa: SLF001 - what is measured
+            worth = ledger._history_of(request).prices  # noqa: SLF001 - what is measured
             found = ledger._best(ledger._finder.select(request), request, worth)  # noqa: SLF001 - what is measured
             scores.append(found[0] if found is not None else None)
         assert len(set(scores)) == 1, f"scores differ: {scores}"

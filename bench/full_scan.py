@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from ledger.accounts import NodeAccount
 from ledger.facts import NodeFact
 from ledger.ledger import Ledger
-from ledger.placement.arrivals import ShadowPrices
 from ledger.placement.best_node import score
 from ledger.placement.candidates import Candidates
 from ledger.placement.feasibility import obstacle
 from ledger.placement.node_groups import Found
+from ledger.placement.request_history import ShadowPrices
 from ledger.placement_request import PlacementRequest
 from modes.packing import UNIT
 
@@ -38,8 +38,8 @@ class PlainScan(Ledger):
             return None
         cpu_after = account.cpu_free - request.cpu_milli
         stranded = _stranded(sum(before), account.cpu_free, worth) - _stranded(sum(after), cpu_after, worth)
-        by_kind = account.kind.slice_cost if account.kind is not None else 0
-        cost = request.fraction.slices * by_kind + sum(before) * UNIT // 10**6
+        by_class = account.node_class.slice_cost if account.node_class is not None else 0
+        cost = request.fraction.slices * by_class + sum(before) * UNIT // 10**6
         return _fragments(before, worth) - _fragments(after, worth) + stranded - cost
 
 

@@ -42,7 +42,7 @@ class Claim(Protocol):
     def owner(self) -> str: ...  # noqa: D102
 
 
-class Kind(Protocol):
+class PricedClass(Protocol):
     """Nodes that are alike (ledger/placement/node_index.py)."""
 
     @property
@@ -57,10 +57,10 @@ class NodeAccount:
         "_fact",
         "claims",
         "cpu_free",
-        "kind",
         "left",
         "memory_free",
         "name",
+        "node_class",
         "taken",
         "taken_pooled",
     )
@@ -76,7 +76,7 @@ class NodeAccount:
         self.taken_pooled = 0
         self.cpu_free = 0
         """Milli-CPU that pods and promises leave; below zero while the node is unknown."""
-        self.kind: Kind | None = None
+        self.node_class: PricedClass | None = None
         """The class of the node, once it is in one."""
         self.memory_free = 0
         """Bytes of memory, likewise."""

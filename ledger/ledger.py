@@ -11,13 +11,13 @@ from ledger.accounts import Claim, ClaimKey
 from ledger.facts import NodeFact, PodFact, PodKey
 from ledger.gpu_memory import GpuMemory, cards_of, memory_of_placement, memory_of_pod
 from ledger.owners import GpuModel, Owners, Replicas
-from ledger.placement.arrivals import Arrivals, ShadowPrices
 from ledger.placement.candidates import CandidateFinder
 from ledger.placement.choice import Choice
-from ledger.placement.kind_arrivals import KindArrivals
 from ledger.placement.memory_values import MemoryValues
+from ledger.placement.node_class_prices import NodeClassPrices
 from ledger.placement.node_index import NodeIndex
 from ledger.placement.pending import PendingPods
+from ledger.placement.request_history import RequestHistory, ShadowPrices
 from ledger.placement_request import (
     OverQuota,
     Placement,
@@ -62,8 +62,8 @@ class Ledger:
         self._usage = QuotaUsage()
         self._values = MemoryValues()
         self._choice = Choice(self._node_index, self._finder, self._owners, self._pending, self._values)
-        self._arrivals: dict[int, Arrivals] = {}
-        self._kind_arrivals: dict[int, KindArrivals] = {}
+        self._history: dict[int, RequestHistory] = {}
+        self._class_prices: dict[int, NodeClassPrices] = {}
         self.on_promise = on_promise
         """Called with the node of each promise that begins or ends; None where nobody is told."""
         self._recent = RecentPlacements(self)
@@ -178,7 +178,7 @@ class Ledger:
             self.release(request.reservation)
         if request.owner and self._owners.follow(request.owner):
             self._notify_owner(request.owner)
-        prices = self._arrivals_of(request).prices
+        prices = self._history_of(request).prices
         stays = self._stays(request, prices)
         if request.keeps is not None and self._vouches(request, request.keeps):
             if stays is not None:
@@ -271,7 +271,7 @@ class Ledger:
 
     def totals(self) -> Totals:
         """Sums over all nodes, in time that grows with the nodes that have changed since the last call."""
-        self._node_index.settle()
+        self._node_index.flush()
         return self._node_index.totals.sum()
 
     def pending_slices(self) -> int:
@@ -389,24 +389,24 @@ class Ledger:
         named = request.keeps.reservation if request.keeps is not None else None
         return request.reservation if named is None or self.is_reserved(named) else named
 
-    def _arrivals_of(self, request: PlacementRequest) -> Arrivals:
+    def _history_of(self, request: PlacementRequest) -> RequestHistory:
         slices_per_gpu = request.fraction.slices_per_gpu
-        arrivals = self._arrivals.get(slices_per_gpu)
-        if arrivals is None:
-            arrivals = self._arrivals[slices_per_gpu] = Arrivals(slices_per_gpu)
-        return arrivals
+        history = self._history.get(slices_per_gpu)
+        if history is None:
+            history = self._history[slices_per_gpu] = RequestHistory(slices_per_gpu)
+        return history
 
     def _learn(self, request: PlacementRequest) -> None:
-        """Count a pod that arrived: what it asks for, and the kinds of node that it accepts."""
+        """Count a pod that arrived: what it asks for, and the classes of nodes that it accepts."""
         per_gpu = request.fraction.slices_per_gpu
-        kinds = self._kind_arrivals.get(per_gpu)
-        if kinds is None:
-            kinds = self._kind_arrivals[per_gpu] = KindArrivals()
-        if request.mode_type.prices_kinds:
-            kinds.learn(request, self._finder)
-        if self._arrivals_of(request).learn(request.fraction, request.cpu_milli):
+        prices = self._class_prices.get(per_gpu)
+        if prices is None:
+            prices = self._class_prices[per_gpu] = NodeClassPrices()
+        if request.mode_type.prices_node_classes:
+            prices.learn(request, self._finder)
+        if self._history_of(request).learn(request.fraction, request.cpu_milli):
             classes = self._node_index.classes.values()
-            kinds.price([alike for alike in classes if alike.sample.slices_per_gpu == per_gpu])
+            prices.price([alike for alike in classes if alike.sample.slices_per_gpu == per_gpu])
 
     def _begin(self, reservation: Reservation) -> None:
         """Enter a reservation; the inverse of `_end`."""

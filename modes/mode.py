@@ -80,8 +80,8 @@ class Mode(ABC):
     name: ClassVar[ModeName]
     default_resource: ClassVar[str]
     """`resources.name` of policies that say none."""
-    prices_kinds: ClassVar[bool]
-    """Whether pods of the mode make slices dearer on the kinds of node that few other nodes can replace."""
+    prices_node_classes: ClassVar[bool]
+    """Whether pods of the mode make slices dearer on classes of nodes that few others can replace."""
     unknown_placeholders: ClassVar[frozenset[str]]
     """Placeholders of variables that a placement has no value for."""
     replace_waiting_problem: ClassVar[str | None]

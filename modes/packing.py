@@ -14,7 +14,7 @@ PER_FREE_SLICE = UNIT // 10**6
 
 
 class SlicePrices(Protocol):
-    """What free slices are worth (ledger/placement/arrivals.py says what each is)."""
+    """What free slices are worth (ledger/placement/request_history.py says what each is)."""
 
     @property
     def slices_per_gpu(self) -> int: ...  # noqa: D102 - the words are those of ShadowPrices

@@ -21,7 +21,7 @@ class Pooled(Mode):
 
     name: ClassVar[ModeName] = "pooled"
     default_resource: ClassVar[str] = GPU_RESOURCE
-    prices_kinds: ClassVar[bool] = False
+    prices_node_classes: ClassVar[bool] = False
     unknown_placeholders: ClassVar[frozenset[str]] = frozenset({"index"})
     replace_waiting_problem: ClassVar[str | None] = (
         "pods of mode pooled have no index to wait on: leave it out, or use mode per-gpu"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from ledger.accounts import NodeAccount
-from ledger.placement.arrivals import ShadowPrices
 from ledger.placement.candidates import Candidates
 from ledger.placement.cpu_score import cpu_score
 from ledger.placement.node_groups import Found, Search
+from ledger.placement.request_history import ShadowPrices
 from ledger.placement_request import PlacementRequest
 
 
@@ -42,8 +42,8 @@ def score(account: NodeAccount, request: PlacementRequest, prices: ShadowPrices)
     base = mode.score(free, request.fraction, prices)
     if base is None:
         return None
-    if mode.prices_kinds and account.kind is not None:
-        base -= request.fraction.slices * account.kind.slice_cost
+    if mode.prices_node_classes and account.node_class is not None:
+        base -= request.fraction.slices * account.node_class.slice_cost
     return base + cpu_score(sum(free), account.cpu_free, request.fraction.slices, request.cpu_milli, prices)
 
 

@@ -12,7 +12,7 @@ from kube.scheduling import Constraints, NodeSelectorTerm, Requirement
 from ledger.accounts import NodeAccount
 from ledger.facts import NodeFact
 from ledger.placement.feasibility import Obstacle, gpu_obstacle, obstacle, why_unschedulable
-from ledger.placement.kind_load import KindLoad
+from ledger.placement.node_class_load import NodeClassLoad
 from ledger.placement.node_groups import NodeGroups
 from ledger.placement.node_index import NodeClass, NodeIndex
 from ledger.placement.pick_index import Kinds, kinds
@@ -40,8 +40,8 @@ class Candidates:
     accepts: Callable[[NodeAccount], bool] | None = None
     few: tuple[NodeAccount, ...] | None = None
     """Set instead of classes where the pod names its nodes."""
-    loads: dict[int, tuple[KindLoad, KindLoad]] = field(default_factory=dict)
-    """Where such pods are counted, by steps of CPU that they request (see kind_arrivals)."""
+    loads: dict[int, tuple[NodeClassLoad, NodeClassLoad]] = field(default_factory=dict)
+    """Where such pods are counted, by steps of CPU that they request (see node_class_prices)."""
 
     @cached_property
     def mode(self) -> type[Mode]:
@@ -91,7 +91,7 @@ class CandidateFinder:
 
     def select(self, request: PlacementRequest) -> Candidates:
         """The nodes that could hold the pod some day."""
-        self._node_index.settle()
+        self._node_index.flush()
         if self._generation != self._node_index.generation:
             self._forget()
         key = _key(request)

@@ -10,7 +10,6 @@ import msgspec
 from ledger.accounts import NodeAccount
 from ledger.facts import NodeFact
 from ledger.owners import GpuModel, Owners
-from ledger.placement.arrivals import ShadowPrices
 from ledger.placement.best_node import best
 from ledger.placement.candidates import CandidateFinder, Candidates
 from ledger.placement.memory_values import MemoryValues
@@ -19,6 +18,7 @@ from ledger.placement.node_groups import Found
 from ledger.placement.node_index import NodeIndex
 from ledger.placement.pending import PendingPods
 from ledger.placement.pick_index import pick_assumed_index, pick_index
+from ledger.placement.request_history import ShadowPrices
 from ledger.placement.same_model import commonest_model, keep_to, model_of, no_such_node
 from ledger.placement.spread import best_spread, least_used
 from ledger.placement_request import Placement, PlacementRequest, Unschedulable

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ledger.placement.arrivals import ShadowPrices
+from ledger.placement.request_history import ShadowPrices
 from modes.packing import UNIT
 
 

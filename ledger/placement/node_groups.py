@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable
 from itertools import chain
 
 from ledger.accounts import NodeAccount
-from ledger.placement.arrivals import ShadowPrices
 from ledger.placement.cpu_score import cpu_score
+from ledger.placement.request_history import ShadowPrices
 from ledger.placement_request import PlacementRequest
 from modes.fraction import Fraction
 from modes.mode import Mode

@@ -23,7 +23,7 @@ MAX_VALUES_OF_A_CLASS_KEY = 64
 _CPU_STEP, _MAX_CPU_STEPS = 16_000, 64
 """Nodes with about as much CPU are alike: milli-CPU of a step, and steps that are told apart."""
 _PER_CPU_STEP = UNIT // 62_500
-"""What a slice costs by each step of a node's CPU: of kinds that are equally good the smaller is taken."""
+"""What a slice costs by each step of a node's CPU: of classes that are equally good the smaller is taken."""
 _Shape = tuple[tuple[int, ...], tuple[GpuCount | None, ...], int | None, int]
 ClassKey = tuple[_Shape, tuple[Taint, ...], tuple[str | None, ...]]
 
@@ -43,9 +43,9 @@ class NodeClass:
         self._offered = [
             self.groups[name] for name, mode in MODES.items() if mode.gpu_count(sample) is not None
         ]
-        self._priced = [self.groups[name] for name, mode in MODES.items() if mode.prices_kinds]
+        self._priced = [self.groups[name] for name, mode in MODES.items() if mode.prices_node_classes]
         self.price = self.slice_cost = 0
-        """What a slice costs by what pods accept (see kind_arrivals), and in all; in UNITs of a slice."""
+        """What a slice costs by what pods accept (see node_class_prices), and in all; in UNITs of a slice."""
         self.set_price(0)
         self.members: dict[str, NodeAccount] = {}
         self.usable = ShapeCapacity(sample)
@@ -59,7 +59,7 @@ class NodeClass:
         self.sample = sample
 
     def set_price(self, price: int) -> None:
-        """Set what a slice costs here, beside what kinds with more CPU cost anyway."""
+        """Set what a slice costs here, beside what classes with more CPU cost anyway."""
         self.price = price
         self.slice_cost = price + self.cpu_steps * _PER_CPU_STEP
         for groups in self._priced:
@@ -72,7 +72,7 @@ class NodeClass:
     def add(self, account: NodeAccount, fact: NodeFact) -> None:
         """Enter a member that states such facts; the inverse of `remove`."""
         self.members[account.name] = account
-        account.kind = self
+        account.node_class = self
         self._capacity(fact).add(fact)
 
     def seat(self, account: NodeAccount, fact: NodeFact) -> None:
@@ -142,7 +142,7 @@ class NodeIndex:
         account.give_back(key)
         self._mark(account)
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         """Seat every account that has changed."""
         if not self._changed:
             return

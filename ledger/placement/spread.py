@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 
 from ledger.accounts import NodeAccount
-from ledger.placement.arrivals import ShadowPrices
 from ledger.placement.best_node import best
 from ledger.placement.candidates import Candidates
 from ledger.placement.node_groups import Found
+from ledger.placement.request_history import ShadowPrices
 from ledger.placement_request import PlacementRequest
 from modes.fraction import Fraction
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
 from kube.scheduling import NodeSelectorTerm, Requirement
 from ledger.facts import NodeFact, PodFact
-from ledger.placement.arrivals import ShadowPrices
+from ledger.placement.request_history import ShadowPrices
 from ledger.placement_request import PlacementRequest
 from modes.packing import UNIT
 

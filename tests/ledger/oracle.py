@@ -8,14 +8,14 @@ from typing import Any
 from kube.names import GPU_PRODUCT_LABEL
 from ledger.facts import NodeFact, PodFact
 from ledger.ledger import Ledger
-from ledger.placement.arrivals import ShadowPrices
+from ledger.placement.request_history import ShadowPrices
 from ledger.placement_request import Placement, PlacementRequest, Unschedulable
 from tests.ledger.checker import SlowNode, could_ever_hold, has_room, is_kept_to, model_of_owner, score
 
 
 def worth_for(ledger: Ledger, request: PlacementRequest) -> ShadowPrices:
     """What slices are worth to the ledger now: learnt, and so shared with the checker."""
-    return ledger._arrivals_of(request).prices
+    return ledger._history_of(request).prices
 
 
 class SlowCluster(dict[str, SlowNode]):
@@ -29,10 +29,10 @@ class SlowCluster(dict[str, SlowNode]):
 def slow_nodes(nodes: Iterable[NodeFact], pods: Iterable[PodFact], ledger: Ledger) -> SlowCluster:
     """Nodes with what pods and reservations took, added up from the lists."""
     slow = SlowCluster(nodes)
-    ledger._node_index.settle()
+    ledger._node_index.flush()
     for name, account in ledger._node_index.accounts.items():
-        if name in slow and account.kind is not None:
-            slow[name].slice_cost = account.kind.slice_cost
+        if name in slow and account.node_class is not None:
+            slow[name].slice_cost = account.node_class.slice_cost
     reservations = ledger._reservations._by_name.values()
     recent = [many.claim for many in ledger._recent.every()]
     for claim in [*(pod for pod in pods if not pod.is_over), *reservations, *recent]:

@@ -10,7 +10,7 @@ from ledger.placement.node_groups import NodeGroups
 
 def books(ledger: Ledger) -> dict[str, Any]:
     """Everything but what was learnt of demand, and the order things came in."""
-    ledger._node_index.settle()
+    ledger._node_index.flush()
     return {
         "nodes": {name: _account(account) for name, account in ledger._node_index.accounts.items()},
         "backlog": (ledger._pending._slices, ledger._pending.claims),

@@ -1,6 +1,6 @@
 import pytest
 
-from ledger.placement.arrivals import Arrivals
+from ledger.placement.request_history import RequestHistory
 from modes.pooled import Pooled
 from tests.modes.nodes import EMPTY, HALF, PAIR, POOL, SPLIT, UNLABELLED, per_gpu, pooled
 
@@ -71,7 +71,7 @@ def test_an_annotation_names_no_gpu():
 
 
 def test_the_fuller_pool_is_better():
-    prices = Arrivals(8).prices
+    prices = RequestHistory(8).prices
     assert Pooled.score((3,), HALF, prices) is None
     assert Pooled.score((4,), HALF, prices) > Pooled.score((9,), HALF, prices)
 

@@ -106,13 +106,13 @@ class Fallback:
         self._nodes[name] = taken
         self._ledger.set_node(state.fact)
         self._ledger.set_pod(taken)
-        self._replicas.tell(name, state.replicas)
+        self._replicas.set_reported(name, state.replicas)
         self._local_placements.shown_up(name, _more([taken], [before] if before is not None else []))
 
     def remove_node(self, name: str) -> None:
         """Take in that a node is gone."""
         self._nodes.pop(name, None)
-        self._replicas.tell(name, ())
+        self._replicas.set_reported(name, ())
         self._ledger.remove_node(name)
         self._ledger.remove_pod(("", name))
 

@@ -30,8 +30,8 @@ class KnownReplicas:
         self._waiting: dict[str, PodFact] = {}
         self._pairs_told = self._pairs_placed = 0
 
-    def tell(self, node: str, replicas: Iterable[Replicas]) -> None:
-        """Take in what the controller tells of a node; so many of those placed here have shown up."""
+    def set_reported(self, node: str, replicas: Iterable[Replicas]) -> None:
+        """Take in what the controller reports of a node; so many of those placed here have shown up."""
         before, now = self._told.pop(node, {}), {each.owner: each.indices for each in replicas}
         self._pairs_told -= len(before)
         if self._pairs_told + len(now) > MAX_TOLD:

@@ -1,11 +1,11 @@
-"""Which kinds of node arriving pods accept, and what that makes a slice of each kind cost beyond its worth.
+"""What a slice costs on each class of nodes beyond its worth, by the pods that arrived and accept the class.
 
-A kind is a class of nodes (ledger/placement/node_index.py). Each arrived pod counts for a load that is spread
-over the free slices of the kinds that it accepts. Where nothing is named all loads are equal, and free.
-A kind that more pods name than others do has more, and pods that would go anywhere else leave it to those.
+Nodes of a class are alike (ledger/placement/node_index.py). Each arrived pod counts for a load that is spread
+over the free slices of the classes that it accepts. Where nothing is named all loads are equal, and free.
+A class that more pods name than others do has more, and pods that would go anywhere else leave it to those.
 
-Two readings are kept. By labels and taints alone, a kind costs more the more it is named. By GPUs and CPU
-too, only a kind with more load than the average costs, such as the few nodes that the largest pods fit on.
+Two readings are kept. By labels and taints alone, a class costs more the more it is named. By GPUs and CPU
+too, only a class with more load than the average costs, such as the few nodes that the largest pods fit on.
 """
 
 from __future__ import annotations
@@ -15,36 +15,34 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from ledger.placement.candidates import CandidateFinder, Candidates
-from ledger.placement.kind_load import KindLoad
+from ledger.placement.node_class_load import NodeClassLoad
 from ledger.placement.node_index import ClassKey, NodeClass, cpu_steps
 from ledger.placement_request import PlacementRequest
 from modes.fraction import Fraction
 from modes.packing import UNIT
 
 MAX_LOADS = 256
-"""Sets of kinds that are told apart for each reading: pods' authors choose what they accept."""
+"""Sets of classes that are told apart for each reading: pods' authors choose what they accept."""
 _PER_NAMED = 3 * UNIT
-"""What a slice costs by each average load of pods that name its kind."""
+"""What a slice costs by each average load of pods that name its class."""
 _PER_OVERLOAD = UNIT // 2
 """What a slice costs by each average load beyond the first, of pods that fit there."""
 _MAX_LOAD = 3 * UNIT
 """Average loads that count; UNIT is one."""
 _SPREAD = 8
-"""Slices that every kind has beside its free ones: a full one must not cost without end."""
-
-
+"""Slices that every class has beside its free ones: a full one must not cost without end."""
 _UNSEEN = 64
-"""Slices that each kind is counted for beforehand if all pods name kinds, else the share of those that do.
+"""Slices that each class is counted for beforehand if all pods name classes, else the share of those that do.
 
-A small kind that happens not to be named at first would be filled before anybody could name it.
+A small class that happens not to be named at first would be filled before anybody could name it.
 """
 _REMEMBERED = 2**18
 """Slices after which all loads are halved."""
-_Loads = dict[frozenset[ClassKey], KindLoad]
+_Loads = dict[frozenset[ClassKey], NodeClassLoad]
 
 
-class KindArrivals:
-    """What arrived lately by the kinds that it accepts, for GPUs of one number of slices."""
+class NodeClassPrices:
+    """What arrived lately by the classes that it accepts, for GPUs of one number of slices."""
 
     def __init__(self) -> None:
         self._named: _Loads = {}
@@ -52,7 +50,7 @@ class KindArrivals:
         self._arrived = 0
 
     def learn(self, request: PlacementRequest, finder: CandidateFinder) -> None:
-        """Count one arrived pod. What kinds cost follows with the next `price`."""
+        """Count one arrived pod. What classes cost follows with the next `price`."""
         candidates = finder.select(request)
         step = cpu_steps(request.cpu_milli)
         loads = candidates.loads.get(step)
@@ -64,7 +62,7 @@ class KindArrivals:
         self._arrived += slices
 
     def price(self, classes: Sequence[NodeClass]) -> None:
-        """Set what a slice of each kind costs; `classes` are all that the pods can choose from."""
+        """Set what a slice of each class costs; `classes` are all that the pods can choose from."""
         if self._arrived >= _REMEMBERED or max(len(self._named), len(self._fitting)) >= MAX_LOADS:
             self._halve()
         free = {node_class: node_class.free() + _SPREAD for node_class in classes}
@@ -77,7 +75,7 @@ class KindArrivals:
 
     def _loads(
         self, request: PlacementRequest, candidates: Candidates, finder: CandidateFinder
-    ) -> tuple[KindLoad, KindLoad]:
+    ) -> tuple[NodeClassLoad, NodeClassLoad]:
         per_gpu = request.fraction.slices_per_gpu
         one_gpu = msgspec.structs.replace(request, fraction=Fraction(per_gpu, per_gpu))
         step = cpu_steps(request.cpu_milli)
@@ -88,34 +86,34 @@ class KindArrivals:
         """Let what arrived long ago count less, and forget what is little by now."""
         self._arrived //= 2
         for loads in (self._named, self._fitting):
-            for kinds, load in list(loads.items()):
+            for keys, load in list(loads.items()):
                 load.slices //= 2
                 if not load.slices:
                     load.is_dropped = True
-                    del loads[kinds]
+                    del loads[keys]
 
 
-def _load(loads: _Loads, classes: Iterable[NodeClass]) -> KindLoad:
-    kinds = frozenset([node_class.key for node_class in classes])
-    load = loads.get(kinds)
+def _load(loads: _Loads, classes: Iterable[NodeClass]) -> NodeClassLoad:
+    keys = frozenset([node_class.key for node_class in classes])
+    load = loads.get(keys)
     if load is None:
-        load = KindLoad()
+        load = NodeClassLoad()
         if len(loads) < MAX_LOADS:
-            loads[kinds] = load
+            loads[keys] = load
         else:
             load.is_dropped = True
     return load
 
 
 def _spread(loads: _Loads, free: dict[NodeClass, int], unseen: int) -> dict[NodeClass, int]:
-    """Load of each kind by its free slices, as parts of the average in UNITs."""
+    """Load of each class by its free slices, as parts of the average in UNITs."""
     density = dict.fromkeys(free, 0)
     known = _by_known_keys(free)
     arrived = max(1, sum(load.slices for load in loads.values()))
     average = sum(free.values()) * UNIT // arrived
     choosy = 0
-    for kinds, load in loads.items():
-        accepting = {node_class for key in kinds for node_class in known.get(key, ())}
+    for keys, load in loads.items():
+        accepting = {node_class for key in keys for node_class in known.get(key, ())}
         room = sum(free[node_class] for node_class in accepting)
         choosy += load.slices if len(accepting) < len(free) else 0
         for node_class in accepting:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ledger.placement.arrivals import Arrivals
+from ledger.placement.request_history import RequestHistory
 from ledger.placement.shadow_prices import hole_prices
 from modes.fraction import Fraction
 from modes.packing import UNIT
@@ -48,36 +48,36 @@ def test_the_dual_is_as_large_as_the_packing_it_belongs_to() -> None:
 
 
 def test_worth_follows_what_arrives() -> None:
-    demand = Arrivals(8)
-    before = demand.prices
+    history = RequestHistory(8)
+    before = history.prices
     for _ in range(500):
-        demand.learn(Fraction(8, 8), 12_000)
-    after = demand.prices
+        history.learn(Fraction(8, 8), 12_000)
+    after = history.prices
     assert before.gpu[4] > after.gpu[4]
     assert after.gpu[8] == pytest.approx(8 * UNIT * 1.02, rel=0.01)
     assert after.cpu == pytest.approx(UNIT * 8 / 12_000, rel=0.05)
 
 
 def test_idle_gpus_are_worth_keeping_together_for_pods_of_many() -> None:
-    demand = Arrivals(8)
+    history = RequestHistory(8)
     for _ in range(100):
-        demand.learn(Fraction(32, 8), 0)
-    worth = demand.prices
+        history.learn(Fraction(32, 8), 0)
+    worth = history.prices
     assert worth.idle[3] < worth.idle[4]
     assert worth.idle[4] - worth.idle[3] > worth.idle[3] - worth.idle[2]
 
 
 def test_old_arrivals_weigh_less_than_new_ones() -> None:
-    demand = Arrivals(8)
+    history = RequestHistory(8)
     for slices in (4, 8):
         for _ in range(40_000):
-            demand.learn(Fraction(slices, 8), 1000)
-    assert demand._arrived <= 32_768
-    assert demand._sizes[8] > 3 * demand._sizes[4]
+            history.learn(Fraction(slices, 8), 1000)
+    assert history._arrived <= 32_768
+    assert history._sizes[8] > 3 * history._sizes[4]
 
 
 def test_an_absurd_request_does_not_teach_that_cpu_is_worthless() -> None:
-    demand = Arrivals(8)
+    history = RequestHistory(8)
     for _ in range(100):
-        demand.learn(Fraction(1, 8), 10**15)
-    assert demand.prices.cpu >= UNIT * 8 // 64_000
+        history.learn(Fraction(1, 8), 10**15)
+    assert history.prices.cpu >= UNIT * 8 // 64_000

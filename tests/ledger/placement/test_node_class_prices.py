@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement
 from ledger.ledger import Ledger
-from ledger.placement.kind_arrivals import MAX_LOADS, KindArrivals
+from ledger.placement.node_class_prices import MAX_LOADS, NodeClassPrices
 from ledger.placement_request import Placement
 from modes.packing import UNIT
 from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of
@@ -12,7 +12,7 @@ from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of
 NAMES_T4 = Constraints({"product": "T4"})
 
 
-def two_kinds(**changes: object) -> Ledger:
+def two_classes(**changes: object) -> Ledger:
     def kind(name: str) -> dict[str, str]:
         return {"nvidia.com/gpu.memory": "16384", "product": name}
 
@@ -32,22 +32,22 @@ def arrive(ledger: Ledger, slices: int, count: int, **changes: object) -> list[s
     return nodes
 
 
-def test_pods_that_would_go_anywhere_leave_the_kind_that_others_name_to_those() -> None:
-    ledger = two_kinds()
+def test_pods_that_would_go_anywhere_leave_the_class_that_others_name_to_those() -> None:
+    ledger = two_classes()
     assert arrive(ledger, 4, 1) == ["a0"]
     arrive(ledger, 4, 60, constraints=NAMES_T4)
     assert arrive(ledger, 4, 1) == ["b0"]
     assert arrive(ledger, 4, 1, constraints=NAMES_T4) == ["a0"]
 
 
-def test_where_nothing_is_named_no_kind_costs_anything() -> None:
-    ledger = two_kinds()
+def test_where_nothing_is_named_no_class_costs_anything() -> None:
+    ledger = two_classes()
     arrive(ledger, 4, 60)
     assert [node_class.price for node_class in ledger._node_index.classes.values()] == [0]
 
 
-def test_a_small_kind_that_nobody_has_named_yet_is_not_the_first_to_be_filled() -> None:
-    ledger = two_kinds()
+def test_a_small_class_that_nobody_has_named_yet_is_not_the_first_to_be_filled() -> None:
+    ledger = two_classes()
     ledger.set_node(gpu_node("c0", 1, labels={"nvidia.com/gpu.memory": "16384", "product": "G3"}))
     arrive(ledger, 4, 40, constraints=NAMES_T4)
     arrive(ledger, 4, 1, constraints=Constraints({"product": "P100"}))
@@ -56,8 +56,8 @@ def test_a_small_kind_that_nobody_has_named_yet_is_not_the_first_to_be_filled() 
     assert prices["G3"] > prices["P100"]
 
 
-def test_a_kind_that_is_named_costs_the_less_the_more_of_it_is_free() -> None:
-    ledger = two_kinds()
+def test_a_class_that_is_named_costs_the_less_the_more_of_it_is_free() -> None:
+    ledger = two_classes()
     arrive(ledger, 4, 100)
     arrive(ledger, 4, 50, constraints=NAMES_T4)
     empty = max(node_class.price for node_class in ledger._node_index.classes.values())
@@ -76,8 +76,8 @@ def test_the_few_nodes_that_the_largest_pods_fit_on_are_left_to_them() -> None:
     assert arrive(ledger, 4, 1, cpu_milli=1000) == ["s0"]
 
 
-def test_what_was_learnt_of_a_kind_outlives_its_being_split_by_a_label_that_pods_name() -> None:
-    ledger = two_kinds()
+def test_what_was_learnt_of_a_class_outlives_its_being_split_by_a_label_that_pods_name() -> None:
+    ledger = two_classes()
     arrive(ledger, 4, 60, constraints=NAMES_T4)
     zone = Constraints({"nvidia.com/gpu.memory": "16384"})
     arrive(ledger, 4, 20, constraints=zone)
@@ -85,18 +85,18 @@ def test_what_was_learnt_of_a_kind_outlives_its_being_split_by_a_label_that_pods
     assert prices["T4"] > 2 * UNIT > prices["P100"] == 0
 
 
-def test_sets_of_kinds_are_bounded_and_room_is_made_for_new_ones() -> None:
+def test_sets_of_classes_are_bounded_and_room_is_made_for_new_ones() -> None:
     labels = {"nvidia.com/gpu.memory": "16384"}
     ledger = ledger_of(*(gpu_node(f"n{i}", 1, labels=labels | {"kind": str(i)}) for i in range(10)))
     for number in range(1, MAX_LOADS + 9):
         some = tuple([str(i) for i in range(10) if number >> i & 1])
         term = NodeSelectorTerm((Requirement("kind", "In", some),))
         arrive(ledger, 1, 1, constraints=Constraints(required_terms=(term,)))
-    kinds = ledger._kind_arrivals[8]
-    assert isinstance(kinds, KindArrivals)
-    assert len(kinds._named) <= MAX_LOADS
+    prices = ledger._class_prices[8]
+    assert isinstance(prices, NodeClassPrices)
+    assert len(prices._named) <= MAX_LOADS
     arrive(ledger, 8, 400)
-    assert max(load.slices for load in kinds._named.values()) > 400
+    assert max(load.slices for load in prices._named.values()) > 400
 
 
 def test_an_exact_hole_is_filled_before_an_idle_gpu_is_begun_on_a_fuller_node() -> None:

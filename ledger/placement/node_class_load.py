@@ -1,10 +1,10 @@
-"""How much arrived of pods that accept the same kinds of node."""
+"""How much arrived of pods that accept the same classes of nodes."""
 
 from __future__ import annotations
 
 
-class KindLoad:
-    """Slices of pods that accept the same kinds; counted in ledger/placement/kind_arrivals.py."""
+class NodeClassLoad:
+    """Slices of pods that accept the same classes; counted in ledger/placement/node_class_prices.py."""
 
     __slots__ = ("is_dropped", "slices")
 

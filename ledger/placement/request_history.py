@@ -42,7 +42,7 @@ class ShadowPrices:
     """Slices that one milli-CPU serves, in UNITs: the inverse of the mean CPU asked per slice."""
 
 
-class Arrivals:
+class RequestHistory:
     """Counts of what arrived lately, for GPUs of one number of slices. Starts from one pod of every size."""
 
     def __init__(self, slices_per_gpu: int) -> None:
