@@ -24,6 +24,7 @@ from bench.packing.policies import ask_for, node_fact
 from bench.packing.trace import EIGHTH, Trace, load, synthetic
 from ledger.facts import PodFact
 from ledger.ledger import Ledger
+from ledger.placement.choice import Choice
 from ledger.placement_request import Placement, PlacementRequest
 
 SMALL, LARGE = 1213, 10_000
@@ -130,8 +131,8 @@ def main(
     watch = Watch()
     source = load(trace)[0] if trace is not None else synthetic(nodes=SMALL, pods=8000)
     small, large = Churn(Ledger(FAR_MORE), source, SMALL), Churn(Ledger(FAR_MORE), source, LARGE)
-    plain, tuned = _scanning(PlainScan, source), _scanning(TunedScan, source)
-    _assert_same_choices(plain, tuned)
+    plain, tuned = choosing(PlainScan, source, SMALL), choosing(TunedScan, source, SMALL)
+    assert_same_choices(choosing(Choice, source, SMALL), plain, tuned)
     # Else every subject would pay for collecting the garbage of the others' clusters.
     gc.collect()
     gc.freeze()
@@ -156,22 +157,22 @@ def main(
     report("placement", figures, watch, json_file, trace="openb" if trace is not None else "made up, small")
 
 
-def _scanning(kind: type[PlainScan], source: Trace) -> Churn:
-    """Filled by the fast ledger, as a scan would take minutes for it."""
-    churn = Churn(Ledger(FAR_MORE), source, SMALL)
-    churn.ledger.__class__ = kind
+def choosing(kind: type[Choice], trace: Trace, nodes: int) -> Churn:
+    """A cluster that is filled by the fast ledger, as a scan would take minutes for it, then by another."""
+    churn = Churn(Ledger(FAR_MORE), trace, nodes)
+    churn.ledger._choice.__class__ = kind  # noqa: SLF001 - what is measured
     return churn
 
 
-def _assert_same_choices(one: Churn, other: Churn) -> None:
-    """Both scans, and the ledger itself, must come to the same score for what they choose."""
-    fast = Churn(Ledger(FAR_MORE), one.trace, SMALL)
-    for request in fast.asks(SCANNED):
+def assert_same_choices(*churns: Churn) -> None:
+    """Scans and the ledger itself must come to the same score for what they choose."""
+    for request in churns[0].asks(SCANNED):
         scores = []
-        for churn in (fast, one, other):
+        for churn in churns:
             ledger = churn.ledger
-            worth = ledger._history_of(request).prices  # noqa: SLF001 - what is measured
-            found = ledger._best(ledger._finder.select(request), request, worth)  # noqa: SLF001 - what is measured
+            prices = ledger._history_of(request).prices  # noqa: SLF001 - what is measured
+            candidates = ledger._finder.select(request)  # noqa: SLF001 - what is measured
+            found = ledger._choice._best(candidates, request, prices)  # noqa: SLF001 - what is measured
             scores.append(found[0] if found is not None else None)
         assert len(set(scores)) == 1, f"scores differ: {scores}"
 

@@ -1,4 +1,4 @@
-"""Ledgers that ask every node for every pod: what the grouping of nodes is measured against."""
+"""Choices that ask every node for every pod: what the grouping of nodes is measured against."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from ledger.accounts import NodeAccount
 from ledger.facts import NodeFact
-from ledger.ledger import Ledger
 from ledger.placement.best_node import score
 from ledger.placement.candidates import Candidates
+from ledger.placement.choice import Choice
 from ledger.placement.feasibility import obstacle
 from ledger.placement.node_groups import Found
 from ledger.placement.request_history import ShadowPrices
@@ -16,13 +16,13 @@ from ledger.placement_request import PlacementRequest
 from modes.packing import UNIT
 
 
-class PlainScan(Ledger):
+class PlainScan(Choice):
     """The score by its definition: what the node is worth before, and what after."""
 
-    def _best(self, _selection: Candidates, request: PlacementRequest, worth: ShadowPrices) -> Found | None:
+    def _best(self, _candidates: Candidates, request: PlacementRequest, prices: ShadowPrices) -> Found | None:
         found: Found | None = None
         for account in self._node_index.accounts.values():
-            value = self._score(account, request, worth)
+            value = self._score(account, request, prices)
             if value is not None and (found is None or value > found[0]):
                 found = value, account
         return found

@@ -1,9 +1,11 @@
 """The bench of decisions: its cluster is as full as it says, and stays so."""
 
-from bench.decisions import FAR_MORE, LOAD, Churn
+from bench.decisions import FAR_MORE, LOAD, SCANNED, Churn, assert_same_choices, choosing
+from bench.full_scan import PlainScan, TunedScan
 from bench.packing.trace import synthetic
 from ledger import reservations
 from ledger.ledger import Ledger
+from ledger.placement.choice import Choice
 
 
 def test_the_cluster_is_filled_with_bound_pods_and_stays_as_full(monkeypatch):
@@ -17,3 +19,21 @@ def test_the_cluster_is_filled_with_bound_pods_and_stays_as_full(monkeypatch):
     churn.decisions(100)
     assert len(churn._held) == held
     assert churn.ledger.totals().used > 0.75 * totals.used
+
+
+def test_scans_of_all_nodes_choose_what_the_ledger_chooses(monkeypatch):
+    trace = synthetic(nodes=20, pods=400)
+    asked = []
+    monkeypatch.setattr(TunedScan, "_score", _counted(TunedScan._score, asked))
+    scans = [choosing(kind, trace, 20) for kind in (PlainScan, TunedScan)]
+    assert not asked
+    assert_same_choices(choosing(Choice, trace, 20), *scans)
+    assert len(asked) == SCANNED * 20
+
+
+def _counted(score, asked):
+    def counted(scan, account, request, prices):
+        asked.append(account.name)
+        return score(scan, account, request, prices)
+
+    return counted
