@@ -21,7 +21,7 @@ from ledger.from_kubernetes import node_from_object
 from modes.resource_names import ResourceNames
 from service.serving import Listener, bind, serve
 from web.page import Page
-from web.source import About, LoopbackDoor
+from web.source import About, LoopbackAuthorizer
 
 GPUS, SLICES = 8, 4
 TEAMS = 20
@@ -73,7 +73,7 @@ class Churn:
 async def main(nodes: int, pods_per_second: float) -> None:
     """Serve until SIGTERM."""
     churn = Churn(nodes)
-    page = Page(churn.store, About(role=lambda: "bench"), LoopbackDoor())
+    page = Page(churn.store, About(role=lambda: "bench"), LoopbackAuthorizer())
     socket = bind("127.0.0.1", 0)
     await serve(
         [Listener(page, socket)],

@@ -13,7 +13,7 @@ from controller.certificates.metrics import CertificateMetrics
 from controller.certificates.store import CertificateStore, issued_names
 from controller.geometry.loop import GeometryLoop
 from controller.geometry.metrics import GeometryMetrics
-from controller.gpuledger_writer import Publisher
+from controller.gpu_ledger_writer import GpuLedgerWriter
 from controller.kube_client import ApiServer
 from controller.leadership import Leadership
 from controller.ledger_store import LedgerStore
@@ -72,12 +72,12 @@ class LeaderTasks:
         self._geometry_metrics = GeometryMetrics(registry) if options.geometry is not None else None
         self._agent_metrics = NodeAgentMetrics(registry)
         self._events = PodEvents(context.api, context.state, context.leadership, metrics, options.names)
-        self._publisher: Publisher | None = None
+        self._ledger_writer: GpuLedgerWriter | None = None
 
     @property
     def behind(self) -> str | None:
         """Why GpuLedgers are not written, if they are not."""
-        return self._publisher.behind if self._publisher is not None else None
+        return self._ledger_writer.behind if self._ledger_writer is not None else None
 
     def tasks(self) -> list[BackgroundTask]:
         """Return the tasks of one term."""
@@ -95,8 +95,8 @@ class LeaderTasks:
 
     async def _publish(self) -> None:
         context = self._context
-        self._publisher = Publisher(context.api, context.state, context.leadership, self._metrics)
-        await self._publisher.run()
+        self._ledger_writer = GpuLedgerWriter(context.api, context.state, context.leadership, self._metrics)
+        await self._ledger_writer.run()
 
     def _of_policies(self) -> Iterator[BackgroundTask]:
         context, policies = self._context, self._context.policies

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from controller.free_nodes import FreeNodesFinder
 from controller.ledger_store import Clock, LedgerStore
 from controller.pod_findings import waiting_message
-from controller.pod_story import story_of
+from controller.pod_summary import summary_of
 from controller.resources import InjectedPod
 from controller.watched_policies import WatchedPolicies
 from ledger.facts import PodFact
@@ -73,7 +73,7 @@ class WaitingReasons:
         if free is None:
             return "waits for slices; where they are free is being looked up"
         if seen.injected is not None:
-            return why(story_of(seen, free, self._replaced_after(seen.injected)), self._names)
+            return why(summary_of(seen, free, self._replaced_after(seen.injected)), self._names)
         # Of a pod without the label the controller does not keep what the scheduler says.
         message = waiting_message(seen.fact, free, self._names)
         return message or (_HAS_ROOM if free.most else _NO_GPU)

@@ -6,7 +6,7 @@
 | nodes and pods are not listed yet | 503 |
 | a body that is no batch, or no report of denials | 400 |
 | a body over 4 MiB; of denials over 128 KiB | 413 |
-| one ask that cannot be read | 200, refused in its own answer |
+| one request that cannot be read | 200, refused in its own answer |
 | no good policy set since this replica started | 404 |
 """
 
@@ -38,7 +38,7 @@ from ledger.messages import (
     HandedPolicies,
     NotLeading,
     StreamEvent,
-    read_ask,
+    read_request,
 )
 from service.changes import Changes
 from service.yielding import NODES_AT_ONCE, Stint
@@ -50,7 +50,7 @@ BEAT_SECONDS = 1.0
 GATHER_SECONDS = 0.05
 """Changes within so short a time go out together."""
 MAX_REFUSAL = 200
-"""Characters of why one ask was refused."""
+"""Characters of why one request was refused."""
 _BEAT = b": beat\n\n"
 
 _batch = msgspec.json.Decoder(Batch)
@@ -97,7 +97,7 @@ class ControllerApi:
         return app
 
     async def _placements(self, request: Request) -> Response:
-        """Decide a batch of asks, one after the other."""
+        """Decide a batch of requests, one after the other."""
         body = await _body(request, MAX_BODY)
         if body is None:
             return _text(413, f"the body is over {MAX_BODY} bytes")
@@ -131,26 +131,26 @@ class ControllerApi:
         return _json({})
 
     async def _decide(self, batch: Batch) -> list[Answered] | None:
-        """Answer each ask in its turn; None as soon as this replica does not lead."""
+        """Answer each request in its turn; None as soon as this replica does not lead."""
         start, stint, answers = time.perf_counter(), Stint(), list[Answered]()
         for reservation in batch.releases:
             self._state.release(reservation)
             await stint.pause()
-        for ask in batch.asks:
+        for request in batch.asks:
             if not self._leadership.leads:
                 return None
-            answers.append(self._answer(ask))
+            answers.append(self._answer(request))
             await stint.pause()
         self._metrics.batch_seconds.observe(time.perf_counter() - start)
         return answers
 
     def _answer(self, data: msgspec.Raw) -> Answered:
-        """Decide one ask; one that cannot be read is refused alone."""
+        """Decide one request; one that cannot be read is refused alone."""
         try:
-            ask = read_ask(data)
+            request = read_request(data)
         except ValueError as error:
             return Answered(refused=str(error)[:MAX_REFUSAL])
-        answer = self._state.place(ask)
+        answer = self._state.place(request)
         self._metrics.answered(answer)
         return Answered.of(answer)
 

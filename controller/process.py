@@ -26,7 +26,7 @@ from controller.leadership import Candidate, Leadership
 from controller.ledger_store import LedgerStore
 from controller.metrics import ControllerMetrics, LedgerCollector
 from controller.options import ControllerOptions
-from controller.page_door import TokenDoor
+from controller.page_authorization import TokenAuthorizer
 from controller.placement_api import ControllerApi
 from controller.resources import nodes, pods
 from controller.usage_metrics import UsageCollector
@@ -42,7 +42,7 @@ from service.served_certificate import ServedCertificate
 from service.serving import Listener, bind, is_loopback
 from service.tls_self_check import PERIOD_SECONDS, TlsSelfCheck
 from web.page import Page
-from web.source import LoopbackDoor
+from web.source import LoopbackAuthorizer
 
 EXPIRY_SECONDS = 1.0
 Task = Literal[
@@ -248,10 +248,11 @@ class ControllerProcess:
         return StreamingResponse(parts, headers={"content-type": CONTENT_TYPE})
 
     def _shown(self) -> Page:
-        """Make the page, behind a door where more than this machine can reach it."""
+        """Make the page, behind an authorizer where more than this machine can reach it."""
         names, denials = self._options.names, self._served.denials
         facts = page.about(self._state, self._role, names, self._policies, denials)
-        return Page(self._state, facts, TokenDoor(self._api) if self._exposes_page else LoopbackDoor())
+        authorizer = TokenAuthorizer(self._api) if self._exposes_page else LoopbackAuthorizer()
+        return Page(self._state, facts, authorizer)
 
     @property
     def _exposes_page(self) -> bool:

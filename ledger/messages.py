@@ -14,7 +14,7 @@ from ledger.view import LedgerView, NodeView, PendingView
 
 MAX_ASKS = 512
 """Asks in one batch."""
-MAX_ASK_BYTES = 2**19
+MAX_REQUEST_BYTES = 2**19
 """Of one request as JSON: more than all demands come to that a pod may have."""
 MAX_ASKS_BYTES = 3 * 2**20
 """Of all requests in one batch; the controller reads no more than 4 MiB."""
@@ -35,7 +35,7 @@ _DenialLine = Annotated[str, msgspec.Meta(max_length=MAX_DENIAL_LINE)]
 _FileName = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
 _Release = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
 
-_decode_ask = msgspec.json.Decoder(PlacementRequest).decode
+_decode_request = msgspec.json.Decoder(PlacementRequest).decode
 
 
 class Batch(msgspec.Struct, frozen=True):
@@ -47,16 +47,16 @@ class Batch(msgspec.Struct, frozen=True):
     """Reservations to give back first."""
 
 
-def read_ask(data: msgspec.Raw) -> PlacementRequest:
+def read_request(data: msgspec.Raw) -> PlacementRequest:
     """Read one request of a batch.
 
     Raises:
         ValueError: it is none, or larger than any that the webhook sends.
     """
     size = len(memoryview(data))
-    if size > MAX_ASK_BYTES:
-        raise ValueError(f"{size} bytes are over {MAX_ASK_BYTES}")
-    return _decode_ask(data)
+    if size > MAX_REQUEST_BYTES:
+        raise ValueError(f"{size} bytes are over {MAX_REQUEST_BYTES}")
+    return _decode_request(data)
 
 
 class Answered(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -30,7 +30,7 @@ class Creator(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PodStory:
+class PodSummary:
     """What is known of one pod by whoever could read it; what could not be read is left out."""
 
     fact: PodFact
@@ -63,9 +63,9 @@ class PodStory:
     """Its policy's `replaceWaiting.after`, where the policy says one."""
 
 
-def why(story: PodStory, names: ResourceNames | None = None) -> str:
+def why(pod: PodSummary, names: ResourceNames | None = None) -> str:
     """Return one paragraph, in one line, on a pod that exists."""
-    return " ".join(filter(None, _sentences(story, names or ResourceNames())))
+    return " ".join(filter(None, _sentences(pod, names or ResourceNames())))
 
 
 def needs(fact: PodFact, names: ResourceNames) -> str:
@@ -104,97 +104,97 @@ def quoted(text: str, most: int = MAX_QUOTED) -> str:
     return line if len(line) <= most else f"{line[: most - 3]}..."
 
 
-def _sentences(story: PodStory, names: ResourceNames) -> Iterator[str]:
-    yield _asked(story, names)
-    if story.fact.is_over or story.phase in {"Succeeded", "Failed"}:
-        yield _ended(story)
-    elif story.is_terminating:
+def _sentences(pod: PodSummary, names: ResourceNames) -> Iterator[str]:
+    yield _asked(pod, names)
+    if pod.fact.is_over or pod.phase in {"Succeeded", "Failed"}:
+        yield _ended(pod)
+    elif pod.is_terminating:
         yield "It is being deleted, and holds what it has until it is gone."
-    elif story.fact.node is not None:
-        yield from _bound(story)
+    elif pod.fact.node is not None:
+        yield from _bound(pod)
     else:
-        yield from _waiting(story, names)
-    if story.asked is not None and story.policy is None and not story.fact.is_over:
+        yield from _waiting(pod, names)
+    if pod.asked is not None and pod.policy is None and not pod.fact.is_over:
         yield "Delete it and create it again while the injector runs: a label added later changes nothing."
-    if story.drift is not None:
-        yield f"Beware: {quoted(story.drift)}; delete the pod and create it again."
+    if pod.drift is not None:
+        yield f"Beware: {quoted(pod.drift)}; delete the pod and create it again."
 
 
-def _asked(story: PodStory, names: ResourceNames) -> str:
-    fact, pod = story.fact, f"Pod {quoted(story.fact.namespace)}/{quoted(story.fact.name)}"
+def _asked(pod: PodSummary, names: ResourceNames) -> str:
+    fact, title = pod.fact, f"Pod {quoted(pod.fact.namespace)}/{quoted(pod.fact.name)}"
     has = f"asks for {needs(fact, names)}" if fact.slices else "asks for no slices"
-    if story.asked is None:
-        return f"{pod} has no label {FRACTION_LABEL}, so the injector never touched it; it {has}."
-    label = f'{story.label} "{quoted(story.asked)}"'
-    if story.policy is None:
-        return f"{pod} has the label {label}, but was never injected; it {has}."
-    memory = f", {quoted(story.memory_mib)} MiB of GPU memory," if story.memory_mib else ""
+    if pod.asked is None:
+        return f"{title} has no label {FRACTION_LABEL}, so the injector never touched it; it {has}."
+    label = f'{pod.label} "{quoted(pod.asked)}"'
+    if pod.policy is None:
+        return f"{title} has the label {label}, but was never injected; it {has}."
+    memory = f", {quoted(pod.memory_mib)} MiB of GPU memory," if pod.memory_mib else ""
     return (
-        f'{pod} asked for {label}; policy "{quoted(story.policy)}" made of it{memory} {needs(fact, names)}.'
+        f'{title} asked for {label}; policy "{quoted(pod.policy)}" made of it{memory} {needs(fact, names)}.'
     )
 
 
-def _ended(story: PodStory) -> str:
-    how = f"It has ended ({story.phase})" if story.phase != "Pending" else "It has ended"
-    cause = f": {quoted(story.trouble)}" if story.trouble else ""
+def _ended(pod: PodSummary) -> str:
+    how = f"It has ended ({pod.phase})" if pod.phase != "Pending" else "It has ended"
+    cause = f": {quoted(pod.trouble)}" if pod.trouble else ""
     again = ""
-    if story.phase == "Failed":
-        again = f" {_sentence(_creation(story.owner))}, once the cause is mended."
+    if pod.phase == "Failed":
+        again = f" {_sentence(_creation(pod.owner))}, once the cause is mended."
     return f"{how}{cause}, and holds nothing any more.{again}"
 
 
-def _bound(story: PodStory) -> Iterator[str]:
-    node = quoted(story.fact.node or "")
-    if story.phase == "Running" and story.trouble is None:
+def _bound(pod: PodSummary) -> Iterator[str]:
+    node = quoted(pod.fact.node or "")
+    if pod.phase == "Running" and pod.trouble is None:
         yield f"It runs on node {node} and waits for nothing."
         return
     yield f"It has its slices, on node {node}, so it waits for nothing of the injector."
-    if story.trouble is not None:
-        yield f"Its containers do not run: {quoted(story.trouble)}. Mend that."
+    if pod.trouble is not None:
+        yield f"Its containers do not run: {quoted(pod.trouble)}. Mend that."
     else:
         yield "The node starts its containers; `kubectl describe pod` shows how far it is."
 
 
-def _waiting(story: PodStory, names: ResourceNames) -> Iterator[str]:
-    waited = f" for {_duration(story.waited_seconds)}" if story.waited_seconds is not None else ""
+def _waiting(pod: PodSummary, names: ResourceNames) -> Iterator[str]:
+    waited = f" for {_duration(pod.waited_seconds)}" if pod.waited_seconds is not None else ""
     yield f"It has waited{waited} and has no node yet."
-    if story.gates:
-        gates = ", ".join(quoted(gate) for gate in story.gates[:5])
+    if pod.gates:
+        gates = ", ".join(quoted(gate) for gate in pod.gates[:5])
         yield f"It waits for its scheduling gates ({gates}): no scheduler looks at it before they are gone."
         yield "Ask who put them there."
-    elif story.scheduler_says is None and not story.lacks_slices:
+    elif pod.scheduler_says is None and not pod.lacks_slices:
         yield "No scheduler has refused it so far: it waits for one to look at it; ask again in some seconds."
-    elif story.lacks_slices:
-        yield from _waiting_for_slices(story, names)
+    elif pod.lacks_slices:
+        yield from _waiting_for_slices(pod, names)
     else:
         yield "It waits for something else than slices."
-        yield _scheduler(story)
+        yield _scheduler(pod)
         yield "Mend what that names, or ask the admin."
 
 
-def _waiting_for_slices(story: PodStory, names: ResourceNames) -> Iterator[str]:
-    free, fact = story.free, story.fact
+def _waiting_for_slices(pod: PodSummary, names: ResourceNames) -> Iterator[str]:
+    free, fact = pod.free, pod.fact
     if free is None:
         yield f"It waits for {needs(fact, names)}: nodes have too few left."
-        yield _scheduler(story)
+        yield _scheduler(pod)
         yield "It starts when pods there end; who may read GpuLedgers learns which GPUs have room."
     elif not free.most:
         yield f"It waits for {needs(fact, names)}, and no node that takes pods now has such GPUs."
-        yield _scheduler(story)
+        yield _scheduler(pod)
         yield "Ask the admin whether such a node is cordoned, not ready or gone."
     elif has_room(fact, free):
         yield f"Nodes have slices for it now: {free_there(free)} free."
         yield "It waits for the scheduler to try again, or for something else that those nodes lack."
-        yield _scheduler(story)
+        yield _scheduler(pod)
     else:
         yield f"It waits for {needs(fact, names)}; free there: {free_there(free)}."
-        yield f"What would help: {way_out(free, story.owner)}."
-        if story.replaced_after is not None:
-            yield f"Its policy replaces such a pod after {story.replaced_after}, where another GPU has room."
+        yield f"What would help: {way_out(free, pod.owner)}."
+        if pod.replaced_after is not None:
+            yield f"Its policy replaces such a pod after {pod.replaced_after}, where another GPU has room."
 
 
-def _scheduler(story: PodStory) -> str:
-    says = quoted(story.scheduler_says or "")
+def _scheduler(pod: PodSummary) -> str:
+    says = quoted(pod.scheduler_says or "")
     return f"The scheduler says: {says}{'' if says.endswith('.') else '.'}" if says else ""
 
 

@@ -4,7 +4,7 @@
 |---|---|
 | `GET /` | the document; it holds nothing of the cluster |
 | `GET /page.js`, `/page.css`, `/icon.svg` | its parts |
-| `GET /stream?namespace=NAME` | server-sent events; 401 and 403 by the door, 503 until the ledger is whole |
+| `GET /stream?namespace=NAME` | server-sent events; 401, 403 without a right, 503 until the ledger is whole |
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.types import Message, Receive, Scope, Send
 
 from kube.names import MAX_NAME
-from web.source import About, Door, PageSource
+from web.source import About, Authorizer, PageSource
 from web.stream import Streams
 
 FILES = Path(__file__).parent / "files"
@@ -44,12 +44,12 @@ _TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 class Page:
     """An ASGI app that shows one ledger."""
 
-    def __init__(self, source: PageSource, about: About, door: Door) -> None:
+    def __init__(self, source: PageSource, about: About, authorizer: Authorizer) -> None:
         self._source = source
-        self._door = door
-        self._streams = Streams(source, about, door)
+        self._authorizer = authorizer
+        self._streams = Streams(source, about, authorizer)
         self._parts = {f"/{file.name}": _part(file) for file in FILES.iterdir() if file.suffix in _TYPES}
-        self._parts["/"] = HTMLResponse(_document(asks=door.asks), headers=HEADERS)
+        self._parts["/"] = HTMLResponse(_document(asks=authorizer.asks), headers=HEADERS)
 
     def stop(self) -> None:
         """End all streams, so that the server can drain."""
@@ -71,7 +71,7 @@ class Page:
 
     def _refusal(self, scope: Scope, headers: dict[bytes, str]) -> Response | None:
         """Return the answer to a request that is none for us; None for one that is."""
-        if not self._door.asks and not _is_loopback(headers.get(b"host", "")):
+        if not self._authorizer.asks and not _is_loopback(headers.get(b"host", "")):
             return _text(HTTPStatus.MISDIRECTED_REQUEST, "open this page as http://localhost:PORT/")
         is_stream = scope["path"] == "/stream"
         if not is_stream and scope["path"] not in self._parts:

@@ -80,14 +80,14 @@ class PageRefusedError(Exception):
         self.status = status
 
 
-class Door(Protocol):
+class Authorizer(Protocol):
     """Decides who sees what."""
 
     @property
     def asks(self) -> bool:
         """Whether a bearer token is needed. If not, the page answers on loopback alone."""
 
-    async def admit(self, token: str, namespace: str) -> Viewer:
+    async def authorize(self, token: str, namespace: str) -> Viewer:
         """Return what a token may see: all namespaces, or only the one that is asked for.
 
         Raises:
@@ -95,11 +95,11 @@ class Door(Protocol):
         """
 
 
-class LoopbackDoor:
+class LoopbackAuthorizer:
     """For a page that only processes of the machine, or of `kubectl port-forward`, can reach: all see all."""
 
     asks = False
 
-    async def admit(self, token: str, namespace: str) -> Viewer:  # noqa: ARG002 - as of every door
+    async def authorize(self, token: str, namespace: str) -> Viewer:  # noqa: ARG002 - as of any authorizer
         """Return a viewer of everything."""
         return Viewer()

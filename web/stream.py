@@ -23,7 +23,7 @@ from service.changes import Changes
 from service.yielding import NODES_AT_ONCE
 from web.panels import PanelMaker, Panels
 from web.rows import NodeRow, node_row
-from web.source import About, Door, PageRefusedError, PageSource, Viewer
+from web.source import About, Authorizer, PageRefusedError, PageSource, Viewer
 
 MAX_STREAMS = 16
 MAX_OF_ONE_NAMESPACE = 8
@@ -40,10 +40,10 @@ _encode = msgspec.json.Encoder().encode
 class Streams:
     """All streams of one page."""
 
-    def __init__(self, source: PageSource, about: About, door: Door) -> None:
+    def __init__(self, source: PageSource, about: About, authorizer: Authorizer) -> None:
         self._source = source
         self._about = about
-        self._door = door
+        self._authorizer = authorizer
         self._panels = PanelMaker(source, about)
         self._open = Counter[str | None]()
         """Streams by the namespace that they are bound to; None for all namespaces."""
@@ -57,7 +57,7 @@ class Streams:
         """Serve one stream until its reader goes; 503 where there are enough already."""
         # A stranger takes no place, and costs no walk over the nodes.
         try:
-            viewer = await self._door.admit(token, namespace)
+            viewer = await self._authorizer.authorize(token, namespace)
         except PageRefusedError as error:
             await PlainTextResponse(f"{error}\n", error.status)(scope, receive, send)
             return
@@ -94,7 +94,7 @@ class Streams:
         async for event in events:
             if time.monotonic() - admitted > ADMITTED_SECONDS:
                 try:
-                    found = await self._door.admit(token, namespace)
+                    found = await self._authorizer.authorize(token, namespace)
                 except PageRefusedError as error:
                     # Where nobody can say now, the token may well be good: the page asks again with it.
                     if error.status != HTTPStatus.SERVICE_UNAVAILABLE:

@@ -19,7 +19,7 @@ from service.served_certificate import ServedCertificate
 from service.serving import Listener, bind
 from service.tls_self_check import PERIOD_SECONDS, TlsSelfCheck
 from web.page import Page
-from web.source import About, LoopbackDoor
+from web.source import About, LoopbackAuthorizer
 from webhook.app import WebhookApp
 from webhook.certificate import self_signed_context
 from webhook.decision import Outcome
@@ -131,7 +131,7 @@ class WebhookProcess:
             quotas=lambda: self._policies.current.quotas(),  # noqa: PLW0108 - `current` changes
             denials=denials.of_last_hour,
         )
-        return Page(StandaloneSource(ledger), facts, LoopbackDoor())
+        return Page(StandaloneSource(ledger), facts, LoopbackAuthorizer())
 
     def _observer(self, ledger: Ledger | None) -> tuple[Observer, Page | None]:
         """Return who is told of decisions, and the page if this process shows one."""

@@ -24,7 +24,7 @@ from cli.printing import say
 from cli.terminal import Terminal
 
 if TYPE_CHECKING:
-    from controller.pod_inquiry import WhyAnswer
+    from controller.why import WhyAnswer
     from modes.resource_names import ResourceNames
 
 UNKNOWN = 1
@@ -83,11 +83,11 @@ async def _ask(
 ) -> WhyAnswer:
     # Here and not above: the other subcommands must start without the Kubernetes client.
     from controller.kube_client import TRANSPORT_ERRORS, ApiError, NoApiServerError, connected  # noqa: PLC0415
-    from controller.pod_inquiry import Inquiry  # noqa: PLC0415
+    from controller.why import WhyQuery  # noqa: PLC0415
 
     try:
         async with connected(*server) as api:
-            return await Inquiry(api, names, policies, datetime.now(UTC)).ask(*pod)
+            return await WhyQuery(api, names, policies, datetime.now(UTC)).answer(*pod)
     except (ApiError, NoApiServerError, *TRANSPORT_ERRORS) as error:
         fail(f"pod {'/'.join(pod)} cannot be read: {error}")
 

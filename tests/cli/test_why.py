@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from cli.app import app
 from cli.options import namespace_of
 from controller.kube_client import ApiError
-from controller.pod_inquiry import is_of
+from controller.why import is_of
 from tests.controller.objects import pod
 
 NAMESPACE = "/api/v1/namespaces/team"

@@ -1,4 +1,4 @@
-"""The controller's page on a real control plane, in a real browser; and its door, by real tokens."""
+"""The controller's page on a real control plane, in a real browser; and who may see it, by real tokens."""
 
 import json
 import ssl
@@ -207,7 +207,7 @@ def test_a_viewer_of_one_namespace_sees_the_pods_of_others_as_other(
     address = f"{exposed.page.replace('http:', 'https:')}?node={node}&namespace={namespace}"
     tab = open_page(address, ignore_https_errors=True).tab
     tab.fill("#token", token)
-    tab.click("#door button")
+    tab.click("#login button")
     label = tab.wait_for_selector(".gpu[aria-label*='other 4 slices']").get_attribute("aria-label")
     assert f"{namespace}/theirs 2 slices" in label
     tab.wait_for_selector(LIVE)

@@ -16,12 +16,12 @@ from controller.watched_policies import WatchedPolicies
 from kube.names import MAX_NAME
 from kube.scheduling import Constraints
 from ledger.messages import (
-    MAX_ASK_BYTES,
     MAX_ASKS,
     MAX_DENIAL_REPORT_BYTES,
     MAX_DENIALS,
     MAX_POLICIES_BYTES,
     MAX_POLICY_FILES,
+    MAX_REQUEST_BYTES,
     Answers,
     Batch,
     DenialCount,
@@ -155,7 +155,7 @@ def test_a_batch_that_is_too_long_is_refused():
         b'{"fraction": {"slices": 1, "slices_per_gpu": 8}, "reservation": "%b"}' % (b"r" * 254),
         b'{"fraction": {"slices": 1, "slices_per_gpu": 8}, "pod": "%b"}' % (b"p" * 64),
         b'{"fraction": {"slices": 1, "slices_per_gpu": 8}, "constraints": {"node_selector": {"k": "%b"}}}'
-        % (b"v" * MAX_ASK_BYTES),
+        % (b"v" * MAX_REQUEST_BYTES),
     ],
 )
 def test_an_ask_that_cannot_be_read_is_refused_alone(bad):
@@ -167,7 +167,7 @@ def test_an_ask_that_cannot_be_read_is_refused_alone(bad):
     first, refused, last = msgspec.json.decode(reply.content, type=Answers).answers
     assert first.answer() == last.answer()
     assert 0 < len(refused.refused) <= 200
-    with pytest.raises(ValueError, match="the controller refused the ask: "):
+    with pytest.raises(ValueError, match="the controller refused the request: "):
         refused.answer()
 
 

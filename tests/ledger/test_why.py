@@ -4,14 +4,14 @@ import dataclasses
 
 import pytest
 
-from controller.pod_story import story_of
+from controller.pod_summary import summary_of
 from controller.resources import InjectedPod, Owner, SeenPod
 from ledger.facts import PodFact
 from ledger.free_nodes import FreeNodes
-from ledger.why import MAX_QUOTED, PodStory, why
+from ledger.why import MAX_QUOTED, PodSummary, why
 
 FACT = PodFact(namespace="team", name="train", gpus=((3, 4),), memory_values=("81920",))
-WAITING = PodStory(
+WAITING = PodSummary(
     fact=FACT, asked="0.500", policy="default", memory_mib="40960", waited_seconds=720, lacks_slices=True
 )
 FULL = FreeNodes((("gpu-0", 2), ("gpu-1", 1)), 3)
@@ -23,8 +23,8 @@ ASKED = (
 )
 
 
-def told(story=WAITING, **changes):
-    return why(dataclasses.replace(story, **changes))
+def told(summary=WAITING, **changes):
+    return why(dataclasses.replace(summary, **changes))
 
 
 def of_fact(**changes):
@@ -112,9 +112,9 @@ def test_the_page_tells_the_same_of_a_pod_as_it_is_watched():
     injected = InjectedPod(
         uid="u", asked="0.500", injected="default@1", slices="4", gpu_index="3", lacks_slices=True
     )
-    said = why(story_of(SeenPod(FACT, injected), FULL))
+    said = why(summary_of(SeenPod(FACT, injected), FULL))
     assert said.endswith(
         "free there: gpu-0 2, gpu-1 1 and 3 more nodes. What would help: it starts when pods there end."
     )
     assert "default" in said
-    assert "never touched it" in why(story_of(SeenPod(FACT, None), None))
+    assert "never touched it" in why(summary_of(SeenPod(FACT, None), None))

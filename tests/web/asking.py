@@ -11,7 +11,7 @@ from ledger.ledger import Ledger
 from service.changes import Changes
 from service.yielding import Turns
 from web.page import Page
-from web.source import About, LoopbackDoor
+from web.source import About, LoopbackAuthorizer
 
 
 class Source:
@@ -58,9 +58,9 @@ class Source:
         self.readers.remove(changes)
 
 
-def page_of(source, door=None, **facts):
+def page_of(source, authorizer=None, **facts):
     """A page of a source."""
-    return Page(source, About(role=lambda: "leading", **facts), door or LoopbackDoor())
+    return Page(source, About(role=lambda: "leading", **facts), authorizer or LoopbackAuthorizer())
 
 
 class Request:

@@ -9,12 +9,12 @@ from web.page import FILES, HEADERS
 from web.source import PageRefusedError, Viewer
 
 
-class TokenDoor:
+class TokenAuthorizer:
     """Lets tokens in that are names of namespaces, and `admin`."""
 
     asks = True
 
-    async def admit(self, token, namespace):
+    async def authorize(self, token, namespace):
         if token == "admin":  # noqa: S105 - a made-up one
             return Viewer()
         if token and token == namespace:
@@ -51,12 +51,12 @@ def test_the_module_never_sets_markup():
 
 
 def test_the_document_holds_nothing_of_the_cluster_so_that_it_needs_no_token():
-    page = page_of(Source("secret-node"), TokenDoor())
+    page = page_of(Source("secret-node"), TokenAuthorizer())
     for path in ("/", "/page.js"):
         answer = get(page, path)
         assert answer.status == 200
         assert b"secret-node" not in answer.body
-    assert b'id="door"' in get(page).body
+    assert b'id="login"' in get(page).body
 
 
 @pytest.mark.parametrize("host", ["localhost:9081", "127.0.0.1:1", "[::1]:9081", "LOCALHOST"])
@@ -100,8 +100,10 @@ def test_nothing_is_shown_until_the_ledger_is_whole():
 
 
 @pytest.mark.parametrize("token", ["", "Bearer ", "Bearer team", "Basic admin"])
-def test_a_stream_behind_a_door_needs_a_token_that_opens_it(token):
-    answer = get(page_of(Source("a"), TokenDoor()), "/stream", query="namespace=other", authorization=token)
+def test_a_stream_behind_an_authorizer_needs_a_token_that_it_accepts(token):
+    answer = get(
+        page_of(Source("a"), TokenAuthorizer()), "/stream", query="namespace=other", authorization=token
+    )
     assert (answer.status, answer.body) == (401, b"send a bearer token\n")
 
 
@@ -118,10 +120,10 @@ def test_a_stream_behind_a_door_needs_a_token_that_opens_it(token):
 def test_only_bearer_tokens_are_shown_to_the_door(authorization, shown):
     seen = []
 
-    class Noting(TokenDoor):
-        async def admit(self, token, namespace):
+    class Noting(TokenAuthorizer):
+        async def authorize(self, token, namespace):
             seen.append(token)
-            return await super().admit("", namespace)
+            return await super().authorize("", namespace)
 
     get(page_of(Source("a"), Noting()), "/stream", authorization=authorization)
     assert seen == [shown]

@@ -10,7 +10,7 @@ from ledger.placement_request import Quota
 from service.yielding import NODES_AT_ONCE
 from tests.controller.test_yielding import Steps
 from tests.web.asking import Request, Source, page_of, rows, watching
-from tests.web.test_page import TokenDoor
+from tests.web.test_page import TokenAuthorizer
 from web import stream
 from web.panels import MAX_DENIALS, MAX_WAITING, PanelMaker
 from web.rows import node_row
@@ -82,7 +82,7 @@ def test_a_viewer_of_one_namespace_sees_others_pods_as_other_and_no_name_of_thei
         DenialCount("over-quota", "veiled", 3, "secret line"),
         DenialCount("gpu-kind", "team", 1, "write a model"),
     ]
-    page = page_of(source, TokenDoor(), quotas=lambda: quotas, denials=lambda: denials)
+    page = page_of(source, TokenAuthorizer(), quotas=lambda: quotas, denials=lambda: denials)
 
     async def watch(request):
         return await request.until(panels), request.answer.body
@@ -208,7 +208,7 @@ def test_no_more_viewers_are_served_than_there_is_room_for(monkeypatch):
 
 def test_viewers_of_one_namespace_leave_room_for_who_sees_all(monkeypatch):
     monkeypatch.setattr(stream, "MAX_OF_ONE_NAMESPACE", 1)
-    page = page_of(Source("a"), TokenDoor())
+    page = page_of(Source("a"), TokenAuthorizer())
     own = {"query": "namespace=team", "authorization": "Bearer team"}
 
     async def watch(request):
@@ -224,7 +224,9 @@ def test_viewers_of_one_namespace_leave_room_for_who_sees_all(monkeypatch):
 
     second = watching(page, watch, **own)
     assert (second.status, b"1 viewers of this namespace" in second.body) == (503, True)
-    assert is_whole(watching(page_of(Source("a"), TokenDoor()), lambda each: each.until(is_whole), **own))
+    assert is_whole(
+        watching(page_of(Source("a"), TokenAuthorizer()), lambda each: each.until(is_whole), **own)
+    )
 
 
 def test_nobody_follows_the_ledger_when_the_last_viewer_has_gone():
@@ -235,29 +237,29 @@ def test_nobody_follows_the_ledger_when_the_last_viewer_has_gone():
 
 def test_a_right_that_is_taken_away_ends_the_stream(monkeypatch):
     monkeypatch.setattr(stream, "ADMITTED_SECONDS", 0.0)
-    door = TokenDoor()
+    authorizer = TokenAuthorizer()
 
     async def watch(request):
         await request.until(is_whole)
-        admit = door.admit
-        door.admit = lambda _token, namespace: admit("", namespace)
+        authorize = authorizer.authorize
+        authorizer.authorize = lambda _token, namespace: authorize("", namespace)
         return await request.until(lambda events: any(name == "refused" for name, _ in events))
 
-    events = watching(page_of(Source("a"), door), watch, authorization="Bearer admin")
+    events = watching(page_of(Source("a"), authorizer), watch, authorization="Bearer admin")
     assert events[-1] == ("refused", "send a bearer token")
 
 
 def test_a_reader_who_takes_the_first_rows_slowly_loses_a_right_in_the_middle_of_them(monkeypatch):
     monkeypatch.setattr(stream, "ADMITTED_SECONDS", 0.0)
-    door, source = TokenDoor(), Source("secret")
-    admit, asked = door.admit, []
+    authorizer, source = TokenAuthorizer(), Source("secret")
+    authorize, asked = authorizer.authorize, []
 
     async def once(token, namespace):
         asked.append(token)
-        return await admit(token if len(asked) == 1 else "", namespace)
+        return await authorize(token if len(asked) == 1 else "", namespace)
 
-    door.admit = once
-    request = Request(page_of(source, door), "/stream", authorization="Bearer admin")
+    authorizer.authorize = once
+    request = Request(page_of(source, authorizer), "/stream", authorization="Bearer admin")
 
     async def main():
         task = asyncio.create_task(request.run())
@@ -271,17 +273,17 @@ def test_a_reader_who_takes_the_first_rows_slowly_loses_a_right_in_the_middle_of
 
 def test_a_stream_ends_without_a_word_against_the_token_where_nobody_can_say_whose_it_is(monkeypatch):
     monkeypatch.setattr(stream, "ADMITTED_SECONDS", 0.0)
-    door = TokenDoor()
+    authorizer = TokenAuthorizer()
 
     async def away(_token, _namespace):
         raise PageRefusedError(503, "try again in a minute")
 
     async def main():
-        request = Request(page_of(Source("a"), door), "/stream", authorization="Bearer admin")
-        admitted = asyncio.create_task(door.admit("admin", ""))
+        request = Request(page_of(Source("a"), authorizer), "/stream", authorization="Bearer admin")
+        admitted = asyncio.create_task(authorizer.authorize("admin", ""))
         await admitted
         answers = iter([admitted, asyncio.create_task(away("", ""))])
-        door.admit = lambda _token, _namespace: next(answers)
+        authorizer.authorize = lambda _token, _namespace: next(answers)
         await request.run()
         return request.events()
 
@@ -290,8 +292,8 @@ def test_a_stream_ends_without_a_word_against_the_token_where_nobody_can_say_who
 
 def test_who_is_refused_has_no_node_walked_and_takes_no_viewers_place(monkeypatch):
     monkeypatch.setattr(stream, "MAX_STREAMS", 1)
-    source, door = Source("a"), TokenDoor()
-    page, admit = page_of(source, door), door.admit
+    source, authorizer = Source("a"), TokenAuthorizer()
+    page, authorize = page_of(source, authorizer), authorizer.authorize
     subscribed = []
     subscribe = source.subscribe
     source.subscribe = lambda: subscribed.append(1) or subscribe()
@@ -302,9 +304,9 @@ def test_who_is_refused_has_no_node_walked_and_takes_no_viewers_place(monkeypatc
         async def slow(token, namespace):
             if token != "admin":  # noqa: S105 - a made-up one
                 await answered.wait()
-            return await admit(token, namespace)
+            return await authorize(token, namespace)
 
-        door.admit = slow
+        authorizer.authorize = slow
         stranger = asyncio.create_task(Request(page, "/stream", authorization="Bearer made-up").run())
         await asyncio.sleep(0)
         viewer = Request(page, "/stream", authorization="Bearer admin")

@@ -371,8 +371,8 @@ function freeze(why) {
 function askForToken(why) {
   token = "";
   freeze(why);
-  if (!find("door")) return;
-  find("door").hidden = false;
+  if (!find("login")) return;
+  find("login").hidden = false;
   setText("refused", why);
 }
 
@@ -416,7 +416,7 @@ async function keepFollowing() {
       freeze("the server does not answer");
     }
     do await new Promise((resolve) => setTimeout(resolve, 1000));
-    while (find("door")?.hidden === false);
+    while (find("login")?.hidden === false);
   }
 }
 
@@ -435,14 +435,14 @@ find("filters").addEventListener("input", () => {
   filterAll();
 });
 // Where a token is asked for, the namespace decides what it may see.
-find("filters").elements.namespace.addEventListener("change", () => find("door") && stream?.abort());
+find("filters").elements.namespace.addEventListener("change", () => find("login") && stream?.abort());
 find("filters").addEventListener("reset", () => setTimeout(() => find("filters").dispatchEvent(new Event("input"))));
 find("filters").addEventListener("submit", (event) => event.preventDefault());
-find("door")?.addEventListener("submit", (event) => {
+find("login")?.addEventListener("submit", (event) => {
   event.preventDefault();
   token = find("token").value.trim();
   find("token").value = "";
-  find("door").hidden = true;
+  find("login").hidden = true;
 });
 addEventListener("popstate", () => (showFilters(), filterAll()));
 setInterval(() => heard && Date.now() - heard > SILENCE_MS && stream?.abort(), 1000);

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import msgspec
 from prometheus_client import CollectorRegistry, Gauge
 
-from ledger.messages import MAX_ASK_BYTES, MAX_ASKS, MAX_ASKS_BYTES, MAX_RELEASES, Answered, Batch
+from ledger.messages import MAX_ASKS, MAX_ASKS_BYTES, MAX_RELEASES, MAX_REQUEST_BYTES, Answered, Batch
 from ledger.placement_request import Placement, PlacementRequest
 from service.log import get_logger
 from webhook.admission.denial import Reason
@@ -77,7 +77,7 @@ class ControllerPlacer:
         if self._clock() < self._away_until:
             return self._fallback.place(request)
         body = _encode(request)
-        if len(body) > MAX_ASK_BYTES:
+        if len(body) > MAX_REQUEST_BYTES:
             return _too_large(len(body))
         answered: asyncio.Future[Placed] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Waiting(request, body, answered, self._clock() + DEADLINE_SECONDS))
@@ -205,6 +205,6 @@ def _placed(request: PlacementRequest, answered: Answered) -> Placed:
 def _too_large(size: int) -> Unanswered:
     return Unanswered(
         Reason.MANY_DEMANDS,
-        f"what the pod demands of its node takes {size} bytes, more than {MAX_ASK_BYTES}: label the nodes,"
-        " and ask for that label",
+        f"what the pod demands of its node takes {size} bytes, more than {MAX_REQUEST_BYTES}: label the"
+        " nodes, and ask for that label",
     )

@@ -17,7 +17,7 @@ from certs.live_context import LiveTlsContext
 from certs.values import KeyPair, TlsFiles
 from kube.names import MAX_NAME
 from kube.scheduling import Constraints
-from ledger.messages import MAX_ASK_BYTES, MAX_ASKS_BYTES, MAX_RELEASES, Answered
+from ledger.messages import MAX_ASKS_BYTES, MAX_RELEASES, MAX_REQUEST_BYTES, Answered
 from ledger.placement_request import Assumption, OverQuota, Placement, PlacementRequest, Quota
 from modes.fraction import Fraction
 from webhook.admission.denial import Reason
@@ -308,7 +308,7 @@ def test_asks_go_in_as_many_batches_as_their_bytes_need(monkeypatch):
 
 def test_a_batch_of_the_largest_asks_is_no_larger_than_the_controller_reads():
     releases = MAX_RELEASES * (MAX_NAME + len('"",'))
-    assert MAX_ASK_BYTES < MAX_ASKS_BYTES
+    assert MAX_REQUEST_BYTES < MAX_ASKS_BYTES
     assert MAX_ASKS_BYTES + releases + 2**10 < 4 * 2**20
 
 
@@ -316,7 +316,7 @@ def test_an_ask_that_is_too_large_fails_alone():
     async def main():
         controller = Controller(of_each("gpu-0"))
         async with listening(controller) as port, placing(port) as placer:
-            asks = [HALF, large_ask(1, MAX_ASK_BYTES), HALF]
+            asks = [HALF, large_ask(1, MAX_REQUEST_BYTES), HALF]
             return await asyncio.gather(*[placed(placer, request) for request in asks])
 
     first, large, last = run(main)

@@ -42,7 +42,7 @@ WRITE_SECONDS = 5.0
 _APPLIED: dict[str, str | int] = {"fieldManager": FIELD_MANAGER, "force": "true"}
 
 
-class Publisher:
+class GpuLedgerWriter:
     """One term's writing; a new term gets a new one, which writes everything once."""
 
     def __init__(

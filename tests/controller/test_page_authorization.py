@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from controller import page_door
-from controller.page_door import MAX_ASKED_AT_ONCE, MAX_KEPT, TokenDoor
+from controller import page_authorization
+from controller.page_authorization import MAX_ASKED_AT_ONCE, MAX_KEPT, TokenAuthorizer
 from tests.controller.fake_api import FakeApi, forever, refusal, reply, talking_to
 from tests.controller.test_ledger_store import Clock
 from web.source import PageRefusedError, Viewer
@@ -23,10 +23,10 @@ def admitted(script, *asked, clock=None):
     async def main():
         fake = FakeApi(*script)
         async with talking_to(fake) as api:
-            door, found = TokenDoor(api, clock or Clock()), []
+            authorizer, found = TokenAuthorizer(api, clock or Clock()), []
             for token, namespace in asked:
                 try:
-                    found.append(await door.admit(token, namespace))
+                    found.append(await authorizer.authorize(token, namespace))
                 except PageRefusedError as error:
                     found.append((error.status, str(error)))
             return found, fake.asked
@@ -38,7 +38,11 @@ def test_who_may_list_all_ledgers_sees_all():
     [viewer], asked = admitted([KNOWN, YES], ("t", "team"))
     assert viewer == Viewer()
     [(method, path, _, review), (_, access, _, asking)] = asked
-    assert (method, path, access) == ("POST", page_door.TOKEN_REVIEWS, page_door.ACCESS_REVIEWS)
+    assert (method, path, access) == (
+        "POST",
+        page_authorization.TOKEN_REVIEWS,
+        page_authorization.ACCESS_REVIEWS,
+    )
     assert review["spec"] == {"token": "t"}
     assert asking["spec"] == {
         "user": "ann",
@@ -80,11 +84,11 @@ def test_answers_are_kept_for_a_while_and_failures_are_not():
     async def main():
         fake = FakeApi(KNOWN, YES, UNKNOWN)
         async with talking_to(fake) as api:
-            door = TokenDoor(api, clock)
-            await door.admit("t", "")
-            clock.now += page_door.KEPT_SECONDS
+            authorizer = TokenAuthorizer(api, clock)
+            await authorizer.authorize("t", "")
+            clock.now += page_authorization.KEPT_SECONDS
             with pytest.raises(PageRefusedError, match="does not know this token"):
-                await door.admit("t", "")
+                await authorizer.authorize("t", "")
 
     asyncio.run(main())
 
@@ -93,11 +97,11 @@ def test_a_flood_of_tokens_fills_nothing():
     async def main():
         count = MAX_KEPT + 3
         async with talking_to(FakeApi(*[UNKNOWN] * count)) as api:
-            door = TokenDoor(api, Clock())
+            authorizer = TokenAuthorizer(api, Clock())
             for number in range(count):
                 with pytest.raises(PageRefusedError):
-                    await door.admit(f"{number}" * 1000, "")
-            return door._bad
+                    await authorizer.authorize(f"{number}" * 1000, "")
+            return authorizer._bad
 
     kept = asyncio.run(main())
     assert len(kept) == MAX_KEPT
@@ -108,11 +112,11 @@ def test_only_so_many_are_asked_about_at_a_time():
     async def main():
         fake = FakeApi(*[forever] * MAX_ASKED_AT_ONCE)
         async with talking_to(fake) as api:
-            door = TokenDoor(api, Clock())
-            tasks = [asyncio.create_task(door.admit(f"t{n}", "")) for n in range(MAX_ASKED_AT_ONCE)]
+            authorizer = TokenAuthorizer(api, Clock())
+            tasks = [asyncio.create_task(authorizer.authorize(f"t{n}", "")) for n in range(MAX_ASKED_AT_ONCE)]
             await fake.until_asked(MAX_ASKED_AT_ONCE)
             with pytest.raises(PageRefusedError, match="too many ask at once"):
-                await door.admit("one more", "")
+                await authorizer.authorize("one more", "")
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -126,17 +130,17 @@ def test_a_flood_of_tokens_shuts_out_nobody_whose_token_was_good():
         script = [KNOWN, YES, *[UNKNOWN] * flood, *[forever] * MAX_ASKED_AT_ONCE, KNOWN, YES]
         fake = FakeApi(*script)
         async with talking_to(fake) as api:
-            door = TokenDoor(api, clock)
-            await door.admit("good", "")
+            authorizer = TokenAuthorizer(api, clock)
+            await authorizer.authorize("good", "")
             for number in range(flood):
                 with pytest.raises(PageRefusedError, match="does not know"):
-                    await door.admit(f"bad-{number}", "")
-            assert await door.admit("good", "") == Viewer()
+                    await authorizer.authorize(f"bad-{number}", "")
+            assert await authorizer.authorize("good", "") == Viewer()
             assert len(fake.asked) == 2 + flood
-            clock.now += page_door.KEPT_SECONDS
-            tasks = [asyncio.create_task(door.admit(f"t{n}", "")) for n in range(MAX_ASKED_AT_ONCE)]
+            clock.now += page_authorization.KEPT_SECONDS
+            tasks = [asyncio.create_task(authorizer.authorize(f"t{n}", "")) for n in range(MAX_ASKED_AT_ONCE)]
             await fake.until_asked(2 + flood + MAX_ASKED_AT_ONCE)
-            assert await door.admit("good", "") == Viewer()
+            assert await authorizer.authorize("good", "") == Viewer()
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)

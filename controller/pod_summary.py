@@ -1,14 +1,14 @@
-"""From a pod as it is watched to the story that `ledger/why.py` tells of it."""
+"""Sums up a pod as it is watched, for `ledger/why.py` to explain."""
 
 from __future__ import annotations
 
 from controller.pod_findings import drift
 from controller.resources import SeenPod
 from ledger.free_nodes import FreeNodes
-from ledger.why import PodStory
+from ledger.why import PodSummary
 
 
-def story_of(pod: SeenPod, free: FreeNodes | None, replaced_after: str | None = None) -> PodStory:
+def summary_of(pod: SeenPod, free: FreeNodes | None, replaced_after: str | None = None) -> PodSummary:
     """Return what the controller knows of a pod.
 
     Args:
@@ -18,8 +18,8 @@ def story_of(pod: SeenPod, free: FreeNodes | None, replaced_after: str | None = 
     """
     injected = pod.injected
     if injected is None:
-        return PodStory(fact=pod.fact, free=free)
-    return PodStory(
+        return PodSummary(fact=pod.fact, free=free)
+    return PodSummary(
         fact=pod.fact,
         asked=injected.asked,
         label=injected.label,

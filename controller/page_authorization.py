@@ -60,7 +60,7 @@ class _AccessReview(msgspec.Struct):
     status: _AccessStatus = msgspec.field(default_factory=_AccessStatus)
 
 
-class TokenDoor:
+class TokenAuthorizer:
     """Asks the API server who a token is (TokenReview) and what it may (SubjectAccessReview)."""
 
     asks = True
@@ -74,7 +74,7 @@ class TokenDoor:
         self._asking = Counter[bool]()
         """Questions under way, by whether the token was good before."""
 
-    async def admit(self, token: str, namespace: str) -> Viewer:
+    async def authorize(self, token: str, namespace: str) -> Viewer:
         """Return what a token may see: all namespaces, or only the one that is asked for.
 
         Raises:

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 import msgspec
 from prometheus_client import CollectorRegistry
 
-from controller import gpuledger_writer as publishing_module
-from controller.gpuledger_writer import WRITES_AT_ONCE, Publisher
+from controller import gpu_ledger_writer as publishing_module
+from controller.gpu_ledger_writer import WRITES_AT_ONCE, GpuLedgerWriter
 from controller.metrics import ControllerMetrics
 from tests.controller.fake_api import FakeApi, forever, refusal, reply, talking_to, watch
 from tests.controller.objects import event
@@ -98,10 +98,10 @@ class LedgersApi(FakeApi):
 async def publishing(fake, state, clock, leadership=None):
     async with talking_to(fake) as api:
         metrics = ControllerMetrics(CollectorRegistry())
-        publisher = Publisher(api, state, leadership or Leadership(), metrics, clock)
-        task = asyncio.create_task(publisher.run())
+        writer = GpuLedgerWriter(api, state, leadership or Leadership(), metrics, clock)
+        task = asyncio.create_task(writer.run())
         try:
-            yield publisher
+            yield writer
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
@@ -149,8 +149,8 @@ def test_what_no_longer_leads_writes_nothing():
         leadership = Leadership()
         leadership.leads = False
         fake = LedgersApi()
-        async with publishing(fake, state, clock, leadership) as publisher:
-            await publisher.run()
+        async with publishing(fake, state, clock, leadership) as writer:
+            await writer.run()
         return fake.writes
 
     assert asyncio.run(main()) == []
@@ -179,7 +179,7 @@ def test_what_somebody_deletes_edits_or_disowns_is_written_again():
             owners = found.get("metadata", {}).get("ownerReferences") or [{}]
             return (found.get("status", {}).get("used"), owners[0].get("uid")) == (4, "uid-a")
 
-        async with publishing(fake, state, clock) as publisher:
+        async with publishing(fake, state, clock) as writer:
             await until(is_right)
             right = msgspec.json.decode(msgspec.json.encode(fake.stored["a"]))
             for harm in (
@@ -188,16 +188,16 @@ def test_what_somebody_deletes_edits_or_disowns_is_written_again():
                 lambda: fake.put({**right, "metadata": {"name": "a", "ownerReferences": []}}),
                 lambda: fake.put({**right, "status": {"leaseTransition": 3, "gpus": "broken"}}),
             ):
-                await until(lambda: not publisher._writing)
+                await until(lambda: not writer._writing)
                 harm()
                 assert not is_right() or fake.stored["a"]["status"]["gpus"] == "broken"
                 clock.now += 5.0
                 await until(lambda: is_right() and fake.stored["a"]["status"]["gpus"] != "broken")
-            await until(lambda: not publisher._writing)
+            await until(lambda: not writer._writing)
             count = len(fake.writes)
             clock.now += 5.0
             state.mark("a")
-            await until(lambda: not publisher._due._taken and publisher._due.next() is None)
+            await until(lambda: not writer._due._taken and writer._due.next() is None)
             return len(fake.writes) - count
 
     # Its own writes come back on the watch, and are no news.
@@ -237,19 +237,19 @@ def test_a_controller_whose_term_is_behind_says_so_once_and_writes_nothing():
     async def main():
         state, clock = ready_state("a", "b")
         fake = LedgersApi()
-        async with publishing(fake, state, clock) as publisher:
+        async with publishing(fake, state, clock) as writer:
             await until(lambda: len(used(fake)) == 2)
             for name in ("a", "b"):
                 found = fake.stored[name]
                 fake.put({**found, "status": {**found["status"], "leaseTransition": 8}})
             clock.now += 5.0
-            await until(lambda: publisher.behind)
+            await until(lambda: writer.behind)
             count = len(fake.writes)
             state.set_pod(seen_pod("x", node="a"))
             clock.now += 5.0
-            await until(lambda: not publisher._due._taken and publisher._due.next() is None)
-            behind = publisher._metrics.terms_behind._value.get()
-            return publisher.behind, len(fake.writes) - count, behind
+            await until(lambda: not writer._due._taken and writer._due.next() is None)
+            behind = writer._metrics.terms_behind._value.get()
+            return writer.behind, len(fake.writes) - count, behind
 
     text, writes, behind = asyncio.run(main())
     assert text == (

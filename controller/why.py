@@ -1,4 +1,4 @@
-"""What can be learnt of one pod, or of a workload whose pods are refused, with the rights of whoever asks."""
+"""What the API server lets a user read of one pod, or of a workload whose pods are refused."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import msgspec
 
 from controller.gpu_ledger import list_gpu_ledgers, view_of
 from controller.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
-from controller.pod_facts import PodDetails, details_of, events_of, names_of
-from controller.pod_story import story_of
+from controller.pod_details import PodDetails, details_of, events_of, names_of
+from controller.pod_summary import summary_of
 from controller.replacement import OWNER_KINDS
 from controller.resources import SeenPod, pods
 from ledger.free_nodes import FreeNodes, free_nodes
-from ledger.why import PodStory, why
+from ledger.why import PodSummary, why
 from ledger.why_refused import ToldEvent, why_absent, why_refused
 from modes.resource_names import ResourceNames
 from policies.loading.loader import parse_policies
@@ -43,7 +43,7 @@ class _ConfigMap(msgspec.Struct):
     data: dict[str, str] = {}
 
 
-class Inquiry:
+class WhyQuery:
     """Asks one API server about one pod."""
 
     def __init__(
@@ -56,7 +56,7 @@ class Inquiry:
         self._now = now
         self._unread: list[str] = []
 
-    async def ask(self, namespace: str, name: str) -> WhyAnswer:
+    async def answer(self, namespace: str, name: str) -> WhyAnswer:
         """Tell of a pod, or of what should have made one, by its name.
 
         Raises:
@@ -78,12 +78,12 @@ class Inquiry:
         if not found:
             return "The pod is there, but its resources or labels cannot be read, so it counts nothing."
         details = details_of(data, self._now)
-        return why(await self._story(found[0], details), self._names)
+        return why(await self._summary(found[0], details), self._names)
 
-    async def _story(self, pod: SeenPod, details: PodDetails) -> PodStory:
-        story = story_of(pod, None)
-        story = replace(
-            story,
+    async def _summary(self, pod: SeenPod, details: PodDetails) -> PodSummary:
+        summary = summary_of(pod, None)
+        summary = replace(
+            summary,
             memory_mib=details.memory_mib,
             owner=details.owner,
             phase=details.phase,
@@ -93,13 +93,13 @@ class Inquiry:
             scheduler_says=details.scheduler_says,
             trouble=details.trouble,
         )
-        if not story.lacks_slices:
-            return story
+        if not summary.lacks_slices:
+            return summary
         free = await self._free(pod)
         after = None
         if free is not None and free.elsewhere and details.owner and details.owner.kind in OWNER_KINDS:
-            after = await self._replaced_after(story.policy)
-        return replace(story, free=free, replaced_after=after)
+            after = await self._replaced_after(summary.policy)
+        return replace(summary, free=free, replaced_after=after)
 
     async def _free(self, pod: SeenPod) -> FreeNodes | None:
         try:
