@@ -34,6 +34,8 @@ def test_no_process_outlives_a_run_that_was(how, code, built, tmp_path, pytestco
             "pytest",
             "-q",
             "-p",
+            "tests.conftest",
+            "-p",
             "tests.control_plane.conftest",
             "--rootdir=.",
             f"--basetemp={tmp_path / 'temp'}",
