@@ -1,11 +1,13 @@
 """What all tests share: how hypothesis runs, which Kubernetes and the image, built once a session."""
 
+import logging
 import sys
 from collections.abc import Callable, Iterator
 
 import pytest
 from hypothesis import settings
 
+from service import log
 from testbed import image
 from testbed.kubernetes_version import UNDER_TEST
 
@@ -31,6 +33,17 @@ def say(pytestconfig: pytest.Config) -> Say:
                 terminal.write_line(text)
 
     return line
+
+
+@pytest.fixture(autouse=True)
+def _logging_as_before() -> Iterator[None]:
+    """Take back what a command that a test ran in this process did to its logging."""
+    root, before = logging.getLogger(), (log._output.levels, log._output.render)
+    level = root.level
+    yield
+    root.handlers[:] = [handler for handler in root.handlers if not isinstance(handler, log._LibraryLogs)]
+    root.setLevel(level)
+    log._output.levels, log._output.render = before
 
 
 def pytest_report_header() -> str:

@@ -7,9 +7,8 @@ from cli.app import app
 
 
 @pytest.fixture
-def failing(monkeypatch):
+def failing():
     """Exit status and last line of a command that ends before it serves; in this process, for speed."""
-    monkeypatch.setattr("cli.commands.webhook.configure_logging", lambda *_: None)
 
     def ask(*options):
         result = CliRunner().invoke(app, ["webhook", "--port", "0", *map(str, options)])
