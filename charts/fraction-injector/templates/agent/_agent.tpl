@@ -5,7 +5,7 @@ restartPolicy: Always
 schedulerName: default-scheduler
 terminationGracePeriodSeconds: 10
 serviceAccountName: {{ include "fraction-injector.fullname" .root }}-agent
-# For the GpuNode of its node alone: rights.yaml.
+# For the GpuNode of its node alone: rbac.yaml.
 automountServiceAccountToken: true
 dnsPolicy: ClusterFirst
 {{- if .values.podMetrics }}

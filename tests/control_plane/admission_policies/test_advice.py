@@ -5,7 +5,7 @@ import re
 import pytest
 
 from testbed.chart import Helm
-from tests.control_plane.second_lock.lock import VALUES, WEBHOOK
+from tests.control_plane.admission_policies.support import VALUES, WEBHOOK
 
 VERBS = "delete|label|leave|name|set|use|write"
 ADVICE = re.compile(rf"[:;,] (or )?({VERBS})\b[^:;]*$")

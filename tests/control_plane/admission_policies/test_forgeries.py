@@ -6,8 +6,8 @@ import pytest
 
 from testbed.api import ApiError
 from testbed.registration import labelled_pod
-from tests.control_plane.second_lock.lock import asking, refused, unlabelled_pod
-from tests.control_plane.second_lock.test_creations import NEEDS_LABEL, NOT_INJECTED
+from tests.control_plane.admission_policies.support import asking, refused, unlabelled_pod
+from tests.control_plane.admission_policies.test_creations import NEEDS_LABEL, NOT_INJECTED
 
 ADVICE = "leave out what the injector writes, and if you did, tell your admin"
 ENV = (

@@ -12,7 +12,7 @@ from testbed.chart import ADMISSION, CONFIGURATION, RELEASE
 from testbed.process import eventually
 from testbed.product import INJECTED
 from testbed.registration import LABEL, OWN_NAMESPACE, asking_for_memory, configuration, labelled_pod
-from tests.control_plane.second_lock.lock import (
+from tests.control_plane.admission_policies.support import (
     TRUSTED,
     UNSERVED,
     asking,

@@ -6,7 +6,7 @@ from testbed.kubernetes_version import HAS_POD_RESIZE, UNDER_TEST
 from testbed.process import eventually
 from testbed.product import INJECTED
 from testbed.registration import LABEL, labelled_pod
-from tests.control_plane.second_lock.lock import OLD, large_pod, refused, unlabelled_pod
+from tests.control_plane.admission_policies.support import OLD, large_pod, refused, unlabelled_pod
 
 LABEL_KEPT = (
     "clearml-injector/fraction: cannot be added, changed or removed after creation: "

@@ -3,7 +3,7 @@
 import pytest
 
 from testbed.registration import labelled_pod
-from tests.control_plane.second_lock.lock import large_pod, refused
+from tests.control_plane.admission_policies.support import large_pod, refused
 
 STRATEGIC = "application/strategic-merge-patch+json"
 VOID = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}

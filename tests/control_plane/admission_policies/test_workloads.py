@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.control_plane.second_lock.lock import KINDS, LABELLED, OLD, refused, workload
+from tests.control_plane.admission_policies.support import KINDS, LABELLED, OLD, refused, workload
 
 
 def message(kind):

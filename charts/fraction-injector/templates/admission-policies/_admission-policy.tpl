@@ -1,30 +1,30 @@
 {{/* (dict "root" $ "name" SUFFIX): name of a policy and of its binding. */}}
-{{- define "fraction-injector.lockName" -}}
+{{- define "fraction-injector.admissionPolicyName" -}}
 {{ include "fraction-injector.fullname" .root }}-{{ .name }}
 {{- end -}}
 
 {{/* What the lock holds by; of the release's own name, which no value changes. */}}
-{{- define "fraction-injector.lockMark" -}}
+{{- define "fraction-injector.admissionPolicyParam" -}}
 {{ .Release.Name }}-second-lock
 {{- end -}}
 
-{{- define "fraction-injector.lockMetadata" -}}
-name: {{ include "fraction-injector.lockName" . }}{{ .suffix | default "" }}
+{{- define "fraction-injector.admissionPolicyMetadata" -}}
+name: {{ include "fraction-injector.admissionPolicyName" . }}{{ .suffix | default "" }}
 labels:
   {{- include "fraction-injector.labels" .root | nindent 2 }}
   app.kubernetes.io/component: second-lock
 {{- end -}}
 
-{{- define "fraction-injector.lockBinding" -}}
+{{- define "fraction-injector.admissionPolicyBinding" -}}
 ---
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicyBinding
 metadata:
-  {{- include "fraction-injector.lockMetadata" . | nindent 2 }}
+  {{- include "fraction-injector.admissionPolicyMetadata" . | nindent 2 }}
 spec:
-  policyName: {{ include "fraction-injector.lockName" . }}
+  policyName: {{ include "fraction-injector.admissionPolicyName" . }}
   paramRef:
-    name: {{ include "fraction-injector.lockMark" .root }}
+    name: {{ include "fraction-injector.admissionPolicyParam" .root }}
     namespace: {{ .root.Release.Namespace }}
     parameterNotFoundAction: Allow
   validationActions: [Deny]
@@ -39,13 +39,13 @@ spec:
 {{- end -}}
 
 {{/* A binding for each label that asks for a share: no selector can say "one or the other". */}}
-{{- define "fraction-injector.lockBindings" -}}
-{{ include "fraction-injector.lockBinding" (merge (dict "asks" "clearml-injector/fraction") .) }}
-{{ include "fraction-injector.lockBinding" (merge (dict "asks" "clearml-injector/gpu-memory" "suffix" "-by-memory") .) }}
+{{- define "fraction-injector.admissionPolicyBindings" -}}
+{{ include "fraction-injector.admissionPolicyBinding" (merge (dict "asks" "clearml-injector/fraction") .) }}
+{{ include "fraction-injector.admissionPolicyBinding" (merge (dict "asks" "clearml-injector/gpu-memory" "suffix" "-by-memory") .) }}
 {{- end -}}
 
 {{/* The kubelet's picture of a static pod, which runs already: the same words as the webhook's. */}}
-{{- define "fraction-injector.lockMatchConditions" -}}
+{{- define "fraction-injector.admissionPolicyMatchConditions" -}}
 matchConditions:
   - name: not-a-mirror-pod
     expression: >-
@@ -55,7 +55,7 @@ matchConditions:
 {{- end -}}
 
 {{/* What to do about a pod that says that it is injected, and is not as the webhook leaves it. */}}
-{{- define "fraction-injector.lockAdvice" -}}
+{{- define "fraction-injector.admissionPolicyAdvice" -}}
 leave out what the injector writes, and if you did, tell your admin
 {{- end -}}
 

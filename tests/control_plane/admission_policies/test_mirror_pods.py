@@ -3,8 +3,8 @@
 import pytest
 
 from testbed.chart import RELEASE
-from tests.control_plane.second_lock.lock import asking, create_as_node, labelled_asking, refused
-from tests.control_plane.second_lock.test_creations import NEEDS_LABEL
+from tests.control_plane.admission_policies.support import asking, create_as_node, labelled_asking, refused
+from tests.control_plane.admission_policies.test_creations import NEEDS_LABEL
 
 
 def mirror(pod, node):

@@ -6,7 +6,7 @@ from testbed.chart import ADMISSION, CONFIGURATION, RELEASE, Helm, elsewhere
 from testbed.process import eventually
 from testbed.product import Setup, decides, mounted
 from testbed.registration import OWN_NAMESPACE, asking_for_memory, labelled_pod, probe
-from tests.control_plane.second_lock.lock import (
+from tests.control_plane.admission_policies.support import (
     KINDS,
     LABELLED,
     NAMESPACES,
