@@ -19,7 +19,7 @@ from cli.main import main
 from service.free_memory import give_back, resident
 
 OF_A_CONNECTION = (
-    "ImmediateConnection", "_Open", "SSLProtocol", "SSLObject", "_SSLSocket", "TCPTransport", "TimerHandle",
+    "FastPathConnection", "_Open", "SSLProtocol", "SSLObject", "_SSLSocket", "TCPTransport", "TimerHandle",
     "Task", "RequestResponseCycle", "FlowControl",
 )  # fmt: skip
 

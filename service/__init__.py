@@ -6,5 +6,5 @@
 | log, metrics, retry, free_memory | JSON lines, the registry, waits between attempts, memory given back |
 | serving, acceptor, limits | listeners, signals and drain; how many clients get in, and their bounds |
 | connection, buffered_bytes, client_names | one connection, bounded in bytes and seconds; who is admitted |
-| immediate, asgi | answers past ASGI where none has to wait; whole ASGI answers |
+| fast_path, asgi | answers past ASGI where none has to wait; whole ASGI answers |
 """

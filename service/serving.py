@@ -21,8 +21,8 @@ from service.acceptor import Acceptor
 from service.buffered_bytes import BufferedBytes
 from service.client_names import is_good_for_one
 from service.connection import Connection
+from service.fast_path import FastPathRoute, protocol_of
 from service.free_memory import keep_giving_back
-from service.immediate import ImmediateRoute, protocol_of
 from service.limits import Limits
 
 DRAIN_SECONDS = 20
@@ -36,7 +36,7 @@ class Listener:
     app: Any
     socket: socket.socket
     tls: ssl.SSLContext | None = None
-    immediate: ImmediateRoute | None = None
+    fast_path: FastPathRoute | None = None
     """What is answered past the app where that needs no waiting."""
     clients: frozenset[str] | None = None
     """A client's certificate must be good for one of these names; None for every client that TLS lets in."""
@@ -104,7 +104,7 @@ class _Server(uvicorn.Server):
 
 def _server(listener: Listener, held: BufferedBytes) -> _Server:
     protocol = partial(
-        protocol_of(listener.immediate, uvicorn.__version__),
+        protocol_of(listener.fast_path, uvicorn.__version__),
         limits=listener.limits,
         held=held,
         admits=_admission(listener),

@@ -19,7 +19,7 @@ import uvloop
 
 from certs.live_context import LiveTlsContext
 from certs.self_signed import self_signed
-from service.immediate import ImmediateRoute
+from service.fast_path import FastPathRoute
 from testbed.bystander import Bystander
 from testbed.listening import Client, dial, listening, until
 
@@ -271,7 +271,7 @@ async def campaign(number: int, seed: int) -> tuple[Campaign, list[Bystander], l
     asyncio.get_running_loop().set_exception_handler(lambda _, found: errors.found.append(repr(found)))
     logging.getLogger("uvicorn.error").addHandler(errors)
     async with listening(
-        tls=context.listener, immediate=ImmediateRoute(b"/mutate", answer), **LIMITS
+        tls=context.listener, fast_path=FastPathRoute(b"/mutate", answer), **LIMITS
     ) as served:
         attack, beside = await asyncio.to_thread(_clients, served.port, made.ca_pem.decode(), number, seed)
         async with asyncio.timeout(60):

@@ -8,7 +8,7 @@ from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 
 from service.asgi import CLOSE, JSON, TEXT, send_whole
-from service.immediate import ImmediateRoute
+from service.fast_path import FastPathRoute
 from webhook.envelope import UnreadableReviewError
 from webhook.metrics import WebhookMetrics
 from webhook.review import Reviewer
@@ -45,7 +45,7 @@ class WebhookApp(FastAPI):
     def __init__(self, reviewer: Reviewer, metrics: WebhookMetrics) -> None:
         super().__init__(title="GPU Fraction Injector", openapi_url=None)
         self._reviewer = reviewer
-        self.immediate = ImmediateRoute(b"/mutate", reviewer.answer)
+        self.fast_path = FastPathRoute(b"/mutate", reviewer.answer)
         """For the listener: reviews that come whole, and that are decided at once, without ASGI."""
         self._metrics = metrics
 

@@ -9,7 +9,7 @@ from certs.authority import make_authority
 from certs.leaf import make_leaf
 from certs.live_context import LiveTlsContext
 from service.client_names import is_good_for_one
-from service.immediate import ImmediateRoute
+from service.fast_path import FastPathRoute
 from testbed.listening import GET, OK, run
 from tests.certs.handshakes import presenting
 
@@ -102,7 +102,7 @@ def test_nor_is_anything_answered_at_once_to_others(tmp_path):
         test,
         tls=context.listener,
         clients=frozenset({"ours"}),
-        immediate=ImmediateRoute(b"/quick", lambda body: body),
+        fast_path=FastPathRoute(b"/quick", lambda body: body),
     )
 
 

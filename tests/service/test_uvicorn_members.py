@@ -10,11 +10,11 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from service import connection, immediate, serving
+from service import connection, fast_path, serving
 from service.connection import Connection
-from service.immediate import KNOWN_UVICORN, ImmediateConnection, ImmediateRoute, protocol_of
+from service.fast_path import KNOWN_UVICORN, FastPathConnection, FastPathRoute, protocol_of
 
-ROUTE = ImmediateRoute(b"/mutate", lambda body: body)
+ROUTE = FastPathRoute(b"/mutate", lambda body: body)
 SHARED = {"flow", "headers", "on_message_begin", "on_headers_complete", "on_message_complete", "parser"}
 LEANED_ON = {
     connection: SHARED
@@ -23,7 +23,7 @@ LEANED_ON = {
         "cycle.response_complete", "cycle.response_started", "flow.pause_reading", "flow.resume_reading",
         "loop", "on_header", "server_state", "server_state.total_requests", "transport", "url",
     },
-    immediate: SHARED
+    fast_path: SHARED
     | {
         "app", "expect_100_continue", "flow.write_paused", "on_body", "on_response_complete", "server_state",
         "server_state.default_headers", "transport", "url",
@@ -79,4 +79,4 @@ def test_pyproject_allows_the_releases_that_were_read_and_no_others():
 def test_nothing_is_answered_at_once_by_a_uvicorn_that_nobody_has_read():
     assert protocol_of(ROUTE, "0.55.0") is Connection
     assert protocol_of(None, uvicorn.__version__) is Connection
-    assert protocol_of(ROUTE, uvicorn.__version__).func is ImmediateConnection
+    assert protocol_of(ROUTE, uvicorn.__version__).func is FastPathConnection

@@ -23,7 +23,7 @@ from webhook.admission.sizes import (
 from webhook.admission.validate import Validated, validate
 from webhook.decision import Pending
 from webhook.patch_cache.key import Key, KeyReader, PlainKey
-from webhook.patch_cache.outline import PodOutline, SpecOutline
+from webhook.patch_cache.partial_pod import PartialPod, PartialSpec
 from webhook.patch_cache.representative_pod import representative_pod
 from webhook.patch_cache.template import MEMORY, MODEL, NODE, RESERVATION, Template
 from webhook.policy_resolver import ResolvedPolicy
@@ -56,7 +56,7 @@ class Entry:
         self._chosen = regular.index(validated.containers.chosen)
         self._templates: dict[tuple[object, ...], Template | None] = {}
 
-    def render(self, pod: PodOutline, placement: Placement) -> Injection | None:
+    def render(self, pod: PartialPod, placement: Placement) -> Injection | None:
         """Return the patch of a pod with this key; None where a rule denies the placement."""
         key = (
             placement.indices,
@@ -100,7 +100,7 @@ class Entry:
 class PatchCache:
     """Decides as the rules do, faster for keys that it knows. Bounded, because pod authors write the keys."""
 
-    pod_type: type[PodObject] = PodOutline
+    pod_type: type[PodObject] = PartialPod
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
@@ -112,14 +112,14 @@ class PatchCache:
     def begin(self, request: Request, resolved: ResolvedPolicy) -> Pending | Injection | Denial:
         """Return the decision, or the placement request that it depends on."""
         pod, policy = request.object, resolved.policy
-        if isinstance(pod, PodOutline) and (len(request.body) <= MAX_BYTES_UNCOUNTED or _is_small(pod.spec)):
+        if isinstance(pod, PartialPod) and (len(request.body) <= MAX_BYTES_UNCOUNTED or _is_small(pod.spec)):
             entry = self.find(pod, request.namespace, policy)
             if entry is not None:
                 asked = for_requester(entry.request, requester_of(request, resolved), policy)
                 return Pending(asked, partial(self._finish, entry, pod, request, resolved), policy)
         return self._rules.begin(request, resolved)
 
-    def find(self, pod: PodOutline, namespace: str, policy: EffectivePolicy) -> Entry | None:
+    def find(self, pod: PartialPod, namespace: str, policy: EffectivePolicy) -> Entry | None:
         """Return the entry of the pod's key; None if the rules must decide the pod itself."""
         reader = self._readers.get((policy.marker, policy.queue)) or self._new_reader(policy)
         key = reader.read(pod, namespace)
@@ -131,7 +131,7 @@ class PatchCache:
             return self._miss(key, policy)
 
     def _finish(
-        self, entry: Entry, pod: PodOutline, request: Request, resolved: ResolvedPolicy, placement: Placement
+        self, entry: Entry, pod: PartialPod, request: Request, resolved: ResolvedPolicy, placement: Placement
     ) -> Injection | Denial:
         """Render the template; where a rule denies the placement, let the rules say so of the pod itself."""
         injection = entry.render(pod, placement)
@@ -172,7 +172,7 @@ class PatchCache:
         self._bytes += size
 
 
-def _is_small(spec: SpecOutline | None) -> bool:
+def _is_small(spec: PartialSpec | None) -> bool:
     """Whether none of the counts of webhook/admission/sizes.py that a key does not hold can be too high."""
     if spec is None:
         return True

@@ -23,12 +23,12 @@ from webhook.admission.placeholders import uses_namespace
 from webhook.admission.refusals import DEVICE_LIST_MOUNT, refuse_annotation, refused_capability
 from webhook.admission.sizes import MAX_ANNOTATIONS, MAX_CAPABILITIES, MAX_VOLUMES
 from webhook.patch_cache.harmless_names import HarmlessNames
-from webhook.patch_cache.outline import (
+from webhook.patch_cache.partial_pod import (
     ABSENT,
-    ContainerOutline,
-    MountOutline,
-    PodOutline,
-    SpecOutline,
+    PartialContainer,
+    PartialMount,
+    PartialPod,
+    PartialSpec,
 )
 from webhook.patch_cache.template import holds_mark
 
@@ -105,7 +105,7 @@ class KeyReader:
         self._uses_namespace = uses_namespace(variables)
         self._has_keys = not (limiter.image_pattern or limiter.images or holds_mark(policy))
 
-    def read(self, pod: PodOutline, namespace: str) -> PlainKey | None:
+    def read(self, pod: PartialPod, namespace: str) -> PlainKey | None:
         """Return the key of a labelled pod; None if the rules must look at the pod itself."""
         metadata, spec = pod.metadata, pod.spec
         if not self._has_keys or metadata is None or spec is None or _has_rare_fields(spec):
@@ -138,7 +138,7 @@ class KeyReader:
         )
 
     def _containers(
-        self, containers: Sequence[ContainerOutline], names: set[str]
+        self, containers: Sequence[PartialContainer], names: set[str]
     ) -> tuple[PlainContainerKey, ...] | None:
         keys = []
         for container in containers:
@@ -157,7 +157,7 @@ class KeyReader:
             )
         return tuple(keys)
 
-    def _needs_rules(self, container: ContainerOutline) -> bool:
+    def _needs_rules(self, container: PartialContainer) -> bool:
         name, env, mounts = container.name, container.env, container.volume_mounts
         if OUR_NAMES in name or len(name) > MAX_CONTAINER_NAME or container.volume_devices is not ABSENT:
             return True
@@ -174,7 +174,7 @@ class KeyReader:
         added = context.capabilities.add if context is not None and context.capabilities is not None else None
         return added is not None and not _are_harmless_capabilities(added)
 
-    def _are_harmless_mounts(self, mounts: Sequence[MountOutline]) -> bool:
+    def _are_harmless_mounts(self, mounts: Sequence[PartialMount]) -> bool:
         paths = self._paths
         for mount in mounts:
             if OUR_NAMES in mount.name or not (mount.mount_path in paths or paths.learn((mount.mount_path,))):
@@ -188,7 +188,7 @@ def _are_harmless_capabilities(capabilities: Sequence[str]) -> bool:
     )
 
 
-def _has_rare_fields(spec: SpecOutline) -> bool:
+def _has_rare_fields(spec: PartialSpec) -> bool:
     """Whether a spec has a rare field that a rule has to look at."""
     if (
         spec.affinity is not ABSENT

@@ -6,7 +6,7 @@ import re
 
 from webhook.admission.denial import Reason
 from webhook.envelope import UnreadableReviewError, decode
-from webhook.patch_cache.outline import PodOutline
+from webhook.patch_cache.partial_pod import PartialPod
 from webhook.review import Reviewer
 from webhook.rules import Rules
 
@@ -82,7 +82,7 @@ def entry_of(reviewer, policies, body):
     except UnreadableReviewError:
         return None
     pod = request.object
-    if not isinstance(pod, PodOutline) or pod.labels is None:
+    if not isinstance(pod, PartialPod) or pod.labels is None:
         return None
     policy = policies.resolve(request.namespace, pod.labels.queue_name, pod.labels.queue_id)
     return cache.find(pod, request.namespace, policy)

@@ -7,7 +7,7 @@ import uvicorn
 import uvloop
 from uvicorn.server import ServerState
 
-from service.immediate import ImmediateConnection, ImmediateRoute
+from service.fast_path import FastPathConnection, FastPathRoute
 
 BODY = b'{"number": 1}'
 HEAD = b"POST /quick HTTP/1.1\r\nhost: here\r\ncontent-type: application/json\r\n"
@@ -44,9 +44,9 @@ class Served:
             self.app, interface="asgi3", lifespan="off", log_config=None, access_log=False
         )
         config.load()
-        loop, route = asyncio.get_running_loop(), ImmediateRoute(b"/quick", self._answer)
+        loop, route = asyncio.get_running_loop(), FastPathRoute(b"/quick", self._answer)
         self._server = await loop.create_server(
-            lambda: ImmediateConnection(config, self.state, {}, route=route), "127.0.0.1", 0
+            lambda: FastPathConnection(config, self.state, {}, route=route), "127.0.0.1", 0
         )
         self.reader, self.writer = await asyncio.open_connection(*self._server.sockets[0].getsockname())
         return self

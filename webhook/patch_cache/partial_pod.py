@@ -1,6 +1,6 @@
-"""The outline of a pod, decoded in one pass: names, and as raw JSON what only has to be the same.
+"""A pod decoded in part, in one pass: names, and as raw JSON what only has to be the same.
 
-It holds whatever a form is read from (webhook/patch_cache/key.py). The fields that rules read are in
+It holds whatever a cache key is read from (webhook/patch_cache/key.py). The fields that rules read are in
 webhook/admission/pod.py, and are decoded only of a pod that the rules are asked about: types of what is not
 here are checked no more. An API server has decoded the object before.
 """
@@ -20,52 +20,52 @@ class Named(msgspec.Struct, gc=False):
     name: str
 
 
-class MountOutline(msgspec.Struct, rename="camel", gc=False):
+class PartialMount(msgspec.Struct, rename="camel", gc=False):
     """Where a container sees a volume."""
 
     name: str
     mount_path: str
 
 
-class VolumeOutline(msgspec.Struct, rename="camel", gc=False):
+class PartialVolume(msgspec.Struct, rename="camel", gc=False):
     """A volume, and whether it is a path of the node."""
 
     name: str
     host_path: msgspec.Raw = ABSENT
 
 
-class CapabilitiesOutline(msgspec.Struct, gc=False):
+class PartialCapabilities(msgspec.Struct, gc=False):
     """Linux capabilities that a container adds."""
 
     add: list[str] | None = None
 
 
-class SecurityOutline(msgspec.Struct, gc=False):
+class PartialSecurityContext(msgspec.Struct, gc=False):
     """Of a container's security context what breaks isolation between GPUs."""
 
     privileged: bool | None = None
-    capabilities: CapabilitiesOutline | None = None
+    capabilities: PartialCapabilities | None = None
 
 
-class ContainerOutline(msgspec.Struct, rename="camel", gc=False):
+class PartialContainer(msgspec.Struct, rename="camel", gc=False):
     """A regular or an init container."""
 
     name: str
     env: list[Named] | None = None
     resources: msgspec.Raw = ABSENT
-    volume_mounts: list[MountOutline] | None = None
+    volume_mounts: list[PartialMount] | None = None
     volume_devices: msgspec.Raw = ABSENT
     termination_message_path: str | None = None
-    security_context: SecurityOutline | None = None
+    security_context: PartialSecurityContext | None = None
     restart_policy: str | None = None
 
 
-class SpecOutline(msgspec.Struct, rename="camel", gc=False):
+class PartialSpec(msgspec.Struct, rename="camel", gc=False):
     """The pod's spec."""
 
-    containers: list[ContainerOutline] | None = None
-    init_containers: list[ContainerOutline] | None = None
-    volumes: list[VolumeOutline] | None = None
+    containers: list[PartialContainer] | None = None
+    init_containers: list[PartialContainer] | None = None
+    volumes: list[PartialVolume] | None = None
     host_pid: bool | None = msgspec.field(default=None, name="hostPID")
     node_name: str | None = None
     node_selector: msgspec.Raw = ABSENT
@@ -77,7 +77,7 @@ class SpecOutline(msgspec.Struct, rename="camel", gc=False):
     resources: msgspec.Raw = ABSENT
 
 
-class PodOutline(PodObject, gc=False):
+class PartialPod(PodObject, gc=False):
     """A pod."""
 
-    spec: SpecOutline | None = None
+    spec: PartialSpec | None = None

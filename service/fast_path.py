@@ -1,4 +1,4 @@
-"""Answers to requests that need no waiting, past uvicorn's machinery.
+"""The fast path: answers to requests that need no waiting, past uvicorn's machinery.
 
 This leans on members of uvicorn that are not its API: tests/service/test_uvicorn_members.py lists them, and
 `protocol_of` takes the plain connection where uvicorn is another version than the one they were read in.
@@ -23,7 +23,7 @@ _HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %
 
 
 @dataclass(frozen=True, slots=True)
-class ImmediateRoute:
+class FastPathRoute:
     """POSTs of JSON to one path, whose answers mostly need no waiting.
 
     A query counts for nothing: an API server adds `?timeout=5s` to the path that it is given.
@@ -35,21 +35,21 @@ class ImmediateRoute:
     nobody had looked at it."""
 
 
-def protocol_of(route: ImmediateRoute | None, uvicorn_version: str) -> Callable[..., Connection]:
+def protocol_of(route: FastPathRoute | None, uvicorn_version: str) -> Callable[..., Connection]:
     """Return what makes the connections of a listener: plain ones where nothing can be answered at once."""
     if route is None or not uvicorn_version.startswith(KNOWN_UVICORN):
         return Connection
-    return partial(ImmediateConnection, route=route)
+    return partial(FastPathConnection, route=route)
 
 
-class ImmediateConnection(Connection):
+class FastPathConnection(Connection):
     """A connection on which requests that came whole are answered at once, if their answer needs no waiting.
 
     Such a request gets no task, no scope and no events of its own, and its answer is one write. All else goes
     uvicorn's way: parts, errors, the end.
     """
 
-    def __init__(self, *args: Any, route: ImmediateRoute, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, route: FastPathRoute, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._route = route
         self._body: list[bytes] | None = None
@@ -71,7 +71,7 @@ class ImmediateConnection(Connection):
     def on_headers_complete(self) -> None:
         """Hold a request back if it may be answered at once."""
         self.check_head()
-        if self._may_be_immediate():
+        if self._takes_fast_path():
             self._body = []
         else:
             self._begin_cycle(self.app)
@@ -96,7 +96,7 @@ class ImmediateConnection(Connection):
             super().on_body(body)
         super().on_message_complete()
 
-    def _may_be_immediate(self) -> bool:
+    def _takes_fast_path(self) -> bool:
         """Return whether this is a request as an API server sends it."""
         return (
             self.url.partition(b"?")[0] == self._route.path
