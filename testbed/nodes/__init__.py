@@ -1,1 +1,1 @@
-"""Real nodes for the tests: kubelet, containerd, runc and kube-proxy, each node in a box of namespaces."""
+"""Real nodes for the tests: kubelet, containerd, runc and kube-proxy, each in a sandbox of namespaces."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from testbed.nodes.box import Box
+from testbed.nodes.sandbox import Sandbox
 from testbed.process import Process
 from testbed.product import POLICIES
 
@@ -48,7 +48,7 @@ class AgentOnNode:
     """An agent, and what a node with GPUs has for it: NVIDIA's CDI specification and a limiter's library.
 
     Args:
-        box: Of the node.
+        sandbox: Of the node.
         runtime_endpoint: Socket of its container runtime.
         gpus: As the file of made-up GPUs has them.
         environment: Of the node's programs.
@@ -56,15 +56,15 @@ class AgentOnNode:
 
     def __init__(
         self,
-        box: Box,
+        sandbox: Sandbox,
         runtime_endpoint: str,
         gpus: Sequence[Mapping[str, Any]],
         environment: Mapping[str, str],
     ) -> None:
-        self._box = box
+        self._sandbox = sandbox
         self._endpoint = runtime_endpoint
         self._environment = environment
-        self._folder = box.folder / "agent"
+        self._folder = sandbox.folder / "agent"
         self._process: Process | None = None
         (self._folder / "library").mkdir(parents=True)
         (self._folder / "library" / "libvgpu.so").write_text(LIBRARY_TEXT)
@@ -95,28 +95,28 @@ class AgentOnNode:
             }
             for gpu in gpus
         ]
-        cdi = self._box.folder / "cdi"
+        cdi = self._sandbox.folder / "cdi"
         cdi.mkdir(exist_ok=True)
         text = json.dumps({"cdiVersion": "0.5.0", "kind": "nvidia.com/gpu", "devices": devices})
         (cdi / "nvidia.yaml").write_text(text)
 
     def show_folder(self) -> None:
         """Mount the node's folder where the chart's agent looks for it; to be done after each boot."""
-        self._box.check("mkdir", "-p", SAME_EVERYWHERE)
-        self._box.check("mount", "--bind", str(self._box.folder), SAME_EVERYWHERE)
+        self._sandbox.check("mkdir", "-p", SAME_EVERYWHERE)
+        self._sandbox.check("mount", "--bind", str(self._sandbox.folder), SAME_EVERYWHERE)
 
     def start(self) -> None:
         """Start it; it is ready when the kubelet counts its slices."""
         options = [
             f"--policies={self._folder / 'policies'}",
             f"--state-dir={self._folder}",
-            f"--cdi-dir={self._box.folder / 'cdi'}",
+            f"--cdi-dir={self._sandbox.folder / 'cdi'}",
             f"--runtime-endpoint={self._endpoint}",
             f"--gpu-file={self._folder / 'gpus.json'}",
         ]
         environment = {**self._environment, "PYTHONPATH": str(CHECKOUT)}
         command = [sys.executable, "-m", "cli.main", "agent", *options]
-        self._process = self._box.start("agent", command, environment)
+        self._process = self._sandbox.start("agent", command, environment)
 
     def kill(self) -> None:
         """Kill it as the kernel would, with what it started."""
@@ -132,4 +132,4 @@ class AgentOnNode:
     @property
     def log(self) -> Path:
         """Its log file."""
-        return self._box.folder / "agent.log"
+        return self._sandbox.folder / "agent.log"

@@ -1,4 +1,4 @@
-"""Control groups (version 1) of a box: one in each hierarchy, below the caller's own, under its limits."""
+"""Control groups (version 1) of a sandbox: one in each hierarchy, below the caller's own and its limits."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""A cluster of real nodes as one context manager: the control plane in one box, each node in another."""
+"""A cluster of real nodes as one context manager: the control plane in one sandbox, each node in another."""
 
 import socket
 import sys
@@ -13,29 +13,29 @@ from testbed.api import Api, Object
 from testbed.cluster import Cluster
 from testbed.components import ADMIN_TOKEN, Home
 from testbed.gpu_nodes import GpuNode
-from testbed.nodes import stand_ins
-from testbed.nodes.box import Box, Keeper
+from testbed.nodes import stub_images
 from testbed.nodes.node import Node, Place, start_proxy
 from testbed.nodes.parts import Parts
+from testbed.nodes.sandbox import Reaper, Sandbox
 from testbed.process import Process, ProcessError, eventually, start_on_free_ports, tail
 
 HERE = Path(__file__).parent
 CONTROL_PLANE = "control-plane"
 ADDRESS, PORT = "10.77.0.1", 6443
-PROXY_TOKEN = "kube-proxy"  # noqa: S105 - of a throw-away API server in a box
+PROXY_TOKEN = "kube-proxy"  # noqa: S105 - of a throw-away API server in a sandbox
 NAMES = (ADDRESS, "10.0.0.1", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local")
 READY_S = 60
 
 
 @dataclass(frozen=True, slots=True)
 class BoxedHome(Home):
-    """The folders of a control plane that runs in a box."""
+    """The folders of a control plane that runs in a sandbox."""
 
-    box: Box
+    sandbox: Sandbox
 
     def start(self, program: str, *arguments: str, name: str = "") -> Process:
-        """Start a program in the box."""
-        return self.box.start(name or program, [str(self.binaries / program), *arguments])
+        """Start a program in the sandbox."""
+        return self.sandbox.start(name or program, [str(self.binaries / program), *arguments])
 
 
 class RealCluster(Cluster):
@@ -68,19 +68,19 @@ class RealCluster(Cluster):
         # Not below a test's own folder: paths of sockets have at most 107 characters.
         folder = Path(tempfile.mkdtemp(prefix="gpu-nodes-"))
         super().__init__(binaries, folder)
-        self._keeper = Keeper()
-        self._keeper.keep("folder", folder)
+        self._reaper = Reaper()
+        self._reaper.keep("folder", folder)
         self._parts = parts
         self._archives = archives
         self._gpus = len(agent_gpus) or gpus
         self._agent_gpus = agent_gpus
         self._agent_from_chart = agent_from_chart
-        self._control = Box(CONTROL_PLANE, folder / CONTROL_PLANE, self._keeper)
+        self._control = Sandbox(CONTROL_PLANE, folder / CONTROL_PLANE, self._reaper)
         self._names = [f"gpu-node-{number}" for number in range(1, nodes + 1)]
         self.nodes: dict[str, Node] = {}
 
     def _start(self, stack: ExitStack) -> None:
-        stack.callback(self._keeper.clean_up)
+        stack.callback(self._reaper.clean_up)
         stack.callback(self._control.halt)
         try:
             self._start_all(stack)
@@ -91,11 +91,11 @@ class RealCluster(Cluster):
 
     def _start_all(self, stack: ExitStack) -> None:
         self._start_control_plane(stack)
-        archives = [*stand_ins.write(self._parts.busybox, self.home.folder), *self._archives]
+        archives = [*stub_images.write(self._parts.busybox, self.home.folder), *self._archives]
         for number, name in enumerate(self._names, 1):
             node = self._node(name, number)
             self.nodes[name] = node
-            stack.callback(node.box.halt)
+            stack.callback(node.sandbox.halt)
             self._boot(node)
             node.start(archives)
         for name in self._names:
@@ -141,8 +141,8 @@ class RealCluster(Cluster):
         ]
         apiserver = home.start("kube-apiserver", *arguments)
         self.processes += [etcd, apiserver]
-        relay, self.url = self.relay(ADDRESS, PORT, self._api_ready)
-        stack.callback(relay.stop)
+        forward, self.url = self.port_forward(ADDRESS, PORT, self._api_ready)
+        stack.callback(forward.stop)
         components.write_kubeconfig(home, self.url, self.kubeconfig)
         self.api = stack.enter_context(Api(self.url, str(home.ca_file), ADMIN_TOKEN))
 
@@ -153,14 +153,14 @@ class RealCluster(Cluster):
         with Api(f"https://127.0.0.1:{ports[0]}", str(self.home.ca_file), ADMIN_TOKEN) as api:
             return api.ready()
 
-    def relay(
+    def port_forward(
         self, address: str, port: int, ready: Callable[[list[int]], object] = lambda ports: _listens(ports[0])
     ) -> tuple[Process, str]:
         """A port of this machine's loopback device that leads to an address in the cluster, and its URL."""
 
         def start(ports: list[int]) -> Process:
-            command = [sys.executable, str(HERE / "relay.py"), str(ports[0]), str(self._control.pid)]
-            return Process([*command, address, str(port)], self.home.folder / f"relay-{ports[0]}.log")
+            command = [sys.executable, str(HERE / "port_forward.py"), str(ports[0]), str(self._control.pid)]
+            return Process([*command, address, str(port)], self.home.folder / f"port-forward-{ports[0]}.log")
 
         process, [chosen] = start_on_free_ports(1, start, ready, READY_S)
         return process, f"https://127.0.0.1:{chosen}"
@@ -181,27 +181,27 @@ class RealCluster(Cluster):
             agent_gpus=self._agent_gpus,
             agent_from_chart=self._agent_from_chart,
         )
-        return Node(Box(name, self.home.folder / f"n{number}", self._keeper), self._parts, place)
+        return Node(Sandbox(name, self.home.folder / f"n{number}", self._reaper), self._parts, place)
 
     def _boot(self, node: Node) -> None:
-        """Boot a node's box and wire it to the control plane's."""
-        node.box.boot()
+        """Boot a node's sandbox and wire it to the control plane's."""
+        node.sandbox.boot()
         wire, place = f"node{node.place.number}", node.place
         self._control.on_network("ip", "link", "delete", wire)  # of its last life, where one was
         created = self._control.on_network(
-            *f"ip link add {wire} type veth peer name eth0 netns {node.box.pid}".split()
+            *f"ip link add {wire} type veth peer name eth0 netns {node.sandbox.pid}".split()
         )
         assert created.code == 0, created.stderr
         self._control.check("ip", "link", "set", wire, "master", "nodes0", "up")
         self._control.check("ip", "route", "replace", place.pods, "via", place.address)
-        node.box.check("ip", "address", "add", f"{place.address}/24", "dev", "eth0")
-        node.box.check("ip", "link", "set", "eth0", "up")
-        node.box.check("ip", "route", "add", "default", "via", ADDRESS)
+        node.sandbox.check("ip", "address", "add", f"{place.address}/24", "dev", "eth0")
+        node.sandbox.check("ip", "link", "set", "eth0", "up")
+        node.sandbox.check("ip", "route", "add", "default", "via", ADDRESS)
 
     def reboot(self, name: str) -> None:
         """Pull a node's plug and start it again with the disk it had; wait until it is ready."""
         node = self.nodes[name]
-        node.box.halt()
+        node.sandbox.halt()
         self._boot(node)
         node.start()
         eventually(lambda: self.is_ready(name), f"{name} is back", READY_S)

@@ -1,4 +1,4 @@
-"""One node: a box with containerd, kubelet, kube-proxy and a stand-in device plugin."""
+"""One node: a sandbox with containerd, kubelet, kube-proxy and a stand-in device plugin."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from testbed.nodes.agent import AgentOnNode
-from testbed.nodes.box import Box
 from testbed.nodes.parts import Parts
-from testbed.nodes.stand_ins import PAUSE
+from testbed.nodes.sandbox import Sandbox
+from testbed.nodes.stub_images import PAUSE
 from testbed.process import Process
 
 SOCKET = "/run/containerd.sock"
@@ -54,10 +54,10 @@ class Place:
 
 
 class Node:
-    """A node in its box. Its disk outlives a reboot: images, and what kubelet and network keep.
+    """A node in its sandbox. Its disk outlives a reboot: images, and what kubelet and network keep.
 
     Args:
-        box: Not booted yet.
+        sandbox: Not booted yet.
         parts: What runs on it.
         place: Its name, addresses and cluster.
 
@@ -74,11 +74,11 @@ class Node:
     device_plugin: Process
     agent: AgentOnNode
 
-    def __init__(self, box: Box, parts: Parts, place: Place) -> None:
-        self.box = box
+    def __init__(self, sandbox: Sandbox, parts: Parts, place: Place) -> None:
+        self.sandbox = sandbox
         self.place = place
         self._parts = parts
-        self._folder = box.folder
+        self._folder = sandbox.folder
         self._write_configurations()
 
     def _write_configurations(self) -> None:
@@ -89,19 +89,19 @@ class Node:
         (self._folder / "kubelet.json").write_text(json.dumps(_kubelet(self.place)))
 
     def start(self, archives: Sequence[Path] = ()) -> None:
-        """Start everything on a booted and wired box, with images from archives."""
+        """Start everything on a booted and wired sandbox, with images from archives."""
         self.start_containerd()
         for archive in archives:
             self.ctr("images", "import", str(archive))
         self.start_kubelet()
         if self.place.agent_gpus:
-            self.agent = AgentOnNode(self.box, SOCKET, self.place.agent_gpus, self._parts.environment)
+            self.agent = AgentOnNode(self.sandbox, SOCKET, self.place.agent_gpus, self._parts.environment)
             self.agent.show_folder()
             if not self.place.agent_from_chart:
                 self.agent.start()
         else:
             self.start_device_plugin()
-        self.proxy = start_proxy(self.box, self._parts, self.place.name, self.place.proxy_kubeconfig)
+        self.proxy = start_proxy(self.sandbox, self._parts, self.place.name, self.place.proxy_kubeconfig)
 
     def start_device_plugin(self) -> None:
         """Start the stand-in device plugin."""
@@ -113,7 +113,7 @@ class Node:
         command = ["ctr", f"--address={SOCKET}", "version"]
         environment = self._parts.environment
         self.containerd.until_ready(
-            lambda: self.box.run(*command, environment=environment).code == 0, READY_S
+            lambda: self.sandbox.run(*command, environment=environment).code == 0, READY_S
         )
 
     def start_kubelet(self) -> None:
@@ -129,16 +129,16 @@ class Node:
         )
 
     def _run(self, program: str, *arguments: str) -> Process:
-        return self.box.start(program, [program, *arguments], self._parts.environment)
+        return self.sandbox.start(program, [program, *arguments], self._parts.environment)
 
     def ctr(self, *arguments: str) -> str:
         """Run ctr among the pods' containers and return what it prints."""
         command = ["ctr", f"--address={SOCKET}", "--namespace=k8s.io", *arguments]
-        return self.box.check(*command, environment=self._parts.environment)
+        return self.sandbox.check(*command, environment=self._parts.environment)
 
     def held_slices(self) -> dict[tuple[str, str, str], int]:
         """Slices by namespace, pod and resource, as the kubelet's own books have them."""
-        printed = self.box.check("deviceplugin", "pods", environment=self._parts.environment)
+        printed = self.sandbox.check("deviceplugin", "pods", environment=self._parts.environment)
         held: dict[tuple[str, str, str], int] = {}
         for line in printed.splitlines():
             namespace, pod, resource, count = line.split()
@@ -157,19 +157,19 @@ class Node:
         self.start_containerd()
 
 
-def start_proxy(box: Box, parts: Parts, node: str, kubeconfig: Path) -> Process:
-    """Start kube-proxy in a box, for a node's name."""
+def start_proxy(sandbox: Sandbox, parts: Parts, node: str, kubeconfig: Path) -> Process:
+    """Start kube-proxy in a sandbox, for a node's name."""
     arguments = [
         f"--kubeconfig={kubeconfig}",
         f"--hostname-override={node}",
         "--proxy-mode=nftables",
         f"--cluster-cidr={PODS}",
-        # The machine's own settings are not for a box to change.
+        # The machine's own settings are not for a sandbox to change.
         "--conntrack-max-per-core=0",
         "--conntrack-tcp-timeout-established=0",
         "--conntrack-tcp-timeout-close-wait=0",
     ]
-    return box.start("kube-proxy", ["kube-proxy", *arguments], parts.environment)
+    return sandbox.start("kube-proxy", ["kube-proxy", *arguments], parts.environment)
 
 
 def _network(folder: Path, place: Place) -> Mapping[str, Any]:
@@ -195,7 +195,7 @@ def _kubelet(place: Place) -> Mapping[str, Any]:
         "containerRuntimeEndpoint": f"unix://{SOCKET}",
         "clusterDomain": "cluster.local",
         "clusterDNS": [place.dns],
-        # As boxes are: control groups without systemd, no swap of their own, no right to lower scores.
+        # As sandboxes are: control groups without systemd, no swap of their own, no right to lower scores.
         "cgroupDriver": "cgroupfs",
         "failCgroupV1": False,
         "failSwapOn": False,

@@ -4,11 +4,11 @@ import json
 from pathlib import Path
 
 from testbed import image
-from testbed.nodes import box, parts
+from testbed.nodes import parts, sandbox
 from testbed.nodes.agent import chart_values
 from testbed.nodes.cluster import RealCluster
 from testbed.nodes.node import SOCKET
-from testbed.nodes.stand_ins import LIMITER, WORKLOAD
+from testbed.nodes.stub_images import LIMITER, WORKLOAD
 from testbed.playground import INSTALL, pause, say, until_interrupted
 
 GPUS = [
@@ -52,7 +52,7 @@ Ctrl-C takes it all down."""
 
 def main() -> None:
     """Build what is missing, run the nodes until SIGINT or SIGTERM, and leave nothing behind."""
-    if reason := box.why_not() or image.why_not():
+    if reason := sandbox.why_not() or image.why_not():
         raise SystemExit(reason)
     until_interrupted(_run)
 

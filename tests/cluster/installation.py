@@ -11,7 +11,7 @@ from testbed.api import ApiError, Object
 from testbed.chart import RELEASE, Helm
 from testbed.cluster import Output
 from testbed.nodes.cluster import RealCluster
-from testbed.nodes.stand_ins import LIMITER
+from testbed.nodes.stub_images import LIMITER
 from testbed.process import eventually
 from testbed.registration import OWN_NAMESPACE, probe, refuses
 
@@ -104,7 +104,7 @@ class Installation:
     def kill(self, pod: Pod) -> None:
         """Kill a pod's process: SIGKILL, from outside of it."""
         node = self.cluster.nodes[pod.node]
-        node.box.check("kill", "-KILL", self.processes(pod)[0])
+        node.sandbox.check("kill", "-KILL", self.processes(pod)[0])
 
     def exhaust_memory(self, pod: Pod) -> None:
         """Use up a pod's memory limit from inside its control group, so that the kernel kills its process.
@@ -117,7 +117,7 @@ class Installation:
             echo $$ > $group/cgroup.procs
             exec tail /dev/zero"""
         node = self.cluster.nodes[pod.node]
-        ended = node.box.run("bash", "-c", script, self.processes(pod)[0])
+        ended = node.sandbox.run("bash", "-c", script, self.processes(pod)[0])
         assert ended.code in {-signal.SIGKILL, 128 + signal.SIGKILL}, ended.stderr
 
     def processes(self, pod: Pod) -> list[str]:
@@ -126,7 +126,7 @@ class Installation:
             folder=${{found%/cgroup}}
             tr '\\0' ' ' < $folder/cmdline | grep --quiet cli.main && echo ${{folder#/proc/}}
         done; true"""
-        return sorted(self.cluster.nodes[pod.node].box.check("bash", "-c", script).split(), key=int)
+        return sorted(self.cluster.nodes[pod.node].sandbox.check("bash", "-c", script).split(), key=int)
 
     def resident_mib(self, pod: Pod) -> int:
         """Memory of all processes of a pod's container."""

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Self
 
 from testbed.api import Api, ApiError, Object
-from testbed.nodes.stand_ins import WORKLOAD
+from testbed.nodes.stub_images import WORKLOAD
 from testbed.registration import LABEL
 
 PERIOD_S = 1.0

@@ -14,7 +14,7 @@ from testbed import binaries
 from testbed.nodes import parts
 from testbed.nodes.agent import LIMITS_BY_AGENT, POOL
 from testbed.nodes.cluster import RealCluster
-from testbed.nodes.stand_ins import WORKLOAD
+from testbed.nodes.stub_images import WORKLOAD
 from testbed.process import eventually
 from tests.cluster.conftest import CLUSTER
 from tests.conftest import Say

@@ -15,7 +15,7 @@ from testbed.nodes import parts
 from testbed.nodes.agent import chart_values
 from testbed.nodes.cluster import RealCluster
 from testbed.nodes.node import SOCKET
-from testbed.nodes.stand_ins import LIBRARY_TEXT, WORKLOAD
+from testbed.nodes.stub_images import LIBRARY_TEXT, WORKLOAD
 from testbed.process import eventually
 from testbed.registration import OWN_NAMESPACE
 from tests.cluster.conftest import CLUSTER, WORK, Say

@@ -17,14 +17,14 @@ DELIVERY_S = 120
 @pytest.fixture
 def served(installation, cluster):
     """The certificate that each webhook serves, by the pod's name."""
-    relays = {pod.name: cluster.relay(pod.address, 8443) for pod in installation.pods("webhook")}
+    forwards = {pod.name: cluster.port_forward(pod.address, 8443) for pod in installation.pods("webhook")}
 
     def look():
-        ports = {name: int(url.rpartition(":")[2]) for name, (_, url) in relays.items()}
+        ports = {name: int(url.rpartition(":")[2]) for name, (_, url) in forwards.items()}
         return {name: ssl.get_server_certificate(("127.0.0.1", port)) for name, port in ports.items()}
 
     yield look
-    for process, _ in relays.values():
+    for process, _ in forwards.values():
         process.stop()
 
 

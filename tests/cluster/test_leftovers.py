@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from testbed import binaries
-from testbed.nodes import box, cgroups, parts
+from testbed.nodes import cgroups, parts, sandbox
 from testbed.process import eventually
 
 RUN = """
 import sys
 from pathlib import Path
-from testbed.nodes.box import Box, Keeper
+from testbed.nodes.sandbox import Sandbox, Reaper
 from testbed.nodes.parts import Parts
 from testbed.nodes.cluster import RealCluster
 
@@ -70,14 +70,14 @@ def names(process, folder):
 
 def test_without_root_no_node_is_made(monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 65534)
-    assert box.why_not() == "real nodes are boxes of namespaces, which only root can make"
+    assert sandbox.why_not() == "real nodes are sandboxes of namespaces, which only root can make"
 
 
 def test_without_its_tools_no_node_is_made(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert box.why_not() == "real nodes need the command `unshare`, and it is not on PATH"
+    assert sandbox.why_not() == "real nodes need the command `unshare`, and it is not on PATH"
 
 
 def test_without_control_groups_no_node_is_made(monkeypatch, tmp_path):
     monkeypatch.setattr(cgroups, "HIERARCHIES", tmp_path)
-    assert "cgroup v1 hierarchies are needed" in box.why_not()
+    assert "cgroup v1 hierarchies are needed" in sandbox.why_not()

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from testbed.gpu_nodes import GpuNode
-from testbed.nodes.stand_ins import LIBRARY_TEXT
+from testbed.nodes.stub_images import LIBRARY_TEXT
 from testbed.process import eventually
 from testbed.product import COMMAND
 from tests.cluster.conftest import WORK

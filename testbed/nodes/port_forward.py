@@ -1,6 +1,6 @@
-"""A port of this machine that leads into a box: `python relay.py PORT BOX-PID ADDRESS BOX-PORT`.
+"""A port of this machine that leads into a sandbox: `python port_forward.py PORT PID ADDRESS TO-PORT`.
 
-It listens on the loopback device outside, then enters the box's network and connects there.
+It listens on the loopback device outside, then enters the sandbox's network and connects there.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ CHUNK = 65536
 
 
 async def _serve(listener: socket.socket, address: str, port: int) -> None:
-    async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             there, back = await asyncio.open_connection(address, port)
         except OSError:
@@ -23,7 +23,7 @@ async def _serve(listener: socket.socket, address: str, port: int) -> None:
             return
         await asyncio.gather(_pump(reader, back), _pump(there, writer))
 
-    server = await asyncio.start_server(relay, sock=listener)
+    server = await asyncio.start_server(forward, sock=listener)
     await server.serve_forever()
 
 
@@ -39,13 +39,13 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 def main() -> None:
-    """Relay until killed."""
-    port, pid, address, box_port = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], int(sys.argv[4])
+    """Forward until killed."""
+    port, pid, address, to_port = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], int(sys.argv[4])
     listener = socket.create_server(("127.0.0.1", port))
     network = os.open(Path(f"/proc/{pid}/ns/net"), os.O_RDONLY)
     if ctypes.CDLL(None, use_errno=True).setns(network, CLONE_NEWNET) != 0:
         raise SystemExit(f"setns: {os.strerror(ctypes.get_errno())}")
-    asyncio.run(_serve(listener, address, box_port))
+    asyncio.run(_serve(listener, address, to_port))
 
 
 if __name__ == "__main__":

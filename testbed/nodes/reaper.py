@@ -1,4 +1,4 @@
-"""Outlives the test run and leaves nothing of it: `python -m testbed.nodes.keeper`.
+"""Outlives the test run and leaves nothing of it: `python -m testbed.nodes.reaper`.
 
 Each line of stdin names a kind and a path, `cgroup /sys/fs/...` or `folder /tmp/...`. When stdin ends,
 because the run ended or was killed, every process in the groups is killed, and groups and folders are

@@ -1,5 +1,5 @@
 #!/bin/bash
-# box.sh FOLDER NAME: pid 1 of a node. Mounts what a machine has of its own, then reaps orphans until it is killed.
+# sandbox.sh FOLDER NAME: pid 1 of a node. Mounts what a machine has of its own, then reaps orphans until it is killed.
 set -eu
 folder=$1
 mount --make-rprivate /

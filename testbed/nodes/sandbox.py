@@ -1,4 +1,4 @@
-"""A box: what the kernel lets pass for a machine, made of namespaces and control groups."""
+"""A sandbox: what the kernel lets pass for a machine, made of namespaces and control groups."""
 
 import os
 import shlex
@@ -30,9 +30,9 @@ COMMAND_S = 60
 
 
 def why_not() -> str | None:
-    """Say why no box can be made here: not root, no such namespaces, no cgroup v1. None if all is well."""
+    """Say why no sandbox can be made here: not root, no namespaces, no cgroup v1. None if all is well."""
     if os.geteuid() != 0:
-        return "real nodes are boxes of namespaces, which only root can make"
+        return "real nodes are sandboxes of namespaces, which only root can make"
     for tool in ("unshare", "nsenter", "ip", "mount", "bash"):
         if shutil.which(tool) is None:
             return f"real nodes need the command `{tool}`, and it is not on PATH"
@@ -44,12 +44,12 @@ def why_not() -> str | None:
     return None if tried.returncode == 0 else f"no namespaces can be made: {tried.stderr.strip()}"
 
 
-class Keeper:
-    """The process that removes what boxes leave, also when this one is killed."""
+class Reaper:
+    """The process that removes what sandboxes leave, also when this one is killed."""
 
     def __init__(self) -> None:
         self._child = subprocess.Popen(
-            [sys.executable, "-m", "testbed.nodes.keeper"],
+            [sys.executable, "-m", "testbed.nodes.reaper"],
             cwd=HERE.parents[1],
             stdin=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -73,19 +73,19 @@ class Keeper:
         assert self._child.returncode == 0, errors
 
 
-class Box:
+class Sandbox:
     """One machine. It is up from `boot` to `halt`, and can be booted again: its folder is its disk.
 
     Args:
         name: Host name.
         folder: Of its own, for everything that outlives a reboot.
-        keeper: Removes its control groups.
+        reaper: Removes its control groups.
     """
 
-    def __init__(self, name: str, folder: Path, keeper: Keeper) -> None:
+    def __init__(self, name: str, folder: Path, reaper: Reaper) -> None:
         self.name = name
         self.folder = folder
-        self._keeper = keeper
+        self._reaper = reaper
         self._groups: list[Path] = []
         self._process: Process | None = None
         self._started: list[Process] = []
@@ -97,16 +97,16 @@ class Box:
         self._groups = cgroups.create(f"gpu-fraction-{os.getpid()}-{self.folder.parent.name}-{self.name}")
         if first:
             for group in self._groups:
-                self._keeper.keep("cgroup", group)
+                self._reaper.keep("cgroup", group)
         booted = self.folder / "booted"
         booted.unlink(missing_ok=True)
-        command = [*UNSHARE, str(HERE / "box.sh"), str(self.folder), self.name]
-        self._process = Process(self._in_groups(command), self.folder / "box.log")
+        command = [*UNSHARE, str(HERE / "sandbox.sh"), str(self.folder), self.name]
+        self._process = Process(self._in_groups(command), self.folder / "sandbox.log")
         self._process.until_ready(booted.exists, BOOT_S)
 
     def _in_groups(self, command: Sequence[str]) -> list[str]:
         enter = "; ".join(f"echo $$ > {shlex.quote(str(group / 'cgroup.procs'))}" for group in self._groups)
-        return ["/bin/sh", "-c", f'set -e; {enter}; exec "$@"', "box", *command]
+        return ["/bin/sh", "-c", f'set -e; {enter}; exec "$@"', "sandbox", *command]
 
     @property
     def pid(self) -> int:
@@ -125,13 +125,13 @@ class Box:
     def start(
         self, name: str, command: Sequence[str], environment: Mapping[str, str] | None = None
     ) -> Process:
-        """Start a command in the box; its log is `NAME.log` in the folder."""
+        """Start a command in the sandbox; its log is `NAME.log` in the folder."""
         process = Process(self._entering(command, environment or {}), self.folder / f"{name}.log", grace_s=5)
         self._started.append(process)
         return process
 
     def run(self, *command: str, environment: Mapping[str, str] | None = None, stdin: str = "") -> Output:
-        """Run a command in the box; the caller looks at its exit code."""
+        """Run a command in the sandbox; the caller looks at its exit code."""
         ended = subprocess.run(
             self._entering(command, environment or {}),
             input=stdin,
@@ -143,7 +143,7 @@ class Box:
         return Output(ended.returncode, ended.stdout, ended.stderr)
 
     def on_network(self, *command: str) -> Output:
-        """Run a command that has the box's network and all else of this machine, such as process ids."""
+        """Run a command that has the sandbox's network and all else of this machine, such as process ids."""
         entering = ["nsenter", f"--target={self.pid}", "--net", "--", *command]
         ended = subprocess.run(entering, capture_output=True, text=True, timeout=COMMAND_S, check=False)
         return Output(ended.returncode, ended.stdout, ended.stderr)
