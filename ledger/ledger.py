@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from itertools import islice
 
 import msgspec
@@ -10,27 +10,20 @@ import msgspec
 from ledger.accounts import Claim, ClaimKey
 from ledger.facts import NodeFact, PodFact, PodKey
 from ledger.gpu_memory import GpuMemory, cards_of, memory_of_placement, memory_of_pod
-from ledger.owners import GpuModel, Owners, Replicas
+from ledger.ledger_reader import LedgerReader
 from ledger.placement.candidates import CandidateFinder
 from ledger.placement.choice import Choice
-from ledger.placement.memory_values import MemoryValues
 from ledger.placement.node_class_prices import NodeClassPrices
-from ledger.placement.node_index import NodeIndex
-from ledger.placement.pending import PendingPods
 from ledger.placement.request_history import RequestHistory, ShadowPrices
 from ledger.placement_request import (
     OverQuota,
     Placement,
     PlacementRequest,
     PlacementResult,
-    Quota,
     Unschedulable,
 )
-from ledger.quota_usage import QuotaUsage, Used
 from ledger.recent_placements import RecentPlacements
 from ledger.reservations import Reservation, Reservations, reservation_of, taken_by
-from ledger.totals import Totals
-from ledger.view import LedgerView, NodeView, PendingView, node_view, pending_view
 
 RESERVATIONS_PER_NAMESPACE = 256
 QUIET_SECONDS = 75.0
@@ -39,7 +32,7 @@ MAX_ENDED_AT_ONCE = 256
 """Reservations that one decision ends first: many that end together must not delay it."""
 
 
-class Ledger:
+class Ledger(LedgerReader):
     """Who holds which slices of which GPU. One writer; nothing in it waits, and time is passed in.
 
     Made from a list it equals the one kept by events. Facts may come twice, late or in any order; what was
@@ -53,14 +46,10 @@ class Ledger:
         on_promise: Callable[[str | None], None] | None = None,
     ) -> None:
         """`on_promise` is told the node, None for the backlog, when something is reserved or no longer."""
+        super().__init__()
         self._pods: dict[PodKey, PodFact] = {}
-        self._node_index = NodeIndex()
-        self._finder = CandidateFinder(self._node_index)
         self._reservations = Reservations(reservations_per_namespace)
-        self._pending = PendingPods()
-        self._owners = Owners()
-        self._usage = QuotaUsage()
-        self._values = MemoryValues()
+        self._finder = CandidateFinder(self._node_index)
         self._choice = Choice(self._node_index, self._finder, self._owners, self._pending, self._values)
         self._history: dict[int, RequestHistory] = {}
         self._class_prices: dict[int, NodeClassPrices] = {}
@@ -211,96 +200,6 @@ class Ledger:
             self._end(former)
         else:
             self._recent.release(reservation)
-
-    def view(self) -> LedgerView:
-        """All nodes with GPUs, and who waits."""
-        nodes = [self.node(name) for name in self.names()]
-        return LedgerView(tuple([node for node in nodes if node is not None]), self.pending())
-
-    def pending(self) -> tuple[PendingView, ...]:
-        """Pending pods and reservations: slices that carry an index and have no node."""
-        return self.pending_of(self.pending_keys())
-
-    def pending_keys(self) -> list[ClaimKey]:
-        """Keys of all that is pending, by namespace and name."""
-        return sorted(self._pending.claims)
-
-    def pending_of(self, keys: Iterable[ClaimKey]) -> tuple[PendingView, ...]:
-        """What is pending under these keys; what no longer is, is left out."""
-        claims = [self._pending.claims.get(key) for key in keys]
-        return tuple([pending_view(claim) for claim in claims if claim is not None])
-
-    def first_pending(self, count: int, namespace: str | None = None) -> tuple[PendingView, ...]:
-        """Return the first that are pending, of one namespace or of all, in the order in which they came."""
-        claims = self._pending.claims.values()
-        found = (claim for claim in claims if namespace in {None, claim.namespace})
-        return tuple([pending_view(claim) for claim in islice(found, count)])
-
-    def pending_count(self, namespace: str | None = None) -> int:
-        """Return how many are pending, of one namespace or of all."""
-        claims = self._pending.claims
-        if namespace is None:
-            return len(claims)
-        return sum([claim.namespace == namespace for claim in claims.values()])
-
-    def used_of(self, quota: Quota) -> Used:
-        """Return what a quota counts; promises are among them."""
-        return self._usage.of(quota)
-
-    def largest_mib(self) -> int:
-        """Return the MiB of the largest card that a node's label tells; 0 where none does."""
-        return max([mib or 0 for _, mib in self._values.kinds()], default=0)
-
-    def names(self) -> list[str]:
-        """Names of all nodes that are known or have pods."""
-        return sorted(self._node_index.accounts)
-
-    def free(self, name: str, indices: Collection[int | None]) -> int | None:
-        """Slices left on the fullest of some GPUs of a node (None: its pool); None if it lacks one."""
-        account = self._node_index.accounts.get(name)
-        return account.free(indices) if account is not None else None
-
-    def freest(self, name: str) -> tuple[int, int] | None:
-        """Return the GPU of a node that has most slices left, and how many; None where it has no such GPU."""
-        account = self._node_index.accounts.get(name)
-        return account.freest() if account is not None else None
-
-    def gpu_kinds(self) -> Mapping[GpuModel, int]:
-        """Model and MiB of one GPU, and how many nodes have such."""
-        return self._values.kinds()
-
-    def totals(self) -> Totals:
-        """Sums over all nodes, in time that grows with the nodes that have changed since the last call."""
-        self._node_index.flush()
-        return self._node_index.totals.sum()
-
-    def pending_slices(self) -> int:
-        """Slices of pods and reservations without a node."""
-        return self._pending.total()
-
-    def mib_used_of(self, quotas: Iterable[Quota]) -> dict[str, int]:
-        """Return by name of a quota the MiB of GPU memory that it counts."""
-        largest = self.largest_mib()
-        return {quota.name: self._usage.of(quota).memory.at_most(largest) for quota in quotas}
-
-    def used_by_namespace(self) -> Mapping[str, int]:
-        """Slices by namespace, running, pending and promised together."""
-        return self._usage.namespaces
-
-    def node(self, name: str) -> NodeView | None:
-        """One node with GPUs; None if there is none of that name."""
-        account = self._node_index.accounts.get(name)
-        return node_view(account) if account is not None else None
-
-    def replicas(self, name: str) -> tuple[Replicas, ...]:
-        """Replicas on a node of owners that were asked about lately."""
-        account = self._node_index.accounts.get(name)
-        return self._owners.replicas(account.claims.values()) if account is not None else ()
-
-    def room(self, name: str) -> tuple[int, int] | None:
-        """Milli-CPU and bytes of memory that a node has left; None if there is none of that name."""
-        account = self._node_index.accounts.get(name)
-        return (account.cpu_free, account.memory_free) if account is not None else None
 
     @property
     def reservations(self) -> int:
