@@ -18,9 +18,9 @@ from controller.kube_client import ApiServer
 from controller.leadership import Leadership
 from controller.ledger_store import LedgerStore
 from controller.metrics import ControllerMetrics
-from controller.node_agents.auditing import Auditing
-from controller.node_agents.holding import NodeHolding
+from controller.node_agents.audit_loop import AuditLoop
 from controller.node_agents.metrics import NodeAgentMetrics
+from controller.node_agents.taint_loop import TaintLoop
 from controller.node_events import NodeEvents
 from controller.options import ControllerOptions
 from controller.pod_deletion import PodDeletion
@@ -124,9 +124,9 @@ class LeaderTasks:
     def _of_agents(self) -> Iterator[BackgroundTask]:
         context = self._context
         given = context.api, context.state, context.leadership, self._agent_metrics
-        holding = NodeHolding(*given, self._options.agents, health=context.watch_of_cards)
-        yield BackgroundTask("node holding", holding.run, STEP_SECONDS)
-        yield BackgroundTask("audit", Auditing(*given).run, STEP_SECONDS)
+        taints = TaintLoop(*given, self._options.agents, health=context.watch_of_cards)
+        yield BackgroundTask("node holding", taints.run, STEP_SECONDS)
+        yield BackgroundTask("audit", AuditLoop(*given).run, STEP_SECONDS)
 
     def _of_certificates(self) -> Iterator[BackgroundTask]:
         options, leadership = self._options, self._context.leadership

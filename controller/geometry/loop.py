@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 
 from controller.geometry.cluster import Cluster, ClusterNode
-from controller.geometry.hopeless import never_fits
+from controller.geometry.infeasible import never_fits
 from controller.geometry.metrics import GeometryMetrics
 from controller.geometry.mig_config import (
     BrokenFileError,
@@ -113,8 +113,8 @@ class GeometryLoop:
             return
         for node in cluster.nodes:
             await self._guarded(node, self._advance(node, file))
-        hopeless = await self._report(cluster)
-        await self._plan(cluster, file, hopeless)
+        infeasible = await self._report(cluster)
+        await self._plan(cluster, file, infeasible)
 
     async def _guarded(self, node: ClusterNode, work: Awaitable[None]) -> None:
         """One node's trouble is not another's: it is tried again in the next step."""
@@ -181,20 +181,20 @@ class GeometryLoop:
             for node in cluster.nodes
             if node.fact.is_ours and node.view.card is not None
         ]
-        hopeless = set[PodKey]()
+        infeasible = set[PodKey]()
         for request in cluster.requests:
             if (problem := never_fits(request, shapes)) is not None and not cluster.is_advertised(request):
-                hopeless.add(request.key)
+                infeasible.add(request.key)
                 await self._reports.never_fits(cluster.uids[request.key], request, problem)
         for node in cluster.nodes:
             if node.fact.is_ours and node.view.problem is not None:
                 await self._reports.not_divided(node, node.view.problem)
         self._metrics.waiting.set(len(cluster.requests))
-        self._metrics.hopeless.set(len(hopeless))
-        return hopeless
+        self._metrics.infeasible.set(len(infeasible))
+        return infeasible
 
-    async def _plan(self, cluster: Cluster, file: MigConfigFile, hopeless: set[PodKey]) -> None:
-        requests = [request for request in cluster.requests if request.key not in hopeless]
+    async def _plan(self, cluster: Cluster, file: MigConfigFile, infeasible: set[PodKey]) -> None:
+        requests = [request for request in cluster.requests if request.key not in infeasible]
         known = {
             node.name: mig for node in cluster.nodes if (mig := self._for_planner(node, file)) is not None
         }

@@ -27,7 +27,7 @@ class GeometryMetrics:
         self.waiting = Gauge(
             "fraction_injector_mig_waiting", "Pods that wait for MIG instances.", registry=registry
         )
-        self.hopeless = Gauge(
+        self.infeasible = Gauge(
             "fraction_injector_mig_never_fits",
             "Pods that wait for MIG instances that no card can have.",
             registry=registry,

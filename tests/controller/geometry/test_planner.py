@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from controller.geometry.hopeless import never_fits
+from controller.geometry.infeasible import never_fits
 from controller.geometry.model import MigNode, MigRequest
 from controller.geometry.planner import plan
 from modes.mig_geometry import full_geometries, geometries, geometry

@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry
 from controller.gpu_node import AgentReport
 from controller.ledger_store import LedgerStore
 from controller.node_agents.audit import LOOKS, Difference, Looks, differences
-from controller.node_agents.auditing import Auditing
+from controller.node_agents.audit_loop import AuditLoop
 from controller.node_agents.metrics import NodeAgentMetrics
 from controller.resources import nodes, pods
 from ledger.view import GpuView, Holding, NodeView
@@ -75,7 +75,7 @@ class Cluster:
     def look(self, times=LOOKS):
         async def run():
             async with talking_to(self.fake) as api:
-                audit = Auditing(api, self.store, Leading(), NodeAgentMetrics(self.registry))
+                audit = AuditLoop(api, self.store, Leading(), NodeAgentMetrics(self.registry))
                 for _ in range(times):
                     await asyncio.wait_for(audit.look(), 10)
 

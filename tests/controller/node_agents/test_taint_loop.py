@@ -9,8 +9,8 @@ from controller.gpu_node import AgentReport
 from controller.ledger_store import LedgerStore
 from controller.node_agents.coverage import read_agent_pods
 from controller.node_agents.decision import GRACE_SECONDS
-from controller.node_agents.holding import NodeHolding
 from controller.node_agents.metrics import NodeAgentMetrics
+from controller.node_agents.taint_loop import TaintLoop
 from controller.resources import nodes
 from controller.watch_health import WatchHealth
 from modes.resource_names import ResourceNames
@@ -63,7 +63,7 @@ class Cluster:
             async with talking_to(self.fake) as api:
                 metrics = NodeAgentMetrics(self.registry)
                 given = api, self.store, Leading(), metrics, self.agents
-                loop = NodeHolding(*given, health=self.health, clock=lambda: self.now)
+                loop = TaintLoop(*given, health=self.health, clock=lambda: self.now)
                 for now in self.steps:
                     self.now = now
                     await asyncio.wait_for(loop.step(), 10)

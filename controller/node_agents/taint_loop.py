@@ -23,7 +23,7 @@ STEP_SECONDS = 1.0
 _CHANGED_MEANWHILE = {HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND, HTTPStatus.UNPROCESSABLE_ENTITY}
 
 
-class NodeHolding:
+class TaintLoop:
     """Puts our taint on nodes and takes it off; no other taint is touched.
 
     Args:

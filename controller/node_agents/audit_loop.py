@@ -24,7 +24,7 @@ MAX_EVENTS = 100
 """Of one look: where all nodes differ, the rest says no more."""
 
 
-class Auditing:
+class AuditLoop:
     """Looks at all nodes whose agents say what the kubelet holds."""
 
     def __init__(
