@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from cli.kubernetes_yaml import MAX_BYTES, MAX_DEPTH, UnusableTextError, depth, read_documents
-from ledger.facts import NodeFact, PodFact
+from ledger.facts import NodeAgent, NodeFact, PodFact
 from ledger.from_kubernetes import node_from_object, pod_from_object
 from modes.resource_names import ResourceNames
 from policies.model.problems import printable
+
+if TYPE_CHECKING:
+    from controller.gpu_node import AgentReport
 
 STANDARD_INPUT = Path("-")
 
@@ -66,29 +69,49 @@ def read_objects(file: Path) -> list[dict[str, Any]]:
 
 
 def read_inventory(file: Path, names: ResourceNames) -> tuple[list[NodeFact], list[PodFact]]:
-    """Read the Nodes, and Pods if there are any, that `kubectl get -o yaml` printed to a file.
+    """Read the Nodes, and Pods and GpuNodes if there are any, that `kubectl get -o yaml` printed to a file.
+
+    Without a single GpuNode nobody tells which nodes run an agent; with one, the others run none.
 
     Raises:
         ManifestError: see `read_objects`; also when the file holds no Node, or something else beside.
     """
     nodes: list[NodeFact] = []
     pods: list[PodFact] = []
+    reports: dict[str, AgentReport] = {}
     for found in read_objects(file):
         kind = found["kind"]
-        if kind not in ("Node", "Pod"):
+        if kind not in ("Node", "Pod", "GpuNode"):
             raise ManifestError(
                 f"{file}: kind {kind} is no Node: an inventory is `kubectl get nodes -o yaml`"
             )
         try:
             if kind == "Node":
                 nodes.append(node_from_object(found, names))
+            elif kind == "GpuNode":
+                reports[_name(found)] = _report(found)
             else:
                 pods.append(pod_from_object(found, names))
         except ValueError as error:
             raise ManifestError(f"{file}: {kind} {_name(found)}: {error}") from None
     if not nodes:
         raise ManifestError(f"{file}: holds no Node: an inventory is what `kubectl get nodes -o yaml` prints")
-    return nodes, pods
+    return [_with_agent(node, reports) for node in nodes] if reports else nodes, pods
+
+
+def _report(found: dict[str, Any]) -> AgentReport:
+    # Here and not above: a webhook with an inventory must run without the Kubernetes client.
+    from controller.gpu_node import report_from_object  # noqa: PLC0415
+
+    return report_from_object(found)
+
+
+def _with_agent(node: NodeFact, reports: Mapping[str, AgentReport]) -> NodeFact:
+    report = reports.get(node.name)
+    if report is None:
+        return msgspec.structs.replace(node, agent="missing")
+    agent: NodeAgent = "serving" if report.is_registered else "away"
+    return msgspec.structs.replace(node, agent=agent, cards=report.cards)
 
 
 def _content(file: Path) -> bytes:

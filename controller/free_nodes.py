@@ -12,8 +12,9 @@ from ledger.free_nodes import MAX_NODES_NAMED, FreeNodes
 
 KEPT_SECONDS = 2.0
 """Pods that wait for the same are told the same for so long."""
-_Wanted = tuple[tuple[tuple[int | None, int], ...], tuple[str, ...] | None, str | None]
-"""Index (None: the pool) and slices, values of the memory label, and the one of the product label."""
+_Wanted = tuple[tuple[tuple[int | None, int], ...], tuple[str, ...] | None, str | None, bool]
+"""Index (None: the pool) and slices, values of the memory label, the one of the product label, and whether
+only an agent limits the pod."""
 
 
 class FreeNodesFinder:
@@ -24,11 +25,14 @@ class FreeNodesFinder:
         self._clock = clock
         self._kept: dict[_Wanted, tuple[float, FreeNodes]] = {}
 
-    async def find(self, fact: PodFact) -> FreeNodes:
-        """The nodes for a pod that wants these indices, or the pool, of GPUs with such memory."""
+    async def find(self, fact: PodFact, *, by_agent: bool = False) -> FreeNodes:
+        """The nodes for a pod that wants these indices, or the pool, of GPUs with such memory.
+
+        With `by_agent` only those whose agent serves: nothing else limits the pod.
+        """
         now = self._clock()
         self._kept = {wanted: kept for wanted, kept in self._kept.items() if kept[0] > now}
-        wanted: _Wanted = (fact.gpus or ((None, fact.pooled),), fact.memory_values, fact.model)
+        wanted: _Wanted = (fact.gpus or ((None, fact.pooled),), fact.memory_values, fact.model, by_agent)
         kept = self._kept.get(wanted)
         if kept is None:
             kept = self._kept[wanted] = now + KEPT_SECONDS, await self._walk(wanted)
@@ -45,27 +49,29 @@ class FreeNodesFinder:
             most = sorted([*most, *there])[:MAX_NODES_NAMED]
             others = (self._elsewhere(name, wanted) for name in names)
             elsewhere = elsewhere or next(filter(None, others), None)
-        return FreeNodes(tuple((name, -free) for free, name in most), count - len(most), elsewhere)
+        named = tuple((name, -free) for free, name in most)
+        return FreeNodes(named, count - len(most), elsewhere, by_agent=wanted[3])
 
     def _free(self, name: str, wanted: _Wanted) -> int | None:
         """Slices left; None where the pod cannot go."""
-        amounts, memory_values, model = wanted
-        if not self._can_go(name, memory_values, model):
+        amounts = wanted[0]
+        if not self._can_go(name, wanted):
             return None
         return self._state.ledger.free(name, [index for index, _ in amounts])
 
     def _elsewhere(self, name: str, wanted: _Wanted) -> tuple[str, int, int] | None:
         """The GPU of a node that a pod of one GPU would fit on, had it that number."""
-        amounts, memory_values, model = wanted
+        amounts = wanted[0]
         index, slices = amounts[0]
-        if len(amounts) > 1 or index is None or not self._can_go(name, memory_values, model):
+        if len(amounts) > 1 or index is None or not self._can_go(name, wanted):
             return None
         found = self._state.ledger.freest(name)
         return (name, *found) if found is not None and found[1] >= slices else None
 
-    def _can_go(self, name: str, memory_values: tuple[str, ...] | None, model: str | None) -> bool:
+    def _can_go(self, name: str, wanted: _Wanted) -> bool:
+        _, memory_values, model, by_agent = wanted
         node = self._state.nodes.get(name)
-        if node is None or not node.fact.usable:
+        if node is None or not node.fact.usable or (by_agent and node.fact.agent != "serving"):
             return False
         if model is not None and node.fact.labels.get(GPU_PRODUCT_LABEL) != model:
             return False

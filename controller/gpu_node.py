@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
 from controller.informer import Resource
+from controller.kube_client import ApiServer
 from controller.object_reader import ObjectReader
 from kube.names import GROUP
 from service.log import get_logger
 
 COLLECTION = f"/apis/{GROUP}/v1alpha1/gpunodes"
 MAX_CARDS = 64
+PAGE = 500
 _Mib = Annotated[int, msgspec.Meta(ge=0, le=100_000_000)]
 _Index = Annotated[int, msgspec.Meta(ge=0, le=999)]
 _Count = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
@@ -26,6 +28,8 @@ class AgentReport(msgspec.Struct, frozen=True, gc=False):
     node: str
     cards: tuple[tuple[int, int], ...]
     """(index, MiB) of each GPU that can be shared, by index."""
+    has_healthy_cards: bool = False
+    """Whether it offers slices of any GPU to new pods."""
     is_registered: bool = False
     """Whether the kubelet counts every resource of the agent."""
     boot_id: str = ""
@@ -39,6 +43,7 @@ class _Card(msgspec.Struct, gc=False):
     memory_mib: _Mib = msgspec.field(name="memoryMiB")
     held_slices: _Count | None = msgspec.field(default=None, name="heldSlices")
     held_pods: _Count = msgspec.field(default=0, name="heldPods")
+    healthy: bool = False
     mig: bool = False
 
 
@@ -63,6 +68,31 @@ def gpu_nodes() -> Resource[AgentReport]:
     return Resource("gpunodes", COLLECTION, ObjectReader(_GpuNode, _report, _log_unreadable))
 
 
+def report_from_object(found: Any) -> AgentReport:
+    """Read one GpuNode that was parsed before.
+
+    Raises:
+        ValueError: it is no GpuNode, or two of its GPUs have one index.
+    """
+    return _report(msgspec.convert(found, _GpuNode))
+
+
+async def list_reports(api: ApiServer) -> list[AgentReport]:
+    """Read what all agents say.
+
+    Raises:
+        ApiError, OSError, TimeoutError, aiohttp.ClientError: GpuNodes could not be listed.
+    """
+    found: list[AgentReport] = []
+    reader, query = gpu_nodes().reader, dict[str, str | int](limit=PAGE)
+    while True:
+        page, metadata = reader.read_list(await api.request("GET", COLLECTION, query=query))
+        found += page
+        if not metadata.continue_:
+            return found
+        query["continue"] = metadata.continue_
+
+
 def _report(found: _GpuNode) -> AgentReport:
     """Return what a node's agent says.
 
@@ -75,7 +105,12 @@ def _report(found: _GpuNode) -> AgentReport:
     if len(cards) < len(shared):
         raise ValueError("two GPUs have one index")
     return AgentReport(
-        found.metadata.name, tuple(sorted(cards.items())), status.registered, status.boot_id, _held(shared)
+        found.metadata.name,
+        tuple(sorted(cards.items())),
+        has_healthy_cards=any(card.healthy for card in shared),
+        is_registered=status.registered,
+        boot_id=status.boot_id,
+        held=_held(shared),
     )
 
 

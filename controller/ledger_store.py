@@ -12,9 +12,10 @@ from functools import partial
 import msgspec
 
 from controller.gpu_node import AgentReport
+from controller.node_agents.decision import why_not_ready
 from controller.resources import SeenNode, SeenPod
 from controller.watched_resource import WatchedResource
-from ledger.facts import PodFact, PodKey
+from ledger.facts import NodeAgent, PodFact, PodKey
 from ledger.ledger import Ledger
 from ledger.messages import NodeState
 from ledger.placement_request import PlacementRequest, PlacementResult
@@ -67,8 +68,6 @@ class LedgerStore:
         self.agents: dict[str, AgentReport] = {}
         """By node what its agent says; the node itself may not be known yet."""
         self.agents_listed = False
-        self._cards: dict[str, tuple[tuple[int, int], ...]] = {}
-        """By node what its agent says of its GPUs; kept whether the node is known or not yet."""
         self._readers: list[Changes] = []
         self._pod_listeners: list[PodListener] = []
         self._unlisted = {"nodes", "pods"}
@@ -141,7 +140,7 @@ class LedgerStore:
     def set_node(self, node: SeenNode) -> None:
         """Take in a node; the inverse of `remove_node`."""
         name = node.fact.name
-        node = _with_cards(node, self._cards.get(name, ()))
+        node = self._with_agent(node)
         if self.nodes.get(name) == node:
             return
         self.nodes[name] = node
@@ -152,22 +151,20 @@ class LedgerStore:
     def set_agent(self, report: AgentReport) -> None:
         """Take in what a node's agent says; the inverse of `remove_agent`."""
         self.agents[report.node] = report
-        self.set_cards(report.node, report.cards)
+        self._set_again(report.node)
 
     def remove_agent(self, name: str) -> None:
         """Take in that a node's agent says nothing, or nothing that can be read."""
         self.agents.pop(name, None)
-        self.set_cards(name, ())
+        self._set_again(name)
 
     def _agents_are_listed(self) -> None:
-        self.agents_listed = True
+        if not self.agents_listed:
+            self.agents_listed = True
+            for name in self.nodes.keys() - self.agents.keys():
+                self._set_again(name)
 
-    def set_cards(self, name: str, cards: tuple[tuple[int, int], ...]) -> None:
-        """Take in what a node's agent says of its GPUs; nothing, where its object is gone or unreadable."""
-        if cards:
-            self._cards[name] = cards
-        else:
-            self._cards.pop(name, None)
+    def _set_again(self, name: str) -> None:
         node = self.nodes.get(name)
         if node is not None:
             self.set_node(node)
@@ -206,8 +203,17 @@ class LedgerStore:
         if fact is not None and (fact.slices or fact.node):
             self.mark(fact.node or fact.promised_node)
 
+    def _with_agent(self, node: SeenNode) -> SeenNode:
+        """Return the node with what its agent says of its GPUs, and whether that agent serves."""
+        report = self.agents.get(node.fact.name)
+        cards, agent = report.cards if report is not None else (), self._agent_of(node, report)
+        if (node.fact.cards, node.fact.agent) == (cards, agent):
+            return node
+        fact = msgspec.structs.replace(node.fact, cards=cards, agent=agent)
+        return msgspec.structs.replace(node, fact=fact)
 
-def _with_cards(node: SeenNode, cards: tuple[tuple[int, int], ...]) -> SeenNode:
-    if node.fact.cards == cards:
-        return node
-    return msgspec.structs.replace(node, fact=msgspec.structs.replace(node.fact, cards=cards))
+    def _agent_of(self, node: SeenNode, report: AgentReport | None) -> NodeAgent:
+        if report is None:
+            # Until all are listed it may have one: its pods wait, and are not refused.
+            return "missing" if self.agents_listed else "away"
+        return "serving" if why_not_ready(report, node) is None else "away"

@@ -10,9 +10,8 @@ from controller.free_nodes import FreeNodesFinder
 from controller.ledger_store import Clock, LedgerStore
 from controller.pod_findings import waiting_message
 from controller.pod_summary import summary_of
-from controller.resources import InjectedPod
+from controller.resources import InjectedPod, SeenPod
 from controller.watched_policies import WatchedPolicies
-from ledger.facts import PodFact
 from ledger.free_nodes import FreeNodes
 from ledger.view import PendingView
 from ledger.why import why
@@ -23,7 +22,7 @@ KEPT_SECONDS = 3.0
 SECONDS_BETWEEN_WALKS = 0.25
 MAX_KEPT = 256
 """Of kinds of pods, by what they want."""
-_Wanted = tuple[tuple[tuple[int, int], ...], int, tuple[str, ...] | None, str | None]
+_Wanted = tuple[tuple[tuple[int, int], ...], int, tuple[str, ...] | None, str | None, bool]
 _NO_GPU = "no usable node has such GPUs: they are cordoned, not ready, or not there"
 _HAS_ROOM = "a node has slices enough: the scheduler has another reason, see kubectl describe pod"
 
@@ -69,7 +68,7 @@ class WaitingReasons:
         seen = self._state.pods.get((waiting.namespace, waiting.name))
         if seen is None:
             return "is gone by now"
-        free = await self._free(seen.fact)
+        free = await self._free(seen)
         if free is None:
             return "waits for slices; where they are free is being looked up"
         if seen.injected is not None:
@@ -85,12 +84,14 @@ class WaitingReasons:
         waiting = policy.replace_waiting if policy is not None else None
         return waiting.after if waiting is not None else None
 
-    async def _free(self, fact: PodFact) -> FreeNodes | None:
+    async def _free(self, pod: SeenPod) -> FreeNodes | None:
         """Return where slices are free, as of some seconds ago; None where it is not this pod's turn yet."""
-        wanted, now = (fact.gpus, fact.pooled, fact.memory_values, fact.model), self._clock()
+        fact, by_agent = pod.fact, pod.is_limited_by_agent
+        wanted = fact.gpus, fact.pooled, fact.memory_values, fact.model, by_agent
+        now = self._clock()
         kept = self._kept.get(wanted)
         if (kept is None or kept[0] <= now) and now >= self._next_walk:
-            kept = self._kept[wanted] = now + KEPT_SECONDS, await self._finder.find(fact)
+            kept = self._kept[wanted] = now + KEPT_SECONDS, await self._finder.find(fact, by_agent=by_agent)
             # From its end: a walk over many nodes may itself take that long.
             self._next_walk = self._clock() + SECONDS_BETWEEN_WALKS
             self._kept.move_to_end(wanted)

@@ -83,7 +83,8 @@ class PodEvents:
         if pod is None or pod.fact.node is not None:
             return None
         owner = pod.injected.owner if pod.injected is not None else None
-        return waiting_message(pod.fact, await self._free_nodes.find(pod.fact), self._names, owner)
+        free = await self._free_nodes.find(pod.fact, by_agent=pod.is_limited_by_agent)
+        return waiting_message(pod.fact, free, self._names, owner)
 
 
 def pod_event(finding: Finding, message: str, now: datetime) -> dict[str, Any]:

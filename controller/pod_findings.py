@@ -12,7 +12,7 @@ from typing import Literal
 from controller.resources import InjectedPod, Owner, SeenPod
 from ledger.facts import PodFact
 from ledger.free_nodes import FreeNodes
-from ledger.why import free_there, has_room, needs, way_out
+from ledger.why import NO_AGENT_WITH_ROOM, free_there, has_room, needs, way_out
 from modes.resource_names import ResourceNames
 
 Reason = Literal["WaitingForSlices", "PlacedElsewhere", "FractionDrift", "WaitingPodReplaced"]
@@ -72,7 +72,8 @@ def waiting_message(
     """
     if not free.most or has_room(fact, free):
         return None
-    text = f"needs {needs(fact, names)}; free there: {free_there(free)}; {way_out(free, owner)}"
+    lack = f"; {NO_AGENT_WITH_ROOM}" if free.by_agent else ""
+    text = f"needs {needs(fact, names)}{lack}; free there: {free_there(free)}; {way_out(free, owner)}"
     return text[:MAX_MESSAGE]
 
 

@@ -18,6 +18,7 @@ from kube.names import (
     INJECTED_ANNOTATION,
     MAX_NAME,
     MEMORY_LABEL,
+    MEMORY_MIB_ANNOTATION,
     SLICES_ANNOTATION,
 )
 from kube.objects import (
@@ -65,6 +66,8 @@ class InjectedPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     slices: str | None = None
     gpu_index: str | None = None
     preferred_node: str | None = None
+    limited_by_agent: bool = False
+    """No MiB were written into it: the agent of its node limits it, and nobody else does."""
     lacks_slices: bool = False
     """The scheduler has looked for a node, and found some that have too few slices left."""
     owner: Owner | None = None
@@ -82,6 +85,11 @@ class SeenPod(msgspec.Struct, frozen=True, gc=False):
     mig: MigPod | None = None
     """What it asks of MIG, where cards are divided on demand."""
 
+    @property
+    def is_limited_by_agent(self) -> bool:
+        """Whether nothing but the agent of its node limits it."""
+        return self.injected is not None and self.injected.limited_by_agent
+
 
 class SeenNode(msgspec.Struct, frozen=True, gc=False):
     """One node."""
@@ -95,12 +103,15 @@ class SeenNode(msgspec.Struct, frozen=True, gc=False):
     taints: NodeTaints = NodeTaints()
     boot_id: str = ""
     """As its status says; cut where no sound one is so long."""
+    offers_nothing: bool = False
+    """Its status names resources of slices, and offers none of any: no device plugin serves."""
 
 
 class _PodAnnotations(PodAnnotations, gc=False):
     injected: str | None = msgspec.field(default=None, name=INJECTED_ANNOTATION)
     slices: str | None = msgspec.field(default=None, name=SLICES_ANNOTATION)
     gpu_index: str | None = msgspec.field(default=None, name=GPU_INDEX_ANNOTATION)
+    memory_mib: str | None = msgspec.field(default=None, name=MEMORY_MIB_ANNOTATION)
 
 
 class _PodMetadata(PodMetadata, rename="camel", kw_only=True, gc=False):
@@ -161,7 +172,9 @@ def pods(names: ResourceNames, *, with_mig: bool = False) -> Resource[SeenPod]:
     def seen(pod: _Pod) -> SeenPod:
         fact = pod_fact(pod, names)
         created = (pod.metadata.creation_timestamp or "") if fact.slices else ""
-        return SeenPod(fact, _injected(pod, names), created, _mig(pod) if isinstance(pod, _MigPod) else None)
+        return SeenPod(
+            fact, _injected(pod, fact, names), created, _mig(pod) if isinstance(pod, _MigPod) else None
+        )
 
     struct = _MigPod if with_mig else _Pod
     return Resource("pods", "/api/v1/pods", ObjectReader(struct, seen, partial(_log_unreadable, "pod")))
@@ -177,13 +190,15 @@ def nodes(names: ResourceNames) -> Resource[SeenNode]:
 
     def seen(node: _Node) -> SeenNode:
         cordon = (node.metadata.annotations or {}).get(CORDON_ANNOTATION, "")
+        fact = node_fact(node, names)
         return SeenNode(
-            node_fact(node, names),
+            fact,
             node.metadata.uid,
             cordon[:MAX_CORDON],
             mig_node(node),
             taints_of((node.spec or NodeSpec()).taints or ()),
             _boot_id(node.status),
+            _offers_nothing(node.status, fact, names),
         )
 
     return Resource("nodes", "/api/v1/nodes", ObjectReader(_Node, seen, partial(_log_unreadable, "node")))
@@ -194,11 +209,17 @@ def _boot_id(status: _NodeStatus | None) -> str:
     return info.boot_id[:MAX_BOOT_ID] if info is not None else ""
 
 
+def _offers_nothing(status: NodeStatus | None, fact: NodeFact, names: ResourceNames) -> bool:
+    allocatable = (status.allocatable if status is not None else None) or {}
+    is_named = fact.gpus or any(name in allocatable for name in names.pooled)
+    return bool(is_named) and not fact.pooled and not any(slices for _, slices in fact.gpus)
+
+
 def _log_unreadable(kind: str, name: str, reason: str) -> None:
     _log.error(f"a {kind} cannot be read and counts nothing", name=name, error=reason)
 
 
-def _injected(pod: _Pod, names: ResourceNames) -> InjectedPod | None:
+def _injected(pod: _Pod, fact: PodFact, names: ResourceNames) -> InjectedPod | None:
     metadata = pod.metadata
     label, asked = _asked(metadata.labels)
     if asked is None:
@@ -214,9 +235,15 @@ def _injected(pod: _Pod, names: ResourceNames) -> InjectedPod | None:
         slices=notes.slices,
         gpu_index=notes.gpu_index,
         preferred_node=preferred_node(pod.spec.affinity.node_affinity if pod.spec.affinity else None),
+        limited_by_agent=notes.injected is not None and notes.memory_mib is None and _is_part(fact),
         lacks_slices=lacks_slices,
         owner=_controller(metadata) if lacks_slices else None,
     )
+
+
+def _is_part(fact: PodFact) -> bool:
+    """Whether a pod asks for less than whole GPUs."""
+    return bool(fact.asked_mib) or (fact.share is not None and fact.share[0] % fact.share[1] != 0)
 
 
 def _asked(labels: PodLabels | None) -> tuple[str, str | None]:

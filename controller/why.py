@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from http import HTTPStatus
@@ -11,6 +11,7 @@ from urllib.parse import quote
 import msgspec
 
 from controller.gpu_ledger import list_gpu_ledgers, view_of
+from controller.gpu_node import list_reports
 from controller.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
 from controller.pod_details import PodDetails, details_of, events_of, names_of
 from controller.pod_summary import summary_of
@@ -109,7 +110,16 @@ class WhyQuery:
             return None
         fact = pod.fact
         nodes = [view for view in views if view is not None]
-        return free_nodes(nodes, fact.gpus, fact.memory_values, fact.model)
+        with_agent = await self._with_agent() if pod.is_limited_by_agent else None
+        return free_nodes(nodes, fact.gpus, fact.memory_values, fact.model, with_agent)
+
+    async def _with_agent(self) -> Collection[str] | None:
+        """Names of nodes whose agent says that it serves; None where that cannot be read."""
+        try:
+            return {report.node for report in await list_reports(self._api) if report.is_registered}
+        except _UNANSWERED as error:
+            self._note("GpuNodes, which tell where an agent runs", error)
+            return None
 
     async def _replaced_after(self, policy: str | None) -> str | None:
         namespace, name = self._policies

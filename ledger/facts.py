@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from kube.scheduling import Taint
@@ -10,6 +12,8 @@ UNLIMITED = 1 << 60
 """CPU or memory of a node that does not state it: never what a placement fails for."""
 
 
+NodeAgent = Literal["unknown", "missing", "away", "serving"]
+"""Whether an agent of ours limits containers on a node: nobody tells, never did, did and may again, does."""
 PodKey = tuple[str, str]
 """Namespace and name. Never joined into one text: other pairs could make the same one."""
 
@@ -35,6 +39,7 @@ class NodeFact(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """MiB of one GPU by the label nvidia.com/gpu.memory; None where the label is missing or no number."""
     cards: tuple[tuple[int, int], ...] = ()
     """(index, MiB) of each GPU as the node's agent says, by index; empty where no agent does."""
+    agent: NodeAgent = "unknown"
     cpu_milli: int = UNLIMITED
     memory_bytes: int = UNLIMITED
     cordoned: frozenset[int] = frozenset()

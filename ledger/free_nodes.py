@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from ledger.view import NodeView
@@ -20,6 +20,8 @@ class FreeNodes:
     """How many nodes more."""
     elsewhere: tuple[str, int, int] | None = None
     """Another GPU that has as many slices left as a pod of one GPU wants: node, index, slices."""
+    by_agent: bool = False
+    """Whether only nodes with a running agent were looked at: nothing else would limit the pod."""
 
 
 def free_nodes(
@@ -27,6 +29,7 @@ def free_nodes(
     gpus: tuple[tuple[int, int], ...],
     memory_values: tuple[str, ...] | None = None,
     model: str | None = None,
+    with_agent: Collection[str] | None = None,
 ) -> FreeNodes:
     """Find the nodes for a pod in published views of them.
 
@@ -35,13 +38,19 @@ def free_nodes(
         gpus: index and slices of each GPU that the pod asks for; empty for the pool.
         memory_values: texts of the label nvidia.com/gpu.memory that it takes; None for any.
         model: the product that it takes; None for any.
+        with_agent: names of nodes with a running agent, for a pod that nothing else limits; None for any.
     """
-    fitting = [node for node in nodes if _can_go(node, memory_values, model)]
+    fitting = [
+        node
+        for node in nodes
+        if _can_go(node, memory_values, model) and (with_agent is None or node.name in with_agent)
+    ]
     indices: list[int | None] = [index for index, _ in gpus]
     left = [(node.name, _left(node, indices or [None])) for node in fitting]
     there = sorted([(-free, name) for name, free in left if free is not None])
     named = tuple([(name, -free) for free, name in there[:MAX_NODES_NAMED]])
-    return FreeNodes(named, len(there) - len(named), _elsewhere(fitting, gpus))
+    others, elsewhere = len(there) - len(named), _elsewhere(fitting, gpus)
+    return FreeNodes(named, others, elsewhere, by_agent=with_agent is not None)
 
 
 def _can_go(node: NodeView, memory_values: tuple[str, ...] | None, model: str | None) -> bool:

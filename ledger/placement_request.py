@@ -124,6 +124,11 @@ class PlacementRequest(msgspec.Struct, frozen=True, gc=False):
         """Whether the pod may only go where its share comes to the MiB that were written into it."""
         return self.writes_limits and not self.fraction.is_whole
 
+    @property
+    def needs_agent(self) -> bool:
+        """Whether the pod has no limit but by an agent on its node."""
+        return not self.writes_limits and not self.fraction.is_whole
+
     def on_card(self, gpu_mib: int | None) -> PlacementRequest:
         """Return the same with the slices that it comes to on such GPUs; itself where that cannot be said."""
         fraction = self.fraction.on_card(gpu_mib) if gpu_mib is not None else None

@@ -18,6 +18,7 @@ from modes.resource_names import ResourceNames
 
 MAX_QUOTED = 400
 """Characters of a text that somebody else wrote."""
+NO_AGENT_WITH_ROOM = "no node with a running agent has room"
 
 
 class Creator(Protocol):
@@ -179,15 +180,18 @@ def _waiting_for_slices(pod: PodSummary, names: ResourceNames) -> Iterator[str]:
         yield _scheduler(pod)
         yield "It starts when pods there end; who may read GpuLedgers learns which GPUs have room."
     elif not free.most:
-        yield f"It waits for {needs(fact, names)}, and no node that takes pods now has such GPUs."
+        of_agent = " and runs the agent, which alone would limit it," if free.by_agent else ""
+        yield f"It waits for {needs(fact, names)}, and no node that takes pods now{of_agent} has such GPUs."
         yield _scheduler(pod)
-        yield "Ask the admin whether such a node is cordoned, not ready or gone."
+        without = ", without its agent" if free.by_agent else ""
+        yield f"Ask the admin whether such a node is cordoned, not ready{without} or gone."
     elif has_room(fact, free):
         yield f"Nodes have slices for it now: {free_there(free)} free."
         yield "It waits for the scheduler to try again, or for something else that those nodes lack."
         yield _scheduler(pod)
     else:
-        yield f"It waits for {needs(fact, names)}; free there: {free_there(free)}."
+        lack = f": {NO_AGENT_WITH_ROOM}" if free.by_agent else ""
+        yield f"It waits for {needs(fact, names)}{lack}; free there: {free_there(free)}."
         yield f"What would help: {way_out(free, pod.owner)}."
         if pod.replaced_after is not None:
             yield f"Its policy replaces such a pod after {pod.replaced_after}, where another GPU has room."

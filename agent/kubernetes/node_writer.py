@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ SECONDS_UNTIL_WRITTEN_AGAIN = 600.0
 BOOT_ID = Path("sys/kernel/random/boot_id")
 """In /proc; every container sees that of its node."""
 TASK = "node facts"
+ENDED = "the agent has ended: look for its pod on the node"
 
 
 class NodeWriter:
@@ -42,11 +44,21 @@ class NodeWriter:
         self._uid = ""
         self._boot_id = _boot_id(Path(agent.options.proc))
         self._written: dict[str, Any] | None = None
+        self._sent: dict[str, Any] | None = None
+        """What was, or was about to be, written last."""
+        self._one_at_a_time = threading.Lock()
         self._backoff = Backoff(first_seconds=1.0, max_seconds=MAX_RETRY_SECONDS)
         self._log = get_logger("node facts")
 
     async def run(self) -> None:
-        """Write until cancelled; what cannot be written is tried again, ever more rarely."""
+        """Write until cancelled, and then that nothing is registered any more."""
+        try:
+            await self._follow()
+        finally:
+            await self._write_last()
+
+    async def _follow(self) -> None:
+        """Write what changes; what cannot be written is tried again, ever more rarely."""
         while True:
             seen = self._agent.state.version
             try:
@@ -69,9 +81,25 @@ class NodeWriter:
             self._uid = await asyncio.to_thread(self._uid_of_node)
         body = self._body(gpus)
         if body != self._written:
-            await asyncio.to_thread(self._api.apply, f"{COLLECTION}/{self._node}", body)
+            self._sent = body
+            await asyncio.to_thread(self._apply, body)
             self._written = body
             self._log.info("node facts written", gpus=len(gpus), registered=body["status"]["registered"])
+
+    async def _write_last(self) -> None:
+        """Take back that the kubelet counts this agent's slices: another plugin may offer the names."""
+        if self._sent is None or not self._sent["status"]["registered"]:
+            return
+        status = {**self._sent["status"], "registered": False, "missing": ENDED}
+        try:
+            await asyncio.to_thread(self._apply, {**self._sent, "status": status})
+        except ApiServerError as error:
+            self._log.warning("that the agent has ended is not written", error=str(error))
+
+    def _apply(self, body: dict[str, Any]) -> None:
+        # A write that was cancelled goes on in its thread: the last one must come after it.
+        with self._one_at_a_time:
+            self._api.apply(f"{COLLECTION}/{self._node}", body)
 
     def _body(self, gpus: Sequence[Gpu]) -> dict[str, Any]:
         state = self._agent.state

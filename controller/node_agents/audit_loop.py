@@ -67,7 +67,7 @@ class AuditLoop:
     def _held(self, name: str) -> Held | None:
         """What the kubelet holds by an agent that serves; what another one says may be old."""
         node, report = self._state.nodes.get(name), self._state.agents.get(name)
-        if node is None or report is None or why_not_ready(report, node.boot_id) is not None:
+        if node is None or report is None or why_not_ready(report, node) is not None:
             return None
         return report.held
 

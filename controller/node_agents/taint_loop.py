@@ -87,12 +87,12 @@ class TaintLoop:
         report = self._state.agents.get(name)
         if not self._is_covered(node):
             return ("release", "no agent is meant to run there") if is_held else ("leave", "")
-        why = why_not_ready(report, node.boot_id)
+        why = why_not_ready(report, node)
         if why is None:
             self._since.pop(name, None)
             return decide(is_held=is_held, why=None, urgent=False, waited_seconds=0), "its agent serves"
         waited = self._clock() - self._since.setdefault(name, self._clock())
-        urgent = is_urgent(report, node.boot_id)
+        urgent = is_urgent(report, node)
         return decide(is_held=is_held, why=why, urgent=urgent, waited_seconds=waited), why
 
     def _is_covered(self, node: SeenNode) -> bool:

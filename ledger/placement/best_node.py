@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from ledger.accounts import NodeAccount
 from ledger.placement.candidates import Candidates
 from ledger.placement.cpu_score import cpu_score
+from ledger.placement.feasibility import takes_now
 from ledger.placement.node_groups import Found, Search
 from ledger.placement.request_history import ShadowPrices
 from ledger.placement_request import PlacementRequest
@@ -33,7 +34,7 @@ def best(
 
 def score(account: NodeAccount, request: PlacementRequest, prices: ShadowPrices) -> int | None:
     """How good one node is for a pod now, by its GPUs and its CPU; None if it has no room."""
-    if account.fact is None or not account.fact.usable:
+    if account.fact is None or not takes_now(account.fact, request):
         return None
     if account.cpu_free < request.cpu_milli or account.memory_free < request.memory_bytes:
         return None

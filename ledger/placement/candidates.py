@@ -11,7 +11,14 @@ from kube.matching import labels_match, tolerates
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement
 from ledger.accounts import NodeAccount
 from ledger.facts import NodeFact
-from ledger.placement.feasibility import Obstacle, gpu_obstacle, obstacle, why_unschedulable
+from ledger.placement.feasibility import (
+    Obstacle,
+    agent_serves,
+    gpu_obstacle,
+    obstacle,
+    takes_now,
+    why_unschedulable,
+)
 from ledger.placement.node_class_load import NodeClassLoad
 from ledger.placement.node_groups import NodeGroups
 from ledger.placement.node_index import NodeClass, NodeIndex
@@ -61,7 +68,9 @@ class Candidates:
     @cached_property
     def groups(self) -> tuple[NodeGroups, ...]:
         """Where to look for room, by the pod's way of counting GPUs."""
-        return tuple(c.groups[self.request.mode] for c in self.classes)
+        return tuple(
+            c.groups[self.request.mode] for c in self.classes if agent_serves(c.sample, self.request)
+        )
 
     def nodes(self) -> Iterator[NodeFact]:
         """The nodes themselves."""
@@ -74,9 +83,10 @@ class Candidates:
         """What the nodes offer: those that could hold the pod today, if there are any, else all."""
         if self.few is not None or self.accepts is not None:
             nodes = list(self.nodes())
-            return map(ShapeCapacity.of, [node for node in nodes if node.usable] or nodes)
-        usable = [node_class.usable for node_class in self.classes if node_class.usable.nodes]
-        return usable or [node_class.unusable for node_class in self.classes]
+            return map(ShapeCapacity.of, [node for node in nodes if takes_now(node, self.request)] or nodes)
+        usable = [c for c in self.classes if c.usable.nodes]
+        usable = [c for c in usable if agent_serves(c.sample, self.request)] or usable
+        return [c.usable for c in usable] or [c.unusable for c in self.classes]
 
 
 class CandidateFinder:
@@ -138,9 +148,7 @@ class CandidateFinder:
     ) -> Iterator[tuple[Obstacle, int]]:
         """What keeps the pod off the nodes of a class, none of which could hold it."""
         constraints, node, size = request.constraints, node_class.sample, len(node_class.members)
-        by_gpus = gpu_obstacle(
-            node, request.fraction, request.mode_type, needs_memory=request.is_bound_by_memory
-        )
+        by_gpus = gpu_obstacle(node, request)
         if constraints.node_name is not None:
             yield Obstacle.OTHER_NODE, size
         elif by_gpus is not None:
@@ -180,16 +188,11 @@ class CandidateFinder:
         return Candidates(request, classes, accepts=lambda account: _can_hold(account, request))
 
     def _classes(self, request: PlacementRequest, own: frozenset[str]) -> Iterator[NodeClass]:
-        constraints, fraction, mode = (
-            _of_classes(request.constraints, own),
-            request.fraction,
-            request.mode_type,
-        )
-        needs_memory = request.is_bound_by_memory
+        constraints = _of_classes(request.constraints, own)
         for node_class in self._node_index.classes.values():
             node = node_class.sample
             if (
-                gpu_obstacle(node, fraction, mode, needs_memory=needs_memory) is None
+                gpu_obstacle(node, request) is None
                 and tolerates(constraints.tolerations, node.taints)
                 and labels_match(constraints, node.name, node.labels)
             ):
@@ -228,8 +231,8 @@ def _key(request: PlacementRequest) -> Hashable:
     asked, fraction = request.constraints, request.fraction
     selector = tuple(sorted(asked.node_selector.items())) if asked.node_selector else ()
     size = fraction.slices, fraction.slices_per_gpu, fraction.parts, fraction.exact, fraction.mib
-    bound = request.is_bound_by_memory
-    return request.mode, size, bound, selector, asked.required_terms, asked.tolerations, asked.node_name
+    limits = request.is_bound_by_memory, request.needs_agent
+    return request.mode, size, limits, selector, asked.required_terms, asked.tolerations, asked.node_name
 
 
 def _named_nodes(constraints: Constraints) -> set[str] | None:

@@ -11,7 +11,6 @@ from kube.names import GPU_COUNT_LABEL, GPU_MEMORY_LABEL
 from ledger.facts import NodeFact
 from ledger.placement_request import PlacementRequest, Unschedulable
 from modes.fraction import Fraction
-from modes.mode import Mode
 from modes.registry import MODES
 
 _MAX_NAME = 63
@@ -29,8 +28,9 @@ class Obstacle(IntEnum):
     MEMORY = 7
     OTHER_KIND = 8
     TOO_SMALL = 9
-    LABELS = 10
-    TAINTS = 11
+    NO_AGENT = 10
+    LABELS = 11
+    TAINTS = 12
 
 
 _WHY = {
@@ -46,6 +46,8 @@ _WHY = {
     " set it (docs/install.md)",
     Obstacle.OTHER_KIND: "{at} the GPUs are of another size: ask for less",
     Obstacle.TOO_SMALL: "{at} a GPU has less than the {mib} MiB that it takes: ask for less",
+    Obstacle.NO_AGENT: "{at} no node agent runs, and nothing else would limit the pod: ask the admin for the"
+    " agent there (docs/agent.md)",
     Obstacle.LABELS: "{at} with such GPUs its node selector or affinity does not match: mend it",
     Obstacle.TAINTS: "{at} with such GPUs there is a taint that it does not tolerate: add the toleration",
 }
@@ -56,7 +58,7 @@ def obstacle(node: NodeFact, request: PlacementRequest) -> Obstacle | None:
     named = request.constraints.node_name
     if named is not None and named != node.name:
         return Obstacle.OTHER_NODE
-    by_gpus = gpu_obstacle(node, request.fraction, request.mode_type, needs_memory=request.is_bound_by_memory)
+    by_gpus = gpu_obstacle(node, request)
     if by_gpus is not None:
         return by_gpus
     if not labels_match(request.constraints, node.name, node.labels):
@@ -67,11 +69,19 @@ def obstacle(node: NodeFact, request: PlacementRequest) -> Obstacle | None:
     return None
 
 
-def gpu_obstacle(
-    node: NodeFact, fraction: Fraction, mode: type[Mode], *, needs_memory: bool
-) -> Obstacle | None:
-    """The first obstacle that the node's GPUs are: their names, slices, number or unknown memory."""
-    count = mode.gpu_count(node)
+def takes_now(node: NodeFact, request: PlacementRequest) -> bool:
+    """Whether a node that could hold the pod some day takes it at this moment, if it has room."""
+    return node.usable and agent_serves(node, request)
+
+
+def agent_serves(node: NodeFact, request: PlacementRequest) -> bool:
+    """Whether a pod that only an agent limits would be limited on the node, as far as is known."""
+    return not request.needs_agent or node.agent in {"serving", "unknown"}
+
+
+def gpu_obstacle(node: NodeFact, request: PlacementRequest) -> Obstacle | None:
+    """The first obstacle that the node's GPUs are: names, slices, number, memory, or that nobody limits."""
+    count, fraction = request.mode_type.gpu_count(node), request.fraction
     if count is None:
         is_offered = any(other.gpu_count(node) for other in MODES.values())
         return Obstacle.OTHER_NAME if is_offered else Obstacle.NO_GPUS
@@ -83,7 +93,10 @@ def gpu_obstacle(
         return Obstacle.SLICES
     if gpus < fraction.gpus:
         return Obstacle.COUNT
-    return _memory_obstacle(node.gpu_mib, fraction, needs_memory=needs_memory)
+    by_memory = _memory_obstacle(node.gpu_mib, fraction, needs_memory=request.is_bound_by_memory)
+    if by_memory is None and request.needs_agent and node.agent == "missing":
+        return Obstacle.NO_AGENT
+    return by_memory
 
 
 def _memory_obstacle(gpu_mib: int | None, fraction: Fraction, *, needs_memory: bool) -> Obstacle | None:

@@ -1,8 +1,8 @@
 """All node accounts, kept in classes of nodes that no pod so far could tell apart by what they state.
 
-A class is one shape of GPUs, about one amount of CPU, one set of taints, and one value for each label key
-that pods have asked for. Keys that almost every node has a value of its own for, such as the host name, make
-no classes: nodes are then asked one by one.
+A class is one shape of GPUs, about one amount of CPU, one state of the node agent, one set of taints, and one
+value for each label key that pods have asked for. Keys that almost every node has a value of its own for, as
+for the host name, make no classes: nodes are then asked one by one.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from kube.scheduling import Taint
 from ledger.accounts import Claim, ClaimKey, NodeAccount
-from ledger.facts import NodeFact
+from ledger.facts import NodeAgent, NodeFact
 from ledger.placement.node_groups import NodeGroups
 from ledger.placement.shape_capacity import ShapeCapacity
 from ledger.totals import RunningTotals
@@ -24,7 +24,7 @@ _CPU_STEP, _MAX_CPU_STEPS = 16_000, 64
 """Nodes with about as much CPU are alike: milli-CPU of a step, and steps that are told apart."""
 _PER_CPU_STEP = UNIT // 62_500
 """What a slice costs by each step of a node's CPU: of classes that are equally good the smaller is taken."""
-_Shape = tuple[tuple[int, ...], tuple[GpuCount | None, ...], int | None, int]
+_Shape = tuple[tuple[int, ...], tuple[GpuCount | None, ...], int | None, int, NodeAgent]
 ClassKey = tuple[_Shape, tuple[Taint, ...], tuple[str | None, ...]]
 
 
@@ -252,6 +252,7 @@ def _shape(fact: NodeFact) -> _Shape:
         tuple([mode.gpu_count(fact) for mode in MODES.values()]),
         fact.gpu_mib,
         cpu_steps(fact.cpu_milli),
+        fact.agent,
     )
 
 

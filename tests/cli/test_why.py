@@ -15,6 +15,7 @@ from tests.controller.objects import pod
 
 NAMESPACE = "/api/v1/namespaces/team"
 LEDGERS = "/apis/clearml-injector.io/v1alpha1/gpuledgers"
+REPORTS = "/apis/clearml-injector.io/v1alpha1/gpunodes"
 POLICIES = "/api/v1/namespaces/gpu-fraction-injector/configmaps/fraction-injector-policies"
 SAYS = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu-3."
 DENIED = 'Error creating: admission webhook "fractions.clearml-injector.io" denied the request: use 0.500'
@@ -126,6 +127,27 @@ def test_who_may_read_all_learns_which_gpu_has_room_and_what_the_policy_does(ask
         "free: delete the pod, so that ReplicaSet web-1 creates another to use it. Its policy replaces such "
         "a pod after 5m, where another GPU has room.\n"
     )
+
+
+def test_of_a_pod_that_only_an_agent_limits_nodes_without_a_running_agent_do_not_count(ask):
+    found = waiting()
+    del found["metadata"]["annotations"]["clearml-injector/memory-mib"]
+    ledgers = {"items": [ledger("agent", (3, 1)), ledger("plugin", (3, 8)), ledger("late", (3, 8))]}
+    reports = {"items": [report("agent", registered=True), report("late", registered=False)]}
+    known = {f"{NAMESPACE}/pods/train": found, LEDGERS: ledgers}
+    said = ask({**known, REPORTS: reports})
+    assert "slices 4 of nvidia.com/gpu-3: no node with a running agent has room; free there: agent 1." in (
+        said.stdout
+    )
+    without = ask({**known, REPORTS: {"items": []}})
+    assert "no node that takes pods now and runs the agent, which alone would limit it, has" in without.stdout
+    unread = ask(known)
+    assert "Nodes have slices for it now: late 8, plugin 8, agent 1 free." in unread.stdout
+    assert "Not read: GpuNodes, which tell where an agent runs" in unread.stderr
+
+
+def report(name, *, registered):
+    return {"metadata": {"name": name}, "status": {"registered": registered, "gpus": []}}
 
 
 def test_a_plain_user_gets_the_same_from_the_pod_and_is_told_what_could_not_be_read(ask):

@@ -6,9 +6,10 @@ import pytest
 import yaml
 
 from testbed.chart import CHART, RELEASE, Helm
-from testbed.controller_process import NODE_FACTS, SHORT_LEASE, Controller, install_crd, write_tls
+from testbed.controller_process import SHORT_LEASE, Controller, install_crd, write_tls
 from testbed.gpu_nodes import GpuNode, schedulable
 from testbed.process import eventually
+from tests.control_plane.agent_reports import report
 
 KEY = "clearml-injector.io/agent-not-ready"
 OTHER = {"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}
@@ -60,18 +61,6 @@ def set_boot(control_plane, node, boot):
     body = {"status": {"nodeInfo": {"bootID": boot}}}
     path = f"/api/v1/nodes/{node}/status"
     control_plane.api.call("PATCH", path, body, {}, "application/strategic-merge-patch+json")
-
-
-def report(control_plane, node, **status):
-    """Write a node's GpuNode as its agent does."""
-    body = {
-        "apiVersion": "clearml-injector.io/v1alpha1",
-        "kind": "GpuNode",
-        "metadata": {"name": node},
-        "status": {"registered": True, "gpus": [], **status},
-    }
-    query = {"fieldManager": "test", "force": "true"}
-    control_plane.api.call("PATCH", f"{NODE_FACTS}/{node}", body, query, "application/apply-patch+yaml")
 
 
 def is_held(control_plane, node):

@@ -1,15 +1,20 @@
 """What nodes' agents say of their cards: read with bounds, and used before the nodes' labels."""
 
+import asyncio
 import json
 
+import msgspec
 import pytest
 
-from controller.gpu_node import MAX_CARDS, gpu_nodes
+from controller.gpu_node import MAX_CARDS, AgentReport, gpu_nodes
 from controller.ledger_store import LedgerStore
 from controller.resources import SeenNode
+from kube.scheduling import Constraints
 from ledger.facts import NodeFact
-from ledger.placement_request import Placement, PlacementRequest
+from ledger.messages import NodeState
+from ledger.placement_request import Placement, PlacementRequest, Unschedulable
 from modes.fraction import Fraction
+from webhook.placing.fallback import Fallback
 
 NODE = NodeFact(
     name="mixed",
@@ -18,6 +23,9 @@ NODE = NodeFact(
     slices_per_gpu=8,
     gpu_mib=40960,
 )
+
+
+SAYS = AgentReport("mixed", ((0, 40960), (1, 81920)), has_healthy_cards=True, is_registered=True)
 
 
 def line(gpus, event="MODIFIED"):
@@ -67,7 +75,7 @@ def test_an_object_that_is_not_sound_counts_nothing(gpus):
 @pytest.mark.parametrize("cards_first", [True, False])
 def test_the_cards_of_a_node_are_the_ledgers_whichever_came_first(store, cards_first):
     steps = [
-        lambda: store.set_cards("mixed", ((0, 40960), (1, 81920))),
+        lambda: store.set_agent(SAYS),
         lambda: store.set_node(SeenNode(NODE, "uid-1")),
     ]
     for step in steps if cards_first else reversed(steps):
@@ -78,7 +86,7 @@ def test_the_cards_of_a_node_are_the_ledgers_whichever_came_first(store, cards_f
 
 def test_a_placement_that_no_memory_binds_has_the_mib_of_the_very_card(store):
     store.set_node(SeenNode(NODE, "uid-1"))
-    store.set_cards("mixed", ((0, 40960), (1, 81920)))
+    store.set_agent(SAYS)
     answers = [placed(store, writes_limits=False, reservation=f"r{number}") for number in (1, 2)]
     assert {answer.indices[0]: answer.gpu_mib for answer in answers} == {0: 40960, 1: 81920}
     assert {answer.memory_values for answer in answers} == {()}
@@ -86,17 +94,86 @@ def test_a_placement_that_no_memory_binds_has_the_mib_of_the_very_card(store):
 
 def test_a_pod_that_the_nodes_label_binds_keeps_to_the_label(store):
     store.set_node(SeenNode(NODE, "uid-1"))
-    store.set_cards("mixed", ((0, 40960), (1, 81920)))
+    store.set_agent(SAYS)
     answers = [placed(store, reservation=f"r{number}") for number in (1, 2)]
     assert [(answer.gpu_mib, answer.memory_values) for answer in answers] == [(40960, ("40960",))] * 2
 
 
 def test_an_object_that_is_gone_leaves_the_label(store):
     store.set_node(SeenNode(NODE, "uid-1"))
-    store.set_cards("mixed", ((0, 40960), (1, 81920)))
+    store.set_agent(SAYS)
     store.watched_cards.remove(("", "mixed"))
     assert [gpu.memory_mib for gpu in store.ledger.node("mixed").gpus] == [None, None]
-    assert placed(store, writes_limits=False).gpu_mib == 40960
+    assert placed(store).gpu_mib == 40960
+
+
+def by_agent(store, slices=4):
+    """What becomes of a pod that only an agent limits."""
+    return store.place(PlacementRequest(Fraction(slices, 8), writes_limits=False))
+
+
+@pytest.mark.parametrize("report_first", [True, False])
+def test_a_pod_that_only_an_agent_limits_goes_where_one_serves(store, report_first):
+    steps = [lambda: store.set_agent(SAYS), lambda: store.set_node(SeenNode(NODE, "uid-1"))]
+    for step in steps if report_first else reversed(steps):
+        step()
+    other = msgspec.structs.replace(NODE, name="a-plugin-of-others", cpu_milli=1)
+    store.set_node(SeenNode(other, "uid-2"))
+    store.watched_cards.listed()
+    assert by_agent(store).node == "mixed"
+    assert placed(store, constraints=Constraints(node_name=other.name)).node == other.name
+
+
+def test_where_no_agent_ever_reported_such_a_pod_is_refused_in_words(store):
+    store.set_node(SeenNode(NODE, "uid-1"))
+    store.watched_cards.listed()
+    answer = by_agent(store)
+    assert isinstance(answer, Unschedulable)
+    assert answer.why == (
+        "on 1 node no node agent runs, and nothing else would limit the pod: ask the admin for the agent"
+        " there (docs/agent.md)"
+    )
+    assert by_agent(store, slices=8).node == "mixed"
+    assert placed(store).node == "mixed"
+
+
+def test_a_controller_that_has_not_heard_all_agents_yet_lets_such_a_pod_wait(store):
+    store.set_node(SeenNode(NODE, "uid-1"))
+    assert by_agent(store).node is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "node"),
+    [
+        ({"is_registered": False}, {}),
+        ({"boot_id": "boot-1"}, {"boot_id": "boot-2"}),
+        ({}, {"offers_nothing": True}),
+    ],
+)
+def test_an_agent_that_does_not_serve_is_waited_for(store, changes, node):
+    store.set_node(SeenNode(NODE, "uid-1", **node))
+    store.set_agent(msgspec.structs.replace(SAYS, **changes))
+    store.watched_cards.listed()
+    answer = by_agent(store)
+    assert (answer.node, len(answer.indices)) == (None, 1)
+    assert placed(store).node == "mixed"
+
+
+def test_the_fallback_knows_what_the_controller_last_said_of_agents(store):
+    store.set_node(SeenNode(NODE, "uid-1"))
+    store.watched_cards.listed()
+    fallback = Fallback(lambda: 0.0)
+    asyncio.run(fallback.replace({"mixed": over_the_wire(store)}, ()))
+    ask = PlacementRequest(Fraction(4, 8), writes_limits=False)
+    assert "no node agent runs" in fallback.place(ask).why
+    store.set_agent(SAYS)
+    fallback.set_node(over_the_wire(store))
+    assert fallback.place(ask).node == "mixed"
+
+
+def over_the_wire(store):
+    """A node's state as the stream carries it."""
+    return msgspec.json.decode(msgspec.json.encode(store.node_state("mixed")), type=NodeState)
 
 
 def test_what_the_kubelet_holds_is_read_where_every_card_tells():

@@ -69,7 +69,7 @@ def test_all_nodes_are_walked_once_for_pods_that_want_the_same_and_not_too_often
         state.set_pod(seen_pod(name, gpus=((0, slices),)))
     made, walks = page.WaitingReasons(state, ResourceNames(), clock=clock), []
     find = made._finder.find
-    made._finder.find = lambda fact: walks.append(fact.name) or find(fact)
+    made._finder.find = lambda fact, **how: walks.append(fact.name) or find(fact, **how)
     pending = {each.name: each for each in state.ledger.pending()}
 
     async def why(name):
@@ -94,7 +94,7 @@ def test_a_long_walk_is_not_followed_by_another_at_once():
     made, walks = page.WaitingReasons(state, ResourceNames(), clock=clock), []
     find = made._finder.find
 
-    async def long(fact):
+    async def long(fact, **how):
         walks.append(fact.name)
         clock.now += 2 * page.SECONDS_BETWEEN_WALKS
         return await find(fact)

@@ -8,6 +8,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from controller.free_nodes import FreeNodesFinder
+from controller.gpu_node import AgentReport
 from controller.ledger_store import LedgerStore
 from controller.metrics import ControllerMetrics
 from controller.pod_events import PodEvents, pod_event
@@ -90,6 +91,34 @@ def test_a_waiting_pod_learns_what_it_needs_what_is_free_where_and_what_helps():
     assert message(cluster(*full), fact) == elsewhere
     busy = [(f"gpu-{number}", 0, 5) for number in range(4)]
     assert message(cluster(*full, *busy), fact) == needs + "it starts when pods there end"
+
+
+def test_a_pod_that_only_an_agent_limits_is_told_of_nodes_with_a_running_agent_alone():
+    state, fact = cluster(("gpu-0", 1, 5), ("gpu-0", 0, 5)), seen().fact
+    state.set_agent(AgentReport("gpu-0", (), is_registered=True))
+    free = asyncio.run(FreeNodesFinder(state).find(fact, by_agent=True))
+    assert waiting_message(fact, free, ResourceNames()) == (
+        "needs slices 4 of nvidia.com/gpu-1; no node with a running agent has room; free there: gpu-0 3; it"
+        " starts when pods there end"
+    )
+
+
+ANNOTATIONS = {"clearml-injector/injected": "default@1", "clearml-injector/slices": "4"}
+
+
+@pytest.mark.parametrize(
+    ("label", "annotations", "expected"),
+    [
+        ("0.500", ANNOTATIONS, True),
+        ("0.500", {**ANNOTATIONS, "clearml-injector/memory-mib": "40960"}, False),
+        ("1.000", ANNOTATIONS, False),
+        ("2.000", ANNOTATIONS, False),
+        ("0.500", {}, False),
+    ],
+)
+def test_an_injected_share_without_mib_is_limited_by_an_agent(label, annotations, expected):
+    made = pod("a", node=None, labels={"clearml-injector/fraction": label}, annotations=annotations)
+    assert read_object(pods(ResourceNames()), made).is_limited_by_agent == expected
 
 
 def test_a_pod_that_is_kept_to_one_model_is_told_of_the_gpus_of_that_model_alone():

@@ -69,6 +69,8 @@ def could_ever_hold(fact: NodeFact, request: PlacementRequest) -> bool:
     is_part = request.fraction.slices_on_each < request.fraction.slices_per_gpu
     if fact.gpu_mib is None and request.writes_limits and is_part:
         return False
+    if fact.agent == "missing" and not request.writes_limits and is_part:
+        return False
     return _selected(fact, request) and (
         request.constraints.node_name is not None or _tolerated(fact, request)
     )
@@ -101,6 +103,9 @@ def model_of_owner(
 def has_room(node: SlowNode, request: PlacementRequest) -> bool:
     """Fit right now."""
     if not node.fact.usable:
+        return False
+    is_part = request.fraction.slices_on_each < request.fraction.slices_per_gpu
+    if node.fact.agent == "away" and not request.writes_limits and is_part:
         return False
     if (
         node.fact.cpu_milli - node.cpu < request.cpu_milli

@@ -54,6 +54,7 @@ def nodes(draw: st.DrawFn) -> NodeFact:
             (index, draw(st.sampled_from([40960, 81920])))
             for index in range(draw(st.sampled_from([0, 0, gpus])))
         ),
+        agent=draw(st.sampled_from(["unknown", "serving", "away", "missing"])),
         cpu_milli=draw(st.sampled_from([UNLIMITED, 4000, 16000, 64000])),
         memory_bytes=draw(st.sampled_from([UNLIMITED, 32 * GIB])),
         cordoned=frozenset(draw(st.lists(st.integers(0, 3), max_size=1))),

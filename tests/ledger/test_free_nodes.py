@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.free_nodes import FreeNodesFinder
+from controller.gpu_node import AgentReport
 from controller.ledger_store import LedgerStore
 from controller.resources import SeenNode, SeenPod
 from ledger.facts import NodeFact, PodFact
@@ -53,8 +54,9 @@ def asks(draw):
     st.lists(node_facts(), max_size=6, unique_by=lambda fact: fact.name),
     st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(0, 3), st.integers(1, 9)), max_size=8),
     asks(),
+    st.none() | st.sets(st.sampled_from("abcdef")),
 )
-def test_views_tell_the_same_as_the_books(facts, holders, request):
+def test_views_tell_the_same_as_the_books(facts, holders, request, with_agent):
     state = LedgerStore(lambda: 0.0)
     for fact in sorted(facts, key=lambda fact: fact.name):
         state.set_node(SeenNode(fact, fact.name))
@@ -62,8 +64,12 @@ def test_views_tell_the_same_as_the_books(facts, holders, request):
     for number, (node, index, slices) in enumerate(each for each in holders if each[:2] in there):
         held = PodFact(namespace="team", name=f"h{number}", node=node, gpus=((index, slices),))
         state.set_pod(SeenPod(held, None))
-    found = free_nodes(state.ledger.view().nodes, request.gpus, request.memory_values, request.model)
-    assert found == asyncio.run(FreeNodesFinder(state).find(request))
+    for name in with_agent or ():
+        state.set_agent(AgentReport(name, (), is_registered=True))
+    found = free_nodes(
+        state.ledger.view().nodes, request.gpus, request.memory_values, request.model, with_agent
+    )
+    assert found == asyncio.run(FreeNodesFinder(state).find(request, by_agent=with_agent is not None))
 
 
 def test_another_gpu_with_room_is_found():

@@ -80,6 +80,16 @@ def test_an_object_that_somebody_may_have_deleted_is_written_again(monkeypatch):
     assert first == second
 
 
+def test_an_agent_that_is_told_to_end_takes_its_word_back():
+    def register(state):
+        state.set_registration("nvidia.com/gpu-0", None)
+
+    *_, (_, before), (_, last) = writes(Api(), register, 2)
+    assert (before["registered"], last["registered"]) == (True, False)
+    assert last["missing"] == "the agent has ended: look for its pod on the node"
+    assert last["gpus"] == before["gpus"]
+
+
 def test_the_nodes_boot_is_told(tmp_path):
     file = tmp_path / node_writer.BOOT_ID
     file.parent.mkdir(parents=True)

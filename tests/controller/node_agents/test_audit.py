@@ -68,7 +68,7 @@ class Cluster:
         self.store.set_node(read_object(nodes(NAMES), node("gpu-0")))
         self.store.set_pod(read_object(pods(NAMES), pod("p")))
         told = held if held is None else tuple((index, slices, 1) for index, slices in held)
-        self.store.set_agent(AgentReport("gpu-0", (), registered, "", told))
+        self.store.set_agent(AgentReport("gpu-0", (), is_registered=registered, held=told))
         self.registry = CollectorRegistry()
         self.fake = FakeApi(reply({}), reply({}), reply({}))
 

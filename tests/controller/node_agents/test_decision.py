@@ -2,20 +2,27 @@
 
 import json
 
+import msgspec
 import pytest
 
 from controller.gpu_node import AgentReport
 from controller.node_agents.coverage import Coverage, read_agent_pods
 from controller.node_agents.decision import GRACE_SECONDS, decide, is_urgent, why_not_ready
 from controller.node_agents.taint import NodeTaints, hold_patch, release_patch, taints_of
+from controller.resources import SeenNode
 from kube.scheduling import Taint
+from ledger.facts import NodeFact
 
 OURS = Taint("clearml-injector.io/agent-not-ready", "NoSchedule")
 OTHER = Taint("dedicated", "NoSchedule", "gpu")
 
 
 def report(*, registered=True, boot="boot-1"):
-    return AgentReport("n", (), registered, boot)
+    return AgentReport("n", (), has_healthy_cards=True, is_registered=registered, boot_id=boot)
+
+
+def node(boot="boot-1", *, offers_nothing=False):
+    return SeenNode(NodeFact(name="n"), "uid", boot_id=boot, offers_nothing=offers_nothing)
 
 
 @pytest.mark.parametrize(
@@ -31,7 +38,18 @@ def report(*, registered=True, boot="boot-1"):
     ],
 )
 def test_an_agent_serves_once_it_is_registered_in_this_boot(found, boot, ready, urgent):
-    assert (why_not_ready(found, boot) is None, is_urgent(found, boot)) == (ready, urgent)
+    assert (why_not_ready(found, node(boot)) is None, is_urgent(found, node(boot))) == (ready, urgent)
+
+
+def test_an_agent_of_whose_healthy_gpus_the_kubelet_offers_nothing_is_dead_whatever_it_said_last():
+    why = why_not_ready(report(), node(offers_nothing=True))
+    assert why == "its agent is silent: the kubelet offers no slice of GPUs that it called healthy"
+    assert not is_urgent(report(), node(offers_nothing=True))
+
+
+def test_gpus_that_are_all_unhealthy_are_offered_by_nobody_and_their_agent_serves():
+    ill = msgspec.structs.replace(report(), has_healthy_cards=False)
+    assert why_not_ready(ill, node(offers_nothing=True)) is None
 
 
 @pytest.mark.parametrize(

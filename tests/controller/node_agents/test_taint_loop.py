@@ -43,8 +43,9 @@ class Cluster:
         self.fake = FakeApi()
         self.steps = [0.0]
 
-    def add(self, name, *taints, boot="boot-1", gpu=True):
+    def add(self, name, *taints, boot="boot-1", gpu=True, offered="8"):
         found = node(name)
+        found["status"]["allocatable"] |= {f"nvidia.com/gpu-{index}": offered for index in (0, 1)}
         found["spec"]["taints"] = list(taints)
         found["status"]["nodeInfo"] = {"bootID": boot}
         found["metadata"]["labels"] |= {"nvidia.com/gpu.present": "true"} if gpu else {}
@@ -52,7 +53,8 @@ class Cluster:
         return self
 
     def report(self, name, *, registered=True, boot="boot-1"):
-        self.store.set_agent(AgentReport(name, (), registered, boot))
+        said = AgentReport(name, (), has_healthy_cards=True, is_registered=registered, boot_id=boot)
+        self.store.set_agent(said)
         return self
 
     def patches(self, *answers):
@@ -99,6 +101,14 @@ def test_an_agent_that_stays_unregistered_has_its_node_held():
     cluster = Cluster().add("n").report("n", registered=False)
     cluster.steps = [0.0, GRACE_SECONDS]
     assert cluster.patches() == [("n", "add")]
+
+
+def test_an_agent_that_died_without_a_word_has_its_node_held_by_what_the_kubelet_offers():
+    cluster = Cluster().add("n", offered="0").report("n")
+    cluster.steps = [0.0, GRACE_SECONDS - 1, GRACE_SECONDS]
+    assert cluster.patches() == [("n", "add")]
+    assert Cluster().add("n", TAINT, offered="0").report("n").patches() == []
+    assert Cluster().add("n", TAINT).report("n").patches() == [("n", "remove")]
 
 
 def test_a_held_node_waits_for_an_agent_that_is_only_about_to_register():
