@@ -89,5 +89,8 @@ class GpuSource(Protocol):
             GpuSourceError: the GPU, or the driver, does not answer.
         """
 
+    def why_no_driver_limits(self) -> str | None:
+        """Return why the driver cannot hold control groups to GPU memory; None where it offers that."""
+
     def close(self) -> None:
         """Let go of the driver."""

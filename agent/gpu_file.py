@@ -106,6 +106,10 @@ class GpuFile:
         processes = tuple(ProcessUse(process.pid, process.used_mib) for process in gpu.processes)
         return GpuUse(gpu.used_mib, gpu.utilisation_percent, processes)
 
+    def why_no_driver_limits(self) -> str | None:
+        """Return that there is no driver."""
+        return "the GPUs are made up"
+
     def close(self) -> None:
         """Hold nothing open, so that there is nothing to close."""
 

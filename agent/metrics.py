@@ -33,6 +33,16 @@ class AgentMetrics:
             registry=registry,
         )
 
+        self._driver_limits = Gauge(
+            f"{PREFIX}driver_limits_offered",
+            "Whether the driver could hold control groups to GPU memory; the agent does not use it yet.",
+            registry=registry,
+        )
+
+    def set_driver_limits(self, *, offered: bool) -> None:
+        """Note whether the driver offers limits of its own."""
+        self._driver_limits.set(offered)
+
     def add_resource(self, resource: str) -> None:
         """Start the series of a resource."""
         for result in ("allocated", "refused"):

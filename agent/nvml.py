@@ -29,9 +29,12 @@ class Nvml:
         GpuSourceError: the driver or its library is not there; the message says which.
     """
 
-    def __init__(self, pci_devices: Path = Path("/sys/bus/pci/devices")) -> None:
+    def __init__(
+        self, pci_devices: Path = Path("/sys/bus/pci/devices"), cgroups: Path = Path("/sys/fs/cgroup")
+    ) -> None:
         _asked(nvml.nvmlInit)
         self._pci_devices = pci_devices
+        self._cgroups = cgroups
         self._events: Any = None
         self._known: dict[int, Gpu] = {}
         self._log = get_logger("nvml")
@@ -94,6 +97,23 @@ class Nvml:
         # A driver that keeps a process's memory to itself says None.
         processes = tuple(ProcessUse(each.pid, (each.usedGpuMemory or 0) // _MIB) for each in found)
         return GpuUse(used // _MIB, busy.gpu if busy is not None else 0, processes)
+
+    def why_no_driver_limits(self) -> str | None:
+        """Return why the driver cannot hold control groups to GPU memory; it is asked by reading a limit.
+
+        Drivers before 615 lack the function, and need control groups of version 2.
+        """
+        if not (self._cgroups / "cgroup.controllers").is_file():
+            return f"{self._cgroups} is not of version 2"
+        limits = nvml.c_nvmlGetMemoryLimits_v1_t()
+        limits.nameSpace = str(self._cgroups).encode()
+        try:
+            nvml.nvmlDeviceGetMemoryLimits_v1(nvml.nvmlDeviceGetHandleByIndex(0), limits)
+        except nvml.NVMLError_NotFound:
+            return None  # it knows limits, and has none for this group
+        except nvml.NVMLError as error:
+            return f"nvmlDeviceGetMemoryLimits_v1: {error}"
+        return None
 
     def close(self) -> None:
         """End the session with the driver."""

@@ -114,6 +114,7 @@ class AgentProcess:
         self._tasks = BackgroundTasks(names, self._registry)
         self._stopping = asyncio.Event()
         self._again = False
+        self._driver_limits = False
         self.state: AgentState | None = None
         """None until the GPUs are listed."""
         self.port = options.health_port
@@ -143,6 +144,9 @@ class AgentProcess:
         gpus = await asyncio.to_thread(self._source.list_gpus)
         for gpu in gpus:
             self._log.info("GPU is in MIG mode: left out" if gpu.mig else "GPU", **_fields(gpu))
+        why_none = await asyncio.to_thread(self._source.why_no_driver_limits)
+        self._driver_limits = why_none is None
+        self._log.info("limits by the driver", offered=self._driver_limits, reason=why_none)
         self.state = AgentState(gpu for gpu in gpus if not gpu.mig)
         agent = Agent(self._options, self._policy, self.state, self._source, self._registry)
         tasks = [*self._own_tasks(agent), *(task for each in self._extensions for task in each.tasks(agent))]
@@ -164,6 +168,7 @@ class AgentProcess:
             self._stopping.set()
 
         metrics = AgentMetrics(agent.registry)
+        metrics.set_driver_limits(offered=self._driver_limits)
         health = HealthWatch(agent.source, agent.state, agent.options.ignored_xids, metrics)
         plugins = DevicePlugins(agent.options, agent.policy, agent.state, metrics)
         usage = Usage(agent.options, agent.policy, agent.state, agent.source, agent.registry)

@@ -27,6 +27,7 @@ class Driver:
         self.recovery = pynvml.NVML_GPU_RECOVERY_ACTION_NONE
         self.events = []
         self.registered = []
+        self.limits_error, self.asked_of = None, []
 
     def uuid(self, index):
         return f"GPU-{index}"
@@ -96,6 +97,11 @@ class Driver:
             raise event
         return event
 
+    def nvmlDeviceGetMemoryLimits_v1(self, index, limits):
+        self.asked_of.append(limits.nameSpace)
+        if self.limits_error is not None:
+            raise pynvml.NVMLError(self.limits_error)
+
     def nvmlEventSetFree(self, events):
         pass
 
@@ -120,7 +126,7 @@ def source(driver, tmp_path):
     for index, node in ((0, "1"), (1, "-1")):
         (tmp_path / f"0000:3{index}:00.0").mkdir()
         (tmp_path / f"0000:3{index}:00.0" / "numa_node").write_text(f"{node}\n")
-    return nvml.Nvml(tmp_path)
+    return nvml.Nvml(tmp_path, tmp_path / "cgroup")
 
 
 def test_gpus_have_the_kernels_numa_node_and_whole_mib(source, driver):
@@ -193,6 +199,24 @@ def test_a_lost_gpu_does_not_answer(source, driver):
 
 def test_processes_whose_memory_the_driver_keeps_to_itself_count_none(source):
     assert source.use_of("GPU-0") == GpuUse(100, 37, (ProcessUse(7, 64), ProcessUse(8, 0)))
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (None, None),
+        (pynvml.NVML_ERROR_NOT_FOUND, None),
+        (pynvml.NVML_ERROR_FUNCTION_NOT_FOUND, "nvmlDeviceGetMemoryLimits_v1: Function Not Found"),
+        (pynvml.NVML_ERROR_NOT_SUPPORTED, "nvmlDeviceGetMemoryLimits_v1: Not Supported"),
+    ],
+)
+def test_limits_by_the_driver_are_asked_for_by_reading_one(source, driver, tmp_path, error, reason):
+    assert source.why_no_driver_limits() == f"{tmp_path / 'cgroup'} is not of version 2"
+    (tmp_path / "cgroup").mkdir()
+    (tmp_path / "cgroup" / "cgroup.controllers").touch()
+    driver.limits_error = error
+    assert source.why_no_driver_limits() == reason
+    assert driver.asked_of == [str(tmp_path / "cgroup")]
 
 
 def test_a_machine_without_a_driver_says_so():
