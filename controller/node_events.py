@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import UTC, datetime
 from typing import Any
 
 from controller.event_writer import EventWriter
 from controller.kube_client import ApiServer
+from controller.leader_loop import while_leading
 from controller.leadership import Leadership
 from controller.ledger_store import LedgerStore
 from controller.resources import SeenNode
@@ -32,9 +32,7 @@ class NodeEvents:
 
     async def run(self) -> None:
         """Check while this replica leads."""
-        while self._leadership.leads:
-            await self.check_nodes()
-            await asyncio.sleep(SECONDS_BETWEEN_CHECKS)
+        await while_leading(self._leadership, self.check_nodes, SECONDS_BETWEEN_CHECKS)
 
     async def check_nodes(self) -> None:
         """Check the annotations of every node once."""

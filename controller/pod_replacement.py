@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import msgspec
 
 from controller.kube_client import TRANSPORT_ERRORS, ApiError
+from controller.leader_loop import while_leading
 from controller.ledger_store import LedgerStore
 from controller.pending_pod import StoredPod, dry_run, known_constraints
 from controller.pod_deletion import PodDeletion
@@ -82,10 +83,7 @@ class PodReplacement:
 
     async def run(self, turned: Callable[[], None] = lambda: None) -> None:
         """Replace what may be replaced, while this replica leads; call `turned` after each step."""
-        while self._deletion.leads:
-            await self.step()
-            turned()
-            await asyncio.sleep(LOOK_SECONDS)
+        await while_leading(self._deletion, self.step, LOOK_SECONDS, turned)
 
     async def step(self) -> None:
         """Replace at most one pod."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -12,6 +11,7 @@ import msgspec
 
 from controller.event_writer import EventWriter
 from controller.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
+from controller.leader_loop import while_leading
 from controller.leadership import Leadership
 from controller.watched_policies import WatchedPolicies
 from kube.events import event, event_name
@@ -37,10 +37,11 @@ class PolicyEvents:
 
     async def run(self, namespace: str, config_map: str, turned: Callable[[], None] = lambda: None) -> None:
         """Tell what is found while this replica leads; call `turned` after each check."""
-        while self._leadership.leads:
+
+        async def step() -> None:
             await self.check(namespace, config_map, datetime.now(UTC))
-            turned()
-            await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
+
+        await while_leading(self._leadership, step, SECONDS_BETWEEN_LOOKS, turned)
 
     async def check(self, namespace: str, config_map: str, now: datetime) -> None:
         """Look at the policies once."""

@@ -31,6 +31,7 @@ from controller.certificates.expiry import warnings
 from controller.certificates.metrics import CertificateMetrics
 from controller.certificates.store import Bundle, CertificateStore, Version
 from controller.kube_client import ApiError
+from controller.leader_loop import while_leading
 from controller.leadership import Leadership
 from service.log import get_logger
 
@@ -96,10 +97,7 @@ class BundleLoop:
             ApiError, OSError, TimeoutError, aiohttp.ClientError: the bundle cannot be read or written.
         """
         try:
-            while self._leadership.leads:
-                await self._step()
-                turned()
-                await asyncio.sleep(BUNDLE_SECONDS)
+            await while_leading(self._leadership, self._step, BUNDLE_SECONDS, turned)
         finally:
             # From now on another replica's figure counts.
             self._metrics.show_configuration(is_there=True)

@@ -30,6 +30,7 @@ from controller.geometry.node_view import Action, change_text, is_idle_for, next
 from controller.geometry.planner import plan
 from controller.geometry.reports import Reports
 from controller.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
+from controller.leader_loop import while_leading
 from controller.leadership import Leadership
 from controller.ledger_store import LedgerStore
 from ledger.facts import PodKey
@@ -93,10 +94,7 @@ class GeometryLoop:
 
     async def run(self, turned: Callable[[], None] = lambda: None) -> None:
         """Divide while this replica leads; call `turned` after each step."""
-        while self._leadership.leads:
-            await self.step()
-            turned()
-            await asyncio.sleep(self._options.step_seconds)
+        await while_leading(self._leadership, self.step, self._options.step_seconds, turned)
 
     async def step(self) -> None:
         """Look at everything once, and do what each node needs next."""

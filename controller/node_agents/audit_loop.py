@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
 
 from controller.event_writer import EventWriter
 from controller.kube_client import ApiServer
+from controller.leader_loop import while_leading
 from controller.leadership import Leadership
 from controller.ledger_store import LedgerStore
 from controller.node_agents.audit import Difference, Held, Looks, differences
@@ -42,10 +42,7 @@ class AuditLoop:
     async def run(self, turned: Callable[[], None] = lambda: None) -> None:
         """Look while this replica leads; call `turned` after each look."""
         try:
-            while self._leadership.leads:
-                await self.look()
-                turned()
-                await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
+            await while_leading(self._leadership, self.look, SECONDS_BETWEEN_LOOKS, turned)
         finally:
             self._metrics.differences.set(0)
 

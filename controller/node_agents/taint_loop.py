@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable
 from http import HTTPStatus
 
 from controller.kube_client import JSON_PATCH, TRANSPORT_ERRORS, ApiError, ApiServer
+from controller.leader_loop import while_leading
 from controller.leadership import Leadership
 from controller.ledger_store import LedgerStore
 from controller.node_agents.coverage import AgentPods, Coverage
@@ -61,10 +61,7 @@ class TaintLoop:
     async def run(self, turned: Callable[[], None] = lambda: None) -> None:
         """Hold and release while this replica leads; call `turned` after each step."""
         try:
-            while self._leadership.leads:
-                await self.step()
-                turned()
-                await asyncio.sleep(STEP_SECONDS)
+            await while_leading(self._leadership, self.step, STEP_SECONDS, turned)
         finally:
             self._metrics.held.set(0)
 

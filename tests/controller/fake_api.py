@@ -71,6 +71,7 @@ async def talking_to(fake):
         server.close()
         for writer in fake.open:
             writer.close()
+        await asyncio.gather(*[writer.wait_closed() for writer in fake.open], return_exceptions=True)
 
 
 def reply(content, status="200 OK", **headers):
