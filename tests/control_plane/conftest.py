@@ -12,11 +12,12 @@ import pytest
 from testbed import binaries
 from testbed.admission_server import AdmissionServer
 from testbed.api import Object
+from testbed.chart import RELEASE, Helm
 from testbed.cluster import Cluster, Output
 from testbed.gpu_nodes import GpuNode, schedulable
 from testbed.process import eventually, tail
 from testbed.product import POLICIES, Setup, Webhook, decides, explain, self_signed
-from testbed.registration import configuration, registered
+from testbed.registration import OWN_NAMESPACE, configuration, registered
 from tests.conftest import Say
 
 HERE = Path(__file__).parent
@@ -82,6 +83,30 @@ def namespace(control_plane: Cluster) -> Iterator[str]:
     yield name
     control_plane.api.delete("Namespace", name)
     control_plane.api.delete_all("Pod", name)
+
+
+@pytest.fixture
+def own_namespace(control_plane: Cluster) -> str:
+    """The namespace that the product lives in; other tests leave it behind as well."""
+    if not control_plane.takes_pods(OWN_NAMESPACE):
+        control_plane.create_namespace(OWN_NAMESPACE)
+    return OWN_NAMESPACE
+
+
+@pytest.fixture
+def helm(control_plane: Cluster, tmp_path: Path) -> Helm:
+    """Helm, with the administrator's rights."""
+    return Helm(control_plane, tmp_path)
+
+
+@pytest.fixture
+def no_release_left(helm: Helm, own_namespace: str) -> Iterator[None]:
+    """Nothing of the release is left when the test ends but the CRD, as for every user.
+
+    An API server can take minutes to delete a CRD that it has only just begun to serve.
+    """
+    yield
+    helm.run("uninstall", RELEASE, "--ignore-not-found")
 
 
 @pytest.fixture

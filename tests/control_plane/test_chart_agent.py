@@ -2,17 +2,9 @@
 
 import subprocess
 
-import pytest
-
-from testbed.chart import Helm
 from testbed.product import COMMAND
 
 ON = {"agent": {"enabled": True}}
-
-
-@pytest.fixture
-def helm(control_plane, tmp_path):
-    return Helm(control_plane, tmp_path)
 
 
 def agent_of(helm, values):

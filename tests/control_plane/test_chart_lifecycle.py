@@ -1,4 +1,4 @@
-"""Install, upgrade, rollback and uninstall on a real API server, and no drift in between."""
+"""Install, upgrade and rollback on a real API server, and no drift in between."""
 
 import base64
 import io
@@ -6,20 +6,18 @@ import json
 import shutil
 import subprocess
 import tarfile
-import time
-from pathlib import Path
 
 import pytest
 import yaml
 
-from testbed.api import MERGE_PATCH, ApiError
-from testbed.chart import ADMISSION, CHART, CONFIGURATION, RELEASE, Helm
+from testbed.api import MERGE_PATCH
+from testbed.chart import ADMISSION, CHART, CONFIGURATION, RELEASE
 from testbed.controller_process import CRDS, install_crd
-from testbed.gpu_nodes import GpuNode
 from testbed.kubernetes_version import SHOWS_NULL_CREATION_TIMESTAMP
 from testbed.process import eventually
-from testbed.registration import OWN_NAMESPACE, labelled_pod
+from testbed.registration import OWN_NAMESPACE
 
+pytestmark = pytest.mark.usefixtures("no_release_left")
 CA = base64.b64encode(b"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n").decode()
 ALLOCATED = {"clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"}
 """What the API server gives each Service anew."""
@@ -41,23 +39,6 @@ LOCKS = {
         "workloads",
     )
 }
-
-
-@pytest.fixture
-def own_namespace(control_plane):
-    if not control_plane.takes_pods(OWN_NAMESPACE):
-        control_plane.create_namespace(OWN_NAMESPACE)
-
-
-@pytest.fixture
-def helm(control_plane, own_namespace, tmp_path):
-    """Helm, and nothing of the release left when the test ends but the CRD, as for every user.
-
-    An API server can take minutes to delete a CRD that it has only just begun to serve.
-    """
-    helm = Helm(control_plane, tmp_path)
-    yield helm
-    helm.run("uninstall", RELEASE, "--ignore-not-found")
 
 
 def entry(api):
@@ -269,45 +250,6 @@ def test_the_api_server_finds_no_type_error_in_the_second_lock(helm, control_pla
         assert status["typeChecking"] == {}
 
 
-def test_uninstall_leaves_the_crd_and_nothing_that_stops_pods(helm, control_plane, namespace):
-    api = control_plane.api
-    helm.apply({})
-    eventually(lambda: not creates(api, namespace), "labelled pods are stopped: no webhook answers")
-    uninstalled = uninstall(helm)
-    eventually(lambda: creates(api, namespace), "labelled pods are created again")
-    say_how_long("a release", uninstalled)
-    left = control_plane.kubectl(
-        "get",
-        "--all-namespaces",
-        "--output=name",
-        f"--selector=app.kubernetes.io/instance={RELEASE}",
-        "mutatingwebhookconfigurations,validatingadmissionpolicies,validatingadmissionpolicybindings,"
-        "clusterroles,clusterrolebindings,roles,rolebindings,secrets,configmaps,services,deployments,"
-        "serviceaccounts,networkpolicies,poddisruptionbudgets,priorityclasses",
-    )
-    assert (left.code, left.stdout) == (0, "")
-    assert control_plane.kubectl("get", "crd", "gpuledgers.clearml-injector.io").code == 0
-
-
-def test_uninstalling_a_failed_revision_leaves_nothing_that_stops_pods(helm, control_plane, namespace):
-    api = control_plane.api
-    helm.apply({})
-    by_hand = {"spec": {"replicas": 3}}
-    api.patch("Deployment", f"{RELEASE}-webhook", by_hand, OWN_NAMESPACE, "apps/v1")
-    without_lock = {"secondLock": {"enabled": False}, "webhook": {"replicas": 4}}
-    failed = helm.run("upgrade", RELEASE, str(CHART), helm.values(without_lock))
-    assert "Apply failed with 1 conflict" in failed.stderr
-    eventually(lambda: not creates(api, namespace), "labelled pods are stopped: no webhook answers")
-    uninstalled = uninstall(helm)
-    left = api.list("ValidatingAdmissionPolicyBinding", api=ADMISSION)
-    assert left, "Helm knows only the last revision's objects"
-    eventually(lambda: creates(api, namespace), "labelled pods are created again")
-    say_how_long("a failed revision", uninstalled)
-    for kind in ("ValidatingAdmissionPolicyBinding", "ValidatingAdmissionPolicy"):
-        for obj in api.list(kind, api=ADMISSION):
-            api.delete(kind, obj["metadata"]["name"], api=ADMISSION)
-
-
 def test_force_conflicts_mends_a_failed_upgrade(helm, control_plane):
     helm.apply({})
     by_hand = {"spec": {"replicas": 3}}
@@ -318,112 +260,3 @@ def test_force_conflicts_mends_a_failed_upgrade(helm, control_plane):
     assert (mended.code, mended.stderr) == (0, "")
     found = control_plane.api.get("Deployment", f"{RELEASE}-webhook", OWN_NAMESPACE, "apps/v1")
     assert found["spec"]["replicas"] == 4
-
-
-def uninstall(helm):
-    """Remove the release; when that was done."""
-    helm.uninstall()
-    return time.monotonic()
-
-
-def say_how_long(what, since):
-    """Print how long the API server still refused labelled pods."""
-    print(f"after the uninstall of {what}, labelled pods were refused for {time.monotonic() - since:.1f} s")  # noqa: T201 - a figure
-
-
-def creates(api, namespace):
-    try:
-        api.create(labelled_pod("probe"), namespace, dry_run=True)
-    except ApiError:
-        return False
-    return True
-
-
-def rolled_out(control_plane):
-    """The webhook's pods when they are ready, and no other is left."""
-    waited = control_plane.kubectl(
-        f"--namespace={OWN_NAMESPACE}",
-        "rollout",
-        "status",
-        "deployment",
-        f"{RELEASE}-webhook",
-        "--timeout=60s",
-    )
-    assert waited.code == 0, waited.stderr
-
-    def both():
-        found = control_plane.api.list("Pod", OWN_NAMESPACE, labels="app.kubernetes.io/component=webhook")
-        pods = [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
-        return pods if len(pods) == 2 else None
-
-    return eventually(both, "the replaced pods are gone")
-
-
-def test_every_rollout_puts_the_pods_on_different_nodes(helm, control_plane, nodes):
-    used = set(nodes(GpuNode(), GpuNode()))
-    for rollout in ("first", "second", "third", "fourth"):
-        helm.apply({"webhook": {"podAnnotations": {"rollout": rollout}}})
-        pods = rolled_out(control_plane)
-        assert {pod["metadata"]["annotations"]["rollout"] for pod in pods} == {rollout}
-        assert {pod["spec"]["nodeName"] for pod in pods} == used
-
-
-def test_the_pods_are_scheduled_and_survive_the_draining_of_a_node(helm, control_plane, nodes):
-    [first, second] = nodes(GpuNode(), GpuNode())
-    helm.apply({})
-    pods = rolled_out(control_plane)
-    assert {pod["spec"]["nodeName"] for pod in pods} == {first, second}
-    assert {pod["spec"]["priority"] for pod in pods} == {1000000000}
-    for node in (first, second):  # as kubectl drain does first: what is evicted finds no new place
-        control_plane.api.patch("Node", node, {"spec": {"unschedulable": True}})
-    refused = [evicted(control_plane.api, pod) for pod in pods]
-    assert refused == [None, "Cannot evict pod as it would violate the pod's disruption budget."]
-
-
-def evicted(api, pod):
-    """Why a pod may not be evicted; None if it was."""
-    name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
-    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}}
-    try:
-        api.call("POST", f"/api/v1/namespaces/{namespace}/pods/{name}/eviction", eviction)
-    except ApiError as error:
-        return str(error)
-    return None
-
-
-NOTES = {
-    "one replica": ({"webhook": {"replicas": 1}}, "WARNING: one webhook replica."),
-    "no budget": ({"podDisruptionBudget": {"enabled": False}}, "WARNING: no PodDisruptionBudget."),
-    "no lock": ({"secondLock": {"enabled": False}}, "WARNING: the second lock is off."),
-    "failing open": ({"webhook": {"failurePolicy": "Ignore"}}, "WARNING: failurePolicy Ignore."),
-}
-
-
-@pytest.mark.parametrize("case", NOTES.values(), ids=NOTES)
-def test_the_notes_warn(helm, case):
-    values, warning = case
-    quiet, warned = (
-        helm.run("install", RELEASE, str(CHART), "--dry-run=client", helm.values(v)) for v in ({}, values)
-    )
-    assert warning in warned.stdout
-    assert warning not in quiet.stdout
-
-
-def test_the_notes_say_how_to_turn_it_off_and_it_works(helm, control_plane, namespace):
-    notes = helm.apply({})
-    commands = [
-        line.partition("kubectl ")[2].split() for line in notes.splitlines() if "kubectl delete" in line
-    ]
-    assert len(commands) == 2
-    eventually(lambda: not creates(control_plane.api, namespace), "labelled pods are stopped")
-    for command in commands:
-        assert control_plane.kubectl(*command).code == 0
-    eventually(lambda: creates(control_plane.api, namespace), "labelled pods come in as they are")
-
-
-def test_the_paths_in_the_notes_exist(helm):
-    notes = helm.run("install", RELEASE, str(CHART), "--dry-run=client", helm.values({})).stdout
-    named = {word.strip(";:,.") for word in notes.split() if word.startswith("docs/")}
-    assert named
-    for path in named:
-        assert Path(CHART.parents[1], path).exists(), path

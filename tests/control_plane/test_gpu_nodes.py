@@ -6,16 +6,10 @@ import yaml
 from agent.gpu import Gpu
 from agent.kubernetes.api_server import ApiServerClient, ApiServerError
 from agent.kubernetes.gpu_node import COLLECTION, NodeReport, manifest
-from testbed.chart import Helm
 from testbed.controller_process import install_crd
 from testbed.process import eventually
 
 ON = {"agent": {"enabled": True}}
-
-
-@pytest.fixture
-def helm(control_plane, tmp_path):
-    return Helm(control_plane, tmp_path)
 
 
 def agent_of(helm):

@@ -14,7 +14,6 @@ from testbed.process import eventually, free_ports
 from testbed.product import decides, mounted
 from testbed.registration import (
     LABEL,
-    OWN_NAMESPACE,
     configuration,
     labelled_pod,
     refuses,
@@ -69,14 +68,6 @@ def failure(request, control_plane, namespace):
     """Register a webhook that fails; give the name of its entry and what the API server says of it."""
     with request.param() as config, registered(control_plane.api, config, namespace, refuses):
         yield config["webhooks"][0]["name"], FAILURES[request.param]
-
-
-@pytest.fixture
-def own_namespace(control_plane):
-    """The namespace that the product lives in; other tests leave it behind as well."""
-    if not control_plane.takes_pods(OWN_NAMESPACE):
-        control_plane.create_namespace(OWN_NAMESPACE)
-    return OWN_NAMESPACE
 
 
 def test_a_labelled_pod_is_refused_with_the_cause(failure, control_plane, namespace):
