@@ -46,7 +46,8 @@ class Explanation:
     def as_json(self) -> dict[str, Any]:
         """Return the object that `explain --output json` prints."""
         injection, policy = self.outcome.injection, self.outcome.policy
-        indices = list(injection.placement.indices) if injection is not None else []
+        placement = injection.placement if injection is not None else None
+        indices = list(placement.containers or placement.indices) if placement is not None else []
         is_list = self._is_whole or len(indices) > 1
         return {
             "allowed": self.allowed,

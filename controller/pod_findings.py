@@ -13,6 +13,7 @@ from controller.resources import InjectedPod, Owner, SeenPod
 from ledger.facts import PodFact
 from ledger.free_nodes import FreeNodes
 from ledger.why import NO_AGENT_WITH_ROOM, free_there, has_room, needs, way_out
+from modes.fraction import MAX_CONTAINERS
 from modes.resource_names import ResourceNames
 
 Reason = Literal["WaitingForSlices", "PlacedElsewhere", "FractionDrift", "WaitingPodReplaced"]
@@ -57,9 +58,16 @@ def drift(fact: PodFact, injected: InjectedPod) -> str | None:
     if injected.slices is not None and injected.slices != str(fact.slices):
         return f"the annotation says {injected.slices} slices, the pod's limits say {fact.slices}"
     indices = ",".join(str(index) for index, _ in fact.gpus)
-    if injected.gpu_index is not None and injected.gpu_index != indices:
-        return f"the annotation says GPU {injected.gpu_index}, the pod's limits say {indices or 'none'}"
+    said = injected.gpu_index
+    if said is not None and said != indices and not _names(said, fact):
+        return f"the annotation says GPU {said}, the pod's limits say {indices or 'none'}"
     return None
+
+
+def _names(index_text: str, fact: PodFact) -> bool:
+    """Whether an annotation names just the pod's GPUs; of containers on different ones it names each's."""
+    named = index_text.split(",", MAX_CONTAINERS)
+    return len(named) <= MAX_CONTAINERS and set(named) == {str(index) for index, _ in fact.gpus}
 
 
 def waiting_message(

@@ -72,7 +72,9 @@ class PodFact(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     share: tuple[int, int] | None = None
     """Share of each GPU as its label says it, numerator and denominator; None where none does."""
     asked_mib: int = 0
-    """MiB of each GPU that its label asks for; 0 where none does."""
+    """MiB of each GPU that its label asks for, of all where containers share them; 0 where none does."""
+    sharing: int = 1
+    """Containers that share `asked_mib`."""
     reservation: str | None = None
     """The reservation that its annotation claims to be."""
     promised_node: str | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -28,7 +29,7 @@ from kube.objects import (
     preferred_node,
 )
 from kube.quantity import milli, rounded_up
-from kube.requests import effective_request
+from kube.requests import Container, effective_request
 from kube.scheduling import Taint
 from ledger.cordon import indices_of
 from ledger.facts import UNLIMITED, NodeFact, PodFact
@@ -134,6 +135,7 @@ def pod_fact(pod: Pod, names: ResourceNames) -> PodFact:
         queues=queues,
         share=share,
         asked_mib=asked_mib,
+        sharing=_sharing(spec.containers or (), names) if asked_mib else 1,
         reservation=_reservation(metadata.annotations),
         promised_node=_promised_node(affinity, status),
         memory_values=_memory_values(affinity),
@@ -174,6 +176,12 @@ def _asked(labels: PodLabels | None) -> tuple[tuple[int, int] | None, int]:
         return None, memory_mib(labels.gpu_memory) or 0
     text = labels.fraction
     return Fraction.ratio_of_text(text) if text and len(text) <= MAX_LABEL_VALUE else None, 0
+
+
+def _sharing(containers: Sequence[Container], names: ResourceNames) -> int:
+    """How many regular containers ask for slices."""
+    asked = [each.resources.requests for each in containers if each.resources is not None]
+    return max(1, sum([any(names.counts(name) for name in amounts or ()) for amounts in asked]))
 
 
 def _promised_node(affinity: NodeAffinity | None, status: PodStatus | None) -> str | None:

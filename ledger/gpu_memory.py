@@ -6,6 +6,7 @@ counted in sixteenths, and weighed as the largest card that is known once somebo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from kube.names import label_number
@@ -41,6 +42,13 @@ class GpuMemory(NamedTuple):
 NO_MEMORY = GpuMemory()
 
 
+class _Asked(NamedTuple):
+    """What a pod's label asks for of each GPU."""
+
+    share: tuple[int, int] | None
+    mib: int
+
+
 class _Card(NamedTuple):
     """As far as it is known; 0 where it is not."""
 
@@ -50,6 +58,8 @@ class _Card(NamedTuple):
 
 def memory_of_pod(pod: PodFact, node: NodeFact | None) -> GpuMemory:
     """Return what a pod holds on its node, which is None while it has none that is known."""
+    if pod.sharing > 1:
+        return _of_sharing(pod, node)
     if pod.pooled:
         found = _of_pool(pod, node)
     elif not pod.gpus:
@@ -59,8 +69,33 @@ def memory_of_pod(pod: PodFact, node: NodeFact | None) -> GpuMemory:
     per_gpu = node.slices_per_gpu if node is not None else 0
     for index, slices in pod.gpus:
         mib = node.card_mib((index,)) if node is not None else _required_mib(pod)
-        found = found.plus(_share(pod, _Card(mib or 0, per_gpu), slices))
+        found = found.plus(_share(_asked(pod), _Card(mib or 0, per_gpu), slices))
     return found
+
+
+def _of_sharing(pod: PodFact, node: NodeFact | None) -> GpuMemory:
+    """What containers hold that share the MiB of a pod's label."""
+    if node is None:
+        return GpuMemory(pod.asked_mib)
+    if pod.pooled:
+        card = _Card(node.gpu_mib or 0, node.pooled // node.pooled_gpus if node.pooled_gpus else 0)
+        return _shared(pod.asked_mib, pod.sharing, [(card.mib, pod.pooled)], card.slices)
+    cards = [(node.card_mib((index,)) or 0, slices) for index, slices in pod.gpus]
+    return _shared(pod.asked_mib, pod.sharing, cards, node.slices_per_gpu)
+
+
+def _shared(asked: int, containers: int, cards: Sequence[tuple[int, int]], per_gpu: int) -> GpuMemory:
+    """Return the MiB that containers request for together, as far as their slices of these cards agree."""
+    if not per_gpu or not all(mib for mib, _ in cards):
+        return GpuMemory(asked)
+    sliced = sum([mib * slices for mib, slices in cards])
+    # The last slice of each container may hold next to nothing.
+    least = (sliced - containers * max([mib for mib, _ in cards])) // per_gpu + 1
+    return GpuMemory(min(sliced // per_gpu, max(asked, least)))
+
+
+def _asked(pod: PodFact) -> _Asked:
+    return _Asked(pod.share, pod.asked_mib)
 
 
 def memory_of_placement(
@@ -71,6 +106,8 @@ def memory_of_placement(
     One that neither has a node nor is bound to GPUs of some memory may get any card.
     """
     fraction = request.fraction
+    if fraction.split_mib or placement.containers:
+        return _of_containers(request, placement, node)
     if fraction.mib and not in_slices:
         return GpuMemory(fraction.mib * fraction.gpus)
     share = (fraction.slices_on_each, fraction.slices_per_gpu) if in_slices else fraction.ratio
@@ -82,6 +119,22 @@ def memory_of_placement(
     memory = NO_MEMORY
     for mib in cards:
         memory = memory.plus(_part(mib, *share))
+    return memory
+
+
+def _of_containers(request: PlacementRequest, placement: Placement, node: NodeFact | None) -> GpuMemory:
+    """What containers hold that were given whole slices each, counted as their pod will be."""
+    fraction, (gpus, pooled) = request.fraction, request.taken_by(placement)
+    is_known = placement.node is not None or request.is_bound_by_memory
+    cards = [
+        (node.card_mib((index,)) or 0 if node is not None else placement.gpu_mib * is_known, slices)
+        for index, slices in gpus
+    ] or [(placement.gpu_mib * is_known, pooled)]
+    if fraction.split_mib:
+        return _shared(fraction.mib, len(fraction.split), cards, fraction.slices_per_gpu)
+    memory, asked = NO_MEMORY, _Asked(fraction.exact, 0)
+    for mib, slices in cards:
+        memory = memory.plus(_share(asked, _Card(mib, fraction.slices_per_gpu), slices))
     return memory
 
 
@@ -99,22 +152,22 @@ def _of_pool(pod: PodFact, node: NodeFact | None) -> GpuMemory:
         mib = (node.gpu_mib if node is not None else _required_mib(pod)) or 0
         if pod.share is not None:
             return _part(mib, *pod.share)
-        return _share(pod, _Card(mib, 0), 1).times(gpus)
+        return _share(_asked(pod), _Card(mib, 0), 1).times(gpus)
     card = _Card(node.gpu_mib or 0, max(1, node.pooled // node.pooled_gpus))
     whole, rest = divmod(pod.pooled, card.slices)
-    found = _share(pod, card, card.slices).times(whole)
-    return found.plus(_share(pod, card, rest)) if rest else found
+    found = _share(_asked(pod), card, card.slices).times(whole)
+    return found.plus(_share(_asked(pod), card, rest)) if rest else found
 
 
-def _share(pod: PodFact, card: _Card, slices: int) -> GpuMemory:
+def _share(said: _Asked, card: _Card, slices: int) -> GpuMemory:
     """The share that a pod has by its label, as far as the slices of one card agree with it."""
     if not card.mib:
-        if pod.asked_mib:
-            return GpuMemory(pod.asked_mib)
-        return _part(0, slices, card.slices) if card.slices else _part(0, *_at_most_one(pod.share))
-    asked = pod.asked_mib
-    if pod.share is not None:
-        asked = card.mib * pod.share[0] // pod.share[1]
+        if said.mib:
+            return GpuMemory(said.mib)
+        return _part(0, slices, card.slices) if card.slices else _part(0, *_at_most_one(said.share))
+    asked = said.mib
+    if said.share is not None:
+        asked = card.mib * said.share[0] // said.share[1]
     if not card.slices:
         return GpuMemory(min(asked or card.mib, card.mib))
     most = card.mib * slices // card.slices

@@ -23,7 +23,7 @@ from ledger.placement_request import (
     Unschedulable,
 )
 from ledger.recent_placements import RecentPlacements
-from ledger.reservations import Reservation, Reservations, reservation_of, taken_by
+from ledger.reservations import Reservation, Reservations, reservation_of
 
 RESERVATIONS_PER_NAMESPACE = 256
 QUIET_SECONDS = 75.0
@@ -244,7 +244,7 @@ class Ledger(LedgerReader):
 
     def _vouches(self, request: PlacementRequest, keeps: Placement) -> bool:
         """Whether the pod is counted already, by its reservation of an earlier review."""
-        pledge = request.namespace, request.pod, *taken_by(request, keeps)
+        pledge = request.namespace, request.pod, *request.taken_by(keeps)
         name, review = keeps.reservation, request.reservation
         return self._reservations.vouch(name, pledge, review) or self._recent.vouch(name, pledge, review)
 

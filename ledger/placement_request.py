@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import Annotated, Literal
 
@@ -82,6 +83,8 @@ class Placement(msgspec.Struct, frozen=True, gc=False):
     come to other slices."""
     degraded: bool = False
     """Made without the controller, from a last snapshot or an assumption."""
+    containers: tuple[int, ...] = ()
+    """Index of each container's GPU, where several share a pod's part and no one GPU had room for all."""
 
 
 class PlacementRequest(msgspec.Struct, frozen=True, gc=False):
@@ -118,6 +121,8 @@ class PlacementRequest(msgspec.Struct, frozen=True, gc=False):
 
     kinds: GpuKinds = EVERY_KIND
     """Kinds of GPU that the pod takes."""
+    any_gpu: bool = False
+    """Whether containers that share the pod's part may be on different GPUs of a node if none holds all."""
 
     @property
     def is_bound_by_memory(self) -> bool:
@@ -137,11 +142,24 @@ class PlacementRequest(msgspec.Struct, frozen=True, gc=False):
         return msgspec.structs.replace(self, fraction=fraction)
 
     def granted(self, placement: Placement) -> PlacementRequest:
-        """Return the same with the slices that it was given."""
-        if not self.fraction.mib or not placement.slices:
-            return self
-        slices = placement.slices * self.fraction.parts
-        return msgspec.structs.replace(self, fraction=replace(self.fraction, slices=slices))
+        """Return the same with the slices that it was given, and with containers apart where they are."""
+        fraction = self.fraction.apart() if placement.containers else self.fraction
+        if fraction.split_mib:
+            fraction = fraction.on_card(placement.gpu_mib) or fraction
+        elif fraction.mib and placement.slices:
+            fraction = replace(fraction, slices=placement.slices * fraction.parts)
+        return self if fraction is self.fraction else msgspec.structs.replace(self, fraction=fraction)
+
+    def taken_by(self, placement: Placement) -> tuple[tuple[tuple[int, int], ...], int]:
+        """Return the slices that a placement takes, by index and of the pool."""
+        if placement.containers:
+            taken: Counter[int] = Counter()
+            for index, slices in zip(placement.containers, self.fraction.split, strict=False):
+                taken[index] += slices
+            return tuple(sorted(taken.items())), 0
+        each = self.fraction.slices_on_each
+        gpus = tuple([(index, each) for index in placement.indices])
+        return gpus, 0 if gpus else self.fraction.slices
 
     @property
     def mode_type(self) -> type[Mode]:

@@ -141,8 +141,8 @@ class Reservations:
 def reservation_of(
     request: PlacementRequest, placement: Placement, name: str, now: float, gpu_memory: GpuMemory
 ) -> Reservation:
-    """Return the reservation of what a request was given."""
-    gpus, pooled = taken_by(request, placement)
+    """Return the reservation of what an request was given."""
+    gpus, pooled = request.taken_by(placement)
     return Reservation(
         name=name,
         namespace=request.namespace,
@@ -160,10 +160,3 @@ def reservation_of(
         model=placement.model,
         owner=request.owner,
     )
-
-
-def taken_by(request: PlacementRequest, placement: Placement) -> tuple[tuple[tuple[int, int], ...], int]:
-    """Return the slices that a placement takes, by index and of the pool."""
-    each = request.fraction.slices_on_each
-    gpus = tuple([(index, each) for index in placement.indices])
-    return gpus, 0 if gpus else request.fraction.slices

@@ -75,6 +75,8 @@ class PendingView:
     indices: tuple[int, ...]
     """Empty in pooled mode."""
     slices: int
+    on_each: tuple[int, ...] = ()
+    """Slices on each of `indices`, where they differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +110,9 @@ def node_view(account: NodeAccount) -> NodeView | None:
 def pending_view(claim: Claim) -> PendingView:
     """View one waiting pod or reservation."""
     kind: Literal["pod", "reservation"] = "pod" if isinstance(claim, PodFact) else "reservation"
-    return PendingView(
-        claim.namespace, claim.name, kind, tuple(index for index, _ in claim.gpus), claim.slices
-    )
+    indices, on_each = tuple([index for index, _ in claim.gpus]), tuple([slices for _, slices in claim.gpus])
+    differ = on_each if len(set(on_each)) > 1 else ()
+    return PendingView(claim.namespace, claim.name, kind, indices, claim.slices, differ)
 
 
 def _holdings(account: NodeAccount) -> dict[int | None, tuple[Holding, ...]]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import gcd
 
 ALLOWED_SLICES_PER_GPU = (2, 4, 8, 16)
+MAX_CONTAINERS = 16
+"""Containers of one pod that share what it asks for."""
 
 _DECIMAL = re.compile(r"(?:0|[1-9][0-9]*)(?:\.[0-9]+)?", re.ASCII)
 
@@ -20,7 +23,7 @@ class Fraction:
 
     Raises:
         ValueError: `slices_per_gpu` is not one of 2, 4, 8, 16, `slices` is neither a part of each of `parts`
-            GPUs nor whole GPUs, or `exact` is no part of one GPU.
+            GPUs nor whole GPUs, `exact` is no part of one GPU, or `split` does not come to `slices`.
     """
 
     slices: int
@@ -34,11 +37,19 @@ class Fraction:
     mib: int = 0
     """MiB that the share of each GPU must hold, where these were asked for; 0 where they follow from the
     slices. `slices` are then the fewest that hold them on one kind of GPU (`on_card`)."""
+    split: tuple[int, ...] = ()
+    """Slices of each of several containers that share one GPU; empty where one container gets all."""
+    split_mib: tuple[int, ...] = ()
+    """MiB that each of these must hold, where MiB were asked for."""
+    is_apart: bool = False
+    """Whether the containers' slices lie on different GPUs of one node."""
 
     def __post_init__(self) -> None:
         if self.slices_per_gpu not in ALLOWED_SLICES_PER_GPU:
             raise ValueError(f"slicesPerGpu {self.slices_per_gpu} is not one of 2, 4, 8, 16")
-        if self.parts != 1:
+        if self.split or self.is_apart:
+            self._check_split()
+        elif self.parts != 1:
             self._check_parts()
         elif self.slices < 1 or (self.slices > self.slices_per_gpu and self.slices % self.slices_per_gpu):
             raise ValueError(
@@ -46,7 +57,7 @@ class Fraction:
             )
         if self.exact is not None and not 0 < self.exact[0] < self.exact[1]:
             raise ValueError(f"{self.exact[0]}/{self.exact[1]} is no part of one GPU")
-        if self.mib < 0 or (self.mib and self.slices > self.slices_per_gpu * self.parts):
+        if self.mib < 0 or (self.mib and not self.split and self.slices > self.slices_per_gpu * self.parts):
             raise ValueError(f"{self.mib} MiB in {self.slices} slices are no part of {self.parts} GPUs")
 
     @staticmethod
@@ -100,10 +111,35 @@ class Fraction:
         """Return the same with the slices that it takes of such GPUs; None if these are too small."""
         if not self.mib:
             return self
+        if self.split_mib:
+            return self._split_on_card(gpu_mib)
         if gpu_mib < self.mib:
             return None
         each = -(-self.mib * self.slices_per_gpu // gpu_mib)
         return replace(self, slices=each * self.parts)
+
+    def _split_on_card(self, gpu_mib: int) -> Fraction | None:
+        if gpu_mib < (max(self.split_mib) if self.is_apart else self.mib):
+            return None
+        split = tuple([-(-mib * self.slices_per_gpu // gpu_mib) for mib in self.split_mib])
+        slices = sum(split)
+        if slices > self.slices_per_gpu and not self.is_apart:
+            return None
+        return replace(self, slices=slices, split=split)
+
+    def _check_split(self) -> None:
+        # MiB that are not sized yet are one slice each, even of more containers than a GPU has slices.
+        most = self.slices_per_gpu * (MAX_CONTAINERS if self.is_apart or self.mib else 1)
+        if (
+            not 1 <= len(self.split) <= MAX_CONTAINERS
+            or not all(1 <= slices <= self.slices_per_gpu for slices in self.split)
+            or sum(self.split) != self.slices
+            or self.slices > most
+            or self.parts != 1
+        ):
+            raise ValueError(f"{self.split} are no parts of {self.slices} slices of one GPU")
+        if self.split_mib and (len(self.split_mib) != len(self.split) or sum(self.split_mib) != self.mib):
+            raise ValueError(f"{self.split_mib} MiB are no parts of {self.mib}")
 
     def _check_parts(self) -> None:
         each, rest = divmod(self.slices, max(1, self.parts))
@@ -121,9 +157,46 @@ class Fraction:
             raise ValueError("only a part of one GPU can be asked of each of several")
         return self if gpus == 1 else replace(self, slices=self.slices * gpus, parts=gpus)
 
+    def shared_by(self, containers: Sequence[Fraction]) -> Fraction:
+        """Return this part of one GPU shared between containers, which together ask for all of it.
+
+        Raises:
+            ValueError: they do not.
+        """
+        split = tuple([each.slices for each in containers])
+        if not self.mib:
+            return replace(self, split=split)
+        mib = tuple([each.mib for each in containers])
+        return replace(self, slices=sum(split), mib=sum(mib), split=split, split_mib=mib)
+
+    def part(self, container: int) -> Fraction:
+        """Return what one of the containers that share it gets, by its place in `split`."""
+        mib = self.split_mib[container] if self.split_mib else 0
+        return Fraction(self.split[container], self.slices_per_gpu, mib=mib)
+
+    def apart(self) -> Fraction:
+        """Return the same with the containers' slices on different GPUs of one node."""
+        return replace(self, is_apart=True)
+
+    @property
+    def bins(self) -> tuple[int, ...]:
+        """By container the number, from 0, of the empty GPU that it gets: the fewest by first fit."""
+        free: list[int] = []
+        bins = [0] * len(self.split)
+        for at in sorted(range(len(self.split)), key=lambda at: -self.split[at]):
+            slices = self.split[at]
+            found = next((each for each, left in enumerate(free) if left >= slices), len(free))
+            if found == len(free):
+                free.append(self.slices_per_gpu)
+            free[found] -= slices
+            bins[at] = found
+        return tuple(bins)
+
     @property
     def gpus(self) -> int:
-        """GPUs touched: n for a part of each of n, or for n whole ones."""
+        """GPUs touched: n for a part of each of n, or for n whole ones; the fewest where containers part."""
+        if self.is_apart:
+            return max(2, max(self.bins) + 1)
         return self.parts if self.parts != 1 else self.slices // self.slices_per_gpu or 1
 
     @property
@@ -136,6 +209,13 @@ class Fraction:
     def slices_on_each(self) -> int:
         """Slices on each touched GPU."""
         return self.slices // self.parts if self.parts != 1 else min(self.slices, self.slices_per_gpu)
+
+    @property
+    def slices_of_mib(self) -> int:
+        """Slices on each touched GPU, in all where containers are apart; 0 where no MiB were asked for."""
+        if not self.mib:
+            return 0
+        return self.slices if self.is_apart else self.slices_on_each
 
     def share_mib(self, gpu_mib: int) -> int:
         """Return the MiB of the share on each touched GPU of `gpu_mib` MiB, rounded down."""

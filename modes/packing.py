@@ -47,6 +47,46 @@ def best_holes(free: Sequence[int], fraction: Fraction, prices: SlicePrices) -> 
     return None
 
 
+def holes_of_split(free: Sequence[int], fraction: Fraction, prices: SlicePrices) -> list[int] | None:
+    """Return by container the position in `free` of the GPU that it gets, of one node; None without room.
+
+    The largest chooses first: where the least is lost, or, if that leaves none for another, the tightest.
+    """
+    if not free or sum(free) < fraction.slices or max(free) < max(fraction.split):
+        return None
+    found = _holes_of_split(free, fraction, prices.holes)
+    return found or _holes_of_split(
+        free, fraction, [range(least, prices.slices_per_gpu + 1) for least in range(len(prices.holes))]
+    )
+
+
+def _holes_of_split(
+    free: Sequence[int], fraction: Fraction, holes: Sequence[Sequence[int]]
+) -> list[int] | None:
+    left, split = list(free), fraction.split
+    chosen = [0] * len(split)
+    for at in sorted(range(len(split)), key=lambda at: -split[at]):
+        hole = next((hole for hole in holes[split[at]] if hole in left), None)
+        if hole is None:
+            return None
+        chosen[at] = left.index(hole)
+        left[chosen[at]] -= split[at]
+    return chosen
+
+
+def lost_on_split(free: Sequence[int], fraction: Fraction, prices: SlicePrices) -> int | None:
+    """Return what a node loses with containers on different GPUs, in UNITs of a slice; None without room."""
+    chosen = holes_of_split(free, fraction, prices)
+    if chosen is None:
+        return None
+    left = list(free)
+    for position, slices in zip(chosen, fraction.split, strict=True):
+        left[position] -= slices
+    lost = sum([prices.gpu[free[at]] - prices.gpu[left[at]] for at in set(chosen)])
+    idle = prices.slices_per_gpu
+    return lost + _lost_together(free.count(idle), free.count(idle) - left.count(idle), prices)
+
+
 def lost_on_idle(free: Sequence[int], gpus: int, prices: SlicePrices) -> int | None:
     """Return what a node loses with so many idle GPUs, in UNITs of a slice; None if it has fewer."""
     idle = free.count(prices.slices_per_gpu)

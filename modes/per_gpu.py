@@ -12,7 +12,15 @@ from kube.names import GPU_RESOURCE_PREFIX, MAX_GPU_INDEX_DIGITS
 from modes.fraction import Fraction
 from modes.gpu_names import STANDARD_INDEX, policy_name_problem, taken_name_problem
 from modes.mode import FreeSlices, GpuCount, Mode, ModeName, NodeGpus, NodeSlices, OperatorValues
-from modes.packing import PER_FREE_SLICE, UNIT, SlicePrices, lost_on_idle, lost_on_one, lost_on_several
+from modes.packing import (
+    PER_FREE_SLICE,
+    UNIT,
+    SlicePrices,
+    lost_on_idle,
+    lost_on_one,
+    lost_on_several,
+    lost_on_split,
+)
 from modes.resource_kinds import ResourceKinds
 from modes.resource_names import INDEX, prefix_of
 
@@ -114,7 +122,9 @@ class PerGpu(Mode):
         That may not be more than the slices taken; of nodes that lose equally, one with less free is better.
         """
         slices = fraction.slices
-        if fraction.parts != 1:
+        if fraction.is_apart:
+            lost = lost_on_split(free, fraction, prices)
+        elif fraction.parts != 1:
             lost = lost_on_several(free, fraction, prices)
         elif slices < prices.slices_per_gpu:
             lost = lost_on_one(free, slices, prices)

@@ -230,8 +230,10 @@ def _own_requirements(constraints: Constraints, own: frozenset[str]) -> Iterator
 def _key(request: PlacementRequest) -> Hashable:
     asked, fraction = request.constraints, request.fraction
     selector = tuple(sorted(asked.node_selector.items())) if asked.node_selector else ()
-    size = fraction.slices, fraction.slices_per_gpu, fraction.parts, fraction.exact, fraction.mib
-    limits = request.is_bound_by_memory, request.needs_agent
+    # How MiB are split decides which kinds of GPU make the same slices of them.
+    split = (fraction.split, fraction.split_mib) if fraction.mib else ()
+    size = fraction.slices, fraction.slices_per_gpu, fraction.parts, fraction.exact, fraction.mib, split
+    limits = request.is_bound_by_memory, request.needs_agent, fraction.gpus if fraction.is_apart else 0
     return request.mode, size, limits, selector, asked.required_terms, asked.tolerations, asked.node_name
 
 

@@ -25,7 +25,7 @@ from ledger.placement_request import Placement, PlacementRequest, Unschedulable
 from modes.fraction import Fraction
 from modes.gpu_kinds import EVERY_KIND
 from modes.mode import Mode
-from modes.packing import best_hole, best_holes
+from modes.packing import best_hole, best_holes, holes_of_split
 
 
 class Choice:
@@ -50,8 +50,10 @@ class Choice:
     ) -> list[Placement] | Unschedulable:
         """Return where a pod can go, the best first, or why no node can ever hold it.
 
-        Of MiB there is an option for each number of slices that they come to on GPUs of the cluster: those
-        with room before those to wait for, and of these where least memory is held in vain.
+        Containers that may be on different GPUs get these where no single one has room for all of them; with
+        no room at all they wait for a single one. Of MiB there is an option for each number of slices that
+        they come to on GPUs of the cluster: those with room before those to wait for, and of these where
+        least memory is held in vain.
         """
         if request.kinds == EVERY_KIND:
             return self._options(request, prices, reservation)
@@ -74,27 +76,45 @@ class Choice:
     def _options(
         self, request: PlacementRequest, prices: ShadowPrices, reservation: str | None
     ) -> list[Placement] | Unschedulable:
+        options = self._together(request, prices, reservation)
+        if not (request.any_gpu and len(request.fraction.split) > 1) or _has_room(options):
+            return options
+        if request.mode_type.several_gpus_problem is not None:
+            return options
+        kept = msgspec.structs.replace(request, fraction=request.fraction.apart(), assume=None)
+        apart = self._sized(kept, prices, reservation)
+        return apart if _has_room(apart) or (apart and isinstance(options, Unschedulable)) else options
+
+    def _together(
+        self, request: PlacementRequest, prices: ShadowPrices, reservation: str | None
+    ) -> list[Placement] | Unschedulable:
         if not request.fraction.mib:
             placement = self._choose(request, prices, reservation)
             return placement if isinstance(placement, Unschedulable) else [placement]
-        sized = msgspec.structs.replace(request, assume=None)
-        found = [
-            self._choose(msgspec.structs.replace(sized, fraction=size), prices, reservation)
-            for size in self._values.sizes(request.fraction)
-        ]
-        placed = [each for each in found if isinstance(each, Placement)]
+        placed = self._sized(msgspec.structs.replace(request, assume=None), prices, reservation)
         if placed:
-            per_gpu = request.fraction.slices_per_gpu
-            return sorted(
-                placed,
-                key=lambda each: (each.node is None, each.gpu_mib * each.slices // per_gpu, each.gpu_mib),
-            )
+            return placed
         assumed = self._choose(
             request.on_card(request.assume.gpu_mib if request.assume is not None else None),
             prices,
             reservation,
         )
         return assumed if isinstance(assumed, Unschedulable) else [assumed]
+
+    def _sized(
+        self, request: PlacementRequest, prices: ShadowPrices, reservation: str | None
+    ) -> list[Placement]:
+        """Return a place for each number of slices that a pod comes to on GPUs of the cluster, best first."""
+        sizes = self._values.sizes(request.fraction) if request.fraction.mib else [request.fraction]
+        found = [
+            self._choose(msgspec.structs.replace(request, fraction=size), prices, reservation)
+            for size in sizes
+        ]
+        per_gpu = request.fraction.slices_per_gpu
+        return sorted(
+            [each for each in found if isinstance(each, Placement)],
+            key=lambda each: (each.node is None, each.gpu_mib * each.slices // per_gpu, each.gpu_mib),
+        )
 
     def _choose(
         self, request: PlacementRequest, prices: ShadowPrices, reservation: str | None
@@ -159,7 +179,7 @@ class Choice:
             (),
             None,
             reservation,
-            slices=_sized(request.fraction),
+            slices=request.fraction.slices_of_mib,
             other_memory_values=self._values.not_of_size(request.fraction),
             degraded=True,
         )
@@ -173,15 +193,21 @@ class Choice:
         reservation: str | None,
     ) -> Placement:
         product, gpu_mib = model[0], model[1] or 0
+        if request.fraction.is_apart:
+            containers, indices = indices, tuple(sorted(set(indices)))
+        else:
+            containers = ()
         if not (request.same_model and request.owner):
             values = self._values.of_share(request, gpu_mib)
-            return Placement(indices, gpu_mib, values, node, reservation, slices=_sized(request.fraction))
-        values = (str(gpu_mib),) if gpu_mib else ()
-        return Placement(indices, gpu_mib, values, node, reservation, product, _sized(request.fraction))
+            product = None
+        else:
+            values = (str(gpu_mib),) if gpu_mib else ()
+        slices = request.fraction.slices_of_mib
+        return Placement(indices, gpu_mib, values, node, reservation, product, slices, containers=containers)
 
 
-def _sized(fraction: Fraction) -> int:
-    return fraction.slices_on_each if fraction.mib else 0
+def _has_room(options: list[Placement] | Unschedulable) -> bool:
+    return not isinstance(options, Unschedulable) and any(each.node is not None for each in options)
 
 
 def _by_card(placed: Placement, node: NodeFact) -> Placement:
@@ -195,10 +221,16 @@ def _by_card(placed: Placement, node: NodeFact) -> Placement:
 def _best_gpus(
     account: NodeAccount, mode: type[Mode], request: PlacementRequest, prices: ShadowPrices
 ) -> tuple[int, ...]:
-    """Return the GPUs of a node with room that lose the least worth, then the lowest."""
+    """Return the GPUs of a node with room that lose the least worth, then the lowest.
+
+    Of containers that are to be on different ones, the GPU of each.
+    """
     fraction, left = request.fraction, mode.choosable(account.left)
     if not left:
         return ()
+    if fraction.is_apart:
+        chosen = holes_of_split(tuple(left.values()), fraction, prices) or ()
+        return tuple([list(left)[position] for position in chosen])
     if request.place == "spread" and request.owner and not fraction.is_whole:
         left = least_used(account, fraction, request.owner)
     if fraction.parts != 1:

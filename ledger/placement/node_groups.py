@@ -25,8 +25,11 @@ State = tuple[int, ...]
 Found = tuple[int, NodeAccount]
 """A score and the node that has it."""
 _EMPTY_GROUPS_KEPT = 128
-_SizeKey = int | tuple[int, int]
-"""Slices of a pod; with its GPUs where it asks a part of several. Tells sizes apart in one class."""
+MAX_SIZES = 512
+"""Sizes of pods that groups are ranked for; then all are ranked again as they come."""
+_SizeKey = int | tuple[int, ...]
+"""Slices of a pod; with its GPUs where it asks a part of several; of each container, the largest first, where
+these go to different GPUs. Tells sizes apart in one class."""
 
 
 class Search:
@@ -172,7 +175,7 @@ class NodeGroups:
         return found
 
     def _ranked(self, search: Search) -> list[_Rank]:
-        if search.prices is not self._prices:
+        if search.prices is not self._prices or len(self._rankings) >= MAX_SIZES:
             self._start_anew(search.prices)
         self._sizes[search.key] = search.size
         ranked = [self._rank(group, search.size, search.prices) for group in self._groups.values()]
@@ -190,6 +193,7 @@ class NodeGroups:
     def _start_anew(self, prices: ShadowPrices) -> None:
         self._prices = prices
         self._rankings.clear()
+        self._sizes.clear()
         self._forget_empty_groups()
         for group in self._groups.values():
             group.bases.clear()
@@ -223,6 +227,8 @@ class NodeGroups:
 
 
 def _size_key(fraction: Fraction) -> _SizeKey:
+    if fraction.is_apart:
+        return (0, *sorted(fraction.split, reverse=True))
     return fraction.slices if fraction.parts == 1 else (fraction.slices, fraction.parts)
 
 

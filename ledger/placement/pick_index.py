@@ -18,6 +18,7 @@ class PickedIndex:
     """The index or indices to wait for, on GPUs of a kind."""
 
     indices: tuple[int, ...]
+    """Of each GPU; of each container, where these go to different GPUs."""
     gpu_mib: int
 
 
@@ -61,6 +62,8 @@ def pick_index(
             total = sum([value for value, _ in taken]) if taken else load[None]
             ranked.append((total, share, tuple(sorted([index for _, index in taken])), gpu_mib))
     _, _, chosen, gpu_mib = min(ranked)
+    if request.fraction.is_apart:
+        chosen = tuple([chosen[each] for each in request.fraction.bins])
     return PickedIndex(chosen, gpu_mib)
 
 

@@ -62,8 +62,10 @@ class RequestHistory:
         Once a sixteenth more has arrived, renew the prices and return True.
         """
         size, parts = fraction.slices, fraction.parts
-        self._sizes[size // parts] = self._sizes.get(size // parts, 0) + parts
-        self._arrived += parts
+        sizes = fraction.split if fraction.is_apart else (size // parts,) * parts
+        for each in sizes:
+            self._sizes[each] = self._sizes.get(each, 0) + 1
+        self._arrived += len(sizes)
         self._slices += size
         self._cpu_milli += min(cpu_milli, size * _MAX_CPU_PER_GPU // self._slices_per_gpu)
         if self._arrived >= _REMEMBERED:

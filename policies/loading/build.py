@@ -76,6 +76,7 @@ def effective_policy(policy: Policy, limiter: Limiter, digest: str, names: Resou
         place=policy.place,
         same_model=policy.same_model,
         max_gpus=policy.max_gpus,
+        containers=policy.containers,
         aliases=frozenset(name for name, is_on in policy.aliases if is_on),
         compute=policy.compute,
         limits_from=policy.limits.source,

@@ -18,6 +18,8 @@ MAX_GPUS = 16
 """GPUs of one node of which a pod may ask a part, whatever the policy says."""
 LimitsFrom = Literal["admission", "agent"]
 """Who holds a share to its GPU memory: the webhook, by what it writes into the pod, or the node's agent."""
+ContainersOn = Literal["same-gpu", "any-gpu"]
+"""Where containers that share a pod's part may be: on one GPU, or on several if none has room for all."""
 PRELOAD_FILE = "/etc/ld.so.preload"
 """By which the node agent loads the limiter's library also where a program drops LD_PRELOAD."""
 
@@ -156,6 +158,8 @@ class EffectivePolicy:
     """Other systems whose ways to ask for a share are taken for ours: "kai", "hami"."""
     max_gpus: int = MAX_GPUS
     """Different GPUs of which one pod may ask a part."""
+    containers: ContainersOn = "same-gpu"
+    """Where containers that share a pod's part may be."""
     queue: str | None = None
     """The queue entry that applied, if any."""
     place: Literal["pack", "spread"] = "pack"

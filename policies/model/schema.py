@@ -9,7 +9,7 @@ from pydantic import Field, StringConstraints
 from modes.fraction import ALLOWED_SLICES_PER_GPU
 from modes.mode import DEFAULT_MODE, ModeName
 from policies.model.allowances import Capability, HostPath
-from policies.model.effective import MAX_GPUS, LimitsFrom
+from policies.model.effective import MAX_GPUS, ContainersOn, LimitsFrom
 from policies.model.types import (
     AbsolutePath,
     Count,
@@ -178,6 +178,9 @@ slices, such as "0.2", takes the larger one and is limited to its exact share. D
     max_gpus: Annotated[int, Field(ge=1, le=MAX_GPUS)] = MAX_GPUS
     """GPUs of one node of which one pod may ask the same part by annotation `clearml-injector/gpus`. \
 1: such pods are denied."""
+    containers: ContainersOn = "same-gpu"
+    """GPUs of containers that share a pod's part by annotation `clearml-injector/containers`. `same-gpu`: \
+one for all; `any-gpu`: where no GPU has room for all of them, different ones of one node. Mode per-gpu."""
     limiter: DnsLabel = "hami-core"
     """Limiter: `hami-core`, `nvidia-driver`, `clearml-image`, `none`, or the name of your own."""
     env: PolicyEnv = Field(default_factory=dict)

@@ -39,6 +39,12 @@ def test_a_pod_as_it_should_be_is_no_news():
     assert told(None, seen(injected=None)) == []
 
 
+@pytest.mark.parametrize(("said", "is_drift"), [("1,0,1", False), ("0,1", False), ("0", True), ("0,2", True)])
+def test_containers_on_different_gpus_are_as_they_should_be_where_each_names_its_own(said, is_drift):
+    apart = changed(slices="5", gpu_index=said)
+    assert bool(told(None, seen(apart, gpus=((0, 4), (1, 1))))) is is_drift
+
+
 def test_a_pod_that_the_scheduler_cannot_place_waits():
     waiting = changed(lacks_slices=True)
     assert told(seen(), seen(waiting)) == [("WaitingForSlices", "")]

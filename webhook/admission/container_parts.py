@@ -7,23 +7,23 @@ import re
 import msgspec
 
 from kube.names import CONTAINER_ANNOTATION, CONTAINERS_ANNOTATION, GPUS_ANNOTATION
-from modes.fraction import Fraction
+from modes.fraction import MAX_CONTAINERS, Fraction
+from modes.memory_text import memory_mib
 from webhook.admission.container_refs import ContainerRef
 from webhook.admission.denial import Denial, Reason
-from webhook.admission.pod import LABEL, ObjectMeta
+from webhook.admission.pod import LABEL, MEMORY_LABEL, ObjectMeta
 
-MAX_CONTAINERS = 16
 _MAX_NAME = 63
-_MAX_FRACTION = 12
-MAX_TEXT = MAX_CONTAINERS * (_MAX_NAME + _MAX_FRACTION + 2)
+_MAX_AMOUNT = 12
+MAX_TEXT = MAX_CONTAINERS * (_MAX_NAME + _MAX_AMOUNT + 2)
 """Characters of the annotation that are read."""
 MAX_SHOWN = 24
 """Characters of a container's name, or of what was written, that a denial repeats."""
 MAX_NAMED = 3
 """Containers of the pod that a denial names."""
 _NAME = rf"[a-z0-9](?:[-a-z0-9]{{0,{_MAX_NAME - 2}}}[a-z0-9])?"
-_PART = re.compile(rf"({_NAME})=([0-9.]{{1,{_MAX_FRACTION}}})", re.ASCII)
-_EXAMPLE = 'write such as "train=0.500,eval=0.250"'
+_PART = re.compile(rf"({_NAME})=([0-9.]{{1,{_MAX_AMOUNT}}}(?:Mi|Gi)?)", re.ASCII)
+_OF_FRACTION, _OF_MEMORY = 'write such as "train=0.500,eval=0.250"', 'write such as "train=4Gi,eval=2Gi"'
 
 
 class ContainerPart(msgspec.Struct, frozen=True, eq=False, gc=False):
@@ -31,8 +31,9 @@ class ContainerPart(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     ref: ContainerRef
     text: str
-    """Its fraction as the annotation has it."""
+    """Its amount as the annotation has it."""
     fraction: Fraction
+    """Of MiB only `on_card` tells how many slices these are."""
 
     @property
     def said(self) -> str:
@@ -41,11 +42,11 @@ class ContainerPart(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 def container_parts(
-    metadata: ObjectMeta, regular: list[ContainerRef], whole: Fraction
+    metadata: ObjectMeta, regular: list[ContainerRef], whole: Fraction, reserve_mib: int
 ) -> list[ContainerPart] | Denial:
     """Return the parts that the annotation gives to containers, in its order; none without the annotation.
 
-    They must come to what the label asks for, `whole`, by slices.
+    They must come to what the label asks for, `whole`: by slices, or by MiB, of which each has the reserve.
     """
     annotations = metadata.annotations or {}
     text = annotations.get(CONTAINERS_ANNOTATION)
@@ -54,27 +55,33 @@ def container_parts(
     other = next((name for name in (CONTAINER_ANNOTATION, GPUS_ANNOTATION) if name in annotations), None)
     if other is not None:
         return _denied(f"stands beside {other}: leave one of the two out")
-    if whole.is_whole or whole.mib:
+    if whole.is_whole:
         return _denied(f"is for a part of one GPU by the label {LABEL}: leave it out")
-    found = _read(text, {ref.container.name: ref for ref in regular}, whole.slices_per_gpu)
-    if isinstance(found, Denial):
-        return found
-    slices = sum([part.fraction.slices for part in found])
-    if slices == whole.slices:
-        return found
-    return _denied(
-        f"comes to {slices} of {whole.slices_per_gpu} slices, and {LABEL} to {whole.slices}: make them agree"
-    )
+    found = _read(text, {ref.container.name: ref for ref in regular}, whole, reserve_mib)
+    return found if isinstance(found, Denial) else _disagreement(found, whole, reserve_mib) or found
 
 
-def _read(text: str, by_name: dict[str, ContainerRef], slices_per_gpu: int) -> list[ContainerPart] | Denial:
+def _disagreement(parts: list[ContainerPart], whole: Fraction, reserve_mib: int) -> Denial | None:
+    if whole.mib:
+        mib, asked = sum([part.fraction.mib - reserve_mib for part in parts]), whole.mib - reserve_mib
+        comes_to, label = f"{mib}Mi", f"{MEMORY_LABEL} to {asked}Mi"
+    else:
+        mib, asked = sum([part.fraction.slices for part in parts]), whole.slices
+        comes_to, label = f"{mib} of {whole.slices_per_gpu} slices", f"{LABEL} to {asked}"
+    return None if mib == asked else _denied(f"comes to {comes_to}, and {label}: make them agree")
+
+
+def _read(
+    text: str, by_name: dict[str, ContainerRef], whole: Fraction, reserve_mib: int
+) -> list[ContainerPart] | Denial:
+    what, example = ("memory", _OF_MEMORY) if whole.mib else ("fraction", _OF_FRACTION)
     if len(text) > MAX_TEXT or text.count(",") >= MAX_CONTAINERS:
-        return _denied(f"is for up to {MAX_CONTAINERS} containers, each with its fraction: {_EXAMPLE}")
+        return _denied(f"is for up to {MAX_CONTAINERS} containers, each with its {what}: {example}")
     parts: dict[str, ContainerPart] = {}
     for entry in text.split(","):
         match = _PART.fullmatch(entry)
         if match is None:
-            return _denied(f'"{_shortened(entry)}" is no container with its fraction: {_EXAMPLE}')
+            return _denied(f'"{_shortened(entry)}" is no container with its {what}: {example}')
         name, written = match.groups()
         if name not in by_name:
             return Denial.of(
@@ -83,13 +90,28 @@ def _read(text: str, by_name: dict[str, ContainerRef], slices_per_gpu: int) -> l
                 f" use {_names(by_name)}",
             )
         if name in parts:
-            return _denied(f'names "{_shortened(name)}" twice: give it one fraction')
-        try:
-            fraction = Fraction.from_text(written, slices_per_gpu)
-        except ValueError:
-            return _denied(f'"{_shortened(entry)}" is no whole number of slices of {slices_per_gpu}: mend it')
-        parts[name] = ContainerPart(by_name[name], written, fraction)
+            return _denied(f'names "{_shortened(name)}" twice: give it one {what}')
+        amount = _memory(written, whole, reserve_mib) if whole.mib else _slices(written, whole)
+        if isinstance(amount, str):
+            return _denied(f'"{_shortened(entry)}" {amount}: mend it')
+        parts[name] = ContainerPart(by_name[name], written, amount)
     return list(parts.values())
+
+
+def _memory(text: str, whole: Fraction, reserve_mib: int) -> Fraction | str:
+    """Return the MiB that a container asks for, with the policy's reserve, or what is wrong with the text."""
+    mib = memory_mib(text)
+    if mib is None:
+        return f"is no whole number of Mi or Gi, as {MEMORY_LABEL} is"
+    return Fraction.of_memory(mib + reserve_mib, whole.slices_per_gpu)
+
+
+def _slices(text: str, whole: Fraction) -> Fraction | str:
+    """Return the slices that a container asks for, or what is wrong with the text."""
+    try:
+        return Fraction.from_text(text, whole.slices_per_gpu)
+    except ValueError:
+        return f"is no whole number of slices of {whole.slices_per_gpu}"
 
 
 def _names(by_name: dict[str, ContainerRef]) -> str:

@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 import msgspec
 
 from kube.names import CONTAINER_ANNOTATION, CONTAINERS_ANNOTATION
+from ledger.placement_request import Placement
 from modes.fraction import Fraction
 from policies.model.effective import EffectivePolicy
 from webhook.admission.container_parts import ContainerPart, container_parts
@@ -37,10 +38,19 @@ class Containers(msgspec.Struct, frozen=True, eq=False, gc=False):
         """Return what a container gets of the pod's GPU; None where it gets all that the pod asks for."""
         return next((part for part in self.parts if part.ref is ref), None)
 
-    def fraction_of(self, ref: ContainerRef, whole: Fraction) -> Fraction:
-        """Return a container's fraction in a pod that asks for `whole`."""
-        part = self.part_of(ref)
-        return whole if part is None else part.fraction
+    def share_of(
+        self, ref: ContainerRef, whole: Fraction, placement: Placement
+    ) -> tuple[Fraction, tuple[int, ...]]:
+        """Return a GPU container's share, and its GPUs, in a pod that asks for `whole`.
+
+        An init container gets all of it, and the first part where the parts are on different GPUs.
+        """
+        at = next((at for at, part in enumerate(self.parts) if part.ref is ref), None)
+        if at is None and placement.containers:
+            at = 0
+        if at is None:
+            return whole, placement.indices
+        return whole.part(at), placement.containers[at : at + 1] or placement.indices
 
 
 def choose_containers(
@@ -51,7 +61,7 @@ def choose_containers(
         return Containers(every[0], every, [])
     regular = [ref for ref in every if not ref.is_init]
     asking = [ref for ref in every if ref.gpu_amounts and ref.asks_for_gpu]
-    parts = container_parts(metadata, regular, fraction)
+    parts = container_parts(metadata, regular, fraction, policy.reserve_mib)
     if isinstance(parts, Denial):
         return parts
     chosen = parts[0].ref if parts else _choose(metadata, regular, asking, policy)

@@ -46,15 +46,20 @@ def prepare_job(job: Job, policy: EffectivePolicy) -> bytes | Denial:
     if isinstance(kinds, Denial):
         return kinds
     every = container_refs(template.spec, policy.mode, "/spec/template/spec")
-    operations = _without_fractions(metadata, every, fraction, asked)
+    operations = _without_fractions(metadata, every, fraction, asked, policy)
     return operations if isinstance(operations, Denial) else bounded(operations)
 
 
 def _without_fractions(
-    metadata: ObjectMeta, every: list[ContainerRef], fraction: Fraction, asked: Asked
+    metadata: ObjectMeta,
+    every: list[ContainerRef],
+    fraction: Fraction,
+    asked: Asked,
+    policy: EffectivePolicy,
 ) -> list[Operation] | Denial:
     """Take `clear.ml/fraction-*` out of all containers, or deny what the pod's words do not mean."""
-    parts = container_parts(metadata, [ref for ref in every if not ref.is_init], fraction)
+    regular = [ref for ref in every if not ref.is_init]
+    parts = container_parts(metadata, regular, fraction, policy.reserve_mib)
     if isinstance(parts, Denial):
         return parts
     said = {part.ref.path: (part.fraction, part.said) for part in parts}

@@ -41,7 +41,8 @@ def mutate(validated: Validated, placement: Placement) -> Injection | Denial:
     Parents come before children, and what we insert at the front of a list comes last, so that each
     path holds when it is applied.
     """
-    fraction = validated.fraction.on_card(placement.gpu_mib)
+    asked = validated.fraction.apart() if placement.containers else validated.fraction
+    fraction = asked.on_card(placement.gpu_mib)
     if fraction is None:
         return _no_memory(validated, placement)
     if fraction is not validated.fraction:
@@ -66,7 +67,7 @@ def mutate(validated: Validated, placement: Placement) -> Injection | Denial:
     patch = bounded(operations)
     if isinstance(patch, Denial):
         return patch
-    mib, index = share.whole.memory_mib, share.annotations.get(GPU_INDEX)
+    mib, index = share.memory_mib, share.annotations.get(GPU_INDEX)
     return Injection(patch, names, validated.fraction.slices, placement, mib, index)
 
 

@@ -60,6 +60,7 @@ def placement_request(validated: Validated, pod: Requester) -> PlacementRequest 
         keeps=_keeps(kept),
         kinds=validated.kinds,
         writes_limits=policy.writes_limits,
+        any_gpu=policy.containers == "any-gpu" and len(validated.containers.parts) > 1,
     )
     return for_requester(request, pod, policy)
 
@@ -85,6 +86,7 @@ def for_requester(request: PlacementRequest, pod: Requester, policy: EffectivePo
         policy.same_model,
         request.writes_limits,
         request.kinds,
+        request.any_gpu,
     )
 
 

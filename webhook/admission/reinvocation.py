@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
+
+import msgspec
 
 from kube.names import is_uid, label_number
 from ledger.placement_request import Placement
@@ -19,7 +20,6 @@ from webhook.admission.annotations import (
     RESERVATION,
     SLICES,
 )
-from webhook.admission.container_parts import ContainerPart
 from webhook.admission.container_refs import ContainerRef
 from webhook.admission.containers import Containers
 from webhook.admission.memory_limit import mib_of_each, mib_text
@@ -40,26 +40,44 @@ def kept_placement(
     that the node affinity binds must all agree with each other and with the policy (docs/admission.md).
     """
     said = (pod.metadata.annotations if pod.metadata else None) or {}
-    indices = mode.read_indices(said.get(GPU_INDEX), fraction)
+    placed = _read_gpus(said.get(GPU_INDEX), policy, fraction)
     if (
-        indices is None
+        placed is None
         or said.get(INJECTED, "").partition("@")[0] != policy.name
         or said.get(SLICES) != str(fraction.slices)
         or said.get(GPU_CONTAINER) != containers.names
         or not all(
-            _asks_exactly(ref, mode, containers.fraction_of(ref, fraction), indices) for ref in containers.gpu
+            _asks_exactly(ref, mode, *containers.share_of(ref, fraction, placed)) for ref in containers.gpu
         )
     ):
         return None
-    memory = _memory(pod, policy, fraction, containers.parts, said.get(MEMORY_MIB))
+    memory = _memory(pod, policy, fraction, said.get(MEMORY_MIB))
     if memory is None:
         return None
     gpu_mib, values = memory
     reservation = said.get(RESERVATION)
     if reservation is not None and not is_uid(reservation):
         reservation = None
-    slices = fraction.slices_on_each if fraction.mib else 0
-    return Placement(indices, gpu_mib, values, reservation=reservation, slices=slices)
+    slices = fraction.slices_of_mib
+    return msgspec.structs.replace(
+        placed, gpu_mib=gpu_mib, memory_values=values, reservation=reservation, slices=slices
+    )
+
+
+def _read_gpus(text: str | None, policy: EffectivePolicy, fraction: Fraction) -> Placement | None:
+    """Return the GPUs of an earlier placement from its annotation; None if it cannot be one's."""
+    mode, containers = policy.mode, len(fraction.split)
+    indices = None if fraction.is_apart else mode.read_indices(text, fraction)
+    if indices is not None:
+        return Placement(indices, 0, ())
+    each = (text or "").split(",", containers)
+    if policy.containers == "same-gpu" or containers < 2 or len(each) != containers:  # noqa: PLR2004  one cannot part
+        return None
+    found = [mode.read_indices(one, fraction.part(0)) for one in each]
+    on = [one[0] for one in found if one]
+    if len(on) < containers or len(set(on)) == 1:
+        return None
+    return Placement(tuple(sorted(set(on))), 0, (), containers=tuple(on))
 
 
 def sized_as_said(fraction: Fraction, metadata: ObjectMeta) -> Fraction:
@@ -68,6 +86,21 @@ def sized_as_said(fraction: Fraction, metadata: ObjectMeta) -> Fraction:
     if slices % fraction.parts or not fraction.parts <= slices <= fraction.slices_per_gpu * fraction.parts:
         return fraction
     return replace(fraction, slices=slices)
+
+
+def split_as_said(fraction: Fraction, pod: Pod, policy: EffectivePolicy) -> Fraction:
+    """Return an ask for MiB of several containers with the slices of an earlier review, likewise."""
+    said = (pod.metadata.annotations if pod.metadata else None) or {}
+    is_apart = policy.containers == "any-gpu" and "," in said.get(GPU_INDEX, "")
+    whole = fraction.apart() if is_apart else fraction
+    demanded = demanded_memories(pod.spec) if pod.spec is not None else ()
+    cards = [_mib_of_label(values[0]) for values in demanded if values]
+    if policy.assume is not None:
+        cards.append(policy.assume.gpu_mib)
+    for sized in [whole.on_card(mib) for mib in cards if mib]:
+        if sized is not None and said.get(SLICES) == str(sized.slices):
+            return sized
+    return fraction
 
 
 def _asks_exactly(ref: ContainerRef, mode: Mode, fraction: Fraction, indices: tuple[int, ...]) -> bool:
@@ -89,7 +122,7 @@ def _is_index(mode: Mode, resource: str) -> bool:
 
 
 def _memory(
-    pod: Pod, policy: EffectivePolicy, fraction: Fraction, parts: Sequence[ContainerPart], said: str | None
+    pod: Pod, policy: EffectivePolicy, fraction: Fraction, said: str | None
 ) -> tuple[int, tuple[str, ...]] | None:
     """MiB of one GPU and the node label's values that the pod is bound to, if they give what it says."""
     if fraction.is_whole or not policy.writes_limits:
@@ -99,26 +132,26 @@ def _memory(
     for values in demanded_memories(pod.spec) if pod.spec is not None else ():
         if len(values) not in range(1, MAX_MEMORY_VALUES + 1):
             continue
-        if all(_label_text(value, fraction, parts, policy) == said for value in values):
+        if all(_label_text(value, fraction, policy) == said for value in values):
             return int(values[0]), values
     assumed = policy.assume
-    if assumed is not None and said == _share_text(assumed.gpu_mib, fraction, parts, policy):
+    if assumed is not None and said == _share_text(assumed.gpu_mib, fraction, policy):
         return assumed.gpu_mib, ()
     return None
 
 
-def _label_text(
-    label_value: str, fraction: Fraction, parts: Sequence[ContainerPart], policy: EffectivePolicy
-) -> str | None:
-    if not (label_value.isascii() and label_value.isdigit() and len(label_value) <= MAX_MIB_DIGITS):
-        return None
-    return _share_text(int(label_value), fraction, parts, policy)
+def _label_text(label_value: str, fraction: Fraction, policy: EffectivePolicy) -> str | None:
+    gpu_mib = _mib_of_label(label_value)
+    return _share_text(gpu_mib, fraction, policy) if gpu_mib is not None else None
 
 
-def _share_text(
-    gpu_mib: int, fraction: Fraction, parts: Sequence[ContainerPart], policy: EffectivePolicy
-) -> str | None:
+def _mib_of_label(value: str) -> int | None:
+    is_number = value.isascii() and value.isdigit() and len(value) <= MAX_MIB_DIGITS
+    return int(value) if is_number else None
+
+
+def _share_text(gpu_mib: int, fraction: Fraction, policy: EffectivePolicy) -> str | None:
     if fraction.mib and (not gpu_mib or fraction.on_card(gpu_mib) != fraction):
         return None
-    each = mib_of_each(fraction, parts, gpu_mib, policy.reserve_mib)
+    each = mib_of_each(fraction, gpu_mib, policy.reserve_mib)
     return None if each is None else mib_text(each)

@@ -27,12 +27,13 @@ class PodShare(msgspec.Struct, frozen=True, eq=False):
     """What a placed pod gets, before it is written as a patch."""
 
     whole: ContainerShare
-    """All of it, the sum of the parts: for the one GPU container, and for init containers."""
+    """For the one GPU container, and for init containers: all of it, or the first part where these part."""
     parts: dict[str, ContainerShare]
     """By path, of the containers that share it."""
     annotations: dict[str, str]
     """All but the containers' names and the reservation."""
-
+    memory_mib: int | None
+    """MiB of all parts together."""
     smallest_mib: int | None
     """MiB of the smallest part, or of all where there are none; None where nothing is limited."""
 
@@ -43,26 +44,32 @@ class PodShare(msgspec.Struct, frozen=True, eq=False):
 
 def share_of(validated: Validated, placement: Placement) -> PodShare:
     """Return the share of a placed pod."""
-    policy, parts, fraction = validated.policy, validated.containers.parts, validated.fraction
+    policy, fraction, containers = validated.policy, validated.fraction, validated.containers
     each = None
     if policy.writes_limits:
-        each = mib_of_each(fraction, parts, placement.gpu_mib, policy.reserve_mib)
+        each = mib_of_each(fraction, placement.gpu_mib, policy.reserve_mib)
     annotations = {INJECTED: policy.marker, SLICES: str(fraction.slices)}
     if placement.indices:
-        annotations[GPU_INDEX] = index_text(placement.indices)
+        annotations[GPU_INDEX] = index_text(placement.containers or placement.indices)
     if each is not None:
         annotations[MEMORY_MIB] = mib_text(each)
     by_path = {
-        part.ref.path: _share_of(validated, placement, part.fraction, each[at] if each is not None else None)
-        for at, part in enumerate(parts)
+        part.ref.path: _share_of(
+            validated, *containers.share_of(part.ref, fraction, placement), each[at] if each else None
+        )
+        for at, part in enumerate(containers.parts)
     }
-    whole = _share_of(validated, placement, fraction, sum(each) if each is not None else None)
-    return PodShare(whole, by_path, annotations, min(each) if each is not None else None)
+    mib = sum(each) if each else None
+    if placement.containers:
+        whole = by_path[containers.chosen.path]
+    else:
+        whole = _share_of(validated, fraction, placement.indices, mib)
+    return PodShare(whole, by_path, annotations, mib, min(each) if each else None)
 
 
 def _share_of(
-    validated: Validated, placement: Placement, fraction: Fraction, mib: int | None
+    validated: Validated, fraction: Fraction, indices: tuple[int, ...], mib: int | None
 ) -> ContainerShare:
-    variables, indices = validated.limiter.env + validated.policy.env, placement.indices
+    variables = validated.limiter.env + validated.policy.env
     env = Filled(variables, fraction, indices, mib, validated.namespace)
     return ContainerShare(mib, validated.mode.amounts(fraction, indices), env)

@@ -26,7 +26,7 @@ from webhook.admission.label import Asked, asked_of, read_label
 from webhook.admission.limiter import refuse_mounts
 from webhook.admission.pod import LABEL, ObjectMeta, Pod, PodSpec
 from webhook.admission.refusals import refuse_index, refuse_override_env, refuse_pod, refuse_privileged
-from webhook.admission.reinvocation import kept_placement, sized_as_said
+from webhook.admission.reinvocation import kept_placement, sized_as_said, split_as_said
 from webhook.admission.sizes import refuse_oversized
 
 NO_LIMITER = EffectiveLimiter("none")
@@ -85,15 +85,35 @@ def validate(
     containers = choose_containers(metadata, every, policy, fraction)
     if isinstance(containers, Denial):
         return containers
-    kept = None
-    if INJECTED in (metadata.annotations or ()) and demands_models(spec, kinds):
-        kept = kept_placement(pod, policy, fraction, containers, mode)
-        if kept is not None and any(int(value) < kinds.min_mib for value in kept.memory_values):
-            kept = None
+    fraction, kept = _kept(pod, policy, _shared(pod, policy, fraction, containers), containers, kinds)
     validated = Validated(
         namespace, metadata, spec, policy, mode, fraction, limiter, every, containers, kept, existing, kinds
     )
     return _refuse_containers(validated, asked) or validated
+
+
+def _shared(pod: Pod, policy: EffectivePolicy, fraction: Fraction, containers: Containers) -> Fraction:
+    """Return the share with what each of several containers gets of it."""
+    if not containers.parts:
+        return fraction
+    shared = fraction.shared_by([part.fraction for part in containers.parts])
+    return split_as_said(shared, pod, policy) if shared.mib and _says_injected(pod.metadata) else shared
+
+
+def _kept(
+    pod: Pod, policy: EffectivePolicy, fraction: Fraction, containers: Containers, kinds: GpuKinds
+) -> tuple[Fraction, Placement | None]:
+    """Return the share as it lies at the placement of an earlier review, and that placement, if it holds."""
+    if pod.spec is None or not _says_injected(pod.metadata) or not demands_models(pod.spec, kinds):
+        return fraction, None
+    kept = kept_placement(pod, policy, fraction, containers, policy.mode)
+    if kept is None or any(int(value) < kinds.min_mib for value in kept.memory_values):
+        return fraction, None
+    return fraction.apart() if kept.containers else fraction, kept
+
+
+def _says_injected(metadata: ObjectMeta | None) -> bool:
+    return metadata is not None and INJECTED in (metadata.annotations or ())
 
 
 def _wanted(
@@ -104,7 +124,7 @@ def _wanted(
     fraction = labelled if isinstance(labelled, Denial) else on_each_gpu(metadata, labelled, policy)
     if isinstance(fraction, Denial):
         return fraction
-    if fraction.mib and INJECTED in (metadata.annotations or ()):
+    if fraction.mib and _says_injected(metadata):
         fraction = sized_as_said(fraction, metadata)
     kinds = gpu_kinds(metadata)
     return kinds if isinstance(kinds, Denial) else (fraction, kinds)
@@ -114,7 +134,7 @@ def _existing_injection(
     metadata: ObjectMeta, whole_object: Callable[[], Json | Denial]
 ) -> ExistingInjection | Denial:
     """Return what an earlier review may have written; decoding it costs more than all that the rules read."""
-    if INJECTED not in (metadata.annotations or ()):
+    if not _says_injected(metadata):
         return NO_INJECTION
     whole = whole_object()
     return whole if isinstance(whole, Denial) else ExistingInjection(whole)

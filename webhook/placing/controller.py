@@ -190,11 +190,18 @@ def _placed(request: PlacementRequest, answered: Answered) -> Placed:
         result = answered.answer()
     except ValueError as error:
         return Unanswered(Reason.UNREADABLE, f"{error}: try again or tell your admin")
-    if isinstance(result, Placement) and len(result.indices) not in {0, request.fraction.gpus}:
+    if isinstance(result, Placement) and not _counts_as_asked(request, result):
         why = "the controller is older than this webhook, and knows no shares of several GPUs"
         return Unanswered(Reason.NO_CONTROLLER, f"{why}: try again when it is upgraded")
     if isinstance(result, Placement) and request.fraction.mib and not result.slices:
         why = "the controller is older than this webhook, and knows no shares in MiB"
+        return Unanswered(Reason.NO_CONTROLLER, f"{why}: try again when it is upgraded")
+    if (
+        isinstance(result, Placement)
+        and request.fraction.split_mib
+        and _slices(request, result) != result.slices
+    ):
+        why = "the controller is older than this webhook, and shares no MiB between containers"
         return Unanswered(Reason.NO_CONTROLLER, f"{why}: try again when it is upgraded")
     if isinstance(result, Placement) and request.kinds.models and not result.models:
         why = "the controller is older than this webhook, and chooses no models of GPUs"
@@ -202,9 +209,21 @@ def _placed(request: PlacementRequest, answered: Answered) -> Placed:
     return result
 
 
+def _slices(request: PlacementRequest, result: Placement) -> int:
+    return request.granted(result).fraction.slices
+
+
+def _counts_as_asked(request: PlacementRequest, result: Placement) -> bool:
+    """Whether a placement has as many GPUs as were asked for."""
+    if result.containers:
+        is_whole = len(result.containers) == len(request.fraction.split)
+        return request.any_gpu and is_whole and set(result.containers) == set(result.indices)
+    return len(result.indices) in {0, request.fraction.gpus}
+
+
 def _too_large(size: int) -> Unanswered:
     return Unanswered(
         Reason.MANY_DEMANDS,
         f"what the pod demands of its node takes {size} bytes, more than {MAX_REQUEST_BYTES}: label the"
-        " nodes, and ask for that label",
+        " nodes, and request for that label",
     )

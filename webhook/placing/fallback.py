@@ -170,10 +170,11 @@ def _taken(state: NodeState) -> PodFact:
 
 
 def _waiting(waiting: PendingView) -> PodFact:
-    on_each = waiting.slices // max(1, len(waiting.indices))
+    same = waiting.slices // max(1, len(waiting.indices))
+    on_each = waiting.on_each or (same,) * len(waiting.indices)
     return PodFact(
         namespace=waiting.namespace,
         name=f"{waiting.kind}/{waiting.name}",
-        gpus=tuple((index, on_each) for index in waiting.indices),
+        gpus=tuple(zip(waiting.indices, on_each, strict=False)),
         pooled=0 if waiting.indices else waiting.slices,
     )

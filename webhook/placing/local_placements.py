@@ -98,8 +98,8 @@ class LocalPlacements:
     def add(self, request: PlacementRequest, placement: Placement, now: float) -> None:
         """Book one placement; the inverse of `release`."""
         place = placement.node, None if placement.node else placement.memory_values or None
-        slices: dict[int | None, int] = dict.fromkeys(placement.indices, request.fraction.slices_on_each)
-        slices = slices or {None: request.fraction.slices}
+        gpus, pooled = request.taken_by(placement)
+        slices: dict[int | None, int] = dict(gpus) if gpus else {None: pooled}
         found = self._sums.get(place)
         if found is None:
             self._serial += 1

@@ -105,6 +105,10 @@ def no_webhook(lock, control_plane):
         "half": created(api, labelled_pod("half", "0.500"), "lock-default"),
         "halves": created(api, on_gpus(labelled_pod("halves", "0.500"), 2), "lock-default"),
         "shared": created(api, sharing(labelled_pod("shared", "0.750")), "lock-default"),
+        "shared-memory": created(
+            api, sharing(asking_for_memory("6Gi"), "train=4Gi,eval=2Gi"), "lock-default"
+        ),
+        "apart": created(api, sharing(asking_for_memory("100Gi"), "train=60Gi,eval=40Gi"), "lock-apart"),
         "two": created(api, labelled_pod("two", "2.0"), "lock-whole"),
         "memory": created(api, asking_for_memory("4Gi"), "lock-default"),
         "most": created(api, labelled_pod("most", "0.95"), "lock-whole"),
@@ -119,9 +123,9 @@ def no_webhook(lock, control_plane):
     eventually(lambda: decides(probe(api, OLD)), "an upgrade puts the configuration back")
 
 
-def sharing(pod):
-    """The pod with two containers that share its GPU, and an init container that gets it alone before."""
-    pod["metadata"]["annotations"] = {"clearml-injector/containers": "train=0.500,eval=0.250"}
+def sharing(pod, parts="train=0.500,eval=0.250"):
+    """The pod with two containers that share its part, and an init container that asks for a GPU before."""
+    pod["metadata"]["annotations"] = {"clearml-injector/containers": parts}
     asks = {"name": "warm", "image": "example.com/task:1", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
     pod["spec"]["containers"] = [{"name": name, "image": "example.com/task:1"} for name in ("train", "eval")]
     pod["spec"]["initContainers"] = [asks]

@@ -34,6 +34,7 @@ POLICIES = {
     "open": {"namespaces": ["lock-open"], "limiter": "none"},
     "custom": {"namespaces": ["lock-custom"], "limiter": "site"},
     "foreign": {"namespaces": ["lock-foreign"], "aliases": {"kai": True, "hami": True}},
+    "apart": {"namespaces": ["lock-apart"], "containers": "any-gpu"},
     "image": {"namespaces": ["lock-image"], "limiter": "clearml-image"},
 }
 LIMITERS = {
@@ -168,13 +169,13 @@ def create_as_node(cluster: Cluster, pod: Object, namespace: str) -> Output:
 
 
 @contextmanager
-def refused(policy: str, message: str) -> Iterator[None]:
-    """Expect that this part of the lock refuses, in exactly these words."""
+def refused(policy: str, message: str, by: str = "") -> Iterator[None]:
+    """Expect that this part of the lock refuses, in exactly these words; `by` is the label that selects."""
     name = f"{RELEASE}-{policy}"
     with pytest.raises(ApiError) as error:
         yield
     _, found, text = str(error.value).partition(
-        f"ValidatingAdmissionPolicy '{name}' with binding '{name}' denied request: "
+        f"ValidatingAdmissionPolicy '{name}' with binding '{name}{by}' denied request: "
     )
     assert found, str(error.value)
     assert (error.value.code, text) == (403, message)

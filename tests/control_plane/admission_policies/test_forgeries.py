@@ -15,6 +15,11 @@ ENV = (
     f"for the MiB in clearml-injector/memory-mib: {ADVICE}"
 )
 PARTS = f"limits: the containers that ask for slices must be those of clearml-injector/containers: {ADVICE}"
+BY_MEMORY = "-by-memory"
+APART = (
+    "limits of GPU containers: must be the slices of each container on the GPU "
+    f"that clearml-injector/gpu-index says of it: {ADVICE}"
+)
 EACH_GPU = f"env of GPU containers: must limit each of the GPUs in clearml-injector/gpus once: {ADVICE}"
 CONTAINER = f"clearml-injector/gpu-container: the container is missing or asks for no slices: {ADVICE}"
 
@@ -94,6 +99,56 @@ def test_parts_that_come_to_other_slices_than_the_label_are_refused(no_webhook, 
     pod["spec"]["containers"][1]["resources"] = {"limits": {f"nvidia.com/gpu-{index_of(pod)}": "4"}}
     with refused("injected", PARTS):
         control_plane.api.create(pod, "lock-default")
+
+
+def test_memory_that_containers_share_passes_as_the_webhook_left_it(no_webhook, control_plane):
+    pod = no_webhook["shared-memory"]
+    assert said(pod)["clearml-injector/memory-mib"] == "4096,2048"
+    control_plane.api.create(pod, "lock-default", dry_run=True)
+
+
+def test_more_memory_of_one_container_is_refused(no_webhook, control_plane):
+    pod = copy.deepcopy(no_webhook["shared-memory"])
+    said(pod)["clearml-injector/containers"] = "train=5Gi,eval=2Gi"
+    slices = said(pod)["clearml-injector/slices"]
+    message = f"clearml-injector/slices: {slices} is not what the label says: 6Gi: {ADVICE}"
+    with refused("injected", message, BY_MEMORY):
+        control_plane.api.create(pod, "lock-default")
+
+
+def test_more_slices_of_shared_memory_than_the_pod_says_are_refused(no_webhook, control_plane):
+    pod = copy.deepcopy(no_webhook["shared-memory"])
+    pod["spec"]["containers"][1]["resources"] = {"limits": {f"nvidia.com/gpu-{index_of(pod)}": "5"}}
+    with refused("injected", PARTS, BY_MEMORY):
+        control_plane.api.create(pod, "lock-default")
+
+
+def test_containers_on_different_gpus_pass_as_the_webhook_left_them(no_webhook, control_plane):
+    pod = no_webhook["apart"]
+    amounts = [each["resources"]["limits"] for each in pod["spec"]["containers"]]
+    names = [f"nvidia.com/gpu-{index}" for index in index_of(pod).split(",")]
+    assert amounts == [{names[0]: "6"}, {names[1]: "4"}]
+    control_plane.api.create(pod, "lock-apart", dry_run=True)
+
+
+@pytest.mark.parametrize("change", ["slices", "gpu", "both-gpus", "index", "init"])
+def test_containers_on_other_gpus_than_the_pod_says_are_refused(no_webhook, control_plane, change):
+    pod = copy.deepcopy(no_webhook["apart"])
+    train, evaluate = pod["spec"]["containers"]
+    first, second = ({name: "1"} for each in (train, evaluate) for name in each["resources"]["limits"])
+    if change == "slices":
+        train["resources"] = {"limits": dict.fromkeys(first, "7")}
+    elif change == "gpu":
+        train["resources"] = {"limits": dict.fromkeys(second, "6")}
+    elif change == "both-gpus":
+        train["resources"] = {"limits": dict.fromkeys(first, "6") | second}
+    elif change == "index":
+        said(pod)["clearml-injector/gpu-index"] = ",".join(reversed(index_of(pod).split(",")))
+    else:
+        [warm] = [each for each in pod["spec"]["initContainers"] if each["name"] == "warm"]
+        warm["resources"] = {"limits": dict.fromkeys(first, "8")}
+    with refused("injected", APART, BY_MEMORY):
+        control_plane.api.create(pod, "lock-apart")
 
 
 def test_a_third_container_with_slices_is_refused(no_webhook, control_plane):

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.webhook.support import container, decide, pod, policies
+from tests.webhook.support.gpu_pods import sharing
 
 LIMIT = "CUDA_DEVICE_SM_LIMIT"
 
@@ -23,9 +24,7 @@ def test_a_container_gets_the_per_cent_of_its_share_or_of_the_policy(text, fract
 
 
 def test_each_of_several_containers_gets_its_own():
-    said = {"annotations": {"clearml-injector/containers": "train=0.500,eval=0.250"}}
-    made = [container("train"), container("eval")]
-    found = pod(fraction="0.750", containers=made, metadata=said)
+    found = sharing("train=0.500,eval=0.250", "0.750")
     decided = decide(found, policies("compute: same-as-memory"))
     assert [dict(decided.env(name))[LIMIT] for name in ("train", "eval")] == ["50", "25"]
 

@@ -4,38 +4,39 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ledger.ledger import Ledger
+from ledger.from_kubernetes import pod_from_object
+from modes.resource_names import ResourceNames
 from tests.effort import examples
 from tests.ledger.cluster import gpu_node, holder
-from tests.webhook.support import CACHE, LABEL, Webhook, container, decide, named, pod, policies, review_of
+from tests.webhook.support import CACHE, container, decide, named, policies
+from tests.webhook.support.gpu_pods import (
+    CONTAINERS,
+    JOBS,
+    job_of,
+    limits,
+    memory_limits,
+    pooled_node,
+    sharing,
+    webhook_of,
+)
 
-CONTAINERS = "clearml-injector/containers"
 SHARED = "train=0.500,eval=0.250"
 
 
-def sharing(text=SHARED, fraction="0.750", containers=None, annotations=None, **spec):
-    """A pod whose containers share its part of a GPU as the annotation says."""
-    made = [container("train"), container("eval"), container("proxy")] if containers is None else containers
-    said = {CONTAINERS: text, **(annotations or {})}
-    return pod(fraction=fraction, containers=made, metadata={"annotations": said}, **spec)
+def shared(text=SHARED, fraction="0.750", containers=None, annotations=None, **spec):
+    return sharing(text, fraction, containers, annotations, **spec)
 
 
-def webhook_of(policy_set=None, *, mib=81920, holders=()):
-    ledger = Ledger()
-    ledger.replace([gpu_node("a", 2, mib)], holders)
-    return Webhook(policy_set, ledger)
-
-
-def limits(decided, name):
-    return decided.container(name).get("resources", {}).get("limits")
+def two_gpus(policy_set=None, *, mib=81920, holders=()):
+    return webhook_of(gpu_node("a", 2, mib), policy_set=policy_set, holders=holders)
 
 
 def test_each_container_gets_its_slices_of_the_same_gpu_and_its_own_limit_and_cache():
-    decided = webhook_of(holders=[holder("other", "a", (0, 3))]).decide(sharing())
+    decided = two_gpus(holders=[holder("other", "a", (0, 3))]).decide(shared())
     assert limits(decided, "train") == {"nvidia.com/gpu-1": "4"}
     assert limits(decided, "eval") == {"nvidia.com/gpu-1": "2"}
     assert decided.container("train")["resources"]["requests"] == limits(decided, "train")
-    assert dict(decided.env("train"))["CUDA_DEVICE_MEMORY_LIMIT_0"] == "40960m"
+    assert memory_limits(decided, "train") == {"CUDA_DEVICE_MEMORY_LIMIT_0": "40960m"}
     assert dict(decided.env("eval"))["CUDA_DEVICE_MEMORY_LIMIT_0"] == "20480m"
     caches = [
         mount["name"]
@@ -49,7 +50,7 @@ def test_each_container_gets_its_slices_of_the_same_gpu_and_its_own_limit_and_ca
 
 
 def test_the_annotations_say_the_sum_and_each_part_in_the_order_of_the_user():
-    decided = webhook_of().decide(sharing("eval=0.250,train=0.500"))
+    decided = two_gpus().decide(shared("eval=0.250,train=0.500"))
     said = {name.removeprefix("clearml-injector/"): text for name, text in decided.annotations.items()}
     assert {key: said[key] for key in ("slices", "gpu-container", "gpu-index", "memory-mib")} == {
         "slices": "6",
@@ -60,35 +61,35 @@ def test_the_annotations_say_the_sum_and_each_part_in_the_order_of_the_user():
 
 
 def test_the_parts_of_the_memory_are_never_more_than_the_pods_share():
-    decided = webhook_of(mib=23027).decide(sharing("train=0.375,eval=0.250", "0.625"))
+    decided = two_gpus(mib=23027).decide(shared("train=0.375,eval=0.250", "0.625"))
     found = [int(dict(decided.env(name))["CUDA_DEVICE_MEMORY_LIMIT_0"][:-1]) for name in ("train", "eval")]
     assert found == [8634, 5756]
     assert sum(found) <= 23027 * 5 // 8
 
 
 def test_the_reserve_is_taken_off_each_part_and_something_must_be_left():
-    decided = webhook_of(policies("memory: {reserveMiB: 480}")).decide(sharing())
+    decided = two_gpus(policies("memory: {reserveMiB: 480}")).decide(shared())
     assert decided.annotations["clearml-injector/memory-mib"] == "40480,20000"
-    denied = webhook_of(policies("memory: {reserveMiB: 20480}")).decide(sharing())
+    denied = two_gpus(policies("memory: {reserveMiB: 20480}")).decide(shared())
     assert denied.code == "memory-too-small"
 
 
 def test_an_init_container_that_asks_for_a_gpu_runs_alone_and_gets_all_of_the_share():
     asks = container("warm", limits={"nvidia.com/gpu": "1"})
-    decided = webhook_of().decide(sharing(initContainers=[asks]))
+    decided = two_gpus().decide(shared(initContainers=[asks]))
     assert limits(decided, "warm") == {"nvidia.com/gpu-0": "6"}
     assert dict(decided.env("warm"))["CUDA_DEVICE_MEMORY_LIMIT_0"] == "61440m"
 
 
 def test_the_pods_sum_is_reserved_once():
-    webhook = webhook_of()
-    webhook.decide(sharing())
+    webhook = two_gpus()
+    webhook.decide(shared())
     assert [gpu.used for gpu in webhook.ledger.node("a").gpus] == [6, 0]
 
 
 def test_a_second_review_leaves_the_pod_alone():
-    webhook = webhook_of()
-    injected = webhook.decide(sharing()).stored
+    webhook = two_gpus()
+    injected = webhook.decide(shared()).stored
     again = webhook.decide(injected, uid="another")
     assert (again.code, again.patch) == ("unchanged", [])
     assert [gpu.used for gpu in webhook.ledger.node("a").gpus] == [6, 0]
@@ -96,15 +97,15 @@ def test_a_second_review_leaves_the_pod_alone():
 
 @pytest.mark.parametrize("text", ["train=0.250,eval=0.500", "eval=0.250,train=0.500", "train=0.750"])
 def test_parts_that_were_changed_after_the_first_review_are_not_believed(text):
-    webhook = webhook_of()
-    injected = webhook.decide(sharing()).stored
+    webhook = two_gpus()
+    injected = webhook.decide(shared()).stored
     injected["metadata"]["annotations"][CONTAINERS] = text
     assert webhook.decide(injected, uid="another").code in {"gpu-index-set", "several-gpu-containers"}
 
 
 def test_limits_that_were_exchanged_after_the_first_review_are_put_back():
-    webhook = webhook_of()
-    injected = webhook.decide(sharing()).stored
+    webhook = two_gpus()
+    injected = webhook.decide(shared()).stored
     train, evaluate = (named(injected["spec"]["containers"], name) for name in ("train", "eval"))
     train["env"], evaluate["env"] = evaluate["env"], train["env"]
     again = webhook.decide(injected, uid="another")
@@ -114,7 +115,7 @@ def test_limits_that_were_exchanged_after_the_first_review_are_put_back():
 
 def test_in_a_pool_each_container_asks_for_its_slices():
     pooled = policies("resources: {mode: pooled}\nassume: {gpusPerNode: 4, gpuMemoryMiB: 81920}")
-    decided = Webhook(pooled, Ledger()).decide(sharing())
+    decided = webhook_of(policy_set=pooled).decide(shared())
     assert limits(decided, "train") == {"nvidia.com/gpu": "4"}
     assert limits(decided, "eval") == {"nvidia.com/gpu": "2"}
     assert dict(decided.env("eval"))["CUDA_DEVICE_MEMORY_LIMIT"] == "20480m"
@@ -125,9 +126,9 @@ def test_the_users_amounts_must_be_those_of_the_part():
         container("train", limits={"nvidia.com/gpu": "4"}),
         container("eval", limits={"nvidia.com/gpu": "1"}),
     ]
-    assert limits(webhook_of().decide(sharing(containers=asks)), "eval") == {"nvidia.com/gpu-0": "2"}
+    assert limits(two_gpus().decide(shared(containers=asks)), "eval") == {"nvidia.com/gpu-0": "2"}
     asks[1] = container("eval", limits={"nvidia.com/gpu": "4"})
-    denied = webhook_of().decide(sharing(containers=asks))
+    denied = two_gpus().decide(shared(containers=asks))
     assert (denied.code, denied.message) == (
         "gpu-amount",
         f'nvidia.com/gpu: 4 does not fit {CONTAINERS} "eval=0.250": leave it out or use 1 or 2',
@@ -136,7 +137,7 @@ def test_the_users_amounts_must_be_those_of_the_part():
 
 def test_a_container_that_asks_for_a_gpu_and_has_no_part_is_denied():
     asks = [container("train"), container("eval"), container("proxy", limits={"nvidia.com/gpu": "1"})]
-    assert decide(sharing(containers=asks)).code == "several-gpu-containers"
+    assert decide(shared(containers=asks)).code == "several-gpu-containers"
 
 
 LONG = "a" * 63
@@ -167,7 +168,7 @@ SIZES = st.lists(st.integers(1, 7), min_size=1, max_size=7).filter(lambda sizes:
     ],
 )
 def test_what_is_no_agreement_is_denied_in_short_words(text, code, message):
-    decided = decide(sharing(text))
+    decided = decide(shared(text))
     assert decided.code == code
     assert message in decided.message
     assert len(decided.message) <= 200
@@ -175,31 +176,161 @@ def test_what_is_no_agreement_is_denied_in_short_words(text, code, message):
 
 @pytest.mark.parametrize("name", ["clearml-injector/container", "clearml-injector/gpus"])
 def test_one_annotation_says_which_containers_get_the_gpu(name):
-    decided = decide(sharing(annotations={name: "train" if name.endswith("r") else "2"}))
+    decided = decide(shared(annotations={name: "train" if name.endswith("r") else "2"}))
     assert decided.code == "containers-not-allowed"
     assert decided.message == f"annotation {CONTAINERS} stands beside {name}: leave one of the two out"
 
 
 def test_whole_gpus_are_not_shared_between_containers():
     whole = policies('fractions: {"1": 8}')
-    decided = decide(sharing("train=0.500,eval=0.500", "1"), whole)
+    decided = decide(shared("train=0.500,eval=0.500", "1"), whole)
     assert decided.code == "containers-not-allowed"
     assert "for a part of one GPU" in decided.message
 
 
-def test_mib_of_memory_are_not_shared_between_containers():
-    found = sharing()
-    found["metadata"]["labels"] = {"clearml-injector/gpu-memory": "4Gi"}
-    assert decide(found).code == "containers-not-allowed"
+def shared_memory(text="train=4Gi,eval=2Gi", asked="6Gi", **fields):
+    return sharing(text, asked, **fields)
+
+
+def test_memory_is_shared_with_the_slices_and_the_very_limit_of_each():
+    webhook = two_gpus(mib=24576)
+    decided = webhook.decide(shared_memory())
+    assert (limits(decided, "train"), limits(decided, "eval")) == (
+        {"nvidia.com/gpu-0": "2"},
+        {"nvidia.com/gpu-0": "1"},
+    )
+    assert memory_limits(decided, "train") == {"CUDA_DEVICE_MEMORY_LIMIT_0": "4096m"}
+    assert memory_limits(decided, "eval") == {"CUDA_DEVICE_MEMORY_LIMIT_0": "2048m"}
+    said = {name.removeprefix("clearml-injector/"): text for name, text in decided.annotations.items()}
+    assert {key: said[key] for key in ("slices", "gpu-container", "gpu-index", "memory-mib")} == {
+        "slices": "3",
+        "gpu-container": "train,eval",
+        "gpu-index": "0",
+        "memory-mib": "4096,2048",
+    }
+    assert [gpu.used for gpu in webhook.ledger.node("a").gpus] == [3, 0]
+
+
+def test_each_container_has_whole_slices_so_that_small_amounts_take_more_together_than_alone():
+    made = [container(name) for name in ("a", "b", "c")]
+    decided = two_gpus().decide(shared_memory("a=1Gi,b=1024Mi,c=1Gi", "3Gi", containers=made))
+    assert decided.annotations["clearml-injector/slices"] == "3"
+    affinity = decided.spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert affinity["nodeSelectorTerms"][0]["matchExpressions"][0]["values"] == ["81920"]
+
+
+def test_a_card_on_which_the_slices_of_all_are_more_than_it_has_takes_none():
+    made = [container(f"c{number}") for number in range(9)]
+    text = ",".join(f"c{number}=1Gi" for number in range(9))
+    denied = two_gpus().decide(shared_memory(text, "9Gi", containers=made))
+    assert (denied.code, denied.message.rpartition(": ")[2]) == ("no-matching-node", "ask for less")
+
+
+def test_a_second_review_of_shared_memory_leaves_the_pod_alone():
+    webhook = webhook_of(gpu_node("a", 2, 24576), gpu_node("b", 2, 40960))
+    injected = webhook.decide(shared_memory()).stored
+    again = webhook.decide(injected, uid="another")
+    assert (again.code, again.patch) == ("unchanged", [])
+    assert webhook.ledger.totals().used == int(injected["metadata"]["annotations"]["clearml-injector/slices"])
+
+
+@pytest.mark.parametrize("text", ["train=2Gi,eval=4Gi", "eval=2Gi,train=4Gi"])
+def test_memory_that_was_changed_after_the_first_review_is_not_believed(text):
+    webhook = two_gpus(mib=24576)
+    injected = webhook.decide(shared_memory()).stored
+    injected["metadata"]["annotations"][CONTAINERS] = text
+    assert webhook.decide(injected, uid="another").code == "gpu-index-set"
+
+
+def test_what_is_assumed_of_nodes_to_come_decides_the_slices_of_each():
+    webhook = webhook_of(policy_set=policies("assume: {gpusPerNode: 2, gpuMemoryMiB: 24576}"))
+    decided = webhook.decide(shared_memory())
+    assert (limits(decided, "train"), limits(decided, "eval")) == (
+        {"nvidia.com/gpu-0": "2"},
+        {"nvidia.com/gpu-0": "1"},
+    )
+    assert webhook.decide(decided.stored, uid="second").patch == []
+
+
+def test_the_reserve_is_held_beside_what_each_asks_for():
+    decided = two_gpus(policies("memory: {reserveMiB: 1100}"), mib=24576).decide(shared_memory())
+    assert decided.annotations["clearml-injector/memory-mib"] == "4096,2048"
+    assert (limits(decided, "train"), limits(decided, "eval")) == (
+        {"nvidia.com/gpu-0": "2"},
+        {"nvidia.com/gpu-0": "2"},
+    )
+
+
+def test_an_init_container_gets_all_of_the_memory():
+    asks = container("warm", limits={"nvidia.com/gpu": "1"})
+    decided = two_gpus(mib=24576).decide(shared_memory(initContainers=[asks]))
+    assert limits(decided, "warm") == {"nvidia.com/gpu-0": "3"}
+    assert memory_limits(decided, "warm") == {"CUDA_DEVICE_MEMORY_LIMIT_0": "6144m"}
+
+
+def test_memory_in_a_pool():
+    pooled = policies("resources: {mode: pooled}")
+    decided = webhook_of(pooled_node("a", mib=24576), policy_set=pooled).decide(shared_memory())
+    assert limits(decided, "train") == {"nvidia.com/gpu": "2"}
+    assert memory_limits(decided, "eval") == {"CUDA_DEVICE_MEMORY_LIMIT": "2048m"}
+
+
+@pytest.mark.parametrize(
+    ("text", "asked", "message"),
+    [
+        (SHARED, "6Gi", '"train=0.500" is no whole number of Mi or Gi, as clearml-injector/gpu-memory is'),
+        ("train=4Gi,eval=2Gi", "0.750", '"train=4Gi" is no whole number of slices of 8: mend it'),
+        ("train=4Gi", "6Gi", "comes to 4096Mi, and clearml-injector/gpu-memory to 6144Mi: make them agree"),
+        ("train=4Gi,eval=4Gi", "6Gi", "comes to 8192Mi, and"),
+        ("train=4.5Gi,eval=1536Mi", "6Gi", '"train=4.5Gi" is no whole number of Mi or Gi'),
+        ("train=0Gi,eval=6Gi", "6Gi", '"train=0Gi" is no whole number of Mi or Gi'),
+        (
+            "train=4GB,eval=2Gi",
+            "6Gi",
+            '"train=4GB" is no container with its memory: write such as "train=4Gi,',
+        ),
+        ("train=999999999Gi,eval=2Gi", "6Gi", "is no whole number of Mi or Gi"),
+        ("train=4Gi,train=2Gi", "6Gi", 'names "train" twice: give it one memory'),
+    ],
+)
+def test_amounts_that_are_not_the_labels_are_denied_in_short_words(text, asked, message):
+    denied = decide(sharing(text, asked))
+    assert denied.code == "containers-not-allowed"
+    assert message in denied.message
+    assert len(denied.message) <= 200
+
+
+def test_the_users_fractions_of_clearml_cannot_stand_beside_a_part_of_memory():
+    made = [container("train", limits={"clear.ml/fraction-1": "0.500"}), container("eval")]
+    denied = decide(shared_memory(containers=made))
+    assert denied.code == "gpu-amount"
+    assert f'{CONTAINERS} "train=4Gi"' in denied.message
+
+
+def test_a_job_with_shared_memory_is_told_what_its_pods_would_be_told():
+    assert decide(job_of(shared_memory()), resource=JOBS).allowed
+    assert decide(job_of(shared_memory("train=4Gi")), resource=JOBS).code == "containers-not-allowed"
+
+
+def test_a_quota_in_mib_counts_shared_memory_before_and_after_its_pod_is_there():
+    quota = policies("quotas: {namespaces: {team: {memoryMiB: 6144}}}")
+    webhook = two_gpus(quota, mib=24576)
+    stored = webhook.decide(shared_memory()).stored
+    assert webhook.decide(shared_memory("train=1Mi", "1Mi"), uid="more").code == "over-quota"
+    stored["metadata"]["namespace"], stored["spec"]["nodeName"] = "team", "a"
+    webhook.ledger.set_pod(pod_from_object(stored, ResourceNames()))
+    [rule] = quota.resolve("team", None, None).quotas
+    assert webhook.ledger.used_of(rule.quota).memory.mib == 6144
+    assert webhook.decide(shared_memory("train=1Mi", "1Mi"), uid="more").code == "over-quota"
 
 
 def test_a_native_sidecar_is_no_container_to_share_with():
     side = container("side", restartPolicy="Always")
-    assert decide(sharing("train=0.500,side=0.250", initContainers=[side])).code == "container-unknown"
+    assert decide(shared("train=0.500,side=0.250", initContainers=[side])).code == "container-unknown"
 
 
 def test_parts_may_be_written_as_the_user_likes_where_the_slices_are_the_same():
-    decided = webhook_of().decide(sharing("train=0.5,eval=0.25"))
+    decided = two_gpus().decide(shared("train=0.5,eval=0.25"))
     assert limits(decided, "train") == {"nvidia.com/gpu-0": "4"}
 
 
@@ -207,16 +338,13 @@ def test_images_that_limit_themselves_must_each_fit_their_part():
     small, large = (f"clearml/fractional-gpu:u22-cu12.3-{size}gb" for size in (16, 32))
     made = [{**container("train"), "image": large}, {**container("eval"), "image": small}]
     images = policies("limiter: clearml-image")
-    assert webhook_of(images).decide(sharing(containers=made)).allowed
+    assert two_gpus(images).decide(shared(containers=made)).allowed
     made[1]["image"] = large
-    assert webhook_of(images).decide(sharing(containers=made)).code == "image-does-not-fit"
+    assert two_gpus(images).decide(shared(containers=made)).code == "image-does-not-fit"
 
 
 def test_a_job_is_told_what_its_pods_would_be_told():
-    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"labels": {LABEL: "0.750"}}}
-    review = review_of({**job, "spec": {"template": sharing("train=0.500")}})
-    review["request"]["resource"] = {"group": "batch", "version": "v1", "resource": "jobs"}
-    assert Webhook().send(review).code == "containers-not-allowed"
+    assert decide(job_of(shared("train=0.500")), resource=JOBS).code == "containers-not-allowed"
 
 
 @given(SIZES, st.integers(1000, 200_000))
@@ -225,7 +353,7 @@ def test_slices_and_memory_of_the_parts_come_to_the_pods_share(sizes, mib):
     names = [f"c{number}" for number in range(len(sizes))]
     text = ",".join(f"{name}={size * 0.125}" for name, size in zip(names, sizes, strict=True))
     made = [container(name) for name in names]
-    decided = webhook_of(mib=mib).decide(sharing(text, f"{sum(sizes) * 0.125:.3f}", made))
+    decided = two_gpus(mib=mib).decide(shared(text, f"{sum(sizes) * 0.125:.3f}", made))
     assert [limits(decided, name)["nvidia.com/gpu-0"] for name in names] == [str(size) for size in sizes]
     share = mib * sum(sizes) // 8
     granted = [int(dict(decided.env(name))["CUDA_DEVICE_MEMORY_LIMIT_0"][:-1]) for name in names]

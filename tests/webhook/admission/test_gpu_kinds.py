@@ -4,8 +4,8 @@ import pytest
 
 from modes.gpu_kinds import matches
 from tests.ledger.cluster import gpu_node
-from tests.webhook.admission.test_memory import MEMORY, bound_to, slices_of, webhook_of
 from tests.webhook.support import decide, pod, policies
+from tests.webhook.support.gpu_pods import JOBS, MEMORY, bound_to, job_of, slices_of, webhook_of
 
 MODEL = "clearml-injector/gpu-model"
 LEAST = "clearml-injector/min-gpu-memory"
@@ -152,10 +152,7 @@ def test_a_place_on_smaller_gpus_is_not_kept():
 
 
 def test_a_job_whose_pods_could_never_be_admitted_is_denied_itself():
-    template = of_kind(gpu_model=",,")
-    job = {"metadata": template["metadata"], "spec": {"template": template}}
-    batch = {"group": "batch", "version": "v1", "resource": "jobs"}
-    assert decide(job, resource=batch).code == "gpu-kind"
+    assert decide(job_of(of_kind(gpu_model=",,")), resource=JOBS).code == "gpu-kind"
 
 
 def test_a_model_that_no_node_has_is_denied_with_those_that_are_known():

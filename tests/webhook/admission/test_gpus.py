@@ -4,41 +4,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ledger.ledger import Ledger
 from ledger.placement_request import Assumption
 from tests.effort import examples
 from tests.ledger.cluster import gpu_node, holder
-from tests.webhook.support import LABEL, Webhook, container, decide, pod, policies, review_of
+from tests.webhook.support import container, decide, pod, policies
+from tests.webhook.support.gpu_pods import GPUS, JOBS, job_of, limits, memory_limits, on_gpus, webhook_of
 
-GPUS = "clearml-injector/gpus"
 POOLED = "resources: {mode: pooled}\nassume: {gpusPerNode: 4, gpuMemoryMiB: 81920}"
 IMAGES = "limiter: clearml-image"
 
 
-def on(gpus, fraction="0.500", **fields):
-    """A pod that asks a share of several GPUs."""
-    return pod(fraction=fraction, metadata={"annotations": {GPUS: gpus}}, **fields)
-
-
-def webhook_of(*facts, policy_set=None, holders=()):
-    ledger = Ledger()
-    ledger.replace(facts, holders)
-    return Webhook(policy_set, ledger)
-
-
-def limits(decided):
-    return decided.container()["resources"]["limits"]
-
-
-def memory(decided):
-    return {name: value for name, value in decided.env() if name.startswith("CUDA_DEVICE_MEMORY_LIMIT")}
-
-
 def test_half_of_each_of_two_gpus_are_four_slices_of_both_and_a_limit_for_each():
-    decided = webhook_of(gpu_node("a", 4)).decide(on("2"))
+    decided = webhook_of(gpu_node("a", 4)).decide(on_gpus("2"))
     assert limits(decided) == {"nvidia.com/gpu-0": "4", "nvidia.com/gpu-1": "4"}
     assert decided.container()["resources"]["requests"] == limits(decided)
-    assert memory(decided) == {
+    assert memory_limits(decided) == {
         "CUDA_DEVICE_MEMORY_LIMIT_0": "40960m",
         "CUDA_DEVICE_MEMORY_LIMIT_1": "40960m",
     }
@@ -53,41 +33,41 @@ def test_half_of_each_of_two_gpus_are_four_slices_of_both_and_a_limit_for_each()
 
 def test_limits_are_numbered_as_the_container_counts_its_gpus_and_not_as_the_node_does():
     full = holder("other", "a", (0, 8), (2, 5))
-    decided = webhook_of(gpu_node("a", 5), holders=[full]).decide(on("3"))
+    decided = webhook_of(gpu_node("a", 5), holders=[full]).decide(on_gpus("3"))
     assert list(limits(decided)) == ["nvidia.com/gpu-1", "nvidia.com/gpu-3", "nvidia.com/gpu-4"]
-    assert sorted(memory(decided)) == [f"CUDA_DEVICE_MEMORY_LIMIT_{number}" for number in range(3)]
+    assert sorted(memory_limits(decided)) == [f"CUDA_DEVICE_MEMORY_LIMIT_{number}" for number in range(3)]
 
 
 def test_an_init_container_that_asks_for_a_gpu_gets_the_same_slices_of_the_same_gpus():
     asks = container("warm", limits={"nvidia.com/gpu": "2"})
-    decided = webhook_of(gpu_node("a", 4)).decide(on("2", initContainers=[asks]))
-    assert decided.container("warm")["resources"]["limits"] == limits(decided)
-    assert {name for name, _ in decided.env("warm") if "MEMORY_LIMIT" in name} == set(memory(decided))
+    decided = webhook_of(gpu_node("a", 4)).decide(on_gpus("2", initContainers=[asks]))
+    assert limits(decided, "warm") == limits(decided)
+    assert memory_limits(decided, "warm") == memory_limits(decided)
 
 
 def test_all_gpus_are_of_one_node_even_where_others_have_more_room():
     facts = [gpu_node("a", 1), gpu_node("b", 1), gpu_node("c", 2)]
-    decided = webhook_of(*facts, holders=[holder("other", "c", (0, 4), (1, 4))]).decide(on("2"))
+    decided = webhook_of(*facts, holders=[holder("other", "c", (0, 4), (1, 4))]).decide(on_gpus("2"))
     assert decided.outcome.injection.placement.node == "c"
 
 
 def test_a_pod_waits_for_two_different_gpus_where_no_node_has_two_with_room():
     webhook = webhook_of(gpu_node("a", 2), holders=[holder("other", "a", (0, 5))])
-    decided = webhook.decide(on("2"))
+    decided = webhook.decide(on_gpus("2"))
     assert decided.outcome.injection.placement.node is None
     assert limits(decided) == {"nvidia.com/gpu-0": "4", "nvidia.com/gpu-1": "4"}
     assert [(waiting.indices, waiting.slices) for waiting in webhook.ledger.pending()] == [((0, 1), 8)]
 
 
 def test_a_node_with_fewer_gpus_can_never_hold_the_pod():
-    decided = webhook_of(gpu_node("a", 2)).decide(on("3"))
+    decided = webhook_of(gpu_node("a", 2)).decide(on_gpus("3"))
     assert decided.code == "no-matching-node"
     assert decided.message.endswith("on 1 node there are fewer than 3 GPUs: ask for less")
 
 
 @pytest.mark.parametrize("gpus", ["0", "17", "02", "+2", " 2", "2 ", "2.0", "two", "-1", "", "²", "1" * 5000])
 def test_other_texts_than_whole_numbers_up_to_sixteen_are_denied_and_shown_in_part(gpus):
-    decided = decide(on(gpus))
+    decided = decide(on_gpus(gpus))
     assert decided.code == "gpus-not-allowed"
     assert decided.message.startswith(f'{GPUS} "{gpus[:16]}')
     assert decided.message.endswith('use a whole number from "1" to "16"')
@@ -95,7 +75,7 @@ def test_other_texts_than_whole_numbers_up_to_sixteen_are_denied_and_shown_in_pa
 
 
 def test_one_is_what_a_pod_without_the_annotation_gets():
-    one, none = decide(on("1")), decide(pod())
+    one, none = decide(on_gpus("1")), decide(pod())
     assert limits(one) == limits(none)
 
 
@@ -111,26 +91,28 @@ def test_one_is_what_a_pod_without_the_annotation_gets():
 )
 def test_what_the_policy_cannot_keep_is_denied(text, gpus, advice):
     fraction = "1.000" if "1.000" in text else "0.500"
-    decided = decide(on(gpus, fraction), policies(text))
+    decided = decide(on_gpus(gpus, fraction), policies(text))
     assert decided.code == "gpus-not-allowed"
     assert decided.message.endswith(advice)
 
 
 @pytest.mark.parametrize("amount", ["0", "1", "2", "4", "8"])
 def test_amounts_of_the_users_own_may_be_one_the_gpus_or_the_slices(amount):
-    asks = on("2", containers=[container(limits={"nvidia.com/gpu": amount, "clear.ml/fraction-1": "500m"})])
+    asks = on_gpus(
+        "2", containers=[container(limits={"nvidia.com/gpu": amount, "clear.ml/fraction-1": "500m"})]
+    )
     decided = webhook_of(gpu_node("a", 4)).decide(asks)
     assert limits(decided) == {"nvidia.com/gpu-0": "4", "nvidia.com/gpu-1": "4"}
 
 
 def test_other_amounts_are_denied():
-    decided = decide(on("2", containers=[container(limits={"nvidia.com/gpu": "3"})]))
+    decided = decide(on_gpus("2", containers=[container(limits={"nvidia.com/gpu": "3"})]))
     assert decided.message.endswith("leave it out or use 1 or 2 or 4 or 8")
 
 
 def test_a_second_review_keeps_both_gpus_and_reserves_nothing_more():
     webhook = webhook_of(gpu_node("a", 4))
-    injected = webhook.decide(on("2")).stored
+    injected = webhook.decide(on_gpus("2")).stored
     again = webhook.decide(injected, uid="another")
     assert (again.code, again.patch) == ("unchanged", [])
     assert [gpu.used for gpu in webhook.ledger.node("a").gpus] == [4, 4, 0, 0]
@@ -139,14 +121,14 @@ def test_a_second_review_keeps_both_gpus_and_reserves_nothing_more():
 @pytest.mark.parametrize("said", ["0", "0,0", "1,0", "0,1,2", ""])
 def test_indices_that_are_no_two_different_gpus_are_not_believed(said):
     webhook = webhook_of(gpu_node("a", 4))
-    injected = webhook.decide(on("2")).stored
+    injected = webhook.decide(on_gpus("2")).stored
     injected["metadata"]["annotations"]["clearml-injector/gpu-index"] = said
     assert webhook.decide(injected, uid="another").code == "gpu-index-set"
 
 
 def test_a_count_that_was_changed_after_the_first_review_is_not_believed():
     webhook = webhook_of(gpu_node("a", 4))
-    injected = webhook.decide(on("2")).stored
+    injected = webhook.decide(on_gpus("2")).stored
     injected["metadata"]["annotations"][GPUS] = "3"
     assert webhook.decide(injected, uid="another").code == "gpu-index-set"
 
@@ -154,32 +136,28 @@ def test_a_count_that_was_changed_after_the_first_review_is_not_believed():
 def test_a_quota_counts_the_slices_of_all_gpus():
     eight = policies("quotas: {namespaces: {team: {slices: 8}}}")
     webhook = webhook_of(gpu_node("a", 4), policy_set=eight)
-    assert webhook.decide(on("3")).code == "over-quota"
-    assert webhook.decide(on("2")).allowed
-    assert webhook.decide(on("1", "0.125"), uid="one-more").code == "over-quota"
+    assert webhook.decide(on_gpus("3")).code == "over-quota"
+    assert webhook.decide(on_gpus("2")).allowed
+    assert webhook.decide(on_gpus("1", "0.125"), uid="one-more").code == "over-quota"
 
 
 def test_an_assumed_node_has_as_many_gpus_as_the_pod_asks_for_or_none_fits():
     assumed = policies("assume: {gpusPerNode: 2, gpuMemoryMiB: 81920}")
-    decided = webhook_of(policy_set=assumed).decide(on("2"))
+    decided = webhook_of(policy_set=assumed).decide(on_gpus("2"))
     assert limits(decided) == {"nvidia.com/gpu-0": "4", "nvidia.com/gpu-1": "4"}
-    assert webhook_of(policy_set=assumed).decide(on("3")).code == "no-matching-node"
+    assert webhook_of(policy_set=assumed).decide(on_gpus("3")).code == "no-matching-node"
     assert assumed.resolve("team", None, None).assume == Assumption(2, 81920)
 
 
 def test_a_job_is_told_what_its_pods_would_be_told():
-    template = {"metadata": {"labels": {LABEL: "0.500"}, "annotations": {GPUS: "99"}}, "spec": pod()["spec"]}
-    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"labels": {LABEL: "0.500"}}}
-    review = review_of({**job, "spec": {"template": template}})
-    review["request"]["resource"] = {"group": "batch", "version": "v1", "resource": "jobs"}
-    assert Webhook().send(review).code == "gpus-not-allowed"
+    assert decide(job_of(on_gpus("99")), resource=JOBS).code == "gpus-not-allowed"
 
 
 @given(st.integers(1, 7), st.integers(2, 16), st.integers(1000, 200_000))
 @settings(max_examples=examples(100), deadline=None)
 def test_each_gpu_gives_the_slices_of_the_label_and_its_memory(slices, gpus, mib):
     webhook = webhook_of(gpu_node("a", 16, mib))
-    decided = webhook.decide(on(str(gpus), f"{slices * 0.125:.3f}"))
+    decided = webhook.decide(on_gpus(str(gpus), f"{slices * 0.125:.3f}"))
     assert list(limits(decided).values()) == [str(slices)] * gpus
-    assert set(memory(decided).values()) == {f"{mib * slices // 8}m"}
-    assert len(memory(decided)) == gpus
+    assert set(memory_limits(decided).values()) == {f"{mib * slices // 8}m"}
+    assert len(memory_limits(decided)) == gpus

@@ -4,43 +4,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ledger.ledger import Ledger
 from tests.effort import examples
 from tests.ledger.cluster import gpu_node, holder
 from tests.webhook.support import LABEL, Webhook, container, decide, pod, policies, review_of
+from tests.webhook.support.gpu_pods import (
+    JOBS,
+    MEMORY,
+    asking_memory,
+    bound_to,
+    limits,
+    pooled_node,
+    slices_of,
+    webhook_of,
+)
 
-MEMORY = "clearml-injector/gpu-memory"
 KINDS = {"T4": 15360, "L4": 23034, "A100-40": 40960, "A100-80": 81920, "H200": 143771}
 PER_GPU = "memory: {allowed: true}"
 POOLED = "resources: {mode: pooled}"
-
-
-def asking(text, **fields):
-    return pod(fraction=None, labels={MEMORY: text}, **fields)
-
-
-def pooled_node(name, gpus=2, mib=81920, **changes):
-    known = {"gpus": (), "slices_per_gpu": 0, "pooled": 8 * gpus, "pooled_gpus": gpus}
-    return gpu_node(name, mib=mib, **(known | changes))
-
-
-def webhook_of(*facts, policy_set=None, holders=()):
-    ledger = Ledger()
-    ledger.replace(facts, holders)
-    return Webhook(policy_set, ledger)
-
-
-def slices_of(decided):
-    [(name, amount)] = decided.container()["resources"]["limits"].items()
-    assert name.startswith("nvidia.com/gpu")
-    return int(amount)
-
-
-def bound_to(decided):
-    required = decided.spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-    [term] = required["nodeSelectorTerms"]
-    [values] = [each["values"] for each in term["matchExpressions"] if each["key"] == "nvidia.com/gpu.memory"]
-    return [int(value) for value in values]
 
 
 @pytest.mark.parametrize("mode", ["per-gpu", "pooled"])
@@ -52,7 +32,9 @@ def bound_to(decided):
 def test_every_row_of_the_table(text, mib, kind, mode):
     gpu_mib = KINDS[kind]
     node = gpu_node("a", mib=gpu_mib) if mode == "per-gpu" else pooled_node("a", mib=gpu_mib)
-    decided = webhook_of(node, policy_set=policies(f"resources: {{mode: {mode}}}")).decide(asking(text))
+    decided = webhook_of(node, policy_set=policies(f"resources: {{mode: {mode}}}")).decide(
+        asking_memory(text)
+    )
     slices = slices_of(decided)
     assert slices * gpu_mib >= mib * 8
     assert (slices - 1) * gpu_mib < mib * 8
@@ -86,7 +68,7 @@ def test_every_row_of_the_table(text, mib, kind, mode):
     ],
 )
 def test_any_other_text_is_denied_in_one_line(text):
-    decided = decide(asking(text))
+    decided = decide(asking_memory(text))
     shown = text.replace("\n", "?")
     assert decided.code == "label-not-allowed"
     assert decided.message == (
@@ -103,7 +85,7 @@ def test_both_labels_are_denied():
 
 
 def test_more_than_the_largest_card_is_denied_with_what_to_do():
-    decided = webhook_of(gpu_node("a", mib=23034), gpu_node("b", mib=40960)).decide(asking("41Gi"))
+    decided = webhook_of(gpu_node("a", mib=23034), gpu_node("b", mib=40960)).decide(asking_memory("41Gi"))
     assert decided.code == "no-matching-node"
     assert decided.message.endswith(
         "on 2 nodes a GPU has less than the 41984 MiB that it takes: ask for less"
@@ -126,25 +108,25 @@ def test_more_than_the_largest_card_is_denied_with_what_to_do():
     ],
 )
 def test_the_policy_bounds_what_may_be_asked(keys, text, told):
-    decided = decide(asking(text), policies(keys))
+    decided = decide(asking_memory(text), policies(keys))
     assert decided.code == "label-not-allowed"
     assert told in decided.message
     assert len(decided.message) <= 200
 
 
 def test_a_policy_with_a_table_may_allow_memory_too():
-    assert decide(asking("2Gi"), policies('fractions: {"0.500": 4}\nmemory: {allowed: true}')).allowed
+    assert decide(asking_memory("2Gi"), policies('fractions: {"0.500": 4}\nmemory: {allowed: true}')).allowed
 
 
 def test_all_slices_of_a_card_are_limited_all_the_same():
-    decided = webhook_of(gpu_node("a", mib=15360)).decide(asking("15000Mi"))
+    decided = webhook_of(gpu_node("a", mib=15360)).decide(asking_memory("15000Mi"))
     assert slices_of(decided) == 8
     assert ("CUDA_DEVICE_MEMORY_LIMIT_0", "15000m") in decided.env()
 
 
 def test_the_reserve_is_held_beside_what_was_asked():
     decided = webhook_of(gpu_node("a", mib=40960), policy_set=policies("memory: {reserveMiB: 100}")).decide(
-        asking("5Gi")
+        asking_memory("5Gi")
     )
     assert slices_of(decided) == 2
     assert decided.annotations["clearml-injector/memory-mib"] == "5120"
@@ -152,62 +134,64 @@ def test_the_reserve_is_held_beside_what_was_asked():
 
 def test_of_kinds_with_room_the_one_is_taken_on_which_least_is_held_in_vain():
     facts = [gpu_node("big", mib=81920), gpu_node("small", mib=24576), gpu_node("middle", mib=40960)]
-    decided = webhook_of(*facts).decide(asking("5Gi"))
+    decided = webhook_of(*facts).decide(asking_memory("5Gi"))
     assert decided.outcome.injection.placement.node == "middle"
     assert slices_of(decided) == 1
     full = holder("other", "middle", (0, 8), (1, 8))
-    decided = webhook_of(*facts, holders=[full]).decide(asking("5Gi"))
+    decided = webhook_of(*facts, holders=[full]).decide(asking_memory("5Gi"))
     assert (decided.outcome.injection.placement.node, slices_of(decided)) == ("small", 2)
 
 
 def test_a_pod_may_land_on_every_kind_on_which_it_takes_the_same_slices_and_no_other():
     facts = [gpu_node(str(mib), mib=mib) for mib in (81920, 81559, 40960, 40536, 24576)]
-    decided = webhook_of(*facts).decide(asking("10Gi"))
+    decided = webhook_of(*facts).decide(asking_memory("10Gi"))
     assert (slices_of(decided), bound_to(decided)) == (2, [40960, 81559])
-    assert bound_to(webhook_of(*facts).decide(asking("10194Mi"))) == [81559, 81920]
+    assert bound_to(webhook_of(*facts).decide(asking_memory("10194Mi"))) == [81559, 81920]
 
 
 def test_a_second_review_keeps_the_place():
     webhook = webhook_of(gpu_node("a", mib=40960), gpu_node("b", mib=24576))
-    first = webhook.decide(asking("6Gi"))
+    first = webhook.decide(asking_memory("6Gi"))
     assert webhook.decide(first.stored, uid="second").patch == []
 
 
 def test_a_pod_that_changed_its_slices_is_placed_anew():
     webhook = webhook_of(pooled_node("a", mib=40960), policy_set=policies(POOLED))
-    stored = webhook.decide(asking("6Gi")).stored
+    stored = webhook.decide(asking_memory("6Gi")).stored
     resources = stored["spec"]["containers"][0]["resources"]
     assert resources["limits"] == {"nvidia.com/gpu": "2"}
     resources["limits"] = resources["requests"] = {"nvidia.com/gpu": "1"}
     again = webhook.decide(stored, uid="second")
-    assert again.container()["resources"]["limits"] == {"nvidia.com/gpu": "2"}
+    assert limits(again) == {"nvidia.com/gpu": "2"}
 
 
 def test_fractions_of_clearml_cannot_stand_beside_memory():
-    decided = decide(asking("4Gi", containers=[container(limits={"clear.ml/fraction-1": "0.500"})]))
+    decided = decide(asking_memory("4Gi", containers=[container(limits={"clear.ml/fraction-1": "0.500"})]))
     assert decided.code == "gpu-amount"
     assert f'does not fit {MEMORY} "4Gi": leave it out' in decided.message
 
 
 def test_one_gpu_beside_the_label_is_replaced():
-    decided = decide(asking("4Gi", containers=[container(limits={"nvidia.com/gpu": "1"})]))
-    assert "nvidia.com/gpu" not in decided.container()["resources"]["limits"]
+    decided = decide(asking_memory("4Gi", containers=[container(limits={"nvidia.com/gpu": "1"})]))
+    assert "nvidia.com/gpu" not in limits(decided)
 
 
 def test_the_same_memory_of_each_of_two_gpus():
     decided = webhook_of(gpu_node("a", mib=40960)).decide(
-        asking("6Gi", metadata={"labels": {MEMORY: "6Gi"}, "annotations": {"clearml-injector/gpus": "2"}})
+        asking_memory(
+            "6Gi", metadata={"labels": {MEMORY: "6Gi"}, "annotations": {"clearml-injector/gpus": "2"}}
+        )
     )
-    assert decided.container()["resources"]["limits"] == {"nvidia.com/gpu-0": "2", "nvidia.com/gpu-1": "2"}
+    assert limits(decided) == {"nvidia.com/gpu-0": "2", "nvidia.com/gpu-1": "2"}
     assert ("CUDA_DEVICE_MEMORY_LIMIT_1", "6144m") in decided.env()
 
 
 def test_what_is_assumed_of_nodes_to_come_decides_the_slices():
     webhook = webhook_of(policy_set=policies("assume: {gpusPerNode: 2, gpuMemoryMiB: 24576}"))
-    decided = webhook.decide(asking("4Gi"))
+    decided = webhook.decide(asking_memory("4Gi"))
     assert (slices_of(decided), decided.outcome.injection.placement.degraded) == (2, True)
     assert webhook.decide(decided.stored, uid="second").patch == []
-    assert webhook.decide(asking("25Gi")).code == "no-matching-node"
+    assert webhook.decide(asking_memory("25Gi")).code == "no-matching-node"
 
 
 ASSUMED = "assume: {gpusPerNode: 2, gpuMemoryMiB: 81920}"
@@ -221,7 +205,7 @@ def expressions(decided):
 
 def test_slices_of_assumed_cards_never_land_on_known_ones_on_which_they_hold_less():
     webhook = webhook_of(gpu_node("small", mib=24576), policy_set=policies(ASSUMED))
-    first = webhook.decide(asking("30Gi"))
+    first = webhook.decide(asking_memory("30Gi"))
     assert (slices_of(first), expressions(first)) == (3, [AWAY_FROM_24])
     again = webhook.decide(first.stored)
     assert (again.code, again.patch) == ("unchanged", [])
@@ -229,7 +213,7 @@ def test_slices_of_assumed_cards_never_land_on_known_ones_on_which_they_hold_les
 
 @pytest.mark.parametrize("dry_run", [True, False])
 def test_who_writes_an_assumed_share_by_hand_is_kept_away_from_them_too(dry_run):
-    written = webhook_of(policy_set=policies(ASSUMED)).decide(asking("30Gi")).stored
+    written = webhook_of(policy_set=policies(ASSUMED)).decide(asking_memory("30Gi")).stored
     assert "affinity" not in written["spec"]
     webhook = webhook_of(gpu_node("small", mib=24576), policy_set=policies(ASSUMED))
     assert expressions(webhook.decide(written, dryRun=dry_run)) == [AWAY_FROM_24]
@@ -242,10 +226,9 @@ def test_a_job_keeps_the_label_on_its_template():
         "metadata": {"name": "train", "labels": {MEMORY: "4G"}},
         "spec": {"template": {"metadata": {"labels": {MEMORY: "4G"}}, "spec": {"containers": [container()]}}},
     }
-    batch = {"group": "batch", "version": "v1", "resource": "jobs"}
-    assert Webhook().send(review_of(job, resource=batch)).code == "label-not-allowed"
+    assert Webhook().send(review_of(job, resource=JOBS)).code == "label-not-allowed"
     del job["spec"]["template"]["metadata"]
-    decided = Webhook().send(review_of(job, resource=batch))
+    decided = Webhook().send(review_of(job, resource=JOBS))
     assert decided.message.startswith(f"{MEMORY} stands on the Job alone")
 
 
@@ -264,7 +247,7 @@ def test_enough_is_granted_and_less_than_one_slice_more(mib, cards, per_gpu, mod
         nodes = [gpu_node(f"n{card}", mib=card, **gpus) for card in cards]
     else:
         nodes = [pooled_node(f"n{card}", gpus=1, mib=card, pooled=per_gpu) for card in cards]
-    decided = webhook_of(*nodes, policy_set=policies(policy)).decide(asking(f"{mib}Mi"))
+    decided = webhook_of(*nodes, policy_set=policies(policy)).decide(asking_memory(f"{mib}Mi"))
     needed = mib + reserve
     if needed > max(cards):
         assert decided.code == "no-matching-node"

@@ -245,3 +245,23 @@ def test_parts_of_several_gpus_are_placed_together_and_never_on_one():
     third = fallback.place(msgspec.structs.replace(halves, reservation="uid-3"))
     assert third.node is None
     assert len(set(third.indices)) == 2
+
+
+def test_containers_get_different_gpus_where_none_has_room_for_all_and_are_counted_there():
+    fallback = Fallback(Clock())
+    others = pod("x", "a", 0, 4), pod("y", "a", 1, 5)
+    told(fallback, {"a": node("a", *others)}, [])
+    shared = PlacementRequest(Fraction(6, 8, split=(4, 2)), any_gpu=True, reservation="uid-1")
+    first = fallback.place(shared)
+    assert (placed(first), first.containers) == (("a", (0, 1)), (0, 1))
+    assert fallback.used() == 15
+    waits = fallback.place(msgspec.structs.replace(shared, reservation="uid-2"))
+    assert (waits.node, waits.containers) == (None, ())
+    fallback.release("uid-1")
+    assert fallback.used() == 9
+
+
+def test_pods_that_wait_on_several_gpus_wait_for_as_much_of_each_as_they_need(fallback):
+    told(fallback, {"a": node("a", pod("x", "a", 0, 8), pod("y", "a", 1, 8))}, [])
+    fallback.set_backlog([PendingView("team", "w", "pod", (0, 1), 8, (7, 1))])
+    assert placed(fallback.place(PlacementRequest(HALF))) == (None, (1,))

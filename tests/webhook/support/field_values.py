@@ -144,6 +144,7 @@ VALUES: dict[str, list[Any]] = {
         *also(OURS + "container", "train", "proxy", "none-such", ""),
         *also(OURS + "gpus", "1", "2", "3", "0", "17", ""),
         *also(OURS + "containers", "train=0.500", "train=0.250,proxy=0.250", "train=0.25", "x", ""),
+        *also(OURS + "containers", "train=512Mi,proxy=512Mi", "train=1Gi", "train=1G"),
         *also("gpu-fraction-num-devices", "2"),
         *also(OURS + "injected", "default@x", ""),
         *also(OURS + "gpu-index", "0"),

@@ -36,6 +36,7 @@ POLICIES = {
     "default": policies(),
     "queues": policies(queues=QUEUES),
     "spread": policies("place: spread"),
+    "any GPU": policies("containers: any-gpu"),
     "same model": policies("sameModel: true\nlimiter: none"),
     "pooled": policies("resources: {mode: pooled, name: example.com/pool}"),
     "limits from agent": policies("limits: {from: agent}"),
