@@ -11,6 +11,7 @@ from cli.gpu_operator_values import CONFIG_KEY
 from policies.loading.loader import load_policies
 from testbed.api import ApiError
 from testbed.chart import CHART, RELEASE
+from testbed.process import eventually
 from testbed.product import COMMAND
 
 CI = {file.name.removesuffix("-values.yaml"): file for file in sorted((CHART / "ci").iterdir())}
@@ -31,8 +32,9 @@ def cert_manager(control_plane, tmp_path_factory):
     names = [f"{kind}.cert-manager.io" for kind in kinds]
     applied = control_plane.kubectl("apply", "--server-side", *files)
     assert applied.code == 0, applied.stderr
-    waited = control_plane.kubectl("wait", "--for=condition=Established", "crd", *names)
-    assert waited.code == 0, waited.stderr
+    # kubectl fails where the API server has given a CRD no conditions yet.
+    wait = ("wait", "--for=condition=Established", "crd", *names)
+    eventually(lambda: control_plane.kubectl(*wait).code == 0, "cert-manager's CRDs are served")
     yield
     control_plane.kubectl("delete", "crd", *names)
 
