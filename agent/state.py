@@ -60,11 +60,6 @@ class AgentState:
         return self._held
 
     @property
-    def registrations(self) -> Sequence[Registration]:
-        """Every resource that the agent offers."""
-        return list(self._registrations.values())
-
-    @property
     def missing(self) -> str | None:
         """Why the node must not take pods with shares yet; None once the kubelet counts every resource.
 

@@ -16,6 +16,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Callable
+from typing import TypeVar
 
 import msgspec
 from fastapi import APIRouter, FastAPI, Request, Response
@@ -53,6 +54,7 @@ MAX_REFUSAL = 200
 """Characters of why one request was refused."""
 _BEAT = b": beat\n\n"
 
+T = TypeVar("T")
 _batch = msgspec.json.Decoder(Batch)
 _denial_report = msgspec.json.Decoder(DenialReport)
 _encode = msgspec.json.Encoder().encode
@@ -98,13 +100,9 @@ class ControllerApi:
 
     async def _placements(self, request: Request) -> Response:
         """Decide a batch of requests, one after the other."""
-        body = await _body(request, MAX_BODY)
-        if body is None:
-            return _text(413, f"the body is over {MAX_BODY} bytes")
-        try:
-            batch = _batch.decode(body)
-        except msgspec.MsgspecError as error:
-            return _text(400, f"no batch of asks: {error}")
+        batch = await _decoded(request, _batch, MAX_BODY, "batch of asks")
+        if isinstance(batch, Response):
+            return batch
         if len(batch.asks) > MAX_ASKS:
             return _text(400, f"{len(batch.asks)} asks are over {MAX_ASKS}: send less at once")
         if self._leadership.leads and self._state.missing:
@@ -116,13 +114,9 @@ class ControllerApi:
 
     async def _told_denials(self, request: Request) -> Response:
         """Take in what a webhook has denied of late."""
-        body = await _body(request, MAX_DENIAL_REPORT_BYTES)
-        if body is None:
-            return _text(413, f"the body is over {MAX_DENIAL_REPORT_BYTES} bytes")
-        try:
-            report = _denial_report.decode(body)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            return _text(400, f"no report of denials: {error}")
+        report = await _decoded(request, _denial_report, MAX_DENIAL_REPORT_BYTES, "report of denials")
+        if isinstance(report, Response):
+            return report
         if not self._leadership.leads:
             return _json(NotLeading(self._leadership.leader), status=409)
         now = time.monotonic()
@@ -207,6 +201,19 @@ class ControllerApi:
             return b""
         changes.backlog = False
         return b"data: " + await backlog_json(self._state) + b"\n\n"
+
+
+async def _decoded(
+    request: Request, decoder: msgspec.json.Decoder[T], max_bytes: int, what: str
+) -> T | Response:
+    """Return what the body holds, or why it is refused."""
+    body = await _body(request, max_bytes)
+    if body is None:
+        return _text(413, f"the body is over {max_bytes} bytes")
+    try:
+        return decoder.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        return _text(400, f"no {what}: {error}")
 
 
 async def _body(request: Request, max_bytes: int) -> bytes | None:

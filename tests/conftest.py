@@ -20,17 +20,12 @@ Say = Callable[[str], None]
 
 @pytest.fixture(scope="session")
 def say(pytestconfig: pytest.Config) -> Say:
-    """Write a line to the terminal, also from a worker, which has none of its own."""
-    terminal = pytestconfig.pluginmanager.get_plugin("terminalreporter")
+    """Write a line to the terminal, also from a worker."""
     capture = pytestconfig.pluginmanager.get_plugin("capturemanager")
 
     def line(text: str) -> None:
         with capture.global_and_fixture_disabled():
-            if terminal is None:
-                print(text, file=sys.__stderr__, flush=True)
-            else:
-                terminal.ensure_newline()
-                terminal.write_line(text)
+            print(f"\n{text}", file=sys.__stderr__, flush=True)
 
     return line
 

@@ -11,7 +11,7 @@ import msgspec
 import typer
 
 from agent.settings import APPLICATION_XIDS, CDI_DIRS, STRATEGIES, AgentOptions, DeviceListStrategy
-from cli.log_options import LogFormatOption, LogLevelOption
+from cli.process_options import LOOPBACK, LogFormatOption, LogLevelOption
 
 CHECKOUT = Path(__file__).resolve().parent.parent.parent
 UNUSABLE = 2
@@ -92,7 +92,7 @@ def agent(  # noqa: PLR0913 each is an option of the command
             help="Write the GpuNode of this node, by the service account of the pod.",
         ),
     ] = None,
-    host: Annotated[str, typer.Option(help="Address of the plain port.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="Address of the plain port.")] = LOOPBACK,
     health_port: Annotated[
         int,
         typer.Option(

@@ -9,20 +9,25 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from certs.rotation import RotationSettings
-from cli.log_options import LogFormatOption, LogLevelOption
 from cli.options import (
     GPU_RESOURCE,
     GpuResourceOption,
     fail,
     resource_names_of,
 )
+from cli.process_options import (
+    LOOPBACK,
+    HostOption,
+    LogFormatOption,
+    LogLevelOption,
+    StopDelayOption,
+    TlsNameOption,
+)
 from service.log import configure_logging
 from service.serving import run
 
 if TYPE_CHECKING:
     from controller.node_agents.coverage import AgentPods
-
-LOOPBACK = "127.0.0.1"
 
 
 def controller(  # noqa: PLR0913 each is an option of the command
@@ -35,12 +40,7 @@ def controller(  # noqa: PLR0913 each is an option of the command
             "certificate of the same CA, good for a --client-name.",
         ),
     ],
-    tls_name: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME", show_default="localhost", help="Name that the certificate must be good for."
-        ),
-    ] = None,
+    tls_name: TlsNameOption = None,
     client_name: Annotated[
         list[str] | None,
         typer.Option(
@@ -55,7 +55,7 @@ def controller(  # noqa: PLR0913 each is an option of the command
             metavar="FILE", show_default="the pod's service account", help="How to reach the API server."
         ),
     ] = None,
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = LOOPBACK,
+    host: HostOption = LOOPBACK,
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="mTLS port of the API; 0 takes a free one.")
     ] = 9443,
@@ -171,9 +171,7 @@ def controller(  # noqa: PLR0913 each is an option of the command
             "take no new pods until their agent serves (needs the right to patch nodes).",
         ),
     ] = None,
-    stop_delay: Annotated[
-        float, typer.Option(min=0, help="Seconds to serve on after SIGTERM, unready, before draining.")
-    ] = 10,
+    stop_delay: StopDelayOption = 10,
     log_level: LogLevelOption = "info",
     log_format: LogFormatOption = "auto",
 ) -> None:

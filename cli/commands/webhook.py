@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from certs.mounted import MountRules
-from cli.log_options import LogFormatOption, LogLevelOption
 from cli.options import (
     DEFAULT_POLICIES,
     PoliciesOption,
@@ -16,13 +15,19 @@ from cli.options import (
     read_ledger,
     read_policies,
 )
+from cli.process_options import (
+    LOOPBACK,
+    HostOption,
+    LogFormatOption,
+    LogLevelOption,
+    StopDelayOption,
+    TlsNameOption,
+)
 from policies.model.problems import PolicyError
 from service.log import configure_logging
 from service.serving import run
 from webhook.placing.controller_wait import CONTROLLER_WAIT_SECONDS
 from webhook.process import WebhookOptions, WebhookProcess
-
-LOOPBACK = "127.0.0.1"
 
 
 def webhook(  # noqa: PLR0913 each is an option of the command
@@ -48,7 +53,7 @@ def webhook(  # noqa: PLR0913 each is an option of the command
         float,
         typer.Option(min=0, help="With --controller: seconds to stay unready until it has told its nodes."),
     ] = CONTROLLER_WAIT_SECONDS,
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = LOOPBACK,
+    host: HostOption = LOOPBACK,
     port: Annotated[int, typer.Option(min=0, max=65535, help="TLS port; 0 takes a free one.")] = 8443,
     health_port: Annotated[
         int | None,
@@ -79,12 +84,7 @@ def webhook(  # noqa: PLR0913 each is an option of the command
             help="Certificate to serve instead: tls.crt, tls.key and ca.crt, read again when they change.",
         ),
     ] = None,
-    tls_name: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME", show_default="localhost", help="Name that the certificate must be good for."
-        ),
-    ] = None,
+    tls_name: TlsNameOption = None,
     require_injected_ca: Annotated[
         bool,
         typer.Option(
@@ -100,9 +100,7 @@ def webhook(  # noqa: PLR0913 each is an option of the command
             help="PEM of the CAs whose clients get in on the TLS port, and nobody else: the API server's.",
         ),
     ] = None,
-    stop_delay: Annotated[
-        float, typer.Option(min=0, help="Seconds to serve on after SIGTERM, unready, before draining.")
-    ] = 10,
+    stop_delay: StopDelayOption = 10,
     log_level: LogLevelOption = "info",
     log_format: LogFormatOption = "auto",
 ) -> None:

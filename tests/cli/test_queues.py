@@ -108,23 +108,28 @@ def test_values_of_both_charts_are_told_apart():
     ]
 
 
-def test_a_queue_that_asks_for_memory_is_told_how_many_of_its_pods_fit(tmp_path):
-    values = tmp_path / "values.yaml"
-    values.write_text(
-        "agentk8sglue:\n  queues:\n    q:\n      templateOverrides:\n        labels:\n"
-        '          clearml-injector/gpu-memory: "4Gi"\n'
-    )
-    code, out, _ = invoke("queues", "check", values)
+@pytest.fixture
+def check_memory(tmp_path):
+    """Checks a queue whose pods ask for so much memory."""
+
+    def check(text):
+        values = tmp_path / "values.yaml"
+        values.write_text(
+            "agentk8sglue:\n  queues:\n    q:\n      templateOverrides:\n        labels:\n"
+            f'          clearml-injector/gpu-memory: "{text}"\n'
+        )
+        return invoke("queues", "check", values)
+
+    return check
+
+
+def test_a_queue_that_asks_for_memory_is_told_how_many_of_its_pods_fit(check_memory):
+    code, out, _ = check_memory("4Gi")
     assert code == 0
     assert 'label "4Gi" is 4096 MiB, on the fewest of 8 slices that hold them' in out
 
 
-def test_a_queue_that_asks_for_memory_in_another_unit_is_told_what_to_write(tmp_path):
-    values = tmp_path / "values.yaml"
-    values.write_text(
-        "agentk8sglue:\n  queues:\n    q:\n      templateOverrides:\n        labels:\n"
-        '          clearml-injector/gpu-memory: "4G"\n'
-    )
-    code, _, err = invoke("queues", "check", values)
+def test_a_queue_that_asks_for_memory_in_another_unit_is_told_what_to_write(check_memory):
+    code, _, err = check_memory("4G")
     assert code == 1
     assert 'labels."clearml-injector/gpu-memory": "4G" is no whole number of Mi or Gi' in err
