@@ -13,10 +13,14 @@ from testbed.controller_process import Controller, asking_webhook, install_crd, 
 from testbed.gpu_nodes import GpuNode
 from testbed.process import eventually
 from testbed.product import decides
-from testbed.registration import configuration, labelled_pod, registered
+from testbed.registration import asking_for_memory, configuration, labelled_pod, registered
 
 CLIENTS = 8
 QUOTA = "kind: Policy\nname: default\nquotas: {{namespaces: {{{namespace}: {{slices: 8}}}}}}\n"
+MIB = (
+    "kind: Policy\nname: default\n"
+    "quotas: {{namespaces: {{{namespace}: {{slices: 100, memoryMiB: 8192}}}}, whenDegraded: deny}}\n"
+)
 QUEUE = """
 kind: Policy
 name: default
@@ -141,6 +145,25 @@ def test_a_queue_has_one_quota_for_all_spellings_and_none_for_strangers(
         control_plane.api.delete_all("Pod", stranger)
         control_plane.api.delete("Namespace", stranger)
     assert all('quota of queue "my-queue"' in text for text in refused.values())
+
+
+def test_a_quota_in_mib_lets_in_what_fits_and_refuses_the_next_in_mib(serve, control_plane, namespace):
+    full = f'quota of namespace "{namespace}": 6144 of 8192 MiB of GPU memory are used, 4096 more were asked'
+
+    def refusal():
+        try:
+            control_plane.api.create(asking_for_memory("4Gi", "second"), namespace)
+        except ApiError as error:
+            return str(error)
+        return ""
+
+    with serve(MIB):
+        first = control_plane.api.create(asking_for_memory("6Gi", "first"), namespace)
+        eventually(lambda: full in refusal(), "the quota refuses what is more than it has left")
+        assert refusal().endswith(f"{full}: wait, use a smaller fraction, or ask the admin for more")
+        control_plane.api.create(asking_for_memory("2Gi", "third"), namespace)
+    assert first["metadata"]["annotations"]["clearml-injector/memory-mib"] == "6144"
+    assert {pod["metadata"]["name"] for pod in control_plane.api.list("Pod", namespace)} == {"first", "third"}
 
 
 def test_creators_of_huge_pods_are_refused_and_hurt_nobody(serve, create, control_plane, namespace):

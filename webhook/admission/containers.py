@@ -34,9 +34,9 @@ class Containers(msgspec.Struct, frozen=True, eq=False, gc=False):
         """Of the regular GPU containers, joined by commas."""
         return ",".join([part.ref.container.name for part in self.parts]) or self.chosen.container.name
 
-    def part_of(self, ref: ContainerRef) -> ContainerPart | None:
-        """Return what a container gets of the pod's GPU; None where it gets all that the pod asks for."""
-        return next((part for part in self.parts if part.ref is ref), None)
+    def place_of(self, ref: ContainerRef) -> int | None:
+        """Return the place in `parts` of what a container gets; None where it gets all of the pod's share."""
+        return next((at for at, part in enumerate(self.parts) if part.ref is ref), None)
 
     def share_of(
         self, ref: ContainerRef, whole: Fraction, placement: Placement
@@ -45,7 +45,7 @@ class Containers(msgspec.Struct, frozen=True, eq=False, gc=False):
 
         An init container gets all of it, and the first part where the parts are on different GPUs.
         """
-        at = next((at for at, part in enumerate(self.parts) if part.ref is ref), None)
+        at = self.place_of(ref)
         if at is None and placement.containers:
             at = 0
         if at is None:

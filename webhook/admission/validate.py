@@ -146,8 +146,10 @@ def _refuse_containers(validated: Validated, asked: Asked) -> Denial | None:
     if refused is None and validated.kept is None:
         refused = refuse_index(containers)
     for ref in containers.gpu:
-        part = containers.part_of(ref)
-        own, said = (validated.fraction, str(asked)) if part is None else (part.fraction, part.said)
+        at = containers.place_of(ref)
+        own, said = validated.fraction, str(asked)
+        if at is not None:
+            own, said = own.part(at), containers.parts[at].said
         refused = refused or check_amounts(ref, own, said)
         if validated.limiter.preload is not None:
             refused = refused or refuse_preload_from(ref.container)

@@ -275,6 +275,13 @@ def test_memory_in_a_pool():
     assert memory_limits(decided, "eval") == {"CUDA_DEVICE_MEMORY_LIMIT": "2048m"}
 
 
+def test_a_second_review_of_memory_in_a_pool_leaves_the_pod_alone():
+    pooled = policies("resources: {mode: pooled}")
+    webhook = webhook_of(pooled_node("a", mib=24576), policy_set=pooled)
+    again = webhook.decide(webhook.decide(shared_memory()).stored, uid="another")
+    assert (again.code, again.patch) == ("unchanged", [])
+
+
 @pytest.mark.parametrize(
     ("text", "asked", "message"),
     [

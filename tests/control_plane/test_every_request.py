@@ -1,0 +1,87 @@
+"""Every request in every mode on every kind of card, through one webhook and a real API server."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from testbed.api import Api, ApiError
+from testbed.gpu_nodes import GpuNode
+from tests.request_table import CARDS, POLICY, Request, every_request
+
+QUEUE = "clearml-agent-queue-name"
+POOL = "pool-of-gpus"
+POLICIES = "\n---\n".join(
+    [
+        POLICY.replace("NAME", "default").replace("MODE", "per-gpu"),
+        POLICY.replace("NAME", "pool").replace("MODE", "pooled"),
+        f"kind: Queues\nqueues: {{{POOL}: {{policy: pool, namespaces: [NAMESPACE]}}}}\n",
+    ]
+)
+PRODUCT = "nvidia.com/gpu.product"
+OURS = "clearml-injector/"
+
+
+def test_every_request_gets_its_row_of_the_table(webhook, nodes, control_plane, namespace, tmp_path):
+    cards = [(kind, mib, pooled) for kind, mib in CARDS.items() for pooled in (False, True)]
+    nodes(*(GpuNode(gpus=2, memory_mib=mib, product=kind, pooled=pooled) for kind, mib, pooled in cards))
+    policies = tmp_path / "policies"
+    policies.mkdir()
+    (policies / "default.yaml").write_text(POLICIES.replace("NAMESPACE", namespace))
+    webhook(policies)
+    requests = list(every_request())
+    assert len(requests) > 150
+    wrong = {
+        str(request): found
+        for request in requests
+        if (found := list(differences(request, stored(control_plane.api, namespace, request))))
+    }
+    assert wrong == {}
+
+
+def stored(api: Api, namespace: str, request: Request) -> dict[str, Any] | str:
+    """The pod as the API server would store it, or the line that denies it."""
+    annotations = dict(request.annotations)
+    names = ["train", "eval"] if OURS + "containers" in annotations else ["train"]
+    labels = dict([request.label]) | ({QUEUE: POOL} if request.mode == "pooled" else {})
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "asks", "labels": labels, "annotations": annotations},
+        "spec": {
+            "nodeSelector": {PRODUCT: request.kind},
+            "containers": [{"name": name, "image": "example.com/task:1"} for name in names],
+        },
+    }
+    try:
+        return dict(api.create(pod, namespace, dry_run=True))
+    except ApiError as error:
+        return str(error)
+
+
+def differences(request: Request, found: dict[str, Any] | str) -> Iterator[str]:
+    """What a pod has that its row does not say."""
+    if isinstance(found, str) or request.row is None:
+        is_denied = isinstance(found, str) and 'admission webhook "fractions.' in found
+        if request.row is not None or not is_denied:
+            yield str(found)[:300]
+        return
+    slices, mib = request.row
+    said = found["metadata"]["annotations"]
+    wanted = {
+        "slices": str(slices),
+        "memory-mib": None if mib is None else str(mib),
+        "gpu-index": ",".join(map(str, request.indices)) or None,
+    }
+    for name, text in wanted.items():
+        if said.get(OURS + name) != text:
+            yield f"{name} is {said.get(OURS + name)}, not {text}"
+    amounts = [amount for each in found["spec"]["containers"] for amount in gpus_of(each).items()]
+    if sum(int(amount) for _, amount in amounts) != slices:
+        yield f"the limits come to {amounts}"
+    names = {f"nvidia.com/gpu-{index}" for index in request.indices} or {"nvidia.com/gpu"}
+    if {name for name, _ in amounts} != names:
+        yield f"the limits are of {amounts}"
+
+
+def gpus_of(container: dict[str, Any]) -> dict[str, str]:
+    limits = container.get("resources", {}).get("limits", {})
+    return {name: amount for name, amount in limits.items() if name.startswith("nvidia.com/gpu")}

@@ -1,0 +1,95 @@
+"""What every request gets in every mode on every kind of card: slices, MiB, indices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tests.webhook.support.gpu_pods import CONTAINERS, GPUS, MEMORY
+
+CARDS = {"T4": 16384, "A10": 23028, "A100-40": 40960, "A100-80": 81920}
+FRACTIONS = '{"0.125": 1, "0.2": 2, "0.500": 4, "0.750": 6, "0.875": 7, "1.000": 8, "2.000": 16}'
+POLICY = f"""kind: Policy
+name: NAME
+resources: {{mode: MODE}}
+memory: {{allowed: true}}
+fractions: {FRACTIONS}
+"""
+DENIED = None
+FRACTION = "clearml-injector/fraction"
+Row = tuple[int, int | str | None] | None
+"""Slices in all, and MiB of each GPU, or of each container; None of MiB where nothing is limited."""
+_Table = dict[tuple[str, str], list[Row]]
+
+# By kind of card, in the order of CARDS. MiB are rounded down: an eighth of the A10 is 2878.5.
+ONE_GPU: _Table = {
+    (FRACTION, "0.125"): [(1, 2048), (1, 2878), (1, 5120), (1, 10240)],
+    (FRACTION, "0.2"): [(2, 3276), (2, 4605), (2, 8192), (2, 16384)],
+    (FRACTION, "0.500"): [(4, 8192), (4, 11514), (4, 20480), (4, 40960)],
+    (FRACTION, "0.875"): [(7, 14336), (7, 20149), (7, 35840), (7, 71680)],
+    (MEMORY, "4Gi"): [(2, 4096), (2, 4096), (1, 4096), (1, 4096)],
+    (MEMORY, "15000Mi"): [(8, 15000), (6, 15000), (3, 15000), (2, 15000)],
+    (MEMORY, "20Gi"): [DENIED, (8, 20480), (4, 20480), (2, 20480)],
+    (MEMORY, "80Gi"): [DENIED, DENIED, DENIED, (8, 81920)],
+    (FRACTION, "0.250"): [DENIED] * 4,
+    (MEMORY, "4G"): [DENIED] * 4,
+    (FRACTION, "1.000"): [(8, None)] * 4,
+}
+TWO_GPUS: _Table = {
+    (FRACTION, "0.125"): [(2, 2048), (2, 2878), (2, 5120), (2, 10240)],
+    (FRACTION, "0.500"): [(8, 8192), (8, 11514), (8, 20480), (8, 40960)],
+    (MEMORY, "4Gi"): [(4, 4096), (4, 4096), (2, 4096), (2, 4096)],
+    (MEMORY, "20Gi"): [DENIED, (16, 20480), (8, 20480), (4, 20480)],
+    (FRACTION, "1.000"): [DENIED] * 4,
+}
+PARTS = {FRACTION: "train=0.500,eval=0.250", MEMORY: "train=4Gi,eval=2Gi"}
+TWO_CONTAINERS: _Table = {
+    (FRACTION, "0.750"): [(6, "8192,4096"), (6, "11514,5757"), (6, "20480,10240"), (6, "40960,20480")],
+    (FRACTION, "0.500"): [DENIED] * 4,
+    (MEMORY, "6Gi"): [(3, "4096,2048"), (3, "4096,2048"), (2, "4096,2048"), (2, "4096,2048")],
+    (MEMORY, "4Gi"): [DENIED] * 4,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request in one mode on one kind of card, and what it gets."""
+
+    mode: str
+    kind: str
+    label: tuple[str, str]
+    annotations: tuple[tuple[str, str], ...]
+    row: Row
+    gpus: int = 1
+
+    @property
+    def indices(self) -> list[int]:
+        """Of the GPUs of an idle node; none where the kubelet chooses, or the pod is denied."""
+        return list(range(self.gpus)) if self.row is not None and self.mode == "per-gpu" else []
+
+    def __str__(self) -> str:
+        said = ", ".join(f"{name}={text}" for name, text in (self.label, *self.annotations))
+        return f"{said} in {self.mode} on {self.kind}"
+
+
+def every_request() -> Iterator[Request]:
+    """Every row of the table, in every mode that there is a row for."""
+    for mode in ("per-gpu", "pooled"):
+        yield from _requests(mode, ONE_GPU)
+        yield from _requests(mode, TWO_CONTAINERS, containers=True)
+        for kind in CARDS:
+            row = 16, None
+            yield Request(mode, kind, (FRACTION, "2.000"), (), row, 2)
+    yield from _requests("per-gpu", TWO_GPUS, gpus=2)
+    # The kubelet might put all slices on one.
+    for label in TWO_GPUS:
+        yield Request("pooled", "A100-80", label, ((GPUS, "2"),), DENIED, 2)
+
+
+def _requests(mode: str, table: _Table, *, gpus: int = 1, containers: bool = False) -> Iterator[Request]:
+    for label, rows in table.items():
+        annotations = ((GPUS, str(gpus)),) if gpus > 1 else ()
+        if containers:
+            annotations = ((CONTAINERS, PARTS[label[0]]),)
+        for kind, row in zip(CARDS, rows, strict=True):
+            yield Request(mode, kind, label, annotations, row, gpus)
