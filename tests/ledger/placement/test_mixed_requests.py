@@ -1,6 +1,8 @@
-"""Fractions, exact shares, memory and kinds of GPU, churned on mixed cards: nothing is ever over a card."""
+"""Every kind of request churned on mixed cards: by a count of our own nothing is ever over a card."""
 
 import random
+from collections import Counter
+from dataclasses import dataclass, field
 
 import pytest
 
@@ -9,7 +11,6 @@ from ledger.ledger import Ledger
 from ledger.placement_request import Placement, PlacementRequest
 from modes.fraction import Fraction
 from modes.gpu_kinds import GpuKinds
-from tests.effort import examples
 from tests.ledger.cluster import gpu_node, holder
 
 CARDS = {
@@ -36,49 +37,117 @@ def asked(draw):
     fraction = draw.choice(
         [
             Fraction(draw.randint(1, 8), PER_GPU),
+            Fraction(draw.choice([8, 16, 32]), PER_GPU),
             Fraction.rounded_up(f"0.{draw.randint(1, 99):02}", PER_GPU),
             Fraction.of_memory(draw.randint(1, 90_000), PER_GPU),
             Fraction.of_memory(draw.randint(1, 20_000), PER_GPU).on_each_of(2),
+            Fraction(draw.randint(1, 7), PER_GPU).on_each_of(draw.randint(2, 4)),
+            shared(draw),
+            shared_memory(draw),
         ]
     )
     least = Requirement("nvidia.com/gpu.memory", "Gt", (str(kinds.min_mib - 1),))
     terms = with_requirement(None, least) if kinds.min_mib else None
-    return PlacementRequest(fraction, kinds=kinds, constraints=Constraints(required_terms=terms))
+    any_gpu = draw.random() < 0.7
+    return PlacementRequest(
+        fraction, kinds=kinds, constraints=Constraints(required_terms=terms), any_gpu=any_gpu
+    )
+
+
+def shared(draw):
+    """A part of one GPU for two or three containers."""
+    sizes = draw.choice([(4, 2), (2, 2, 2), (5, 1), (3, 3), (6, 1), (1, 4, 2)])
+    return Fraction(sum(sizes), PER_GPU).shared_by([Fraction(each, PER_GPU) for each in sizes])
+
+
+def shared_memory(draw):
+    each = [draw.randint(1, 30_000) for _ in range(draw.randint(2, 3))]
+    whole = Fraction.of_memory(sum(each), PER_GPU)
+    return whole.shared_by([Fraction.of_memory(mib, PER_GPU) for mib in each])
+
+
+@dataclass
+class Books:
+    """A count of our own: slices by GPU, and MiB that programs are limited to."""
+
+    slices: Counter[tuple[str, int]] = field(default_factory=Counter)
+    mib: Counter[tuple[str, int]] = field(default_factory=Counter)
+    held: dict[str, list[tuple[tuple[str, int], int, int]]] = field(default_factory=dict)
+
+    def take(self, name, shares):
+        self.held[name] = shares
+        for gpu, slices, mib in shares:
+            self.slices[gpu] += slices
+            self.mib[gpu] += mib
+
+    def give_back(self, name):
+        for gpu, slices, mib in self.held.pop(name):
+            self.slices[gpu] -= slices
+            self.mib[gpu] -= mib
 
 
 @pytest.mark.slow
-def test_mixed_requests_never_pass_a_card():
-    draw, ledger, facts = random.Random(7), Ledger(), nodes()  # noqa: S311 the same pods in each run
+def test_ten_thousand_mixed_requests_never_pass_a_card():
+    draw, ledger, facts, books = random.Random(7), Ledger(), nodes(), Books()  # noqa: S311 the same pods in each run
     ledger.replace(facts, ())
-    by_name, held = {node.name: node for node in facts}, []
-    placed = denied = 0
-    for number in range(examples(10_000)):
+    by_name, outcomes = {node.name: node for node in facts}, Counter()
+    for number in range(10_000):
         request = asked(draw)
         answer = ledger.place(request, float(number))
         if not isinstance(answer, Placement):
-            denied += 1
-            assert request.kinds.models or request.fraction.mib > max(CARDS.values()) or request.kinds.min_mib
-        elif answer.node is not None:
-            placed += 1
-            node = by_name[answer.node]
-            granted = request.granted(answer).fraction
-            _check(request, answer, node, granted)
-            each = [(index, granted.slices_on_each) for index in answer.indices]
-            ledger.set_pod(holder(f"p{number}", answer.node, *each))
-            held.append(number)
-        if len(held) > 120 or (held and draw.random() < 0.3):
-            ledger.remove_pod(("default", f"p{held.pop(draw.randrange(len(held)))}"))
+            outcomes["denied"] += 1
+            assert request.fraction.mib or request.kinds.models or request.kinds.min_mib
+        elif answer.node is None:
+            outcomes["waits"] += 1
+        else:
+            outcomes["apart" if answer.containers else "placed"] += 1
+            name, shares = f"p{number}", shares_of(request, answer, by_name[answer.node])
+            books.take(name, shares)
+            taken = Counter()
+            for (_, index), slices, _ in shares:
+                taken[index] += slices
+            ledger.set_pod(holder(name, answer.node, *sorted(taken.items())))
+        if len(books.held) > 150 or (books.held and draw.random() < 0.3):
+            gone = draw.choice(list(books.held))
+            books.give_back(gone)
+            ledger.remove_pod(("default", gone))
         if isinstance(answer, Placement) and answer.node is not None:
-            assert all(gpu.used <= gpu.capacity for gpu in ledger.node(answer.node).gpus)
-    assert placed > denied
+            check(ledger, by_name[answer.node], books)
+    for node in facts:
+        check(ledger, node, books)
+    assert outcomes["placed"] > 3000
+    assert outcomes["apart"] > 50
+    assert outcomes["waits"] > 500
 
 
-def _check(request, answer, node, granted):
+def check(ledger, node, books):
+    """No card of a node is passed, and the ledger counts what we do."""
+    for gpu in ledger.node(node.name).gpus:
+        assert gpu.used == books.slices[node.name, gpu.index] <= PER_GPU
+        assert books.mib[node.name, gpu.index] <= node.gpu_mib
+
+
+def shares_of(request, answer, node):
+    """Return each share's GPU, slices and MiB, as the request itself says them."""
     assert request.kinds.takes_model(node.labels["nvidia.com/gpu.product"])
     assert node.gpu_mib >= request.kinds.min_mib
-    each, mib = granted.slices_on_each, node.gpu_mib
-    if request.fraction.mib:
-        assert each * mib >= request.fraction.mib * PER_GPU > (each - 1) * mib
-        assert granted.share_mib(mib) == request.fraction.mib
-    if not granted.is_whole:
+    fraction, mib = request.fraction, node.gpu_mib
+    if not fraction.is_whole:
         assert str(mib) in answer.memory_values
+    if fraction.split:
+        sizes = [-(-each * PER_GPU // mib) for each in fraction.split_mib] or fraction.split
+        limits = fraction.split_mib or [mib * size // PER_GPU for size in sizes]
+        on = answer.containers or answer.indices * len(sizes)
+        assert request.any_gpu or not answer.containers
+        return [((node.name, index), *each) for index, *each in zip(on, sizes, limits, strict=True)]
+    if fraction.mib:
+        size, limit = -(-fraction.mib * PER_GPU // mib), fraction.mib
+    elif fraction.exact:
+        size, limit = fraction.slices, mib * fraction.exact[0] // fraction.exact[1]
+    else:
+        size = min(fraction.slices // fraction.parts, PER_GPU)
+        limit = mib * size // PER_GPU
+    assert (
+        len(set(answer.indices)) == len(answer.indices) == max(fraction.parts, -(-fraction.slices // PER_GPU))
+    )
+    return [((node.name, index), size, limit) for index in answer.indices]

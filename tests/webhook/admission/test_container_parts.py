@@ -1,12 +1,9 @@
 """Several containers of one pod that share its GPU: each its own slices, its own limit, its own cache."""
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ledger.from_kubernetes import pod_from_object
 from modes.resource_names import ResourceNames
-from tests.effort import examples
 from tests.ledger.cluster import gpu_node, holder
 from tests.webhook.support import CACHE, container, decide, named, policies
 from tests.webhook.support.gpu_pods import (
@@ -141,7 +138,6 @@ def test_a_container_that_asks_for_a_gpu_and_has_no_part_is_denied():
 
 
 LONG = "a" * 63
-SIZES = st.lists(st.integers(1, 7), min_size=1, max_size=7).filter(lambda sizes: sum(sizes) <= 7)
 
 
 @pytest.mark.parametrize(
@@ -352,17 +348,3 @@ def test_images_that_limit_themselves_must_each_fit_their_part():
 
 def test_a_job_is_told_what_its_pods_would_be_told():
     assert decide(job_of(shared("train=0.500")), resource=JOBS).code == "containers-not-allowed"
-
-
-@given(SIZES, st.integers(1000, 200_000))
-@settings(max_examples=examples(200), deadline=None)
-def test_slices_and_memory_of_the_parts_come_to_the_pods_share(sizes, mib):
-    names = [f"c{number}" for number in range(len(sizes))]
-    text = ",".join(f"{name}={size * 0.125}" for name, size in zip(names, sizes, strict=True))
-    made = [container(name) for name in names]
-    decided = two_gpus(mib=mib).decide(shared(text, f"{sum(sizes) * 0.125:.3f}", made))
-    assert [limits(decided, name)["nvidia.com/gpu-0"] for name in names] == [str(size) for size in sizes]
-    share = mib * sum(sizes) // 8
-    granted = [int(dict(decided.env(name))["CUDA_DEVICE_MEMORY_LIMIT_0"][:-1]) for name in names]
-    assert all(0 <= mib * size / 8 - part < 2 for size, part in zip(sizes, granted, strict=True))
-    assert share - len(sizes) < sum(granted) <= share

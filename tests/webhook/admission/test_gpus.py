@@ -1,11 +1,8 @@
 """The annotation for several GPUs: the same part of each of so many different GPUs of one node."""
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ledger.placement_request import Assumption
-from tests.effort import examples
 from tests.ledger.cluster import gpu_node, holder
 from tests.webhook.support import container, decide, pod, policies
 from tests.webhook.support.gpu_pods import GPUS, JOBS, job_of, limits, memory_limits, on_gpus, webhook_of
@@ -151,13 +148,3 @@ def test_an_assumed_node_has_as_many_gpus_as_the_pod_asks_for_or_none_fits():
 
 def test_a_job_is_told_what_its_pods_would_be_told():
     assert decide(job_of(on_gpus("99")), resource=JOBS).code == "gpus-not-allowed"
-
-
-@given(st.integers(1, 7), st.integers(2, 16), st.integers(1000, 200_000))
-@settings(max_examples=examples(100), deadline=None)
-def test_each_gpu_gives_the_slices_of_the_label_and_its_memory(slices, gpus, mib):
-    webhook = webhook_of(gpu_node("a", 16, mib))
-    decided = webhook.decide(on_gpus(str(gpus), f"{slices * 0.125:.3f}"))
-    assert list(limits(decided).values()) == [str(slices)] * gpus
-    assert set(memory_limits(decided).values()) == {f"{mib * slices // 8}m"}
-    assert len(memory_limits(decided)) == gpus
