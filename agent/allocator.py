@@ -42,13 +42,21 @@ class Allocator:
         self._names = names
         self._specifications = specifications
 
-    def shares(self, ids: Iterable[str], gpus: Mapping[str, Gpu]) -> list[Share]:
+    def shares(
+        self, ids: Iterable[str], gpus: Mapping[str, Gpu], slices_per_gpu: int | None = None
+    ) -> list[Share]:
         """Return what the ids of one resource mean.
+
+        Args:
+            ids: of one Allocate.
+            gpus: those of the resource, by uuid.
+            slices_per_gpu: when the ids were given; None for the policy's.
 
         Raises:
             RefusedError: they cannot be given together.
         """
-        return shares_of(ids, gpus, self._policy.slices_per_gpu, self._policy.reserve_mib)
+        size = slices_per_gpu or self._policy.slices_per_gpu
+        return shares_of(ids, gpus, size, self._policy.reserve_mib)
 
     def answer(self, shares: Iterable[Share]) -> ContainerAllocateResponse:
         """Return what a container gets for the shares of one resource.

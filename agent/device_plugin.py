@@ -11,18 +11,21 @@ import grpc
 
 from agent.allocator import Allocator
 from agent.cdi import CdiError
+from agent.checkpoint import Checkpoint
 from agent.gpu import Gpu
-from agent.kubelet import Holder, Kubelet, KubeletError
+from agent.kubelet import Kubelet, KubeletError
 from agent.kubelet_api import deviceplugin_pb2 as api
 from agent.kubelet_api.deviceplugin_pb2_grpc import DevicePluginServicer
 from agent.metrics import AgentMetrics
 from agent.settings import AgentPolicy
-from agent.shares import RefusedError, Share, preferred_ids, slice_ids
+from agent.shares import RefusedError, Share, preferred_ids, slice_ids, uuid_of
 from agent.state import AgentState
 from service.log import get_logger
 
 HEALTHY, UNHEALTHY = "Healthy", "Unhealthy"
 Context = grpc.aio.ServicerContext[object, object]
+_Given = list[tuple[frozenset[str], int | None]]
+"""What one container has of each resource: ids, and the slices of their GPU then, if that is known."""
 
 
 class DevicePlugin(DevicePluginServicer):
@@ -60,6 +63,7 @@ class DevicePlugin(DevicePluginServicer):
         self._state = state
         self._allocator = allocator
         self._kubelet = kubelet
+        self._checkpoint = Checkpoint(kubelet.plugins)
         self._metrics = metrics
         self._log = get_logger("device plugin")
 
@@ -131,26 +135,51 @@ class DevicePlugin(DevicePluginServicer):
         self, request: api.PreStartContainerRequest, context: Context
     ) -> api.PreStartContainerResponse:
         """Refuse to start a container whose GPUs, of all its resources, cannot be limited together."""
+        ids = frozenset(request.devices_ids)
         try:
-            for holder in await self._holders_of(frozenset(request.devices_ids)):
-                self._allocator.refuse_conflict(self._shares_of(holder))
+            for devices in await self._given_with(ids):
+                self._allocator.refuse_conflict(self._shares_of(devices))
         except RefusedError as error:
             await _refuse(context, grpc.StatusCode.FAILED_PRECONDITION, str(error))
         except KubeletError as error:
             await _refuse(context, grpc.StatusCode.UNAVAILABLE, str(error))
         return api.PreStartContainerResponse()
 
-    async def _holders_of(self, ids: frozenset[str]) -> list[Holder]:
-        return [holder for holder in await self._kubelet.holders() if ids <= holder.ids]
+    async def _given_with(self, ids: frozenset[str]) -> list[_Given]:
+        """Return all that each container has that was given these ids of the resource.
 
-    def _shares_of(self, holder: Holder) -> list[Share]:
+        The kubelet's file knows init containers too, which pod-resources leaves out. Several containers of a
+        pod may have the same ids, one after the other.
+
+        Raises:
+            KubeletError: neither the file nor pod-resources tells.
+        """
+        allocations = await asyncio.to_thread(self._checkpoint.allocations)
+        named = {
+            (each.pod, each.container)
+            for each in allocations
+            if each.resource == self.resource and each.ids == ids
+        }
+        if named:
+            return [
+                [
+                    (each.ids, each.slices_per_gpu)
+                    for each in allocations
+                    if (each.pod, each.container) == name
+                ]
+                for name in sorted(named)
+            ]
+        holders = [holder for holder in await self._kubelet.holders() if ids <= holder.ids]
+        return [[(frozenset(of_one), None) for _, of_one in holder.devices] for holder in holders]
+
+    def _shares_of(self, given: _Given) -> list[Share]:
         gpus: Mapping[str, Gpu] = {gpu.uuid: gpu for gpu in self._state.gpus}
         shares: list[Share] = []
-        for _, ids in holder.devices:
-            if any(each.rpartition("::")[0] in gpus for each in ids):
+        for ids, slices_per_gpu in given:
+            if any(uuid_of(each) in gpus for each in ids):
                 # A container that got its slices under another policy may start again.
                 with contextlib.suppress(RefusedError):
-                    shares += self._allocator.shares(ids, gpus)
+                    shares += self._allocator.shares(ids, gpus, slices_per_gpu)
         return shares
 
     def _devices(self) -> list[api.Device]:

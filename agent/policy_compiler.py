@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from agent.settings import AgentPolicy, LimiterPart
+from agent.settings import NO_LIMITER, AgentPolicy, LimiterPart
 from policies.loading.loader import load_policies
 from policies.model.effective import EffectiveLimiter, EffectivePolicy
 from policies.model.problems import PolicyError
@@ -39,7 +39,7 @@ def part_for_nodes(policy: EffectivePolicy) -> AgentPolicy:
         slices_per_gpu=policy.slices_per_gpu,
         reserve_mib=policy.reserve_mib,
         # With limits by admission the pod brings its own; ours would be put over it.
-        limiter=_limiter(policy.limiter) if policy.limits_from == "agent" else LimiterPart("none"),
+        limiter=_limiter(policy.limiter) if policy.limits_from == "agent" else LimiterPart(NO_LIMITER),
     )
 
 

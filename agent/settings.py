@@ -15,6 +15,10 @@ APPLICATION_XIDS = (13, 31, 43, 45, 68, 109)
 """Errors of programs, not of GPUs: NVIDIA's device plugin ignores the same."""
 
 
+NO_LIMITER = "none"
+"""Name of the part that sets nothing."""
+
+
 class LimiterPart(msgspec.Struct, frozen=True):
     """What of a limiter is set on the node."""
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Gauge
 
+from agent.checkpoint import Checkpoint
 from agent.containers import ContainerName, container_id_of, running_containers
 from agent.gpu import Gpu, GpuSource, GpuSourceError, GpuUse
 from agent.held import held_of
 from agent.kubelet import Holder, Kubelet, KubeletError
-from agent.settings import AgentOptions, AgentPolicy
+from agent.settings import NO_LIMITER, AgentOptions, AgentPolicy
 from agent.shares import RefusedError, Share, shares_of, uuid_of
 from agent.state import AgentState
 from service.log import get_logger
@@ -47,6 +49,7 @@ class Usage:
         self._state = state
         self._source = source
         self._kubelet = Kubelet(Path(options.kubelet_dir))
+        self._checkpoint = Checkpoint(self._kubelet.plugins)
         self._logs, self._proc = Path(options.container_logs), Path(options.proc)
         self._gpu_used = _gauge(
             registry, "gpu_memory_used_bytes", "Memory of a GPU that is used.", "gpu", "uuid"
@@ -81,6 +84,8 @@ class Usage:
         uses = await asyncio.to_thread(self._uses)
         names = await asyncio.to_thread(self._names, uses)
         holders = await self._holders()
+        limits = self._policy.limiter.name != NO_LIMITER
+        divisions = await asyncio.to_thread(partial(self._checkpoint.divisions, limits=limits))
         self._state.set_held(held_of(holders, self._state.gpus) if holders is not None else None)
         # Without a wait from here on, so that nobody reads half of it.
         for gauge in (self._gpu_used, self._busy, self._used, self._slices, self._limit):
@@ -90,7 +95,7 @@ class Usage:
             self._busy.labels(str(gpu.index), gpu.uuid).set(use.utilisation_percent / 100)
             self._set_used(gpu, use, names)
         for holder in holders or ():
-            for share in self._shares(holder):
+            for share in self._shares(holder, divisions):
                 labels = (holder.namespace, holder.pod, holder.container, str(share.gpu.index))
                 self._slices.labels(*labels).set(share.slices)
                 mib = share.memory_mib if share.memory_mib is not None else share.gpu.memory_mib
@@ -131,14 +136,16 @@ class Usage:
         self._error = None
         return holders
 
-    def _shares(self, holder: Holder) -> Iterator[Share]:
+    def _shares(self, holder: Holder, divisions: Mapping[frozenset[str], int]) -> Iterator[Share]:
         gpus = {gpu.uuid: gpu for gpu in self._state.gpus}
         for _, ids in holder.devices:
             if any(uuid_of(each) in gpus for each in ids):
                 try:
-                    yield from shares_of(ids, gpus, self._policy.slices_per_gpu, self._policy.reserve_mib)
+                    # A container keeps the limit by which it was started, whatever the policy says since.
+                    size = divisions.get(frozenset(ids), self._policy.slices_per_gpu)
+                    yield from shares_of(ids, gpus, size, self._policy.reserve_mib)
                 except RefusedError:
-                    continue  # given under another policy
+                    continue  # given under another policy, and the kubelet's file does not tell which
 
 
 def _gauge(registry: CollectorRegistry, name: str, text: str, *labels: str) -> Gauge:

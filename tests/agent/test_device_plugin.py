@@ -141,6 +141,38 @@ async def test_a_container_whose_gpus_would_need_two_values_of_one_variable_does
 
 
 @run
+async def test_an_init_container_is_held_to_the_same_though_pod_resources_does_not_list_it():
+    async with served(card(0), card(1)) as (_, kubelet):
+        equal, first, second = ids(0, 0, 1), ids(1, 0, 1), ids(1, 0)
+        kubelet.held["pod", "main"] = {"nvidia.com/gpu-0": equal, "nvidia.com/gpu-1": first}
+        main = [
+            ("uid", "main", "nvidia.com/gpu-0", equal, ()),
+            ("uid", "main", "nvidia.com/gpu-1", first, ()),
+        ]
+        init = [
+            ("uid", "init", "nvidia.com/gpu-0", equal, ()),
+            ("uid", "init", "nvidia.com/gpu-1", second, ()),
+        ]
+        kubelet.write_checkpoint(*main)
+        await kubelet.pre_start("nvidia.com/gpu-0", *equal)
+        kubelet.write_checkpoint(*main, *init)
+        with pytest.raises(grpc.aio.AioRpcError, match="CUDA_DEVICE_MEMORY_LIMIT_0 would have to be 10240m"):
+            await kubelet.pre_start("nvidia.com/gpu-1", *second)
+
+
+@run
+async def test_slices_of_two_divisions_are_compared_by_what_each_is_of_its_card():
+    async with served(card(0), card(1)) as (_, kubelet):
+        old, new = ids(0, 0, 1), ids(1, *range(4))
+        given = [
+            ("uid", "main", "nvidia.com/gpu-0", old, ("clearml-injector.io/slices=GPU-0-2-of-4",)),
+            ("uid", "main", "nvidia.com/gpu-1", new, ("clearml-injector.io/slices=GPU-1-4-of-8",)),
+        ]
+        kubelet.write_checkpoint(*given)
+        await kubelet.pre_start("nvidia.com/gpu-0", *old)
+
+
+@run
 async def test_with_envvar_two_gpus_in_one_container_do_not_start():
     async with served(card(0), card(1), strategy="envvar") as (_, kubelet):
         answer = await kubelet.allocate("nvidia.com/gpu-1", *ids(1, *range(8)))

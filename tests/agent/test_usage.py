@@ -4,6 +4,7 @@ import asyncio
 
 from prometheus_client import CollectorRegistry
 
+from agent.cdi import KIND
 from agent.gpu import Gpu
 from agent.gpu_file import GpuFile
 from agent.state import AgentState
@@ -15,7 +16,7 @@ MIB = 1024 * 1024
 FIRST, SECOND = "a" * 64, "b" * 64
 
 
-def measured(held, *cards, links=(), groups=None):
+def measured(held, *cards, links=(), groups=None, checkpoint=()):
     """All samples after one measurement, by name and labels."""
 
     async def measure():
@@ -38,6 +39,7 @@ def measured(held, *cards, links=(), groups=None):
             usage = Usage(options, PER_GPU, state, GpuFile(node.gpu_file), registry)
             async with kubelet_in(node.root) as kubelet:
                 kubelet.held = held
+                kubelet.write_checkpoint(*checkpoint)
                 await usage.measure()
                 await usage.measure()
         return {
@@ -58,6 +60,26 @@ def test_a_containers_limit_is_its_share_and_that_of_a_whole_gpu_all_of_it():
     assert samples["container_slices", "default", "half", "main", "0"] == 4
     assert samples["container_memory_limit_bytes", "default", "half", "main", "0"] == 20480 * MIB
     assert samples["container_memory_limit_bytes", "default", "whole", "main", "1"] == 81920 * MIB
+
+
+def test_a_container_keeps_the_limit_by_which_it_was_given_its_slices_though_the_policy_changed():
+    pool, whole, gone = ids(0, 0, 1), ids(1, 0, 1, 2, 3), ids(2, 0, 9)
+    held = {
+        ("half", "main"): {"nvidia.com/gpu-0": pool},
+        ("whole", "main"): {"nvidia.com/gpu-1": whole},
+        ("gone", "main"): {"nvidia.com/gpu-2": gone},
+    }
+    checkpoint = [
+        ("uid-1", "main", "nvidia.com/gpu-0", pool, ("nvidia.com/gpu=0", f"{KIND}=GPU-0-2-of-4")),
+        ("uid-2", "main", "nvidia.com/gpu-1", whole, ("nvidia.com/gpu=1",)),
+        ("uid-3", "main", "nvidia.com/gpu-2", gone, ("nvidia.com/gpu=2", f"{KIND}=GPU-2-2-of-16")),
+    ]
+    samples = measured(held, card(0), card(1), card(2), checkpoint=checkpoint)
+    limits = [samples["container_memory_limit_bytes", "default", pod, "main", gpu] for pod, gpu in OLD]
+    assert limits == [20480 * MIB, 40960 * MIB, 5120 * MIB]
+
+
+OLD = ("half", "0"), ("whole", "1"), ("gone", "2")
 
 
 def test_memory_of_processes_is_summed_by_container():

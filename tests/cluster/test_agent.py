@@ -195,9 +195,9 @@ def test_two_cards_in_one_container_have_equal_limits_or_do_not_start(pods):
     assert "CUDA_DEVICE_MEMORY_LIMIT_0 would have to be" in said
 
 
-def why_waiting(pods: Pods, name: str) -> str:
+def why_waiting(pods: Pods, name: str, kind: str = "containerStatuses") -> str:
     """Why a pod's containers do not start."""
-    states = [each.get("state", {}) for each in pods.status(name).get("containerStatuses", [])]
+    states = [each.get("state", {}) for each in pods.status(name).get(kind, [])]
     messages = [str(state.get("waiting", {}).get("message", "")) for state in states]
     return " ".join(filter(None, messages))
 
@@ -231,6 +231,12 @@ def test_init_containers_share_with_the_containers_after_them(pods):
     assert pods.held()["init", "nvidia.com/gpu-0"] == 5
     assert pods.environment("init")["CUDA_DEVICE_MEMORY_LIMIT_0"] == "10240m"
     assert pods.environment("init", "second")["CUDA_DEVICE_MEMORY_LIMIT_0"] == "15360m"
+
+
+def test_an_init_container_with_two_unequal_cards_does_not_start(pods):
+    pods.create("unequal", container(gpu0=2, gpu1=1), init=(container("init", "true", gpu0=1, gpu1=1),))
+    said = eventually(lambda: why_waiting(pods, "unequal", "initContainerStatuses"), "it is refused", 60)
+    assert "CUDA_DEVICE_MEMORY_LIMIT_0 would have to be" in said
 
 
 def restarts(pods: Pods, name: str) -> int:

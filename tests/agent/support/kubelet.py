@@ -1,7 +1,9 @@
 """A kubelet as device plugins see it: registers them, follows their devices, asks them, starts again."""
 
 import asyncio
+import base64
 import contextlib
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -99,6 +101,21 @@ class FakeKubelet(RegistrationServicer, PodResourcesListerServicer):
                 self.devices[resource] = devices
             self._changed.notify_all()
 
+    def write_checkpoint(self, *given: tuple[str, str, str, list[str], tuple[str, ...]]) -> None:
+        """Write the file of what containers were given: pod, container, resource, ids and CDI devices."""
+        entries = [
+            {
+                "PodUID": pod,
+                "ContainerName": container,
+                "ResourceName": resource,
+                "DeviceIDs": {"-1": ids},
+                "AllocResp": base64.b64encode(_answer(devices)).decode(),
+            }
+            for pod, container, resource, ids, devices in given
+        ]
+        content = {"Data": {"PodDeviceEntries": entries, "RegisteredDevices": {}}, "Checksum": 1}
+        (self.root / "device-plugins" / "kubelet_internal_checkpoint").write_text(json.dumps(content))
+
     async def until(self, condition) -> None:
         """Wait until something is true of what plugins said."""
         async with asyncio.timeout(PATIENCE_S), self._changed:
@@ -161,6 +178,12 @@ class FakeKubelet(RegistrationServicer, PodResourcesListerServicer):
                 for resource, devices in self.devices.items()
             ]
         )
+
+
+def _answer(devices: tuple[str, ...]) -> bytes:
+    """What a plugin answered with these CDI devices."""
+    named = [api.CDIDevice(name=each) for each in devices]
+    return api.ContainerAllocateResponse(cdi_devices=named).SerializeToString()
 
 
 @contextlib.asynccontextmanager

@@ -1,0 +1,117 @@
+"""The kubelet's own file of what it allocated, beside its sockets.
+
+It tells two things that pod-resources does not: what init containers hold, and what was answered when slices
+were given, and with that of how many slices their GPU was. The file is the kubelet's business (its form is
+that of Kubernetes 1.20 to 1.36): what cannot be read is as if it were not there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+from google.protobuf.message import DecodeError
+
+from agent.cdi import KIND
+from agent.kubelet_api.deviceplugin_pb2 import ContainerAllocateResponse
+from agent.shares import uuid_of
+from modes.fraction import ALLOWED_SLICES_PER_GPU
+
+NAME = "kubelet_internal_checkpoint"
+MAX_BYTES = 16 * 1024 * 1024
+_OURS = re.compile(re.escape(KIND) + r"=.+-of-([0-9]{1,3})")
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """What a container was given of one resource."""
+
+    pod: str
+    """UID."""
+    container: str
+    resource: str
+    ids: frozenset[str]
+    slices_per_gpu: int | None
+    """Of the policy that it was given under; None where no device of ours says it."""
+    is_card_alone: bool
+    """Whether it was given cards by CDI, and nothing of ours."""
+
+
+class _Entry(msgspec.Struct):
+    pod: str = msgspec.field(name="PodUID")
+    container: str = msgspec.field(name="ContainerName")
+    resource: str = msgspec.field(name="ResourceName")
+    ids: dict[str, list[str]] = msgspec.field(name="DeviceIDs")
+    answer: bytes = msgspec.field(default=b"", name="AllocResp")
+
+
+class _Data(msgspec.Struct):
+    entries: list[_Entry] | None = msgspec.field(default=None, name="PodDeviceEntries")
+
+
+class _File(msgspec.Struct):
+    data: _Data = msgspec.field(name="Data")
+
+
+class Checkpoint:
+    """The file in a folder, decoded again when it is another one.
+
+    Args:
+        plugins: the kubelet's folder of device plugins.
+    """
+
+    def __init__(self, plugins: Path) -> None:
+        self._path = plugins / NAME
+        self._stamp: tuple[int, int, int] | None = None
+        self._allocations: tuple[Allocation, ...] = ()
+
+    def allocations(self) -> tuple[Allocation, ...]:
+        """Return what containers were given; nothing where the file cannot be read. It blocks."""
+        try:
+            status = self._path.stat()
+            stamp = status.st_ino, status.st_mtime_ns, status.st_size
+            if stamp != self._stamp:
+                self._allocations = tuple(_read(self._path)) if status.st_size <= MAX_BYTES else ()
+                self._stamp = stamp
+        except (OSError, msgspec.MsgspecError):
+            self._stamp, self._allocations = None, ()
+        return self._allocations
+
+    def divisions(self, *, limits: bool) -> Mapping[frozenset[str], int]:
+        """Return of how many slices a GPU was when these ids were given, for ids whose answer says it.
+
+        Args:
+            limits: whether shares are limited, so that a card without a limit is a whole one.
+        """
+        found = {}
+        for each in self.allocations():
+            size = each.slices_per_gpu or (_whole(each.ids) if limits and each.is_card_alone else None)
+            if size is not None:
+                found[each.ids] = size
+        return found
+
+
+def _whole(ids: frozenset[str]) -> int | None:
+    """Return of how many slices each GPU was, if these are all slices of some."""
+    counts = set(Counter(map(uuid_of, ids)).values())
+    return counts.pop() if len(counts) == 1 and counts <= set(ALLOWED_SLICES_PER_GPU) else None
+
+
+def _read(path: Path) -> Iterator[Allocation]:
+    for entry in msgspec.json.decode(path.read_bytes(), type=_File).data.entries or ():
+        ids = frozenset(each for of_node in entry.ids.values() for each in of_node)
+        devices = _devices(entry.answer)
+        found = [match for device in devices if (match := _OURS.fullmatch(device))]
+        size = int(found[0][1]) if found else None
+        yield Allocation(entry.pod, entry.container, entry.resource, ids, size, bool(devices) and not found)
+
+
+def _devices(answer: bytes) -> list[str]:
+    try:
+        return [device.name for device in ContainerAllocateResponse.FromString(answer).cdi_devices]
+    except DecodeError:
+        return []

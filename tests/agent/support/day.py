@@ -1,0 +1,105 @@
+"""An agent whose day is a minute: `python -m tests.agent.support.day SPEED OPTIONS` runs one by a fast clock.
+
+All that waits by the event loop's clock waits so many times shorter. On SIGUSR1 it prints what it holds and
+did, as one line of JSON.
+"""
+
+import asyncio
+import gc
+import json
+import selectors
+import signal
+import sys
+from collections import Counter
+from typing import Any
+
+import msgspec
+
+from agent import health, kubelet, registration, usage
+from agent.kubernetes.node_writer import node_facts
+from agent.policy import begin_reading
+from agent.process import run_agent
+from agent.settings import AgentOptions
+from service import plain_http
+
+COUNTS: Counter[str] = Counter()
+KUBELETS_SECONDS = 0.3
+"""By everybody's clock, until a kubelet's books show a registration."""
+
+
+class FastSelector(selectors.DefaultSelector):
+    """Waits for as long as fast seconds last."""
+
+    def __init__(self, speed: float) -> None:
+        super().__init__()
+        self._speed = speed
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        """Wait for files."""
+        return super().select(timeout / self._speed if timeout else timeout)
+
+
+class FastLoop(asyncio.SelectorEventLoop):
+    """A loop whose clock runs so many times as fast."""
+
+    def __init__(self, speed: float) -> None:
+        super().__init__(FastSelector(speed))
+        self._speed = speed
+
+    def time(self) -> float:
+        """Return fast seconds."""
+        return super().time() * self._speed
+
+
+class ApiServer:
+    """An API server that takes everything."""
+
+    def get(self, path: str) -> dict[str, Any]:
+        """Return a Node."""
+        return {"metadata": {"uid": "uid-1"}}
+
+    def apply(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        """Count a write."""
+        COUNTS["GpuNode written"] += 1
+        return body
+
+
+def counted(owner: type, method: str, what: str) -> None:
+    """Count the calls of a method."""
+    call = getattr(owner, method)
+
+    async def counting(*given: Any, **more: Any) -> Any:
+        COUNTS[what] += 1
+        return await call(*given, **more)
+
+    setattr(owner, method, counting)
+
+
+def tell() -> None:
+    """Print what the process holds and did."""
+    gc.collect()
+    sys.stdout.write(json.dumps({"objects": len(gc.get_objects()), **COUNTS}) + "\n")
+    sys.stdout.flush()
+
+
+async def main(options: AgentOptions) -> None:
+    """Run the agent."""
+    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, tell)
+    reading = begin_reading(options.policies, options.policy)
+    await run_agent(options, reading, [node_facts(ApiServer(), "node")])
+
+
+if __name__ == "__main__":
+    speed = float(sys.argv[1])
+    # These wait for something else than the loop's clock, or for another process that lives at its own pace.
+    health.EVENT_SECONDS /= speed
+    health.CHECK_SECONDS /= speed
+    registration.STREAM_SECONDS *= speed
+    registration.SETTLE_SECONDS = KUBELETS_SECONDS * speed
+    plain_http.HEAD_SECONDS *= speed
+    counted(health.HealthWatch, "_wait_once", "health waits")
+    counted(usage.Usage, "measure", "measurements and audits")
+    counted(kubelet.Kubelet, "allocatable", "comparisons of ownership")
+    counted(kubelet.Kubelet, "register", "registrations")
+    with asyncio.Runner(loop_factory=lambda: FastLoop(speed)) as runner:
+        runner.run(main(msgspec.json.decode(sys.argv[2], type=AgentOptions)))

@@ -1,0 +1,63 @@
+"""The kubelet's own file: what cannot be read is as if it were not there."""
+
+import json
+
+import pytest
+
+from agent.checkpoint import MAX_BYTES, NAME, Checkpoint
+from tests.agent.support.kubelet import FakeKubelet
+
+SLICES = "clearml-injector.io/slices"
+
+
+@pytest.fixture
+def kubelet(tmp_path):
+    (tmp_path / "device-plugins").mkdir()
+    return FakeKubelet(tmp_path)
+
+
+@pytest.fixture
+def checkpoint(kubelet):
+    return Checkpoint(kubelet.root / "device-plugins")
+
+
+def test_it_says_of_how_many_slices_a_gpu_was(kubelet, checkpoint):
+    kubelet.write_checkpoint(
+        ("a", "main", "nvidia.com/gpu-0", ["G::0", "G::1"], ("nvidia.com/gpu=0", f"{SLICES}=G-2-of-4")),
+        ("b", "main", "nvidia.com/gpu-1", ["H::0", "H::1"], ("nvidia.com/gpu=1",)),
+        ("c", "main", "example.com/nic", ["nic-0"], ()),
+    )
+    old, whole = frozenset({"G::0", "G::1"}), frozenset({"H::0", "H::1"})
+    assert checkpoint.divisions(limits=True) == {old: 4, whole: 2}
+    assert checkpoint.divisions(limits=False) == {old: 4}
+    kubelet.write_checkpoint()
+    assert checkpoint.divisions(limits=True) == {}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "{",
+        "[]",
+        '{"Data": {"PodDeviceEntries": 5}}',
+        '{"Data": {"PodDeviceEntries": null}}',
+        json.dumps({"Data": {"PodDeviceEntries": [{"PodUID": "a"}]}}),
+        " " * (MAX_BYTES + 1),
+    ],
+)
+def test_a_strange_file_tells_nothing(kubelet, checkpoint, content):
+    (kubelet.root / "device-plugins" / NAME).write_text(content)
+    assert checkpoint.allocations() == ()
+
+
+def test_an_answer_that_is_none_of_the_interface_names_no_division(kubelet, checkpoint):
+    entry = {"PodUID": "a", "ContainerName": "c", "ResourceName": "r", "DeviceIDs": {"0": ["G::0"]}}
+    entry["AllocResp"] = "/////w=="
+    (kubelet.root / "device-plugins" / NAME).write_text(json.dumps({"Data": {"PodDeviceEntries": [entry]}}))
+    [found] = checkpoint.allocations()
+    assert (found.ids, found.slices_per_gpu, found.is_card_alone) == (frozenset({"G::0"}), None, False)
+
+
+def test_without_a_file_there_is_nothing(checkpoint):
+    assert checkpoint.allocations() == ()
