@@ -47,7 +47,8 @@ class Explanation:
         """Return the object that `explain --output json` prints."""
         injection, policy = self.outcome.injection, self.outcome.policy
         placement = injection.placement if injection is not None else None
-        indices = list(placement.containers or placement.indices) if placement is not None else []
+        has_indices = placement is not None and placement.instance is None
+        indices = list(placement.containers or placement.indices) if placement and has_indices else []
         is_list = self._is_whole or len(indices) > 1
         return {
             "allowed": self.allowed,
@@ -55,6 +56,7 @@ class Explanation:
             "message": self.outcome.denial.message if self.outcome.denial is not None else "",
             "slices": injection.slices if injection is not None else None,
             "index": indices if is_list else next(iter(indices), None),
+            "profile": self._profile(),
             "memoryMiB": injection.memory_mib if injection is not None else None,
             "container": injection.container if injection is not None else None,
             "policy": policy.name if policy is not None else None,
@@ -76,7 +78,13 @@ class Explanation:
         policy = self.outcome.policy
         if policy is None:
             return None
-        return "none" if self._is_whole else policy.limiter.name
+        return "none" if self._is_whole or self._profile() is not None else policy.limiter.name
+
+    def _profile(self) -> str | None:
+        """MIG profile of the instance that the pod gets; None where it gets slices."""
+        injection = self.outcome.injection
+        instance = injection.placement.instance if injection is not None else None
+        return instance.profile if instance is not None else None
 
     @property
     def _is_whole(self) -> bool:

@@ -160,7 +160,10 @@ def _values(
     yield f"      {CONFIG_KEY}: |-"
     yield from _plugin_config(policy, own, "        ", mig=wanted.mig)
     yield from _dcgm(own, "")
-    yield from _mig("") if wanted.mig else ()
+    if wanted.mig:
+        yield from _mig("")
+    elif not own.is_shared:
+        yield from ("mig:", "  strategy: mixed")
 
 
 def _openshift(
@@ -222,12 +225,13 @@ def _env(variables: Variables, indent: str) -> Iterator[str]:
 
 def _plugin_config(policy: EffectivePolicy, own: OperatorValues, indent: str, *, mig: bool) -> Iterator[str]:
     rename = str(policy.mode.resource.endswith(".shared")).lower()
+    strategy = "mixed" if mig or not own.is_shared else "none"
+    yield from (f"{indent}{line}" for line in ("version: v1", "flags:", f"  migStrategy: {strategy}"))
+    if not own.is_shared:
+        return
     yield from (
         f"{indent}{line}"
         for line in (
-            "version: v1",
-            "flags:",
-            f"  migStrategy: {'mixed' if mig else 'none'}",
             "sharing:",
             "  timeSlicing:",
             f"    # The policy says {policy.mode.resource}.",

@@ -8,6 +8,7 @@ from rich.text import Text
 
 from cli.printing import shortened
 from ledger.view import GpuView, LedgerView, NodeView, PendingView
+from modes.mig_instances import gpu_name
 from policies.model.problems import printable
 
 STYLES = {"holder": "green", "promised": "cyan", "reservation": "yellow"}
@@ -31,7 +32,7 @@ def lines(view: LedgerView, *, wide: bool = False) -> list[Text]:
 
 def _rows(node: NodeView, *, wide: bool) -> Iterator[Row]:
     for gpu in node.gpus:
-        index = "pool" if gpu.index is None else str(gpu.index)
+        index = gpu.name
         yield [
             *(_wide_node(node) if wide else [_short_node(node)]),
             Text(f"{index} cordoned" if gpu.cordoned else index),
@@ -81,7 +82,7 @@ def _shares(gpu: GpuView, *, wide: bool) -> Text:
 
 
 def _waiting(waiting: PendingView) -> Text:
-    where = f"GPU {', '.join(map(str, waiting.indices))}" if waiting.indices else "any GPU"
+    where = f"GPU {', '.join(map(gpu_name, waiting.indices))}" if waiting.indices else "any GPU"
     pod = f"{printable(waiting.namespace)}/{printable(waiting.name)}"
     return Text(f"waits: {pod} for {waiting.slices} of {where}", style="yellow")
 

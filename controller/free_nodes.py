@@ -9,6 +9,7 @@ from controller.ledger_store import LedgerStore
 from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
 from ledger.facts import PodFact
 from ledger.free_nodes import MAX_NODES_NAMED, FreeNodes
+from modes.mig_instances import is_instance
 
 KEPT_SECONDS = 2.0
 """Pods that wait for the same are told the same for so long."""
@@ -63,7 +64,7 @@ class FreeNodesFinder:
         """The GPU of a node that a pod of one GPU would fit on, had it that number."""
         amounts = wanted[0]
         index, slices = amounts[0]
-        if len(amounts) > 1 or index is None or not self._can_go(name, wanted):
+        if len(amounts) > 1 or index is None or is_instance(index) or not self._can_go(name, wanted):
             return None
         found = self._state.ledger.freest(name)
         return (name, *found) if found is not None and found[1] >= slices else None

@@ -13,6 +13,8 @@ from controller.kube_client import ApiServer
 from controller.object_reader import ObjectReader
 from kube.names import GROUP
 from ledger.view import GpuView, Holding, NodeView
+from modes.mig_instances import instance_number, is_instance
+from modes.mig_profiles import MIG_RESOURCE_PREFIX
 
 API_VERSION = f"{GROUP}/v1alpha1"
 COLLECTION = f"/apis/{API_VERSION}/gpuledgers"
@@ -32,13 +34,15 @@ class Condition(msgspec.Struct, frozen=True, rename="camel", gc=False):
 
 
 class GpuStatus(msgspec.Struct, frozen=True, rename="camel"):
-    """One GPU, or the pool of a node whose GPUs share one resource name."""
+    """One GPU, the MIG instances of one profile, or the pool of a node whose GPUs share one resource name."""
 
     capacity: int
     used: int
     free: int
     over: int
     index: int | None = None
+    profile: str | None = None
+    """Of MIG instances, which have no index."""
     cordoned: bool = False
     memory_mib: int | None = msgspec.field(default=None, name="memoryMiB")
     shares: tuple[Holding, ...] = ()
@@ -133,17 +137,13 @@ async def list_gpu_ledgers(api: ApiServer) -> list[GpuLedger]:
 
 def status_of(view: NodeView, transition: int, now: str, before: tuple[Condition, ...]) -> Status:
     """Sum up a node; `now` is RFC 3339, for conditions that differ from those of `before`."""
-    gpus = tuple(
-        GpuStatus(
-            gpu.capacity, gpu.used, gpu.free, gpu.over, gpu.index, gpu.cordoned, gpu.memory_mib, gpu.shares
-        )
-        for gpu in view.gpus
-    )
+    gpus = tuple(map(_gpu_status, view.gpus))
     pooled = sum(gpu.capacity for gpu in view.gpus if gpu.index is None)
     usable_free = [max(0, gpu.free) for gpu in view.gpus if not gpu.cordoned]
     return Status(
         lease_transition=transition,
-        gpu_count=sum(gpu.index is not None for gpu in view.gpus) + pooled // max(1, view.slices_per_gpu),
+        gpu_count=sum(gpu.index is not None and gpu.profile is None for gpu in gpus)
+        + pooled // max(1, view.slices_per_gpu),
         slices_per_gpu=view.slices_per_gpu,
         used=sum(gpu.used for gpu in view.gpus),
         free=sum(usable_free),
@@ -156,6 +156,25 @@ def status_of(view: NodeView, transition: int, now: str, before: tuple[Condition
     )
 
 
+def _gpu_status(gpu: GpuView) -> GpuStatus:
+    has_profile = gpu.index is not None and is_instance(gpu.index)
+    return GpuStatus(
+        gpu.capacity,
+        gpu.used,
+        gpu.free,
+        gpu.over,
+        None if has_profile else gpu.index,
+        gpu.name if has_profile else None,
+        gpu.cordoned,
+        gpu.memory_mib,
+        gpu.shares,
+    )
+
+
+def _index(gpu: GpuStatus) -> int | None:
+    return gpu.index if gpu.profile is None else instance_number(MIG_RESOURCE_PREFIX + gpu.profile)
+
+
 def view_of(ledger: GpuLedger) -> NodeView | None:
     """Read a node back; None while nothing was published yet."""
     status = ledger.status
@@ -163,7 +182,7 @@ def view_of(ledger: GpuLedger) -> NodeView | None:
         return None
     usable = any(c.type == "Usable" and c.status == "True" for c in status.conditions)
     gpus = tuple(
-        GpuView(gpu.index, gpu.capacity, gpu.shares, gpu.cordoned, gpu.memory_mib) for gpu in status.gpus
+        GpuView(_index(gpu), gpu.capacity, gpu.shares, gpu.cordoned, gpu.memory_mib) for gpu in status.gpus
     )
     return NodeView(
         ledger.metadata.name, usable, status.slices_per_gpu, status.gpu_memory_mib, status.product, gpus

@@ -29,6 +29,5 @@ async def render(state: LedgerStore, *, leads: bool) -> AsyncIterator[str]:
 def _lines(node: NodeView) -> Iterator[str]:
     name = node.name.translate(_ESCAPES)
     for gpu in node.gpus:
-        index = "pool" if gpu.index is None else gpu.index
         for state, slices in (("used", gpu.used), ("free", gpu.free)):
-            yield f'{NAME}{{node="{name}",gpu="{index}",state="{state}"}} {slices}\n'
+            yield f'{NAME}{{node="{name}",gpu="{gpu.name}",state="{state}"}} {slices}\n'

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal
 
-from kube.names import GPU_MEMORY_LABEL
+from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
 from ledger.facts import NodeFact
 from ledger.view import NodeView
+from modes.mig_instances import profile_of_product
 
 NodeProblem = Literal["NoMemoryLabel", "WholeGpus"]
 MAX_NODES_NAMED = 3
@@ -22,14 +23,17 @@ _MESSAGES: Mapping[NodeProblem, str] = {
 def of_view(node: NodeView) -> NodeProblem | None:
     """Return what a node lacks for fractions; None where it lacks nothing."""
     is_pool = all(gpu.index is None for gpu in node.gpus)
-    return _found(is_whole=is_pool and node.slices_per_gpu == 1, gpu_mib=node.gpu_mib)
+    is_divided = profile_of_product(node.product or "") is not None
+    return _found(is_whole=is_pool and node.slices_per_gpu == 1 and not is_divided, gpu_mib=node.gpu_mib)
 
 
 def of_fact(node: NodeFact) -> NodeProblem | None:
     """Return what a node lacks for fractions; None where it lacks nothing, or has no GPUs."""
     if not (node.gpus or node.pooled):
         return None
-    return _found(is_whole=not node.gpus and node.pooled == node.pooled_gpus, gpu_mib=node.gpu_mib)
+    is_divided = profile_of_product(node.labels.get(GPU_PRODUCT_LABEL) or "") is not None
+    is_whole = not node.gpus and node.pooled == node.pooled_gpus and not is_divided
+    return _found(is_whole=is_whole, gpu_mib=node.gpu_mib)
 
 
 def message(found: NodeProblem, node: str) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from controller.pod_findings import drift
 from controller.resources import Owner, SeenPod
 from ledger.facts import PodKey
+from modes.mig_instances import is_instance
 
 SECONDS_BETWEEN = 2.0
 """Between two replacements: the pod that was created for the first has taken its place by then."""
@@ -55,7 +56,7 @@ def waits_replaceably(pod: SeenPod) -> Owner | None:
     None where the pod does not wait on an index, was not injected, or nobody known would replace it.
     """
     fact, injected = pod.fact, pod.injected
-    if fact.node is not None or fact.is_over or not fact.gpus or fact.pooled:
+    if fact.node is not None or fact.is_over or not fact.gpus or fact.pooled or is_instance(fact.gpus[-1][0]):
         return None
     if injected is None or not injected.lacks_slices or drift(fact, injected) is not None:
         return None

@@ -36,6 +36,7 @@ from kube.objects import (
 )
 from ledger.facts import NodeFact, PodFact
 from ledger.from_kubernetes import node_fact, pod_fact
+from modes.mig_profiles import MIG_RESOURCE_PREFIX
 from modes.resource_names import ResourceNames
 from service.log import get_logger
 
@@ -273,4 +274,6 @@ def _says_slices(condition: _Condition, names: ResourceNames) -> bool:
     if (condition.type, condition.status, condition.reason) != ("PodScheduled", "False", "Unschedulable"):
         return False
     said = condition.message or ""
-    return any(f"Insufficient {name}" in said for name in (names.per_gpu_prefix, *names.pooled))
+    return any(
+        f"Insufficient {name}" in said for name in (names.per_gpu_prefix, MIG_RESOURCE_PREFIX, *names.pooled)
+    )

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from typing import Protocol
 
 from ledger.facts import NodeFact
+from modes.mig_instances import is_instance
 
 ClaimKey = tuple[str, ...]
 """Of a pod its namespace and name; of a reservation these and one part more, so that they never meet."""
@@ -117,6 +118,12 @@ class NodeAccount:
         """Free slices of the pool, never negative."""
         return max(0, self._fact.pooled - self.taken_pooled) if self._fact is not None else 0
 
+    def free_instances(self, number: int) -> int:
+        """Free MIG instances of one profile, never negative."""
+        fact = self._fact
+        count = dict(fact.instances).get(number, 0) if fact is not None else 0
+        return max(0, count - self.taken.get(number, 0))
+
     def freest(self) -> tuple[int, int] | None:
         """The GPU with most slices left, the lowest of equals; None without one that can be used."""
         return min(self.left.items(), key=lambda item: (-item[1], item[0]), default=None)
@@ -132,6 +139,9 @@ class NodeAccount:
     def _left_of(self, fact: NodeFact, index: int | None) -> int | None:
         if index is None:
             return fact.pooled - self.taken_pooled if fact.pooled else None
+        if is_instance(index):
+            count = dict(fact.instances).get(index)
+            return count - self.taken.get(index, 0) if count is not None else None
         return self.left.get(index)
 
     def _book(self, claim: Claim, sign: int) -> None:

@@ -35,6 +35,8 @@ class NodeFact(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Slices of all GPUs together, where they share one resource name."""
     pooled_gpus: int = 0
     """GPUs behind `pooled`; 0 where no label tells."""
+    instances: tuple[tuple[int, int], ...] = ()
+    """(number of a profile, allocatable MIG instances), by number (modes/mig_instances.py)."""
     gpu_mib: int | None = None
     """MiB of one GPU by the label nvidia.com/gpu.memory; None where the label is missing or no number."""
     cards: tuple[tuple[int, int], ...] = ()
@@ -62,11 +64,15 @@ class PodFact(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     is_over: bool = False
     """Phase Succeeded or Failed: it holds nothing any more."""
     gpus: tuple[tuple[int, int], ...] = ()
-    """(index, slices) effectively requested, by index."""
+    """(index, slices) effectively requested, by index; MIG instances under the number of their profile."""
     pooled: int = 0
     """Slices of the pooled names effectively requested."""
     cpu_milli: int = 0
     memory_bytes: int = 0
+    more_eighths: int = 0
+    """Eighths of cards that its MIG instances are worth, beyond one for each."""
+    products: tuple[str, ...] = ()
+    """Values of nvidia.com/gpu.product that a pod requires which may get MIG instances."""
     queues: tuple[str, ...] = ()
     """Keys of its ClearML queue (ledger/queue_names.py), as its labels name it: by name, by id."""
     share: tuple[int, int] | None = None
@@ -93,5 +99,5 @@ class PodFact(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def slices(self) -> int:
-        """All slices requested."""
-        return sum([slices for _, slices in self.gpus]) + self.pooled
+        """All slices requested, MIG instances as the eighths that they are worth."""
+        return sum([slices for _, slices in self.gpus]) + self.pooled + self.more_eighths

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from ledger.view import NodeView
+from modes.mig_instances import is_instance
 
 MAX_NODES_NAMED = 3
 
@@ -71,10 +72,11 @@ def _open(node: NodeView) -> dict[int | None, int]:
 
 def _elsewhere(nodes: list[NodeView], gpus: tuple[tuple[int, int], ...]) -> tuple[str, int, int] | None:
     """Return the GPU of a node that a pod of one GPU would fit on, had it that number."""
-    if len(gpus) != 1:
+    if len(gpus) != 1 or is_instance(gpus[0][0]):
         return None
     for node in nodes:
-        numbered = [(-free, index) for index, free in _open(node).items() if index is not None]
+        left = _open(node).items()
+        numbered = [(-free, index) for index, free in left if index is not None and not is_instance(index)]
         if numbered and -min(numbered)[0] >= gpus[0][1]:
             return node.name, min(numbered)[1], -min(numbered)[0]
     return None

@@ -33,11 +33,13 @@ from kube.requests import Container, effective_request
 from kube.scheduling import Taint
 from ledger.cordon import indices_of
 from ledger.facts import UNLIMITED, NodeFact, PodFact
-from ledger.node_capacity import pooled_gpus, pooled_slices, slices_by_index
+from ledger.instance_worth import weighed
+from ledger.node_capacity import instances_by_number, pooled_gpus, pooled_slices, slices_by_index
 from ledger.owners import owner_key
 from ledger.queue_names import queue_keys
 from modes.fraction import Fraction
 from modes.memory_text import memory_mib
+from modes.mig_instances import is_instance
 from modes.resource_names import ResourceNames
 
 MAX_MEMORY_VALUES = 64
@@ -86,6 +88,7 @@ def node_fact(node: Node, names: ResourceNames) -> NodeFact:
         slices_per_gpu=max(divided.values(), default=0),
         pooled=pooled,
         pooled_gpus=pooled_gpus(pooled, labels),
+        instances=instances_by_number(allocatable, names),
         gpu_mib=label_number(labels.get(GPU_MEMORY_LABEL)),
         cpu_milli=milli(allocatable["cpu"]) if "cpu" in allocatable else UNLIMITED,
         memory_bytes=rounded_up(allocatable["memory"]) if "memory" in allocatable else UNLIMITED,
@@ -120,10 +123,12 @@ def pod_fact(pod: Pod, names: ResourceNames) -> PodFact:
     )
     gpus, pooled = _split(request.extended, names) if request.extended else ((), 0)
     is_waiting = spec.node_name is None and bool(gpus or pooled)
+    has_instances = bool(gpus) and is_instance(gpus[-1][0])
     affinity = spec.affinity.node_affinity if is_waiting and spec.affinity else None
+    products = _products(spec.affinity.node_affinity) if spec.affinity and (has_instances or pooled) else ()
     queues = _queues(metadata.labels)
     share, asked_mib = _asked(metadata.labels) if gpus or pooled else (None, 0)
-    return PodFact(
+    fact = PodFact(
         namespace=metadata.namespace,
         name=metadata.name,
         node=spec.node_name,
@@ -140,8 +145,10 @@ def pod_fact(pod: Pod, names: ResourceNames) -> PodFact:
         promised_node=_promised_node(affinity, status),
         memory_values=_memory_values(affinity),
         model=_model(affinity),
+        products=products,
         owner=_owner(metadata, queues) if gpus or pooled else "",
     )
+    return weighed(fact, None) if has_instances or products else fact
 
 
 def _split(extended: Any, names: ResourceNames) -> tuple[tuple[tuple[int, int], ...], int]:
@@ -200,6 +207,19 @@ def _owner(metadata: PodMetadata, queues: tuple[str, ...]) -> str:
 def _model(affinity: NodeAffinity | None) -> str | None:
     values = _required_values(affinity, GPU_PRODUCT_LABEL)
     return values[0] if values is not None and len(values) == 1 and is_label_value(values[0]) else None
+
+
+def _products(affinity: NodeAffinity | None) -> tuple[str, ...]:
+    """Values that a node's label can have, of the last requirement of a model: injection appends ours."""
+    terms = (affinity.required.node_selector_terms or ())[:1] if affinity and affinity.required else ()
+    found = [
+        each.values or ()
+        for term in terms
+        for each in term.match_expressions or ()
+        if (each.key, each.operator) == (GPU_PRODUCT_LABEL, "In")
+    ]
+    values = found[-1] if found else ()
+    return tuple([value for value in values[:MAX_MEMORY_VALUES] if is_label_value(value)])
 
 
 def _memory_values(affinity: NodeAffinity | None) -> tuple[str, ...] | None:

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kube.names import label_number
+from kube.names import GPU_PRODUCT_LABEL, label_number
 from ledger.facts import NodeFact, PodFact
+from ledger.instance_worth import mib_of_instances, pool_profile
 from ledger.placement_request import Placement, PlacementRequest
+from modes.mig_instances import is_instance
 
 UNKNOWN_CARD_MIB = 2**20
 """What a card counts as while no card's memory is known: no card has as much."""
@@ -60,7 +62,9 @@ def memory_of_pod(pod: PodFact, node: NodeFact | None) -> GpuMemory:
     """Return what a pod holds on its node, which is None while it has none that is known."""
     if pod.sharing > 1:
         return _of_sharing(pod, node)
-    if pod.pooled:
+    if pod.pooled and (profile := pool_profile(pod, node)) is not None:
+        found = GpuMemory(mib_of_instances(pod, node, profile, pod.pooled))
+    elif pod.pooled:
         found = _of_pool(pod, node)
     elif not pod.gpus:
         return NO_MEMORY
@@ -68,6 +72,9 @@ def memory_of_pod(pod: PodFact, node: NodeFact | None) -> GpuMemory:
         found = NO_MEMORY
     per_gpu = node.slices_per_gpu if node is not None else 0
     for index, slices in pod.gpus:
+        if is_instance(index):
+            found = found.plus(GpuMemory(mib_of_instances(pod, node, index, slices)))
+            continue
         mib = node.card_mib((index,)) if node is not None else _required_mib(pod)
         found = found.plus(_share(_asked(pod), _Card(mib or 0, per_gpu), slices))
     return found
@@ -106,6 +113,8 @@ def memory_of_placement(
     One that neither has a node nor is bound to GPUs of some memory may get any card.
     """
     fraction = request.fraction
+    if placement.instance is not None:
+        return GpuMemory(placement.instance.mib)
     if fraction.split_mib or placement.containers:
         return _of_containers(request, placement, node)
     if fraction.mib and not in_slices:
@@ -142,7 +151,8 @@ def cards_of(node: NodeFact | None) -> object:
     """Return what the memory of a node's pods hangs on, to be compared."""
     if node is None:
         return None
-    return node.gpu_mib, node.cards, node.slices_per_gpu, node.pooled, node.pooled_gpus
+    product = node.labels.get(GPU_PRODUCT_LABEL) if node.instances or node.pooled else None
+    return node.gpu_mib, node.cards, node.slices_per_gpu, node.pooled, node.pooled_gpus, product
 
 
 def _of_pool(pod: PodFact, node: NodeFact | None) -> GpuMemory:

@@ -10,6 +10,7 @@ import msgspec
 from ledger.accounts import Claim, ClaimKey
 from ledger.facts import NodeFact, PodFact, PodKey
 from ledger.gpu_memory import GpuMemory, cards_of, memory_of_placement, memory_of_pod
+from ledger.instance_worth import weighed
 from ledger.ledger_reader import LedgerReader
 from ledger.placement.candidates import CandidateFinder
 from ledger.placement.choice import Choice
@@ -24,6 +25,7 @@ from ledger.placement_request import (
 )
 from ledger.recent_placements import RecentPlacements
 from ledger.reservations import Reservation, Reservations, reservation_of
+from modes.mig_instances import is_instance
 
 RESERVATIONS_PER_NAMESPACE = 256
 QUIET_SECONDS = 75.0
@@ -82,6 +84,7 @@ class Ledger(LedgerReader):
         self._node_index.set_fact(name, fact)
         for pod in pods:
             self._usage.add(pod, memory_of_pod(pod, fact))
+            self.set_pod(pod)
 
     def _pods_on(self, name: str) -> list[PodFact]:
         account = self._node_index.accounts.get(name)
@@ -89,12 +92,17 @@ class Ledger(LedgerReader):
         return [claim for claim in claims if isinstance(claim, PodFact)]
 
     def _memory_of(self, pod: PodFact) -> GpuMemory:
+        return memory_of_pod(pod, self._node_of(pod))
+
+    def _node_of(self, pod: PodFact) -> NodeFact | None:
         node = pod.node or pod.promised_node
-        return memory_of_pod(pod, self._node_index.fact(node) if node is not None else None)
+        return self._node_index.fact(node) if node is not None else None
 
     def set_pod(self, fact: PodFact) -> None:
         """Take in a pod that was added or changed; the inverse of `remove_pod`."""
         known = self._pods.get(fact.key)
+        if fact.pooled or (fact.gpus and is_instance(fact.gpus[-1][0])):
+            fact = weighed(fact, self._node_of(fact))
         if known == fact:
             return
         self.remove_pod(fact.key)
@@ -212,8 +220,8 @@ class Ledger(LedgerReader):
 
     def _chosen(self, request: PlacementRequest, prices: ShadowPrices) -> PlacementResult:
         """Where the pod goes: the best place at which it passes no quota, as slices differ by kind of GPU."""
-        if not request.fraction.mib:
-            over = self._usage.passed_by(request.fraction.slices, request.quotas)
+        if not (request.fraction.mib or request.mode_type.gives_instances):
+            over = self._usage.passed_by(request.slices, request.quotas)
             if over is not None:
                 return over
         options = self._choice.options(request, prices, self._granted(request))
@@ -229,7 +237,7 @@ class Ledger(LedgerReader):
 
     def _passed(self, request: PlacementRequest, placement: Placement) -> OverQuota | None:
         """The first quota that a pod would pass with the slices, and with the memory, of a placement."""
-        over = self._usage.passed_by(request.fraction.slices, request.quotas)
+        over = self._usage.passed_by(request.slices, request.quotas)
         if over is not None or all(quota.memory_mib is None for quota in request.quotas):
             return over
         largest = max(self.largest_mib(), request.assume.gpu_mib if request.assume is not None else 0)
@@ -244,7 +252,7 @@ class Ledger(LedgerReader):
 
     def _vouches(self, request: PlacementRequest, keeps: Placement) -> bool:
         """Whether the pod is counted already, by its reservation of an earlier review."""
-        pledge = request.namespace, request.pod, *request.taken_by(keeps)
+        pledge = request.namespace, request.pod, *request.granted(keeps).taken_by(keeps)
         name, review = keeps.reservation, request.reservation
         return self._reservations.vouch(name, pledge, review) or self._recent.vouch(name, pledge, review)
 
@@ -262,7 +270,7 @@ class Ledger(LedgerReader):
         return keeps
 
     def _kept(self, request: PlacementRequest, stays: Placement) -> PlacementResult:
-        over = self._passed(request, stays)
+        over = self._passed(request.granted(stays), stays)
         if over is not None:
             return over
         return msgspec.structs.replace(stays, reservation=self._granted(request))
@@ -297,6 +305,8 @@ class Ledger(LedgerReader):
 
     def _learn(self, request: PlacementRequest) -> None:
         """Count a pod that arrived: what it asks for, and the classes of nodes that it accepts."""
+        if request.instance is not None:
+            return
         per_gpu = request.fraction.slices_per_gpu
         prices = self._class_prices.get(per_gpu)
         if prices is None:

@@ -1,4 +1,4 @@
-"""Counts what a node has to give: slices of each GPU, slices of its pool, and the GPUs behind those."""
+"""Counts what a node has to give: slices of each GPU and of its pool, the GPUs behind, MIG instances."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from kube.names import GPU_COUNT_LABEL, GPU_REPLICAS_LABEL, label_number
 from kube.quantity import whole
+from modes.mig_instances import is_instance
 from modes.resource_names import ResourceNames
 
 
@@ -19,9 +20,28 @@ def slices_by_index(amounts: Mapping[str, str | int], names: ResourceNames) -> t
         sorted(
             (index, whole(amount))
             for name, amount in amounts.items()
-            if (index := names.index(name)) is not None
+            if (index := names.index(name)) is not None and not is_instance(index)
         )
     )
+
+
+def instances_by_number(
+    allocatable: Mapping[str, str | int], names: ResourceNames
+) -> tuple[tuple[int, int], ...]:
+    """Return the MIG instances of each profile by its number, from a node's allocatable.
+
+    Of profiles that a node no longer has the kubelet goes on to state zero. Where it states nothing else, the
+    device plugin is away, and they count.
+
+    Raises:
+        ValueError: an amount is no whole number.
+    """
+    found = [
+        (index, whole(amount))
+        for name, amount in allocatable.items()
+        if (index := names.index(name)) is not None and is_instance(index)
+    ]
+    return tuple(sorted([each for each in found if each[1]] or found))
 
 
 def pooled_slices(allocatable: Mapping[str, str | int], names: ResourceNames) -> int:

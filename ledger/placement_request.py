@@ -8,15 +8,18 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from kube.names import MAX_LABEL_VALUE, MAX_NAME
-from kube.scheduling import Constraints
+from kube.names import GPU_PRODUCT_LABEL, MAX_LABEL_VALUE, MAX_NAME
+from kube.scheduling import Constraints, Requirement, with_requirement
 from modes.fraction import Fraction
 from modes.gpu_kinds import EVERY_KIND, GpuKinds
+from modes.instance import ONE_INSTANCE, Instance
 from modes.mode import DEFAULT_MODE, Mode, ModeName
 from modes.registry import MODES
 
 _LabelValue = Annotated[str, msgspec.Meta(max_length=MAX_LABEL_VALUE)]
 _QueueKey = Annotated[str, msgspec.Meta(max_length=MAX_LABEL_VALUE + 1)]
+Oversized = Literal["wait", "take"]
+"""`take`: as soon as nothing else has room; `wait`: only where nothing else could ever hold the pod."""
 MAX_OWNER = 16
 """Characters of an owner's key."""
 _ReservationName = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
@@ -85,6 +88,8 @@ class Placement(msgspec.Struct, frozen=True, gc=False):
     """Made without the controller, from a last snapshot or an assumption."""
     containers: tuple[int, ...] = ()
     """Index of each container's GPU, where several share a pod's part and no one GPU had room for all."""
+    instance: Instance | None = None
+    """The MIG instance that the pod is given instead of slices; None in other modes."""
 
 
 class PlacementRequest(msgspec.Struct, frozen=True, gc=False):
@@ -123,6 +128,22 @@ class PlacementRequest(msgspec.Struct, frozen=True, gc=False):
     """Kinds of GPU that the pod takes."""
     any_gpu: bool = False
     """Whether containers that share the pod's part may be on different GPUs of a node if none holds all."""
+    resource: Annotated[str, msgspec.Meta(max_length=MAX_NAME + 1 + MAX_LABEL_VALUE)] = ""
+    """Extended resource of MIG instances that the pod itself asks for; empty where it leaves the choice."""
+    oversized: Oversized = "wait"
+    """When the pod takes an instance of more than twice what it asks for."""
+    instance: Instance | None = None
+    """The one kind of MIG instance that is looked for: the ledger asks for one after the other."""
+
+    @property
+    def slices(self) -> int:
+        """What quotas count of it: slices, or the eighths that its MIG instance is worth."""
+        return self.fraction.slices if self.instance is None else self.instance.eighths
+
+    @property
+    def stock(self) -> int | None:
+        """Of what a node offers the part that the pod takes from (`Mode.stocks`)."""
+        return None if self.instance is None or self.instance.is_pool else self.instance.number
 
     @property
     def is_bound_by_memory(self) -> bool:
@@ -132,7 +153,8 @@ class PlacementRequest(msgspec.Struct, frozen=True, gc=False):
     @property
     def needs_agent(self) -> bool:
         """Whether the pod has no limit but by an agent on its node."""
-        return not self.writes_limits and not self.fraction.is_whole
+        is_limited = self.writes_limits or self.instance is not None or self.mode_type.gives_instances
+        return not is_limited and not self.fraction.is_whole
 
     def on_card(self, gpu_mib: int | None) -> PlacementRequest:
         """Return the same with the slices that it comes to on such GPUs; itself where that cannot be said."""
@@ -142,7 +164,9 @@ class PlacementRequest(msgspec.Struct, frozen=True, gc=False):
         return msgspec.structs.replace(self, fraction=fraction)
 
     def granted(self, placement: Placement) -> PlacementRequest:
-        """Return the same with the slices that it was given, and with containers apart where they are."""
+        """Return the same with what it was given: slices, containers apart, or an instance."""
+        if placement.instance is not None:
+            return self.for_instance(placement.instance)
         fraction = self.fraction.apart() if placement.containers else self.fraction
         if fraction.split_mib:
             fraction = fraction.on_card(placement.gpu_mib) or fraction
@@ -160,6 +184,21 @@ class PlacementRequest(msgspec.Struct, frozen=True, gc=False):
         each = self.fraction.slices_on_each
         gpus = tuple([(index, each) for index in placement.indices])
         return gpus, 0 if gpus else self.fraction.slices
+
+    def for_instance(self, instance: Instance) -> PlacementRequest:
+        """Return the same that takes one instance of a kind, on nodes where it is the size that is meant."""
+        terms = with_requirement(
+            self.constraints.required_terms, Requirement(GPU_PRODUCT_LABEL, "In", instance.products)
+        )
+        constraints = msgspec.structs.replace(self.constraints, required_terms=terms)
+        return msgspec.structs.replace(
+            self,
+            fraction=ONE_INSTANCE,
+            instance=instance,
+            constraints=constraints,
+            assume=None,
+            writes_limits=False,
+        )
 
     @property
     def mode_type(self) -> type[Mode]:

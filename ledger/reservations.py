@@ -149,7 +149,7 @@ def reservation_of(
         promised_node=placement.node,
         gpus=gpus,
         pooled=pooled,
-        slices=request.fraction.slices,
+        slices=request.slices,
         cpu_milli=request.cpu_milli,
         memory_bytes=request.memory_bytes,
         queues=request.queues,

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from ledger.accounts import NodeAccount
+from modes.mig_instances import is_instance
 
 
 class Totals(NamedTuple):
-    """GPUs and slices, of one node or of all."""
+    """GPUs and slices, of one node or of all; MIG instances are counted like slices."""
 
     gpus: int = 0
     """GPUs with a resource name of their own."""
@@ -65,9 +66,9 @@ class RunningTotals:
 def totals_of(account: NodeAccount) -> Totals:
     """Count one node, as `ledger.view.node_view` shows it; nothing where it is unknown or has no GPUs."""
     fact = account.fact
-    if fact is None or not (fact.gpus or fact.pooled):
+    if fact is None or not (fact.gpus or fact.pooled or fact.instances):
         return _NOTHING
-    capacities, taken = dict(fact.gpus), account.taken
+    capacities, taken = dict(fact.gpus + fact.instances), account.taken
     indices = capacities.keys() | taken.keys()
     pairs: list[tuple[int | None, int, int]] = [
         (index, capacities.get(index, 0), taken.get(index, 0)) for index in indices
@@ -75,7 +76,7 @@ def totals_of(account: NodeAccount) -> Totals:
     if fact.pooled or account.taken_pooled:
         pairs.append((None, fact.pooled, account.taken_pooled))
     return Totals(
-        gpus=len(indices),
+        gpus=sum([not is_instance(index) for index in indices]),
         capacity=sum([capacity for _, capacity, _ in pairs]),
         used=sum([used for _, _, used in pairs]),
         free=sum([max(0, capacity - used) for _, capacity, used in pairs]),

@@ -8,6 +8,7 @@ from typing import Literal
 from kube.names import GPU_PRODUCT_LABEL
 from ledger.accounts import Claim, NodeAccount
 from ledger.facts import PodFact
+from modes.mig_instances import gpu_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +30,18 @@ class GpuView:
     """One GPU, or the pool of a node whose GPUs share one resource name."""
 
     index: int | None
-    """None for the pool."""
+    """None for the pool; of MIG instances the number of their profile, and all amounts are instances."""
     capacity: int
     """Slices that can be allocated."""
     shares: tuple[Holding, ...]
     cordoned: bool = False
     memory_mib: int | None = None
     """MiB of the card, where the node's agent says it."""
+
+    @property
+    def name(self) -> str:
+        """What people call it: an index, a MIG profile such as "1g.10gb", or the pool."""
+        return "pool" if self.index is None else gpu_name(self.index)
 
     @property
     def used(self) -> int:
@@ -75,6 +81,7 @@ class PendingView:
     indices: tuple[int, ...]
     """Empty in pooled mode."""
     slices: int
+    """Of MIG instances their number."""
     on_each: tuple[int, ...] = ()
     """Slices on each of `indices`, where they differ."""
 
@@ -90,9 +97,9 @@ class LedgerView:
 def node_view(account: NodeAccount) -> NodeView | None:
     """View one node; None where it is unknown or has no GPUs."""
     fact = account.fact
-    if fact is None or not (fact.gpus or fact.pooled):
+    if fact is None or not (fact.gpus or fact.pooled or fact.instances):
         return None
-    capacities, cards, held = dict(fact.gpus), dict(fact.cards), _holdings(account)
+    capacities, cards, held = dict(fact.gpus + fact.instances), dict(fact.cards), _holdings(account)
     indices = sorted(capacities.keys() | account.taken.keys())
     gpus = [
         GpuView(
@@ -112,7 +119,7 @@ def pending_view(claim: Claim) -> PendingView:
     kind: Literal["pod", "reservation"] = "pod" if isinstance(claim, PodFact) else "reservation"
     indices, on_each = tuple([index for index, _ in claim.gpus]), tuple([slices for _, slices in claim.gpus])
     differ = on_each if len(set(on_each)) > 1 else ()
-    return PendingView(claim.namespace, claim.name, kind, indices, claim.slices, differ)
+    return PendingView(claim.namespace, claim.name, kind, indices, sum(on_each) + claim.pooled, differ)
 
 
 def _holdings(account: NodeAccount) -> dict[int | None, tuple[Holding, ...]]:

@@ -14,6 +14,7 @@ from typing import Protocol
 from kube.names import FRACTION_LABEL
 from ledger.facts import PodFact
 from ledger.free_nodes import FreeNodes
+from modes.mig_instances import instance_resource, is_instance
 from modes.resource_names import ResourceNames
 
 MAX_QUOTED = 400
@@ -71,12 +72,16 @@ def why(pod: PodSummary, names: ResourceNames | None = None) -> str:
 
 def needs(fact: PodFact, names: ResourceNames) -> str:
     """Say which slices of which memory and model a pod needs."""
-    each = [f"{slices} of {names.per_gpu_prefix}{index}" for index, slices in fact.gpus]
+    each = [f"{slices} of {_resource(index, names)}" for index, slices in fact.gpus]
     if fact.pooled:
         each.append(f"{fact.pooled} of {names.pooled[0]}")
     memory = f" of {' or '.join(fact.memory_values)} MiB" if fact.memory_values else ""
     model = f" and model {fact.model}, as sameModel or its own affinity demands" if fact.model else ""
     return f"slices {' and '.join(each)}{memory}{model}"
+
+
+def _resource(index: int, names: ResourceNames) -> str:
+    return instance_resource(index) if is_instance(index) else f"{names.per_gpu_prefix}{index}"
 
 
 def free_there(free: FreeNodes) -> str:

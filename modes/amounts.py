@@ -14,13 +14,15 @@ def fits(amount: str | int, kind: ResourceKind, fraction: Fraction) -> bool:
     for nothing. `clear.ml/fraction-*` must be what the label says, of each GPU where
     several are shared. Amounts of other kinds always agree.
     """
-    if not (kind.is_clearml or kind.is_whole or kind.is_pool):
+    if not (kind.is_clearml or kind.is_whole or kind.is_pool or kind.is_instance):
         return True
     try:
         value = parse_quantity(amount)
     except ValueError:
         return False
     # In integers: comparing and hashing fractions costs more, for each pod that is met first.
+    if kind.is_instance:
+        return value in {0, 1}
     if kind.is_clearml and fraction.mib:
         return False
     if kind.is_clearml:

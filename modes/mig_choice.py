@@ -28,19 +28,24 @@ class MigFit:
         return 100 * self.given // self.asked
 
 
-def fit_of_mib(profiles: Iterable[MigProfile], mib: int) -> MigFit | None:
+def fit_of_mib(profiles: Iterable[MigProfile], mib: int, *, takes_media: bool = False) -> MigFit | None:
     """Return the smallest of the profiles that has so many MiB; None if none has.
+
+    Media engines are for those who ask for them by name (`takes_media`).
 
     Raises:
         ValueError: `mib` is not positive.
     """
     if mib < 1:
         raise ValueError(f"{mib} MiB are no amount of memory to look for")
-    chosen = _smallest(profile for profile in profiles if profile.mib >= mib)
+    enough = (profile for profile in profiles if profile.mib >= mib)
+    chosen = _smallest(enough, takes_media=takes_media)
     return MigFit(chosen, chosen.mib, mib) if chosen is not None else None
 
 
-def fit_of_fraction(card: MigCard, profiles: Iterable[MigProfile], fraction: Fraction) -> MigFit | None:
+def fit_of_fraction(
+    card: MigCard, profiles: Iterable[MigProfile], fraction: Fraction, *, takes_media: bool = False
+) -> MigFit | None:
     """Return the smallest of the profiles that has the fraction's part of the card's memory slices.
 
     An eighth of a card is one of its eight memory slices, although the driver keeps a little of each. None
@@ -50,11 +55,12 @@ def fit_of_fraction(card: MigCard, profiles: Iterable[MigProfile], fraction: Fra
         return None
     asked = fraction.slices * card.memory
     of_each = fraction.slices_per_gpu
-    chosen = _smallest(profile for profile in profiles if profile.memory * of_each >= asked)
+    enough = (profile for profile in profiles if profile.memory * of_each >= asked)
+    chosen = _smallest(enough, takes_media=takes_media)
     return MigFit(chosen, chosen.memory * of_each, asked) if chosen is not None else None
 
 
-def _smallest(profiles: Iterable[MigProfile]) -> MigProfile | None:
-    """By memory, then by compute. Media engines are for those who ask for them by name."""
-    plain = (profile for profile in profiles if not profile.has_media_extensions)
-    return min(plain, key=lambda each: (each.memory, each.compute, each.name), default=None)
+def _smallest(profiles: Iterable[MigProfile], *, takes_media: bool) -> MigProfile | None:
+    """By memory, then by compute."""
+    taken = (profile for profile in profiles if takes_media or not profile.has_media_extensions)
+    return min(taken, key=lambda each: (each.memory, each.compute, each.name), default=None)

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Literal, Protocol
 
 from modes.fraction import Fraction
+from modes.instance import Instance
 from modes.packing import SlicePrices
 from modes.resource_kinds import ResourceKinds
 from modes.resource_names import ResourceNames
 
-ModeName = Literal["per-gpu", "pooled"]
+ModeName = Literal["per-gpu", "pooled", "mig"]
 """What policies and placement requests call the modes."""
 DEFAULT_MODE: ModeName = "per-gpu"
 
 GpuCount = tuple[int, int]
 """GPUs of a node under a mode (0 where nothing tells), and slices that each is divided into (0 while the
 device plugin is away)."""
+
+
+Offer = tuple[str, tuple[int | None, ...]]
+"""A model of GPU by its label, and the stocks of instances on such nodes (None: the node's pool)."""
 
 
 class NodeGpus(Protocol):
@@ -33,6 +38,10 @@ class NodeGpus(Protocol):
     def pooled(self) -> int: ...  # noqa: D102
     @property
     def pooled_gpus(self) -> int: ...  # noqa: D102
+    @property
+    def instances(self) -> tuple[tuple[int, int], ...]: ...  # noqa: D102
+    @property
+    def labels(self) -> dict[str, str]: ...  # noqa: D102
 
 
 class NodeSlices(Protocol):
@@ -42,6 +51,8 @@ class NodeSlices(Protocol):
     def slices(self) -> dict[int, int]: ...  # noqa: D102 - the words are those of ShapeCapacity
     @property
     def pooled(self) -> int: ...  # noqa: D102
+    @property
+    def instances(self) -> dict[int, int]: ...  # noqa: D102
 
 
 class FreeSlices(Protocol):
@@ -49,6 +60,7 @@ class FreeSlices(Protocol):
 
     def state(self) -> tuple[int, ...]: ...  # noqa: D102 - the words are those of NodeAccount
     def placeable_pool(self) -> int: ...  # noqa: D102
+    def free_instances(self, number: int) -> int: ...  # noqa: D102
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +75,8 @@ class OperatorValues:
     """Resource name and device of each GPU that is shared by itself; empty shares all under one name."""
     exporter_names: Sequence[str]
     """Resource names by which the exporter finds pods; empty keeps its own."""
+    is_shared: bool = True
+    """Whether the device plugin divides what it finds by time slicing."""
 
 
 @dataclass(frozen=True)
@@ -88,8 +102,12 @@ class Mode(ABC):
     """Why a policy cannot say `replaceWaiting`; None if it can."""
     several_gpus_problem: ClassVar[str | None]
     """Why a pod cannot ask the same part of each of several GPUs, and what to do; None if it can."""
+    several_containers_problem: ClassVar[str | None] = None
+    """Why several containers of a pod cannot share its GPU, and what to do; None if they can."""
     needs_cdi: ClassVar[bool]
     """Whether GPU-operator values turn CDI on unless the admin says else."""
+    gives_instances: ClassVar[bool] = False
+    """Whether a share is an instance of a size that the nodes decide, and held in hardware, not slices."""
 
     resource: str
     counted: ResourceNames
@@ -128,6 +146,11 @@ class Mode(ABC):
     def gpu_count(node: NodeGpus) -> GpuCount | None:
         """Count the GPUs that a node offers under the mode; None if it offers none."""
 
+    @classmethod
+    def stocks(cls, node: NodeGpus) -> tuple[int | None, ...]:
+        """Return what parts of a node a pod takes from one of; None where it has no such parts."""
+        return (None,) if cls.gpu_count(node) is not None else ()
+
     @staticmethod
     @abstractmethod
     def slices(node: NodeGpus) -> int:
@@ -140,13 +163,16 @@ class Mode(ABC):
 
     @staticmethod
     @abstractmethod
-    def capacity(nodes: NodeSlices) -> dict[int, int] | dict[None, int]:
-        """Return the slices that pods can wait for by index of the GPU, or those of the pool under None."""
+    def capacity(nodes: NodeSlices, stock: int | None) -> dict[int, int] | dict[None, int]:
+        """Return the slices that pods can wait for by index of the GPU, or those of the pool under None.
+
+        Of instances, those of one of its `stocks`.
+        """
 
     @staticmethod
     @abstractmethod
-    def free(account: FreeSlices) -> tuple[int, ...]:
-        """Return the free slices of each GPU of a node, sorted, or of its pool alone."""
+    def free(account: FreeSlices, stock: int | None) -> tuple[int, ...]:
+        """Return the free slices of each GPU of a node, sorted, of its pool, or of one of its `stocks`."""
 
     @staticmethod
     @abstractmethod
@@ -157,6 +183,16 @@ class Mode(ABC):
     @abstractmethod
     def choosable(gpus: Mapping[int, int]) -> Mapping[int, int]:
         """Return those of a node's GPUs that a placement chooses from; none if the kubelet chooses."""
+
+    @staticmethod
+    def instances(fraction: Fraction, offers: Iterable[Offer], resource: str = "") -> list[Instance]:  # noqa: ARG004
+        """Return the instances that a share can be, the best first; none where it is slices."""
+        return []
+
+    @staticmethod
+    def none_holds(fraction: Fraction, offers: Iterable[Offer], resource: str = "") -> str:  # noqa: ARG004
+        """Return why a share is none of the instances, as half a sentence that says what to do."""
+        return "shares are no instances: use another mode"
 
     @abstractmethod
     def operator_problem(self, *, cdi: bool) -> str | None:

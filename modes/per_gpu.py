@@ -106,12 +106,12 @@ class PerGpu(Mode):
         return sum([slices // each for _, slices in node.gpus]) // fraction.gpus
 
     @staticmethod
-    def capacity(nodes: NodeSlices) -> dict[int, int]:
+    def capacity(nodes: NodeSlices, stock: int | None = None) -> dict[int, int]:  # noqa: ARG004 one kind
         """Return the slices of each GPU."""
         return nodes.slices
 
     @staticmethod
-    def free(account: FreeSlices) -> tuple[int, ...]:
+    def free(account: FreeSlices, stock: int | None = None) -> tuple[int, ...]:  # noqa: ARG004 one kind
         """Return the free slices of each GPU, sorted."""
         return account.state()
 

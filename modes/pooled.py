@@ -77,12 +77,12 @@ class Pooled(Mode):
         return node.pooled // fraction.slices
 
     @staticmethod
-    def capacity(nodes: NodeSlices) -> dict[None, int]:
+    def capacity(nodes: NodeSlices, stock: int | None = None) -> dict[None, int]:  # noqa: ARG004 one kind
         """Return the slices of the pool."""
         return {None: nodes.pooled}
 
     @staticmethod
-    def free(account: FreeSlices) -> tuple[int, ...]:
+    def free(account: FreeSlices, stock: int | None = None) -> tuple[int, ...]:  # noqa: ARG004 one kind
         """Return the free slices of the pool."""
         return (account.placeable_pool(),)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from modes.mig import Mig
 from modes.mode import Mode, ModeName
 from modes.per_gpu import PerGpu
 from modes.pooled import Pooled
 
-MODES: Mapping[ModeName, type[Mode]] = {"per-gpu": PerGpu, "pooled": Pooled}
+MODES: Mapping[ModeName, type[Mode]] = {"per-gpu": PerGpu, "pooled": Pooled, "mig": Mig}

@@ -22,8 +22,10 @@ class ResourceKind(msgspec.Struct, frozen=True, gc=False):
     """One particular GPU, which only the placement may choose."""
     is_pool: bool
     """The policy's own name for slices of any GPU."""
+    is_instance: bool
+    """A MIG instance, in a mode that gives pods such."""
     is_other_system: bool
-    """MIG, HAMi, another vendor's GPU, slices under another policy's name, or an unknown one of NVIDIA's."""
+    """MIG elsewhere, HAMi, another vendor's GPU, slices under another policy's name, or an unknown one."""
     can_be_allowed: bool
     """Another system's only as long as the policy does not know the name for no GPU."""
     is_replaced: bool
@@ -40,13 +42,22 @@ class ResourceKinds:
         pool: the policy's own name for slices of any GPU, None where it has none.
         counted: names that some policy of the set puts into pods.
         allowed: names that the policy knows for no GPU.
+        instances: what names of instances begin with that pods may ask for; empty where they may not.
     """
 
-    def __init__(self, index: str, pool: str | None, counted: ResourceNames, allowed: frozenset[str]) -> None:
+    def __init__(
+        self,
+        index: str,
+        pool: str | None,
+        counted: ResourceNames,
+        allowed: frozenset[str],
+        instances: str = "",
+    ) -> None:
         self._index = re.compile(index, re.ASCII)
         self._pool = pool
         self._counted = counted
         self._allowed = allowed
+        self._instances = instances
 
     def __getitem__(self, resource: str) -> ResourceKind | None:
         """Return the kind of a name; None for cpu, memory and whatever else is no way to a GPU."""
@@ -57,9 +68,10 @@ class ResourceKinds:
         is_clearml = resource.startswith(CLEARML_FRACTION_PREFIX)
         is_index = self._index.fullmatch(resource) is not None
         is_pool = resource == self._pool
-        asks = is_whole or is_clearml or is_index or is_pool
-        is_known_system = resource.startswith(OTHER_SYSTEM_PREFIXES) or (
-            not asks and self._counted.counts(resource)
+        is_instance = bool(self._instances) and resource.startswith(self._instances)
+        asks = is_whole or is_clearml or is_index or is_pool or is_instance
+        is_known_system = not is_instance and (
+            resource.startswith(OTHER_SYSTEM_PREFIXES) or (not asks and self._counted.counts(resource))
         )
         is_unknown = resource.startswith(NVIDIA_DOMAIN) and resource not in self._allowed
         can_be_allowed = is_unknown and not asks and not is_known_system
@@ -68,5 +80,13 @@ class ResourceKinds:
             return None
         is_replaced = is_whole or is_clearml
         return ResourceKind(
-            is_whole, is_clearml, is_index, is_pool, is_other_system, can_be_allowed, is_replaced, asks
+            is_whole,
+            is_clearml,
+            is_index,
+            is_pool,
+            is_instance,
+            is_other_system,
+            can_be_allowed,
+            is_replaced,
+            asks,
         )

@@ -1,4 +1,4 @@
-"""Which extended resources mean GPUs: one name per GPU index, or one name for all of a node's."""
+"""Which extended resources mean GPUs: one name per GPU index or MIG profile, or one for all of a node's."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from kube.names import GPU_RESOURCE, GPU_RESOURCE_PREFIX, MAX_GPU_INDEX_DIGITS, SHARED_GPU_RESOURCE
+from modes.mig_instances import instance_number
 
 INDEX = "{index}"
 """Stands for the number of a GPU in `resources.name`."""
@@ -22,9 +23,9 @@ class ResourceNames:
     pooled: tuple[str, ...] = (GPU_RESOURCE, SHARED_GPU_RESOURCE)
 
     def index(self, resource: str) -> int | None:
-        """Return the GPU index that a resource name means, None if it is no per-GPU name."""
+        """Return the GPU index, or the number of a MIG profile, that a name means; None for others."""
         if not resource.startswith(self.per_gpu_prefix):
-            return None
+            return instance_number(resource)
         return _index(resource.removeprefix(self.per_gpu_prefix))
 
     def counts(self, resource: str) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import msgspec
 
 from ledger.view import GpuView, Holding, NodeView
+from modes.mig_instances import instance_mib, is_instance
 from web.source import Viewer
 
 OTHER = "other"
@@ -31,6 +32,8 @@ class GpuCell(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
     capacity: int
     index: int | None = None
+    profile: str = ""
+    """Of MIG instances, instead of an index."""
     cordoned: bool = False
     over: int = 0
     shares: tuple[HeldShare, ...] = ()
@@ -49,15 +52,21 @@ class NodeRow(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 def node_row(view: NodeView, viewer: Viewer, created: CreatedAt) -> NodeRow:
     """Return a node as a viewer may see it."""
-    per_slice = view.gpu_mib or 0, max(1, view.slices_per_gpu)
-    gpus = tuple([_cell(gpu, viewer, created, per_slice) for gpu in view.gpus])
+    gpus = tuple([_cell(gpu, viewer, created, _size(view, gpu)) for gpu in view.gpus])
     return NodeRow(
         view.name, usable=view.usable, product=view.product or "", mib=view.gpu_mib or 0, gpus=gpus
     )
 
 
-def _cell(gpu: GpuView, viewer: Viewer, created: CreatedAt, per_slice: tuple[int, int]) -> GpuCell:
-    mib, per_gpu = gpu.memory_mib or per_slice[0], per_slice[1]
+def _size(view: NodeView, gpu: GpuView) -> tuple[int, int]:
+    """Return MiB, and into how many slices they are divided; of MIG instances those of one."""
+    if gpu.index is not None and is_instance(gpu.index):
+        return instance_mib(gpu.index, view.product or ""), 1
+    return gpu.memory_mib or view.gpu_mib or 0, max(1, view.slices_per_gpu)
+
+
+def _cell(gpu: GpuView, viewer: Viewer, created: CreatedAt, size: tuple[int, int]) -> GpuCell:
+    mib, per_gpu = size
     own = [share for share in gpu.shares if viewer.namespace in {None, share.namespace}]
     shares = [
         HeldShare(
@@ -71,8 +80,10 @@ def _cell(gpu: GpuView, viewer: Viewer, created: CreatedAt, per_slice: tuple[int
         )
         for share in own
     ]
-    shares += _others(gpu.shares, len(own), viewer, (mib, per_gpu))
-    return GpuCell(gpu.capacity, gpu.index, gpu.cordoned, gpu.over, tuple(shares))
+    shares += _others(gpu.shares, len(own), viewer, size)
+    has_profile = gpu.index is not None and is_instance(gpu.index)
+    index, profile = (None, gpu.name) if has_profile else (gpu.index, "")
+    return GpuCell(gpu.capacity, index, profile, gpu.cordoned, gpu.over, tuple(shares))
 
 
 def _others(

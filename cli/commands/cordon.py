@@ -22,6 +22,7 @@ from cli.options import (
 from cli.printing import say
 from kube.names import CORDON_ANNOTATION
 from ledger.cordon import indices_of, written
+from ledger.node_capacity import slices_by_index
 from modes.resource_names import ResourceNames
 
 NodeArgument = Annotated[str, typer.Argument(metavar="NODE", help="Name of the node.")]
@@ -117,7 +118,7 @@ def _after(
     found: _Node, gpus: list[int] | None, names: ResourceNames, node: str, *, out: bool
 ) -> frozenset[int]:
     """Return the GPUs that are cordoned afterwards, or end the command where the node lacks one."""
-    there = {index for name in found.status.capacity if (index := names.index(name)) is not None}
+    there = {index for index, _ in slices_by_index(found.status.capacity, names)}
     before = indices_of(found.metadata.annotations.get(CORDON_ANNOTATION, ""))
     if not out:
         return before - set(gpus) if gpus else frozenset()

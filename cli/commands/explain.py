@@ -110,11 +110,29 @@ def _details(explanation: Explanation, facts: dict[str, Any]) -> Iterator[str]:
     if asks_for_kinds(explanation.pod):
         yield f"GPUs that it may get: {', '.join(map(_kind, facts['kinds'])) or 'those that are assumed'}"
     memory = f", {facts['memoryMiB']} MiB" if facts["memoryMiB"] is not None else ""
+    if facts["profile"] is not None:
+        yield f"container {facts['container']}: MIG instance {_instance(explanation, facts)}"
+        yield from _operations(explanation)
+        return
     share = f"{_slices(facts['slices'])} of GPU {_index(facts['index'])}{memory}"
     yield f"container {facts['container']}: {share}"
+    yield from _operations(explanation)
+
+
+def _operations(explanation: Explanation) -> Iterator[str]:
     for operation in explanation.patch:
         value = f" {json.dumps(operation['value'])}" if "value" in operation else ""
         yield f"{operation['op']:7} {operation['path']}{value}"
+
+
+def _instance(explanation: Explanation, facts: dict[str, Any]) -> str:
+    """Say what instance a pod gets, on which models, and whether it is more than the pod can use."""
+    injection = explanation.outcome.injection
+    instance = injection.placement.instance if injection is not None else None
+    products = ", ".join(instance.products) if instance is not None else ""
+    more = instance is not None and instance.is_more_than_twice
+    idle = ", more than twice what it asks for" if more else ""
+    return f"{facts['profile']}, {facts['memoryMiB']} MiB, {facts['slices']}/8 of {products}{idle}"
 
 
 def _kind(kind: dict[str, Any]) -> str:

@@ -10,12 +10,12 @@ from kube.names import (
     MIG_CHANGE_ANNOTATION,
     MIG_CONFIG_LABEL,
     MIG_CONFIG_STATE_LABEL,
-    PARTITIONING_LABELS,
 )
 from kube.objects import Condition, Node, PodSpec
 from kube.quantity import whole
 from kube.requests import Container, effective_request
 from kube.scheduling import Constraints, Toleration
+from modes.mig_instances import is_divided_on_demand
 from modes.mig_profiles import MIG_RESOURCE_PREFIX
 
 MAX_PROFILES = 8
@@ -92,7 +92,7 @@ def mig_node(node: Node) -> MigNodeFact | None:
     """
     labels = node.metadata.labels or {}
     change = (node.metadata.annotations or {}).get(MIG_CHANGE_ANNOTATION)
-    is_ours = any(labels.get(name) == "mig" for name in PARTITIONING_LABELS)
+    is_ours = is_divided_on_demand(labels)
     amounts = _amounts((node.status and node.status.allocatable) or {})
     if not is_ours and change is None and not amounts:
         return None

@@ -39,7 +39,7 @@ def score(account: NodeAccount, request: PlacementRequest, prices: ShadowPrices)
     if account.cpu_free < request.cpu_milli or account.memory_free < request.memory_bytes:
         return None
     mode = request.mode_type
-    free = mode.free(account)
+    free = mode.free(account, request.stock)
     base = mode.score(free, request.fraction, prices)
     if base is None:
         return None

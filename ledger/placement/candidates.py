@@ -69,7 +69,9 @@ class Candidates:
     def groups(self) -> tuple[NodeGroups, ...]:
         """Where to look for room, by the pod's way of counting GPUs."""
         return tuple(
-            c.groups[self.request.mode] for c in self.classes if agent_serves(c.sample, self.request)
+            c.groups[self.request.mode, self.request.stock]
+            for c in self.classes
+            if agent_serves(c.sample, self.request)
         )
 
     def nodes(self) -> Iterator[NodeFact]:
@@ -234,7 +236,8 @@ def _key(request: PlacementRequest) -> Hashable:
     split = (fraction.split, fraction.split_mib) if fraction.mib else ()
     size = fraction.slices, fraction.slices_per_gpu, fraction.parts, fraction.exact, fraction.mib, split
     limits = request.is_bound_by_memory, request.needs_agent, fraction.gpus if fraction.is_apart else 0
-    return request.mode, size, limits, selector, asked.required_terms, asked.tolerations, asked.node_name
+    of_mode = request.mode, request.stock
+    return of_mode, size, limits, selector, asked.required_terms, asked.tolerations, asked.node_name
 
 
 def _named_nodes(constraints: Constraints) -> set[str] | None:

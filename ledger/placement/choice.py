@@ -12,6 +12,7 @@ from ledger.facts import NodeFact
 from ledger.owners import GpuModel, Owners
 from ledger.placement.best_node import best
 from ledger.placement.candidates import CandidateFinder, Candidates
+from ledger.placement.instance_offers import Option, within_twice
 from ledger.placement.memory_values import MemoryValues
 from ledger.placement.narrowing import narrowed
 from ledger.placement.node_groups import Found
@@ -76,6 +77,8 @@ class Choice:
     def _options(
         self, request: PlacementRequest, prices: ShadowPrices, reservation: str | None
     ) -> list[Placement] | Unschedulable:
+        if request.mode_type.gives_instances:
+            return self._instances(request, prices, reservation)
         options = self._together(request, prices, reservation)
         if not (request.any_gpu and len(request.fraction.split) > 1) or _has_room(options):
             return options
@@ -114,6 +117,40 @@ class Choice:
         return sorted(
             [each for each in found if isinstance(each, Placement)],
             key=lambda each: (each.node is None, each.gpu_mib * each.slices // per_gpu, each.gpu_mib),
+        )
+
+    def _instances(
+        self, request: PlacementRequest, prices: ShadowPrices, reservation: str | None
+    ) -> list[Placement] | Unschedulable:
+        """Return the MIG instances that a pod can be given, those with room first, of them the smallest.
+
+        Of those to wait for that are equally large, the one with the least waiting comes first.
+        """
+        mode, offers = request.mode_type, self._values.instances.known()
+        fitting = mode.instances(request.fraction, offers, request.resource)
+        if not fitting:
+            return Unschedulable(mode.none_holds(request.fraction, offers, request.resource))
+        requests = [request.for_instance(each) for each in fitting]
+        found = [(self._given(each, prices, reservation), each) for each in requests]
+        placed = [Option(answer, self._load(each)) for answer, each in found if isinstance(answer, Placement)]
+        if not placed:
+            return next(answer for answer, _ in found if isinstance(answer, Unschedulable))
+        return within_twice(placed, request.oversized)
+
+    def _load(self, request: PlacementRequest) -> int:
+        """What waits for an instance of one kind, this pod included, for a thousand of them."""
+        kinds = self._finder.select(request).kinds.values()
+        capacity = sum([kind.capacity.get(request.stock, 0) for kind in kinds])
+        return (self._pending.slices(()).get(request.stock, 0) + 1) * 1000 // max(1, capacity)
+
+    def _given(
+        self, request: PlacementRequest, prices: ShadowPrices, reservation: str | None
+    ) -> Placement | Unschedulable:
+        placed, instance = self._choose(request, prices, reservation), request.instance
+        if isinstance(placed, Unschedulable) or instance is None:
+            return placed
+        return msgspec.structs.replace(
+            placed, indices=instance.indices, gpu_mib=instance.mib, instance=instance, slices=0
         )
 
     def _choose(

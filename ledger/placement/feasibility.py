@@ -81,8 +81,9 @@ def agent_serves(node: NodeFact, request: PlacementRequest) -> bool:
 
 def gpu_obstacle(node: NodeFact, request: PlacementRequest) -> Obstacle | None:
     """The first obstacle that the node's GPUs are: names, slices, number, memory, or that nobody limits."""
-    count, fraction = request.mode_type.gpu_count(node), request.fraction
-    if count is None:
+    mode, fraction = request.mode_type, request.fraction
+    count = mode.gpu_count(node)
+    if count is None or request.stock not in mode.stocks(node):
         is_offered = any(other.gpu_count(node) for other in MODES.values())
         return Obstacle.OTHER_NAME if is_offered else Obstacle.NO_GPUS
     gpus, slices_per_gpu = count

@@ -1,4 +1,4 @@
-"""The values of the node label nvidia.com/gpu.memory in the cluster, and what shares of them come to."""
+"""The kinds of GPU in the cluster: values of nvidia.com/gpu.memory, what shares of them come to, models."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from kube.names import GPU_MEMORY_LABEL
 from ledger.facts import NodeFact
 from ledger.owners import GpuModel
+from ledger.placement.instance_offers import InstanceOffers
 from ledger.placement.same_model import model_of
 from ledger.placement_request import PlacementRequest
 from modes.fraction import Fraction
@@ -19,11 +20,14 @@ class MemoryValues:
     def __init__(self) -> None:
         self._nodes: Counter[tuple[int, str]] = Counter()
         self._kinds: Counter[GpuModel] = Counter()
+        self.instances = InstanceOffers()
+        """The MIG instances that nodes offer."""
         self._of_share: dict[tuple[Fraction, int], tuple[str, ...]] = {}
 
     def add(self, node: NodeFact) -> None:
         """Count a node's value; the inverse of `remove`."""
         self._kinds[model_of(node)] += 1
+        self.instances.add(node)
         if node.gpu_mib is not None:
             self._nodes[node.gpu_mib, node.labels[GPU_MEMORY_LABEL]] += 1
             self._of_share.clear()
@@ -31,6 +35,7 @@ class MemoryValues:
     def remove(self, node: NodeFact) -> None:
         """Forget a node's value; the inverse of `add`."""
         self._kinds[model_of(node)] -= 1
+        self.instances.remove(node)
         self._kinds += Counter()
         if node.gpu_mib is not None:
             value = node.gpu_mib, node.labels[GPU_MEMORY_LABEL]

@@ -102,9 +102,10 @@ _Rank = tuple[int, State, Group]
 
 
 class NodeGroups:
-    """The groups of one class of nodes, as one mode counts their GPUs."""
+    """The groups of one class of nodes, as one mode counts their GPUs, or one stock of their instances."""
 
-    def __init__(self, mode: type[Mode]) -> None:
+    def __init__(self, mode: type[Mode], stock: int | None = None) -> None:
+        self._stock = stock
         self._free_slices = mode.free
         self._base_score = mode.score
         self._groups: dict[State, Group] = {}
@@ -131,7 +132,7 @@ class NodeGroups:
 
     def seat(self, account: NodeAccount) -> None:
         """Put a node where it belongs now, whether it was here before or not; `remove` takes it away."""
-        name, cpu_free, state = account.name, account.cpu_free, self._free_slices(account)
+        name, cpu_free, state = account.name, account.cpu_free, self._free_slices(account, self._stock)
         if name in self._seats:
             self.remove(name)
         group = self._groups.get(state) or self._new_group(state)

@@ -24,7 +24,9 @@ _CPU_STEP, _MAX_CPU_STEPS = 16_000, 64
 """Nodes with about as much CPU are alike: milli-CPU of a step, and steps that are told apart."""
 _PER_CPU_STEP = UNIT // 62_500
 """What a slice costs by each step of a node's CPU: of classes that are equally good the smaller is taken."""
-_Shape = tuple[tuple[int, ...], tuple[GpuCount | None, ...], int | None, int, NodeAgent]
+_Shape = tuple[
+    tuple[int, ...], tuple[GpuCount | None, ...], tuple[int | None, ...], int | None, int, NodeAgent
+]
 ClassKey = tuple[_Shape, tuple[Taint, ...], tuple[str | None, ...]]
 
 
@@ -38,12 +40,16 @@ class NodeClass:
         self.sample = sample
         """Some node of the class: it speaks for all in shape, taints and the labels that pods asked for."""
         self.cpu_steps = cpu_steps(sample.cpu_milli)
-        self.groups = {name: NodeGroups(mode) for name, mode in MODES.items()}
-        """Its members by what they have free, as each mode counts it."""
+        self.groups = {
+            (name, stock): NodeGroups(mode, stock)
+            for name, mode in MODES.items()
+            for stock in {None, *mode.stocks(sample)}
+        }
+        """Its members by what they have free, as each mode counts it, of each of its stocks."""
         self._offered = [
-            self.groups[name] for name, mode in MODES.items() if mode.gpu_count(sample) is not None
+            self.groups[name, stock] for name, mode in MODES.items() for stock in mode.stocks(sample)
         ]
-        self._priced = [self.groups[name] for name, mode in MODES.items() if mode.prices_node_classes]
+        self._priced = [self.groups[name, None] for name, mode in MODES.items() if mode.prices_node_classes]
         self.price = self.slice_cost = 0
         """What a slice costs by what pods accept (see node_class_prices), and in all; in UNITs of a slice."""
         self.set_price(0)
@@ -250,6 +256,7 @@ def _shape(fact: NodeFact) -> _Shape:
     return (
         indices,
         tuple([mode.gpu_count(fact) for mode in MODES.values()]),
+        tuple([stock for mode in MODES.values() if mode.gives_instances for stock in mode.stocks(fact)]),
         fact.gpu_mib,
         cpu_steps(fact.cpu_milli),
         fact.agent,

@@ -9,6 +9,7 @@ from ledger.placement.memory_values import MemoryValues
 from ledger.placement.pending import PendingPods
 from ledger.placement.shape_capacity import ShapeCapacity
 from ledger.placement_request import Assumption, PlacementRequest
+from modes.mig_instances import is_instance
 
 _PRECISION = 10**6
 
@@ -27,7 +28,7 @@ class EligibleCapacity:
     """Eligible nodes whose GPUs make the same MiB of the pod's share, summed up."""
 
     capacity: dict[int | None, int]
-    """Slices by index (None: the pool)."""
+    """Slices by index (None: the pool), or MIG instances by the number of their profile."""
     shapes: dict[tuple[int, ...], int]
     """Indices of one node to MiB of one GPU."""
 
@@ -42,10 +43,11 @@ def kinds(capacities: Iterable[ShapeCapacity], request: PlacementRequest) -> Kin
     for capacity in capacities:
         share = request.fraction.share_mib(capacity.gpu_mib) if request.is_bound_by_memory else 0
         kind = found.setdefault(share, EligibleCapacity({}, {}))
-        by_index = request.mode_type.capacity(capacity)
+        by_index = request.mode_type.capacity(capacity, request.stock)
         for index, slices in by_index.items():
             kind.capacity[index] = kind.capacity.get(index, 0) + slices
-        kind.shapes.setdefault(tuple([i for i in by_index if i is not None]), capacity.gpu_mib)
+        shape = [index for index in by_index if index is not None and not is_instance(index)]
+        kind.shapes.setdefault(tuple(shape), capacity.gpu_mib)
     return found
 
 
@@ -59,7 +61,7 @@ def pick_index(
         load = _loads(kind, request.fraction.slices_on_each, pending.slices(accepted))
         for indices, gpu_mib in kind.shapes.items():
             taken = sorted([(load[index], index) for index in indices])[:gpus]
-            total = sum([value for value, _ in taken]) if taken else load[None]
+            total = sum([value for value, _ in taken]) if taken else load[request.stock]
             ranked.append((total, share, tuple(sorted([index for _, index in taken])), gpu_mib))
     _, _, chosen, gpu_mib = min(ranked)
     if request.fraction.is_apart:

@@ -8,13 +8,15 @@ from ledger.facts import NodeFact
 class ShapeCapacity:
     """Slices by index that nodes with the same GPUs can allocate, cordoned GPUs left out."""
 
-    __slots__ = ("gpu_mib", "nodes", "pooled", "slices")
+    __slots__ = ("gpu_mib", "instances", "nodes", "pooled", "slices")
 
     def __init__(self, sample: NodeFact) -> None:
         self.gpu_mib = sample.gpu_mib or 0
         self.nodes = 0
         self.slices: dict[int, int] = dict.fromkeys([index for index, _ in sample.gpus], 0)
         self.pooled = 0
+        self.instances: dict[int, int] = dict.fromkeys([number for number, _ in sample.instances], 0)
+        """MIG instances by the number of their profile."""
 
     @classmethod
     def of(cls, node: NodeFact) -> ShapeCapacity:
@@ -34,6 +36,8 @@ class ShapeCapacity:
     def _book(self, node: NodeFact, sign: int) -> None:
         self.nodes += sign
         self.pooled += sign * node.pooled
+        for number, count in node.instances:
+            self.instances[number] += sign * count
         for index, slices in node.gpus:
             if index not in node.cordoned:
                 self.slices[index] += sign * slices

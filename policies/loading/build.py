@@ -12,6 +12,7 @@ from modes.registry import MODES
 from modes.resource_names import ResourceNames
 from policies.model.allowances import Allowances
 from policies.model.effective import (
+    NO_LIMITER,
     CacheVolume,
     EffectiveLimiter,
     EffectivePolicy,
@@ -61,7 +62,9 @@ def effective_policy(policy: Policy, limiter: Limiter, digest: str, names: Resou
         slices_per_gpu=policy.slices_per_gpu,
         fractions=fractions,
         mode=mode_of(policy)(resource_of(policy), names, frozenset(policy.allow.resources)),
-        limiter=effective_limiter(limiter, mode, policy.compute),
+        limiter=NO_LIMITER
+        if mode_of(policy).gives_instances
+        else effective_limiter(limiter, mode, policy.compute),
         env=_env(policy.env),
         reserve_mib=policy.memory.reserve_mib,
         assume=Assumption(assume.gpus_per_node, assume.gpu_memory_mib) if assume else None,
@@ -80,6 +83,7 @@ def effective_policy(policy: Policy, limiter: Limiter, digest: str, names: Resou
         aliases=frozenset(name for name, is_on in policy.aliases if is_on),
         compute=policy.compute,
         limits_from=policy.limits.source,
+        oversized=policy.resources.oversized,
     )
 
 
@@ -127,6 +131,8 @@ def resource_names(policies: Iterable[Policy]) -> ResourceNames:
     prefixes: set[str] = set()
     pooled = set(defaults.pooled)
     for policy in policies:
+        if mode_of(policy).gives_instances:
+            continue
         resource = resource_of(policy)
         prefix = mode_of(policy).index_prefix(resource)
         if prefix is None:

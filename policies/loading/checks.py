@@ -8,6 +8,7 @@ from kube.names import NVIDIA_DOMAIN
 from modes.fraction import ALLOWED_SLICES_PER_GPU, Fraction
 from modes.gpu_names import OTHER_SYSTEM_PREFIXES, WHOLE_GPU_NAMES, is_one_gpu
 from modes.memory_text import memory_mib
+from modes.mig_instances import EIGHTHS
 from modes.mode import Mode, ModeName
 from modes.registry import MODES
 from policies.loading.build import memory_bounds, mode_of, resource_of
@@ -62,7 +63,7 @@ def limiter_name_problems(name: str, mode: ModeName, source: Source, parts: Part
         listed = f"known are {', '.join(known[:MAX_LIMITERS_NAMED])}{more}"
         rule = f'"{name}" is not defined{did_you_mean(name, parts.limiters)}: {listed}; or add a file'
         yield source.problem(f"{rule} with kind: Limiter and name: {name}", "limiter")
-    else:
+    elif not MODES[mode].gives_instances:
         limiter, unknown = parts.limiters[name][0], MODES[mode].unknown_placeholders
         for variable, value in (limiter.env | limiter.modes.of(mode).env).items():
             for placeholder in unknown.intersection(placeholders.used(value)):
@@ -111,8 +112,29 @@ def _mode_problems(policy: Policy, mode: type[Mode], source: Source) -> Iterator
     for name, value in policy.env.items():
         for placeholder in mode.unknown_placeholders.intersection(placeholders.used(value)):
             yield source.problem(f"{{{placeholder}}} is not known in mode {mode.name}", "env", name)
+    if mode.gives_instances:
+        yield from _instance_problems(policy, source)
     if policy.replace_waiting is not None and mode.replace_waiting_problem is not None:
         yield source.problem(mode.replace_waiting_problem, "replaceWaiting")
+
+
+def _instance_problems(policy: Policy, source: Source) -> Iterator[Problem]:
+    """Yield what says something of slices or limits that shares in hardware do not have."""
+    if policy.slices_per_gpu != EIGHTHS:
+        rule = f"MIG memory is counted in eighths: leave {policy.slices_per_gpu} out"
+        yield source.problem(rule, "slicesPerGpu")
+    if policy.assume is not None:
+        rule = "does not say which card nodes will have, which decides the profile: leave it out"
+        yield source.problem(rule, "assume")
+    if policy.limits.source == "agent":
+        rule = "a MIG instance is its own limit: leave it out"
+        yield source.problem(rule, "limits", "from")
+    if policy.compute != "none":
+        rule = "a MIG instance has compute of its own: leave it out"
+        yield source.problem(rule, "compute")
+    if policy.memory.reserve_mib:
+        rule = "a MIG instance keeps nothing back: leave it out"
+        yield source.problem(rule, "memory", "reserveMiB")
 
 
 def _compute_problems(policy: Policy, source: Source, parts: Parts) -> Iterator[Problem]:

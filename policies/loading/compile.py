@@ -119,7 +119,7 @@ def _compile_all(
 def _under_entry(
     parts: Parts, effective: EffectivePolicy, policy: Policy, entry: QueueEntry
 ) -> EffectivePolicy:
-    if entry.limiter is not None:
+    if entry.limiter is not None and not effective.mode.gives_instances:
         limiter = effective_limiter(_limiter(parts, entry.limiter), effective.mode.name, effective.compute)
         effective = replace(effective, limiter=limiter)
     if entry.fractions is not None:

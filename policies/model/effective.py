@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from ledger.placement_request import Assumption, Quota
+from ledger.placement_request import Assumption, Oversized, Quota
 from modes.fraction import Fraction
 from modes.mode import Mode
 from policies.model.allowances import Allowances
@@ -107,6 +107,10 @@ class EffectiveLimiter:
         return next((choice for choice in self.images if choice.mib <= share_mib), None)
 
 
+NO_LIMITER = EffectiveLimiter("none")
+"""Of whole GPUs and of MIG instances, which have no neighbour to protect."""
+
+
 @dataclass(frozen=True, slots=True)
 class MemoryBounds:
     """How many MiB pods may ask for by the label; 0 leaves a side open."""
@@ -167,13 +171,15 @@ class EffectivePolicy:
     """Whether all pods of one owner get GPUs of one model."""
     limits_from: LimitsFrom = "admission"
     """Who holds a share to its GPU memory, and so who puts the limiter in."""
+    oversized: Oversized = "wait"
+    """When a pod takes a MIG instance of more than twice what it asks for."""
     left_out: tuple[str, ...] = ()
     """Texts of the contract that are no whole number of slices of this policy."""
 
     @property
     def writes_limits(self) -> bool:
         """Whether a share's MiB are decided at admission, so that they must be known and bind the pod."""
-        return self.limits_from == "admission"
+        return self.limits_from == "admission" and not self.mode.gives_instances
 
     @property
     def asks_for_owners(self) -> bool:
@@ -188,4 +194,6 @@ class EffectivePolicy:
     def __post_init__(self) -> None:
         object.__setattr__(self, "marker", f"{self.name}@{self.digest}")
         written = self.limiter if self.writes_limits else self.limiter.by_agent()
+        if self.mode.gives_instances:
+            written = NO_LIMITER
         object.__setattr__(self, "written_limiter", written)

@@ -6,6 +6,7 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import Field, StringConstraints
 
+from ledger.placement_request import Oversized
 from modes.fraction import ALLOWED_SLICES_PER_GPU
 from modes.mode import DEFAULT_MODE, ModeName
 from policies.model.allowances import Capability, HostPath
@@ -38,9 +39,14 @@ class ResourcesPart(Part):
     """How a share is written into the pod's limits."""
 
     mode: ModeName = DEFAULT_MODE
-    """`per-gpu`: the GPU's number is part of the name; `pooled`: one name, the kubelet chooses the GPUs."""
+    """`per-gpu`: the GPU's number is part of the name; `pooled`: one name, the kubelet chooses the GPUs; \
+`mig`: one MIG instance, the smallest that holds the share (docs/mig.md)."""
+    oversized: Oversized = "wait"
+    """In mode `mig`, when a pod takes an instance of more than twice what it asks for. `wait`: only where \
+nothing else could ever hold it; `take`: as soon as nothing else has room."""
     name: Text | None = None
-    """Extended resource. Default: `nvidia.com/gpu-{index}` for `per-gpu`, `nvidia.com/gpu` for `pooled`."""
+    """Extended resource. Default: `nvidia.com/gpu-{index}` for `per-gpu`, `nvidia.com/gpu` for `pooled`; \
+none may be given for `mig`."""
 
 
 class Memory(Part):
@@ -267,10 +273,13 @@ class Modes(Part):
     """In per-gpu mode."""
     pooled: ModePart = Field(default_factory=ModePart)
     """In pooled mode."""
+    mig: ModePart = Field(default_factory=ModePart)
+    """In mig mode, which gives pods nothing of a limiter: leave it out."""
 
     def of(self, mode: ModeName) -> ModePart:
         """Return the part of one mode."""
-        return self.per_gpu if mode == "per-gpu" else self.pooled
+        parts: dict[ModeName, ModePart] = {"per-gpu": self.per_gpu, "pooled": self.pooled, "mig": self.mig}
+        return parts[mode]
 
 
 Extensible = Literal["hami-core"]

@@ -155,6 +155,17 @@ def test_mig_values_name_the_config_map_that_the_controller_writes(platform):
     assert yaml.safe_load(plugin)["flags"]["migStrategy"] == "mixed"
 
 
+def test_instances_are_advertised_as_they_are_for_a_policy_of_mode_mig(tmp_path):
+    write(tmp_path, default="kind: Policy\nname: default\nresources: {mode: mig}\n")
+    code, out = operator_values("--gpus", "2", "--policies", tmp_path)
+    assert code == 0
+    values = yaml.safe_load(out)
+    assert values["mig"] == {"strategy": "mixed"}
+    config = values["devicePlugin"]["config"]
+    plugin = yaml.safe_load(config["data"][config["default"]])
+    assert plugin == {"version": "v1", "flags": {"migStrategy": "mixed"}}
+
+
 def test_without_mig_nothing_is_said_of_the_mig_manager():
     _, out = operator_values("--gpus", "1")
     assert "migManager" not in out

@@ -19,6 +19,7 @@ from controller.gpu_ledger import (
 from controller.node_problems import lacking
 from ledger.facts import NodeFact
 from ledger.view import GpuView, Holding, NodeView
+from modes.mig_instances import instance_number
 from testbed.controller_process import CRD
 
 NOW, LATER = "2026-11-21T10:00:00Z", "2026-11-21T11:00:00Z"
@@ -79,14 +80,21 @@ def test_the_node_owns_its_ledger():
     ]
 
 
+def test_instances_are_published_by_profile_and_read_back():
+    shown = view(GpuView(instance_number("nvidia.com/mig-1g.10gb"), 7, (HOLDER,)))
+    status = status_of(shown, 0, NOW, ())
+    assert [(gpu.index, gpu.profile, gpu.capacity) for gpu in status.gpus] == [(None, "1g.10gb", 7)]
+    assert status.gpu_count == 0
+    assert view_of(GpuLedger(Metadata("gpu-0"), status)).gpus == shown.gpus
+
+
 def test_the_schema_knows_every_field_that_is_written():
     schema = yaml.safe_load(CRD.read_text())["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     known = schema["properties"]["status"]["properties"]
-    status = status_manifest("gpu-0", status_of(view(GpuView(0, 8, (HOLDER,), memory_mib=1)), 0, NOW, ()))[
-        "status"
-    ]
+    gpus = GpuView(0, 8, (HOLDER,), memory_mib=1), GpuView(instance_number("nvidia.com/mig-1g.10gb"), 7, ())
+    status = status_manifest("gpu-0", status_of(view(*gpus), 0, NOW, ()))["status"]
     assert status.keys() == known.keys()
-    assert status["gpus"][0].keys() == known["gpus"]["items"]["properties"].keys()
+    assert status["gpus"][0].keys() | status["gpus"][1].keys() == known["gpus"]["items"]["properties"].keys()
     shares = known["gpus"]["items"]["properties"]["shares"]["items"]["properties"]
     assert status["gpus"][0]["shares"][0].keys() == shares.keys()
     assert status["conditions"][0].keys() == known["conditions"]["items"]["properties"].keys()

@@ -40,6 +40,17 @@ def test_what_no_policy_may_allow_is_a_mistake(allow, expected):
         ("slicesPerGpu: 5", "slicesPerGpu: 5 is not one of 2, 4, 8, 16"),
         ("limiter: hami", 'limiter: "hami" is not defined (did you mean "hami-core"?)'),
         ("limits: {from: node}", "limits.from: "),
+        ("resources: {mode: mig}\nslicesPerGpu: 4", "slicesPerGpu: MIG memory is counted in eighths"),
+        (
+            "resources: {mode: mig}\nassume: {gpusPerNode: 1, gpuMemoryMiB: 9}",
+            "assume: does not say which card",
+        ),
+        ("resources: {mode: mig}\nlimits: {from: agent}", "limits.from: a MIG instance is its own limit"),
+        ("resources: {mode: mig}\ncompute: 50", "compute: a MIG instance has compute of its own"),
+        ("resources: {mode: mig}\nmemory: {reserveMiB: 9}", "reserveMiB: a MIG instance keeps nothing back"),
+        ("resources: {mode: mig}\nreplaceWaiting: {after: 1m}", "pods of mode mig have no index"),
+        ("resources: {mode: mig, name: nvidia.com/gpu}", "is not for mode mig, whose names"),
+        ("resources: {mode: mig}\nenv: {A: '{memory_mib}'}", "{memory_mib} is not known in mode mig"),
         (
             "limits: {from: agent}\nlimiter: clearml-image",
             '"clearml-image" works by the pod\'s image',

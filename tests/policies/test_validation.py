@@ -14,7 +14,10 @@ def test_every_mistake_of_every_file_is_listed_with_file_and_line():
     )
     assert found == [
         'a.yaml:3: slicePerGpu: unknown key (did you mean "slicesPerGpu"?)',
-        "a.yaml:4: resources.mode: \"per-gpuu\" should be 'per-gpu' or 'pooled' (did you mean \"per-gpu\"?)",
+        (
+            "a.yaml:4: resources.mode: \"per-gpuu\" should be 'per-gpu', 'pooled' or 'mig'"
+            ' (did you mean "per-gpu"?)'
+        ),
         'b.yaml:1: kind: "Policee" is none of Policy, Limiter, Queues (did you mean "Policy"?)',
         'c.yaml:3: hideGpusFromOthers: "yes" should be a valid boolean',
         "c.yaml:4: memory.reserveMiB: 1.5 must be a whole number",

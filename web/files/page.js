@@ -57,7 +57,7 @@ function gradientOf(gpu) {
 
 const usedOf = (gpu) => (gpu.shares ?? []).reduce((sum, share) => sum + share.slices, 0);
 const freeOf = (gpu) => Math.max(0, gpu.capacity - usedOf(gpu));
-const nameOf = (gpu) => (gpu.index === undefined ? "all GPUs" : `GPU ${gpu.index}`);
+const nameOf = (gpu) => gpu.profile ?? (gpu.index === undefined ? "all GPUs" : `GPU ${gpu.index}`);
 const holderOf = (share) => (share.kind === "other" ? "other" : `${share.namespace ?? ""}/${share.pod ?? ""}`);
 
 function ageOf(created) {

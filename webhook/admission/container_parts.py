@@ -54,9 +54,9 @@ def container_parts(
         return []
     other = next((name for name in (CONTAINER_ANNOTATION, GPUS_ANNOTATION) if name in annotations), None)
     if other is not None:
-        return _denied(f"stands beside {other}: leave one of the two out")
+        return refuse_parts(f"stands beside {other}: leave one of the two out")
     if whole.is_whole:
-        return _denied(f"is for a part of one GPU by the label {LABEL}: leave it out")
+        return refuse_parts(f"is for a part of one GPU by the label {LABEL}: leave it out")
     found = _read(text, {ref.container.name: ref for ref in regular}, whole, reserve_mib)
     return found if isinstance(found, Denial) else _disagreement(found, whole, reserve_mib) or found
 
@@ -68,7 +68,7 @@ def _disagreement(parts: list[ContainerPart], whole: Fraction, reserve_mib: int)
     else:
         mib, asked = sum([part.fraction.slices for part in parts]), whole.slices
         comes_to, label = f"{mib} of {whole.slices_per_gpu} slices", f"{LABEL} to {asked}"
-    return None if mib == asked else _denied(f"comes to {comes_to}, and {label}: make them agree")
+    return None if mib == asked else refuse_parts(f"comes to {comes_to}, and {label}: make them agree")
 
 
 def _read(
@@ -76,12 +76,12 @@ def _read(
 ) -> list[ContainerPart] | Denial:
     what, example = ("memory", _OF_MEMORY) if whole.mib else ("fraction", _OF_FRACTION)
     if len(text) > MAX_TEXT or text.count(",") >= MAX_CONTAINERS:
-        return _denied(f"is for up to {MAX_CONTAINERS} containers, each with its {what}: {example}")
+        return refuse_parts(f"is for up to {MAX_CONTAINERS} containers, each with its {what}: {example}")
     parts: dict[str, ContainerPart] = {}
     for entry in text.split(","):
         match = _PART.fullmatch(entry)
         if match is None:
-            return _denied(f'"{_shortened(entry)}" is no container with its {what}: {example}')
+            return refuse_parts(f'"{_shortened(entry)}" is no container with its {what}: {example}')
         name, written = match.groups()
         if name not in by_name:
             return Denial.of(
@@ -90,10 +90,10 @@ def _read(
                 f" use {_names(by_name)}",
             )
         if name in parts:
-            return _denied(f'names "{_shortened(name)}" twice: give it one {what}')
+            return refuse_parts(f'names "{_shortened(name)}" twice: give it one {what}')
         amount = _memory(written, whole, reserve_mib) if whole.mib else _slices(written, whole)
         if isinstance(amount, str):
-            return _denied(f'"{_shortened(entry)}" {amount}: mend it')
+            return refuse_parts(f'"{_shortened(entry)}" {amount}: mend it')
         parts[name] = ContainerPart(by_name[name], written, amount)
     return list(parts.values())
 
@@ -119,7 +119,8 @@ def _names(by_name: dict[str, ContainerRef]) -> str:
     return ", ".join(names if len(names) <= MAX_NAMED else [*names[:MAX_NAMED], "..."])
 
 
-def _denied(rule: str) -> Denial:
+def refuse_parts(rule: str) -> Denial:
+    """Deny what the annotation says."""
     return Denial.of(Reason.CONTAINERS, f"annotation {CONTAINERS_ANNOTATION} {rule}")
 
 

@@ -10,7 +10,7 @@ from kube.names import CONTAINER_ANNOTATION, CONTAINERS_ANNOTATION
 from ledger.placement_request import Placement
 from modes.fraction import Fraction
 from policies.model.effective import EffectivePolicy
-from webhook.admission.container_parts import ContainerPart, container_parts
+from webhook.admission.container_parts import ContainerPart, container_parts, refuse_parts
 from webhook.admission.container_refs import ContainerRef
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.pod import ObjectMeta
@@ -64,6 +64,8 @@ def choose_containers(
     parts = container_parts(metadata, regular, fraction, policy.reserve_mib)
     if isinstance(parts, Denial):
         return parts
+    if parts and policy.mode.several_containers_problem is not None:
+        return refuse_parts(policy.mode.several_containers_problem)
     chosen = parts[0].ref if parts else _choose(metadata, regular, asking, policy)
     if isinstance(chosen, Denial):
         return chosen

@@ -41,8 +41,9 @@ def mutate(validated: Validated, placement: Placement) -> Injection | Denial:
     Parents come before children, and what we insert at the front of a list comes last, so that each
     path holds when it is applied.
     """
+    instance = placement.instance
     asked = validated.fraction.apart() if placement.containers else validated.fraction
-    fraction = asked.on_card(placement.gpu_mib)
+    fraction = asked.on_card(placement.gpu_mib) if instance is None else instance.share
     if fraction is None:
         return _no_memory(validated, placement)
     if fraction is not validated.fraction:
@@ -67,7 +68,8 @@ def mutate(validated: Validated, placement: Placement) -> Injection | Denial:
     patch = bounded(operations)
     if isinstance(patch, Denial):
         return patch
-    mib, index = share.memory_mib, share.annotations.get(GPU_INDEX)
+    mib = share.memory_mib if instance is None else instance.mib
+    index = share.annotations.get(GPU_INDEX)
     return Injection(patch, names, validated.fraction.slices, placement, mib, index)
 
 

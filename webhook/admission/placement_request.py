@@ -61,6 +61,8 @@ def placement_request(validated: Validated, pod: Requester) -> PlacementRequest 
         kinds=validated.kinds,
         writes_limits=policy.writes_limits,
         any_gpu=policy.containers == "any-gpu" and len(validated.containers.parts) > 1,
+        resource=validated.resource,
+        oversized=policy.oversized,
     )
     return for_requester(request, pod, policy)
 
@@ -87,6 +89,8 @@ def for_requester(request: PlacementRequest, pod: Requester, policy: EffectivePo
         request.writes_limits,
         request.kinds,
         request.any_gpu,
+        request.resource,
+        request.oversized,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import msgspec
@@ -22,6 +23,7 @@ from webhook.admission.annotations import (
 )
 from webhook.admission.container_refs import ContainerRef
 from webhook.admission.containers import Containers
+from webhook.admission.instances import kept_instance
 from webhook.admission.memory_limit import mib_of_each, mib_text
 from webhook.admission.pod import ObjectMeta, Pod
 
@@ -40,6 +42,8 @@ def kept_placement(
     that the node affinity binds must all agree with each other and with the policy (docs/admission.md).
     """
     said = (pod.metadata.annotations if pod.metadata else None) or {}
+    if policy.mode.gives_instances:
+        return _kept_instance(pod, policy, fraction, containers, said)
     placed = _read_gpus(said.get(GPU_INDEX), policy, fraction)
     if (
         placed is None
@@ -78,6 +82,23 @@ def _read_gpus(text: str | None, policy: EffectivePolicy, fraction: Fraction) ->
     if len(on) < containers or len(set(on)) == 1:
         return None
     return Placement(tuple(sorted(set(on))), 0, (), containers=tuple(on))
+
+
+def _kept_instance(
+    pod: Pod, policy: EffectivePolicy, fraction: Fraction, containers: Containers, said: Mapping[str, str]
+) -> Placement | None:
+    if (
+        said.get(INJECTED, "").partition("@")[0] != policy.name
+        or said.get(GPU_CONTAINER) != containers.names
+        or GPU_INDEX in said
+        or MEMORY_MIB in said
+    ):
+        return None
+    kept = kept_instance(pod, policy.mode, fraction, containers, said.get(SLICES))
+    reservation = said.get(RESERVATION)
+    if kept is None or reservation is None or not is_uid(reservation):
+        return kept
+    return msgspec.structs.replace(kept, reservation=reservation)
 
 
 def sized_as_said(fraction: Fraction, metadata: ObjectMeta) -> Fraction:

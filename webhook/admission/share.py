@@ -49,7 +49,7 @@ def share_of(validated: Validated, placement: Placement) -> PodShare:
     if policy.writes_limits:
         each = mib_of_each(fraction, placement.gpu_mib, policy.reserve_mib)
     annotations = {INJECTED: policy.marker, SLICES: str(fraction.slices)}
-    if placement.indices:
+    if placement.indices and placement.instance is None:
         annotations[GPU_INDEX] = index_text(placement.containers or placement.indices)
     if each is not None:
         annotations[MEMORY_MIB] = mib_text(each)

@@ -10,7 +10,7 @@ from ledger.placement_request import Placement
 from modes.fraction import Fraction
 from modes.gpu_kinds import GpuKinds
 from modes.mode import Mode
-from policies.model.effective import EffectiveLimiter, EffectivePolicy
+from policies.model.effective import NO_LIMITER, EffectiveLimiter, EffectivePolicy
 from webhook.admission.affinity import demands_models, refuse_empty_affinity
 from webhook.admission.annotations import INJECTED
 from webhook.admission.container_refs import ContainerRef, container_refs
@@ -22,14 +22,13 @@ from webhook.admission.existing_injection import NO_INJECTION, ExistingInjection
 from webhook.admission.gpu_kinds import gpu_kinds
 from webhook.admission.gpu_resources import check_amounts
 from webhook.admission.gpus import on_each_gpu
+from webhook.admission.instances import named_instance, refuse_two_instances
 from webhook.admission.label import Asked, asked_of, read_label
 from webhook.admission.limiter import refuse_mounts
 from webhook.admission.pod import LABEL, ObjectMeta, Pod, PodSpec
 from webhook.admission.refusals import refuse_index, refuse_override_env, refuse_pod, refuse_privileged
 from webhook.admission.reinvocation import kept_placement, sized_as_said, split_as_said
 from webhook.admission.sizes import refuse_oversized
-
-NO_LIMITER = EffectiveLimiter("none")
 
 
 class Validated(msgspec.Struct, frozen=True, eq=False):
@@ -52,10 +51,16 @@ class Validated(msgspec.Struct, frozen=True, eq=False):
     """Of GPU, that the pod takes."""
 
     @property
+    def resource(self) -> str:
+        """Of MIG instances, that the pod itself asks for; empty where it leaves the choice."""
+        return named_instance(self.containers)
+
+    @property
     def keeps_assumption(self) -> bool:
         """Whether only the policy's `assume` vouches for the memory that the pod says it was given."""
         is_bound = self.policy.writes_limits and not self.fraction.is_whole
-        return is_bound and self.kept is not None and not self.kept.memory_values
+        kept = self.kept
+        return is_bound and kept is not None and not kept.memory_values and kept.instance is None
 
 
 def validate(
@@ -142,7 +147,7 @@ def _existing_injection(
 
 def _refuse_containers(validated: Validated, asked: Asked) -> Denial | None:
     containers = validated.containers
-    refused = refuse_privileged(containers, validated.policy)
+    refused = refuse_privileged(containers, validated.policy) or refuse_two_instances(containers)
     if refused is None and validated.kept is None:
         refused = refuse_index(containers)
     for ref in containers.gpu:

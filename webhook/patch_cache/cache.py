@@ -66,6 +66,7 @@ class Entry:
             placement.reservation is None,
             placement.model is None,
             placement.other_memory_values,
+            placement.instance,
         )
         try:
             template = self._templates[key]
@@ -92,6 +93,7 @@ class Entry:
             None if placement.model is None else MODEL,
             placement.slices,
             other_memory_values=placement.other_memory_values,
+            instance=placement.instance,
         )
         injection = mutate(self._plan, marked)
         return None if isinstance(injection, Denial) else Template.of(injection)

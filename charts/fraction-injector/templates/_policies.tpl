@@ -8,11 +8,13 @@ limits stand here a second time; a test compares them with the presets.
 hami-core:
   per-gpu: ["CUDA_DEVICE_MEMORY_LIMIT_0={memory_mib}m", "LD_PRELOAD=/usr/local/vgpu/libvgpu.so"]
   pooled: ["CUDA_DEVICE_MEMORY_LIMIT={memory_mib}m", "LD_PRELOAD=/usr/local/vgpu/libvgpu.so"]
+  mig: ["LD_PRELOAD=/usr/local/vgpu/libvgpu.so"]
 nvidia-driver:
   per-gpu: ["NVIDIA_GPU_MEMORY_LIMIT={memory_mib}", "NVIDIA_GPU_MEMORY_REQUEST={memory_mib}"]
   pooled: ["NVIDIA_GPU_MEMORY_LIMIT={memory_mib}", "NVIDIA_GPU_MEMORY_REQUEST={memory_mib}"]
-clearml-image: {per-gpu: [], pooled: []}
-none: {per-gpu: [], pooled: []}
+  mig: ["NVIDIA_GPU_MEMORY_LIMIT={memory_mib}", "NVIDIA_GPU_MEMORY_REQUEST={memory_mib}"]
+clearml-image: {per-gpu: [], pooled: [], mig: []}
+none: {per-gpu: [], pooled: [], mig: []}
 {{- end -}}
 
 {{/* The same for one limiter in one mode, own files first: (dict "root" $ "limiter" NAME "mode" MODE). */}}
@@ -47,6 +49,7 @@ none: {per-gpu: [], pooled: []}
 {{- define "fraction-injector.modes" -}}
 per-gpu: {resource: "nvidia.com/gpu-{index}"}
 pooled: {resource: nvidia.com/gpu}
+mig: {resource: "nvidia.com/mig-{profile}"}
 {{- end -}}
 
 {{/* "true" if some policy takes an alias: (dict "root" $ "alias" NAME). */}}
@@ -80,7 +83,7 @@ pooled: {resource: nvidia.com/gpu}
 
 {{/* Regular expression of a resource name's template. */}}
 {{- define "fraction-injector.namePatternOf" -}}
-{{- . | replace "." "[.]" | replace "{index}" "[0-9]+" -}}
+{{- . | replace "." "[.]" | replace "{index}" "[0-9]+" | replace "mig-{profile}" "(mig-[1-9]g[.][0-9]+gb([.]me)?|gpu)" -}}
 {{- end -}}
 
 {{/* Regular expression of the per-GPU resource names; empty if all policies are pooled. */}}

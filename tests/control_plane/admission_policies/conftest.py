@@ -113,6 +113,7 @@ def no_webhook(lock, control_plane):
         "memory": created(api, asking_for_memory("4Gi"), "lock-default"),
         "most": created(api, labelled_pod("most", "0.95"), "lock-whole"),
         "pooled": created(api, labelled_pod("pooled", "0.250"), "lock-pooled"),
+        "mig": created(api, labelled_pod("mig", "0.375"), "lock-mig"),
         "driver": created(api, labelled_pod("driver", "0.250"), "lock-driver"),
         "custom": created(api, labelled_pod("custom", "0.250"), "lock-custom"),
     }

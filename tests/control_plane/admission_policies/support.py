@@ -18,10 +18,14 @@ NODES = {
     **{name: node.manifest(name) for name, node in INVENTORY.items()},
     "lock-pooled": GpuNode(gpus=2, memory_mib=24576, pooled=True).manifest("lock-pooled"),
     "lock-quarters": GpuNode(gpus=2).manifest("lock-quarters"),
+    "lock-mig": GpuNode(gpus=0).manifest("lock-mig"),
 }
 QUARTERS = {"nvidia.com/gpu-0": "4", "nvidia.com/gpu-1": "4"}
 NODES["lock-quarters"]["status"]["allocatable"] |= QUARTERS
 NODES["lock-quarters"]["status"]["capacity"] |= QUARTERS
+INSTANCES = {"nvidia.com/mig-1g.10gb": "4", "nvidia.com/mig-3g.40gb": "1"}
+NODES["lock-mig"]["status"]["allocatable"] |= INSTANCES
+NODES["lock-mig"]["status"]["capacity"] |= INSTANCES
 POLICIES = {
     "default": {},
     "whole": {
@@ -29,6 +33,7 @@ POLICIES = {
         "fractions": {"0.125": 1, "0.25": 2, "0.500": 4, "1.000": 8, "2.0": 16, "3": 24, "0.2": 2, "0.95": 8},
     },
     "pooled": {"namespaces": ["lock-pooled"], "resources": {"mode": "pooled"}},
+    "mig": {"namespaces": ["lock-mig"], "resources": {"mode": "mig"}},
     "driver": {"namespaces": ["lock-driver"], "limiter": "nvidia-driver"},
     "quarters": {"namespaces": ["lock-quarters"], "slicesPerGpu": 4},
     "open": {"namespaces": ["lock-open"], "limiter": "none"},

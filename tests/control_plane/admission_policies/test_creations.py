@@ -135,6 +135,8 @@ def test_what_the_webhook_makes_of_every_kind_of_pod_passes(lock, control_plane,
         ("whole", "0.2", "2"),
         ("whole", "0.95", "8"),
         ("pooled", "0.375", "3"),
+        ("mig", "0.125", "1"),
+        ("mig", "0.375", "4"),
         ("driver", "0.250", "2"),
         ("quarters", "0.750", "3"),
         ("open", "0.125", "1"),
@@ -192,6 +194,12 @@ def test_what_the_webhook_makes_of_an_ask_for_memory_passes(lock, control_plane,
     assert said["clearml-injector/memory-mib"] == str(mib)
     [limits] = [each["resources"]["limits"] for each in made["spec"]["containers"]]
     assert said["clearml-injector/slices"] in limits.values()
+
+
+def test_an_instance_for_an_ask_for_memory_passes(lock, control_plane):
+    made = control_plane.api.create(asking_for_memory("20Gi"), "lock-mig", dry_run=True)
+    [limits] = [each["resources"]["limits"] for each in made["spec"]["containers"]]
+    assert limits["nvidia.com/mig-3g.40gb"] == "1"
 
 
 def test_an_ask_for_memory_that_the_policy_does_not_take_is_denied_by_the_webhook(lock, control_plane):

@@ -224,6 +224,30 @@ def test_more_of_the_pool_than_the_label_says_is_refused(no_webhook, control_pla
         control_plane.api.create(pod, "lock-pooled")
 
 
+@pytest.mark.parametrize(
+    ("amounts", "named"),
+    [
+        ({"nvidia.com/mig-3g.40gb": "2"}, "nvidia.com/mig-3g.40gb"),
+        ({"nvidia.com/mig-3g.40gb": "1", "nvidia.com/mig-1g.10gb": "1"}, "nvidia.com/mig-<profile>"),
+    ],
+)
+def test_more_than_one_instance_is_refused(no_webhook, control_plane, amounts, named):
+    pod = copy.deepcopy(no_webhook["mig"])
+    task(pod)["resources"] = {"limits": amounts}
+    told = f"limits of GPU containers: must be one of {named}, as the annotations say: {ADVICE}"
+    with refused("injected", told):
+        control_plane.api.create(pod, "lock-mig")
+
+
+@pytest.mark.parametrize("label", ["0.625", "1.000", "NaN"])
+def test_an_instance_that_does_not_hold_what_the_label_says_is_refused(no_webhook, control_plane, label):
+    pod = copy.deepcopy(no_webhook["mig"])
+    pod["metadata"]["labels"]["clearml-injector/fraction"] = label
+    told = f"clearml-injector/slices: not what the label says of a MIG instance: {ADVICE}"
+    with refused("injected", told):
+        control_plane.api.create(pod, "lock-mig")
+
+
 @pytest.mark.parametrize("label", ["0.125", "0.875", "1.000", "NaN", "0.5", "abc"])
 def test_a_label_that_the_slices_do_not_fit_is_refused(no_webhook, control_plane, label):
     pod = copy.deepcopy(no_webhook["half"])
@@ -336,7 +360,7 @@ def test_unlabelled_pods_pass(no_webhook, control_plane, namespace):
     assert made["metadata"]["name"] == "unlabelled"
 
 
-@pytest.mark.parametrize("policy", ["half", "two", "pooled", "driver", "custom"])
+@pytest.mark.parametrize("policy", ["half", "two", "pooled", "mig", "driver", "custom"])
 def test_a_complete_forgery_passes_as_the_threat_model_says(no_webhook, control_plane, policy):
     pod = copy.deepcopy(no_webhook[policy])
     made = control_plane.api.create(pod, pod["metadata"]["namespace"], dry_run=True)

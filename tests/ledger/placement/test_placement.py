@@ -278,7 +278,7 @@ def test_groups_of_states_that_no_node_is_in_any_more_are_forgotten() -> None:
         if churn.rng.random() < 0.9:
             churn.release()
     for node_class in churn.ledger._node_index.classes.values():
-        groups = node_class.groups["per-gpu"]
+        groups = node_class.groups["per-gpu", None]
         occupied = sum(1 for group in groups._groups.values() if group.nodes)
         assert occupied == groups._occupied
         assert len(groups) <= occupied + 128

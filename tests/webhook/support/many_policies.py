@@ -1,6 +1,7 @@
 """Policies that differ in everything that becomes part of a patch, and a ledger that always has room."""
 
 from ledger.placement_request import Placement
+from modes.instance import Instance
 from tests.webhook.support import policies
 
 QUEUES = """
@@ -43,6 +44,7 @@ POLICIES = {
     "limits from agent, with variables": policies(
         "limits: {from: agent}\nresources: {mode: pooled}\nsameModel: true\nenv: {A: '{percent} {container}'}"
     ),
+    "mig": policies("resources: {mode: mig}\nenv: {A: '{percent} {container}'}"),
     "none": policies("limiter: none"),
     "clearml-image": policies("limiter: clearml-image"),
     "own images": policies("limiter: images", images=IMAGES),
@@ -70,6 +72,11 @@ PLACES = (
 )
 """Each differs from the one before it in one thing that a patch depends on."""
 
+INSTANCES = (
+    Instance(21020, 1, 9728, ("NVIDIA-A100-SXM4-80GB",)),
+    Instance(41040, 2, 19968, ("NVIDIA-A100-SXM4-80GB", "NVIDIA-H100-80GB-HBM3")),
+    Instance(61080, 4, 40192, ("NVIDIA-H100-80GB-HBM3-MIG-3g.40gb",), is_pool=True),
+)
 MODELS = ("NVIDIA-H100", None, 'n"%b')
 
 
@@ -85,6 +92,9 @@ class Roomy:
         index, mib, node, values = self._places[self._placed % len(self._places)]
         self._placed += 1
         fraction = ask.fraction
+        if ask.mode == "mig":
+            instance = INSTANCES[self._placed % len(INSTANCES)]
+            return Placement(instance.indices, instance.mib, (), node, ask.reservation, instance=instance)
         indices = () if ask.mode == "pooled" else tuple(range(index, index + fraction.gpus))
         if ask.assume is not None or fraction.is_whole:
             values = ()

@@ -1,0 +1,72 @@
+"""The MIG instances that the nodes of a cluster offer, by the model of their cards."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from kube.names import GPU_PRODUCT_LABEL
+from ledger.facts import NodeFact
+from ledger.placement_request import Oversized, Placement
+from modes.mode import Offer
+from modes.registry import MODES
+
+
+class InstanceOffers:
+    """How many nodes of a model offer the same profiles."""
+
+    def __init__(self) -> None:
+        self._nodes: Counter[Offer] = Counter()
+
+    def add(self, node: NodeFact) -> None:
+        """Count what a node offers; the inverse of `remove`."""
+        self._nodes.update(_offers(node))
+
+    def remove(self, node: NodeFact) -> None:
+        """Forget what a node offered; the inverse of `add`."""
+        for offer in _offers(node):
+            self._nodes[offer] -= 1
+            if not self._nodes[offer]:
+                del self._nodes[offer]
+
+    def known(self) -> Collection[Offer]:
+        """Return what is offered anywhere."""
+        return self._nodes.keys()
+
+
+class Option(NamedTuple):
+    """A placement of an instance, and how much waits for such ones."""
+
+    placement: Placement
+    load: int
+
+    @property
+    def is_more_than_twice(self) -> bool:
+        """Whether more than half of the instance would lie idle."""
+        instance = self.placement.instance
+        return instance is not None and instance.is_more_than_twice
+
+    @property
+    def rank(self) -> tuple[bool, int, int, int]:
+        """Sorts the best first."""
+        instance, waits = self.placement.instance, self.placement.node is None
+        eighths, mib = (instance.eighths, instance.mib) if instance is not None else (0, 0)
+        return waits, eighths, self.load if waits else 0, mib
+
+
+def within_twice(placed: Sequence[Option], oversized: Oversized) -> list[Placement]:
+    """Return placements of instances, the best first: those with room, then the smallest.
+
+    One of more than twice what is asked for is among them only where there is no other, or where it is to be
+    taken as soon as nothing else has room.
+    """
+    fitting = [each for each in placed if not each.is_more_than_twice]
+    taken = placed if oversized == "take" or not fitting else fitting
+    return [each.placement for each in sorted(taken, key=lambda each: each.rank)]
+
+
+def _offers(node: NodeFact) -> list[Offer]:
+    product = node.labels.get(GPU_PRODUCT_LABEL) or ""
+    stocks = [mode.stocks(node) for mode in MODES.values() if mode.gives_instances]
+    return [(product, each) for each in stocks if each]

@@ -1,0 +1,230 @@
+"""Mode mig: a share is one MIG instance, the smallest that holds it of those that nodes offer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+from kube.names import GPU_PRODUCT_LABEL, GPU_RESOURCE
+from modes.fraction import Fraction
+from modes.gpu_names import STANDARD_INDEX
+from modes.instance import Instance
+from modes.mig_choice import MigFit, fit_of_fraction, fit_of_mib
+from modes.mig_instances import (
+    EIGHTHS,
+    instance_number,
+    instance_resource,
+    is_divided_on_demand,
+    profile_of_product,
+)
+from modes.mig_profiles import MIG_RESOURCE_PREFIX, MigProfile, card_of_product
+from modes.mode import FreeSlices, GpuCount, Mode, ModeName, NodeGpus, NodeSlices, Offer, OperatorValues
+from modes.packing import SlicePrices
+from modes.resource_kinds import ResourceKinds
+
+_StockKey = tuple[int | None, int]
+"""What `Mode.stocks` calls it, and the number of its profile."""
+_SizeKey = tuple[int, bool, int, bool]
+"""Number, whether it is asked for as the pool, eighths, whether more than half lies idle."""
+
+
+@dataclass(frozen=True)
+class Mig(Mode):
+    """The placement chooses a profile, the kubelet one of its instances; hardware holds pods to it."""
+
+    name: ClassVar[ModeName] = "mig"
+    default_resource: ClassVar[str] = MIG_RESOURCE_PREFIX + "{profile}"
+    prices_node_classes: ClassVar[bool] = False
+    unknown_placeholders: ClassVar[frozenset[str]] = frozenset({"index", "memory_mib"})
+    replace_waiting_problem: ClassVar[str | None] = (
+        "pods of mode mig have no index to wait on: leave it out, or use mode per-gpu"
+    )
+    several_gpus_problem: ClassVar[str | None] = "a MIG instance lies on one card: ask for a share of one GPU"
+    several_containers_problem: ClassVar[str | None] = (
+        "a MIG instance goes to one container: leave the annotation out"
+    )
+    needs_cdi: ClassVar[bool] = True
+    gives_instances: ClassVar[bool] = True
+
+    @cached_property
+    def kinds(self) -> ResourceKinds:
+        """Names of instances mean themselves; names of single GPUs are known, to be refused."""
+        return ResourceKinds(STANDARD_INDEX, None, self.counted, self.allowed, MIG_RESOURCE_PREFIX)
+
+    def amounts(self, fraction: Fraction, indices: tuple[int, ...]) -> dict[str, str]:  # noqa: ARG002 always one
+        """Return one instance of the chosen profile; without one, of a node whose instances are its pool."""
+        return {instance_resource(indices[0]) if indices else GPU_RESOURCE: "1"}
+
+    @staticmethod
+    def read_indices(text: str | None, fraction: Fraction) -> tuple[int, ...] | None:  # noqa: ARG004 none has any
+        """Return no index; None if the annotation names one."""
+        return () if text is None else None
+
+    def share_text(self, fraction: Fraction) -> str:
+        """Return the least that an instance must hold."""
+        least = f"{fraction.slices} of {fraction.slices_per_gpu} slices of its card"
+        return f"the smallest MIG instance of at least {least}"
+
+    @classmethod
+    def name_problem(cls, resource: str) -> str | None:
+        """Return that resources have their names from NVIDIA's device plugin."""
+        if resource == cls.default_resource:
+            return None
+        return "is not for mode mig, whose names NVIDIA's device plugin makes: leave it out"
+
+    @staticmethod
+    def index_prefix(resource: str) -> None:
+        """Return None: there are no names of single GPUs."""
+
+    @classmethod
+    def gpu_count(cls, node: NodeGpus) -> GpuCount | None:
+        """Count the instances of a node; at least one where there may be some soon."""
+        if not cls.stocks(node):
+            return None
+        found = node.pooled if _single(node) is not None else sum([count for _, count in node.instances])
+        return max(1, found), 0
+
+    @classmethod
+    def stocks(cls, node: NodeGpus) -> tuple[int | None, ...]:
+        """Return the profiles of which a node offers instances, or None for those that are its pool.
+
+        A node whose cards are divided on demand offers all that its card can have.
+        """
+        if _single(node) is not None:
+            return (None,)
+        found = {number for number, _ in node.instances}
+        if is_divided_on_demand(node.labels):
+            card = card_of_product(_product(node))
+            resources = [profile.resource for profile in card.profiles] if card is not None else []
+            found.update(filter(None, map(instance_number, resources)))
+        return tuple(sorted(found))
+
+    @staticmethod
+    def slices(node: NodeGpus) -> int:
+        """Return the instances of all profiles."""
+        return node.pooled if _single(node) is not None else sum([count for _, count in node.instances])
+
+    @classmethod
+    def fit(cls, node: NodeGpus, fraction: Fraction) -> int:
+        """Return how many pods an empty node holds: as many as it has instances of the profile they get."""
+        found = cls.instances(fraction, [(_product(node), cls.stocks(node))])
+        counts = dict(node.instances)
+        return sum([node.pooled if each.is_pool else counts.get(each.number, 0) for each in found])
+
+    @staticmethod
+    def capacity(nodes: NodeSlices, stock: int | None) -> dict[int, int] | dict[None, int]:
+        """Return the instances of one profile, or those of the pool."""
+        return {None: nodes.pooled} if stock is None else {stock: nodes.instances.get(stock, 0)}
+
+    @staticmethod
+    def free(account: FreeSlices, stock: int | None) -> tuple[int, ...]:
+        """Return the free instances of one profile, or those of the pool."""
+        return (account.placeable_pool() if stock is None else account.free_instances(stock),)
+
+    @staticmethod
+    def score(free: Sequence[int], fraction: Fraction, prices: SlicePrices) -> int | None:  # noqa: ARG004 all alike
+        """Return more for a node with fewer instances left; None without any."""
+        return -free[0] if free[0] >= fraction.slices else None
+
+    @staticmethod
+    def choosable(gpus: Mapping[int, int]) -> Mapping[int, int]:  # noqa: ARG004 whatever they are
+        """Return none: the kubelet chooses the instance."""
+        return {}
+
+    @staticmethod
+    def instances(fraction: Fraction, offers: Iterable[Offer], resource: str = "") -> list[Instance]:
+        """Return the smallest instance that holds a share on each kind of node, the best first.
+
+        Args:
+            fraction: what is asked for.
+            offers: models of nodes, and the profiles that such nodes offer.
+            resource: the extended resource that the pod itself asks for, the only one then; empty for none.
+        """
+        found: dict[_SizeKey, dict[str, int]] = {}
+        for product, stocks in offers:
+            profiles = dict(_profiles(product, stocks, resource))
+            fit = _fit(product, profiles, fraction, takes_media=bool(resource))
+            if fit is None:
+                continue
+            stock, number = next(key for key, profile in profiles.items() if profile is fit.profile)
+            card = card_of_product(product)
+            eighths = -(-fit.profile.memory * EIGHTHS // card.memory) if card is not None else EIGHTHS
+            key = number, stock is None, eighths, fit.is_more_than_twice
+            found.setdefault(key, {})[product] = fit.profile.mib
+        made = [
+            Instance(number, eighths, min(mib.values()), tuple(sorted(mib)), is_pool, is_more)
+            for (number, is_pool, eighths, is_more), mib in found.items()
+        ]
+        return sorted(made, key=lambda each: (each.is_more_than_twice, each.eighths, each.mib, each.number))
+
+    @staticmethod
+    def none_holds(fraction: Fraction, offers: Iterable[Offer], resource: str = "") -> str:
+        """Return why there is no instance for a share, as half a sentence that says what to do."""
+        known = {
+            (profile.mib, profile.name)
+            for product, stocks in offers
+            for profile in dict(_profiles(product, stocks, "")).values()
+        }
+        if not known:
+            return "no node offers MIG instances of a known card: ask the admin to divide some (docs/mig.md)"
+        largest = max(known)
+        if resource:
+            return f"no {resource} that nodes offer holds it: ask for less, or leave the resource out"
+        asked = f"{fraction.mib} MiB" if fraction.mib else _asked(fraction)
+        return f"no MIG instance holds {asked}, the largest is {largest[1]} of {largest[0]} MiB: ask for less"
+
+    def operator_problem(self, *, cdi: bool) -> str | None:  # noqa: ARG002 both ways work
+        """Return None: NVIDIA's device plugin advertises instances as they are."""
+        return None
+
+    def operator_values(self, gpus: int) -> OperatorValues:  # noqa: ARG002 instances are counted, not GPUs
+        """Return the values that share nothing: instances are not divided further."""
+        note = "Which instances a card has is said by the label nvidia.com/mig.config of its node."
+        return OperatorValues(note, (), (), (), is_shared=False)
+
+
+def _asked(fraction: Fraction) -> str:
+    if fraction.gpus > 1:
+        return f"{fraction.gpus} GPUs"
+    share, one = fraction.ratio
+    return f"{share}/{one} of a GPU"
+
+
+def _product(node: NodeGpus) -> str:
+    return node.labels.get(GPU_PRODUCT_LABEL) or ""
+
+
+def _single(node: NodeGpus) -> int | None:
+    return profile_of_product(_product(node))
+
+
+def _profiles(
+    product: str, stocks: Iterable[int | None], resource: str
+) -> Iterator[tuple[_StockKey, MigProfile]]:
+    """Yield the profiles that a kind of node offers by stock and number; of a resource that alone."""
+    card = card_of_product(product)
+    for stock in stocks:
+        number = profile_of_product(product) if stock is None else stock
+        if card is None or number is None:
+            continue
+        name = GPU_RESOURCE if stock is None else instance_resource(number)
+        profile = card.profile(instance_resource(number))
+        if profile is not None and resource in {"", name}:
+            yield (stock, number), profile
+
+
+def _fit(
+    product: str,
+    profiles: Mapping[_StockKey, MigProfile],
+    fraction: Fraction,
+    *,
+    takes_media: bool,
+) -> MigFit | None:
+    card = card_of_product(product)
+    if card is None or fraction.gpus > 1:
+        return None
+    if fraction.mib:
+        return fit_of_mib(profiles.values(), fraction.mib, takes_media=takes_media)
+    return fit_of_fraction(card, profiles.values(), fraction, takes_media=takes_media)

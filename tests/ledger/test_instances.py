@@ -1,0 +1,216 @@
+"""MIG instances in the ledger: placed, counted whoever holds them, and worth what they are on their card."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kube.scheduling import Constraints
+from ledger.facts import NodeFact, PodFact
+from ledger.ledger import Ledger
+from ledger.placement_request import OverQuota, Placement, PlacementRequest, Quota, Unschedulable
+from modes.fraction import Fraction
+from modes.instance import Instance
+from modes.mig_instances import instance_number
+from tests.ledger.cluster import ledger_of
+
+A100_40, A100_80, H100 = "NVIDIA-A100-SXM4-40GB", "NVIDIA-A100-SXM4-80GB", "NVIDIA-H100-80GB-HBM3"
+
+
+def number(profile):
+    return instance_number(f"nvidia.com/mig-{profile}")
+
+
+def mig_node(name, product=A100_80, /, **profiles):
+    instances = tuple(
+        sorted((number(key[1:].replace("_", ".", 1)), count) for key, count in profiles.items())
+    )
+    labels = {"nvidia.com/gpu.product": product, "kubernetes.io/hostname": name}
+    return NodeFact(name=name, labels=labels, instances=instances)
+
+
+def single_node(name, profile, count):
+    labels = {"nvidia.com/gpu.product": f"{A100_80}-MIG-{profile}"}
+    return NodeFact(name=name, labels=labels, pooled=count, pooled_gpus=count)
+
+
+def ask(share=1, /, **more):
+    fraction = Fraction(share, 8) if share < 100 else Fraction.of_memory(share, 8)
+    return PlacementRequest(fraction, mode="mig", writes_limits=False, **more)
+
+
+def native(name, node, profile, count=1, **more):
+    gpus = ((number(profile), count),)
+    return PodFact(**{"namespace": "team", "name": name, "node": node, "gpus": gpus, **more})
+
+
+def placed(ledger, *asks):
+    answers = [ledger.place(each, 0.0) for each in asks]
+    assert all(isinstance(answer, Placement) for answer in answers), answers
+    return [(answer.node, answer.instance.profile) for answer in answers]
+
+
+def test_pods_get_instances_until_none_is_left_and_then_wait_for_one():
+    ledger = ledger_of(mig_node("a", p1g_10gb=2))
+    asks = [ask(reservation=f"r{at}") for at in range(3)]
+    assert placed(ledger, *asks) == [("a", "1g.10gb"), ("a", "1g.10gb"), (None, "1g.10gb")]
+    assert ledger.place(ask(), 0.0).indices == (number("1g.10gb"),)
+    (view,) = ledger.view().nodes
+    assert [(gpu.name, gpu.capacity, gpu.used) for gpu in view.gpus] == [("1g.10gb", 2, 2)]
+    assert ledger.pending_slices() == 1
+
+
+def test_a_pod_that_nobody_labelled_holds_its_instance_all_the_same():
+    ledger = ledger_of(mig_node("a", p1g_10gb=2), holders=(native("own", "a", "1g.10gb", 2),))
+    assert placed(ledger, ask()) == [(None, "1g.10gb")]
+
+
+def test_instances_of_strategy_single_are_counted_with_those_who_ask_for_whole_gpus():
+    ledger = ledger_of(single_node("s", "3g.40gb", 2))
+    ledger.set_pod(PodFact(namespace="team", name="own", node="s", pooled=1))
+    asks = [ask(4, reservation=f"r{at}") for at in range(2)]
+    assert placed(ledger, *asks) == [("s", "3g.40gb"), (None, "3g.40gb")]
+    assert ledger.place(ask(4), 0.0).indices == ()
+    assert ledger.used_by_namespace() == {"team": 4, "default": 8}
+
+
+def test_the_fuller_node_is_taken_first():
+    ledger = ledger_of(
+        mig_node("a", p1g_10gb=7), mig_node("b", p1g_10gb=7), holders=(native("x", "b", "1g.10gb"),)
+    )
+    assert placed(ledger, ask()) == [("b", "1g.10gb")]
+
+
+def test_a_place_with_room_comes_before_a_smaller_instance_to_wait_for():
+    nodes = mig_node("a", A100_80, p1g_10gb=1), mig_node("b", H100, p2g_20gb=1)
+    ledger = ledger_of(*nodes, holders=(native("x", "a", "1g.10gb"),))
+    assert placed(ledger, ask()) == [("b", "2g.20gb")]
+
+
+@pytest.mark.parametrize(("oversized", "node"), [("wait", None), ("take", "b")])
+def test_more_than_twice_is_taken_only_where_the_policy_says_so(oversized, node):
+    nodes = mig_node("a", A100_80, p1g_10gb=1), mig_node("b", H100, p7g_80gb=1)
+    ledger = ledger_of(*nodes, holders=(native("x", "a", "1g.10gb"),))
+    assert [where for where, _ in placed(ledger, ask(oversized=oversized))] == [node]
+
+
+def test_more_than_twice_is_taken_where_there_is_nothing_else():
+    assert placed(ledger_of(mig_node("b", H100, p7g_80gb=1)), ask()) == [("b", "7g.80gb")]
+
+
+def test_pods_that_wait_share_out_to_equal_instances_by_what_waits_for_them():
+    nodes = mig_node("a", A100_40, p1g_5gb=1), mig_node("b", A100_80, p1g_10gb=3)
+    holders = native("x", "a", "1g.5gb"), native("y", "b", "1g.10gb", 3)
+    ledger = ledger_of(*nodes, holders=holders)
+    waiting = placed(ledger, *(ask(reservation=f"r{at}") for at in range(4)))
+    assert sorted(profile for _, profile in waiting) == ["1g.10gb", "1g.10gb", "1g.10gb", "1g.5gb"]
+
+
+@pytest.mark.parametrize(
+    ("made", "why"),
+    [
+        ((), "no node offers MIG instances"),
+        ((mig_node("a", "Tesla-T4", p1g_10gb=1),), "no node offers MIG instances of a known card"),
+        ((mig_node("a", p1g_10gb=7),), "no MIG instance holds 2/8 of a GPU"),
+    ],
+)
+def test_what_no_instance_could_ever_hold_is_denied_at_once(made, why):
+    answer = ledger_of(*made).place(ask(2), 0.0)
+    assert isinstance(answer, Unschedulable)
+    assert answer.why.startswith(why)
+
+
+def test_a_node_selector_that_no_such_node_matches_is_named():
+    answer = ledger_of(mig_node("a", p1g_10gb=1)).place(ask(constraints=Constraints({"zone": "b"})), 0.0)
+    assert isinstance(answer, Unschedulable)
+    assert "node selector" in answer.why
+
+
+@pytest.mark.parametrize(
+    ("product", "profile", "slices", "mib"),
+    [(A100_80, "1g.10gb", 1, 9728), (A100_40, "1g.10gb", 2, 9856), (H100, "3g.40gb", 4, 40192)],
+)
+def test_quotas_count_what_an_instance_is_worth_on_its_card(product, profile, slices, mib):
+    key = "p" + profile.replace(".", "_", 1)
+    ledger = ledger_of(mig_node("a", product, **{key: 7}), holders=(native("x", "a", profile, 2),))
+    quota = Quota("namespace", "team", slices=100, memory_mib=1)
+    assert ledger.used_of(quota).slices == 2 * slices
+    assert ledger.mib_used_of([quota]) == {"team": 2 * mib}
+
+
+def test_a_card_that_becomes_known_changes_what_its_pods_are_worth():
+    ledger = Ledger()
+    ledger.set_pod(native("x", "a", "1g.10gb"))
+    assert ledger.used_by_namespace() == {"team": 2}
+    ledger.set_node(mig_node("a", A100_80, p1g_10gb=1))
+    assert ledger.used_by_namespace() == {"team": 1}
+    ledger.set_node(mig_node("a", A100_40, p1g_10gb=1))
+    assert ledger.used_by_namespace() == {"team": 2}
+    ledger.remove_node("a")
+    ledger.remove_pod(("team", "x"))
+    assert ledger.used_by_namespace() == {}
+
+
+@pytest.mark.parametrize("limits", [{"slices": 7}, {"memory_mib": 60000}])
+def test_a_quota_denies_the_instance_that_would_pass_it(limits):
+    ledger = ledger_of(mig_node("a", p3g_40gb=2))
+    quotas = (Quota("namespace", "team", **limits),)
+    asks = [ask(3, namespace="team", quotas=quotas, reservation=f"r{at}") for at in range(2)]
+    first, second = (ledger.place(each, 0.0) for each in asks)
+    assert isinstance(first, Placement)
+    assert isinstance(second, OverQuota)
+
+
+def test_a_reservation_becomes_its_pod_and_is_counted_once():
+    ledger = ledger_of(mig_node("a", p1g_10gb=2))
+    answer = ledger.place(ask(reservation="r", namespace="team"), 0.0)
+    shown = native("x", None, "1g.10gb", reservation="r", promised_node=answer.node, products=(A100_80,))
+    ledger.set_pod(shown)
+    assert ledger.reservations == 0
+    assert ledger.used_by_namespace() == {"team": 1}
+    assert [gpu.used for gpu in ledger.node("a").gpus] == [1]
+
+
+def test_mode_pooled_and_per_gpu_find_no_slices_on_mig_nodes():
+    ledger = ledger_of(mig_node("a", p1g_10gb=2))
+    for mode in ("per-gpu", "pooled"):
+        answer = ledger.place(PlacementRequest(Fraction(1, 8), mode=mode), 0.0)
+        assert isinstance(answer, Unschedulable)
+        assert "another resource name" in answer.why
+
+
+profiles = st.sampled_from(["p1g_10gb", "p2g_20gb", "p3g_40gb", "p7g_80gb"])
+nodes = st.lists(
+    st.dictionaries(profiles, st.integers(0, 3), min_size=1, max_size=4), min_size=1, max_size=3
+).map(lambda every: [mig_node(f"n{at}", A100_80, **each) for at, each in enumerate(every)])
+
+
+@given(nodes, st.lists(st.tuples(st.integers(1, 8), st.booleans()), max_size=20))
+def test_nothing_goes_over_what_a_node_advertises_and_none_is_denied_that_fits(made, steps):
+    ledger, live = ledger_of(*made), []
+    for at, (share, ends) in enumerate(steps):
+        if ends and live:
+            ledger.remove_pod(live.pop(0))
+            continue
+        answer = ledger.place(ask(share, reservation=f"r{at}"), 0.0)
+        sizes = {1: {1}, 2: {2}, 3: {4}, 7: {8}}
+        fits = any(
+            size >= share
+            for each in made
+            for key, _ in each.instances
+            for size in sizes[(key - 1000) // 2 // 10_000]
+        )
+        assert isinstance(answer, Placement) == fits
+        if not fits:
+            continue
+        assert isinstance(answer.instance, Instance)
+        assert answer.instance.eighths >= share
+        if answer.node is not None:
+            pod = native(
+                f"p{at}", answer.node, answer.instance.profile, reservation=f"r{at}", namespace="default"
+            )
+            ledger.set_pod(pod)
+            live.append(pod.key)
+    for view in ledger.view().nodes:
+        assert all(gpu.used <= gpu.capacity for gpu in view.gpus)
+    rebuilt = ledger_of(*made, holders=tuple(ledger._pods.values()))
+    assert rebuilt.view().nodes == ledger.view().nodes or ledger.reservations

@@ -1,0 +1,211 @@
+"""Mode mig: the smallest instance that holds a share, among those that nodes offer."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ledger.facts import NodeFact
+from modes.fraction import Fraction
+from modes.mig import Mig
+from modes.mig_choice import fit_of_fraction
+from modes.mig_instances import (
+    instance_eighths,
+    instance_mib,
+    instance_number,
+    instance_resource,
+    is_instance,
+    profile_name,
+    profile_of_product,
+)
+from modes.mig_profiles import CARDS, card_of_product
+
+A100_40, A100_80, H100, A30 = (
+    "NVIDIA-A100-SXM4-40GB",
+    "NVIDIA-A100-SXM4-80GB",
+    "NVIDIA-H100-80GB-HBM3",
+    "NVIDIA-A30",
+)
+PRODUCTS = {A100_40: CARDS[1], A100_80: CARDS[2], H100: CARDS[3], A30: CARDS[0]}
+
+
+def numbers(*profiles):
+    return tuple(instance_number(f"nvidia.com/mig-{profile}") for profile in profiles)
+
+
+def found(share, *offers, resource=""):
+    fraction = Fraction(share, 8) if share < 100 else Fraction.of_memory(share, 8)
+    return [
+        (each.profile, each.eighths, each.mib, each.products, each.is_more_than_twice)
+        for each in Mig.instances(fraction, offers, resource)
+    ]
+
+
+def node(product, *instances, **more):
+    pairs = tuple(sorted((instance_number(f"nvidia.com/mig-{name}"), count) for name, count in instances))
+    return NodeFact(name="n", labels={"nvidia.com/gpu.product": product}, instances=pairs, **more)
+
+
+@pytest.mark.parametrize("card", CARDS, ids=lambda card: card.name)
+def test_every_profile_has_a_number_of_its_own_from_which_its_resource_follows(card):
+    made = [instance_number(profile.resource) for profile in card.profiles]
+    assert all(number is not None and is_instance(number) for number in made)
+    assert [instance_resource(number) for number in made] == [each.resource for each in card.profiles]
+    assert len(set(made)) == len(made)
+
+
+@pytest.mark.parametrize(
+    "resource",
+    [
+        "nvidia.com/gpu",
+        "nvidia.com/gpu-3",
+        "nvidia.com/mig-",
+        "nvidia.com/mig-1g.10gb.me.all",
+        "nvidia.com/mig-1g.10gb+me",
+        "nvidia.com/mig-" + "1" * 10_000,
+        "nvidia.com/mig-0g.10gb",
+    ],
+)
+def test_other_names_have_no_number(resource):
+    assert instance_number(resource) is None
+
+
+@pytest.mark.parametrize(
+    ("profile", "product", "eighths", "mib"),
+    [
+        ("1g.10gb", A100_80, 1, 9728),
+        ("1g.10gb", A100_40, 2, 9856),
+        ("1g.6gb", A30, 2, 5836),
+        ("3g.40gb", A100_80, 4, 40192),
+        ("7g.80gb", H100, 8, 80384),
+        ("1g.10gb", "", 2, 9856),
+        ("3g.99gb", "", 4, 99 * 1024),
+        ("5g.1gb", A30, 8, 1024),
+    ],
+)
+def test_an_instance_is_worth_its_part_of_the_card_and_on_an_unknown_one_the_most(
+    profile, product, eighths, mib
+):
+    (number,) = numbers(profile)
+    assert (instance_eighths(number, product), instance_mib(number, product)) == (eighths, mib)
+
+
+def test_the_same_name_is_another_part_of_another_card_and_bound_to_its_models():
+    offers = [
+        (A100_40, numbers("1g.5gb", "1g.10gb")),
+        (A100_80, numbers("1g.10gb")),
+        (H100, numbers("1g.10gb")),
+    ]
+    assert found(1, *offers) == [
+        ("1g.5gb", 1, 4864, (A100_40,), False),
+        ("1g.10gb", 1, 9728, (A100_80, H100), False),
+    ]
+
+
+def test_memory_is_held_by_whatever_has_it_on_each_card():
+    offers = [(A100_40, numbers("1g.5gb", "1g.10gb")), (A100_80, numbers("1g.10gb", "7g.80gb"))]
+    assert found(8192, *offers) == [
+        ("1g.10gb", 1, 9728, (A100_80,), False),
+        ("1g.10gb", 2, 9856, (A100_40,), False),
+    ]
+
+
+def test_an_instance_of_more_than_twice_comes_last_and_says_so():
+    offers = [(A100_80, numbers("7g.80gb")), (H100, numbers("2g.20gb"))]
+    assert [(each[0], each[4]) for each in found(1, *offers)] == [("2g.20gb", False), ("7g.80gb", True)]
+
+
+def test_the_strategy_single_offers_its_one_profile_as_whole_gpus():
+    product = f"{A100_80}-MIG-3g.40gb"
+    offering = node(product, pooled=2, pooled_gpus=2)
+    assert Mig.stocks(offering) == (None,)
+    assert Mig.gpu_count(offering) == (2, 0)
+    (only,) = Mig.instances(Fraction(4, 8), [(product, (None,))])
+    assert (only.profile, only.is_pool, only.indices, only.products) == ("3g.40gb", True, (), (product,))
+
+
+def test_time_sliced_instances_are_no_strategy_single():
+    assert profile_of_product(f"{A100_80}-MIG-1g.10gb-SHARED") is None
+    assert profile_of_product(f"{A100_80}-SHARED") is None
+    assert profile_name(profile_of_product(f"{A100_80}-MIG-1g.10gb.me")) == "1g.10gb.me"
+
+
+def test_a_node_that_is_divided_on_demand_offers_all_that_its_card_can_have():
+    offering = node(A100_80, ("1g.10gb", 7))
+    assert Mig.stocks(offering) == numbers("1g.10gb")
+    labels = {**offering.labels, "clearml-injector/gpu-partitioning": "mig"}
+    divided = NodeFact(name="n", labels=labels, instances=offering.instances)
+    assert set(numbers("3g.40gb", "7g.80gb")) < set(Mig.stocks(divided))
+
+
+def test_media_engines_are_for_those_who_name_them():
+    offers = [(A100_80, numbers("1g.10gb.me"))]
+    assert found(1, *offers) == []
+    assert [each[0] for each in found(1, *offers, resource="nvidia.com/mig-1g.10gb.me")] == ["1g.10gb.me"]
+
+
+def test_a_resource_that_the_pod_names_is_the_only_one():
+    offers = [(A100_80, numbers("1g.10gb", "3g.40gb"))]
+    assert [each[0] for each in found(1, *offers, resource="nvidia.com/mig-3g.40gb")] == ["3g.40gb"]
+    assert found(5, *offers, resource="nvidia.com/mig-3g.40gb") == []
+
+
+@pytest.mark.parametrize(
+    ("share", "offers", "why"),
+    [
+        (1, [], "no node offers MIG instances of a known card"),
+        (1, [("Unknown", numbers("1g.10gb"))], "no node offers MIG instances of a known card"),
+        (
+            8,
+            [(A100_80, numbers("1g.10gb"))],
+            "no MIG instance holds 8/8 of a GPU, the largest is 1g.10gb",
+        ),
+        (90000, [(A100_80, numbers("7g.80gb"))], "no MIG instance holds 90000 MiB, the largest is 7g.80gb"),
+    ],
+)
+def test_what_none_holds_is_said_with_what_to_do(share, offers, why):
+    fraction = Fraction(share, 8) if share < 100 else Fraction.of_memory(share, 8)
+    assert Mig.instances(fraction, offers) == []
+    assert Mig.none_holds(fraction, offers).startswith(why)
+
+
+def test_a_node_holds_as_many_pods_as_it_has_instances_of_the_profile_that_they_get():
+    offering = node(A100_80, ("1g.10gb", 3), ("2g.20gb", 2))
+    assert [Mig.fit(offering, Fraction(slices, 8)) for slices in (1, 2, 3)] == [3, 2, 0]
+    assert Mig.slices(offering) == 5
+
+
+def offered(product, positions):
+    profiles = PRODUCTS[product].profiles
+    resources = {profiles[position % len(profiles)].resource for position in positions}
+    return product, tuple(sorted(map(instance_number, resources)))
+
+
+offers = st.dictionaries(
+    st.sampled_from(sorted(PRODUCTS)), st.sets(st.integers(0, 6), min_size=1), min_size=1, max_size=4
+).map(lambda chosen: [offered(*each) for each in chosen.items()])
+
+
+@given(offers, st.one_of(st.integers(1, 8), st.integers(100, 200_000)))
+def test_what_is_given_holds_what_was_asked_and_nothing_that_fits_is_refused(offers, share):
+    fraction = Fraction(share, 8) if share < 100 else Fraction.of_memory(share, 8)
+    given = Mig.instances(fraction, offers)
+    on = {product: each for each in given for product in each.products}
+    for product, stocks in offers:
+        card = card_of_product(product)
+        plain = [card.profile(instance_resource(number)) for number in stocks]
+        plain = [each for each in plain if not each.has_media_extensions]
+        holding = [
+            each
+            for each in plain
+            if (each.mib >= share if share >= 100 else each.memory * 8 >= share * card.memory)
+        ]
+        assert (product in on) == bool(holding)
+        if product in on:
+            instance = on[product]
+            profile = card.profile(instance_resource(instance.number))
+            assert profile in holding
+            assert (profile.memory, profile.compute) == min((each.memory, each.compute) for each in holding)
+            assert instance.mib <= profile.mib
+            assert instance.eighths * card.memory == profile.memory * 8
+            if share < 100:
+                assert fit_of_fraction(card, plain, fraction).profile is profile

@@ -1,0 +1,175 @@
+"""Mode mig: what a pod is given, what it may itself ask for, and what a second review leaves as it is."""
+
+import pytest
+
+from ledger.facts import NodeFact
+from ledger.ledger import Ledger
+from modes.mig_instances import instance_number
+from tests.webhook.support import Webhook, container, pod, policies
+from tests.webhook.support import decide as decide_without_mig
+
+MIG = policies("resources: {mode: mig}")
+A100_80, H100 = "NVIDIA-A100-SXM4-80GB", "NVIDIA-H100-80GB-HBM3"
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+OTHER_UID = "6f7a1f0e-0000-4000-8000-000000000002"
+ONE, TWO = "nvidia.com/mig-1g.10gb", "nvidia.com/mig-2g.20gb"
+
+
+def node(name, product, *instances, pooled=0):
+    labels = {"nvidia.com/gpu.product": product}
+    found = tuple(sorted((instance_number(resource), count) for resource, count in instances))
+    return NodeFact(name=name, labels=labels, instances=found, pooled=pooled, pooled_gpus=pooled)
+
+
+def webhook(*nodes, policy_set=MIG):
+    ledger = Ledger()
+    ledger.replace(nodes or [node("mig-1", A100_80, (ONE, 3), (TWO, 2))], [])
+    return Webhook(policy_set, ledger)
+
+
+def decide(found, *nodes):
+    return webhook(*nodes).decide(found)
+
+
+def products(stored):
+    (term,) = stored["spec"]["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
+    return [each["values"] for each in term["matchExpressions"] if each["key"] == "nvidia.com/gpu.product"]
+
+
+def memory_pod(text):
+    return pod(fraction=None, labels={"clearml-injector/gpu-memory": text})
+
+
+@pytest.mark.parametrize(
+    ("found", "resource", "slices"),
+    [
+        (pod(fraction="0.125"), ONE, "1"),
+        (pod(fraction="0.250"), TWO, "2"),
+        (memory_pod("9728Mi"), ONE, "1"),
+        (memory_pod("9729Mi"), TWO, "2"),
+    ],
+)
+def test_a_share_becomes_one_instance_of_the_smallest_profile_bound_to_its_models(found, resource, slices):
+    decided = decide(found)
+    assert decided.container()["resources"] == {"limits": {resource: "1"}, "requests": {resource: "1"}}
+    assert products(decided.stored) == [[A100_80]]
+    assert decided.annotations["clearml-injector/slices"] == slices
+
+
+def test_nothing_of_a_limiter_and_no_index_is_written():
+    decided = decide(pod(fraction="0.125", containers=[container(limits={"nvidia.com/gpu": "1"})]))
+    assert not {"volumes", "initContainers"} & set(decided.spec)
+    assert not {"env", "volumeMounts"} & set(decided.container())
+    named = {name for name in decided.annotations if name.startswith("clearml-injector/")}
+    assert named == {
+        f"clearml-injector/{name}" for name in ("injected", "slices", "gpu-container", "reservation")
+    }
+    assert "nvidia.com/gpu" not in decided.container()["resources"]["limits"]
+
+
+def test_of_strategy_single_the_pod_asks_for_a_whole_gpu_on_nodes_of_that_profile():
+    product = f"{H100}-MIG-3g.40gb"
+    decided = decide(pod(), node("s", product, pooled=2))
+    assert decided.container()["resources"]["limits"] == {"nvidia.com/gpu": "1"}
+    assert products(decided.stored) == [[product]]
+    assert decided.annotations["clearml-injector/slices"] == "4"
+
+
+def test_init_containers_that_ask_for_a_gpu_get_the_same_instance():
+    init = container("warm", limits={"nvidia.com/gpu": "1"})
+    found = pod(
+        fraction="0.125", containers=[container(limits={"nvidia.com/gpu": "1"})], initContainers=[init]
+    )
+    assert decide(found).container("warm")["resources"]["limits"] == {ONE: "1"}
+
+
+def test_the_users_own_affinity_is_kept_beside_the_models():
+    term = {"matchExpressions": [{"key": "zone", "operator": "Exists"}]}
+    found = pod(fraction="0.125", affinity={"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [term]}}})
+    labels = {"nvidia.com/gpu.product": A100_80, "zone": "a"}
+    labelled = NodeFact(name="z", labels=labels, instances=((instance_number(ONE), 1),))
+    (written,) = decide(found, labelled).spec["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
+    assert [each["key"] for each in written["matchExpressions"]] == ["zone", "nvidia.com/gpu.product"]
+
+
+@pytest.mark.parametrize("found", [pod(fraction="0.125"), memory_pod("4Gi")], ids=["fraction", "memory"])
+@pytest.mark.parametrize("single", [False, True])
+def test_a_second_review_leaves_the_pod_as_it_is_and_reserves_nothing(found, single):
+    nodes = [node("s", f"{A100_80}-MIG-1g.10gb", pooled=2)] if single else []
+    reviewer = webhook(*nodes)
+    stored = reviewer.decide(found).stored
+    before = reviewer.ledger.view()
+    assert reviewer.decide(stored, uid=OTHER_UID).patch == []
+    assert reviewer.ledger.view() == before
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda stored: stored["metadata"]["annotations"].update({"clearml-injector/slices": "2"}),
+        lambda stored: stored["metadata"]["annotations"].update({"clearml-injector/memory-mib": "1"}),
+        lambda stored: stored["spec"].pop("affinity"),
+    ],
+)
+def test_an_instance_is_believed_only_if_all_the_pod_says_of_it_agrees(change):
+    reviewer = webhook()
+    stored = reviewer.decide(pod(fraction="0.125")).stored
+    change(stored)
+    again = reviewer.decide(stored, uid=OTHER_UID)
+    assert again.code == "injected"
+    assert again.annotations["clearml-injector/slices"] == "1"
+    assert products(again.stored) == [[A100_80]]
+
+
+def test_an_instance_that_the_pod_names_beside_the_label_is_the_one_it_gets():
+    found = pod(fraction="0.125", containers=[container(limits={TWO: "1"})])
+    decided = decide(found)
+    assert decided.container()["resources"]["limits"] == {TWO: "1"}
+    assert decided.annotations["clearml-injector/slices"] == "2"
+
+
+@pytest.mark.parametrize(
+    ("limits", "code"),
+    [
+        ({ONE: "2"}, "gpu-amount"),
+        ({ONE: "1", TWO: "1"}, "gpu-amount"),
+        ({"nvidia.com/mig-7g.80gb": "1"}, "no-matching-node"),
+        ({"nvidia.com/mig-nonsense": "1"}, "no-matching-node"),
+        ({"nvidia.com/gpu-0": "1"}, "gpu-index-set"),
+        ({"nvidia.com/gpumem": "1"}, "other-gpu-system"),
+    ],
+)
+def test_what_cannot_be_meant_beside_the_label_is_denied_in_one_line(limits, code):
+    decided = decide(pod(fraction="0.125", containers=[container(limits=limits)]))
+    assert decided.code == code
+    assert len(decided.message) <= 200
+    assert "\n" not in decided.message
+
+
+@pytest.mark.parametrize(
+    ("annotations", "code"),
+    [
+        ({"clearml-injector/gpus": "2"}, "gpus-not-allowed"),
+        ({"clearml-injector/containers": "train=0.125"}, "containers-not-allowed"),
+    ],
+)
+def test_an_instance_is_of_one_card_and_for_one_container(annotations, code):
+    found = pod(fraction="0.125", metadata={"annotations": annotations})
+    assert decide(found).code == code
+
+
+def test_a_share_that_no_instance_could_ever_hold_is_denied_at_once_in_one_line():
+    decided = decide(pod(fraction="0.875"))
+    assert decided.code == "no-matching-node"
+    assert decided.message.endswith("the largest is 2g.20gb of 19968 MiB: ask for less")
+
+
+def test_a_pod_without_our_label_is_not_touched_whatever_instances_it_asks_for():
+    reviewer = webhook()
+    decided = reviewer.decide(pod(fraction=None, containers=[container(limits={ONE: "5"})]))
+    assert (decided.code, decided.patch) == ("not-labelled", [])
+
+
+def test_other_modes_still_refuse_instances_beside_the_label():
+    decided = decide_without_mig(pod(containers=[container(limits={ONE: "1"})]))
+    assert decided.code == "other-gpu-system"

@@ -1,0 +1,89 @@
+"""MIG instances: the one that a pod itself asks for, and the one that it was given in an earlier review."""
+
+from __future__ import annotations
+
+from kube.names import GPU_PRODUCT_LABEL
+from kube.scheduling import NodeSelectorTerm
+from ledger.placement_request import Placement
+from modes.fraction import Fraction
+from modes.mig_instances import instance_number
+from modes.mode import Mode
+from webhook.admission.affinity import MAX_MODELS, required_terms
+from webhook.admission.container_refs import ContainerRef
+from webhook.admission.containers import Containers
+from webhook.admission.denial import Denial, Reason
+from webhook.admission.pod import Pod, PodSpec
+
+_NOTHING = {"0", 0}
+
+
+def named_instance(containers: Containers) -> str:
+    """Return the resource of MIG instances that GPU containers ask for; empty where they ask for none."""
+    return next(iter(_named(containers)), "")
+
+
+def refuse_two_instances(containers: Containers) -> Denial | None:
+    """Refuse instances of two profiles: a share is one instance."""
+    named = _named(containers)
+    if len(named) <= 1:
+        return None
+    return Denial.of(
+        Reason.GPU_AMOUNT, f"{named[0]} and {named[1]} are two MIG instances, and a share is one: keep one"
+    )
+
+
+def _named(containers: Containers) -> list[str]:
+    return sorted({name for ref in containers.gpu for name in _instances(ref)})
+
+
+def _instances(ref: ContainerRef) -> set[str]:
+    return {name for name, amount, kind in ref.gpu_amounts if kind.is_instance and amount not in _NOTHING}
+
+
+def kept_instance(
+    pod: Pod, mode: Mode, fraction: Fraction, containers: Containers, slices: str | None
+) -> Placement | None:
+    """Return the instance that a pod carries from an earlier review; None if it carries none that holds.
+
+    The models that the node affinity binds decide what the instance is worth, which must be what the
+    annotation says, and enough for what the pod asks for.
+    """
+    products = _bound_products(pod.spec)
+    resource = _only_resource(containers)
+    if not products or resource is None:
+        return None
+    stock = instance_number(resource)
+    found = mode.instances(fraction, [(product, (stock,)) for product in products], resource)
+    if len(found) != 1 or found[0].products != products or str(found[0].eighths) != slices:
+        return None
+    return Placement(found[0].indices, found[0].mib, (), instance=found[0])
+
+
+def _only_resource(containers: Containers) -> str | None:
+    """Return the one resource of which every GPU container has one in limits and requests; None otherwise."""
+    names = {name for ref in containers.gpu for name, _, _ in ref.gpu_amounts}
+    if len(names) != 1:
+        return None
+    (name,) = names
+    for ref in containers.gpu:
+        resources = ref.container.resources
+        for amounts in (resources.limits, resources.requests) if resources is not None else ({},):
+            if str((amounts or {}).get(name)) != "1":
+                return None
+    return name
+
+
+def _bound_products(spec: PodSpec | None) -> tuple[str, ...]:
+    """Return the models that every term of the required affinity binds the pod to alike; none otherwise."""
+    terms = [term for term in (required_terms(spec) or () if spec is not None else ()) if not term.is_empty]
+    bound = [_products(term) for term in terms]
+    return bound[0] if bound and all(each == bound[0] for each in bound) else ()
+
+
+def _products(term: NodeSelectorTerm) -> tuple[str, ...]:
+    """Return what the last requirement of a model in a term says: ours, if it is one."""
+    found: tuple[str, ...] = ()
+    for each in term.match_expressions or ():
+        if (each.key, each.operator) == (GPU_PRODUCT_LABEL, "In"):
+            found = each.values or ()
+    return found if len(found) <= MAX_MODELS else ()
