@@ -101,7 +101,7 @@ async def refused(*, said: str, card_names: bool = True, library: bool = True, *
         if not library:
             (node.root / "state" / "library" / "libvgpu.so").unlink()
         async with kubelet_in(node.root) as kubelet, running(node) as process:
-            await until(lambda: process.state is not None and process.state.registrations)
+            await until(lambda: process.state is not None and process.state._registrations)
             answer = await ready(process)
             assert answer.status_code == 503
             assert said in answer.text
