@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback
 from asyncio import Future
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -22,7 +22,7 @@ from webhook.placing.placer import Placed, Placer
 from webhook.pod_change import refuse_change
 from webhook.policy_resolver import Policies, PolicyResolver
 from webhook.request import MIRROR_ANNOTATION, PodObject, Request
-from webhook.rules import begin_alias
+from webhook.rules import begin_alias, may_be_alias
 
 NO_POLICIES = "the injector's policies are broken since it started: ask the admin to mend them, see /readyz"
 
@@ -137,7 +137,7 @@ class Reviewer:
             return self._alias(request, pod)
         if request.resource != "pods":
             return Outcome(Reason.NOT_HANDLED)
-        if MIRROR_ANNOTATION in (metadata.annotations or ()) and request.is_mirror_pod():
+        if _is_mirror(request, metadata.annotations):
             return Outcome(Reason.MIRROR_POD)
         resolved = self._resolver.find(request.namespace, labels.queue_name, labels.queue_id)
         if isinstance(resolved, Denial):
@@ -154,15 +154,22 @@ class Reviewer:
         try:
             resolved = self._resolver.find(request.namespace, *names)
         except NoPoliciesError:
+            # Only where a policy takes these words is such a pod sent: it shall not start without its limit.
+            if may_be_alias(request) and not _is_mirror(request, pod.metadata.annotations):
+                raise
             return Outcome(Reason.NOT_LABELLED)
         if isinstance(resolved, Denial) or not resolved.policy.aliases:
             return Outcome(Reason.NOT_LABELLED)
         begun = begin_alias(request, resolved)
         if begun is None:
             return Outcome(Reason.NOT_LABELLED)
-        if MIRROR_ANNOTATION in (pod.metadata.annotations or ()) and request.is_mirror_pod():
+        if _is_mirror(request, pod.metadata.annotations):
             return Outcome(Reason.MIRROR_POD)
         return begun if isinstance(begun, Pending) else Outcome.of(begun, resolved.policy)
+
+
+def _is_mirror(request: Request, annotations: Collection[str] | None) -> bool:
+    return MIRROR_ANNOTATION in (annotations or ()) and request.is_mirror_pod()
 
 
 def _broken(request: Request, error: Exception) -> Outcome:

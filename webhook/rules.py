@@ -7,7 +7,7 @@ from functools import partial
 import msgspec
 
 from ledger.placement_request import Placement
-from webhook.admission.aliases import Alias, read_alias
+from webhook.admission.aliases import Alias, asks_in_other_words, read_alias
 from webhook.admission.denial import Denial
 from webhook.admission.json_patch import joined
 from webhook.admission.mutate import Injection, mutate
@@ -60,6 +60,12 @@ def begin_alias(request: Request, resolved: ResolvedPolicy) -> Pending | Injecti
     if isinstance(placing, Denial):
         return placing
     return Pending(placing, partial(_mutate_alias, alias, validated), resolved.policy)
+
+
+def may_be_alias(request: Request) -> bool:
+    """Whether an unlabelled pod asks in words of another system that a policy can take for ours."""
+    pod = request.pod()
+    return not isinstance(pod, Denial) and asks_in_other_words(pod)
 
 
 def _mutate_alias(alias: Alias, validated: Validated, placement: Placement) -> Injection | Denial:

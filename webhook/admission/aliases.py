@@ -48,14 +48,26 @@ def read_alias(pod: Pod, policy: EffectivePolicy) -> Alias | Denial | None:
     metadata, spec = pod.metadata, pod.spec
     if metadata is None or spec is None:
         return None
-    annotations = metadata.annotations or {}
-    if "kai" in policy.aliases and (KAI_FRACTION in annotations or KAI_MEMORY in annotations):
-        return _of_kai(pod, metadata, annotations, policy)
-    if "hami" in policy.aliases:
-        asking = [at for at, each in enumerate(spec.containers or ()) if any(_hami_amounts(each.resources))]
-        if asking:
-            return _of_hami(metadata, spec, asking, policy)
+    if "kai" in policy.aliases and _is_kais(metadata):
+        return _of_kai(pod, metadata, metadata.annotations or {}, policy)
+    if "hami" in policy.aliases and _is_hamis(spec):
+        return _of_hami(metadata, spec, policy)
     return None
+
+
+def asks_in_other_words(pod: Pod) -> bool:
+    """Whether some policy might take a pod without our labels for one of ours."""
+    metadata, spec = pod.metadata, pod.spec
+    return (metadata is not None and _is_kais(metadata)) or (spec is not None and _is_hamis(spec))
+
+
+def _is_kais(metadata: ObjectMeta) -> bool:
+    annotations = metadata.annotations or ()
+    return KAI_FRACTION in annotations or KAI_MEMORY in annotations
+
+
+def _is_hamis(spec: PodSpec) -> bool:
+    return any(map(_asks_hami, (*(spec.init_containers or ()), *(spec.containers or ()))))
 
 
 def _of_kai(
@@ -74,13 +86,10 @@ def _of_kai(
     return Alias(Pod(rewritten, pod.spec), operations, _words(amount, label))
 
 
-def _of_hami(
-    metadata: ObjectMeta, spec: PodSpec, asking: list[int], policy: EffectivePolicy
-) -> Alias | Denial:
-    containers = spec.containers or []
-    if len(asking) > 1:
-        return _denied(f"several containers ask for {HAMI_MEMORY}: leave it to one of them")
-    container = containers[asking[0]]
+def _of_hami(metadata: ObjectMeta, spec: PodSpec, policy: EffectivePolicy) -> Alias | Denial:
+    container = _one_share(spec)
+    if isinstance(container, Denial):
+        return container
     amounts = dict(_hami_amounts(container.resources))
     if HAMI_CORES in amounts:
         return _denied(f"{HAMI_CORES} is not taken over, compute is the policy's to limit: leave it out")
@@ -90,15 +99,46 @@ def _of_hami(
     label = _memory(HAMI_MEMORY, mib) if mib is not None else _percent(percent or "", policy)
     if isinstance(label, Denial):
         return label
-    limits = (container.resources.limits if container.resources is not None else None) or {}
-    gpus = _plain(limits.get(HAMI_GPUS, "1"))
+    gpus = _hami_gpus(container)
     ours = {GPUS_ANNOTATION: None if gpus == "1" else gpus, CONTAINER_ANNOTATION: container.name}
     amount = f"{HAMI_MEMORY} {mib}" if mib is not None else f"{HAMI_PERCENT} {percent}"
-    rewritten, written = _rewritten(metadata, label, ours, [])
-    plain, removed = _without_hami(container, f"/spec/containers/{asking[0]}/resources")
-    others = [plain if each is container else each for each in containers]
-    found = Pod(rewritten, msgspec.structs.replace(spec, containers=others))
-    return Alias(found, [*removed, *written], _words(amount, label))
+    rewritten, operations = _rewritten(metadata, label, ours, [])
+    containers = _without_hami(spec.containers or [], "/spec/containers", operations)
+    inits = _without_hami(spec.init_containers or [], "/spec/initContainers", operations)
+    found = msgspec.structs.replace(spec, containers=containers, init_containers=inits or None)
+    return Alias(Pod(rewritten, found), operations, _words(amount, label))
+
+
+def _one_share(spec: PodSpec) -> Container | Denial:
+    """Return the one regular container that asks; init containers may only ask for the same as it does."""
+    asking = [each for each in spec.containers or () if _asks_hami(each)]
+    inits = [each for each in spec.init_containers or () if _asks_hami(each)]
+    if len(asking) > 1:
+        return _denied(f"several containers ask for {HAMI_MEMORY}: leave it to one of them")
+    if not asking:
+        return _denied(
+            f"of {HAMI_MEMORY} only init containers ask: ask in the container that comes after them"
+        )
+    for each in inits:
+        if _hami_share(each) != _hami_share(asking[0]):
+            name = _shortened(each.name)
+            return _denied(
+                f'init container "{name}" asks for another share than its pod: write the same, or none'
+            )
+    return asking[0]
+
+
+def _asks_hami(container: Container) -> bool:
+    return any(_hami_amounts(container.resources))
+
+
+def _hami_share(container: Container) -> tuple[dict[str, str], str]:
+    return dict(_hami_amounts(container.resources)), _hami_gpus(container)
+
+
+def _hami_gpus(container: Container) -> str:
+    limits = (container.resources.limits if container.resources is not None else None) or {}
+    return _plain(limits.get(HAMI_GPUS, "1"))
 
 
 def _hami_amounts(resources: Resources | None) -> Iterator[tuple[str, str]]:
@@ -117,19 +157,32 @@ def _plain(amount: str | int) -> str:
     return digits if _MIB.fullmatch(digits) else str(amount)
 
 
-def _without_hami(container: Container, path: str) -> tuple[Container, list[Operation]]:
-    resources = container.resources or Resources()
-    operations = [
-        remove(f"{path}/{field}{pointer(name)}")
-        for field, amounts in (("limits", resources.limits), ("requests", resources.requests))
-        for name in amounts or ()
-        if name in _HAMI
-    ]
-    left = [
-        None if amounts is None else {name: each for name, each in amounts.items() if name not in _HAMI}
-        for amounts in (resources.limits, resources.requests)
-    ]
-    return msgspec.structs.replace(container, resources=Resources(*left)), operations
+def _without_hami(containers: list[Container], path: str, operations: list[Operation]) -> list[Container]:
+    """Take HAMi's amounts out, and leave a GPU where they stood: init containers are found by it."""
+    plain = []
+    for at, container in enumerate(containers):
+        if _asks_hami(container):
+            resources = container.resources or Resources()
+            limits, requests = (
+                _with_gpu(amounts, f"{path}/{at}/resources/{field}", operations)
+                for field, amounts in (("limits", resources.limits), ("requests", resources.requests))
+            )
+            container = msgspec.structs.replace(container, resources=Resources(limits, requests))  # noqa: PLW2901
+        plain.append(container)
+    return plain
+
+
+def _with_gpu(
+    amounts: dict[str, str | int] | None, path: str, operations: list[Operation]
+) -> dict[str, str | int] | None:
+    if amounts is None:
+        return None
+    operations += [remove(path + pointer(name)) for name in amounts if name in _HAMI]
+    left = {name: each for name, each in amounts.items() if name not in _HAMI}
+    if HAMI_GPUS not in left:
+        left[HAMI_GPUS] = "1"
+        operations.append(add(path + pointer(HAMI_GPUS), "1"))
+    return left
 
 
 def _rewritten(

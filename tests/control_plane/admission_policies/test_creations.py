@@ -246,6 +246,26 @@ def test_pods_in_other_systems_words_get_two_quarters_where_a_policy_takes_them(
     assert INJECTED in created["metadata"]["annotations"]
 
 
+def test_init_containers_in_hamis_words_are_seen_too(lock, control_plane):
+    pod = unlabelled_pod("hami-init")
+    pod["spec"]["initContainers"] = [
+        {
+            "name": "warm",
+            "image": "example.com/task:1",
+            "resources": {"limits": {"nvidia.com/gpumem": "4096"}},
+        }
+    ]
+    with pytest.raises(
+        ApiError, match="only init containers ask: ask in the container that comes after them"
+    ):
+        control_plane.api.create(pod, "lock-foreign", dry_run=True)
+    amounts = {"nvidia.com/gpumem": "4096"}
+    pod["spec"]["containers"][0]["resources"] = {"limits": amounts}
+    created = control_plane.api.create(pod, "lock-foreign", dry_run=True)
+    [warm] = [each for each in created["spec"]["initContainers"] if each["name"] == "warm"]
+    assert warm["resources"] == created["spec"]["containers"][0]["resources"]
+
+
 @pytest.mark.parametrize("pod", [in_kais_words(), in_hamis_words()])
 def test_elsewhere_they_stay_as_they_are(lock, control_plane, pod):
     created = control_plane.api.create(pod, "lock-default", dry_run=True)

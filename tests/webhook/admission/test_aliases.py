@@ -159,6 +159,64 @@ def test_two_containers_of_hamis_are_denied():
     assert webhook_of(HAMI).decide(found).code == "alias-not-allowed"
 
 
+@pytest.mark.parametrize("written", [{GPU: "1", MEM: "15000"}, {MEM: "15000"}, {MEM: "15k"}])
+def test_an_init_container_of_hamis_gets_the_same_share_of_the_same_gpu(written):
+    inits = [container("plain"), container("warm", limits=written)]
+    decided = webhook_of(HAMI).decide(hami({GPU: "1", MEM: "15000"}, initContainers=inits))
+    assert limits(decided, "warm") == limits(decided) == {"nvidia.com/gpu-0": "2"}
+    assert dict(decided.env("warm"))["CUDA_DEVICE_MEMORY_LIMIT_0"] == "15000m"
+    assert decided.container("warm")["resources"]["requests"] == {"nvidia.com/gpu-0": "2"}
+    assert dict(decided.env("plain")) == {"NVIDIA_VISIBLE_DEVICES": "void"}
+
+
+def test_an_init_container_of_hamis_on_several_gpus():
+    warm = container("warm", limits={GPU: "2", PERCENT: "25"})
+    decided = webhook_of(HAMI).decide(hami({GPU: "2", PERCENT: "25"}, initContainers=[warm]))
+    assert limits(decided, "warm") == {"nvidia.com/gpu-0": "2", "nvidia.com/gpu-1": "2"}
+
+
+@pytest.mark.parametrize(
+    ("task", "init"),
+    [
+        ({GPU: "1", MEM: "100"}, {GPU: "1", MEM: "200"}),
+        ({GPU: "1", MEM: "100"}, {GPU: "1", PERCENT: "50"}),
+        ({GPU: "2", MEM: "100"}, {MEM: "100"}),
+        ({GPU: "1", MEM: "100"}, {GPU: "1", MEM: "100", "nvidia.com/gpucores": "5"}),
+    ],
+)
+def test_another_share_of_an_init_container_of_hamis_is_denied(task, init):
+    made = container("w" * 63, limits=init)
+    denied = webhook_of(HAMI).decide(hami(task, initContainers=[made]))
+    assert denied.code == "alias-not-allowed"
+    assert denied.message == (
+        f'init container "{"w" * 12}..." asks for another share than its pod: write the same, or none'
+    )
+
+
+def test_an_init_container_of_hamis_alone_is_denied_and_not_left_to_wait_for_ever():
+    warm = container("warm", limits={GPU: "1", MEM: "100"})
+    found = pod(fraction=None, initContainers=[warm])
+    denied = webhook_of(HAMI).decide(found)
+    assert (denied.code, denied.message) == (
+        "alias-not-allowed",
+        f"of {MEM} only init containers ask: ask in the container that comes after them",
+    )
+    assert webhook_of(None).decide(found).code == "not-labelled"
+
+
+def test_a_sidecar_of_hamis_beside_its_container_is_one_too_many():
+    side = container("side", limits={GPU: "1", MEM: "100"}, restartPolicy="Always")
+    denied = webhook_of(HAMI).decide(hami({GPU: "1", MEM: "100"}, initContainers=[side]))
+    assert denied.code == "several-gpu-containers"
+
+
+def test_a_second_review_of_a_pod_with_an_init_container_of_hamis_changes_nothing():
+    webhook = webhook_of(HAMI)
+    warm = container("warm", limits={MEM: "100"})
+    stored = webhook.decide(hami({GPU: "1", MEM: "100"}, initContainers=[warm])).stored
+    assert webhook.decide(stored, uid="another").patch == []
+
+
 def test_beside_our_label_they_are_refused_as_ever():
     found = pod(metadata={"annotations": {"gpu-fraction": "0.5"}})
     assert webhook_of(KAI).decide(found).code == "other-gpu-system"
