@@ -57,7 +57,7 @@ class Helm:
     def apply(self, values: Values, chart: Path = CHART) -> str:
         """Install or upgrade the release and return what Helm tells the admin."""
         ended = self.run("upgrade", "--install", RELEASE, str(chart), self.values(values))
-        assert (ended.code, ended.stderr) == (0, "")
+        assert (ended.code, ended.stderr) == (0, ""), ended.stderr
         return ended.stdout
 
     def uninstall(self) -> None:
@@ -67,7 +67,7 @@ class Helm:
     def manifest(self, values: Values) -> str:
         """What the chart renders, CRDs included."""
         ended = self.run("template", RELEASE, str(CHART), "--include-crds", self.values(values))
-        assert (ended.code, ended.stderr) == (0, "")
+        assert (ended.code, ended.stderr) == (0, ""), ended.stderr
         return ended.stdout
 
     def rendered(self, values: Values) -> list[Object]:
