@@ -57,6 +57,8 @@ class Explanation:
             "slices": injection.slices if injection is not None else None,
             "index": indices if is_list else next(iter(indices), None),
             "profile": self._profile(),
+            "prefer": list(policy.prefer) if policy is not None else [],
+            "passedOver": placement.passed_over if placement is not None else "",
             "memoryMiB": injection.memory_mib if injection is not None else None,
             "container": injection.container if injection is not None else None,
             "policy": policy.name if policy is not None else None,

@@ -15,6 +15,8 @@ def remaining_kinds(ledger: Ledger, pod: dict[str, Any], placement: Placement) -
     least = memory_mib(_annotations(pod).get(MIN_GPU_MEMORY_ANNOTATION) or "") or 0
     values = {int(value) for value in placement.memory_values}
     models = placement.models if placement.model is None else (placement.model,)
+    if placement.instance is not None:
+        models = placement.instance.products
     return [
         {"model": model, "memoryMiB": mib, "nodes": nodes}
         for (model, mib), nodes in sorted(ledger.gpu_kinds().items(), key=repr)

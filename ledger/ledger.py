@@ -220,7 +220,7 @@ class Ledger(LedgerReader):
 
     def _chosen(self, request: PlacementRequest, prices: ShadowPrices) -> PlacementResult:
         """Where the pod goes: the best place at which it passes no quota, as slices differ by kind of GPU."""
-        if not (request.fraction.mib or request.mode_type.gives_instances):
+        if not (request.fraction.mib or request.prefer or request.mode_type.gives_instances):
             over = self._usage.passed_by(request.slices, request.quotas)
             if over is not None:
                 return over

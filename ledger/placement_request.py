@@ -14,7 +14,7 @@ from modes.fraction import Fraction
 from modes.gpu_kinds import EVERY_KIND, GpuKinds
 from modes.instance import ONE_INSTANCE, Instance
 from modes.mode import DEFAULT_MODE, Mode, ModeName
-from modes.registry import MODES
+from modes.registry import INSTANCE_MODE, MODES
 
 _LabelValue = Annotated[str, msgspec.Meta(max_length=MAX_LABEL_VALUE)]
 _QueueKey = Annotated[str, msgspec.Meta(max_length=MAX_LABEL_VALUE + 1)]
@@ -90,6 +90,8 @@ class Placement(msgspec.Struct, frozen=True, gc=False):
     """Index of each container's GPU, where several share a pod's part and no one GPU had room for all."""
     instance: Instance | None = None
     """The MIG instance that the pod is given instead of slices; None in other modes."""
+    passed_over: str = ""
+    """Why the mode that the policy prefers was not taken; empty where it was, or where there is one only."""
 
 
 class PlacementRequest(msgspec.Struct, frozen=True, gc=False):
@@ -132,6 +134,8 @@ class PlacementRequest(msgspec.Struct, frozen=True, gc=False):
     """Extended resource of MIG instances that the pod itself asks for; empty where it leaves the choice."""
     oversized: Oversized = "wait"
     """When the pod takes an instance of more than twice what it asks for."""
+    prefer: Annotated[tuple[ModeName, ...], msgspec.Meta(max_length=2)] = ()
+    """Modes between which room decides, the first of equals; empty where there is only `mode`."""
     instance: Instance | None = None
     """The one kind of MIG instance that is looked for: the ledger asks for one after the other."""
 
@@ -198,6 +202,8 @@ class PlacementRequest(msgspec.Struct, frozen=True, gc=False):
             constraints=constraints,
             assume=None,
             writes_limits=False,
+            mode=INSTANCE_MODE,
+            prefer=(),
         )
 
     @property

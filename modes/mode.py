@@ -89,6 +89,7 @@ class Mode(ABC):
         resource: the policy's `resources.name`, free of problems.
         counted: resource names of this and every other policy of the set.
         allowed: resource names that the policy knows for no GPU.
+        instance_prefix: what names of instances begin with that pods may have too; empty where they may not.
     """
 
     name: ClassVar[ModeName]
@@ -112,6 +113,7 @@ class Mode(ABC):
     resource: str
     counted: ResourceNames
     allowed: frozenset[str]
+    instance_prefix: str = ""
 
     @cached_property
     @abstractmethod

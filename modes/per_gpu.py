@@ -50,7 +50,9 @@ class PerGpu(Mode):
     def kinds(self) -> ResourceKinds:
         """The policy's own names mean single GPUs, and the standard ones, whichever the policy goes by."""
         own = f"{re.escape(prefix_of(self.resource))}[0-9]+"
-        return ResourceKinds(f"{own}|{STANDARD_INDEX}", None, self.counted, self.allowed)
+        return ResourceKinds(
+            f"{own}|{STANDARD_INDEX}", None, self.counted, self.allowed, self.instance_prefix
+        )
 
     def amounts(self, fraction: Fraction, indices: tuple[int, ...]) -> dict[str, str]:
         """Return the slices of each chosen index."""

@@ -34,7 +34,7 @@ class Pooled(Mode):
     @cached_property
     def kinds(self) -> ResourceKinds:
         """The policy's name means the pool; names of single GPUs are known, to be refused."""
-        return ResourceKinds(STANDARD_INDEX, self.resource, self.counted, self.allowed)
+        return ResourceKinds(STANDARD_INDEX, self.resource, self.counted, self.allowed, self.instance_prefix)
 
     def amounts(self, fraction: Fraction, indices: tuple[int, ...]) -> dict[str, str]:  # noqa: ARG002 the kubelet chooses
         """Return the slices of the node's pool."""

@@ -9,4 +9,6 @@ from modes.mode import Mode, ModeName
 from modes.per_gpu import PerGpu
 from modes.pooled import Pooled
 
+INSTANCE_MODE: ModeName = Mig.name
+"""The mode whose shares are instances, which a policy may give beside slices."""
 MODES: Mapping[ModeName, type[Mode]] = {"per-gpu": PerGpu, "pooled": Pooled, "mig": Mig}

@@ -110,6 +110,9 @@ def _details(explanation: Explanation, facts: dict[str, Any]) -> Iterator[str]:
     if asks_for_kinds(explanation.pod):
         yield f"GPUs that it may get: {', '.join(map(_kind, facts['kinds'])) or 'those that are assumed'}"
     memory = f", {facts['memoryMiB']} MiB" if facts["memoryMiB"] is not None else ""
+    if facts["prefer"]:
+        why = facts["passedOver"] or f"{facts['prefer'][0]} has room"
+        yield f"prefer {', '.join(facts['prefer'])}: {why}"
     if facts["profile"] is not None:
         yield f"container {facts['container']}: MIG instance {_instance(explanation, facts)}"
         yield from _operations(explanation)

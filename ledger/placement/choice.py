@@ -19,6 +19,7 @@ from ledger.placement.node_groups import Found
 from ledger.placement.node_index import NodeIndex
 from ledger.placement.pending import PendingPods
 from ledger.placement.pick_index import pick_assumed_index, pick_index
+from ledger.placement.preference import family_requests, preferred
 from ledger.placement.request_history import ShadowPrices
 from ledger.placement.same_model import commonest_model, keep_to, model_of, no_such_node
 from ledger.placement.spread import best_spread, least_used
@@ -77,6 +78,11 @@ class Choice:
     def _options(
         self, request: PlacementRequest, prices: ShadowPrices, reservation: str | None
     ) -> list[Placement] | Unschedulable:
+        if request.prefer:
+            modes = family_requests(request)
+            return preferred(
+                [(each, self._options(each, prices, reservation)) for each in modes], request.oversized
+            )
         if request.mode_type.gives_instances:
             return self._instances(request, prices, reservation)
         options = self._together(request, prices, reservation)

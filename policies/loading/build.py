@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping
 from ledger.placement_request import Assumption
 from modes.fraction import Fraction
 from modes.memory_text import memory_mib
+from modes.mig_profiles import MIG_RESOURCE_PREFIX
 from modes.mode import Mode, ModeName
-from modes.registry import MODES
+from modes.registry import INSTANCE_MODE, MODES
 from modes.resource_names import ResourceNames
 from policies.model.allowances import Allowances
 from policies.model.effective import (
@@ -61,7 +62,12 @@ def effective_policy(policy: Policy, limiter: Limiter, digest: str, names: Resou
         digest=digest,
         slices_per_gpu=policy.slices_per_gpu,
         fractions=fractions,
-        mode=mode_of(policy)(resource_of(policy), names, frozenset(policy.allow.resources)),
+        mode=mode_of(policy)(
+            resource_of(policy),
+            names,
+            frozenset(policy.allow.resources),
+            MIG_RESOURCE_PREFIX if policy.resources.prefer else "",
+        ),
         limiter=NO_LIMITER
         if mode_of(policy).gives_instances
         else effective_limiter(limiter, mode, policy.compute),
@@ -84,7 +90,17 @@ def effective_policy(policy: Policy, limiter: Limiter, digest: str, names: Resou
         compute=policy.compute,
         limits_from=policy.limits.source,
         oversized=policy.resources.oversized,
+        prefer=tuple(policy.resources.prefer or ()),
+        instance_mode=_instance_mode(policy, names),
     )
+
+
+def _instance_mode(policy: Policy, names: ResourceNames) -> Mode | None:
+    """Return the mode of instances, where pods of the policy may be given such."""
+    if not (policy.resources.prefer or mode_of(policy).gives_instances):
+        return None
+    mode = MODES[INSTANCE_MODE]
+    return mode(mode.default_resource, names, frozenset(policy.allow.resources))
 
 
 def fraction_table(

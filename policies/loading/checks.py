@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from kube.names import NVIDIA_DOMAIN
 from modes.fraction import ALLOWED_SLICES_PER_GPU, Fraction
@@ -10,7 +10,7 @@ from modes.gpu_names import OTHER_SYSTEM_PREFIXES, WHOLE_GPU_NAMES, is_one_gpu
 from modes.memory_text import memory_mib
 from modes.mig_instances import EIGHTHS
 from modes.mode import Mode, ModeName
-from modes.registry import MODES
+from modes.registry import INSTANCE_MODE, MODES
 from policies.loading.build import memory_bounds, mode_of, resource_of
 from policies.loading.sources import Parts, Source
 from policies.model import placeholders
@@ -112,10 +112,36 @@ def _mode_problems(policy: Policy, mode: type[Mode], source: Source) -> Iterator
     for name, value in policy.env.items():
         for placeholder in mode.unknown_placeholders.intersection(placeholders.used(value)):
             yield source.problem(f"{{{placeholder}}} is not known in mode {mode.name}", "env", name)
+    if policy.resources.prefer is not None:
+        yield from _preference_problems(policy, policy.resources.prefer, mode, source)
     if mode.gives_instances:
         yield from _instance_problems(policy, source)
     if policy.replace_waiting is not None and mode.replace_waiting_problem is not None:
         yield source.problem(mode.replace_waiting_problem, "replaceWaiting")
+
+
+def preference_problem(prefer: Sequence[ModeName], mode: type[Mode]) -> str | None:
+    """Return why modes cannot be preferred so beside a policy's mode of slices; None if they can."""
+    if mode.gives_instances:
+        return f"needs a mode of slices beside {mode.name}: leave it out, or say mode: per-gpu"
+    if sorted(prefer) != sorted([INSTANCE_MODE, mode.name]):
+        return f"must name {INSTANCE_MODE} and the policy's own mode, {mode.name}, in either order"
+    return None
+
+
+def _preference_problems(
+    policy: Policy, prefer: Sequence[ModeName], mode: type[Mode], source: Source
+) -> Iterator[Problem]:
+    """Yield what a policy of slices and instances says that holds for one of the two only."""
+    problem = preference_problem(prefer, mode)
+    if problem is not None:
+        yield source.problem(problem, "resources", "prefer")
+    if policy.slices_per_gpu != EIGHTHS:
+        rule = f"MIG memory is counted in eighths: leave {policy.slices_per_gpu} out, or prefer"
+        yield source.problem(rule, "slicesPerGpu")
+    for name, value in policy.env.items():
+        for placeholder in MODES[INSTANCE_MODE].unknown_placeholders.intersection(placeholders.used(value)):
+            yield source.problem(f"{{{placeholder}}} is not known of MIG instances", "env", name)
 
 
 def _instance_problems(policy: Policy, source: Source) -> Iterator[Problem]:

@@ -128,6 +128,8 @@ def _under_entry(
         effective = replace(effective, fractions=table, left_out=left_out, memory=memory)
     if entry.place is not None:
         effective = replace(effective, place=entry.place)
+    if entry.prefer is not None:
+        effective = replace(effective, prefer=tuple(entry.prefer))
     if entry.same_model is not None:
         effective = replace(effective, same_model=entry.same_model)
     return effective

@@ -11,6 +11,7 @@ from policies.loading.checks import (
     limiter_name_problems,
     limiter_problems,
     policy_problems,
+    preference_problem,
 )
 from policies.loading.policy_set import DEFAULT
 from policies.loading.sources import Parts
@@ -81,6 +82,12 @@ def _entry_problems(parts: Parts, queue: str, under: Sequence[str]) -> Iterator[
     for mode in sorted({policy.resources.mode for policy in policies}):
         if entry.limiter is not None:
             yield from limiter_name_problems(entry.limiter, mode, source, parts)
+    for policy in policies if entry.prefer is not None else ():
+        problem = preference_problem(entry.prefer or (), mode_of(policy))
+        if policy.resources.prefer is None:
+            problem = f"orders what policy {policy.name} does not give both of: give it resources.prefer"
+        if problem is not None:
+            yield source.problem(problem, "prefer")
     if entry.limiter is not None and any(policy.limits.source == "agent" for policy in policies):
         rule = "has no effect under a policy with limits.from agent, which limits all pods of a node alike"
         yield source.problem(f"{rule}: leave it out", "limiter")

@@ -11,7 +11,7 @@ import msgspec
 
 from ledger.placement_request import Assumption, Oversized, Quota
 from modes.fraction import Fraction
-from modes.mode import Mode
+from modes.mode import Mode, ModeName
 from policies.model.allowances import Allowances
 
 MAX_GPUS = 16
@@ -171,6 +171,10 @@ class EffectivePolicy:
     """Whether all pods of one owner get GPUs of one model."""
     limits_from: LimitsFrom = "admission"
     """Who holds a share to its GPU memory, and so who puts the limiter in."""
+    prefer: tuple[ModeName, ...] = ()
+    """Modes between which room decides; empty where there is only `mode`."""
+    instance_mode: Mode | None = None
+    """The mode of instances, where pods may be given such: `mode` itself, or the one beside it."""
     oversized: Oversized = "wait"
     """When a pod takes a MIG instance of more than twice what it asks for."""
     left_out: tuple[str, ...] = ()

@@ -35,14 +35,20 @@ Place = Literal["pack", "spread"]
 Fractions = Annotated[dict[str, Count], Field(max_length=200)]
 
 
+Prefer = Annotated[list[ModeName], Field(min_length=2, max_length=2)]
+
+
 class ResourcesPart(Part):
     """How a share is written into the pod's limits."""
 
     mode: ModeName = DEFAULT_MODE
     """`per-gpu`: the GPU's number is part of the name; `pooled`: one name, the kubelet chooses the GPUs; \
 `mig`: one MIG instance, the smallest that holds the share (docs/mig.md)."""
+    prefer: Prefer | None = None
+    """Both slices and MIG instances, in the order of preference: `[mig, per-gpu]` or `[per-gpu, mig]`, with \
+the `mode` of slices. Room decides which a pod gets. Default: only `mode`."""
     oversized: Oversized = "wait"
-    """In mode `mig`, when a pod takes an instance of more than twice what it asks for. `wait`: only where \
+    """When a pod takes a MIG instance of more than twice what it asks for. `wait`: only where \
 nothing else could ever hold it; `take`: as soon as nothing else has room."""
     name: Text | None = None
     """Extended resource. Default: `nvidia.com/gpu-{index}` for `per-gpu`, `nvidia.com/gpu` for `pooled`; \
@@ -351,6 +357,8 @@ class QueueEntry(Part):
     """Placement instead of the policy's."""
     same_model: bool | None = None
     """One GPU model for each owner, or not, instead of as the policy says."""
+    prefer: Prefer | None = None
+    """Order of slices and MIG instances instead of the policy's `resources.prefer`, which must be given."""
     template_overrides: TemplateOverrides = Field(default_factory=TemplateOverrides)
     """Pasted from the ClearML agent chart's values; checked, not applied."""
     queue_settings: QueueSettings = Field(default_factory=QueueSettings)

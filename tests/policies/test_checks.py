@@ -40,6 +40,23 @@ def test_what_no_policy_may_allow_is_a_mistake(allow, expected):
         ("slicesPerGpu: 5", "slicesPerGpu: 5 is not one of 2, 4, 8, 16"),
         ("limiter: hami", 'limiter: "hami" is not defined (did you mean "hami-core"?)'),
         ("limits: {from: node}", "limits.from: "),
+        (
+            "resources: {prefer: [mig, pooled]}",
+            "resources.prefer: must name mig and the policy's own mode, per-gpu",
+        ),
+        ("resources: {prefer: [mig]}", "resources.prefer: "),
+        (
+            "resources: {mode: mig, prefer: [mig, per-gpu]}",
+            "resources.prefer: needs a mode of slices beside mig",
+        ),
+        (
+            "resources: {prefer: [mig, per-gpu]}\nslicesPerGpu: 4",
+            "slicesPerGpu: MIG memory is counted in eighths",
+        ),
+        (
+            "resources: {prefer: [mig, per-gpu]}\nenv: {A: '{index}'}",
+            "env.A: {index} is not known of MIG instances",
+        ),
         ("resources: {mode: mig}\nslicesPerGpu: 4", "slicesPerGpu: MIG memory is counted in eighths"),
         (
             "resources: {mode: mig}\nassume: {gpusPerNode: 1, gpuMemoryMiB: 9}",

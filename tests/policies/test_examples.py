@@ -8,7 +8,7 @@ from tests.policies.console import ROOT, pattern, printed, run, shown_commands
 pytestmark = pytest.mark.slow
 
 PRESETS = ["clearml-image", "custom", "hami-core", "none", "nvidia-driver"]
-EXAMPLES = [*PRESETS, "cfgi-1.3", "memory", "queues", "several"]
+EXAMPLES = [*PRESETS, "cfgi-1.3", "memory", "mig", "queues", "several"]
 SHOWN = [
     pytest.param(command, lines, code, id=f"{name}: {command.partition(' ')[2]}")
     for name in EXAMPLES

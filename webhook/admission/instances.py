@@ -9,6 +9,7 @@ from modes.fraction import Fraction
 from modes.mig_instances import instance_number
 from modes.mode import Mode
 from webhook.admission.affinity import MAX_MODELS, required_terms
+from webhook.admission.container_parts import refuse_parts
 from webhook.admission.container_refs import ContainerRef
 from webhook.admission.containers import Containers
 from webhook.admission.denial import Denial, Reason
@@ -22,9 +23,11 @@ def named_instance(containers: Containers) -> str:
     return next(iter(_named(containers)), "")
 
 
-def refuse_two_instances(containers: Containers) -> Denial | None:
-    """Refuse instances of two profiles: a share is one instance."""
+def refuse_instances(containers: Containers) -> Denial | None:
+    """Refuse instances of two profiles, and one for several containers: a share is one instance."""
     named = _named(containers)
+    if named and containers.parts:
+        return refuse_parts(f"shares one GPU, and {named[0]} is for one container: leave one of them out")
     if len(named) <= 1:
         return None
     return Denial.of(

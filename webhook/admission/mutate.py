@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from ledger.placement_request import Placement
+from policies.model.effective import NO_LIMITER
 from webhook.admission.affinity import bind_node
 from webhook.admission.annotations import GPU_CONTAINER, GPU_INDEX, RESERVATION, write_annotations
 from webhook.admission.denial import Denial, Reason
@@ -48,6 +49,9 @@ def mutate(validated: Validated, placement: Placement) -> Injection | Denial:
         return _no_memory(validated, placement)
     if fraction is not validated.fraction:
         validated = msgspec.structs.replace(validated, fraction=fraction)
+    if instance is not None and validated.policy.instance_mode is not None:
+        mode = validated.policy.instance_mode
+        validated = msgspec.structs.replace(validated, mode=mode, limiter=NO_LIMITER)
     share = share_of(validated, placement)
     smallest = share.smallest_mib
     if smallest is not None and smallest <= 0:

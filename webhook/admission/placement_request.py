@@ -63,6 +63,7 @@ def placement_request(validated: Validated, pod: Requester) -> PlacementRequest 
         any_gpu=policy.containers == "any-gpu" and len(validated.containers.parts) > 1,
         resource=validated.resource,
         oversized=policy.oversized,
+        prefer=policy.prefer,
     )
     return for_requester(request, pod, policy)
 
@@ -91,6 +92,7 @@ def for_requester(request: PlacementRequest, pod: Requester, policy: EffectivePo
         request.any_gpu,
         request.resource,
         request.oversized,
+        request.prefer,
     )
 
 

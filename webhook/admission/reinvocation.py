@@ -42,8 +42,18 @@ def kept_placement(
     that the node affinity binds must all agree with each other and with the policy (docs/admission.md).
     """
     said = (pod.metadata.annotations if pod.metadata else None) or {}
-    if policy.mode.gives_instances:
-        return _kept_instance(pod, policy, fraction, containers, said)
+    kept = None
+    if not mode.gives_instances:
+        kept = _kept_slices(pod, policy, fraction, containers, said)
+    if kept is None and policy.instance_mode is not None:
+        kept = _kept_instance(pod, policy, fraction, containers, said)
+    return kept
+
+
+def _kept_slices(
+    pod: Pod, policy: EffectivePolicy, fraction: Fraction, containers: Containers, said: Mapping[str, str]
+) -> Placement | None:
+    mode = policy.mode
     placed = _read_gpus(said.get(GPU_INDEX), policy, fraction)
     if (
         placed is None
@@ -88,13 +98,14 @@ def _kept_instance(
     pod: Pod, policy: EffectivePolicy, fraction: Fraction, containers: Containers, said: Mapping[str, str]
 ) -> Placement | None:
     if (
-        said.get(INJECTED, "").partition("@")[0] != policy.name
+        policy.instance_mode is None
+        or said.get(INJECTED, "").partition("@")[0] != policy.name
         or said.get(GPU_CONTAINER) != containers.names
         or GPU_INDEX in said
         or MEMORY_MIB in said
     ):
         return None
-    kept = kept_instance(pod, policy.mode, fraction, containers, said.get(SLICES))
+    kept = kept_instance(pod, policy.instance_mode, fraction, containers, said.get(SLICES))
     reservation = said.get(RESERVATION)
     if kept is None or reservation is None or not is_uid(reservation):
         return kept

@@ -46,7 +46,7 @@ def share_of(validated: Validated, placement: Placement) -> PodShare:
     """Return the share of a placed pod."""
     policy, fraction, containers = validated.policy, validated.fraction, validated.containers
     each = None
-    if policy.writes_limits:
+    if policy.writes_limits and placement.instance is None:
         each = mib_of_each(fraction, placement.gpu_mib, policy.reserve_mib)
     annotations = {INJECTED: policy.marker, SLICES: str(fraction.slices)}
     if placement.indices and placement.instance is None:

@@ -22,7 +22,7 @@ from webhook.admission.existing_injection import NO_INJECTION, ExistingInjection
 from webhook.admission.gpu_kinds import gpu_kinds
 from webhook.admission.gpu_resources import check_amounts
 from webhook.admission.gpus import on_each_gpu
-from webhook.admission.instances import named_instance, refuse_two_instances
+from webhook.admission.instances import named_instance, refuse_instances
 from webhook.admission.label import Asked, asked_of, read_label
 from webhook.admission.limiter import refuse_mounts
 from webhook.admission.pod import LABEL, ObjectMeta, Pod, PodSpec
@@ -147,7 +147,7 @@ def _existing_injection(
 
 def _refuse_containers(validated: Validated, asked: Asked) -> Denial | None:
     containers = validated.containers
-    refused = refuse_privileged(containers, validated.policy) or refuse_two_instances(containers)
+    refused = refuse_privileged(containers, validated.policy) or refuse_instances(containers)
     if refused is None and validated.kept is None:
         refused = refuse_index(containers)
     for ref in containers.gpu:

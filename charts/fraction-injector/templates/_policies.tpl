@@ -96,8 +96,20 @@ mig: {resource: "nvidia.com/mig-{profile}"}
 {{- $names := list -}}
 {{- range $policy := .Values.policies -}}
 {{- $names = append $names (include "fraction-injector.resource" $policy | include "fraction-injector.namePatternOf") -}}
+{{- if dig "resources" "prefer" list $policy -}}
+{{- $names = append $names (include "fraction-injector.namePatternOf" "nvidia.com/mig-{profile}") -}}
+{{- end -}}
 {{- end -}}
 ^({{ $names | uniq | sortAlpha | join "|" }})$
+{{- end -}}
+
+{{/* CEL: policies whose pods may get MIG instances beside slices. */}}
+{{- define "fraction-injector.celPreferring" -}}
+{{- $out := list -}}
+{{- range $name, $policy := .Values.policies -}}
+{{- if dig "resources" "prefer" list $policy -}}{{- $out = append $out $name -}}{{- end -}}
+{{- end -}}
+{{- $out | toJson -}}
 {{- end -}}
 
 {{/* CEL: policy to the template of its resource name. */}}

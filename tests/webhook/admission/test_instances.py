@@ -173,3 +173,59 @@ def test_a_pod_without_our_label_is_not_touched_whatever_instances_it_asks_for()
 def test_other_modes_still_refuse_instances_beside_the_label():
     decided = decide_without_mig(pod(containers=[container(limits={ONE: "1"})]))
     assert decided.code == "other-gpu-system"
+
+
+BOTH = policies("resources: {prefer: [mig, per-gpu]}")
+SLICED = NodeFact(
+    name="s-1",
+    labels={"nvidia.com/gpu.product": "NVIDIA-L40S", "nvidia.com/gpu.memory": "46068"},
+    gpus=((0, 8),),
+    slices_per_gpu=8,
+    gpu_mib=46068,
+)
+
+
+def both(*instances, policy_set=BOTH):
+    return webhook(node("mig-1", A100_80, *instances), SLICED, policy_set=policy_set)
+
+
+@pytest.mark.parametrize(
+    ("instances", "resource"),
+    [([(ONE, 1)], ONE), ([(ONE, 0), (TWO, 0)], "nvidia.com/gpu-0"), ([], "nvidia.com/gpu-0")],
+)
+@pytest.mark.parametrize("found", [pod(fraction="0.125"), memory_pod("8Gi")], ids=["fraction", "memory"])
+def test_of_both_families_the_pod_is_written_for_the_one_that_has_room(instances, resource, found):
+    reviewer = both(*instances)
+    decided = reviewer.decide(found)
+    limits = decided.container()["resources"]["limits"]
+    assert list(limits) == [resource]
+    is_sliced = resource != ONE
+    assert ("initContainers" in decided.spec) == is_sliced
+    assert ("clearml-injector/memory-mib" in decided.annotations) == is_sliced
+    assert products(decided.stored) == ([] if is_sliced else [[A100_80]])
+    assert reviewer.decide(decided.stored, uid=OTHER_UID).patch == []
+
+
+def test_under_both_families_shared_containers_get_slices_and_a_named_instance_is_one():
+    containers = [container("train"), container("eval")]
+    annotations = {"clearml-injector/containers": "train=0.125,eval=0.125"}
+    shared = pod(fraction="0.250", containers=containers, metadata={"annotations": annotations})
+    assert list(both((TWO, 1)).decide(shared).container()["resources"]["limits"]) == ["nvidia.com/gpu-0"]
+    named = pod(fraction="0.125", containers=[container(limits={TWO: "1"})])
+    assert list(both((TWO, 1)).decide(named).container()["resources"]["limits"]) == [TWO]
+
+
+def test_a_named_instance_cannot_be_shared_between_containers():
+    containers = [container("train", limits={TWO: "1"}), container("eval")]
+    annotations = {"clearml-injector/containers": "train=0.125,eval=0.125"}
+    shared = pod(fraction="0.250", containers=containers, metadata={"annotations": annotations})
+    assert both((TWO, 1)).decide(shared).code == "containers-not-allowed"
+
+
+def test_a_queue_may_turn_the_order_of_its_policy():
+    queues = "kind: Queues\nqueues: {cheap: {namespaces: [team], prefer: [per-gpu, mig]}}\n"
+    under = policies("resources: {prefer: [mig, per-gpu]}", queues=queues)
+    found = pod(fraction="0.125", labels={"clearml-agent-queue-name": "cheap"})
+    assert list(both((ONE, 1), policy_set=under).decide(found).container()["resources"]["limits"]) == [
+        "nvidia.com/gpu-0"
+    ]

@@ -45,6 +45,7 @@ POLICIES = {
         "limits: {from: agent}\nresources: {mode: pooled}\nsameModel: true\nenv: {A: '{percent} {container}'}"
     ),
     "mig": policies("resources: {mode: mig}\nenv: {A: '{percent} {container}'}"),
+    "both": policies("resources: {prefer: [mig, per-gpu]}"),
     "none": policies("limiter: none"),
     "clearml-image": policies("limiter: clearml-image"),
     "own images": policies("limiter: images", images=IMAGES),
@@ -92,7 +93,7 @@ class Roomy:
         index, mib, node, values = self._places[self._placed % len(self._places)]
         self._placed += 1
         fraction = ask.fraction
-        if ask.mode == "mig":
+        if ask.mode == "mig" or (ask.prefer and self._placed % 2):
             instance = INSTANCES[self._placed % len(INSTANCES)]
             return Placement(instance.indices, instance.mib, (), node, ask.reservation, instance=instance)
         indices = () if ask.mode == "pooled" else tuple(range(index, index + fraction.gpus))

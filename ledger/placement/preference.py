@@ -1,0 +1,71 @@
+"""Slices or a MIG instance: the first mode of a policy's preference that has room, and why not the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from ledger.placement_request import Oversized, Placement, PlacementRequest, Unschedulable
+
+MAX_REASON = 120
+"""Characters of why a mode was passed over."""
+_Answers = Sequence[tuple[PlacementRequest, list[Placement] | Unschedulable]]
+
+
+def family_requests(request: PlacementRequest) -> list[PlacementRequest]:
+    """Return the same request for each mode that a policy prefers, in its order.
+
+    A resource of instances that the pod itself names leaves only their mode, and containers that share a
+    GPU leave only slices.
+    """
+    found = [msgspec.structs.replace(request, mode=mode, prefer=()) for mode in request.prefer]
+    if request.resource:
+        return [each for each in found if each.mode_type.gives_instances]
+    if request.fraction.split:
+        return [each for each in found if not each.mode_type.gives_instances]
+    return found
+
+
+def preferred(answers: _Answers, oversized: Oversized) -> list[Placement] | Unschedulable:
+    """Return where a pod can go in any of the modes, the best first, or why nowhere.
+
+    A place with room comes before one to wait at, and then the mode that is preferred. An instance of more
+    than twice what is asked for is passed over as long as anything else could hold the pod; with `take` only
+    as long as something else has room.
+    """
+    placed = [(rank, each) for rank, (_, found) in enumerate(answers) for each in _placements(found)]
+    if not placed:
+        return next(found for _, found in answers if isinstance(found, Unschedulable))
+    fitting = [each for each in placed if not _is_more_than_twice(each[1])]
+    if oversized == "wait" and fitting:
+        placed = fitting
+    placed.sort(key=lambda each: (each[1].node is None, _is_more_than_twice(each[1]), each[0]))
+    return [_with_reason(placement, answers[:rank]) for rank, placement in placed]
+
+
+def _placements(found: list[Placement] | Unschedulable) -> list[Placement]:
+    return [] if isinstance(found, Unschedulable) else found
+
+
+def _is_more_than_twice(placement: Placement) -> bool:
+    return placement.instance is not None and placement.instance.is_more_than_twice
+
+
+def _with_reason(placement: Placement, earlier: _Answers) -> Placement:
+    """Return a placement with why the modes that are preferred to its own were passed over."""
+    reasons = [f"{request.mode} {_reason(found)}" for request, found in earlier]
+    return (
+        msgspec.structs.replace(placement, passed_over="; ".join(reasons)[:MAX_REASON])
+        if reasons
+        else placement
+    )
+
+
+def _reason(found: list[Placement] | Unschedulable) -> str:
+    if isinstance(found, Unschedulable):
+        return f"cannot: {found.why}"
+    first = found[0]
+    if first.instance is not None and first.instance.is_more_than_twice:
+        return f"would give {first.instance.profile}, more than twice what is asked for"
+    return "has no room now"

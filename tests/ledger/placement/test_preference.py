@@ -1,0 +1,103 @@
+"""One request for slices and MIG instances: room decides, then the policy's order; the answer says why."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ledger.placement_request import Placement, PlacementRequest, Unschedulable
+from modes.fraction import Fraction
+from tests.ledger.cluster import gpu_node, holder, ledger_of
+from tests.ledger.test_instances import A100_80, mig_node, native
+
+MIG_FIRST, SLICES_FIRST = ("mig", "per-gpu"), ("per-gpu", "mig")
+
+
+def ask(share=1, prefer=MIG_FIRST, **more):
+    fraction = Fraction(share, 8) if share < 100 else Fraction.of_memory(share, 8)
+    return PlacementRequest(fraction, prefer=prefer, **more)
+
+
+def family(answer):
+    assert isinstance(answer, Placement), answer
+    return "mig" if answer.instance is not None else "per-gpu"
+
+
+def both(*, full_mig=False, full_slices=False, **profiles):
+    nodes = mig_node("m", A100_80, **(profiles or {"p1g_10gb": 1})), gpu_node("s", 1)
+    held = [native("x", "m", "1g.10gb")] if full_mig else []
+    held += [holder("y", "s", (0, 8))] if full_slices else []
+    return ledger_of(*nodes, holders=tuple(held))
+
+
+@pytest.mark.parametrize(
+    ("ledger", "prefer", "taken", "why"),
+    [
+        (both(), MIG_FIRST, "mig", ""),
+        (both(), SLICES_FIRST, "per-gpu", ""),
+        (both(full_mig=True), MIG_FIRST, "per-gpu", "mig has no room now"),
+        (both(full_slices=True), SLICES_FIRST, "mig", "per-gpu has no room now"),
+        (both(full_mig=True, full_slices=True), MIG_FIRST, "mig", ""),
+        (both(full_mig=True, full_slices=True), SLICES_FIRST, "per-gpu", ""),
+        (
+            both(p7g_80gb=1),
+            MIG_FIRST,
+            "per-gpu",
+            "mig would give 7g.80gb, more than twice what is asked for",
+        ),
+        (ledger_of(mig_node("m", p1g_10gb=1)), SLICES_FIRST, "mig", None),
+        (ledger_of(gpu_node("s", 1)), MIG_FIRST, "per-gpu", None),
+    ],
+)
+@pytest.mark.parametrize("share", [1, 8000], ids=["fraction", "memory"])
+def test_room_decides_then_the_order_and_the_answer_says_why(ledger, prefer, taken, why, share):
+    answer = ledger.place(ask(share, prefer), 0.0)
+    assert family(answer) == taken
+    if why is None:
+        assert answer.passed_over.startswith(f"{prefer[0]} cannot: ")
+    else:
+        assert answer.passed_over == why
+
+
+@pytest.mark.parametrize(("oversized", "taken", "node"), [("wait", "per-gpu", None), ("take", "mig", "m")])
+def test_more_than_twice_waits_for_slices_unless_the_policy_takes_it(oversized, taken, node):
+    answer = both(full_slices=True, p7g_80gb=1).place(ask(oversized=oversized), 0.0)
+    assert (family(answer), answer.node) == (taken, node)
+
+
+def test_an_instance_by_name_leaves_only_instances_and_shared_containers_only_slices():
+    ledger = both(full_mig=True)
+    assert family(ledger.place(ask(resource="nvidia.com/mig-1g.10gb"), 0.0)) == "mig"
+    sharing = PlacementRequest(Fraction(2, 8, split=(1, 1)), prefer=MIG_FIRST)
+    assert family(both(p2g_20gb=1).place(sharing, 0.0)) == "per-gpu"
+
+
+def test_what_neither_can_ever_hold_is_denied_in_the_words_of_the_first():
+    answer = ledger_of().place(ask(), 0.0)
+    assert isinstance(answer, Unschedulable)
+    assert answer.why.startswith("no node offers MIG instances")
+
+
+shapes = st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 1))
+
+
+@given(
+    shapes,
+    st.integers(0, 2),
+    st.sampled_from([MIG_FIRST, SLICES_FIRST]),
+    st.lists(st.integers(1, 8), max_size=15),
+)
+def test_both_families_together_hold_no_more_than_they_offer(counts, gpus, prefer, shares):
+    profiles = dict(zip(("p1g_10gb", "p3g_40gb", "p7g_80gb"), counts, strict=True))
+    profiles = {name: count for name, count in profiles.items() if count}
+    nodes = [mig_node("m", A100_80, **profiles)] if profiles else []
+    nodes += [gpu_node("s", gpus)] if gpus else []
+    ledger = ledger_of(*nodes)
+    for at, share in enumerate(shares):
+        answer = ledger.place(ask(share, prefer, reservation=f"r{at}"), 0.0)
+        largest = max([{"p1g_10gb": 1, "p3g_40gb": 4, "p7g_80gb": 8}[name] for name in profiles], default=0)
+        assert isinstance(answer, Placement) == (largest >= share or gpus > 0)
+        if isinstance(answer, Placement) and answer.instance is not None:
+            assert answer.instance.eighths >= share
+            assert answer.instance.eighths <= 2 * share or not gpus
+    for view in ledger.view().nodes:
+        assert all(gpu.used <= gpu.capacity for gpu in view.gpus)
