@@ -42,6 +42,7 @@ def test_the_release_workflow_grants_no_more_than_each_job_needs_and_says_that_i
     assert not [step for step in steps if "${{" in step.get("run", "")]
 
 
+@pytest.mark.slow
 def test_the_bill_of_materials_lists_every_locked_package(tmp_path):
     lock = ROOT / "requirements" / "runtime.txt"
     file = tmp_path / "sbom.json"

@@ -3,6 +3,7 @@
 import ast
 import tomllib
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -23,6 +24,7 @@ OF_KUBERNETES = {"Affinity", "Condition", "Container", "NodeAffinity", "Pod", "P
 """Kubernetes' own words: each reader decodes the fields that it needs."""
 
 
+@cache
 def modules():
     files = [file for name in PRODUCT for file in (ROOT / name).rglob("*.py") if "_pb2" not in file.name]
     return {file: ast.parse(file.read_text()) for file in files}

@@ -16,7 +16,7 @@ from controller.metrics import ControllerMetrics, LedgerCollector
 from controller.placement_api import ControllerApi
 from controller.pod_events import PodEvents
 from controller.resources import InjectedPod, SeenPod
-from ledger import ledger as ledger_module
+from ledger import ledger_reader
 from ledger.facts import PodFact
 from ledger.messages import LedgerReply
 from ledger.placement_request import PlacementRequest
@@ -67,7 +67,7 @@ def views(monkeypatch):
 
     def counted():
         steps = Steps()
-        monkeypatch.setattr(ledger_module, "node_view", steps.count(ledger_module.node_view))
+        monkeypatch.setattr(ledger_reader, "node_view", steps.count(ledger_reader.node_view))
         return steps
 
     return counted

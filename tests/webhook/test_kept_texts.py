@@ -69,5 +69,5 @@ def test_what_stays_of_many_large_pods_is_bounded_in_bytes(dry_run):
 
 
 def kept_bytes(ledger: Ledger) -> int:
-    remembered = [selection.ask.constraints.size() for selection in ledger._finder._known.values()]
+    remembered = [selection.request.constraints.size() for selection in ledger._finder._known.values()]
     return sum(remembered) + len(json.dumps(list(ledger._reservations._by_name)))
