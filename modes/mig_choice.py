@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from modes.fraction import Fraction
-from modes.mig_profiles import MigCard, MigProfile
+from modes.mig_profiles import CARDS, MigCard, MigProfile
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,18 @@ class MigFit:
     def percent(self) -> int:
         """What is given, in percent of what was asked for, rounded down."""
         return 100 * self.given // self.asked
+
+
+def named_problem(resource: str, fraction: Fraction) -> str | None:
+    """Return that no known card has an instance of that name that holds a share; None if one has."""
+    found = [(card, profile) for card in CARDS if (profile := card.profile(resource)) is not None]
+    return None if any(_holds(*each, fraction) for each in found) else "holds less on every known card"
+
+
+def _holds(card: MigCard, profile: MigProfile, fraction: Fraction) -> bool:
+    if fraction.mib:
+        return fit_of_mib([profile], fraction.mib, takes_media=True) is not None
+    return fit_of_fraction(card, [profile], fraction, takes_media=True) is not None
 
 
 def fit_of_mib(profiles: Iterable[MigProfile], mib: int, *, takes_media: bool = False) -> MigFit | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +14,7 @@ from cli.options import DEFAULT_POLICIES, UNUSABLE, PoliciesOption, fail, read_p
 from cli.printing import say
 from ledger.facts import NodeFact
 from modes.fraction import Fraction
+from modes.mig_instances import instance_number
 from modes.mode import Mode
 from policies.loading.clearml_chart import Chart, ChartQueue, ChartValues, queue_problems, read_chart_values
 from policies.loading.policy_set import PolicySet
@@ -90,6 +92,11 @@ def _report(
     fraction = queue.fraction(policy)
     if is_wrong:
         return [f"{head}: its pods will be denied, see below"]
+    if fraction is None and queue.instances:
+        return [
+            f"{head}: no fraction label, its pods are left alone; counted are {_named(queue)}",
+            *_capacity_of_instances(queue, lambda node: _as_named(queue, node), nodes),
+        ]
     if fraction is None:
         return [f"{head}: no fraction label, its pods are left alone"]
     under = f"policy {policy.name}" + (f", queue entry {policy.queue}" if policy.queue else "")
@@ -100,18 +107,58 @@ def _report(
     if replaced := queue.replaced(policy):
         limits = ", ".join(f"{name}: {amount}" for name, amount in replaced.items())
         lines.append(f"  limits that will be replaced: {limits}")
-    return [*lines, *_capacity(queue, fraction, policy.mode, nodes)]
+    if queue.instances:
+        lines.append(f"  taken as asked for: {_named(queue)}")
+        return [*lines, *_capacity_of_instances(queue, lambda node: _as_named(queue, node), nodes)]
+    if policy.instance_mode is None:
+        return [*lines, *_capacity(queue, fraction, policy.mode, nodes)]
+    return [*lines, *_capacity_of_instances(queue, partial(_fit_of_both, policy, fraction), nodes)]
+
+
+def _named(queue: ChartQueue) -> str:
+    return ", ".join(f"{name}: {amount}" for name, amount in queue.instances.items())
+
+
+def _as_named(queue: ChartQueue, node: NodeFact) -> int:
+    """Return how many pods of a queue an empty node holds by the instances that they name."""
+    counts = dict(node.instances)
+    named = [(counts.get(instance_number(name) or 0, 0), int(each)) for name, each in queue.instances.items()]
+    return min([count // each for count, each in named if each], default=0)
+
+
+def _fit_of_both(policy: EffectivePolicy, fraction: Fraction, node: NodeFact) -> int:
+    """Return how many pods an empty node holds, in instances and slices, as far as the policy gives both."""
+    fit = policy.instance_mode.fit(node, fraction) if policy.instance_mode is not None else 0
+    on_card = fraction.on_card(node.gpu_mib) if node.gpu_mib is not None else None
+    if policy.mode.gives_instances or (fraction.mib and on_card is None):
+        return fit
+    return fit + policy.mode.fit(node, on_card or fraction)
+
+
+def _capacity_of_instances(
+    queue: ChartQueue, fit: Callable[[NodeFact], int], nodes: Sequence[NodeFact] | None
+) -> list[str]:
+    text = "no maxPods" if queue.max_pods is None else f"maxPods {queue.max_pods}"
+    if nodes is None:
+        return [f"  {text}"]
+    return [f"  {text}; of the inventory: {_fit(queue, sum(map(fit, nodes)))}"]
 
 
 def _share(fraction: Fraction, mode: Mode) -> str:
     if not fraction.mib:
         return mode.share_text(fraction)
+    if mode.gives_instances:
+        return f"{fraction.mib} MiB, on the smallest MIG instance that holds them"
     return f"{fraction.mib} MiB, on the fewest of {fraction.slices_per_gpu} slices that hold them"
 
 
 def _limit(fraction: Fraction, policy: EffectivePolicy) -> str:
+    if policy.mode.gives_instances:
+        return "no limiter, as MIG instances are limited by the hardware"
     if fraction.is_whole:
         return "no limiter, as for all whole GPUs"
+    if policy.prefer:
+        return f"{' or '.join(policy.prefer)} by room, limiter {policy.limiter.name} for slices alone"
     return f"limiter {policy.limiter.name}" if policy.writes_limits else "limits from the agent of its node"
 
 

@@ -17,6 +17,9 @@ from modes.amounts import choices, fits
 from modes.fraction import Fraction
 from modes.gpu_names import CLEARML_FRACTION_PREFIX
 from modes.memory_text import EXAMPLES, memory_mib
+from modes.mig_choice import named_problem
+from modes.mig_instances import instance_number
+from modes.mig_profiles import MIG_RESOURCE_PREFIX
 from policies.loading.sources import Source
 from policies.loading.strict_yaml import Document, read_documents
 from policies.model.effective import EffectivePolicy
@@ -55,6 +58,11 @@ class ChartQueue:
     def label(self) -> Any:
         """What that label says; None when there is none."""
         return self.labels.get(self.asks_by)
+
+    @property
+    def instances(self) -> Mapping[str, Any]:
+        """The MIG instances that its pods ask for by name, and how many of each."""
+        return {name: each for name, each in self.limits.items() if name.startswith(MIG_RESOURCE_PREFIX)}
 
     def fraction(self, policy: EffectivePolicy) -> Fraction | None:
         """Return what the label means under a policy; None if the policy does not take it."""
@@ -123,7 +131,8 @@ def queue_problems(queue: ChartQueue, policy: EffectivePolicy) -> Iterator[Probl
     else:
         for field, amounts in (("limits", queue.limits), ("requests", queue.requests)):
             for resource, amount in amounts.items():
-                if rule := _disagreement(resource, amount, fraction, label, policy):
+                rule = _instance_problem(resource, amount, fraction, policy)
+                if rule or (rule := _disagreement(resource, amount, fraction, label, policy)):
                     yield queue.problem(rule, "resources", field, resource)
 
 
@@ -259,10 +268,28 @@ def _unlabelled(queue: ChartQueue) -> Iterator[Problem]:
         if resource.startswith(CLEARML_FRACTION_PREFIX):
             rule = f"needs the label {FRACTION_LABEL} beside it: Kubernetes refuses the resource as it is"
             yield queue.problem(rule, "resources", "limits", resource)
+    for resource, amount in queue.instances.items():
+        if not (str(amount).isascii() and str(amount).isdigit()):
+            rule = f"{quoted(amount)} is no whole number of instances"
+        elif instance_number(resource) is None:
+            rule = "is no MIG profile: write it as nodes advertise it, such as nvidia.com/mig-1g.10gb"
+        else:
+            continue
+        yield queue.problem(rule, "resources", "limits", resource)
     near = [key for key in queue.labels if key.lower().replace("_", "-").endswith("injector/fraction")]
     for key in near:
         rule = f"is not the label that is read: write {FRACTION_LABEL}"
         yield queue.problem(rule, "labels", key)
+
+
+def _instance_problem(resource: str, amount: Any, fraction: Fraction, policy: EffectivePolicy) -> str | None:
+    """Return why a MIG instance that stands beside the label cannot be the one that its pods get."""
+    if policy.instance_mode is None or not resource.startswith(MIG_RESOURCE_PREFIX):
+        return None
+    if str(amount) not in {"0", "1"}:
+        return f"{resource} is asked for {amount} times, and a share is one instance: write 1"
+    problem = named_problem(resource, fraction)
+    return f"{resource} {problem} than the label asks for: take one of the two out" if problem else None
 
 
 def _not_allowed(queue: ChartQueue, label: str, policy: EffectivePolicy) -> str:

@@ -17,6 +17,7 @@ EXPECTED = json.loads((FIXTURES / "expected.json").read_text())["pods"]
 MANIFESTS = FIXTURES / "manifests"
 CONTRACT = ["allowed", "code", "message", "slices", "index", "memoryMiB", "container", "patch", "pod"]
 OURS = ["policy", "queue", "limiter", "limitsFrom", "place", "sameModel", "owner", "model", "kinds", "alias"]
+OURS += ["profile", "prefer", "passedOver"]
 
 
 def test_all_fixtures_in_one_run_of_the_command():

@@ -137,6 +137,13 @@ def test_quotas_count_what_an_instance_is_worth_on_its_card(product, profile, sl
     assert ledger.mib_used_of([quota]) == {"team": 2 * mib}
 
 
+def test_a_queues_quota_counts_instances_that_its_unlabelled_pods_ask_for_by_name():
+    ledger = ledger_of(mig_node("a", p3g_40gb=2), holders=(native("x", "a", "3g.40gb", queues=("=gpu",)),))
+    quota = Quota("queue", "gpu", slices=6, max_pods=3, keys=("=gpu",))
+    assert ledger.used_of(quota)[:2] == (4, 1)
+    assert isinstance(ledger.place(ask(3, queues=("=gpu",), quotas=(quota,)), 0.0), OverQuota)
+
+
 def test_a_card_that_becomes_known_changes_what_its_pods_are_worth():
     ledger = Ledger()
     ledger.set_pod(native("x", "a", "1g.10gb"))

@@ -33,6 +33,7 @@ POLICIES = {
         "fractions": {"0.125": 1, "0.25": 2, "0.500": 4, "1.000": 8, "2.0": 16, "3": 24, "0.2": 2, "0.95": 8},
     },
     "pooled": {"namespaces": ["lock-pooled"], "resources": {"mode": "pooled"}},
+    "both": {"namespaces": ["lock-both"], "resources": {"prefer": ["mig", "per-gpu"]}},
     "mig": {"namespaces": ["lock-mig"], "resources": {"mode": "mig"}},
     "driver": {"namespaces": ["lock-driver"], "limiter": "nvidia-driver"},
     "quarters": {"namespaces": ["lock-quarters"], "slicesPerGpu": 4},
