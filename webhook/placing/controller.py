@@ -190,23 +190,25 @@ def _placed(request: PlacementRequest, answered: Answered) -> Placed:
         result = answered.answer()
     except ValueError as error:
         return Unanswered(Reason.UNREADABLE, f"{error}: try again or tell your admin")
-    if isinstance(result, Placement) and not _counts_as_asked(request, result):
-        why = "the controller is older than this webhook, and knows no shares of several GPUs"
-        return Unanswered(Reason.NO_CONTROLLER, f"{why}: try again when it is upgraded")
-    if isinstance(result, Placement) and request.fraction.mib and not result.slices:
-        why = "the controller is older than this webhook, and knows no shares in MiB"
-        return Unanswered(Reason.NO_CONTROLLER, f"{why}: try again when it is upgraded")
-    if (
-        isinstance(result, Placement)
-        and request.fraction.split_mib
-        and _slices(request, result) != result.slices
-    ):
-        why = "the controller is older than this webhook, and shares no MiB between containers"
-        return Unanswered(Reason.NO_CONTROLLER, f"{why}: try again when it is upgraded")
-    if isinstance(result, Placement) and request.kinds.models and not result.models:
-        why = "the controller is older than this webhook, and chooses no models of GPUs"
-        return Unanswered(Reason.NO_CONTROLLER, f"{why}: try again when it is upgraded")
-    return result
+    unknown = _unknown_to_controller(request, result) if isinstance(result, Placement) else None
+    if unknown is None:
+        return result
+    why = f"the controller is older than this webhook, and {unknown}"
+    return Unanswered(Reason.NO_CONTROLLER, f"{why}: try again when it is upgraded")
+
+
+def _unknown_to_controller(request: PlacementRequest, result: Placement) -> str | None:
+    """Return what of a request its placement leaves out; None where it has all that was asked for."""
+    # An instance has no slices, and is of models that were asked for.
+    if result.instance is not None:
+        return None
+    if not _counts_as_asked(request, result):
+        return "knows no shares of several GPUs"
+    if request.fraction.mib and not result.slices:
+        return "knows no shares in MiB"
+    if request.fraction.split_mib and _slices(request, result) != result.slices:
+        return "shares no MiB between containers"
+    return "chooses no models of GPUs" if request.kinds.models and not result.models else None
 
 
 def _slices(request: PlacementRequest, result: Placement) -> int:

@@ -20,12 +20,16 @@ from kube.scheduling import Constraints
 from ledger.messages import MAX_ASKS_BYTES, MAX_RELEASES, MAX_REQUEST_BYTES, Answered
 from ledger.placement_request import Assumption, OverQuota, Placement, PlacementRequest, Quota
 from modes.fraction import Fraction
+from modes.gpu_kinds import GpuKinds
+from modes.instance import Instance
+from modes.mig_instances import instance_number
 from webhook.admission.denial import Reason
 from webhook.placing.client import ControllerClient
 from webhook.placing.controller import AWAY_SECONDS, DEADLINE_SECONDS, ControllerPlacer, _placed
 from webhook.placing.placer import Unanswered
 
 HALF = PlacementRequest(Fraction(4, 8), reservation="uid-1", assume=Assumption(1, 81920))
+ASKS_INSTANCE = PlacementRequest(Fraction.of_memory(8192, 8), mode="mig", writes_limits=False)
 AUTHORITY = make_authority(datetime.now(UTC))
 
 
@@ -416,3 +420,12 @@ def test_gpus_of_containers_that_are_not_the_placements_are_not_believed(contain
     assert isinstance(_placed(shared, Answered(placement=found)), Unanswered)
     apart = msgspec.structs.replace(found, containers=(1, 0))
     assert _placed(shared, Answered(placement=apart)) == apart
+
+
+@pytest.mark.parametrize(
+    "request_", [ASKS_INSTANCE, msgspec.structs.replace(ASKS_INSTANCE, kinds=GpuKinds(("A100",)))]
+)
+def test_a_mig_instance_needs_neither_slices_nor_models_to_be_believed(request_):
+    instance = Instance(instance_number("nvidia.com/mig-1g.10gb"), 1, 9728, ("NVIDIA-A100-SXM4-80GB",))
+    found = Placement(instance.indices, instance.mib, (), "mig-1", instance=instance)
+    assert _placed(request_, Answered(placement=found)) == found
