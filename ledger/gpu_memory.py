@@ -13,7 +13,8 @@ from kube.names import GPU_PRODUCT_LABEL, label_number
 from ledger.facts import NodeFact, PodFact
 from ledger.instance_worth import mib_of_instances, pool_profile
 from ledger.placement_request import Placement, PlacementRequest
-from modes.mig_instances import is_instance
+from modes.instance import Instance
+from modes.mig_instances import instance_mib, is_instance
 
 UNKNOWN_CARD_MIB = 2**20
 """What a card counts as while no card's memory is known: no card has as much."""
@@ -114,7 +115,7 @@ def memory_of_placement(
     """
     fraction = request.fraction
     if placement.instance is not None:
-        return GpuMemory(placement.instance.mib)
+        return GpuMemory(_most_mib(placement.instance, node))
     if fraction.split_mib or placement.containers:
         return _of_containers(request, placement, node)
     if fraction.mib and not in_slices:
@@ -129,6 +130,12 @@ def memory_of_placement(
     for mib in cards:
         memory = memory.plus(_part(mib, *share))
     return memory
+
+
+def _most_mib(instance: Instance, node: NodeFact | None) -> int:
+    """Return the MiB of an instance on a node, or the most that it has on any of its models."""
+    products = instance.products if node is None else (node.labels.get(GPU_PRODUCT_LABEL) or "",)
+    return max([instance_mib(instance.number, product) for product in products], default=instance.mib)
 
 
 def _of_containers(request: PlacementRequest, placement: Placement, node: NodeFact | None) -> GpuMemory:

@@ -167,6 +167,19 @@ def test_a_quota_denies_the_instance_that_would_pass_it(limits):
     assert isinstance(second, OverQuota)
 
 
+def test_an_instance_counts_as_the_mib_that_it_has_on_the_node_or_the_most_of_its_models():
+    nodes = mig_node("a", A100_80, p1g_10gb=1), mig_node("h", H100, p1g_10gb=1)
+    ledger = ledger_of(*nodes, holders=(native("x", "a", "1g.10gb"),))
+    quotas = (Quota("namespace", "own", memory_mib=2 * 9856 - 1),)
+    first, second = (
+        ledger.place(ask(namespace="own", quotas=quotas, reservation=f"r{at}"), 0.0) for at in range(2)
+    )
+    assert isinstance(first, Placement)
+    assert first.node == "h"
+    assert ledger.mib_used_of(quotas) == {"own": 9856}
+    assert isinstance(second, OverQuota)
+
+
 def test_a_reservation_becomes_its_pod_and_is_counted_once():
     ledger = ledger_of(mig_node("a", p1g_10gb=2))
     answer = ledger.place(ask(reservation="r", namespace="team"), 0.0)
