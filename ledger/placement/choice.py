@@ -65,7 +65,11 @@ class Choice:
         options = self._options(found[0], prices, reservation)
         if isinstance(options, Unschedulable):
             return options
-        return [msgspec.structs.replace(each, models=found[1]) for each in options]
+        # The models of an instance are of these already, and bind the pod by themselves.
+        return [
+            each if each.instance is not None else msgspec.structs.replace(each, models=found[1])
+            for each in options
+        ]
 
     def _is_final(self, request: PlacementRequest) -> bool:
         """Whether the known kinds of GPU rule a pod out: none may be known yet, or larger ones be assumed."""
@@ -132,7 +136,8 @@ class Choice:
 
         Of those to wait for that are equally large, the one with the least waiting comes first.
         """
-        mode, offers = request.mode_type, self._values.instances.known()
+        mode, kinds = request.mode_type, request.kinds
+        offers = [each for each in self._values.instances.known() if kinds.takes_model(each[0])]
         fitting = mode.instances(request.fraction, offers, request.resource)
         if not fitting:
             return Unschedulable(mode.none_holds(request.fraction, offers, request.resource))
@@ -155,6 +160,8 @@ class Choice:
         placed, instance = self._choose(request, prices, reservation), request.instance
         if isinstance(placed, Unschedulable) or instance is None:
             return placed
+        if placed.model is not None:
+            instance = msgspec.structs.replace(instance, products=(placed.model,))
         return msgspec.structs.replace(
             placed, indices=instance.indices, gpu_mib=instance.mib, instance=instance, slices=0
         )

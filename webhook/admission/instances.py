@@ -63,8 +63,11 @@ def kept_instance(
 
 
 def _only_resource(containers: Containers) -> str | None:
-    """Return the one resource of which every GPU container has one in limits and requests; None otherwise."""
-    names = {name for ref in containers.gpu for name, _, _ in ref.gpu_amounts}
+    """Return the one resource of which every GPU container has one in limits and requests; None otherwise.
+
+    An amount of zero, which users may write of other profiles, is none.
+    """
+    names = {name for ref in containers.gpu for name, amount, _ in ref.gpu_amounts if amount not in _NOTHING}
     if len(names) != 1:
         return None
     (name,) = names

@@ -9,7 +9,7 @@ from tests.webhook.support import Webhook, container, pod, policies
 from tests.webhook.support import decide as decide_without_mig
 
 MIG = policies("resources: {mode: mig}")
-A100_80, H100 = "NVIDIA-A100-SXM4-80GB", "NVIDIA-H100-80GB-HBM3"
+A100_40, A100_80, H100 = "NVIDIA-A100-SXM4-40GB", "NVIDIA-A100-SXM4-80GB", "NVIDIA-H100-80GB-HBM3"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 OTHER_UID = "6f7a1f0e-0000-4000-8000-000000000002"
 ONE, TWO = "nvidia.com/mig-1g.10gb", "nvidia.com/mig-2g.20gb"
@@ -101,6 +101,46 @@ def test_a_second_review_leaves_the_pod_as_it_is_and_reserves_nothing(found, sin
     before = reviewer.ledger.view()
     assert reviewer.decide(stored, uid=OTHER_UID).patch == []
     assert reviewer.ledger.view() == before
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        pod(fraction="0.125", metadata={"annotations": {"clearml-injector/gpu-model": "A100,H100"}}),
+        pod(fraction="0.125", containers=[container(limits={ONE: "0"})]),
+        pod(fraction="0.125", containers=[container(limits={ONE: "1", TWO: "0"})]),
+    ],
+    ids=["models of which the instance has only some", "no instance", "one instance and none of another"],
+)
+def test_a_second_review_knows_the_instance_whatever_else_the_pod_says(found):
+    reviewer = webhook(node("a", A100_40, ("nvidia.com/mig-1g.5gb", 1)), node("b", H100, (ONE, 1)))
+    stored = reviewer.decide(found).stored
+    before = reviewer.ledger.view()
+    assert reviewer.decide(stored, uid=OTHER_UID).patch == []
+    assert reviewer.ledger.view() == before
+
+
+def test_with_same_model_a_second_review_knows_the_instance_in_every_term():
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": OTHER_UID, "controller": True}
+    terms = [
+        {"matchExpressions": [{"key": "nvidia.com/gpu.product", "operator": "In", "values": [each]}]}
+        for each in (A100_80, H100)
+    ]
+    found = pod(
+        fraction="0.125",
+        metadata={"ownerReferences": [owner]},
+        affinity={"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}},
+    )
+    nodes = node("a", A100_80, (ONE, 1)), node("b", H100, (ONE, 1))
+    reviewer = webhook(*nodes, policy_set=policies("resources: {mode: mig}\nsameModel: true"))
+    stored = reviewer.decide(found).stored
+    assert reviewer.decide(stored, uid=OTHER_UID).patch == []
+
+
+def test_models_that_the_pod_does_not_take_are_not_among_those_of_its_instance():
+    found = pod(fraction="0.125", metadata={"annotations": {"clearml-injector/gpu-model": "H100"}})
+    decided = decide(found, node("a", A100_80, (ONE, 1)), node("b", H100, (ONE, 1)))
+    assert products(decided.stored) == [[H100]]
 
 
 @pytest.mark.parametrize(
