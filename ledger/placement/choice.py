@@ -27,7 +27,7 @@ from ledger.placement_request import Placement, PlacementRequest, Unschedulable
 from modes.fraction import Fraction
 from modes.gpu_kinds import EVERY_KIND
 from modes.mode import Mode
-from modes.packing import best_hole, best_holes, holes_of_split
+from modes.packing import best_hole, best_holes, gpus_of_split
 
 
 class Choice:
@@ -279,7 +279,7 @@ def _best_gpus(
     if not left:
         return ()
     if fraction.is_apart:
-        chosen = holes_of_split(tuple(left.values()), fraction, prices) or ()
+        chosen = gpus_of_split(tuple(left.values()), fraction, prices) or ()
         return tuple([list(left)[position] for position in chosen])
     if request.place == "spread" and request.owner and not fraction.is_whole:
         left = least_used(account, fraction, request.owner)
