@@ -9,6 +9,7 @@ from ledger.facts import NodeFact
 from ledger.placement.best_node import score
 from ledger.placement.candidates import Candidates
 from ledger.placement.choice import Choice
+from ledger.placement.cpu_history import PER_SLICE
 from ledger.placement.feasibility import obstacle
 from ledger.placement.node_groups import Found
 from ledger.placement.request_history import ShadowPrices
@@ -77,4 +78,4 @@ def _fragments(free: Sequence[int], worth: ShadowPrices) -> int:
 
 
 def _stranded(free: int, cpu_free: int, worth: ShadowPrices) -> int:
-    return max(0, free * UNIT - cpu_free * worth.cpu)
+    return sum(max(0, free * PER_SLICE - cpu_free * price) for price in worth.cpu)

@@ -14,6 +14,8 @@ from kube.names import GPU_MEMORY_LABEL
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement
 from ledger.facts import NodeFact, PodFact
 from ledger.ledger import Ledger
+from ledger.placement.cpu_score import stranded
+from ledger.placement.request_history import RequestHistory
 from ledger.placement_request import Placement, PlacementRequest
 from ledger.reservations import LIFETIME_SECONDS
 from modes.fraction import Fraction
@@ -85,7 +87,7 @@ class Ours:
         self._left = {
             fact.name: _Left(fact.cpu_milli, fact.memory_bytes, 8 * len(fact.gpus)) for fact in facts
         }
-        self._cpu_asked = self._slices_asked = 1
+        self._history = RequestHistory(GPU // EIGHTH)
         self._pods = 0
 
     def place(self, pod: TracePod) -> bool:
@@ -94,8 +96,7 @@ class Ours:
         return self._place_with_gpu(pod) if pod.gpus else self._place_without_gpu(pod)
 
     def _place_with_gpu(self, pod: TracePod) -> bool:
-        self._cpu_asked += pod.cpu_milli
-        self._slices_asked += pod.total // EIGHTH
+        self._history.learn(Fraction(pod.total // EIGHTH, GPU // EIGHTH), pod.cpu_milli)
         answer = self.ledger.place(ask_for(pod, str(self._pods)), 0.0)
         if not isinstance(answer, Placement) or answer.node is None:
             self.ledger.expire(LIFETIME_SECONDS)
@@ -114,10 +115,9 @@ class Ours:
         self._bind(pod, min(fitting)[2], ())
         return True
 
-    def _newly_stranded(self, left: _Left, cpu: int) -> float:
-        slices_per_cpu = self._slices_asked / self._cpu_asked
-        before = max(0.0, left.slices - left.cpu * slices_per_cpu)
-        return max(0.0, left.slices - (left.cpu - cpu) * slices_per_cpu) - before
+    def _newly_stranded(self, left: _Left, cpu: int) -> int:
+        prices = self._history.prices
+        return stranded(left.slices, left.cpu - cpu, prices) - stranded(left.slices, left.cpu, prices)
 
     def _bind(self, pod: TracePod, node: str, gpus: tuple[tuple[int, int], ...]) -> None:
         self._left[node].cpu -= pod.cpu_milli

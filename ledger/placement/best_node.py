@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from ledger.accounts import NodeAccount
 from ledger.placement.candidates import Candidates
-from ledger.placement.cpu_score import cpu_score
+from ledger.placement.cpu_score import gains, taken_up
 from ledger.placement.feasibility import takes_now
 from ledger.placement.node_groups import Found, Search
 from ledger.placement.request_history import ShadowPrices
@@ -45,7 +45,8 @@ def score(account: NodeAccount, request: PlacementRequest, prices: ShadowPrices)
         return None
     if mode.prices_node_classes and account.node_class is not None:
         base -= request.fraction.slices * account.node_class.slice_cost
-    return base + cpu_score(sum(free), account.cpu_free, request.fraction.slices, request.cpu_milli, prices)
+    pod = gains(request.fraction.slices, request.cpu_milli, prices)
+    return base + taken_up(sum(free), account.cpu_free, pod)
 
 
 def _both(

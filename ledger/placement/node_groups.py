@@ -2,29 +2,30 @@
 
 Nodes of one class whose GPUs have the same free slices differ for a pod only in CPU and memory. A group keeps
 them by free CPU; the groups of a class are ranked, for each size of pod, by the part of the score that GPUs
-alone decide. CPU can only lower that score for a pod with more CPU than most, and can raise it for a pod with
-less only on nodes that are short of CPU; so walking a ranking down from its top ends early.
+alone decide. CPU can raise that score only where slices are stranded for lack of it, and only by what a pod
+takes up of them; so walking a ranking down from its top ends early, and of groups with stranded slices few
+are asked.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable
-from itertools import chain
 
 from ledger.accounts import NodeAccount
-from ledger.placement.cpu_score import cpu_score
+from ledger.placement.cpu_score import gains, stranded, taken_up, turning_points
 from ledger.placement.request_history import ShadowPrices
 from ledger.placement_request import PlacementRequest
 from modes.fraction import Fraction
 from modes.mode import Mode
-from modes.packing import UNIT
 
 State = tuple[int, ...]
 """Free slices of a node's GPUs, sorted."""
 Found = tuple[int, NodeAccount]
 """A score and the node that has it."""
 _EMPTY_GROUPS_KEPT = 128
+_MANY = 16
+"""Nodes of a group that are not asked one by one."""
 MAX_SIZES = 512
 """Sizes of pods that groups are ranked for; then all are ranked again as they come."""
 _SizeKey = int | tuple[int, ...]
@@ -35,7 +36,7 @@ these go to different GPUs. Tells sizes apart in one class."""
 class Search:
     """One pod looking for its best node."""
 
-    __slots__ = ("accepts", "cpu_milli", "key", "memory_bytes", "most_gained", "prices", "size", "slices")
+    __slots__ = ("accepts", "cpu_milli", "gains", "key", "memory_bytes", "most_gained", "prices", "size")
 
     def __init__(
         self, request: PlacementRequest, prices: ShadowPrices, accepts: Callable[[NodeAccount], bool] | None
@@ -44,18 +45,18 @@ class Search:
         self.accepts = accepts
         """Asked of each node before it is taken; None takes all."""
         self.size = request.fraction
-        self.slices = request.fraction.slices
         self.key = _size_key(request.fraction)
         self.cpu_milli = request.cpu_milli
         self.memory_bytes = request.memory_bytes
-        self.most_gained = request.fraction.slices * UNIT - request.cpu_milli * prices.cpu
-        """What a node short of CPU may add to the score; above zero for a pod with less CPU than most."""
+        self.gains = gains(request.fraction.slices, request.cpu_milli, prices)
+        self.most_gained = sum([gain for _, gain in self.gains if gain > 0])
+        """What a node short of CPU may add to the score."""
 
 
 class Group:
     """Nodes of one class in one state, by free CPU."""
 
-    __slots__ = ("bases", "free", "hopeless", "is_short", "nodes", "state")
+    __slots__ = ("bases", "free", "hopeless", "nodes", "state", "stranded")
 
     def __init__(self, state: State) -> None:
         self.state = state
@@ -63,38 +64,51 @@ class Group:
         self.nodes: list[tuple[int, str, NodeAccount]] = []
         self.bases: dict[_SizeKey, int] = {}
         """Score without CPU by size of pod, where there is room."""
-        self.is_short = False
-        """Whether the node with the least free CPU has slices that lack CPU."""
+        self.stranded = 0
+        """Of the node with the least free CPU: no other here has more slices that lack CPU."""
         self.hopeless: tuple[int, int] | None = None
         """CPU and memory that no node here has together, until another node joins."""
 
-    def pick(self, search: Search) -> NodeAccount | None:
-        """The node whose CPU suits the pod best, of those with room for it; of equals that with the least.
+    def pick(self, search: Search) -> Found | None:
+        """The node whose CPU suits the pod best, and what that adds; of equals the one with the least CPU.
 
         The caller has seen that some node has the CPU.
         """
-        cpu, memory, accepts = search.cpu_milli, search.memory_bytes, search.accepts
+        nodes, cpu, memory, accepts = self.nodes, search.cpu_milli, search.memory_bytes, search.accepts
         if self.hopeless is not None and cpu >= self.hopeless[0] and memory >= self.hopeless[1]:
             return None
-        for position in self._by_suitability(search):
-            account = self.nodes[position][2]
-            if account.memory_free >= memory and (accepts is None or accepts(account)):
-                return account
-        if accepts is None:
+        first = bisect_left(nodes, (cpu,))
+        if accepts is None and len(nodes) - first > _MANY:
+            found = self._best_of(self._turning_points(search, first), search)
+            if found is not None and found[1].memory_free >= memory:
+                return found
+        fitting = [at for at in range(first, len(nodes)) if nodes[at][2].memory_free >= memory]
+        if accepts is not None:
+            fitting = [at for at in fitting if accepts(nodes[at][2])]
+        elif not fitting:
             self.hopeless = (cpu, memory)
-        return None
+        return self._best_of(fitting, search)
 
-    def _by_suitability(self, search: Search) -> Iterable[int]:
-        """Positions of nodes with enough CPU: upwards from where the score is at its best, then down."""
-        first = bisect_left(self.nodes, (search.cpu_milli,))
-        if search.most_gained > 0:
-            return range(first, len(self.nodes))
-        spared = self.free - search.slices
-        unstranded = search.cpu_milli - (-spared * UNIT // search.prices.cpu)
-        best = bisect_left(self.nodes, (unstranded,), first)
-        if best == first:
-            return range(first, len(self.nodes))
-        return chain(range(best, len(self.nodes)), range(best - 1, first - 1, -1))
+    def _best_of(self, positions: Iterable[int], search: Search) -> Found | None:
+        """The best of the nodes at some positions, which ascend."""
+        best: Found | None = None
+        seen = None
+        for position in positions:
+            cpu_free, _, account = self.nodes[position]
+            if cpu_free != seen:
+                seen, score = cpu_free, taken_up(self.free, cpu_free, search.gains)
+                if best is None or score > best[0]:
+                    best = score, account
+        return best
+
+    def _turning_points(self, search: Search, first: int) -> list[int]:
+        """Positions of the nodes with enough CPU between which it counts in proportion: one is the best."""
+        last = len(self.nodes) - 1
+        found = {first, last}
+        for cpu_free in turning_points(self.free, search.gains):
+            position = bisect_left(self.nodes, (cpu_free,), first)
+            found.update((max(first, position - 1), min(position, last)))
+        return sorted(found)
 
 
 _Rank = tuple[int, State, Group]
@@ -159,20 +173,19 @@ class NodeGroups:
 
     def best(self, search: Search, found: Found | None) -> Found | None:
         """The best node here if it is better than the one found elsewhere, else that one."""
-        cpu = search.cpu_milli
-        ranking = self._rankings.get(search.key) if search.prices is self._prices else None
+        cpu, gained, key = search.cpu_milli, search.most_gained, search.key
+        ranking = self._rankings.get(key) if search.prices is self._prices else None
         for negative, _, group in self._ranked(search) if ranking is None else ranking:
             if found is not None and -negative <= found[0]:
                 break
-            if group.nodes and group.nodes[-1][0] >= cpu:
+            if not group.stranded and group.nodes and group.nodes[-1][0] >= cpu:
                 found = _better(group, -negative, search, found)
-        if search.most_gained > 0:
-            for group in self._short_of_cpu.values():
-                base = group.bases.get(search.key)
-                if base is None or group.nodes[-1][0] < cpu:
-                    continue
-                if found is None or base + search.most_gained >= found[0]:
-                    found = _better(group, base, search, found)
+        for group in self._short_of_cpu.values():
+            base = group.bases.get(key)
+            if base is None or group.nodes[-1][0] < cpu:
+                continue
+            if found is None or base + min(gained, group.stranded) >= found[0]:
+                found = _better(group, base, search, found)
         return found
 
     def _ranked(self, search: Search) -> list[_Rank]:
@@ -210,16 +223,14 @@ class NodeGroups:
         return group
 
     def _note_cpu(self, group: Group) -> None:
-        """Note whether the group is short of CPU now."""
+        """Note what the node with the least CPU of a group has stranded."""
         nodes, prices = group.nodes, self._prices
-        is_short = bool(nodes) and prices is not None and nodes[0][0] * prices.cpu < group.free * UNIT
-        if is_short == group.is_short:
-            return
-        group.is_short = is_short
-        if is_short:
+        lacking = stranded(group.free, nodes[0][0], prices) if nodes and prices is not None else 0
+        if lacking and not group.stranded:
             self._short_of_cpu[group.state] = group
-        else:
+        elif group.stranded and not lacking:
             del self._short_of_cpu[group.state]
+        group.stranded = lacking
 
     def _forget_empty_groups(self) -> None:
         self._groups = {state: group for state, group in self._groups.items() if group.nodes}
@@ -234,11 +245,10 @@ def _size_key(fraction: Fraction) -> _SizeKey:
 
 
 def _better(group: Group, base: int, search: Search, found: Found | None) -> Found | None:
-    account = group.pick(search)
-    if account is None:
+    picked = group.pick(search)
+    if picked is None:
         return found
-    cpu = cpu_score(group.free, account.cpu_free, search.slices, search.cpu_milli, search.prices)
-    score = base + cpu
+    score, account = base + picked[0], picked[1]
     if found is None or score > found[0] or (score == found[0] and account.name < found[1].name):
         return score, account
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ledger.placement.cpu_history import CpuHistory
 from ledger.placement.shadow_prices import hole_prices
 from modes.fraction import Fraction
 from modes.packing import UNIT
@@ -38,8 +39,8 @@ class ShadowPrices:
     """For s slices: the numbers of free slices that a GPU with room has, by what taking s of them loses."""
     idle: tuple[int, ...]
     """Worth of i idle GPUs on one node beyond that of each, in UNITs of a slice."""
-    cpu: int
-    """Slices that one milli-CPU serves, in UNITs: the inverse of the mean CPU asked per slice."""
+    cpu: tuple[int, ...]
+    """Slices that one milli-CPU serves, by how much CPU pods ask for with a slice (cpu_history.py)."""
 
 
 class RequestHistory:
@@ -50,8 +51,8 @@ class RequestHistory:
         self._sizes = dict.fromkeys(range(1, slices_per_gpu + 1), 1)
         self._sizes |= {count * slices_per_gpu: 1 for count in _MANY_GPUS}
         self._arrived = len(self._sizes)
-        self._slices = sum(self._sizes)
-        self._cpu_milli = self._slices * _PRIOR_CPU_PER_GPU // slices_per_gpu
+        self._cpu = CpuHistory()
+        self._cpu.learn(sum(self._sizes), _PRIOR_CPU_PER_GPU // slices_per_gpu)
         self._renew_at = 0
         self.prices = self._renewed()
         """What free slices are worth by now."""
@@ -66,8 +67,7 @@ class RequestHistory:
         for each in sizes:
             self._sizes[each] = self._sizes.get(each, 0) + 1
         self._arrived += len(sizes)
-        self._slices += size
-        self._cpu_milli += min(cpu_milli, size * _MAX_CPU_PER_GPU // self._slices_per_gpu)
+        self._cpu.learn(size, min(cpu_milli // size, _MAX_CPU_PER_GPU // self._slices_per_gpu))
         if self._arrived >= _REMEMBERED:
             self._halve()
         if self._arrived < self._renew_at:
@@ -79,8 +79,7 @@ class RequestHistory:
         """Let what arrived long ago weigh less; no size is ever ruled out."""
         self._sizes = {size: max(1, count // 2) for size, count in self._sizes.items()}
         self._arrived = self._renew_at = sum(self._sizes.values())
-        self._cpu_milli //= 2
-        self._slices //= 2
+        self._cpu.halve()
 
     def _renewed(self) -> ShadowPrices:
         self._renew_at = self._arrived + max(16, self._arrived // 16)
@@ -89,8 +88,7 @@ class RequestHistory:
             round(price * UNIT) + choosiness // _TIE_BREAK
             for price, choosiness in zip(prices, self._choosiness(), strict=True)
         )
-        cpu = self._slices * UNIT // max(1, self._cpu_milli)
-        return ShadowPrices(self._slices_per_gpu, gpu, _holes(gpu), self._idle(), cpu)
+        return ShadowPrices(self._slices_per_gpu, gpu, _holes(gpu), self._idle(), self._cpu.prices())
 
     def _choosiness(self) -> Iterator[int]:
         """A hole by the sizes that it can take, which tells equal prices apart; the largest count most.

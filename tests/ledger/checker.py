@@ -131,9 +131,14 @@ def score(node: SlowNode, request: PlacementRequest, worth: ShadowPrices) -> int
         free, after = sum(before), sum(left)
         gained = _fragments(before, worth) - _fragments(left, worth) - free * UNIT // 10**6
         gained -= request.fraction.slices * node.slice_cost
-    stranded_before = max(0, free * UNIT - cpu_free * worth.cpu)
-    stranded_after = max(0, after * UNIT - (cpu_free - request.cpu_milli) * worth.cpu)
-    return gained + stranded_before - stranded_after
+    cpu_after = cpu_free - request.cpu_milli
+    return gained + _stranded(free, cpu_free, worth) - _stranded(after, cpu_after, worth)
+
+
+def _stranded(free: int, cpu_free: int, worth: ShadowPrices) -> int:
+    """The mean over all levels of CPU of the slices that lack it."""
+    each = UNIT // len(worth.cpu)
+    return sum(max(0, free * each - cpu_free * price) for price in worth.cpu)
 
 
 def _taken_from(before: list[int], request: PlacementRequest, worth: ShadowPrices) -> list[int]:

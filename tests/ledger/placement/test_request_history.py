@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ledger.placement.cpu_history import LEVELS, PER_SLICE
 from ledger.placement.request_history import RequestHistory
 from ledger.placement.shadow_prices import hole_prices
 from modes.fraction import Fraction
@@ -55,7 +56,7 @@ def test_worth_follows_what_arrives() -> None:
     after = history.prices
     assert before.gpu[4] > after.gpu[4]
     assert after.gpu[8] == pytest.approx(8 * UNIT * 1.02, rel=0.01)
-    assert after.cpu == pytest.approx(UNIT * 8 / 12_000, rel=0.05)
+    assert after.cpu == (PER_SLICE * 8 // 12_000,) * len(LEVELS)
 
 
 def test_idle_gpus_are_worth_keeping_together_for_pods_of_many() -> None:
@@ -80,4 +81,4 @@ def test_an_absurd_request_does_not_teach_that_cpu_is_worthless() -> None:
     history = RequestHistory(8)
     for _ in range(100):
         history.learn(Fraction(1, 8), 10**15)
-    assert history.prices.cpu >= UNIT * 8 // 64_000
+    assert min(history.prices.cpu) >= PER_SLICE * 8 // 64_000

@@ -1,0 +1,45 @@
+"""How much CPU pods asked for lately with a slice, and how many slices a milli-CPU serves by that."""
+
+from __future__ import annotations
+
+from modes.packing import UNIT
+
+LEVELS = (30, 50, 85)
+"""Per cent of the slices asked for that came with at most so much CPU: little, about half, much.
+
+A mean would not tell a node that still serves pods with little CPU from one that serves none.
+"""
+PER_SLICE = UNIT // len(LEVELS)
+"""What a slice counts at each level."""
+_BITS = 4
+"""Leading bits by which amounts of CPU are told apart: within an eighth they are alike."""
+
+
+class CpuHistory:
+    """Slices and CPU that arrived, by the first bits of CPU per slice, which bounds how much is kept."""
+
+    def __init__(self) -> None:
+        self._slices: dict[int, int] = {}
+        self._cpu_milli: dict[int, int] = {}
+
+    def learn(self, slices: int, cpu_milli: int) -> None:
+        """Count slices that came with so much CPU each; the caller bounds how much."""
+        ignored = max(0, cpu_milli.bit_length() - _BITS)
+        about = cpu_milli >> ignored << ignored
+        self._slices[about] = self._slices.get(about, 0) + slices
+        self._cpu_milli[about] = self._cpu_milli.get(about, 0) + slices * cpu_milli
+
+    def halve(self) -> None:
+        """Let what arrived long ago weigh less."""
+        self._cpu_milli = {about: cpu // 2 for about, cpu in self._cpu_milli.items()}
+        self._slices = {about: slices // 2 for about, slices in self._slices.items() if slices > 1}
+
+    def prices(self) -> tuple[int, ...]:
+        """Slices that one milli-CPU serves at each level, a slice counted as PER_SLICE."""
+        total, passed = sum(self._slices.values()), 0
+        prices: list[int] = []
+        for about, slices in sorted(self._slices.items()):
+            passed += slices
+            while len(prices) < len(LEVELS) and 100 * passed >= total * LEVELS[len(prices)]:
+                prices.append(slices * PER_SLICE // max(1, self._cpu_milli[about]))
+        return tuple(prices)

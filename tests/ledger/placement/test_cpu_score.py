@@ -1,0 +1,144 @@
+"""CPU in the score: what pods ask for with a slice, learnt at several levels, and slices that lack it."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ledger.accounts import NodeAccount
+from ledger.placement.cpu_history import LEVELS, PER_SLICE, CpuHistory
+from ledger.placement.cpu_score import gains, stranded, taken_up, turning_points
+from ledger.placement.node_groups import NodeGroups, Search
+from ledger.placement.request_history import RequestHistory, ShadowPrices
+from ledger.placement_request import PlacementRequest
+from modes.fraction import Fraction
+from modes.per_gpu import PerGpu
+from tests.effort import examples
+from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of
+
+LITTLE, MUCH = 500, 4000
+"""Milli-CPU that come with a slice."""
+
+
+def learnt(*per_slice: int) -> RequestHistory:
+    """What has seen as many slices with each of these amounts of CPU."""
+    history = RequestHistory(8)
+    for _ in range(2000):
+        for cpu in per_slice:
+            history.learn(Fraction(8, 8), 8 * cpu)
+    return history
+
+
+def test_each_level_is_what_so_many_slices_need_at_most() -> None:
+    history = CpuHistory()
+    for cpu in range(1, 101):
+        history.learn(10, 10 * cpu)
+    needed = [PER_SLICE / price for price in history.prices()]
+    for level, cpu in zip(LEVELS, needed, strict=True):
+        assert 0.88 * 10 * level <= cpu <= 1.13 * 10 * level
+
+
+def test_slices_without_cpu_have_a_price_all_the_same() -> None:
+    history = CpuHistory()
+    history.learn(8, 0)
+    assert history.prices() == (8 * PER_SLICE,) * len(LEVELS)
+
+
+def test_what_is_kept_is_bounded_whatever_pods_ask_for() -> None:
+    history = CpuHistory()
+    for cpu in range(32_000):
+        history.learn(1, cpu)
+    assert len(history._slices) < 128
+    for _ in range(20):
+        history.halve()
+    assert not history._slices
+
+
+def test_a_node_that_serves_little_cpu_only_has_fewer_stranded_than_one_that_serves_none() -> None:
+    prices = learnt(LITTLE, MUCH).prices
+    none, little, enough = (stranded(8, cpu, prices) for cpu in (0, 8 * LITTLE, 8 * MUCH + 1))
+    assert none > little > enough == 0
+
+
+def test_a_pod_with_little_cpu_goes_where_others_would_lack_it() -> None:
+    nodes = [gpu_node("rich", 1, cpu_milli=40_000), gpu_node("poor", 1, cpu_milli=39_000)]
+    ledger = ledger_of(*nodes, holders=(holder("p", "poor", cpu_milli=31_000),))
+    for cpu in (LITTLE, MUCH) * 1000:
+        ledger.place(eighths(8, cpu_milli=8 * cpu, reservation="learns"), 0.0)
+        ledger.release("learns")
+    assert ledger.place(eighths(8, cpu_milli=8 * LITTLE), 0.0).node == "poor"
+    assert ledger.place(eighths(8, cpu_milli=7 * LITTLE), 0.0).node == "poor"
+
+
+@given(
+    st.integers(0, 64),
+    st.integers(0, 2**20),
+    st.integers(1, 64),
+    st.integers(0, 2**20),
+    st.lists(st.integers(0, 8000), min_size=1, max_size=4),
+)
+def test_a_pod_takes_up_what_is_stranded_less_after_it(free, cpu_free, slices, cpu, per_slice) -> None:
+    prices = learnt_quickly(per_slice)
+    change = stranded(free, cpu_free, prices) - stranded(free - slices, cpu_free - cpu, prices)
+    if free >= slices:
+        assert taken_up(free, cpu_free, gains(slices, cpu, prices)) == change
+
+
+@given(
+    st.integers(1, 64),
+    st.integers(1, 64),
+    st.integers(0, 100_000),
+    st.lists(st.integers(0, 8000), min_size=1, max_size=4),
+    st.lists(st.integers(0, 200_000), min_size=1, max_size=40, unique=True),
+)
+def test_the_best_amount_of_cpu_is_beside_a_turning_point(free, slices, cpu, per_slice, amounts) -> None:
+    pod = gains(min(slices, free), cpu, learnt_quickly(per_slice))
+    amounts.sort()
+    beside = {amounts[0], amounts[-1]}
+    for turn in turning_points(free, pod):
+        beside |= {*[each for each in amounts if each < turn][-1:]}
+        beside |= {*[each for each in amounts if each >= turn][:1]}
+    best = max(taken_up(free, each, pod) for each in amounts)
+    assert max(taken_up(free, each, pod) for each in beside) == best
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 4000), st.integers(0, 2)), min_size=1, max_size=60),
+    st.builds(
+        PlacementRequest,
+        st.sampled_from([Fraction(slices, 8) for slices in (1, 4, 8, 16)]),
+        cpu_milli=st.integers(0, 4000),
+        memory_bytes=st.integers(0, 2),
+    ),
+    st.lists(st.integers(0, 500), min_size=1, max_size=3),
+    st.booleans(),
+)
+@settings(max_examples=examples(300))
+def test_of_many_nodes_alike_the_one_is_found_whose_cpu_suits_best(nodes, request, per_slice, named) -> None:
+    prices = learnt_quickly(per_slice)
+    groups, accounts = NodeGroups(PerGpu), [NodeAccount(f"n{number}") for number in range(len(nodes))]
+    for account, (cpu_free, memory_free) in zip(accounts, nodes, strict=True):
+        account.fact = gpu_node(account.name, 2, cpu_milli=cpu_free, memory_bytes=memory_free)
+        groups.seat(account)
+    accepted = {account.name for account in accounts[:: 2 if named else 1]}
+    cpu, memory = request.cpu_milli, request.memory_bytes
+    found = groups.best(
+        Search(request, prices, (lambda account: account.name in accepted) if named else None), None
+    )
+    fitting = [
+        taken_up(16, account.cpu_free, gains(request.fraction.slices, cpu, prices))
+        for account in accounts
+        if account.name in accepted and account.cpu_free >= cpu and account.memory_free >= memory
+    ]
+    base = PerGpu.score((8, 8), request.fraction, prices)
+    assert (found[0] - base if found is not None else None) == max(fitting, default=None)
+
+
+def learnt_quickly(per_slice: list[int]) -> ShadowPrices:
+    """Prices by as many slices with each of these amounts of CPU."""
+    history = RequestHistory(8)
+    for cpu in per_slice:
+        history._cpu.learn(1000, cpu)
+    history._renew_at = 0
+    history.learn(Fraction(8, 8), 0)
+    return history.prices
