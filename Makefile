@@ -18,13 +18,8 @@ $(READY): $(LOCK) pyproject.toml
 demo: $(READY) ## See a labelled pod become a half-GPU pod, over TLS, in one command
 	$(BIN)/fraction-injector demo
 
-# One control plane, one image and the same nodes serve all tests of the second run, which therefore has no workers.
-ON_A_CLUSTER := tests/control_plane tests/cluster tests/image
 test: $(READY) ## Run every test; with K8S=1.30 or K8S=1.33 on that Kubernetes instead of 1.36
-	@failed=0; set -x; \
-	$(BIN)/pytest --numprocesses=auto $(ON_A_CLUSTER:%=--ignore=%) || failed=1; \
-	$(BIN)/pytest $(ON_A_CLUSTER) || failed=1; \
-	exit $$failed
+	$(BIN)/pytest --numprocesses=auto --dist=loadfile --no-loadscope-reorder
 
 test-unit: $(READY) ## Run the tests of the packages in under a minute: no processes, a twentieth of the examples
 	QUICK_TESTS=1 $(BIN)/pytest --quiet --numprocesses=auto -m "not slow and not control_plane" \

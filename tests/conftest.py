@@ -11,6 +11,8 @@ from service import log
 from testbed import image
 from testbed.kubernetes_version import UNDER_TEST
 
+pytest_plugins = ["tests.distribution"]
+
 # A timing is never an assertion, and the machine may be busy.
 settings.register_profile("house", deadline=None, print_blob=True)
 settings.load_profile("house")
