@@ -22,11 +22,14 @@ def compile_policy(directory: Path, name: str) -> AgentPolicy:
 
     Raises:
         PolicyError: the directory is no valid policy directory.
-        LookupError: it has no such policy.
+        LookupError: it has no such policy, or one that gives no slices.
     """
     compiled = load_policies(directory).compiled.get((None, name))
     if compiled is None:
         raise LookupError(f'{directory} has no policy "{name}": name one of its policies with --policy')
+    if compiled.effective.mode.gives_instances:
+        rule = "gives MIG instances, which NVIDIA's plugin advertises: name one of slices with --policy"
+        raise LookupError(f'policy "{name}" {rule}')
     return part_for_nodes(compiled.effective)
 
 

@@ -71,3 +71,9 @@ def test_only_another_policy_ends_the_watch(policies, monkeypatch, capfd):
 
     asyncio.run(change())
     assert "policies are broken: going on by the last good ones" in capfd.readouterr().err
+
+
+def test_a_policy_of_mig_instances_is_none_for_the_agent(policies):
+    (policies / "default.yaml").write_text("kind: Policy\nname: default\nresources: {mode: mig}\n")
+    with pytest.raises(PolicyUnusableError, match="gives MIG instances"):
+        read(policies)

@@ -12,6 +12,7 @@ MIG = policies("resources: {mode: mig}")
 A100_40, A100_80, H100 = "NVIDIA-A100-SXM4-40GB", "NVIDIA-A100-SXM4-80GB", "NVIDIA-H100-80GB-HBM3"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 OTHER_UID = "6f7a1f0e-0000-4000-8000-000000000002"
+UNLIKE = "6f7a1f0e-0000-4000-8000-000000000003"
 ONE, TWO = "nvidia.com/mig-1g.10gb", "nvidia.com/mig-2g.20gb"
 
 
@@ -101,6 +102,14 @@ def test_a_second_review_leaves_the_pod_as_it_is_and_reserves_nothing(found, sin
     before = reviewer.ledger.view()
     assert reviewer.decide(stored, uid=OTHER_UID).patch == []
     assert reviewer.ledger.view() == before
+
+
+def test_a_second_review_under_a_quota_is_counted_once():
+    under = policies("resources: {mode: mig}\nquotas: {namespaces: {team: {slices: 2}}}")
+    reviewer = webhook(policy_set=under)
+    stored = reviewer.decide(pod(fraction="0.250")).stored
+    assert reviewer.decide(stored, uid=OTHER_UID).code in {"unchanged", "injected"}
+    assert reviewer.decide(pod(fraction="0.125"), uid=UNLIKE).code == "over-quota"
 
 
 @pytest.mark.parametrize(

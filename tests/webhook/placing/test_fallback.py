@@ -14,6 +14,7 @@ from ledger.messages import NodeState, StreamEvent
 from ledger.placement_request import Assumption, OverQuota, Placement, PlacementRequest, Quota
 from ledger.view import PendingView
 from modes.fraction import Fraction
+from modes.mig_instances import instance_number
 from modes.resource_names import ResourceNames
 from webhook.admission.denial import Reason
 from webhook.placing.fallback import NODES_AT_ONCE, Fallback
@@ -265,3 +266,35 @@ def test_pods_that_wait_on_several_gpus_wait_for_as_much_of_each_as_they_need(fa
     told(fallback, {"a": node("a", pod("x", "a", 0, 8), pod("y", "a", 1, 8))}, [])
     fallback.set_backlog([PendingView("team", "w", "pod", (0, 1), 8, (7, 1))])
     assert placed(fallback.place(PlacementRequest(HALF))) == (None, (1,))
+
+
+def divided(name, *pods):
+    """A node of MIG instances as the controller streams it."""
+    amounts = {"cpu": "64", "memory": "256Gi", "nvidia.com/mig-1g.10gb": "2"}
+    labels = {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"}
+    raw = {"metadata": {"name": name, "labels": labels}, "status": {"allocatable": amounts}}
+    fact = node_from_object(raw, ResourceNames())
+    ledger = Ledger()
+    ledger.replace([fact], pods)
+    return NodeState(fact, ledger.node(name), *ledger.room(name))
+
+
+def test_instances_are_given_by_the_last_snapshot_and_counted_while_nobody_tells():
+    fallback = Fallback(Clock())
+    state = divided("m", pod("own", "m", instance_number("nvidia.com/mig-1g.10gb"), 1))
+    again = msgspec.json.decode(msgspec.json.encode(state), type=NodeState)
+    told(fallback, {"m": again}, ())
+    answers = [
+        fallback.place(
+            PlacementRequest(Fraction(1, 8), mode="mig", reservation=f"r{at}", writes_limits=False)
+        )
+        for at in range(2)
+    ]
+    assert [answer.instance.profile for answer in answers] == ["1g.10gb"] * 2
+    assert [answer.node for answer in answers] == ["m", None]
+
+
+def test_without_any_snapshot_no_instance_can_be_assumed():
+    answer = Fallback(Clock()).place(PlacementRequest(Fraction(1, 8), mode="mig", writes_limits=False))
+    assert isinstance(answer, Unanswered)
+    assert answer.reason is Reason.NO_CONTROLLER
