@@ -52,6 +52,12 @@ class Search:
         self.most_gained = sum([gain for _, gain in self.gains if gain > 0])
         """What a node short of CPU may add to the score."""
 
+    def takes(self, account: NodeAccount) -> bool:
+        """Whether a node has the memory and is accepted."""
+        if account.memory_free < self.memory_bytes:
+            return False
+        return self.accepts is None or self.accepts(account)
+
 
 class Group:
     """Nodes of one class in one state, by free CPU."""
@@ -74,28 +80,26 @@ class Group:
 
         The caller has seen that some node has the CPU.
         """
-        nodes, cpu, memory, accepts = self.nodes, search.cpu_milli, search.memory_bytes, search.accepts
+        nodes, cpu, memory = self.nodes, search.cpu_milli, search.memory_bytes
         if self.hopeless is not None and cpu >= self.hopeless[0] and memory >= self.hopeless[1]:
             return None
         first = bisect_left(nodes, (cpu,))
-        if accepts is None and len(nodes) - first > _MANY:
-            found = self._best_of(self._turning_points(search, first), search)
-            if found is not None and found[1].memory_free >= memory:
-                return found
-        fitting = [at for at in range(first, len(nodes)) if nodes[at][2].memory_free >= memory]
-        if accepts is not None:
-            fitting = [at for at in fitting if accepts(nodes[at][2])]
-        elif not fitting:
+        if len(nodes) - first > _MANY:
+            turns = self._turning_points(search, first)
+            if all(search.takes(nodes[at][2]) for at in turns):
+                return self._best_of(turns, search)
+        found = self._best_of(range(first, len(nodes)), search)
+        if found is None and search.accepts is None:
             self.hopeless = (cpu, memory)
-        return self._best_of(fitting, search)
+        return found
 
     def _best_of(self, positions: Iterable[int], search: Search) -> Found | None:
-        """The best of the nodes at some positions, which ascend."""
+        """The best of the nodes at some positions, which ascend, that the pod can take."""
         best: Found | None = None
         seen = None
         for position in positions:
             cpu_free, _, account = self.nodes[position]
-            if cpu_free != seen:
+            if cpu_free != seen and search.takes(account):
                 seen, score = cpu_free, taken_up(self.free, cpu_free, search.gains)
                 if best is None or score > best[0]:
                     best = score, account
