@@ -158,7 +158,7 @@ def cards_of(node: NodeFact | None) -> object:
     """Return what the memory of a node's pods hangs on, to be compared."""
     if node is None:
         return None
-    product = node.labels.get(GPU_PRODUCT_LABEL) if node.instances or node.pooled else None
+    product = node.labels.get(GPU_PRODUCT_LABEL)
     return node.gpu_mib, node.cards, node.slices_per_gpu, node.pooled, node.pooled_gpus, product
 
 

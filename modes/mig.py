@@ -157,7 +157,7 @@ class Mig(Mode):
             Instance(number, eighths, min(mib.values()), tuple(sorted(mib)), is_pool, is_more)
             for (number, is_pool, eighths, is_more), mib in found.items()
         ]
-        return sorted(made, key=lambda each: (each.is_more_than_twice, each.eighths, each.mib, each.number))
+        return sorted(made, key=_rank)
 
     @staticmethod
     def none_holds(fraction: Fraction, offers: Iterable[Offer], resource: str = "") -> str:
@@ -183,6 +183,11 @@ class Mig(Mode):
         """Return the values that share nothing: instances are not divided further."""
         note = "Which instances a card has is said by the label nvidia.com/mig.config of its node."
         return OperatorValues(note, (), (), (), is_shared=False)
+
+
+def _rank(each: Instance) -> tuple[bool, int, int, int, bool]:
+    """Sorts the best first; no two are alike."""
+    return each.is_more_than_twice, each.eighths, each.mib, each.number, each.is_pool
 
 
 def _asked(fraction: Fraction) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from ledger.facts import NodeFact
 
 
@@ -15,8 +17,8 @@ class ShapeCapacity:
         self.nodes = 0
         self.slices: dict[int, int] = dict.fromkeys([index for index, _ in sample.gpus], 0)
         self.pooled = 0
-        self.instances: dict[int, int] = dict.fromkeys([number for number, _ in sample.instances], 0)
-        """MIG instances by the number of their profile."""
+        self.instances: Counter[int] = Counter()
+        """MIG instances by the number of their profile; nodes that offer the same may have others now."""
 
     @classmethod
     def of(cls, node: NodeFact) -> ShapeCapacity:

@@ -1,5 +1,6 @@
 """MIG instances in the ledger: placed, counted whoever holds them, and worth what they are on their card."""
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -152,6 +153,9 @@ def test_a_card_that_becomes_known_changes_what_its_pods_are_worth():
     assert ledger.used_by_namespace() == {"team": 1}
     ledger.set_node(mig_node("a", A100_40, p1g_10gb=1))
     assert ledger.used_by_namespace() == {"team": 2}
+    ledger.set_node(mig_node("a", A100_40))
+    ledger.set_node(mig_node("a", A100_80))
+    assert ledger.used_by_namespace() == {"team": 1}
     ledger.remove_node("a")
     ledger.remove_pod(("team", "x"))
     assert ledger.used_by_namespace() == {}
@@ -165,6 +169,30 @@ def test_a_quota_denies_the_instance_that_would_pass_it(limits):
     first, second = (ledger.place(each, 0.0) for each in asks)
     assert isinstance(first, Placement)
     assert isinstance(second, OverQuota)
+
+
+@pytest.mark.parametrize(
+    ("product", "labels"),
+    [(A100_80, {"clearml-injector/gpu-partitioning": "mig"}), (f"{A100_80}-MIG-1g.10gb", {})],
+    ids=["divided on demand", "strategy single after mixed"],
+)
+def test_nodes_that_offer_the_same_may_be_divided_differently(product, labels):
+    a, b = mig_node("a", product, p1g_10gb=1), mig_node("b", product, p2g_20gb=1)
+    nodes = [
+        msgspec.structs.replace(each, labels={**each.labels, **labels}, pooled="MIG" in product)
+        for each in (a, b)
+    ]
+    ledger = ledger_of(*nodes)
+    assert placed(ledger, ask(1)) == [("a", "1g.10gb")]
+    ledger.set_node(msgspec.structs.replace(nodes[0], instances=nodes[1].instances))
+    ledger.remove_node("b")
+    assert isinstance(ledger.place(ask(1), 0.0), Placement)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_of_equal_instances_the_same_is_taken_in_whatever_order_nodes_were_seen(order):
+    nodes = mig_node("a", p3g_40gb=1), single_node("s", "3g.40gb", 1)
+    assert [node for node, _ in placed(ledger_of(*nodes[::order]), ask(4))] == ["a"]
 
 
 def test_an_instance_counts_as_the_mib_that_it_has_on_the_node_or_the_most_of_its_models():
