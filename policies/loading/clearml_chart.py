@@ -272,7 +272,7 @@ def _unlabelled(queue: ChartQueue) -> Iterator[Problem]:
         if not (str(amount).isascii() and str(amount).isdigit()):
             rule = f"{quoted(amount)} is no whole number of instances"
         elif instance_number(resource) is None:
-            rule = "is no MIG profile: write it as nodes advertise it, such as nvidia.com/mig-1g.10gb"
+            rule = f"is no MIG profile: write it as nodes advertise it, such as {MIG_RESOURCE_PREFIX}1g.10gb"
         else:
             continue
         yield queue.problem(rule, "resources", "limits", resource)

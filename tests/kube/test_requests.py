@@ -101,7 +101,8 @@ def test_only_a_plain_index_after_the_prefix_is_a_gpu(name: str, index: int | No
     assert NAMES.index(name) == index
 
 
-def test_pooled_names_count_too() -> None:
+def test_pooled_names_and_mig_instances_count_too() -> None:
     assert NAMES.counts("nvidia.com/gpu.shared")
-    assert not NAMES.counts("nvidia.com/mig-1g.10gb")
+    assert NAMES.counts("nvidia.com/mig-1g.10gb")
+    assert not NAMES.counts("nvidia.com/mig-large")
     assert not ResourceNames("other.com/gpu-", ("other.com/gpu",)).counts("nvidia.com/gpu")
