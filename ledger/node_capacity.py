@@ -30,8 +30,8 @@ def instances_by_number(
 ) -> tuple[tuple[int, int], ...]:
     """Return the MIG instances of each profile by its number, from a node's allocatable.
 
-    Of profiles that a node no longer has the kubelet goes on to state zero. Where it states nothing else, the
-    device plugin is away, and they count.
+    Of profiles that a node no longer has the kubelet goes on to state zero. Where it states nothing else of
+    any GPU, the device plugin is away, and they count.
 
     Raises:
         ValueError: an amount is no whole number.
@@ -41,7 +41,10 @@ def instances_by_number(
         for name, amount in allocatable.items()
         if (index := names.index(name)) is not None and is_instance(index)
     ]
-    return tuple(sorted([each for each in found if each[1]] or found))
+    if not found:
+        return ()
+    is_away = not any(whole(amount) for name, amount in allocatable.items() if names.counts(name))
+    return tuple(sorted(each for each in found if each[1] or is_away))
 
 
 def pooled_slices(allocatable: Mapping[str, str | int], names: ResourceNames) -> int:

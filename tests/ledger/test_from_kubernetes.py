@@ -12,6 +12,7 @@ from ledger.from_kubernetes import (
     pod_from_object,
 )
 from ledger.owners import owner_key
+from modes.mig_instances import profile_name
 from modes.resource_names import ResourceNames
 
 NAMES = ResourceNames()
@@ -104,6 +105,24 @@ def test_a_pool_has_as_many_gpus_as_its_labels_tell(labels: dict[str, str], gpus
 def test_a_cordon_names_indices_and_what_is_no_index_is_passed_over(text: str, indices: set[int]) -> None:
     annotated = node(metadata={"name": "n", "annotations": {"clearml-injector/cordon": text}})
     assert node_from_object(annotated, NAMES).cordoned == indices
+
+
+@pytest.mark.parametrize(
+    ("others", "profiles"),
+    [
+        ({}, ["1g.10gb"]),
+        ({"nvidia.com/gpu-0": "0", "nvidia.com/gpu": "0"}, ["1g.10gb"]),
+        ({"nvidia.com/gpu-0": "8"}, []),
+        ({"nvidia.com/gpu": "4"}, []),
+        ({"nvidia.com/mig-2g.20gb": "3"}, ["2g.20gb"]),
+    ],
+    ids=["device plugin away", "away with all", "no longer divided", "no longer divided, pooled", "other"],
+)
+def test_profiles_that_a_node_no_longer_has_count_only_while_its_device_plugin_is_away(
+    others: dict[str, str], profiles: list[str]
+) -> None:
+    found = node(status={"allocatable": {"nvidia.com/mig-1g.10gb": "0", **others}})
+    assert [profile_name(number) for number, _ in node_from_object(found, NAMES).instances] == profiles
 
 
 def test_a_running_pod_is_read() -> None:
