@@ -127,6 +127,26 @@ def test_an_injected_share_without_mib_is_limited_by_an_agent(label, annotations
     assert read_object(pods(ResourceNames()), made).is_limited_by_agent == expected
 
 
+@pytest.mark.parametrize(
+    ("resource", "product"),
+    [
+        ("nvidia.com/mig-3g.40gb", "NVIDIA-A100-SXM4-80GB"),
+        ("nvidia.com/gpu", "NVIDIA-A100-SXM4-80GB-MIG-3g.40gb"),
+    ],
+)
+def test_a_pod_that_waits_for_a_mig_instance_is_limited_by_no_agent(resource, product):
+    made = pod("a", node=None, labels={"clearml-injector/fraction": "0.500"}, annotations=ANNOTATIONS)
+    made["spec"]["containers"][0]["resources"] = {each: {resource: "1"} for each in ("limits", "requests")}
+    bound = {"key": "nvidia.com/gpu.product", "operator": "In", "values": [product]}
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [bound]}]}
+    made["spec"]["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    lacks = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    made["status"] = {"conditions": [{**lacks, "message": f"0/1 nodes: 1 Insufficient {resource}."}]}
+    found = read_object(pods(ResourceNames()), made)
+    assert [each.reason for each in findings(None, found)] == ["WaitingForSlices"]
+    assert not found.is_limited_by_agent
+
+
 def test_a_pod_that_is_kept_to_one_model_is_told_of_the_gpus_of_that_model_alone():
     labels = {"nvidia.com/gpu.memory": "81920", "nvidia.com/gpu.product": "H100"}
     state = cluster(("gpu-0", 1, 6), ("gpu-0", 0, 6), nodes=["gpu-0"], labels=labels)
