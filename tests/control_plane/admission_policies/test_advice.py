@@ -13,7 +13,7 @@ MAX_MESSAGE = 200
 PARTS = {
     "bindings": 3,
     "ephemeral-containers": 3,
-    "injected": 10,
+    "injected": 12,
     "priority-class": 1,
     "unchanged": 7,
     "unlabelled": 1,
