@@ -17,7 +17,7 @@ from modes.fraction import Fraction
 from policies.model.effective import EffectivePolicy
 from policies.model.label_advice import label_advice
 from webhook.admission.annotations import INJECTED
-from webhook.admission.denial import Denial, Reason
+from webhook.admission.denial import Denial, Reason, cut_text
 from webhook.admission.json_patch import Operation, add, pointer, remove
 from webhook.admission.pod import LABEL, MEMORY_LABEL, Container, ObjectMeta, Pod, PodSpec, Resources
 
@@ -121,7 +121,7 @@ def _one_share(spec: PodSpec) -> Container | Denial:
         )
     for each in inits:
         if _hami_share(each) != _hami_share(asking[0]):
-            name = _shortened(each.name)
+            name = cut_text(each.name, MAX_CHARACTERS)
             return _denied(
                 f'init container "{name}" asks for another share than its pod: write the same, or none'
             )
@@ -218,13 +218,15 @@ def _words(amount: str, label: tuple[str, str]) -> str:
 
 def _memory(what: str, text: str) -> tuple[str, str] | Denial:
     if _MIB.fullmatch(text) is None:
-        return _denied(f'{what} "{_shortened(text)}" is no whole number of MiB: write it such as "4096"')
+        shown = cut_text(text, MAX_CHARACTERS)
+        return _denied(f'{what} "{shown}" is no whole number of MiB: write it such as "4096"')
     return MEMORY_LABEL, f"{text}Mi"
 
 
 def _percent(text: str, policy: EffectivePolicy) -> tuple[str, str] | Denial:
     if _PERCENT.fullmatch(text) is None:
-        return _denied(f'{HAMI_PERCENT} "{_shortened(text)}" is no whole number from 1 to 100: mend it')
+        shown = cut_text(text, MAX_CHARACTERS)
+        return _denied(f'{HAMI_PERCENT} "{shown}" is no whole number from 1 to 100: mend it')
     return _fraction(HAMI_PERCENT, "1" if text == "100" else f"0.{int(text):02d}", policy)
 
 
@@ -240,15 +242,10 @@ def _fraction(what: str, text: str, policy: EffectivePolicy) -> tuple[str, str] 
             known = next((each for each, fraction in policy.fractions.items() if fraction == amount), None)
     if known is not None:
         return LABEL, known
-    advice = (
-        label_advice(_shortened(text), policy) or f"policy {policy.name} allows no fraction: ask the admin"
-    )
-    return _denied(f'{what} "{_shortened(text)}" is no fraction of policy {policy.name}: {advice}')
+    shown = cut_text(text, MAX_CHARACTERS)
+    advice = label_advice(shown, policy) or f"policy {policy.name} allows no fraction: ask the admin"
+    return _denied(f'{what} "{shown}" is no fraction of policy {policy.name}: {advice}')
 
 
 def _denied(rule: str) -> Denial:
     return Denial.of(Reason.ALIAS, rule)
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= MAX_CHARACTERS else text[:MAX_CHARACTERS] + "..."

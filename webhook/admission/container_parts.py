@@ -10,18 +10,18 @@ from kube.names import CONTAINER_ANNOTATION, CONTAINERS_ANNOTATION, GPUS_ANNOTAT
 from modes.fraction import MAX_CONTAINERS, Fraction
 from modes.memory_text import memory_mib
 from webhook.admission.container_refs import ContainerRef
-from webhook.admission.denial import Denial, Reason
+from webhook.admission.denial import Denial, Reason, cut_text
+from webhook.admission.free_names import MAX_NAME
 from webhook.admission.pod import LABEL, MEMORY_LABEL, ObjectMeta
 
-_MAX_NAME = 63
 _MAX_AMOUNT = 12
-MAX_TEXT = MAX_CONTAINERS * (_MAX_NAME + _MAX_AMOUNT + 2)
+MAX_TEXT = MAX_CONTAINERS * (MAX_NAME + _MAX_AMOUNT + 2)
 """Characters of the annotation that are read."""
 MAX_SHOWN = 24
 """Characters of a container's name, or of what was written, that a denial repeats."""
 MAX_NAMED = 3
 """Containers of the pod that a denial names."""
-_NAME = rf"[a-z0-9](?:[-a-z0-9]{{0,{_MAX_NAME - 2}}}[a-z0-9])?"
+_NAME = rf"[a-z0-9](?:[-a-z0-9]{{0,{MAX_NAME - 2}}}[a-z0-9])?"
 _PART = re.compile(rf"({_NAME})=([0-9.]{{1,{_MAX_AMOUNT}}}(?:Mi|Gi)?)", re.ASCII)
 _OF_FRACTION, _OF_MEMORY = 'write such as "train=0.500,eval=0.250"', 'write such as "train=4Gi,eval=2Gi"'
 
@@ -38,7 +38,7 @@ class ContainerPart(msgspec.Struct, frozen=True, eq=False, gc=False):
     @property
     def said(self) -> str:
         """How a denial names it."""
-        return f'{CONTAINERS_ANNOTATION} "{_shortened(self.ref.container.name)}={self.text}"'
+        return f'{CONTAINERS_ANNOTATION} "{cut_text(self.ref.container.name, MAX_SHOWN)}={self.text}"'
 
 
 def container_parts(
@@ -81,19 +81,19 @@ def _read(
     for entry in text.split(","):
         match = _PART.fullmatch(entry)
         if match is None:
-            return refuse_parts(f'"{_shortened(entry)}" is no container with its {what}: {example}')
+            return refuse_parts(f'"{cut_text(entry, MAX_SHOWN)}" is no container with its {what}: {example}')
         name, written = match.groups()
         if name not in by_name:
             return Denial.of(
                 Reason.CONTAINER_UNKNOWN,
-                f'annotation {CONTAINERS_ANNOTATION}: "{_shortened(name)}" is no container of this pod:'
-                f" use {_names(by_name)}",
+                f'annotation {CONTAINERS_ANNOTATION}: "{cut_text(name, MAX_SHOWN)}" is no container'
+                f" of this pod: use {_names(by_name)}",
             )
         if name in parts:
-            return refuse_parts(f'names "{_shortened(name)}" twice: give it one {what}')
+            return refuse_parts(f'names "{cut_text(name, MAX_SHOWN)}" twice: give it one {what}')
         amount = _memory(written, whole, reserve_mib) if whole.mib else _slices(written, whole)
         if isinstance(amount, str):
-            return refuse_parts(f'"{_shortened(entry)}" {amount}: mend it')
+            return refuse_parts(f'"{cut_text(entry, MAX_SHOWN)}" {amount}: mend it')
         parts[name] = ContainerPart(by_name[name], written, amount)
     return list(parts.values())
 
@@ -115,14 +115,10 @@ def _slices(text: str, whole: Fraction) -> Fraction | str:
 
 
 def _names(by_name: dict[str, ContainerRef]) -> str:
-    names = [_shortened(name) for name in by_name]
+    names = [cut_text(name, MAX_SHOWN) for name in by_name]
     return ", ".join(names if len(names) <= MAX_NAMED else [*names[:MAX_NAMED], "..."])
 
 
 def refuse_parts(rule: str) -> Denial:
     """Deny what the annotation says."""
     return Denial.of(Reason.CONTAINERS, f"annotation {CONTAINERS_ANNOTATION} {rule}")
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= MAX_SHOWN else text[:MAX_SHOWN] + "..."

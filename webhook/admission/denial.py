@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from kube.reasons import ADMITTED, Reason
 
-__all__ = ["ADMITTED", "END_KEPT", "MESSAGE_LIMIT", "Denial", "Reason"]
+__all__ = ["ADMITTED", "END_KEPT", "MESSAGE_LIMIT", "Denial", "Reason", "cut_text"]
 
 MESSAGE_LIMIT = 200
 """Characters of a denial: it is shown inside one line of the user's console."""
@@ -28,3 +28,8 @@ class Denial:
         head = message[: MESSAGE_LIMIT - END_KEPT - 3]
         shown = message if len(message) <= MESSAGE_LIMIT else f"{head}...{message[-END_KEPT:]}"
         return cls(reason, "".join(c if c.isprintable() else "?" for c in shown))
+
+
+def cut_text(text: str, most: int) -> str:
+    """Return a text of the pod as a denial quotes it: its first characters, and "..." for the rest."""
+    return text if len(text) <= most else text[:most] + "..."

@@ -7,12 +7,14 @@ import re
 from kube.names import GPU_MODEL_ANNOTATION, MIN_GPU_MEMORY_ANNOTATION
 from modes.gpu_kinds import EVERY_KIND, GpuKinds
 from modes.memory_text import EXAMPLES, memory_mib
-from webhook.admission.denial import Denial, Reason
+from webhook.admission.denial import Denial, Reason, cut_text
 from webhook.admission.pod import ObjectMeta
 
 MAX_PATTERNS = 8
 MAX_TEXT = 256
 """Characters of all patterns together."""
+MAX_SHOWN = 16
+"""Characters of an annotation that a denial repeats: what to do needs the room."""
 _PATTERN = re.compile(r"[A-Za-z0-9*](?:[-A-Za-z0-9*_.]{0,61}[A-Za-z0-9*])?", re.ASCII)
 _EXAMPLE = 'such as "A100-80,H100*"'
 
@@ -45,5 +47,4 @@ def _patterns(text: str) -> tuple[str, ...] | Denial:
 
 
 def _denied(annotation: str, text: str, advice: str) -> Denial:
-    shown = text if len(text) <= 16 else text[:16] + "..."  # noqa: PLR2004  room for what to do
-    return Denial.of(Reason.GPU_KIND, f'{annotation} "{shown}": {advice}')
+    return Denial.of(Reason.GPU_KIND, f'{annotation} "{cut_text(text, MAX_SHOWN)}": {advice}')

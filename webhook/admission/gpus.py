@@ -5,7 +5,7 @@ from __future__ import annotations
 from kube.names import GPUS_ANNOTATION
 from modes.fraction import Fraction
 from policies.model.effective import MAX_GPUS, EffectivePolicy
-from webhook.admission.denial import Denial, Reason
+from webhook.admission.denial import Denial, Reason, cut_text
 from webhook.admission.pod import ObjectMeta
 
 _COUNTS = {str(count): count for count in range(1, MAX_GPUS + 1)}
@@ -38,5 +38,5 @@ def _problem(fraction: Fraction, policy: EffectivePolicy) -> str | None:
 
 
 def _denied(text: str, advice: str) -> Denial:
-    shown = text if len(text) <= MAX_SHOWN else text[:MAX_SHOWN] + "..."
+    shown = cut_text(text, MAX_SHOWN)
     return Denial.of(Reason.GPUS, f'{GPUS_ANNOTATION} "{shown}" is not allowed: {advice}')

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections import Counter
 
 from webhook.admission.affinity import required_terms
-from webhook.admission.denial import Denial, Reason
+from webhook.admission.denial import Denial, Reason, cut_text
+from webhook.admission.free_names import MAX_NAME
 from webhook.admission.json_patch import Operation, encode
 from webhook.admission.pod import Container, ObjectMeta, PodSpec, Resources
 
@@ -128,9 +129,10 @@ def _refuse_duplicates(what: str, names: list[str]) -> Denial | None:
     if len(set(names)) == len(names):
         return None
     duplicate = next(name for name, count in Counter(names).items() if count > 1)
+    shown = cut_text(duplicate, MAX_NAME)
     return Denial.of(
         Reason.DUPLICATE_NAME,
-        f'several {what} of the pod are named "{_shortened(duplicate)}": give each a name of its own',
+        f'several {what} of the pod are named "{shown}": give each a name of its own',
     )
 
 
@@ -162,7 +164,3 @@ def _over(count: int, most: int, what: str, advice: str) -> Denial | None:
     if count <= most:
         return None
     return Denial.of(Reason.TOO_LARGE, f"the pod has {count} {what}, more than {most}: {advice}")
-
-
-def _shortened(name: str, most: int = 63) -> str:
-    return name if len(name) <= most else name[:most] + "..."
