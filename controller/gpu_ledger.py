@@ -9,16 +9,13 @@ import msgspec
 
 from controller import node_problems
 from controller.informer import Resource
-from controller.kube_client import ApiServer
 from controller.object_reader import ObjectReader
-from kube.names import GROUP
+from kube.names import API_VERSION
 from ledger.view import GpuView, Holding, NodeView
 from modes.mig_instances import instance_number, is_instance
 from modes.mig_profiles import MIG_RESOURCE_PREFIX
 
-API_VERSION = f"{GROUP}/v1alpha1"
 COLLECTION = f"/apis/{API_VERSION}/gpuledgers"
-PAGE = 500
 _encode = msgspec.json.Encoder().encode
 NEVER = "1970-01-01T00:00:00Z"
 
@@ -110,29 +107,8 @@ class StoredLedger(msgspec.Struct, frozen=True, gc=False):
 
 def gpu_ledgers() -> Resource[GpuLedger]:
     """All GpuLedgers, to be watched; one that cannot be read is written again as if it were not there."""
-    return Resource("gpuledgers", COLLECTION, reader())
-
-
-def reader() -> ObjectReader[GpuLedger, GpuLedger]:
-    """Return what reads GpuLedgers as they are stored."""
-    return ObjectReader(GpuLedger, lambda found: found, lambda _name, _reason: None)
-
-
-async def list_gpu_ledgers(api: ApiServer) -> list[GpuLedger]:
-    """Read all of them.
-
-    Raises:
-        ApiError, OSError, TimeoutError, aiohttp.ClientError: they could not be listed.
-    """
-    found: list[GpuLedger] = []
-    ledgers = reader()
-    query: dict[str, str | int] = {"limit": PAGE}
-    while True:
-        page, metadata = ledgers.read_list(await api.request("GET", COLLECTION, query=query))
-        found += page
-        if not metadata.continue_:
-            return found
-        query["continue"] = metadata.continue_
+    reader = ObjectReader[GpuLedger, GpuLedger](GpuLedger, lambda found: found, lambda _name, _reason: None)
+    return Resource("gpuledgers", COLLECTION, reader)
 
 
 def status_of(view: NodeView, transition: int, now: str, before: tuple[Condition, ...]) -> Status:

@@ -7,14 +7,11 @@ from typing import Annotated, Any
 import msgspec
 
 from controller.informer import Resource
-from controller.kube_client import ApiServer
 from controller.object_reader import ObjectReader
-from kube.names import GROUP
+from kube.names import GPU_NODES_PATH
 from service.log import get_logger
 
-COLLECTION = f"/apis/{GROUP}/v1alpha1/gpunodes"
 MAX_CARDS = 64
-PAGE = 500
 _Mib = Annotated[int, msgspec.Meta(ge=0, le=100_000_000)]
 _Index = Annotated[int, msgspec.Meta(ge=0, le=999)]
 _Count = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
@@ -65,7 +62,7 @@ class _GpuNode(msgspec.Struct, gc=False):
 
 def gpu_nodes() -> Resource[AgentReport]:
     """All GpuNodes. Of one that cannot be read nothing is known: the node's labels count again."""
-    return Resource("gpunodes", COLLECTION, ObjectReader(_GpuNode, _report, _log_unreadable))
+    return Resource("gpunodes", GPU_NODES_PATH, ObjectReader(_GpuNode, _report, _log_unreadable))
 
 
 def report_from_object(found: Any) -> AgentReport:
@@ -75,22 +72,6 @@ def report_from_object(found: Any) -> AgentReport:
         ValueError: it is no GpuNode, or two of its GPUs have one index.
     """
     return _report(msgspec.convert(found, _GpuNode))
-
-
-async def list_reports(api: ApiServer) -> list[AgentReport]:
-    """Read what all agents say.
-
-    Raises:
-        ApiError, OSError, TimeoutError, aiohttp.ClientError: GpuNodes could not be listed.
-    """
-    found: list[AgentReport] = []
-    reader, query = gpu_nodes().reader, dict[str, str | int](limit=PAGE)
-    while True:
-        page, metadata = reader.read_list(await api.request("GET", COLLECTION, query=query))
-        found += page
-        if not metadata.continue_:
-            return found
-        query["continue"] = metadata.continue_
 
 
 def _report(found: _GpuNode) -> AgentReport:

@@ -26,6 +26,8 @@ Item = TypeVar("Item")
 
 PAGE = 100
 """Objects of one request: more would be decoded in one long step."""
+LARGE_PAGE = 500
+"""The same, where nothing has to go on meanwhile."""
 _FORGOTTEN = {HTTPStatus.BAD_REQUEST, HTTPStatus.GONE, HTTPStatus.GATEWAY_TIMEOUT}
 """Answers to a watch whose version the server does not know: 504 where it lies in the server's future."""
 Sleep = Callable[[float], Awaitable[None]]
@@ -39,6 +41,22 @@ class Resource(Generic[Item]):
     """For logs and metrics, such as "pods"."""
     path: str
     reader: ObjectReader[Any, Item]
+
+
+async def list_all(api: ApiServer, resource: Resource[Item]) -> list[Item]:
+    """Return what the API server holds of a resource now, read page by page, for who does not watch it.
+
+    Raises:
+        ApiError, OSError, TimeoutError, aiohttp.ClientError: it could not be listed.
+    """
+    found: list[Item] = []
+    query: dict[str, str | int] = {"limit": LARGE_PAGE}
+    while True:
+        page, metadata = resource.reader.read_list(await api.request("GET", resource.path, query=query))
+        found += page
+        if not metadata.continue_:
+            return found
+        query["continue"] = metadata.continue_
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import quote, urlencode
@@ -28,6 +29,8 @@ REQUEST_SECONDS = 30.0
 
 TRANSPORT_ERRORS = (aiohttp.ClientError, TimeoutError, OSError)
 """What a request raises when no whole answer came."""
+CHANGED_MEANWHILE = {HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND, HTTPStatus.UNPROCESSABLE_ENTITY}
+"""Answers to a patch that tests what was read before: the object is another one by now, or gone."""
 
 
 class NoApiServerError(Exception):
@@ -48,7 +51,6 @@ class _Status(msgspec.Struct):
     """What the API server says of an error."""
 
     message: str = ""
-    code: int = 0
 
 
 class ApiServer:

@@ -10,8 +10,9 @@ from urllib.parse import quote
 
 import msgspec
 
-from controller.gpu_ledger import list_gpu_ledgers, view_of
-from controller.gpu_node import list_reports
+from controller.gpu_ledger import gpu_ledgers, view_of
+from controller.gpu_node import gpu_nodes
+from controller.informer import list_all
 from controller.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
 from controller.pod_details import PodDetails, details_of, events_of, names_of
 from controller.pod_summary import summary_of
@@ -104,7 +105,7 @@ class WhyQuery:
 
     async def _free(self, pod: SeenPod) -> FreeNodes | None:
         try:
-            views = map(view_of, await list_gpu_ledgers(self._api))
+            views = map(view_of, await list_all(self._api, gpu_ledgers()))
         except _UNANSWERED as error:
             self._note("GpuLedgers, which tell where slices are free", error)
             return None
@@ -116,7 +117,7 @@ class WhyQuery:
     async def _with_agent(self) -> Collection[str] | None:
         """Names of nodes whose agent says that it serves; None where that cannot be read."""
         try:
-            return {report.node for report in await list_reports(self._api) if report.is_registered}
+            return {report.node for report in await list_all(self._api, gpu_nodes()) if report.is_registered}
         except _UNANSWERED as error:
             self._note("GpuNodes, which tell where an agent runs", error)
             return None

@@ -8,10 +8,8 @@ from typing import Any
 
 from agent.gpu import Gpu
 from agent.state import Held
-from kube.names import GROUP
+from kube.names import API_VERSION
 
-API_VERSION = f"{GROUP}/v1alpha1"
-COLLECTION = f"/apis/{API_VERSION}/gpunodes"
 MAX_GPUS = 64
 MAX_NAME = 128
 MAX_TEXT = 1024

@@ -11,8 +11,9 @@ from typing import Any
 
 from agent.gpu import Gpu, GpuSourceError
 from agent.kubernetes.api_server import ApiServerClient, ApiServerError
-from agent.kubernetes.gpu_node import COLLECTION, NodeReport, manifest
+from agent.kubernetes.gpu_node import NodeReport, manifest
 from agent.process import Agent, Extension
+from kube.names import GPU_NODES_PATH
 from service.background import BackgroundTask
 from service.log import get_logger
 from service.retry import Backoff
@@ -99,7 +100,7 @@ class NodeWriter:
     def _apply(self, body: dict[str, Any]) -> None:
         # A write that was cancelled goes on in its thread: the last one must come after it.
         with self._one_at_a_time:
-            self._api.apply(f"{COLLECTION}/{self._node}", body)
+            self._api.apply(f"{GPU_NODES_PATH}/{self._node}", body)
 
     def _body(self, gpus: Sequence[Gpu]) -> dict[str, Any]:
         state = self._agent.state

@@ -165,17 +165,18 @@ def _from_controller(url: str, tls_dir: Path) -> Read:
 
 def _from_gpu_ledgers(kubeconfig: Path | None, context: str | None) -> Read:
     # Here and not above: the other subcommands must start without the Kubernetes client.
-    from controller.gpu_ledger import list_gpu_ledgers, view_of  # noqa: PLC0415
+    from controller.gpu_ledger import gpu_ledgers, view_of  # noqa: PLC0415
+    from controller.informer import list_all  # noqa: PLC0415
     from controller.kube_client import TRANSPORT_ERRORS, ApiError, NoApiServerError, connected  # noqa: PLC0415
 
-    async def list_all() -> LedgerView:
+    async def list_views() -> LedgerView:
         async with connected(kubeconfig, context) as api:
-            views = map(view_of, await list_gpu_ledgers(api))
+            views = map(view_of, await list_all(api, gpu_ledgers()))
         return LedgerView(tuple(view for view in views if view is not None), ())
 
     def read() -> LedgerView:
         try:
-            return asyncio.run(list_all())
+            return asyncio.run(list_views())
         except (ApiError, NoApiServerError, *TRANSPORT_ERRORS) as error:
             raise UnreadableLedgerError(f"no GpuLedgers: {error}") from error
 

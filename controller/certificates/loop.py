@@ -30,13 +30,12 @@ from certs.values import CertificateError
 from controller.certificates.expiry import warnings
 from controller.certificates.metrics import CertificateMetrics
 from controller.certificates.store import Bundle, CertificateStore, Version
-from controller.kube_client import ApiError
+from controller.kube_client import CHANGED_MEANWHILE, ApiError
 from controller.leader_loop import while_leading
 from controller.leadership import Leadership
 from service.log import get_logger
 
 BUNDLE_SECONDS = RotationSettings().retry.total_seconds()
-_CHANGED_MEANWHILE = {HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY, HTTPStatus.NOT_FOUND}
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +183,7 @@ class CertificateLoop:
 
     async def _refused(self, error: ApiError, action: Action, found: Reading) -> None:
         """Say what became of a write that the API server refused; raise what nobody can expect."""
-        if error.status in _CHANGED_MEANWHILE:
+        if error.status in CHANGED_MEANWHILE:
             self._log.warning("changed meanwhile", action=type(action).__name__, error=str(error))
             await asyncio.sleep(0.2)
             return

@@ -14,8 +14,6 @@ from controller.geometry.observed import HasReason, MigPodSpec, mig_pod
 from controller.kube_client import MERGE_PATCH, ApiError, ApiServer
 from kube.names import MIG_CHANGE_ANNOTATION, MIG_CONFIG_LABEL, MIG_CONFIG_STATE_LABEL
 
-PAGE = 500
-
 
 class _Metadata(msgspec.Struct, rename="camel"):
     resource_version: str = ""

@@ -47,7 +47,6 @@ class MigNodeFact(msgspec.Struct, frozen=True, gc=False):
     state: str
     change: str | None
     """Our annotation while a change is under way."""
-    is_cordoned: bool
     amounts: tuple[tuple[str, int], ...]
     """MIG resources that it advertises, by name."""
 
@@ -101,7 +100,6 @@ def mig_node(node: Node) -> MigNodeFact | None:
         config=labels.get(MIG_CONFIG_LABEL, ""),
         state=labels.get(MIG_CONFIG_STATE_LABEL, ""),
         change=change,
-        is_cordoned=bool(node.spec and node.spec.unschedulable),
         amounts=amounts,
     )
 

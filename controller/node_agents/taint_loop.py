@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from http import HTTPStatus
 
-from controller.kube_client import JSON_PATCH, TRANSPORT_ERRORS, ApiError, ApiServer
+from controller.kube_client import CHANGED_MEANWHILE, JSON_PATCH, TRANSPORT_ERRORS, ApiError, ApiServer
 from controller.leader_loop import while_leading
 from controller.leadership import Leadership
 from controller.ledger_store import LedgerStore
@@ -20,7 +20,6 @@ from kube.names import AGENT_TAINT
 from service.log import get_logger
 
 STEP_SECONDS = 1.0
-_CHANGED_MEANWHILE = {HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND, HTTPStatus.UNPROCESSABLE_ENTITY}
 
 
 class TaintLoop:
@@ -122,5 +121,5 @@ class TaintLoop:
                 error=str(error),
                 run=f"kubectl taint nodes --all {AGENT_TAINT}:NoSchedule-",
             )
-        elif error.status not in _CHANGED_MEANWHILE:
+        elif error.status not in CHANGED_MEANWHILE:
             self._log.warning("a node's taint is not changed", node=node, error=str(error))

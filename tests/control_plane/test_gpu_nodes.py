@@ -5,7 +5,8 @@ import yaml
 
 from agent.gpu import Gpu
 from agent.kubernetes.api_server import ApiServerClient, ApiServerError
-from agent.kubernetes.gpu_node import COLLECTION, NodeReport, manifest
+from agent.kubernetes.gpu_node import NodeReport, manifest
+from kube.names import GPU_NODES_PATH
 from testbed.controller_process import install_crd
 from testbed.process import eventually
 
@@ -80,7 +81,7 @@ def written(control_plane, token, node, tmp_path):
     gpus = [Gpu(0, "GPU-a", "A100", 40960), Gpu(1, "GPU-b", "A100", 81920, mig=True)]
     report = NodeReport({"GPU-a": "Xid 79"}, None, "boot-1")
     try:
-        return client.apply(f"{COLLECTION}/{node}", manifest(node, uid, gpus, report))
+        return client.apply(f"{GPU_NODES_PATH}/{node}", manifest(node, uid, gpus, report))
     except ApiServerError as error:
         return str(error)
 
