@@ -12,8 +12,8 @@ from prometheus_client.registry import Collector
 from controller.ledger_store import LedgerStore
 from controller.pod_findings import Reason
 from ledger.placement_request import OverQuota, Placement, PlacementResult, Unschedulable
+from service.metrics import BUCKETS
 
-BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
 _RESULTS = {Placement: "placed", Unschedulable: "misfit", OverQuota: "over-quota"}
 
 

@@ -10,9 +10,10 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
+from service.metrics import BUCKETS
 from webhook.admission.denial import ADMITTED, Reason
 
-BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
+REVIEW_BUCKETS = (*BUCKETS, 5.0)
 
 
 class ReviewTally(Collector):
@@ -23,13 +24,13 @@ class ReviewTally(Collector):
 
     def __init__(self) -> None:
         self._reviews = dict.fromkeys(Reason, 0)
-        self._by_bucket = [0] * (len(BUCKETS) + 1)
+        self._by_bucket = [0] * (len(REVIEW_BUCKETS) + 1)
         self._seconds = 0.0
 
     def add(self, reason: Reason, seconds: float) -> None:
         """Count one review that took `seconds`."""
         self._reviews[reason] += 1
-        self._by_bucket[bisect_left(BUCKETS, seconds)] += 1
+        self._by_bucket[bisect_left(REVIEW_BUCKETS, seconds)] += 1
         self._seconds += seconds
 
     def collect(self) -> Iterator[CounterMetricFamily | HistogramMetricFamily]:
@@ -42,7 +43,7 @@ class ReviewTally(Collector):
         for reason, count in self._reviews.items():
             reviews.add_metric(["allowed" if reason in ADMITTED else "denied", reason.value], count)
         yield reviews
-        bounds = [*map(str, BUCKETS), "+Inf"]
+        bounds = [*map(str, REVIEW_BUCKETS), "+Inf"]
         yield HistogramMetricFamily(
             "fraction_injector_review_seconds",
             "Seconds from the whole body received to the answer made.",
