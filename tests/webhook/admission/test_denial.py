@@ -77,3 +77,19 @@ def test_a_policy_without_fractions_shuts_its_namespaces():
         "label-not-allowed",
         f'{LABEL} "0.500" is not allowed: policy default allows no fraction at all: ask the admin',
     )
+
+
+class Walked(str):
+    """A text that tells whether somebody went through its characters."""
+
+    __slots__ = ()
+
+    def __iter__(self):
+        raise AssertionError("walked")
+
+
+def test_a_message_is_cut_before_it_is_made_printable():
+    assert (
+        Denial.of(Reason.LABEL, Walked("x" * 10**6)).message
+        == "x" * (MESSAGE_LIMIT - END_KEPT - 3) + "..." + "x" * END_KEPT
+    )

@@ -141,18 +141,3 @@ def test_the_policy_may_leave_other_containers_alone():
     assert decide(found, policies("hideGpusFromOthers: false")).env("side") == [
         ("NVIDIA_VISIBLE_DEVICES", "all")
     ]
-
-
-def test_the_policys_variables_are_filled_and_replace_the_pods():
-    policy_set = policies("limiter: none\nenv: {SHARE: '{slices}/{slices_per_gpu} {percent} {namespace}'}")
-    assert env_after(*variables(("SHARE", "x"), ("A", "1")), policy_set=policy_set) == [
-        ("A", "1"),
-        ("SHARE", "4/8 50 team"),
-    ]
-
-
-def test_the_nvidia_driver_limiter_sets_both_integers():
-    assert env_after(policy_set=policies("limiter: nvidia-driver")) == [
-        ("NVIDIA_GPU_MEMORY_REQUEST", "11514"),
-        ("NVIDIA_GPU_MEMORY_LIMIT", "11514"),
-    ]

@@ -1,32 +1,12 @@
 """What an earlier review wrote is known by its content, to the last field: else it is written again."""
 
-import copy
-
 import pytest
 
-from tests.webhook.support import CACHE, LIBRARY, container, named, pod, reviewed
-from tests.webhook.support.limiter_parts import check_limiter
+from tests.webhook.support import CACHE, LIBRARY, container, named, reviewed
+from tests.webhook.support.limiter_parts import check_anew, check_limiter, with_gpu_init
 
 VOLUME = "gpu-limiter-library"
 CACHE_VOLUME = "gpu-limiter-cache-train"
-TOKENS = "/var/run/secrets/kubernetes.io/serviceaccount"
-
-
-def with_gpu_init():
-    return pod(
-        initContainers=[container("warm", limits={"nvidia.com/gpu": "1"}), container("setup")],
-        containers=[container(volumeMounts=[{"name": "data", "mountPath": "/data"}])],
-        volumes=[{"name": "data", "emptyDir": {}}],
-    )
-
-
-def check_anew(changed, webhook, count):
-    """The limiter is in effect after the review, by an init container more, and stays as it is."""
-    again = webhook.decide(changed)
-    assert again.code == "injected", again.reply
-    assert len(again.spec["initContainers"]) == len(changed["spec"]["initContainers"] or ()) + count
-    check_limiter(again.stored)
-    assert webhook.decide(again.stored).patch == []
 
 
 def mount(spec, name=VOLUME):
@@ -100,156 +80,6 @@ def test_a_mount_that_shows_something_else_is_put_back(change):
     webhook, injected = reviewed(with_gpu_init())
     change(injected["spec"])
     check_anew(injected, webhook, 0)
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"image": "docker.io/evil/hamicore:v2.10.0"},
-        {"command": ["sh", "-c", "true"]},
-        {"command": None},
-        {"args": ["--help"]},
-        {"env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}, {"name": "PATH", "value": "/x"}]},
-        {
-            "env": [
-                {"name": "LD_PRELOAD", "value": "/x.so"},
-                {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"},
-            ]
-        },
-        {"envFrom": [{"configMapRef": {"name": "fake"}}]},
-        {"restartPolicy": "Always"},
-        {"restartPolicyRules": [{"action": "Restart"}]},
-        {"workingDir": "/x"},
-        {"lifecycle": {"postStart": {"exec": {"command": ["sh"]}}}},
-        {"livenessProbe": {"exec": {"command": ["sh"]}}},
-        {"readinessProbe": {"exec": {"command": ["sh"]}}},
-        {"startupProbe": {"exec": {"command": ["sh"]}}},
-        {"volumeDevices": [{"name": "data", "devicePath": "/k8s-vgpu/lib/nvidia/libvgpu.so.1"}]},
-        {"terminationMessagePath": f"{LIBRARY}/libvgpu.so"},
-        {"terminationMessagePolicy": "FallbackToLogsOnError"},
-        {"resizePolicy": [{"resourceName": "memory", "restartPolicy": "RestartContainer"}]},
-        {"ports": [{"containerPort": 80}]},
-        {"stdin": True},
-        {"tty": True},
-        {"securityContext": None},
-        {"x-future": {"a": 1}},
-    ],
-)
-def test_an_init_container_with_another_field_is_not_taken_for_ours(fields):
-    webhook, injected = reviewed(with_gpu_init())
-    injected["spec"]["initContainers"][0].update(fields)
-    check_anew(injected, webhook, 1)
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"privileged": True},
-        {"procMount": "Unmasked"},
-        {"runAsUser": 0},
-        {"runAsGroup": 0},
-        {"runAsNonRoot": None},
-        {"allowPrivilegeEscalation": None},
-        {"readOnlyRootFilesystem": False},
-        {"capabilities": {"drop": ["ALL"], "add": ["SYS_ADMIN"]}},
-        {"seccompProfile": {"type": "Unconfined"}},
-        {"seLinuxOptions": {"type": "spc_t"}},
-        {"appArmorProfile": {"type": "Unconfined"}},
-    ],
-)
-def test_an_init_container_of_another_security_context_is_not_taken_for_ours(fields):
-    webhook, injected = reviewed(with_gpu_init())
-    injected["spec"]["initContainers"][0]["securityContext"].update(fields)
-    check_anew(injected, webhook, 1)
-
-
-@pytest.mark.parametrize(
-    "extra",
-    [
-        {"name": "data", "mountPath": "/k8s-vgpu/lib/nvidia"},
-        {"name": "token", "mountPath": "/var/run/secrets/../../../k8s-vgpu/lib/nvidia", "readOnly": True},
-        {"name": "token", "mountPath": f"{TOKENS}/../../../../../k8s-vgpu", "readOnly": True},
-        {"name": "token", "mountPath": "/var/run/secrets", "readOnly": True},
-        {"name": "token", "mountPath": "/var/run/secretsx", "readOnly": True},
-        {"name": "token", "mountPath": "/var/run/secrets//x", "readOnly": True},
-        {"name": "token", "mountPath": TOKENS},
-        {"name": "token", "mountPath": TOKENS, "readOnly": True, "subPath": "x"},
-        {"name": "token", "mountPath": TOKENS, "readOnly": True, "mountPropagation": "Bidirectional"},
-        {"name": "data", "mountPath": TOKENS, "readOnly": True},
-        {"name": "none", "mountPath": TOKENS, "readOnly": True},
-        {"name": VOLUME, "mountPath": TOKENS, "readOnly": True},
-        {"name": VOLUME, "mountPath": LIBRARY},
-        {"name": VOLUME, "mountPath": f"{LIBRARY}/x"},
-    ],
-)
-def test_an_init_container_with_another_mount_is_not_taken_for_ours(extra):
-    webhook, injected = reviewed(with_gpu_init())
-    injected["spec"]["volumes"].append({"name": "token", "projected": {"sources": [{}]}})
-    injected["spec"]["initContainers"][0]["volumeMounts"].append(extra)
-    check_anew(injected, webhook, 1)
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"resources": {"limits": {"cpu": "1"}, "requests": {"cpu": "100m", "ephemeral-storage": "1Gi"}}},
-        {"terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File"},
-        {"imagePullPolicy": "Always"},
-        {"resizePolicy": [{"resourceName": "cpu", "restartPolicy": "NotRequired"}]},
-        {"name": "renamed"},
-        {"args": [], "envFrom": None, "lifecycle": {}, "workingDir": ""},
-    ],
-)
-def test_what_others_fill_in_on_our_init_container_is_not_compared(fields):
-    webhook, injected = reviewed(with_gpu_init())
-    injected["spec"]["initContainers"][0].update(fields)
-    assert webhook.decide(injected).patch == []
-
-
-@pytest.mark.parametrize("source", ["projected", "secret"])
-@pytest.mark.parametrize(
-    "path", [TOKENS, "/var/run/secrets/eks.amazonaws.com/serviceaccount", "/var/run/secrets/azure/tokens"]
-)
-def test_a_token_to_read_is_not_compared(path, source):
-    webhook, injected = reviewed(with_gpu_init())
-    injected["spec"]["volumes"].append({"name": "token", source: {"secretName": "x"}})
-    token = {"name": "token", "mountPath": path, "readOnly": True}
-    for each in [*injected["spec"]["initContainers"], *injected["spec"]["containers"]]:
-        each["volumeMounts"] = [*(each.get("volumeMounts") or []), copy.deepcopy(token)]
-    assert webhook.decide(injected).patch == []
-
-
-AWS = ["AWS_STS_REGIONAL_ENDPOINTS", "AWS_REGION", "AWS_ROLE_ARN", "AWS_WEB_IDENTITY_TOKEN_FILE"]
-AZURE = ["AZURE_CLIENT_ID", "AZURE_TENANT_ID", "AZURE_FEDERATED_TOKEN_FILE", "AZURE_AUTHORITY_HOST"]
-
-
-@pytest.mark.parametrize("names", [AWS, AZURE])
-@pytest.mark.parametrize("first", [True, False])
-def test_what_says_where_a_token_is_is_not_compared(names, first):
-    """Identity webhooks of clouds write it into every container, ours too: no reason for a second one."""
-    webhook, injected = reviewed()
-    for each in [*injected["spec"]["initContainers"], *injected["spec"]["containers"]]:
-        told = [{"name": name, "value": "x"} for name in names]
-        each["env"] = told + each["env"] if first else each["env"] + told
-    assert webhook.decide(injected).patch == []
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda env: env.append({"name": "AWS_ROLE_ARN", "valueFrom": {"fieldRef": {"fieldPath": "x"}}}),
-        lambda env: env.append({"name": "AWS_ROLE", "value": "x"}),
-        lambda env: env.append({"name": "PATH", "value": "x"}),
-        lambda env: env.pop(),
-        lambda env: env[-1].update(value="all"),
-    ],
-)
-def test_other_variables_beside_a_token_s_are_compared(change):
-    webhook, injected = reviewed()
-    env = injected["spec"]["initContainers"][0]["env"]
-    env.insert(0, {"name": "AWS_REGION", "value": "x"})
-    change(env)
-    check_anew(injected, webhook, 1)
 
 
 def test_an_image_fetched_from_a_mirror_is_no_reason_to_refuse_the_pod():

@@ -28,13 +28,6 @@ def test_half_of_each_of_two_gpus_are_four_slices_of_both_and_a_limit_for_each()
     }
 
 
-def test_limits_are_numbered_as_the_container_counts_its_gpus_and_not_as_the_node_does():
-    full = holder("other", "a", (0, 8), (2, 5))
-    decided = webhook_of(gpu_node("a", 5), holders=[full]).decide(on_gpus("3"))
-    assert list(limits(decided)) == ["nvidia.com/gpu-1", "nvidia.com/gpu-3", "nvidia.com/gpu-4"]
-    assert sorted(memory_limits(decided)) == [f"CUDA_DEVICE_MEMORY_LIMIT_{number}" for number in range(3)]
-
-
 def test_an_init_container_that_asks_for_a_gpu_gets_the_same_slices_of_the_same_gpus():
     asks = container("warm", limits={"nvidia.com/gpu": "2"})
     decided = webhook_of(gpu_node("a", 4)).decide(on_gpus("2", initContainers=[asks]))

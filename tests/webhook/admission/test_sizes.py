@@ -4,8 +4,6 @@ import pytest
 
 from tests.webhook.support import Webhook, container, decide, pod
 from webhook.admission import sizes
-from webhook.admission.denial import END_KEPT, MESSAGE_LIMIT, Denial, Reason
-from webhook.admission.free_names import FreeNames
 
 TERMS = "requiredDuringSchedulingIgnoredDuringExecution"
 
@@ -155,37 +153,3 @@ def test_of_a_kept_placement_the_affinity_is_bounded_too():
     found["spec"]["affinity"] = {"nodeAffinity": {TERMS: {"nodeSelectorTerms": terms}}}
     found["metadata"]["annotations"] = {"clearml-injector/injected": "default@0"}
     assert decide(found).code == "pod-too-large"
-
-
-class Counted(set):
-    """A set that counts the questions it is asked."""
-
-    asked = 0
-
-    def __contains__(self, name):
-        self.asked += 1
-        return super().__contains__(name)
-
-
-def test_a_free_name_is_found_by_as_many_questions_as_names_are_taken_in_all():
-    taken = Counted({"cache", *(f"cache-{number}" for number in range(2, 1000))})
-    names = FreeNames(taken)
-    given = [names.take("cache") for _ in range(1000)]
-    assert given == [f"cache-{number}" for number in range(1000, 2000)]
-    assert taken.asked <= 3000
-
-
-class Walked(str):
-    """A text that tells whether somebody went through its characters."""
-
-    __slots__ = ()
-
-    def __iter__(self):
-        raise AssertionError("walked")
-
-
-def test_a_message_is_cut_before_it_is_made_printable():
-    assert (
-        Denial.of(Reason.LABEL, Walked("x" * 10**6)).message
-        == "x" * (MESSAGE_LIMIT - END_KEPT - 3) + "..." + "x" * END_KEPT
-    )

@@ -2,7 +2,7 @@
 
 import posixpath
 
-from tests.webhook.support import CACHE, LIBRARY
+from tests.webhook.support import CACHE, LIBRARY, container, pod
 from tests.webhook.support import pod_descriptions as describer
 
 COMMAND = ["sh", "-c", "cp /k8s-vgpu/lib/nvidia/libvgpu.so.* /usr/local/vgpu/libvgpu.so"]
@@ -106,3 +106,20 @@ def check_env(container):
     assert last["LD_PRELOAD"]["value"].split(":")[0] == f"{LIBRARY}/libvgpu.so"
     assert last["CUDA_DEVICE_MEMORY_LIMIT_0"]["value"].endswith("m")
     assert not {"CUDA_REDIRECT", "CUDA_DISABLE_CONTROL"} & set(last)
+
+
+def with_gpu_init():
+    return pod(
+        initContainers=[container("warm", limits={"nvidia.com/gpu": "1"}), container("setup")],
+        containers=[container(volumeMounts=[{"name": "data", "mountPath": "/data"}])],
+        volumes=[{"name": "data", "emptyDir": {}}],
+    )
+
+
+def check_anew(changed, webhook, count):
+    """The limiter is in effect after the review, by an init container more, and stays as it is."""
+    again = webhook.decide(changed)
+    assert again.code == "injected", again.reply
+    assert len(again.spec["initContainers"]) == len(changed["spec"]["initContainers"] or ()) + count
+    check_limiter(again.stored)
+    assert webhook.decide(again.stored).patch == []

@@ -1,0 +1,60 @@
+"""Sends a body that may be of any size, and counts the work that its answer takes."""
+
+import base64
+import json
+import sys
+
+from tests.webhook.support import default_policies
+from tests.webhook.support.many_policies import Roomy
+from webhook.admission import sizes
+from webhook.patch_cache.cache import PatchCache
+from webhook.review import Reviewer
+from webhook.rules import Rules
+
+MAX_LINES = 200_000
+"""Lines of Python that a review may run, whatever the size of its pod."""
+
+
+class Lines:
+    """Counts the lines of Python that run while it is entered, in every module."""
+
+    def __enter__(self):
+        self.count = 0
+        self._before = sys.gettrace()
+        sys.settrace(self._trace)
+        return self
+
+    def __exit__(self, *_):
+        sys.settrace(self._before)
+
+    def _trace(self, _frame, _event, _value):
+        self.count += 1
+        return self._trace
+
+
+def check(body, reviews):
+    """Send a body so often: from the third time on, its answer comes from the patch cache if any does."""
+    outcomes = []
+    policies = default_policies()
+    placer = Roomy((3, 81920, "node", ("81920",)))
+    reviewer = Reviewer(
+        lambda: policies, PatchCache(Rules()), placer, lambda _request, made, _seconds: outcomes.append(made)
+    )
+    for _ in range(reviews):
+        with Lines() as lines:
+            answer = reviewer.answer(body)
+        assert lines.count <= MAX_LINES
+        assert outcomes[-1].error is None
+        check_answer(answer)
+    return outcomes
+
+
+def check_answer(answer):
+    """An answer takes little room, and is one clear line or a short patch."""
+    assert len(answer) < 2**20
+    response = json.loads(answer)["response"]
+    if response["allowed"]:
+        assert len(json.loads(base64.b64decode(response.get("patch", "W10=")))) <= sizes.MAX_OPERATIONS
+    else:
+        assert 0 < len(response["status"]["message"]) <= 200
+        assert response["status"]["message"].isprintable()
