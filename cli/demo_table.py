@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Protocol
 
+import msgspec
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
 from cli.printing import shortened
 from kube.names import ASKING_LABELS
+from kube.objects import Affinity, preferred_node
 from webhook.admission.annotations import GPU_CONTAINER, MEMORY_MIB
 
 MAX_NAME = 16
-
-PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 class Row(Protocol):
@@ -71,7 +71,7 @@ def _cells(row: Row) -> list[str | Text]:
         "the same" if container == metadata["name"] else shortened(container, MAX_NAME),
         _gpu_resources(row.pod, container),
         annotations.get(MEMORY_MIB, "-"),
-        preferred_node(row.pod) or "-",
+        _preferred_node(row.pod) or "-",
     ]
 
 
@@ -81,10 +81,6 @@ def _gpu_resources(pod: dict[str, Any], name: str) -> str:
     return ", ".join(f"{resource}: {amount}" for resource, amount in limits.items() if "gpu" in resource)
 
 
-def preferred_node(pod: dict[str, Any]) -> str | None:
-    """Name of the node that the pod's affinity prefers."""
-    preferences = pod["spec"].get("affinity", {}).get("nodeAffinity", {}).get(PREFERRED, [])
-    for preference in preferences:
-        for field in preference["preference"].get("matchFields", []):
-            return str(field["values"][0])
-    return None
+def _preferred_node(pod: dict[str, Any]) -> str | None:
+    affinity = msgspec.convert(pod["spec"].get("affinity"), Affinity | None)
+    return preferred_node(affinity.node_affinity if affinity is not None else None)

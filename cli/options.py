@@ -13,8 +13,8 @@ import typer
 import policies as policies_package
 from cli.manifests import ManifestError, read_inventory
 from cli.printing import say
+from kube.names import GPU_RESOURCE_PREFIX
 from ledger.ledger import Ledger
-from modes.per_gpu import PerGpu
 from modes.resource_names import INDEX, ResourceNames
 from policies.loading.loader import load_policies
 from policies.loading.policy_set import PolicySet
@@ -70,14 +70,14 @@ GpuResourceOption = Annotated[
         "--gpu-resource", metavar="NAME", help="Resource name of one GPU's slices, as in the policies."
     ),
 ]
-GPU_RESOURCE = PerGpu.default_resource
+ONE_GPU_RESOURCE = GPU_RESOURCE_PREFIX + INDEX
 
 
 def resource_names_of(gpu_resource: str) -> ResourceNames:
     """Return the resource names to count, or end the command where the name has no place for an index."""
     prefix, found, rest = gpu_resource.partition(INDEX)
     if not found or rest:
-        fail(f'--gpu-resource "{gpu_resource}" must end in {INDEX}, as in {GPU_RESOURCE}')
+        fail(f'--gpu-resource "{gpu_resource}" must end in {INDEX}, as in {ONE_GPU_RESOURCE}')
     return ResourceNames(per_gpu_prefix=prefix)
 
 

@@ -12,12 +12,11 @@ from rich.table import Table
 
 from certs.observation import Observation
 from certs.rotation import RotationSettings, Wait, decide, phase
-from cli.options import KubeconfigOption, fail, kubeconfig_of
+from cli.options import POD_NAMESPACE, KubeconfigOption, fail, kubeconfig_of
 from cli.terminal import Terminal
 
 certs_app = typer.Typer(help="Look at an installation's certificates.", no_args_is_help=True)
-DEFAULT_NAMESPACE = "gpu-fraction-injector"
-OWN_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+CHART_NAMESPACE = "gpu-fraction-injector"
 
 
 @certs_app.callback()
@@ -50,7 +49,7 @@ def status(
     It reads Secrets, so it takes an administrator's rights. Exit status: 0 steady, 1 under way.
     """
     found = kubeconfig_of(kubeconfig)
-    where_to_look = namespace or (_own_namespace() if found is None else DEFAULT_NAMESPACE)
+    where_to_look = namespace or (_own_namespace() if found is None else CHART_NAMESPACE)
     seen = asyncio.run(_look(found, where_to_look, name, tuple(webhook_endpoint or ())))
     now, where = datetime.now(UTC), phase(seen)
     action = decide(seen, now, RotationSettings())
@@ -64,9 +63,9 @@ def status(
 
 def _own_namespace() -> str:
     try:
-        return OWN_NAMESPACE.read_text().strip()
+        return POD_NAMESPACE.read_text().strip()
     except OSError:
-        return DEFAULT_NAMESPACE
+        return CHART_NAMESPACE
 
 
 async def _look(

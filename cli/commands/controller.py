@@ -10,7 +10,7 @@ import typer
 
 from certs.rotation import RotationSettings
 from cli.options import (
-    GPU_RESOURCE,
+    ONE_GPU_RESOURCE,
     GpuResourceOption,
     fail,
     resource_names_of,
@@ -111,7 +111,7 @@ def controller(  # noqa: PLR0913 each is an option of the command
         typer.Option(min=0.3, help="Seconds without a renewal until a leader stops placing and writing."),
     ] = 5,
     lease_retry: Annotated[float, typer.Option(min=0.1, help="Seconds between a leader's renewals.")] = 1,
-    gpu_resource: GpuResourceOption = GPU_RESOURCE,
+    gpu_resource: GpuResourceOption = ONE_GPU_RESOURCE,
     issue_certificates: Annotated[
         str | None,
         typer.Option(

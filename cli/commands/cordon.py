@@ -12,7 +12,7 @@ import msgspec
 import typer
 
 from cli.options import (
-    GPU_RESOURCE,
+    ONE_GPU_RESOURCE,
     GpuResourceOption,
     KubeconfigOption,
     fail,
@@ -51,7 +51,7 @@ def cordon(
     node: NodeArgument,
     gpus: GpuArgument = None,
     *,
-    gpu_resource: GpuResourceOption = GPU_RESOURCE,
+    gpu_resource: GpuResourceOption = ONE_GPU_RESOURCE,
     kubeconfig: KubeconfigOption = None,
 ) -> None:
     """Let no new pods onto GPUs of a node; pods that hold slices of them stay.
@@ -65,7 +65,7 @@ def uncordon(
     node: NodeArgument,
     gpus: GpuArgument = None,
     *,
-    gpu_resource: GpuResourceOption = GPU_RESOURCE,
+    gpu_resource: GpuResourceOption = ONE_GPU_RESOURCE,
     kubeconfig: KubeconfigOption = None,
 ) -> None:
     """Let new pods onto GPUs of a node again; the inverse of cordon."""

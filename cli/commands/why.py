@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.options import (
-    GPU_RESOURCE,
+    ONE_GPU_RESOURCE,
     ContextOption,
     GpuResourceOption,
     KubeconfigOption,
@@ -44,7 +44,7 @@ def why(  # noqa: PLR0913 each is an option of the command
         str | None,
         typer.Option("--namespace", "-n", show_default="of the kubeconfig's context", help="Of the pod."),
     ] = None,
-    gpu_resource: GpuResourceOption = GPU_RESOURCE,
+    gpu_resource: GpuResourceOption = ONE_GPU_RESOURCE,
     policies_config_map: Annotated[
         str, typer.Option(metavar="NAMESPACE/NAME", help="The ConfigMap of the injector's policies.")
     ] = CONFIG_MAP,

@@ -9,6 +9,7 @@ import yaml
 
 from charts import generate, metrics_page
 from controller.pod_findings import Reason as EventReason
+from modes.mode import DEFAULT_MODE
 from modes.registry import MODES
 from policies.loading.build import effective_limiter
 from policies.loading.sources import presets
@@ -76,12 +77,18 @@ def test_the_charts_limits_name_every_mode():
     assert all(set(modes) == set(MODES) for modes in table_of("presetLimits").values())
 
 
-def test_templates_compare_no_mode():
+def test_templates_name_modes_in_their_tables_and_as_the_default_alone():
     templates = [path for path in (CHART / "templates").rglob("*.*") if path.is_file()]
     assert len(templates) > 10
-    for template in templates:
-        for line in template.read_text().splitlines():
-            assert not re.search(r'\((eq|ne) .*"(per-gpu|pooled)"', line), f"{template.name}: {line}"
+    names = "|".join(MODES)
+    named = re.compile(rf"""["'`]({names})["'`]|(?<!Values)[.]({names})\b""")
+    found = [
+        (template.name, line)
+        for template in templates
+        for line in template.read_text().splitlines()
+        if named.search(line)
+    ]
+    assert found == [("_policies.tpl", f'{{{{- dig "resources" "mode" "{DEFAULT_MODE}" . -}}}}')]
 
 
 def test_the_locks_limiter_paths_are_the_presets():

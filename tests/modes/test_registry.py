@@ -11,11 +11,13 @@ from modes.registry import MODES
 from policies.model.schema import Modes
 
 ROOT = Path(__file__).resolve().parents[2]
-PRODUCT = ["agent", "certs", "cli", "controller", "kube", "ledger", "policies", "service", "web", "webhook"]
+PACKAGES = {file.parent.name for file in ROOT.glob("*/__init__.py")} - {"modes", "tests"}
+CODE = [file for package in sorted({*PACKAGES, "charts"}) for file in (ROOT / package).rglob("*.py")]
+"""Of the product, its benches, its test bed and its chart."""
 SCHEMA = ROOT / "policies" / "model" / "schema.py"
 """Its limiters say what differs by mode, so it names them."""
-OTHER_MEANINGS = {("agent/kubernetes/gpu_node.py", "mig")}
-"""A field of the GpuNode: whether a card is divided."""
+OTHER_MEANINGS = {("agent/kubernetes/gpu_node.py", "mig"), ("bench/mig.py", "mig")}
+"""A field of the GpuNode: whether a card is divided; and a bench of dividing cards."""
 
 
 def test_every_mode_of_the_schema_is_registered_under_its_own_name():
@@ -41,8 +43,8 @@ def texts(tree):
 
 
 def test_modes_are_named_in_their_own_modules_and_the_schema_alone():
-    files = [file for package in PRODUCT for file in (ROOT / package).rglob("*.py") if file != SCHEMA]
-    assert len(files) > 100
+    files = [file for file in CODE if file != SCHEMA]
+    assert len(files) > 300
     found = [
         f"{file.relative_to(ROOT)}:{texts_of[name]}"
         for file in files
@@ -51,3 +53,14 @@ def test_modes_are_named_in_their_own_modules_and_the_schema_alone():
         if name in texts_of and (str(file.relative_to(ROOT)), name) not in OTHER_MEANINGS
     ]
     assert found == [], "ask the mode (modes/mode.py) instead of comparing its name"
+
+
+def test_the_module_of_one_mode_is_imported_by_the_registry_alone():
+    modules = {mode.__module__ for mode in MODES.values()}
+    found = [
+        f"{file.relative_to(ROOT)}:{node.lineno}"
+        for file in CODE
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.ImportFrom) and node.module in modules
+    ]
+    assert found == [], "take the mode from a policy or from modes/registry.py"
