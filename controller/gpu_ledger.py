@@ -83,7 +83,7 @@ class GpuLedger(msgspec.Struct, frozen=True):
 
 
 class StoredLedger(msgspec.Struct, frozen=True, gc=False):
-    """What is kept in mind of a GpuLedger that the API server holds: enough to tell whether it is ours."""
+    """What is remembered of a GpuLedger that the API server holds: enough to tell whether it is ours."""
 
     owners: tuple[str, ...]
     """UIDs."""

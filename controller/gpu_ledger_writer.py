@@ -191,7 +191,7 @@ class GpuLedgerWriter:
             )
         except ApiError as error:
             if error.status == HTTPStatus.NOT_FOUND:
-                # Someone deleted it: the next attempt makes it anew.
+                # Someone deleted it: the next attempt creates it.
                 self._store(name, None)
             raise
 

@@ -61,7 +61,7 @@ async def list_all(api: ApiServer, resource: Resource[Item]) -> list[Item]:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Seconds after which a watch is begun anew. The API server sends a bookmark about once a minute."""
+    """Seconds after which a watch is started again. The API server sends a bookmark about once a minute."""
 
     server_seconds: int = 290
     """How long the server is asked to keep a watch; a random part of it, to spread the load."""

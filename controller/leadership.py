@@ -135,7 +135,7 @@ class Leadership:
         self.gained.clear()
 
     async def raise_transition(self, least: int) -> None:
-        """Go on in a term no lower than `least`: the Lease may have been deleted and begun anew.
+        """Go on in a term no lower than `least`: the Lease may have been deleted and made again.
 
         Raises:
             ApiError, OSError, TimeoutError, aiohttp.ClientError: the Lease could not be written.

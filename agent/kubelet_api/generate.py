@@ -1,4 +1,4 @@
-"""Makes the stubs anew from the .proto files; needs grpcio-tools, which only developers have."""
+"""Makes the stubs from the .proto files; needs grpcio-tools, which only developers have."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ SECONDS_BETWEEN_WRITES = 2.0
 """What changes meanwhile is written together."""
 MAX_RETRY_SECONDS = 60.0
 SECONDS_UNTIL_WRITTEN_AGAIN = 600.0
-"""Without a change: somebody may have deleted the object, or the Node that owns it and made it anew."""
+"""Without a change: somebody may have deleted the object, or the Node that owns it, and made that again."""
 BOOT_ID = Path("sys/kernel/random/boot_id")
 """In /proc; every container sees that of its node."""
 TASK = "node facts"

@@ -56,7 +56,7 @@ class MigNode:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Divide one card of a node anew. Other cards of the node stay as they are."""
+    """Divide one card of a node again. Other cards of the node stay as they are."""
 
     node: str
     card: int

@@ -1,4 +1,4 @@
-"""Which card is divided anew, and into what, so that pods that wait for MIG instances get them.
+"""Which card is divided again, and into what, so that pods that wait for MIG instances get them.
 
 Pure: the same nodes and requests make the same plan. The rules:
 - A request that fits into free instances changes nothing: the scheduler will place it.

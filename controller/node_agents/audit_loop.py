@@ -19,7 +19,7 @@ from service.log import get_logger
 
 REASON = "AuditDifference"
 SECONDS_BETWEEN_LOOKS = 20.0
-"""More than an agent takes to read the kubelet's books anew, 15 s, and to write what has changed, 2 s."""
+"""More than an agent takes to read the kubelet's books again, 15 s, and to write what has changed, 2 s."""
 MAX_EVENTS = 100
 """Of one look: where all nodes differ, the rest says no more."""
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
+from kube.objects import PLACED_WEIGHT
 from kube.scheduling import NodeSelectorTerm, Requirement, with_requirement
 from ledger.placement_request import Placement
 from modes.gpu_kinds import GpuKinds
@@ -150,4 +151,4 @@ def _expression(label: str, operator: str, values: tuple[str, ...]) -> dict[str,
 
 def _preference(node: str) -> dict[str, Any]:
     by_name = {"key": "metadata.name", "operator": "In", "values": [node]}
-    return {"weight": 100, "preference": {"matchFields": [by_name]}}
+    return {"weight": PLACED_WEIGHT, "preference": {"matchFields": [by_name]}}
