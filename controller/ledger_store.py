@@ -11,8 +11,8 @@ from functools import partial
 
 import msgspec
 
+from controller.agent_readiness import why_not_ready
 from controller.gpu_node import AgentReport
-from controller.node_agents.decision import why_not_ready
 from controller.resources import SeenNode, SeenPod
 from controller.watched_resource import WatchedResource
 from ledger.facts import NodeAgent, PodFact, PodKey

@@ -7,9 +7,9 @@ from functools import partial
 
 import msgspec
 
-from controller.geometry.observed import HasReason, MigNodeFact, MigPod, MigPodSpec, mig_node, mig_pod
+from controller.agent_taint import NodeTaints, taints_of
 from controller.informer import Resource
-from controller.node_agents.taint import NodeTaints, taints_of
+from controller.mig_facts import HasReason, MigNodeFact, MigPod, MigPodSpec, mig_node, mig_pod
 from controller.object_reader import ObjectReader
 from kube.names import (
     CORDON_ANNOTATION,

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from controller.geometry.mig_config import Division
 from controller.geometry.model import MigRequest
 from controller.geometry.node_view import NodeDivision, view
-from controller.geometry.observed import MigNodeFact
 from controller.geometry.planner import MAX_REQUESTS
 from controller.ledger_store import LedgerStore
+from controller.mig_facts import MigNodeFact
 from controller.resources import SeenNode, SeenPod
 from kube.matching import labels_match, tolerates
 from ledger.facts import PodKey

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from controller.geometry.mig_config import KEY, MigConfigFile
-from controller.geometry.observed import HasReason, MigPodSpec, mig_pod
 from controller.kube_client import MERGE_PATCH, ApiError, ApiServer
+from controller.mig_facts import HasReason, MigPodSpec, mig_pod
 from kube.names import MIG_CHANGE_ANNOTATION, MIG_CONFIG_LABEL, MIG_CONFIG_STATE_LABEL
 
 

@@ -6,13 +6,13 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
 
+from controller.agent_readiness import why_not_ready
 from controller.event_writer import EventWriter
 from controller.kube_client import ApiServer
 from controller.leader_loop import while_leading
 from controller.leadership import Leadership
 from controller.ledger_store import LedgerStore
 from controller.node_agents.audit import Difference, Held, Looks, differences
-from controller.node_agents.decision import why_not_ready
 from controller.node_agents.metrics import NodeAgentMetrics
 from kube.events import event, event_name
 from service.log import get_logger

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
-
-from controller.gpu_node import AgentReport
-
-if TYPE_CHECKING:
-    from controller.resources import SeenNode
+from typing import Literal
 
 GRACE_SECONDS = 30.0
 """For which an agent that has served since this boot may say that it is not registered.
@@ -18,34 +13,6 @@ itself offers no slices meanwhile: a taint on each of them would only stop pods 
 Action = Literal["hold", "release", "leave"]
 
 
-def why_not_ready(report: AgentReport | None, node: SeenNode) -> str | None:
-    """Return why pods that are bound to a node now would fail; None where its agent serves.
-
-    Args:
-        report: what the agent says in the GpuNode; None where there is none.
-        node: as its status says it.
-    """
-    if report is None:
-        return "no agent has reported from it yet"
-    if _is_of_another_boot(report, node):
-        return "its agent has not reported since it was started again"
-    if not report.is_registered:
-        return "its agent is not registered with the kubelet"
-    if report.has_healthy_cards and node.offers_nothing:
-        # The kubelet saw the agent's sockets end: what is dead cannot take its own word back.
-        return "its agent is silent: the kubelet offers no slice of GPUs that it called healthy"
-    return None
-
-
-def is_urgent(report: AgentReport | None, node: SeenNode) -> bool:
-    """Whether no agent can be serving, so that there is nothing to wait for."""
-    return report is None or _is_of_another_boot(report, node)
-
-
-def _is_of_another_boot(report: AgentReport, node: SeenNode) -> bool:
-    return bool(node.boot_id and report.boot_id and report.boot_id != node.boot_id)
-
-
 def decide(*, is_held: bool, why: str | None, urgent: bool, waited_seconds: float) -> Action:
     """Return what to do with a node that the DaemonSet covers.
 
@@ -54,7 +21,7 @@ def decide(*, is_held: bool, why: str | None, urgent: bool, waited_seconds: floa
     Args:
         is_held: whether it carries our taint.
         why: the agent does not serve; None if it does.
-        urgent: by `is_urgent`.
+        urgent: by `agent_readiness.is_urgent`.
         waited_seconds: for which it has not served, as far as is known.
     """
     if why is None:

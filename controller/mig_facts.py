@@ -1,4 +1,4 @@
-"""What the geometry loop needs of nodes and pods, read off them when they are decoded."""
+"""What the geometry loop needs of nodes and pods, taken from them when they are decoded."""
 
 from __future__ import annotations
 
