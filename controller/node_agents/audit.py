@@ -27,7 +27,7 @@ class Difference(msgspec.Struct, frozen=True):
     """Slices of the pods that are bound to the node."""
 
     @property
-    def place(self) -> tuple[str, int | None]:
+    def key(self) -> tuple[str, int | None]:
         """Which GPU it is."""
         return self.node, self.index
 
@@ -72,9 +72,9 @@ class Looks:
         lasting = []
         for each in found:
             by = each.kubelet - each.ledger
-            before, looks = self._seen.get(each.place, (by, 0))
-            now[each.place] = by, looks + 1 if before == by else 1
-            if now[each.place][1] >= LOOKS:
+            before, looks = self._seen.get(each.key, (by, 0))
+            now[each.key] = by, looks + 1 if before == by else 1
+            if now[each.key][1] >= LOOKS:
                 lasting.append(each)
         self._seen = now
         return lasting

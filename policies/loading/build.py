@@ -54,7 +54,7 @@ def effective_limiter(limiter: Limiter, mode: ModeName, compute: str | int = "no
 
 def effective_policy(policy: Policy, limiter: Limiter, digest: str, names: ResourceNames) -> EffectivePolicy:
     """Return a checked policy as pods get it, without quotas: those hang on namespace and queue."""
-    mode, assume = policy.resources.mode, policy.assume
+    assume = policy.assume
     fractions, left_out = fraction_table(policy.fractions, policy.slices_per_gpu)
     return EffectivePolicy(
         memory=memory_bounds(policy, policy.fractions),
@@ -62,15 +62,8 @@ def effective_policy(policy: Policy, limiter: Limiter, digest: str, names: Resou
         digest=digest,
         slices_per_gpu=policy.slices_per_gpu,
         fractions=fractions,
-        mode=mode_of(policy)(
-            resource_of(policy),
-            names,
-            frozenset(policy.allow.resources),
-            MIG_RESOURCE_PREFIX if policy.resources.prefer else "",
-        ),
-        limiter=NO_LIMITER
-        if mode_of(policy).gives_instances
-        else effective_limiter(limiter, mode, policy.compute),
+        mode=_mode(policy, names),
+        limiter=_limiter(policy, limiter),
         env=_env(policy.env),
         reserve_mib=policy.memory.reserve_mib,
         assume=Assumption(assume.gpus_per_node, assume.gpu_memory_mib) if assume else None,
@@ -93,6 +86,18 @@ def effective_policy(policy: Policy, limiter: Limiter, digest: str, names: Resou
         prefer=tuple(policy.resources.prefer or ()),
         instance_mode=_instance_mode(policy, names),
     )
+
+
+def _mode(policy: Policy, names: ResourceNames) -> Mode:
+    prefix = MIG_RESOURCE_PREFIX if policy.resources.prefer else ""
+    return mode_of(policy)(resource_of(policy), names, frozenset(policy.allow.resources), prefix)
+
+
+def _limiter(policy: Policy, limiter: Limiter) -> EffectiveLimiter:
+    """Return the policy's limiter in its mode; none where hardware limits."""
+    if mode_of(policy).gives_instances:
+        return NO_LIMITER
+    return effective_limiter(limiter, policy.resources.mode, policy.compute)
 
 
 def _instance_mode(policy: Policy, names: ResourceNames) -> Mode | None:

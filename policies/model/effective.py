@@ -25,7 +25,7 @@ PRELOAD_FILE = "/etc/ld.so.preload"
 
 
 class EnvVar(msgspec.Struct, frozen=True):
-    """An environment variable of a GPU container; the value may hold placeholders (design: closed list)."""
+    """An environment variable of a GPU container; the value may hold placeholders (`placeholders.py`)."""
 
     name: str
     value: str
