@@ -1,4 +1,4 @@
-"""CA and leaf: what openssl and X.509 readers see."""
+"""Leaves of a CA: what openssl and X.509 readers see."""
 
 import shutil
 import subprocess
@@ -7,7 +7,6 @@ from ipaddress import ip_address
 
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,30 +22,6 @@ HOUR = timedelta(hours=1)
 
 def extension(pair: KeyPair, kind):
     return certificate_of(pair).extensions.get_extension_for_class(kind)
-
-
-def test_a_ca_is_valid_for_a_year_and_back_dated_by_an_hour():
-    ca = certificate_of(make_authority(NOW + timedelta(microseconds=999_999)))
-    assert ca.not_valid_before_utc == NOW - HOUR
-    assert ca.not_valid_after_utc == NOW + timedelta(days=365)
-
-
-def test_a_ca_may_sign_certificates_and_nothing_below_its_leaves():
-    ca = make_authority(NOW)
-    basic = extension(ca, x509.BasicConstraints)
-    assert (basic.critical, basic.value.ca, basic.value.path_length) == (True, True, 0)
-    usage = extension(ca, x509.KeyUsage)
-    assert usage.critical
-    assert (usage.value.key_cert_sign, usage.value.crl_sign) == (True, True)
-    assert not usage.value.digital_signature
-    assert isinstance(certificate_of(ca).public_key().curve, ec.SECP256R1)
-
-
-def test_two_cas_share_neither_serial_nor_key_nor_name():
-    first, second = certificate_of(make_authority(NOW)), certificate_of(make_authority(NOW))
-    assert first.serial_number != second.serial_number
-    assert first.public_key() != second.public_key()
-    assert first.subject != second.subject
 
 
 def test_a_leaf_serves_and_calls_under_all_four_service_names():
@@ -94,15 +69,6 @@ def test_a_ca_outside_its_dates_signs_nothing(age):
 def test_a_leaf_without_names_is_refused():
     with pytest.raises(ValueError, match="names is empty"):
         make_leaf(make_authority(NOW), [], NOW)
-
-
-def test_a_time_without_zone_is_refused():
-    with pytest.raises(ValueError, match="no time zone"):
-        make_authority(NOW.replace(tzinfo=None))
-
-
-def test_the_key_never_shows_in_a_repr():
-    assert "PRIVATE" not in repr(make_authority(NOW))
 
 
 def test_a_service_name_of_sixty_three_letters_fits():

@@ -1,21 +1,17 @@
-"""Replicas of one owner: spread over nodes and GPUs, or kept to one GPU model; and what is known of them."""
+"""Replicas of one owner: spread over nodes and GPUs, or kept to one GPU model."""
 
 from __future__ import annotations
 
 import pytest
 
 from kube.names import GPU_PRODUCT_LABEL
-from kube.objects import OwnerReference
 from ledger.facts import NodeFact
 from ledger.from_kubernetes import pod_from_object
 from ledger.ledger import Ledger
-from ledger.owners import owner_key
 from ledger.placement_request import Assumption, Placement, PlacementRequest, Unschedulable
 from modes.resource_names import ResourceNames
 from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of
 from tests.ledger.snapshot import books
-
-CONTROLLER = OwnerReference("uid-1", controller=True)
 
 
 def spread(slices: int = 2, number: int = 0, **changes: object) -> PlacementRequest:
@@ -185,40 +181,6 @@ def test_what_is_assumed_is_bound_to_the_model_as_well():
     waiting = holder("w", None, (0, 4), owner="train", model="H100", memory_values=("81920",))
     answer = placed(ledger_of(holders=(waiting,)), same(assume=Assumption(2, 81920)))
     assert (answer.degraded, answer.model) == (True, "H100")
-
-
-@pytest.mark.parametrize(
-    ("metadata", "expected"),
-    [
-        (
-            {"ownerReferences": [{"uid": "uid-1", "controller": True}]},
-            owner_key("team", [CONTROLLER], None, ()),
-        ),
-        (
-            {"ownerReferences": [{"uid": "x"}, {"uid": "uid-1", "controller": True}], "generateName": "a-"},
-            owner_key("team", [CONTROLLER], "b-", ("q",)),
-        ),
-        ({"generateName": "a-"}, owner_key("team", None, "a-", ("q",))),
-        ({"labels": {"clearml-agent-queue-name": "Q"}}, owner_key("team", None, None, ("q",))),
-        ({"ownerReferences": [{"uid": "uid-1"}]}, ""),
-        ({}, ""),
-    ],
-)
-def test_the_owner_is_the_controller_else_the_generated_name_else_the_queue(metadata, expected):
-    container = {"name": "c", "resources": {"requests": {"nvidia.com/gpu-0": "1"}}}
-    pod = {"metadata": {"name": "p", "namespace": "team", **metadata}, "spec": {"containers": [container]}}
-    assert pod_from_object(pod, ResourceNames()).owner == expected
-
-
-def test_owners_of_two_namespaces_or_of_two_sorts_are_never_the_same():
-    references = [OwnerReference("x", controller=True)]
-    keys = [
-        owner_key(space, *rest) for space in ("a", "b") for rest in ((references, None, ()), (None, "x", ()))
-    ]
-    keys += [owner_key(space, None, None, ("x",)) for space in ("a", "b")]
-    assert len(set(keys)) == 6
-    assert {len(key) for key in keys} == {16}
-    assert len(owner_key("a", None, "x" * 10**6 + "\ud800", ())) == 16
 
 
 def test_a_waiting_pod_is_read_with_the_model_that_it_is_bound_to():
