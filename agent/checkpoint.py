@@ -17,6 +17,7 @@ import msgspec
 from google.protobuf.message import DecodeError
 
 from agent.cdi import KIND
+from agent.files import UNREADABLE
 from agent.kubelet_api.deviceplugin_pb2 import ContainerAllocateResponse
 from agent.shares import uuid_of
 from modes.fraction import ALLOWED_SLICES_PER_GPU
@@ -45,8 +46,8 @@ class _Entry(msgspec.Struct):
     pod: str = msgspec.field(name="PodUID")
     container: str = msgspec.field(name="ContainerName")
     resource: str = msgspec.field(name="ResourceName")
-    ids: dict[str, list[str]] = msgspec.field(name="DeviceIDs")
-    answer: bytes = msgspec.field(default=b"", name="AllocResp")
+    ids: dict[str, list[str] | None] | None = msgspec.field(default=None, name="DeviceIDs")
+    answer: bytes | None = msgspec.field(default=None, name="AllocResp")
 
 
 class _Data(msgspec.Struct):
@@ -77,7 +78,7 @@ class Checkpoint:
             if stamp != self._stamp:
                 self._allocations = tuple(_read(self._path)) if status.st_size <= MAX_BYTES else ()
                 self._stamp = stamp
-        except (OSError, msgspec.MsgspecError):
+        except UNREADABLE:
             self._stamp, self._allocations = None, ()
         return self._allocations
 
@@ -103,8 +104,8 @@ def _whole(ids: frozenset[str]) -> int | None:
 
 def _read(path: Path) -> Iterator[Allocation]:
     for entry in msgspec.json.decode(path.read_bytes(), type=_File).data.entries or ():
-        ids = frozenset(each for of_node in entry.ids.values() for each in of_node)
-        devices = _devices(entry.answer)
+        ids = frozenset(each for of_node in (entry.ids or {}).values() for each in of_node or ())
+        devices = _devices(entry.answer or b"")
         found = [match for device in devices if (match := _OURS.fullmatch(device))]
         size = int(found[0][1]) if found else None
         yield Allocation(entry.pod, entry.container, entry.resource, ids, size, bool(devices) and not found)

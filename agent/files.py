@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
+
+UNREADABLE = (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What reading JSON from a file raises where something else stands there."""
+
 
 def write_whole(path: Path, content: bytes) -> None:
     """Make a file say something, all at once, for everybody to read; one that says it already is not touched.

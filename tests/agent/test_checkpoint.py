@@ -44,10 +44,14 @@ def test_it_says_of_how_many_slices_a_gpu_was(kubelet, checkpoint):
         '{"Data": {"PodDeviceEntries": null}}',
         json.dumps({"Data": {"PodDeviceEntries": [{"PodUID": "a"}]}}),
         " " * (MAX_BYTES + 1),
+        '{"x": ' + "[" * 100_000,
+        b'{"Data": {"PodDeviceEntries": [{"PodUID": "\xff"}]}}',
+        b"\x00" * 4096,
     ],
 )
 def test_a_strange_file_tells_nothing(kubelet, checkpoint, content):
-    (kubelet.root / "device-plugins" / NAME).write_text(content)
+    content = content if isinstance(content, bytes) else content.encode()
+    (kubelet.root / "device-plugins" / NAME).write_bytes(content)
     assert checkpoint.allocations() == ()
 
 
@@ -61,3 +65,13 @@ def test_an_answer_that_is_none_of_the_interface_names_no_division(kubelet, chec
 
 def test_without_a_file_there_is_nothing(checkpoint):
     assert checkpoint.allocations() == ()
+
+
+def test_what_another_kubelet_leaves_open_costs_no_other_entry(kubelet, checkpoint):
+    known = {"PodUID": "a", "ContainerName": "c", "ResourceName": "r", "DeviceIDs": {"0": ["G::0"]}}
+    empty = {**known, "PodUID": "b", "DeviceIDs": None, "AllocResp": None}
+    odd = {**known, "PodUID": "d", "DeviceIDs": {"0": None, "1": ["G::1"]}, "AllocResp": ""}
+    content = {"Data": {"PodDeviceEntries": [known, empty, odd]}, "Checksum": 1}
+    (kubelet.root / "device-plugins" / NAME).write_text(json.dumps(content))
+    found = {each.pod: each.ids for each in checkpoint.allocations()}
+    assert found == {"a": {"G::0"}, "b": frozenset(), "d": {"G::1"}}
