@@ -6,7 +6,7 @@ from typing import Literal, get_args
 
 import msgspec
 
-from service.log import LogFormat, LogLevel
+from service.log_options import LogFormat, LogLevel
 
 DeviceListStrategy = Literal["cdi", "volume-mounts", "envvar"]
 STRATEGIES: tuple[DeviceListStrategy, ...] = get_args(DeviceListStrategy)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from service.log import LogFormat, LogLevel
+from service.log_options import LogFormat, LogLevel
 
 LogLevelOption = Annotated[
     LogLevel, typer.Option("--log-level", help="The least that is logged; decisions are of level info.")

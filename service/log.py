@@ -9,15 +9,12 @@ import os
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, Literal, get_args
+from typing import Any
 
 import msgspec
 
-LogLevel = Literal["info", "warning", "error"]
-"""The least that is written."""
-LogFormat = Literal["auto", "json", "text"]
-"""JSON lines, lines for people, or whichever fits who reads them."""
-LEVELS: tuple[LogLevel, ...] = get_args(LogLevel)
+from service.log_options import LEVELS, LogFormat, LogLevel
+
 _STDERR = 2
 _COLOURS = {"info": "\033[32m", "warning": "\033[33m", "error": "\033[31m"}
 
