@@ -56,6 +56,17 @@ class GpuCondition:
     answers: bool
     recovery: str | None = None
     """What the driver asks for before the GPU may be used again, such as a reset; None for nothing."""
+    mig: bool = False
+    """Whether it is in MIG mode, in which slices of it are none."""
+
+    @property
+    def why_unhealthy(self) -> str | None:
+        """Why it may not be given to new pods; None if it may."""
+        if not self.answers:
+            return "it does not answer"
+        if self.recovery is not None:
+            return f"its driver asks for: {self.recovery}"
+        return "it is in MIG mode" if self.mig else None
 
 
 class GpuSourceError(Exception):

@@ -95,7 +95,7 @@ class GpuFile:
         return (
             GpuCondition(answers=False)
             if gpu is None or gpu.lost
-            else GpuCondition(answers=True, recovery=gpu.recovery)
+            else GpuCondition(answers=True, recovery=gpu.recovery, mig=gpu.mig)
         )
 
     def use_of(self, uuid: str) -> GpuUse:

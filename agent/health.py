@@ -33,7 +33,7 @@ class HealthWatch:
         self._ignored = frozenset(ignored_xids)
         self._metrics = metrics
         self._ailing: set[str] = set()
-        """GPUs that did not answer, or whose driver asked for a recovery, at the last look."""
+        """GPUs that were unhealthy by themselves at the last look, whatever events said."""
         self._retry = Backoff(first_seconds=1.0, max_seconds=60.0)
         self._wait_error: str | None = None
         self._log = get_logger("health")
@@ -45,7 +45,7 @@ class HealthWatch:
         checked_at = float("-inf")
         while True:
             if time.monotonic() - checked_at >= CHECK_SECONDS:
-                await self._check_all()
+                await self.check_all()
                 checked_at = time.monotonic()
             turned()
             await self._wait_once()
@@ -75,16 +75,16 @@ class HealthWatch:
         else:
             self._mark(gpu, f"Xid {event.xid}")
 
-    async def _check_all(self) -> None:
+    async def check_all(self) -> None:
+        """Ask every GPU once: an agent that starts offers none that is known to be ill."""
         for gpu in self._state.gpus:
             self.take_condition(gpu, await asyncio.to_thread(self._source.condition_of, gpu.uuid))
 
     def take_condition(self, gpu: Gpu, condition: GpuCondition) -> None:
         """Mark a GPU by what it answered."""
-        if not condition.answers or condition.recovery is not None:
+        if (why := condition.why_unhealthy) is not None:
             self._ailing.add(gpu.uuid)
-            asks = f"its driver asks for: {condition.recovery}"
-            self._mark(gpu, asks if condition.answers else "it does not answer")
+            self._mark(gpu, why)
         elif gpu.uuid in self._ailing:
             self._ailing.discard(gpu.uuid)
             self._log.info("GPU is healthy again", index=gpu.index, uuid=gpu.uuid)

@@ -79,14 +79,15 @@ class Nvml:
         return HealthEvent(uuid, int(data.eventData))
 
     def condition_of(self, uuid: str) -> GpuCondition:
-        """Return whether a GPU answers, and what the driver asks for (drivers before 570 do not say)."""
+        """Return whether a GPU answers, its mode, and what the driver asks for (old ones do not say)."""
         try:
             device = nvml.nvmlDeviceGetHandleByUUID(uuid)
             nvml.nvmlDeviceGetMemoryInfo(device)
         except nvml.NVMLError:
             return GpuCondition(answers=False)
         action = _action(device)
-        return GpuCondition(answers=True, recovery=_RECOVERIES.get(action, f"recovery action {action}"))
+        recovery = _RECOVERIES.get(action, f"recovery action {action}")
+        return GpuCondition(answers=True, recovery=recovery, mig=_is_in_mig_mode(device))
 
     def use_of(self, uuid: str) -> GpuUse:
         """Return memory, utilisation and processes of a GPU."""
@@ -122,14 +123,13 @@ class Nvml:
 
     def _gpu(self, index: int) -> Gpu:
         device = _asked(nvml.nvmlDeviceGetHandleByIndex, index)
-        mig = _optional(nvml.nvmlDeviceGetMigMode, device)
         return Gpu(
             index=index,
             uuid=_asked(nvml.nvmlDeviceGetUUID, device),
             model=_asked(nvml.nvmlDeviceGetName, device),
             memory_mib=_asked(nvml.nvmlDeviceGetMemoryInfo, device).total // _MIB,
             numa_node=self._numa_node(device),
-            mig=mig is not None and mig[0] == nvml.NVML_DEVICE_MIG_ENABLE,
+            mig=_is_in_mig_mode(device),
         )
 
     def _numa_node(self, device: Any) -> int | None:
@@ -158,6 +158,11 @@ class Nvml:
         if self._events is not None:
             _optional(nvml.nvmlEventSetFree, self._events)
             self._events = None
+
+
+def _is_in_mig_mode(device: Any) -> bool:
+    mig = _optional(nvml.nvmlDeviceGetMigMode, device)
+    return mig is not None and bool(mig[0] == nvml.NVML_DEVICE_MIG_ENABLE)
 
 
 def _action(device: Any) -> int:

@@ -137,6 +137,12 @@ def test_gpus_have_the_kernels_numa_node_and_whole_mib(source, driver):
     )
 
 
+def test_a_gpu_says_whether_it_was_put_into_mig_mode(source, driver):
+    assert not source.condition_of("GPU-1").mig
+    driver.mig = {1}
+    assert source.condition_of("GPU-1") == GpuCondition(answers=True, mig=True)
+
+
 def test_a_gpu_that_gets_lost_is_told_of_as_it_was(source, driver):
     before = source.list_gpus()
     driver.lost = {1}
