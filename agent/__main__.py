@@ -6,13 +6,15 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import sys
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from agent.policy import PolicyUnusableError, begin_reading
+from agent.beginning import begin
+from agent.policy import PolicyUnusableError
 from agent.settings import AgentOptions
 from service.log import configure_logging
 
@@ -26,13 +28,18 @@ def main() -> int:
     """Run the agent; return 2 with a message where it cannot start."""
     options = msgspec.json.decode(sys.argv[1], type=AgentOptions)
     configure_logging(options.log_level, options.log_format)
-    reading = begin_reading(options.policies, options.policy)
-    # Here and not above: while the policy is read, gRPC is loaded.
+    begun = begin(options)
+    # What is loaded here stays: to look for garbage in between takes a tenth of the start.
+    gc.disable()
+    # Here and not above: while others read, gRPC is loaded.
     from agent.gpu import GpuSourceError  # noqa: PLC0415
     from agent.process import run_agent  # noqa: PLC0415
 
     try:
-        again = asyncio.run(run_agent(options, reading, _extensions(options)))
+        extensions = _extensions(options)
+        gc.freeze()
+        gc.enable()
+        again = asyncio.run(run_agent(options, begun, extensions))
     except (PolicyUnusableError, GpuSourceError, OSError) as error:
         sys.stderr.write(f"fraction-injector: {error}\n")
         return UNUSABLE

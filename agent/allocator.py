@@ -24,7 +24,7 @@ class Allocator:
         policy: of the node.
         strategy: how a GPU is handed over.
         state_dir: holds the limiter's library, at the same path on the node.
-        names: CDI device of each card, by uuid; only the strategy cdi needs it.
+        names: CDI device of each card, by uuid, as of now; only the strategy cdi needs it.
         specifications: ours, for the strategy cdi.
     """
 

@@ -1,18 +1,17 @@
-"""CDI specifications: NVIDIA's, which name the cards and are only read, and ours, which limit a share.
+"""Our CDI specifications, which limit a share.
 
 A runtime applies a CDI device after the pod's own environment and mounts, so that a pod cannot undo it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from agent.child import Child, ChildError
-from agent.files import write_whole
+from agent.files import UNREADABLE, write_whole
 from agent.gpu import Gpu
 from agent.limits import Mount, mounts, variables
 from agent.settings import AgentPolicy
@@ -20,60 +19,13 @@ from agent.shares import RefusedError, Share, memory_mib
 from modes.fraction import ALLOWED_SLICES_PER_GPU
 
 KIND = "clearml-injector.io/slices"
-_FILE_PREFIX = "clearml-injector.io-slices-"
+FILE_PREFIX = "clearml-injector.io-slices-"
 _VERSION = "0.5.0"
 _OF = "-of-"
-_PREFERRED_KINDS = ("nvidia.com/gpu", "runtime.nvidia.com/gpu", "management.nvidia.com/gpu")
 
 
 class CdiError(Exception):
-    """There is no CDI specification for a card, or ours cannot be written; the text says what to do."""
-
-
-async def card_names(dirs: Iterable[str], gpus: Iterable[Gpu]) -> dict[str, str]:
-    """Return each card's CDI device in NVIDIA's specifications, by uuid.
-
-    They are read by a process that ends: a YAML reader would stay in the memory.
-
-    Raises:
-        CdiError: a card has none.
-    """
-    try:
-        printed = await Child("agent.cdi_reader", *dirs).result()
-    except ChildError as error:
-        raise CdiError(f"CDI specifications cannot be read: {error}") from error
-    return choose_names(msgspec.json.decode(printed, type=dict[str, list[str]]), gpus, list(dirs))
-
-
-def choose_names(
-    found: Mapping[str, Collection[str]], gpus: Iterable[Gpu], dirs: Collection[str]
-) -> dict[str, str]:
-    """Choose a CDI device for each card: by uuid where any kind knows it, else by index.
-
-    Args:
-        found: names of devices by kind.
-        gpus: the cards.
-        dirs: where was looked, for the message.
-
-    Raises:
-        CdiError: a card has none.
-    """
-    others = sorted(
-        kind for kind in found if kind.endswith("nvidia.com/gpu") and kind not in _PREFERRED_KINDS
-    )
-    kinds = [kind for kind in (*_PREFERRED_KINDS, *others) if kind in found]
-    names = {}
-    for gpu in gpus:
-        candidates = [
-            f"{kind}={name}" for name in (gpu.uuid, str(gpu.index)) for kind in kinds if name in found[kind]
-        ]
-        if not candidates:
-            raise CdiError(
-                f"no CDI specification in {', '.join(dirs)} names GPU {gpu.index} ({gpu.uuid}): install"
-                " NVIDIA's container toolkit 1.18, or run nvidia-ctk cdi generate"
-            )
-        names[gpu.uuid] = candidates[0]
-    return names
+    """NVIDIA names no CDI device for a card, or ours cannot be written; the text says what to do."""
 
 
 class SliceSpecifications:
@@ -105,14 +57,14 @@ class SliceSpecifications:
         old = {device["name"]: device for device in _old_devices(path)}
         kept = [old[name] for name in old.keys() - own.keys() if in_use is None or _is_held(name, in_use)]
         devices = [*own.values(), *sorted(kept, key=lambda device: str(device["name"]))]
-        if not devices:
-            path.unlink(missing_ok=True)
-            return
         content = msgspec.json.format(
             msgspec.json.encode({"cdiVersion": _VERSION, "kind": KIND, "devices": devices}), indent=1
         )
         try:
-            write_whole(path, content)
+            if devices:
+                write_whole(path, content)
+            else:
+                path.unlink(missing_ok=True)
         except OSError as error:
             raise CdiError(f"{path} cannot be written: {error.strerror}") from error
 
@@ -129,15 +81,22 @@ class SliceSpecifications:
         return f"{KIND}={_name(share, self._policy)}"
 
     def remove_others(self, gpus: Collection[str], in_use: Collection[str]) -> None:
-        """Remove the files of cards that are gone and that no container holds."""
-        for path in self._directory.glob(f"{_FILE_PREFIX}*.json"):
+        """Remove the files of cards that are gone and that no container holds.
+
+        Raises:
+            CdiError: one cannot be removed.
+        """
+        for path in self._directory.glob(f"{FILE_PREFIX}*.json"):
             names = [str(device["name"]) for device in _old_devices(path)]
-            uuid = path.name.removeprefix(_FILE_PREFIX).removesuffix(".json")
+            uuid = path.name.removeprefix(FILE_PREFIX).removesuffix(".json")
             if uuid not in gpus and not any(_is_held(name, in_use) for name in names):
-                path.unlink(missing_ok=True)
+                try:
+                    path.unlink(missing_ok=True)
+                except OSError as error:
+                    raise CdiError(f"{path} cannot be removed: {error.strerror}") from error
 
     def _path(self, uuid: str) -> Path:
-        return self._directory / f"{_FILE_PREFIX}{uuid}.json"
+        return self._directory / f"{FILE_PREFIX}{uuid}.json"
 
     def _devices(self, gpu: Gpu) -> Iterable[dict[str, Any]]:
         # A container may hold slices from before the policy changed, and a reboot may empty the folder.
@@ -191,5 +150,5 @@ def _old_devices(path: Path) -> list[dict[str, Any]]:
     try:
         content = msgspec.json.decode(path.read_bytes())
         return [device for device in content["devices"] if isinstance(device.get("name"), str)]
-    except (OSError, msgspec.MsgspecError, KeyError, TypeError, AttributeError):
+    except (*UNREADABLE, KeyError, TypeError, AttributeError):
         return []

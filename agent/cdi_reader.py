@@ -5,12 +5,12 @@ The agent runs it as a process of its own, as it does `agent.policy_compiler`.
 
 from __future__ import annotations
 
+import json  # msgspec takes longer to load than all else here
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import yaml
 
 MAX_BYTES = 4 * 1024 * 1024
@@ -26,14 +26,14 @@ def device_names(folders: Iterable[Path]) -> dict[str, list[str]]:
             if isinstance(content, dict) and isinstance(content.get("devices"), list):
                 devices = [each for each in content["devices"] if isinstance(each, dict)]
                 names.setdefault(str(content.get("kind")), []).extend(
-                    str(each.get("name")) for each in devices
+                    str(name) for each in devices if isinstance(name := each.get("name"), str | int)
                 )
     return names
 
 
 def _read(path: Path) -> Any:
     try:
-        if path.stat().st_size > MAX_BYTES:
+        if not path.is_file() or path.stat().st_size > MAX_BYTES:
             return None
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
         return yaml.load(path.read_bytes(), Loader=loader)  # noqa: S506 a safe one
@@ -42,4 +42,4 @@ def _read(path: Path) -> Any:
 
 
 if __name__ == "__main__":
-    sys.stdout.buffer.write(msgspec.json.encode(device_names(map(Path, sys.argv[1:]))))
+    json.dump(device_names(map(Path, sys.argv[1:])), sys.stdout)

@@ -186,11 +186,14 @@ class DevicePlugin(DevicePluginServicer):
         return [device for gpu in self._gpus.values() for device in self._devices_of(gpu)]
 
     def _devices_of(self, gpu: Gpu) -> list[api.Device]:
-        health = UNHEALTHY if gpu.uuid in self._state.unhealthy else HEALTHY
+        ill, withheld = gpu.uuid in self._state.unhealthy, self._state.withheld
         nodes = [api.NUMANode(ID=gpu.numa_node)] if gpu.numa_node is not None else []
         topology = api.TopologyInfo(nodes=nodes) if nodes else None
         ids = slice_ids(gpu, self._policy.slices_per_gpu)
-        return [api.Device(ID=each, health=health, topology=topology) for each in ids]
+        return [
+            api.Device(ID=each, health=UNHEALTHY if ill or each in withheld else HEALTHY, topology=topology)
+            for each in ids
+        ]
 
 
 def _fields(share: Share) -> dict[str, object]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import msgspec
 
 UNREADABLE = (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """What reading JSON from a file raises where something else stands there."""
+Files = frozenset[tuple[str, int, int]]
+"""What tells one state of folders from the next: name, inode and time of each file."""
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -26,3 +30,20 @@ def write_whole(path: Path, content: bytes) -> None:
     fresh.write_bytes(content)
     fresh.chmod(0o644)
     fresh.replace(path)
+
+
+def stamps_of(folders: Iterable[str], counts: Callable[[str], bool] = lambda _: True) -> Files:
+    """Return what tells one state of folders from the next, also where a ConfigMap swaps a link.
+
+    Args:
+        folders: those that cannot be read are as if they were empty.
+        counts: whether a file does, by its name.
+    """
+    stamps = set()
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            for path in Path(folder).iterdir():
+                if counts(path.name):
+                    status = path.stat()
+                    stamps.add((str(path), status.st_ino, status.st_mtime_ns))
+    return frozenset(stamps)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,11 +100,10 @@ class Kubelet:
             KubeletError: its pod-resources socket does not answer.
         """
         answer = await self._ask_resources("GetAllocatableResources", resources.AllocatableResourcesRequest())
-        found: dict[str, frozenset[str]] = {}
+        found: defaultdict[str, set[str]] = defaultdict(set)
         for devices in answer.devices:
-            name = devices.resource_name
-            found[name] = found.get(name, frozenset()) | frozenset(devices.device_ids)
-        return found
+            found[devices.resource_name].update(devices.device_ids)
+        return {name: frozenset(ids) for name, ids in found.items()}
 
     async def _ask_resources(self, method: str, request: object) -> Any:
         if self._channel is None:
@@ -119,8 +119,9 @@ class Kubelet:
 def _holders(answer: resources.ListPodResourcesResponse) -> Iterator[Holder]:
     for pod in answer.pod_resources:
         for container in pod.containers:
-            devices: dict[str, tuple[str, ...]] = {}
+            devices: defaultdict[str, list[str]] = defaultdict(list)
             for each in container.devices:
-                devices[each.resource_name] = (*devices.get(each.resource_name, ()), *each.device_ids)
+                devices[each.resource_name] += each.device_ids
             if devices:
-                yield Holder(pod.namespace, pod.name, container.name, tuple(devices.items()))
+                given = tuple((resource, tuple(ids)) for resource, ids in devices.items())
+                yield Holder(pod.namespace, pod.name, container.name, given)

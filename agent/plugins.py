@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path, PurePosixPath
 
 from agent.allocator import Allocator
-from agent.cdi import CdiError, SliceSpecifications, card_names, held_slices
+from agent.card_names import CardNames
+from agent.cdi import CdiError, SliceSpecifications, held_slices
+from agent.checkpoint import Checkpoint
 from agent.device_plugin import DevicePlugin
 from agent.files import write_whole
 from agent.kubelet import Kubelet, KubeletError
@@ -16,12 +19,14 @@ from agent.metrics import AgentMetrics
 from agent.ownership import Ownership
 from agent.registration import Registrar, remove_stale_sockets
 from agent.runtime import cdi_problem, runtime_version
-from agent.settings import AgentOptions, AgentPolicy
+from agent.settings import NO_LIMITER, AgentOptions, AgentPolicy
+from agent.shares import uuid_of
 from agent.state import AgentState
+from agent.withheld import withheld_ids
 from service.log import get_logger
 
 INDEX = "{index}"
-RETRY_SECONDS = 5.0
+RETRY_SECONDS = 1.0
 
 
 class NotPreparedError(Exception):
@@ -29,15 +34,29 @@ class NotPreparedError(Exception):
 
 
 class DevicePlugins:
-    """Prepares the node, then keeps every resource registered."""
+    """Prepares the node, then keeps every resource registered.
+
+    Args:
+        options: of the agent.
+        policy: of the node.
+        state: the GPUs.
+        metrics: count registrations and answers.
+        names: of the cards, which may be being read already.
+    """
 
     def __init__(
-        self, options: AgentOptions, policy: AgentPolicy, state: AgentState, metrics: AgentMetrics
+        self,
+        options: AgentOptions,
+        policy: AgentPolicy,
+        state: AgentState,
+        metrics: AgentMetrics,
+        names: CardNames | None = None,
     ) -> None:
         self._options = options
         self._policy = policy
         self._state = state
         self._metrics = metrics
+        self._names = names or CardNames(options.cdi_dirs)
         self._kubelet = Kubelet(Path(options.kubelet_dir))
         self._log = get_logger("device plugins")
         per_gpu = INDEX in policy.resource
@@ -51,7 +70,8 @@ class DevicePlugins:
 
     async def run(self, turned: Callable[[], None]) -> None:
         """Register once everything is there, and stay registered until cancelled."""
-        allocator = await self._prepared(turned)
+        allocator, specifications = await self._prepared(turned)
+        await self._withhold()
         remove_stale_sockets(self._kubelet.plugins)
         registrars = [
             Registrar(
@@ -68,8 +88,11 @@ class DevicePlugins:
             for registrar in registrars:
                 group.create_task(registrar.run(turned))
             group.create_task(Ownership(self._kubelet, registrars).run(turned))
+            if specifications is not None:
+                group.create_task(self._drop_unused(specifications))
+                group.create_task(self._names.follow(self._state.gpus, turned))
 
-    async def _prepared(self, turned: Callable[[], None]) -> Allocator:
+    async def _prepared(self, turned: Callable[[], None]) -> tuple[Allocator, SliceSpecifications | None]:
         """Return what answers the kubelet, once nothing is missing."""
         said = None
         while True:
@@ -84,8 +107,10 @@ class DevicePlugins:
                     self._state.set_registration(resource, said)
             await asyncio.sleep(RETRY_SECONDS)
 
-    async def _prepare(self) -> Allocator:
+    async def _prepare(self) -> tuple[Allocator, SliceSpecifications | None]:
         options, policy = self._options, self._policy
+        if options.strategy == "cdi":
+            await self._names.read(self._state.gpus)
         version = options.runtime_version
         if version is None and options.strategy == "cdi":
             version = await runtime_version(options.runtime_endpoint)
@@ -93,10 +118,10 @@ class DevicePlugins:
             raise NotPreparedError(problem)
         self._prepare_library()
         if options.strategy != "cdi":
-            return Allocator(policy, options.strategy, options.state_dir, {}, None)
-        names = await card_names(options.cdi_dirs, self._state.gpus)
-        specifications = await self._write_specifications()
-        return Allocator(policy, options.strategy, options.state_dir, names, specifications)
+            return Allocator(policy, options.strategy, options.state_dir, {}, None), None
+        specifications = self._write_specifications()
+        names = self._names.names
+        return Allocator(policy, options.strategy, options.state_dir, names, specifications), specifications
 
     def _prepare_library(self) -> None:
         """Write the dynamic loader's list beside the limiter's library.
@@ -118,26 +143,43 @@ class DevicePlugins:
         except OSError as error:
             raise NotPreparedError(f"{state_dir} cannot be written: {error.strerror}") from error
 
-    async def _write_specifications(self) -> SliceSpecifications:
-        options, gpus = self._options, self._state.gpus
+    def _write_specifications(self) -> SliceSpecifications:
+        options = self._options
         specifications = SliceSpecifications(Path(options.cdi_dirs[-1]), self._policy, options.state_dir)
-        in_use = await self._held_devices()
-        for gpu in gpus:
-            specifications.write(gpu, in_use)
-        if in_use is not None:
-            specifications.remove_others({gpu.uuid for gpu in gpus}, in_use)
+        for gpu in self._state.gpus:
+            specifications.write(gpu, None)
         return specifications
 
-    async def _held_devices(self) -> set[str] | None:
-        """Return what containers hold of our CDI devices; None where the kubelet does not tell."""
+    async def _withhold(self) -> None:
+        """Withhold slices by the kubelet's file, before any is offered; `Usage` asks the kubelet then."""
+        limits, checkpoint = self._policy.limiter.name != NO_LIMITER, Checkpoint(self._kubelet.plugins)
+        divisions = await asyncio.to_thread(partial(checkpoint.divisions, limits=limits))
+        held = frozenset(each for allocation in checkpoint.allocations() for each in allocation.ids)
+        size = self._policy.slices_per_gpu
+        self._state.set_withheld(withheld_ids(self._state.gpus, divisions, held, size))
+
+    async def _drop_unused(self, specifications: SliceSpecifications) -> None:
+        """Drop the devices of other policies and of cards that are gone, once nobody waits for us.
+
+        One that cannot be dropped harms nobody.
+        """
+        await self._state.until_served()
+        gpus = self._state.gpus
         try:
-            holders = await self._kubelet.holders()
-        except KubeletError as error:
-            self._log.warning("no CDI device is dropped: nobody tells which are held", error=str(error))
-            return None
-        return {
-            held_slices(ids[0].rpartition("::")[0], len(ids))
-            for holder in holders
-            for _, ids in holder.devices
-            if ids
-        }
+            in_use = await self._held_devices()
+            for gpu in gpus:
+                specifications.write(gpu, in_use)
+            specifications.remove_others({gpu.uuid for gpu in gpus}, in_use)
+        except (KubeletError, CdiError) as error:
+            self._log.warning("not every CDI device that nobody needs is dropped", error=str(error))
+
+    async def _held_devices(self) -> set[str]:
+        """Return what containers hold of our CDI devices, init containers as far as the kubelet's file tells.
+
+        Raises:
+            KubeletError: nobody tells.
+        """
+        of_holders = [ids for holder in await self._kubelet.holders() for _, ids in holder.devices]
+        allocations = await asyncio.to_thread(Checkpoint(self._kubelet.plugins).allocations)
+        held = [*of_holders, *(tuple(each.ids) for each in allocations)]
+        return {held_slices(uuid_of(ids[0]), len(ids)) for ids in held if ids}

@@ -1,4 +1,4 @@
-"""The policy of this node: compiled by a process that ends, and watched for changes."""
+"""The policy of this node: compiled by a process that ends, kept for the next start, and watched."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 import msgspec
 
 from agent.child import Child, ChildError
-from agent.settings import AgentPolicy
+from agent.kept_policy import KeptPolicy, find_kept, keep
+from agent.files import Files, stamps_of
+from agent.settings import AgentOptions, AgentPolicy
 from service.log import get_logger
 
 POLL_SECONDS = 5.0
-Files = frozenset[tuple[str, int, int]]
-"""What tells one state of a directory from the next: name, inode and time of each file."""
 
 
 class PolicyUnusableError(Exception):
@@ -24,45 +24,57 @@ class PolicyUnusableError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PolicyReading:
-    """A policy that is being compiled."""
+    """A policy that is being compiled, or that was before."""
 
     files: Files
-    """Of its directory, before that began."""
-    child: Child
+    """Of its directory, before that began. None of a policy that was kept: the watch is to compile it."""
+    found: AgentPolicy | Child
+    state_dir: Path
 
 
-def begin_reading(directory: str, name: str) -> PolicyReading:
-    """Begin to compile a policy, which takes most of a second."""
-    return PolicyReading(_stamps(directory), Child("agent.policy_compiler", directory, name))
+def begin_reading(options: AgentOptions) -> PolicyReading:
+    """Begin to read the policy: the one that is kept, if it was made from these files, or by compiling."""
+    state_dir = Path(options.state_dir)
+    kept = find_kept(state_dir, Path(options.policies), options.policy)
+    return begin_compiling(options) if kept is None else PolicyReading(frozenset(), kept, state_dir)
+
+
+def begin_compiling(options: AgentOptions) -> PolicyReading:
+    """Begin to compile the policy, which takes most of a second."""
+    files = stamps_of([options.policies])
+    child = Child("agent.policy_compiler", options.policies, options.policy)
+    return PolicyReading(files, child, Path(options.state_dir))
 
 
 async def read_policy(reading: PolicyReading) -> AgentPolicy:
-    """Return the policy that was begun.
+    """Return the policy that was begun; one that was compiled is kept.
 
     Raises:
         PolicyUnusableError: with all that is wrong with the directory.
     """
+    if isinstance(reading.found, AgentPolicy):
+        return reading.found
     try:
-        return msgspec.json.decode(await reading.child.result(), type=AgentPolicy)
+        printed = await reading.found.result()
     except ChildError as error:
         raise PolicyUnusableError(str(error)) from error
+    keep(reading.state_dir, printed)
+    return msgspec.json.decode(printed, type=KeptPolicy).policy
 
 
 class PolicyWatch:
     """Waits until the node's policy is another one.
 
     Args:
-        directory: of policies.
-        name: of the policy.
+        options: name the directory and the policy.
         policy: as it was read.
         files: of the directory, when that reading began; None for those of now.
     """
 
-    def __init__(self, directory: str, name: str, policy: AgentPolicy, files: Files | None = None) -> None:
-        self._directory = directory
-        self._name = name
+    def __init__(self, options: AgentOptions, policy: AgentPolicy, files: Files | None = None) -> None:
+        self._options = options
         self._policy = policy
-        self._files = _stamps(directory) if files is None else files
+        self._files = stamps_of([options.policies]) if files is None else files
         self._log = get_logger("policy")
 
     async def until_changed(self, turned: Callable[[], None]) -> None:
@@ -70,27 +82,15 @@ class PolicyWatch:
         while True:
             await asyncio.sleep(POLL_SECONDS)
             turned()
-            files = _stamps(self._directory)
+            files = stamps_of([self._options.policies])
             if files == self._files:
                 continue
             self._files = files
             try:
-                policy = await read_policy(begin_reading(self._directory, self._name))
+                policy = await read_policy(begin_compiling(self._options))
             except PolicyUnusableError as error:
                 self._log.error("policies are broken: going on by the last good ones", error=str(error))
                 continue
             if policy != self._policy:
-                self._log.info("policy changed: the agent starts again", policy=self._name)
+                self._log.info("policy changed: the agent starts again", policy=policy.name)
                 return
-
-
-def _stamps(directory: str) -> Files:
-    """What tells one state of a directory from the next, also where a ConfigMap swaps a link."""
-    stamps = set()
-    try:
-        for path in Path(directory).iterdir():
-            status = path.stat()
-            stamps.add((path.name, status.st_ino, status.st_mtime_ns))
-    except OSError:
-        return frozenset()
-    return frozenset(stamps)

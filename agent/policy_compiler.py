@@ -1,4 +1,4 @@
-"""Reads a policy directory and prints what a node needs of one policy as JSON.
+"""Reads a policy directory and prints what a node needs of one policy as JSON, with a digest of it all.
 
 The agent runs it as a process of its own: reading policies takes libraries of some 20 MiB, which the agent
 would otherwise keep for as long as it runs.
@@ -11,26 +11,28 @@ from pathlib import Path
 
 import msgspec
 
+from agent.kept_policy import KeptPolicy, digest_of
 from agent.settings import NO_LIMITER, AgentPolicy, LimiterPart
-from policies.loading.loader import load_policies
+from policies.loading.loader import parse_policies, read_directory
 from policies.model.effective import EffectiveLimiter, EffectivePolicy
 from policies.model.problems import PolicyError
 
 
-def compile_policy(directory: Path, name: str) -> AgentPolicy:
-    """Return what a node needs of a policy.
+def compile_policy(directory: Path, name: str) -> KeptPolicy:
+    """Return what a node needs of a policy, and what it was made from.
 
     Raises:
         PolicyError: the directory is no valid policy directory.
         LookupError: it has no such policy, or one that gives no slices.
     """
-    compiled = load_policies(directory).compiled.get((None, name))
+    files = read_directory(directory)
+    compiled = parse_policies(files).compiled.get((None, name))
     if compiled is None:
         raise LookupError(f'{directory} has no policy "{name}": name one of its policies with --policy')
     if compiled.effective.mode.gives_instances:
         rule = "gives MIG instances, which NVIDIA's plugin advertises: name one of slices with --policy"
         raise LookupError(f'policy "{name}" {rule}')
-    return part_for_nodes(compiled.effective)
+    return KeptPolicy(digest_of(files), part_for_nodes(compiled.effective))
 
 
 def part_for_nodes(policy: EffectivePolicy) -> AgentPolicy:

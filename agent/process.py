@@ -8,23 +8,25 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal, get_args
 
 from prometheus_client import CollectorRegistry
 
+from agent.beginning import Begun
 from agent.gpu import GpuSource
 from agent.gpu_file import GpuFile
 from agent.health import HealthWatch
 from agent.metrics import AgentMetrics
 from agent.plugins import DevicePlugins
-from agent.policy import Files, PolicyReading, PolicyWatch, read_policy
+from agent.policy import PolicyWatch, read_policy
 from agent.settings import AgentOptions, AgentPolicy
 from agent.state import AgentState
 from agent.usage import Usage
-from service.background import BackgroundTask, BackgroundTasks
+from service.background import BackgroundTask, BackgroundTasks, Turned
 from service.log import get_logger
 from service.metrics import new_registry
 from service.plain_http import PlainHttp
@@ -32,6 +34,8 @@ from service.probes import Probes
 
 Task = Literal["policy", "health", "device plugins", "usage"]
 """Background tasks of an agent that are run again when they fail."""
+SECONDS_UNTIL_MEASURED = 5.0
+"""Registering comes first, unless it takes longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +60,12 @@ class Extension:
     """Of readiness: each with what is missing, or None where it is met."""
 
 
-async def run_agent(
-    options: AgentOptions, reading: PolicyReading, extensions: Sequence[Extension] = ()
-) -> bool:
+async def run_agent(options: AgentOptions, begun: Begun, extensions: Sequence[Extension] = ()) -> bool:
     """Serve until SIGTERM or SIGINT. Return whether to start again, because the policy is another one.
 
     Args:
         options: how it runs.
-        reading: the policy, which is being compiled already.
+        begun: what is being read already.
         extensions: what runs beside the device plugins.
 
     Raises:
@@ -71,10 +73,10 @@ async def run_agent(
         GpuSourceError: there is no way to the GPUs.
         OSError: an address to listen on cannot be had.
     """
-    policy = await read_policy(reading)
+    policy = await read_policy(begun.policy)
     source = await asyncio.to_thread(open_source, options)
     try:
-        return await AgentProcess(options, policy, source, extensions, reading.files).serve()
+        return await AgentProcess(options, policy, source, extensions, begun).serve()
     finally:
         await asyncio.to_thread(source.close)
 
@@ -101,11 +103,11 @@ class AgentProcess:
         policy: AgentPolicy,
         source: GpuSource,
         extensions: Sequence[Extension] = (),
-        policy_files: Files | None = None,
+        begun: Begun | None = None,
     ) -> None:
         self._options = options
         self._policy = policy
-        self._policy_files = policy_files
+        self._begun = begun
         self._source = source
         self._extensions = extensions
         self._log = get_logger("agent")
@@ -114,7 +116,6 @@ class AgentProcess:
         self._tasks = BackgroundTasks(names, self._registry)
         self._stopping = asyncio.Event()
         self._again = False
-        self._driver_limits = False
         self.state: AgentState | None = None
         """None until the GPUs are listed."""
         self.port = options.health_port
@@ -144,9 +145,6 @@ class AgentProcess:
         gpus = await asyncio.to_thread(self._source.list_gpus)
         for gpu in gpus:
             self._log.info("GPU is in MIG mode: left out" if gpu.mig else "GPU", **_fields(gpu))
-        why_none = await asyncio.to_thread(self._source.why_no_driver_limits)
-        self._driver_limits = why_none is None
-        self._log.info("limits by the driver", offered=self._driver_limits, reason=why_none)
         self.state = AgentState(gpu for gpu in gpus if not gpu.mig)
         agent = Agent(self._options, self._policy, self.state, self._source, self._registry)
         tasks = [*self._own_tasks(agent), *(task for each in self._extensions for task in each.tasks(agent))]
@@ -160,7 +158,8 @@ class AgentProcess:
             await asyncio.gather(*running, return_exceptions=True)
 
     def _own_tasks(self, agent: Agent) -> list[BackgroundTask]:
-        watch = PolicyWatch(agent.options.policies, agent.options.policy, agent.policy, self._policy_files)
+        begun = self._begun
+        watch = PolicyWatch(agent.options, agent.policy, begun.policy.files if begun is not None else None)
 
         async def follow_policy(turned: Callable[[], None]) -> None:
             await watch.until_changed(turned)
@@ -168,16 +167,24 @@ class AgentProcess:
             self._stopping.set()
 
         metrics = AgentMetrics(agent.registry)
-        metrics.set_driver_limits(offered=self._driver_limits)
         health = HealthWatch(agent.source, agent.state, agent.options.ignored_xids, metrics)
-        plugins = DevicePlugins(agent.options, agent.policy, agent.state, metrics)
+        names = begun.card_names if begun is not None else None
+        plugins = DevicePlugins(agent.options, agent.policy, agent.state, metrics, names)
         usage = Usage(agent.options, agent.policy, agent.state, agent.source, agent.registry)
         return [
-            BackgroundTask("usage", usage.run, 60.0),
-            BackgroundTask("policy", follow_policy, 60.0),
+            BackgroundTask("device plugins", _after(health.check_all, plugins.run), 30.0),
             BackgroundTask("health", health.run, 30.0),
-            BackgroundTask("device plugins", plugins.run, 30.0),
+            BackgroundTask("policy", follow_policy, 60.0),
+            BackgroundTask(
+                "usage", _after(partial(self._tell_driver_limits, agent, metrics), usage.run), 60.0
+            ),
         ]
+
+    async def _tell_driver_limits(self, agent: Agent, metrics: AgentMetrics) -> None:
+        await agent.state.until_served(SECONDS_UNTIL_MEASURED)
+        why_none = await asyncio.to_thread(self._source.why_no_driver_limits)
+        metrics.set_driver_limits(offered=why_none is None)
+        self._log.info("limits by the driver", offered=why_none is None, reason=why_none)
 
     def _readiness(self) -> Mapping[str, str | None]:
         missing = self.state.missing if self.state is not None else "the GPUs are not listed yet"
@@ -197,6 +204,16 @@ class AgentProcess:
             if gpu.uuid in state.unhealthy
         ]
         return "; ".join([f"{len(state.gpus)} GPUs", *ill])
+
+
+def _after(
+    first: Callable[[], Awaitable[None]], run: Callable[[Turned], Awaitable[None]]
+) -> Callable[[Turned], Awaitable[None]]:
+    async def one_after_the_other(turned: Turned) -> None:
+        await first()
+        await run(turned)
+
+    return one_after_the_other
 
 
 def _fields(gpu: object) -> dict[str, object]:

@@ -51,6 +51,8 @@ class Registrar:
         self._state = state
         self._metrics = metrics
         self._registered_at: float | None = None
+        self._said: str | None = None
+        """Why it is not registered, as the log has it."""
         self._retry = Backoff(first_seconds=0.05, max_seconds=2.0)
         self._log = get_logger("registration")
 
@@ -71,8 +73,7 @@ class Registrar:
                 continue
             try:
                 why = await self._serve_once(identity, turned)
-                self._say_missing(why)
-                self._log.warning("registration ended", resource=self.plugin.resource, reason=why)
+                self._say_missing(why, "registration ended")
             except (KubeletError, OSError, RuntimeError) as error:
                 self._metrics.registered(self.plugin.resource, well=False)
                 self._say_missing(str(error))
@@ -123,11 +124,15 @@ class Registrar:
 
     def _say_registered(self) -> None:
         self._registered_at = asyncio.get_running_loop().time()
+        self._said = None
         self._metrics.registered(self.plugin.resource, well=True)
         self._state.set_registration(self.plugin.resource, None)
         self._log.info("registered", resource=self.plugin.resource)
 
-    def _say_missing(self, why: str) -> None:
+    def _say_missing(self, why: str, event: str = "not registered") -> None:
+        if why != self._said:
+            self._log.warning(event, resource=self.plugin.resource, reason=why)
+        self._said = why
         self._metrics.set_registered(self.plugin.resource, well=False)
         self._state.set_registration(self.plugin.resource, why)
 

@@ -30,7 +30,10 @@ def cdi_problem(strategy: DeviceListStrategy, version: str | None) -> str | None
     if strategy != "cdi":
         return None
     if version is None:
-        return "the container runtime's version is not known: give --runtime-version or --runtime-endpoint"
+        return (
+            "the container runtime's version is not known: start it, name its socket by --runtime-endpoint, or"
+            " give --runtime-version"
+        )
     found = _VERSION.match(version)
     if found is None:
         return f'the container runtime\'s version "{version}" is not of the form containerd://1.7.27'

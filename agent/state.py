@@ -6,6 +6,7 @@ One event loop owns it. Whoever follows it awaits `next_version` and reads the w
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -41,6 +42,7 @@ class AgentState:
         self._unhealthy: dict[str, str] = {}
         self._registrations: dict[str, Registration] = {}
         self._held: Mapping[str, Held] | None = None
+        self._withheld: frozenset[str] = frozenset()
         self._version = 0
         self._changed = asyncio.Event()
 
@@ -58,6 +60,11 @@ class AgentState:
     def held(self) -> Mapping[str, Held] | None:
         """What containers hold by the kubelet's books, by uuid; None while they cannot be read."""
         return self._held
+
+    @property
+    def withheld(self) -> frozenset[str]:
+        """Device ids that no new pod may get, though their GPU is healthy."""
+        return self._withheld
 
     @property
     def missing(self) -> str | None:
@@ -98,12 +105,25 @@ class AgentState:
             self._held = held
             self._say_changed()
 
+    def set_withheld(self, ids: frozenset[str]) -> None:
+        """Note which slices are kept from new pods."""
+        if self._withheld != ids:
+            self._withheld = ids
+            self._say_changed()
+
     def set_registration(self, resource: str, missing: str | None) -> None:
         """Note how a resource stands with the kubelet."""
         registration = Registration(resource, missing)
         if self._registrations.get(resource) != registration:
             self._registrations[resource] = registration
             self._say_changed()
+
+    async def until_served(self, seconds: float | None = None) -> None:
+        """Wait until nothing is missing, or for so long."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self.missing is not None:
+                    await self.next_version(self._version)
 
     async def next_version(self, seen: int) -> int:
         """Wait until the state is newer than the version that was seen last, and return its version."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from agent.kubelet import Holder, Kubelet, KubeletError
 from agent.settings import NO_LIMITER, AgentOptions, AgentPolicy
 from agent.shares import RefusedError, Share, shares_of, uuid_of
 from agent.state import AgentState
+from agent.withheld import withheld_ids
 from service.log import get_logger
 
 PERIOD_SECONDS = 15.0
@@ -87,6 +88,8 @@ class Usage:
         limits = self._policy.limiter.name != NO_LIMITER
         divisions = await asyncio.to_thread(partial(self._checkpoint.divisions, limits=limits))
         self._state.set_held(held_of(holders, self._state.gpus) if holders is not None else None)
+        if holders is not None:
+            self._withhold(holders, divisions)
         # Without a wait from here on, so that nobody reads half of it.
         for gauge in (self._gpu_used, self._busy, self._used, self._slices, self._limit):
             gauge.clear()
@@ -100,6 +103,16 @@ class Usage:
                 self._slices.labels(*labels).set(share.slices)
                 mib = share.memory_mib if share.memory_mib is not None else share.gpu.memory_mib
                 self._limit.labels(*labels).set(mib * _MIB)
+
+    def _withhold(self, holders: Iterable[Holder], divisions: Mapping[frozenset[str], int]) -> None:
+        held = {frozenset(ids) for holder in holders for _, ids in holder.devices}
+        of_held = {ids: size for ids, size in divisions.items() if ids in held}
+        every_id = frozenset(each for ids in held for each in ids)
+        withheld = withheld_ids(self._state.gpus, of_held, every_id, self._policy.slices_per_gpu)
+        if len(withheld) != len(self._state.withheld):
+            why = "containers were given larger slices, before the policy changed"
+            self._log.warning("slices are withheld from new pods", slices=len(withheld), reason=why)
+        self._state.set_withheld(withheld)
 
     def _uses(self) -> dict[Gpu, GpuUse]:
         uses = {}

@@ -21,6 +21,8 @@ from service.retry import Backoff
 SECONDS_BETWEEN_WRITES = 2.0
 """What changes meanwhile is written together."""
 MAX_RETRY_SECONDS = 60.0
+SECONDS_UNTIL_FIRST_WRITE = 5.0
+"""An agent that starts registers meanwhile: its first word is no "not registered" that holds the node."""
 SECONDS_UNTIL_WRITTEN_AGAIN = 600.0
 """Without a change: somebody may have deleted the object, or the Node that owns it, and made that again."""
 BOOT_ID = Path("sys/kernel/random/boot_id")
@@ -60,6 +62,7 @@ class NodeWriter:
 
     async def _follow(self) -> None:
         """Write what changes; what cannot be written is tried again, ever more rarely."""
+        await self._agent.state.until_served(SECONDS_UNTIL_FIRST_WRITE)
         while True:
             seen = self._agent.state.version
             try:

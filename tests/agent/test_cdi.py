@@ -1,10 +1,12 @@
 """NVIDIA's CDI specifications are found whatever their kind; ours are written whole, and kept while used."""
 
 import json
+import os
 
 import pytest
 
-from agent.cdi import CdiError, SliceSpecifications, choose_names
+from agent.card_names import choose_names
+from agent.cdi import CdiError, SliceSpecifications
 from agent.cdi_reader import device_names
 from agent.gpu import Gpu
 from agent.settings import LimiterPart
@@ -139,3 +141,24 @@ def test_a_folder_that_cannot_be_written_is_an_error(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(CdiError, match="cannot be written"):
         SliceSpecifications(tmp_path / "file", PER_GPU, "/state").write(CARD, set())
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b'{"devices": [{"name": "\xff"}]}', b'{"x": ' + b"[" * 100_000]
+)
+def test_a_file_of_ours_that_became_rubbish_is_written_anew(specifications, tmp_path, content):
+    specifications.write(CARD, set())
+    [path] = tmp_path.iterdir()
+    path.write_bytes(content)
+    specifications.write(CARD, set())
+    assert names_in(tmp_path) == EVERY_SHARE
+
+
+def test_names_are_texts_and_numbers_of_regular_files(tmp_path):
+    """Whoever walks a text that names itself a hundred times a level never ends; nor does a pipe."""
+    levels = "\n".join(f"l{level}: &l{level} [{', '.join([f'*l{level - 1}'] * 9)}]" for level in range(1, 30))
+    (tmp_path / "bomb.yaml").write_text(
+        f"kind: k\nl0: &l0 x\n{levels}\ndevices: [{{name: *l29}}, {{name: 7}}]\n"
+    )
+    os.mkfifo(tmp_path / "pipe.yaml")
+    assert device_names([tmp_path]) == {"k": ["7"]}

@@ -209,3 +209,20 @@ async def test_a_container_that_got_its_slices_under_another_policy_may_start_ag
     async with served(card(0)) as (_, kubelet):
         kubelet.held["old", "main"] = {"nvidia.com/gpu-0": ids(0, 3, 12, 13)}
         await kubelet.pre_start("nvidia.com/gpu-0", *ids(0, 3, 12, 13))
+
+
+def test_cards_that_nvidias_toolkit_names_anew_go_by_their_new_names(monkeypatch, capfd):
+    monkeypatch.setattr("agent.card_names.POLL_SECONDS", 0.01)
+
+    async def rename():
+        async with served(card(0)) as (node, kubelet):
+            answer = await kubelet.allocate("nvidia.com/gpu-0", "GPU-0::0")
+            assert answer.cdi_devices[0].name == "nvidia.com/gpu=GPU-0"
+            node.write_card_names("all")
+            await until(lambda: "go by the CDI names that they had" in capfd.readouterr().err)
+            node.write_card_names("0", kind="management.nvidia.com/gpu")
+            await until(lambda: "go by other CDI names" in capfd.readouterr().err)
+            answer = await kubelet.allocate("nvidia.com/gpu-0", "GPU-0::1")
+            assert answer.cdi_devices[0].name == "management.nvidia.com/gpu=0"
+
+    asyncio.run(rename())

@@ -1,16 +1,19 @@
 """Which events and answers make a GPU unhealthy, and which make it well again."""
 
 import asyncio
+import time
 
 import pytest
 from prometheus_client import CollectorRegistry
 
 from agent.gpu import Gpu, GpuCondition, GpuSourceError, HealthEvent
+from agent.gpu_file import GpuFile
 from agent.health import HealthWatch
 from agent.metrics import AgentMetrics
 from agent.settings import APPLICATION_XIDS
 from agent.state import AgentState
-from tests.agent.support.node import card, ids, served
+from tests.agent.support.kubelet import kubelet_in
+from tests.agent.support.node import card, ids, node_folder, running, served
 
 CARDS = (Gpu(0, "GPU-0", "NVIDIA A100", 40960), Gpu(1, "GPU-1", "NVIDIA A100", 40960))
 WELL, AWAY = GpuCondition(answers=True), GpuCondition(answers=False)
@@ -57,6 +60,13 @@ def test_an_event_of_an_unknown_gpu_is_only_logged(watch, state, uuid, capfd):
 def test_a_lost_gpu_is_well_again_when_it_answers(watch, state):
     watch.take_condition(CARDS[0], AWAY)
     assert state.unhealthy == {"GPU-0": "it does not answer"}
+    watch.take_condition(CARDS[0], WELL)
+    assert state.unhealthy == {}
+
+
+def test_a_gpu_that_is_put_into_mig_mode_is_offered_again_after_it(watch, state):
+    watch.take_condition(CARDS[0], GpuCondition(answers=True, mig=True))
+    assert state.unhealthy == {"GPU-0": "it is in MIG mode"}
     watch.take_condition(CARDS[0], WELL)
     assert state.unhealthy == {}
 
@@ -117,3 +127,25 @@ def test_the_kubelet_is_told_of_the_slices_of_an_ill_gpu_alone():
             assert set(kubelet.devices["nvidia.com/gpu-0"].values()) == {"Healthy"}
 
     asyncio.run(fall_ill())
+
+
+class SlowDriver(GpuFile):
+    """Takes a second to say how a GPU is."""
+
+    def condition_of(self, uuid):
+        time.sleep(1)
+        return super().condition_of(uuid)
+
+
+def test_an_agent_that_starts_offers_no_gpu_that_is_ill_already():
+    async def start():
+        with node_folder() as node:
+            node.write_gpus(card(0, recovery="reset of the GPU"))
+            node.write_card_names("GPU-0")
+            async with kubelet_in(node.root) as kubelet, running(node, source=SlowDriver(node.gpu_file)):
+                await kubelet.until(lambda: kubelet.first_devices)
+                assert kubelet.first_devices == {
+                    "nvidia.com/gpu-0": dict.fromkeys(ids(0, *range(8)), "Unhealthy")
+                }
+
+    asyncio.run(start())

@@ -4,20 +4,28 @@ import asyncio
 
 import pytest
 
+import agent.child
+from agent.kept_policy import KEPT
 from agent.policy import PolicyUnusableError, PolicyWatch, begin_reading, read_policy
-from agent.settings import LimiterPart
+from agent.settings import AgentOptions, LimiterPart
 from testbed.nodes.agent import LIMITS_BY_AGENT
 from testbed.product import POLICIES
 
 
 @pytest.fixture
 def policies(tmp_path):
-    (tmp_path / "default.yaml").write_text(LIMITS_BY_AGENT)
-    return tmp_path
+    folder = tmp_path / "policies"
+    folder.mkdir()
+    (folder / "default.yaml").write_text(LIMITS_BY_AGENT)
+    return folder
 
 
-def read(directory, name="default"):
-    return asyncio.run(read_policy(begin_reading(str(directory), name)))
+def options(directory, name="default", state_dir="/dev/null/none"):
+    return AgentOptions(str(directory), name, state_dir=str(state_dir))
+
+
+def read(directory, name="default", state_dir="/dev/null/none"):
+    return asyncio.run(read_policy(begin_reading(options(directory, name, state_dir))))
 
 
 def test_a_policy_with_limits_by_the_agent_brings_its_limiter(policies):
@@ -43,11 +51,11 @@ def test_a_policy_that_changed_before_the_watch_began_is_noticed(policies, monke
     monkeypatch.setattr("agent.policy.POLL_SECONDS", 0.01)
 
     async def change():
-        reading = begin_reading(str(policies), "default")
+        reading = begin_reading(options(policies))
         policy = await read_policy(reading)
         (policies / "default.yaml").write_text(LIMITS_BY_AGENT + "memory: {reserveMiB: 100}\n")
         async with asyncio.timeout(60):
-            await PolicyWatch(str(policies), "default", policy, reading.files).until_changed(lambda: None)
+            await PolicyWatch(options(policies), policy, reading.files).until_changed(lambda: None)
 
     asyncio.run(change())
 
@@ -55,7 +63,7 @@ def test_a_policy_that_changed_before_the_watch_began_is_noticed(policies, monke
 def test_only_another_policy_ends_the_watch(policies, monkeypatch, capfd):
     monkeypatch.setattr("agent.policy.POLL_SECONDS", 0.01)
     file = policies / "default.yaml"
-    watch = PolicyWatch(str(policies), "default", read(policies))
+    watch = PolicyWatch(options(policies), read(policies))
 
     async def change():
         waiting = asyncio.ensure_future(watch.until_changed(lambda: None))
@@ -77,3 +85,77 @@ def test_a_policy_of_mig_instances_is_none_for_the_agent(policies):
     (policies / "default.yaml").write_text("kind: Policy\nname: default\nresources: {mode: mig}\n")
     with pytest.raises(PolicyUnusableError, match="gives MIG instances"):
         read(policies)
+
+
+@pytest.fixture
+def compiled(monkeypatch):
+    """Names the modules that ran as processes."""
+    begun = []
+
+    class Watched(agent.child.Child):
+        def __init__(self, module, *arguments):
+            begun.append(module)
+            super().__init__(module, *arguments)
+
+    monkeypatch.setattr("agent.policy.Child", Watched)
+    return begun
+
+
+def test_an_agent_that_starts_again_compiles_nothing(policies, tmp_path, compiled):
+    first = read(policies, state_dir=tmp_path)
+    assert read(policies, state_dir=tmp_path) == first
+    assert compiled == ["agent.policy_compiler"]
+
+
+CHANGES = {
+    "another text": lambda folder: (folder / "default.yaml").write_text(LIMITS_BY_AGENT + "# more\n"),
+    "another file": lambda folder: (folder / "more.yaml").write_text(
+        LIMITS_BY_AGENT.replace("name: default", "name: more")
+    ),
+    "another version": None,
+    "another policy": None,
+    "rubbish": None,
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_it_compiles_where_anything_differs(what, policies, tmp_path, compiled, monkeypatch):
+    other = LIMITS_BY_AGENT.replace("name: default", "name: other")
+    (policies / "other.yaml").write_text(other)
+    read(policies, state_dir=tmp_path)
+    if (change := CHANGES[what]) is not None:
+        change(policies)
+    if what == "another version":
+        monkeypatch.setattr("agent.kept_policy.VERSION", "0.0.0")
+    if what == "rubbish":
+        (tmp_path / KEPT).write_bytes(b'{"digest": "\xff')
+    name = "other" if what == "another policy" else "default"
+    assert read(policies, name, state_dir=tmp_path).name == name
+    assert len(compiled) == 2
+
+
+def test_policies_that_broke_are_not_run_by_what_was_kept(policies, tmp_path):
+    read(policies, state_dir=tmp_path)
+    (policies / "default.yaml").write_text("kind: Policy\nname: [")
+    with pytest.raises(PolicyUnusableError):
+        read(policies, state_dir=tmp_path)
+
+
+def test_a_kept_policy_is_soon_compiled_all_the_same(policies, tmp_path, monkeypatch):
+    """Another build of the same version may make another policy of the same files."""
+    monkeypatch.setattr("agent.policy.POLL_SECONDS", 0.01)
+    read(policies, state_dir=tmp_path)
+    kept = tmp_path / KEPT
+    kept.write_text(kept.read_text().replace('"slices_per_gpu":8', '"slices_per_gpu":4'))
+
+    async def start():
+        reading = begin_reading(options(policies, state_dir=tmp_path))
+        policy = await read_policy(reading)
+        assert policy.slices_per_gpu == 4
+        async with asyncio.timeout(60):
+            await PolicyWatch(options(policies, state_dir=tmp_path), policy, reading.files).until_changed(
+                lambda: None
+            )
+
+    asyncio.run(start())
+    assert read(policies, state_dir=tmp_path).slices_per_gpu == 8

@@ -1,12 +1,16 @@
 """Registrations come back after everything that ends them."""
 
 import asyncio
+import json
 
+import grpc
+import msgspec
 import pytest
 
 from agent import ownership
+from agent.settings import LimiterPart
 from tests.agent.support.kubelet import FakeKubelet, kubelet_in
-from tests.agent.support.node import card, ids, node_folder, ready, running, served, until
+from tests.agent.support.node import PER_GPU, card, ids, node_folder, ready, running, served, until
 from tests.agent.support.other_plugin import OtherPlugin
 
 NAME = "nvidia.com/gpu-0"
@@ -15,6 +19,11 @@ NAME = "nvidia.com/gpu-0"
 def run(test):
     """Run a test that is a coroutine."""
     return lambda: asyncio.run(test())
+
+
+def run_with_output(test):
+    """Run one that looks at the log."""
+    return lambda capfd: asyncio.run(test(capfd))
 
 
 @run
@@ -119,3 +128,73 @@ async def test_an_agent_is_ready_once_the_kubelet_counts_every_gpu():
             assert answer.cdi_devices[0].name == "management.nvidia.com/gpu=0"
             await until(lambda: process.state.missing is None)
             assert (await ready(process)).status_code == 200
+
+
+class Refusing(FakeKubelet):
+    """Takes no plugin."""
+
+    async def Register(self, request, context):  # noqa: N802 - the interface's name
+        self.registrations.setdefault(request.resource_name, []).append(request.endpoint)
+        await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the ResourceName is invalid")
+
+
+@run_with_output
+async def test_the_log_says_once_why_nothing_is_registered(capfd):
+    with node_folder() as node:
+        node.write_gpus(card(0))
+        node.write_card_names("GPU-0")
+        async with running(node) as process:
+            await until(lambda: process.state is not None and "away" in process.state.missing)
+            kubelet = Refusing(node.root)
+            await kubelet.start()
+            await until(lambda: len(kubelet.registrations.get(NAME, ())) >= 3)
+            await kubelet.stop()
+    said = [json.loads(line) for line in capfd.readouterr().err.splitlines()]
+    reasons = [line["reason"] for line in said if line["event"] == "not registered"]
+    assert reasons[:2] == [
+        "the kubelet is away: its socket is not there",
+        "the kubelet does not register it: the ResourceName is invalid",
+    ]
+    assert reasons.count(reasons[1]) == 1
+
+
+@run_with_output
+async def test_a_kubelet_that_does_not_tell_who_holds_what_holds_nothing_up(capfd):
+    with node_folder() as node:
+        node.write_gpus(card(0))
+        node.write_card_names("GPU-0")
+        async with kubelet_in(node.root) as kubelet, running(node):
+            kubelet.may_list.clear()
+            await kubelet.until_offered(NAME)
+            kubelet.may_list.set()
+    assert "CDI device" not in capfd.readouterr().err
+
+
+@run_with_output
+async def test_a_file_that_cannot_be_removed_holds_nothing_up(capfd):
+    with node_folder() as node:
+        node.write_gpus(card(0))
+        node.write_card_names("GPU-0")
+        # Not even root removes a folder as a file; so it is with all files of a disk that is read-only.
+        (node.cdi / "clearml-injector.io-slices-GPU-gone.json").mkdir()
+        async with kubelet_in(node.root) as kubelet, running(node):
+            await kubelet.until_offered(NAME)
+            await kubelet.allocate(NAME, "GPU-0::0")
+            await until(lambda: "GPU-gone.json cannot be removed" in capfd.readouterr().err)
+
+
+@run
+async def test_what_an_init_container_holds_by_the_kubelets_file_stays():
+    unlimited = msgspec.structs.replace(PER_GPU, limiter=LimiterPart("none"))
+    with node_folder() as node:
+        node.write_gpus(card(0))
+        node.write_card_names("GPU-0")
+        async with kubelet_in(node.root) as kubelet:
+            async with running(node):
+                await kubelet.until_offered(NAME)
+            kubelet.write_checkpoint(("uid", "init", NAME, ids(0, 0, 1, 2), ()))
+            kubelet.held["pod", "main"] = {NAME: ids(0, 0)}
+            async with running(node, unlimited):
+                await until(lambda: len(node.specification(0)) < 10)
+                held = {each.rpartition("-of-")[0].rpartition("-")[2] for each in node.specification(0)}
+                assert held == {"1", "3"}

@@ -35,11 +35,12 @@ class Api:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     monkeypatch.setattr(node_writer, "SECONDS_BETWEEN_WRITES", 0.0)
+    monkeypatch.setattr(node_writer, "SECONDS_UNTIL_FIRST_WRITE", 0.0)
     monkeypatch.setattr(node_writer, "MAX_RETRY_SECONDS", 0.001)
 
 
-def writes(api, change=lambda state: None, wanted=1, proc="/nowhere"):
-    """What is written until so much was, a change being made after the first."""
+def writes(api, change=lambda state: None, wanted=1, proc="/nowhere", begin=lambda state: None):
+    """What is written until so much was, changes being made after the beginning and after the first."""
 
     async def run():
         state = AgentState([GPU])
@@ -47,6 +48,9 @@ def writes(api, change=lambda state: None, wanted=1, proc="/nowhere"):
         options = SimpleNamespace(proc=str(proc))
         agent = SimpleNamespace(state=state, source=source, options=options)
         task = asyncio.ensure_future(NodeWriter(api, "gpu-1", agent).run())
+        for _ in range(10):
+            await asyncio.sleep(0)
+        begin(state)
         while not api.applied:  # noqa: ASYNC110 - it is applied in a thread
             await asyncio.sleep(0)
         change(state)
@@ -68,6 +72,13 @@ def test_the_object_is_written_under_the_nodes_name():
 def test_a_change_is_written_too():
     _, (_, status) = writes(Api(), lambda state: state.mark_unhealthy("GPU-a", "Xid 79"), 2)
     assert status["gpus"][0]["why"] == "Xid 79"
+
+
+def test_an_agent_that_starts_says_nothing_until_it_is_registered(monkeypatch):
+    """What an agent said that was killed is believed on meanwhile: nothing is held for its successor."""
+    monkeypatch.setattr(node_writer, "SECONDS_UNTIL_FIRST_WRITE", 30.0)
+    [(_, status), _] = writes(Api(), begin=lambda state: state.set_registration("nvidia.com/gpu-0", None))
+    assert status["registered"] is True
 
 
 def test_what_could_not_be_written_is_tried_again():

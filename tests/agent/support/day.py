@@ -16,8 +16,8 @@ from typing import Any
 import msgspec
 
 from agent import health, kubelet, registration, usage
+from agent.beginning import begin
 from agent.kubernetes.node_writer import node_facts
-from agent.policy import begin_reading
 from agent.process import run_agent
 from agent.settings import AgentOptions
 from service import plain_http
@@ -85,8 +85,7 @@ def tell() -> None:
 async def main(options: AgentOptions) -> None:
     """Run the agent."""
     asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, tell)
-    reading = begin_reading(options.policies, options.policy)
-    await run_agent(options, reading, [node_facts(ApiServer(), "node")])
+    await run_agent(options, begin(options), [node_facts(ApiServer(), "node")])
 
 
 if __name__ == "__main__":

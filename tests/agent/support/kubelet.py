@@ -32,6 +32,8 @@ class FakeKubelet(RegistrationServicer, PodResourcesListerServicer):
 
     Attributes:
         devices: Health by device id, by resource; a resource without a plugin is not in it.
+        first_devices: What was said first.
+        may_list: Cleared, pod-resources does not answer.
         registrations: Endpoints in their order, by resource.
         held: What pod-resources says: (pod, container) to device ids by resource.
     """
@@ -39,6 +41,9 @@ class FakeKubelet(RegistrationServicer, PodResourcesListerServicer):
     def __init__(self, root: Path) -> None:
         self.root = root
         self.devices: dict[str, dict[str, str]] = {}
+        self.first_devices: dict[str, dict[str, str]] = {}
+        self.may_list = asyncio.Event()
+        self.may_list.set()
         self.topology: dict[str, list[int]] = {}
         self.options: dict[str, api.DevicePluginOptions] = {}
         self.registrations: dict[str, list[str]] = {}
@@ -99,6 +104,7 @@ class FakeKubelet(RegistrationServicer, PodResourcesListerServicer):
         async with self._changed:
             if devices is not None:
                 self.devices[resource] = devices
+                self.first_devices.setdefault(resource, devices)
             self._changed.notify_all()
 
     def write_checkpoint(self, *given: tuple[str, str, str, list[str], tuple[str, ...]]) -> None:
@@ -147,6 +153,7 @@ class FakeKubelet(RegistrationServicer, PodResourcesListerServicer):
         await self._stubs[resource].PreStartContainer(request, timeout=PATIENCE_S)
 
     async def List(self, request, context):  # noqa: N802 - the interface's name
+        await self.may_list.wait()
         return resources.ListPodResourcesResponse(
             pod_resources=[
                 resources.PodResources(

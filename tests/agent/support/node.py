@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import yaml
 
+from agent.gpu import GpuSource
 from agent.gpu_file import GpuFile
 from agent.process import AgentProcess
 from agent.settings import AgentOptions, AgentPolicy, LimiterPart
@@ -89,9 +90,11 @@ class AgentNode:
 
 
 @contextlib.asynccontextmanager
-async def running(node: AgentNode, policy: AgentPolicy = PER_GPU) -> AsyncIterator[AgentProcess]:
+async def running(
+    node: AgentNode, policy: AgentPolicy = PER_GPU, source: GpuSource | None = None
+) -> AsyncIterator[AgentProcess]:
     """An agent that runs on a node while the context is open."""
-    process = AgentProcess(node.options, policy, GpuFile(node.gpu_file))
+    process = AgentProcess(node.options, policy, source or GpuFile(node.gpu_file))
     task = asyncio.ensure_future(process.serve())
     try:
         yield process

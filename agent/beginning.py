@@ -1,0 +1,25 @@
+"""What an agent has other processes read while it loads its own large libraries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agent.card_names import CardNames
+from agent.policy import PolicyReading, begin_reading
+from agent.settings import AgentOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """What is being read."""
+
+    policy: PolicyReading
+    card_names: CardNames
+
+
+def begin(options: AgentOptions) -> Begun:
+    """Begin to read what `run_agent` needs."""
+    names = CardNames(options.cdi_dirs)
+    if options.strategy == "cdi":
+        names.begin()
+    return Begun(begin_reading(options), names)

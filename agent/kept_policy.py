@@ -1,0 +1,66 @@
+"""A compiled policy, kept with the digest of its files: an agent that starts again compiles nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from agent.files import UNREADABLE, write_whole
+from agent.settings import AgentPolicy
+from service.version import VERSION
+
+KEPT = "policy.json"
+MAX_FILES = 200
+MAX_BYTES = 4 * 1024 * 1024
+"""Of all files together; of more nothing is kept."""
+
+
+class KeptPolicy(msgspec.Struct, frozen=True):
+    """What `agent.policy_compiler` prints."""
+
+    digest: str
+    """Of the files that it was made from."""
+    policy: AgentPolicy
+
+
+def digest_of(files: Mapping[str, bytes]) -> str:
+    """Return what tells policy files, read by this version of ours, from all others.
+
+    Args:
+        files: contents by name.
+    """
+    digest = hashlib.sha256(VERSION.encode())
+    for name, content in sorted(files.items()):
+        digest.update(f"\n{len(name)} {name} {len(content)} ".encode(errors="surrogateescape"))
+        digest.update(content)
+    return digest.hexdigest()
+
+
+def keep(state_dir: Path, printed: bytes) -> None:
+    """Keep what the compiler printed; where that cannot be written, the next start takes longer."""
+    with contextlib.suppress(OSError):
+        write_whole(state_dir / KEPT, printed)
+
+
+def find_kept(state_dir: Path, directory: Path, name: str) -> AgentPolicy | None:
+    """Return the policy of that name that was made from just the files that the directory has now, if any."""
+    try:
+        kept = msgspec.json.decode((state_dir / KEPT).read_bytes(), type=KeptPolicy)
+        files = _files(directory)
+    except UNREADABLE:
+        return None
+    is_same = files is not None and kept.policy.name == name and kept.digest == digest_of(files)
+    return kept.policy if is_same else None
+
+
+def _files(directory: Path) -> dict[str, bytes] | None:
+    """Read what the compiler would, but in no more than one look; None where that is too much."""
+    endings = (".yaml", ".yml")
+    paths = [each for each in directory.iterdir() if each.name.endswith(endings) and each.name[0] != "."]
+    if len(paths) > MAX_FILES or sum(path.stat().st_size for path in paths) > MAX_BYTES:
+        return None
+    return {path.name: path.read_bytes() for path in paths if path.is_file()}

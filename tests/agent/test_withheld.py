@@ -1,0 +1,72 @@
+"""Slices that containers hold beyond what the kubelet counts, after slicesPerGpu grew, go to nobody else."""
+
+import asyncio
+from fractions import Fraction
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.gpu import Gpu
+from agent.shares import slice_ids
+from agent.withheld import withheld_ids
+from tests.agent.support.kubelet import kubelet_in
+from tests.agent.support.node import PER_GPU, card, ids, node_folder, running
+
+CARD = Gpu(0, "GPU-0", "NVIDIA A100", 40960)
+SIZES = st.sampled_from([2, 4, 8, 16])
+NAME = "nvidia.com/gpu-0"
+
+
+@given(old=SIZES, new=SIZES, data=st.data())
+def test_what_is_free_is_no_more_than_what_is_left_of_the_gpu(old, new, data):
+    numbers = data.draw(st.lists(st.integers(0, old - 1), unique=True, min_size=1))
+    cut = data.draw(st.integers(0, len(numbers)))
+    given_ids = [frozenset(ids(0, *part)) for part in (numbers[:cut], numbers[cut:]) if part]
+    held = frozenset().union(*given_ids)
+    withheld = withheld_ids([CARD], dict.fromkeys(given_ids, old), held, new)
+    assert withheld <= set(slice_ids(CARD, new)) - held
+    counted = new - len(withheld) - len(held)
+    assert Fraction(max(0, counted), new) <= 1 - Fraction(len(numbers), old)
+    if old >= new:
+        assert not withheld
+
+
+def test_what_was_given_under_the_same_division_withholds_nothing():
+    assert withheld_ids([CARD], {frozenset(ids(0, 0, 1)): 8}, frozenset(ids(0, 0, 1)), 8) == frozenset()
+
+
+def test_one_set_of_ids_that_containers_have_one_after_the_other_is_held_once():
+    init, main = frozenset(ids(0, 0, 1, 2, 3)), frozenset(ids(0, 0, 1))
+    assert len(withheld_ids([CARD], {init: 8, main: 8}, init, 16)) == 4
+
+
+def test_half_a_gpu_of_before_leaves_half_of_it_until_it_ends(monkeypatch):
+    monkeypatch.setattr("agent.usage.PERIOD_SECONDS", 0.01)
+    sixteenths = msgspec.structs.replace(PER_GPU, slices_per_gpu=16)
+    half = ids(0, 0, 1, 2, 3)
+
+    async def grow():
+        with node_folder() as node:
+            node.write_gpus(card(0))
+            node.write_card_names("GPU-0")
+            async with kubelet_in(node.root) as kubelet:
+                kubelet.write_checkpoint(
+                    (
+                        "uid",
+                        "main",
+                        NAME,
+                        half,
+                        ("nvidia.com/gpu=0", "clearml-injector.io/slices=GPU-0-4-of-8"),
+                    )
+                )
+                kubelet.held["old", "main"] = {NAME: half}
+                async with running(node, sixteenths):
+                    await kubelet.until(lambda: NAME in kubelet.first_devices)
+                    assert list(kubelet.first_devices[NAME].values()).count("Healthy") == 12
+                    assert {kubelet.first_devices[NAME][each] for each in half} == {"Healthy"}
+                    # The kubelet's file says it until the next pod; its books do not.
+                    kubelet.held.clear()
+                    await kubelet.until_offered(NAME, 16)
+
+    asyncio.run(grow())
