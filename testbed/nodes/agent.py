@@ -66,9 +66,9 @@ class AgentOnNode:
         self._environment = environment
         self._folder = sandbox.folder / "agent"
         self._process: Process | None = None
-        (self._folder / "library").mkdir(parents=True)
+        (self._folder / "library").mkdir(parents=True, exist_ok=True)
         (self._folder / "library" / "libvgpu.so").write_text(LIBRARY_TEXT)
-        (self._folder / "policies").mkdir()
+        (self._folder / "policies").mkdir(exist_ok=True)
         self.write_policy(LIMITS_BY_AGENT)
         self.write_gpus(gpus)
         self._write_card_names(gpus)

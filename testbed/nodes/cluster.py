@@ -4,6 +4,7 @@ import socket
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,7 +98,9 @@ class RealCluster(Cluster):
             self.nodes[name] = node
             stack.callback(node.sandbox.halt)
             self._boot(node)
-            node.start(archives)
+        with ThreadPoolExecutor() as pool:
+            # Each imports images for seconds; the first error is raised when all have ended.
+            list(pool.map(lambda node: node.start(archives), self.nodes.values()))
         for name in self._names:
             ready = self._kubelet_is_ready if self._agent_from_chart else self.is_ready
             eventually(lambda name=name, ready=ready: ready(name), f"{name} is ready", READY_S)
@@ -198,13 +201,17 @@ class RealCluster(Cluster):
         node.sandbox.check("ip", "link", "set", "eth0", "up")
         node.sandbox.check("ip", "route", "add", "default", "via", ADDRESS)
 
-    def reboot(self, name: str) -> None:
-        """Pull a node's plug and start it again with the disk it had; wait until it is ready."""
+    def reboot(self, name: str, *, agent: bool = True) -> None:
+        """Pull a node's plug and start it again with the disk it had; wait until it is ready.
+
+        Without its agent it is ready for all but slices, and nobody waits.
+        """
         node = self.nodes[name]
         node.sandbox.halt()
         self._boot(node)
-        node.start()
-        eventually(lambda: self.is_ready(name), f"{name} is back", READY_S)
+        node.start(agent=agent)
+        if agent:
+            eventually(lambda: self.is_ready(name), f"{name} is back", READY_S)
 
     def is_ready(self, name: str) -> bool:
         """Whether a node says so of itself and offers its GPUs."""

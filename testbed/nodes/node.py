@@ -88,8 +88,8 @@ class Node:
         (self._folder / "containerd.toml").write_text(_containerd(self._folder, self._parts))
         (self._folder / "kubelet.json").write_text(json.dumps(_kubelet(self.place)))
 
-    def start(self, archives: Sequence[Path] = ()) -> None:
-        """Start everything on a booted and wired sandbox, with images from archives."""
+    def start(self, archives: Sequence[Path] = (), *, agent: bool = True) -> None:
+        """Start everything on a booted and wired sandbox, the agent if wanted, with images from archives."""
         self.start_containerd()
         for archive in archives:
             self.ctr("images", "import", str(archive))
@@ -97,7 +97,7 @@ class Node:
         if self.place.agent_gpus:
             self.agent = AgentOnNode(self.sandbox, SOCKET, self.place.agent_gpus, self._parts.environment)
             self.agent.show_folder()
-            if not self.place.agent_from_chart:
+            if agent and not self.place.agent_from_chart:
                 self.agent.start()
         else:
             self.start_device_plugin()
@@ -204,7 +204,7 @@ def _kubelet(place: Place) -> Mapping[str, Any]:
         # The machine's disk is no node's own to judge.
         "evictionHard": dict.fromkeys(signals, "0%"),
         "imageGCHighThresholdPercent": 100,
-        "nodeStatusUpdateFrequency": "2s",
+        "nodeStatusUpdateFrequency": "1s",
     }
 
 

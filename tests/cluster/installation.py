@@ -1,6 +1,8 @@
 """The product as an admin installs it, with its pods to look into."""
 
+import re
 import signal
+import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -119,6 +121,17 @@ class Installation:
         node = self.cluster.nodes[pod.node]
         ended = node.sandbox.run("bash", "-c", script, self.processes(pod)[0])
         assert ended.code in {-signal.SIGKILL, 128 + signal.SIGKILL}, ended.stderr
+
+    def killed_for_memory(self, pod: Pod) -> list[str]:
+        """What the kernel's log says of the pod's programs that it killed because the pod reached its limit.
+
+        Kubernetes' own word for it, OOMKilled, needs notices that no containerd gets in a sandbox.
+        """
+        log = subprocess.run(["dmesg"], capture_output=True, text=True, errors="replace", check=True).stdout
+        limit_of_pod = re.compile(
+            rf"oom-kill:constraint=CONSTRAINT_MEMCG,.*oom_memcg=[^,]*pod{pod.uid}.*task=python3,"
+        )
+        return [line for line in log.splitlines() if limit_of_pod.search(line)]
 
     def processes(self, pod: Pod) -> list[str]:
         """Pids of a pod's processes that run the product, the oldest first, as the node counts."""

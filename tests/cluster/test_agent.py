@@ -14,12 +14,11 @@ from testbed import binaries
 from testbed.nodes import parts
 from testbed.nodes.agent import LIMITS_BY_AGENT, POOL
 from testbed.nodes.cluster import RealCluster
-from testbed.nodes.stub_images import WORKLOAD
 from testbed.process import eventually
+from tests.cluster.agent_pods import NODE, Pods, container
 from tests.cluster.conftest import CLUSTER
 from tests.conftest import Say
 
-NODE = "gpu-node-1"
 SMALL, LARGE = 0, 1
 """GPUs of 40 and of 80 GB."""
 GPUS = [
@@ -27,7 +26,6 @@ GPUS = [
     {"index": LARGE, "uuid": "GPU-bbbbbbbb-1111", "model": "NVIDIA A100-80GB", "memoryMiB": 81920},
 ]
 KILLS = int(os.environ.get("AGENT_KILLS", "4"))
-STARTED = {"Running", "Succeeded", "Failed"}
 
 
 @pytest.fixture(scope="module")
@@ -42,100 +40,11 @@ def cluster(possible, say: Say, pytestconfig: pytest.Config) -> Iterator[RealClu
 
 
 @pytest.fixture
-def pods(cluster: RealCluster) -> Iterator["Pods"]:
+def pods(cluster: RealCluster) -> Iterator[Pods]:
     """A way to create pods that are gone when the test ends."""
     pods = Pods(cluster)
     yield pods
     pods.delete_all()
-
-
-class Pods:
-    """Pods of a test.
-
-    Args:
-        cluster: Where they run.
-    """
-
-    def __init__(self, cluster: RealCluster) -> None:
-        self._cluster = cluster
-        self._names: list[str] = []
-
-    def create(self, name: str, *containers: dict, init: tuple[dict, ...] = (), **spec) -> None:
-        """Create a pod."""
-        self._names.append(name)
-        pod = {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": name},
-            "spec": {
-                "restartPolicy": "Never",
-                "terminationGracePeriodSeconds": 0,
-                "automountServiceAccountToken": False,
-                "containers": list(containers),
-                "initContainers": list(init),
-                **spec,
-            },
-        }
-        self._cluster.api.create(pod, "default")
-
-    def run(self, name: str, *containers: dict, **more) -> None:
-        """Create a pod, and wait until it runs."""
-        self.create(name, *containers, **more)
-        self.until_running(name)
-
-    def until_running(self, name: str) -> None:
-        """Wait until a pod is started, and see that it runs."""
-        eventually(lambda: self.phase(name) in STARTED, f"{name} is started", 60)
-        assert self.phase(name) == "Running", self.status(name)
-
-    def status(self, name: str) -> dict:
-        """Of a pod."""
-        return self._cluster.api.get("Pod", name, "default")["status"]
-
-    def phase(self, name: str) -> str | None:
-        """Of a pod."""
-        return self.status(name).get("phase")
-
-    def inside(self, name: str, *command: str, container: str = "main") -> str:
-        """Run a command in a container and return what it prints."""
-        ended = self._cluster.kubectl(
-            "exec", "--namespace=default", name, f"--container={container}", "--", *command
-        )
-        assert ended.code == 0, ended.stderr
-        return ended.stdout
-
-    def environment(self, name: str, container: str = "main") -> dict[str, str]:
-        """The variables of a container's first process."""
-        text = self.inside(name, "cat", "/proc/1/environ", container=container)
-        return dict(line.split("=", 1) for line in text.split("\0") if line)
-
-    def held(self) -> dict[tuple[str, str], int]:
-        """Slices by pod and resource, as the kubelet's books have them."""
-        held = self._cluster.nodes[NODE].held_slices()
-        return {(pod, resource): count for (_, pod, resource), count in held.items()}
-
-    def delete(self, name: str) -> None:
-        """Delete a pod."""
-        self._cluster.api.delete("Pod", name, "default")
-
-    def delete_all(self) -> None:
-        """Delete every pod of the test, and wait until no slice is held."""
-        for name in self._names:
-            self.delete(name)
-        eventually(lambda: not self.held(), "no slice is held", 60)
-
-
-def container(name: str = "main", command: str = "sleep 3600", env=None, **slices: int) -> dict:
-    """A container that asks for slices: `gpu0=3` are three of GPU 0."""
-    amounts = {f"nvidia.com/gpu-{key.removeprefix('gpu')}": str(count) for key, count in slices.items()}
-    return {
-        "name": name,
-        "image": WORKLOAD,
-        "imagePullPolicy": "Never",
-        "command": ["sh", "-c", command],
-        "env": [{"name": key, "value": value} for key, value in (env or {}).items()],
-        "resources": {"limits": amounts},
-    }
 
 
 def allocatable(cluster: RealCluster, prefix: str = "nvidia.com/gpu-") -> dict[str, str]:
@@ -294,6 +203,19 @@ def test_containerd_starts_again(cluster, pods):
     pods.run("after", container(gpu1=3))
     assert restarts(pods, "before") == 0
     assert pods.environment("after")["CUDA_DEVICE_MEMORY_LIMIT_0"] == "30720m"
+
+
+def test_a_pod_whose_agent_is_late_after_a_reboot_fails_for_good(cluster, pods):
+    pods.run("before", container(gpu1=5), restartPolicy="Always")
+    cluster.reboot(NODE, agent=False)
+    eventually(lambda: pods.phase("before") == "Failed", "it is refused", 60)
+    assert pods.status("before")["reason"] == "UnexpectedAdmissionError"
+    until_offered(cluster, 0, 0)
+    cluster.nodes[NODE].agent.start()
+    until_offered(cluster)
+    pods.run("after", container(gpu1=7))
+    assert pods.environment("after")["CUDA_DEVICE_MEMORY_LIMIT_0"] == "71680m"
+    assert pods.phase("before") == "Failed"
 
 
 def test_slices_of_an_ill_gpu_are_not_offered_until_it_is_well(cluster, pods):

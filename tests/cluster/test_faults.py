@@ -58,8 +58,10 @@ def kill_webhook(installation, cluster):
 
 
 def exhaust_webhook(installation, cluster):
-    victim = first(installation.pods("webhook"))
+    # One that was killed before would be started again after ten seconds.
+    victim = min(installation.pods("webhook"), key=lambda pod: pod.restarts)
     installation.exhaust_memory(victim)
+    assert installation.killed_for_memory(victim)
     until_restarted(installation, "webhook", victim)
 
 

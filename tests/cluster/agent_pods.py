@@ -1,0 +1,97 @@
+"""Pods that ask the node agent for slices, with what a test wants to know of them."""
+
+from testbed.nodes.cluster import RealCluster
+from testbed.nodes.stub_images import WORKLOAD
+from testbed.process import eventually
+
+NODE = "gpu-node-1"
+STARTED = {"Running", "Succeeded", "Failed"}
+
+
+class Pods:
+    """Pods of a test.
+
+    Args:
+        cluster: Where they run.
+    """
+
+    def __init__(self, cluster: RealCluster) -> None:
+        self._cluster = cluster
+        self._names: list[str] = []
+
+    def create(self, name: str, *containers: dict, init: tuple[dict, ...] = (), **spec) -> None:
+        """Create a pod."""
+        self._names.append(name)
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name},
+            "spec": {
+                "restartPolicy": "Never",
+                "terminationGracePeriodSeconds": 0,
+                "automountServiceAccountToken": False,
+                "containers": list(containers),
+                "initContainers": list(init),
+                **spec,
+            },
+        }
+        self._cluster.api.create(pod, "default")
+
+    def run(self, name: str, *containers: dict, **more) -> None:
+        """Create a pod, and wait until it runs."""
+        self.create(name, *containers, **more)
+        self.until_running(name)
+
+    def until_running(self, name: str) -> None:
+        """Wait until a pod is started, and see that it runs."""
+        eventually(lambda: self.phase(name) in STARTED, f"{name} is started", 60)
+        assert self.phase(name) == "Running", self.status(name)
+
+    def status(self, name: str) -> dict:
+        """Of a pod."""
+        return self._cluster.api.get("Pod", name, "default")["status"]
+
+    def phase(self, name: str) -> str | None:
+        """Of a pod."""
+        return self.status(name).get("phase")
+
+    def inside(self, name: str, *command: str, container: str = "main") -> str:
+        """Run a command in a container and return what it prints."""
+        ended = self._cluster.kubectl(
+            "exec", "--namespace=default", name, f"--container={container}", "--", *command
+        )
+        assert ended.code == 0, ended.stderr
+        return ended.stdout
+
+    def environment(self, name: str, container: str = "main") -> dict[str, str]:
+        """The variables of a container's first process."""
+        text = self.inside(name, "cat", "/proc/1/environ", container=container)
+        return dict(line.split("=", 1) for line in text.split("\0") if line)
+
+    def held(self) -> dict[tuple[str, str], int]:
+        """Slices by pod and resource, as the kubelet's books have them."""
+        held = self._cluster.nodes[NODE].held_slices()
+        return {(pod, resource): count for (_, pod, resource), count in held.items()}
+
+    def delete(self, name: str) -> None:
+        """Delete a pod."""
+        self._cluster.api.delete("Pod", name, "default")
+
+    def delete_all(self) -> None:
+        """Delete every pod of the test, and wait until no slice is held."""
+        for name in self._names:
+            self.delete(name)
+        eventually(lambda: not self.held(), "no slice is held", 60)
+
+
+def container(name: str = "main", command: str = "sleep 3600", env=None, **slices: int) -> dict:
+    """A container that asks for slices: `gpu0=3` are three of GPU 0."""
+    amounts = {f"nvidia.com/gpu-{key.removeprefix('gpu')}": str(count) for key, count in slices.items()}
+    return {
+        "name": name,
+        "image": WORKLOAD,
+        "imagePullPolicy": "Never",
+        "command": ["sh", "-c", command],
+        "env": [{"name": key, "value": value} for key, value in (env or {}).items()],
+        "resources": {"limits": amounts},
+    }
