@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 
 from agent.child import Child, ChildError
-from agent.kept_policy import KeptPolicy, find_kept, keep
 from agent.files import Files, stamps_of
+from agent.kept_policy import KeptPolicy, find_kept, keep
 from agent.settings import AgentOptions, AgentPolicy
 from service.log import get_logger
 

@@ -31,8 +31,8 @@ def cdi_problem(strategy: DeviceListStrategy, version: str | None) -> str | None
         return None
     if version is None:
         return (
-            "the container runtime's version is not known: start it, name its socket by --runtime-endpoint, or"
-            " give --runtime-version"
+            "the container runtime's version is not known: start it, name its socket (--runtime-endpoint),"
+            " or give --runtime-version"
         )
     found = _VERSION.match(version)
     if found is None:
