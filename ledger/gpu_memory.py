@@ -117,19 +117,20 @@ def memory_of_placement(
     if placement.instance is not None:
         return GpuMemory(_most_mib(placement.instance, node))
     if fraction.split_mib or placement.containers:
-        return _of_containers(request, placement, node)
-    if fraction.mib and not in_slices:
-        return GpuMemory(fraction.mib * fraction.gpus)
-    share = (fraction.slices_on_each, fraction.slices_per_gpu) if in_slices else fraction.ratio
+        return _of_containers(request, placement, node, in_slices=in_slices)
     if node is not None and placement.indices:
         cards = [node.card_mib((index,)) or 0 for index in placement.indices]
     else:
         is_known = placement.node is not None or request.is_bound_by_memory
         cards = [placement.gpu_mib if is_known else 0] * fraction.gpus
-    memory = NO_MEMORY
-    for mib in cards:
-        memory = memory.plus(_part(mib, *share))
-    return memory
+    if fraction.mib and not in_slices:
+        # As its pod is counted, of which the slices are compared with its node's cards alone.
+        asked, per_gpu = _Asked(None, request.asked_mib), fraction.slices_per_gpu if node is not None else 0
+        shares = [_share(asked, _Card(mib, per_gpu), fraction.slices_on_each) for mib in cards]
+    else:
+        share = (fraction.slices_on_each, fraction.slices_per_gpu) if in_slices else fraction.ratio
+        shares = [_part(mib, *share) for mib in cards]
+    return GpuMemory(sum([each.mib for each in shares]), sum([each.unsized for each in shares]))
 
 
 def _most_mib(instance: Instance, node: NodeFact | None) -> int:
@@ -138,7 +139,9 @@ def _most_mib(instance: Instance, node: NodeFact | None) -> int:
     return max([instance_mib(instance.number, product) for product in products], default=instance.mib)
 
 
-def _of_containers(request: PlacementRequest, placement: Placement, node: NodeFact | None) -> GpuMemory:
+def _of_containers(
+    request: PlacementRequest, placement: Placement, node: NodeFact | None, *, in_slices: bool
+) -> GpuMemory:
     """What containers hold that were given whole slices each, counted as their pod will be."""
     fraction, (gpus, pooled) = request.fraction, request.taken_by(placement)
     is_known = placement.node is not None or request.is_bound_by_memory
@@ -146,9 +149,10 @@ def _of_containers(request: PlacementRequest, placement: Placement, node: NodeFa
         (node.card_mib((index,)) or 0 if node is not None else placement.gpu_mib * is_known, slices)
         for index, slices in gpus
     ] or [(placement.gpu_mib * is_known, pooled)]
-    if fraction.split_mib:
-        return _shared(fraction.mib, len(fraction.split), cards, fraction.slices_per_gpu)
-    memory, asked = NO_MEMORY, _Asked(fraction.exact, 0)
+    if fraction.split_mib and not in_slices:
+        per_gpu = fraction.slices_per_gpu if node is not None else 0
+        return _shared(request.asked_mib, len(fraction.split), cards, per_gpu)
+    memory, asked = NO_MEMORY, _Asked(None if in_slices else fraction.exact, 0)
     for mib, slices in cards:
         memory = memory.plus(_share(asked, _Card(mib, fraction.slices_per_gpu), slices))
     return memory

@@ -138,6 +138,14 @@ class PlacementRequest(msgspec.Struct, frozen=True, gc=False):
     """Modes between which room decides, the first of equals; empty where there is only `mode`."""
     instance: Instance | None = None
     """The one kind of MIG instance that is looked for: the ledger asks for one after the other."""
+    reserve_mib: int = 0
+    """The policy's reserve, of which `fraction.mib` holds one for each container beside what is asked for."""
+
+    @property
+    def asked_mib(self) -> int:
+        """MiB of each GPU that the pod asks for, of all where containers share them; 0 where it does not."""
+        fraction, containers = self.fraction, len(self.fraction.split_mib) or 1
+        return fraction.mib - self.reserve_mib * containers if fraction.mib else 0
 
     @property
     def slices(self) -> int:

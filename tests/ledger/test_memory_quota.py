@@ -148,6 +148,18 @@ def test_pods_beyond_the_reservations_are_counted_in_whole_slices() -> None:
     assert used(ledger) == 0
 
 
+def test_pods_beyond_the_reservations_are_one_sum_however_their_containers_share_memory() -> None:
+    ledger = Ledger(reservations_per_namespace=0)
+    ledger.set_node(gpu_node("a"))
+    whole = Fraction.of_memory(4096, 8)
+    for number in range(1, 4):
+        split = whole.shared_by([Fraction.of_memory(mib, 8) for mib in (4096 - number, number)])
+        ledger.place(asked(split, reservation=f"r{number}"), 0.0)
+    assert used(ledger) == 3 * 2 * EIGHTH
+    [kind] = ledger._recent.every()
+    assert kind.pods == 3
+
+
 def _pod(name: str, labels: dict[str, str], amounts: dict[str, str], node: str | None) -> PodFact:
     resources = {"limits": amounts, "requests": amounts}
     spec = {"containers": [{"name": "c", "resources": resources}], "nodeName": node}

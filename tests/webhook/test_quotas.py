@@ -9,6 +9,7 @@ from ledger.ledger import Ledger
 from modes.resource_names import ResourceNames
 from tests.ledger.cluster import gpu_node
 from tests.webhook.support import Webhook, container, pod, policies
+from tests.webhook.support.gpu_pods import asking_memory, sharing
 
 EIGHT = policies("quotas: {namespaces: {team: {slices: 8}}}")
 MINE = {"username": "me", "groups": ["system:authenticated"]}
@@ -193,3 +194,27 @@ def test_a_quota_in_mib_counts_what_the_card_gives_and_says_so(labels, admitted,
     assert decisions[3].code == "over-quota"
     assert f'quota of namespace "team": {used_up}: wait' in decisions[3].message
     assert len(decisions[3].message) <= 200
+
+
+ON_TWO = asking_memory("3Gi")
+ON_TWO["metadata"]["annotations"] = {"clearml-injector/gpus": "2"}
+
+
+@pytest.mark.parametrize(
+    "made",
+    [asking_memory("6Gi"), ON_TWO, sharing("train=4Gi,eval=2Gi", "6Gi")],
+    ids=["one GPU", "two GPUs", "two containers"],
+)
+def test_memory_that_was_asked_for_is_counted_without_the_reserve_before_and_after_its_pod_is_there(made):
+    quota = "quotas: {namespaces: {team: {memoryMiB: 6144}}}"
+    webhook = webhook_of(policies(f"memory: {{allowed: true, reserveMiB: 300}}\n{quota}"))
+    decided = webhook.decide(made)
+    assert decided.allowed
+    [rule] = webhook.policies.resolve("team", None, None).quotas
+    assert webhook.ledger.used_of(rule.quota).memory.mib == 6144
+    stored = decided.stored
+    stored["metadata"]["namespace"] = "team"
+    webhook.ledger.set_pod(pod_from_object(stored, ResourceNames()))
+    assert webhook.ledger.used_of(rule.quota).memory.mib == 6144
+    more = webhook.decide(asking_memory("1Mi"), uid="more")
+    assert "6144 of 6144 MiB of GPU memory are used, 1 more were asked" in more.message

@@ -64,6 +64,7 @@ def placement_request(validated: Validated, pod: Requester) -> PlacementRequest 
         resource=validated.resource,
         oversized=policy.oversized,
         prefer=policy.prefer,
+        reserve_mib=policy.reserve_mib,
     )
     return for_requester(request, pod, policy)
 
@@ -93,6 +94,7 @@ def for_requester(request: PlacementRequest, pod: Requester, policy: EffectivePo
         request.resource,
         request.oversized,
         request.prefer,
+        reserve_mib=request.reserve_mib,
     )
 
 
