@@ -8,14 +8,13 @@ from collections.abc import Callable
 from controller.ledger_store import LedgerStore
 from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
 from ledger.facts import PodFact
-from ledger.free_nodes import MAX_NODES_NAMED, FreeNodes
+from ledger.free_nodes import MAX_NODES_NAMED, Amounts, FreeNodes, amounts_of
 from modes.mig_instances import is_instance
 
 KEPT_SECONDS = 2.0
 """Pods that wait for the same are told the same for so long."""
-_Wanted = tuple[tuple[tuple[int | None, int], ...], tuple[str, ...] | None, str | None, bool]
-"""Index (None: the pool) and slices, values of the memory label, the one of the product label, and whether
-only an agent limits the pod."""
+_Wanted = tuple[Amounts, tuple[str, ...] | None, str | None, bool]
+"""Amounts, values of the memory label, the one of the product label, and whether only an agent limits it."""
 
 
 class FreeNodesFinder:
@@ -33,7 +32,7 @@ class FreeNodesFinder:
         """
         now = self._clock()
         self._kept = {wanted: kept for wanted, kept in self._kept.items() if kept[0] > now}
-        wanted: _Wanted = (fact.gpus or ((None, fact.pooled),), fact.memory_values, fact.model, by_agent)
+        wanted: _Wanted = (amounts_of(fact), fact.memory_values, fact.model, by_agent)
         kept = self._kept.get(wanted)
         if kept is None:
             kept = self._kept[wanted] = now + KEPT_SECONDS, await self._walk(wanted)
@@ -42,16 +41,17 @@ class FreeNodesFinder:
     async def _walk(self, wanted: _Wanted) -> FreeNodes:
         most: list[tuple[int, str]] = []
         elsewhere: tuple[str, int, int] | None = None
-        count = 0
+        count, has_room = 0, False
         async for names in self._state.turns.slices(list(self._state.nodes)):
             found = [(self._free(name, wanted), name) for name in names]
             there = [(-free, name) for free, name in found if free is not None]
             count += len(there)
+            has_room = has_room or any(self._holds(name, wanted) for _, name in there)
             most = sorted([*most, *there])[:MAX_NODES_NAMED]
             others = (self._elsewhere(name, wanted) for name in names)
             elsewhere = elsewhere or next(filter(None, others), None)
         named = tuple((name, -free) for free, name in most)
-        return FreeNodes(named, count - len(most), elsewhere, by_agent=wanted[3])
+        return FreeNodes(named, count - len(most), elsewhere, has_room=has_room, by_agent=wanted[3])
 
     def _free(self, name: str, wanted: _Wanted) -> int | None:
         """Slices left; None where the pod cannot go."""
@@ -59,6 +59,10 @@ class FreeNodesFinder:
         if not self._can_go(name, wanted):
             return None
         return self._state.ledger.free(name, [index for index, _ in amounts])
+
+    def _holds(self, name: str, wanted: _Wanted) -> bool:
+        """Whether a node where the pod can go has all that it asks for."""
+        return all((self._state.ledger.free(name, (index,)) or 0) >= slices for index, slices in wanted[0])
 
     def _elsewhere(self, name: str, wanted: _Wanted) -> tuple[str, int, int] | None:
         """The GPU of a node that a pod of one GPU would fit on, had it that number."""

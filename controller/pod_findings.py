@@ -12,7 +12,7 @@ from typing import Literal
 from controller.resources import InjectedPod, Owner, SeenPod
 from ledger.facts import PodFact
 from ledger.free_nodes import FreeNodes
-from ledger.why import NO_AGENT_WITH_ROOM, free_there, has_room, needs, way_out
+from ledger.why import NO_AGENT_WITH_ROOM, free_there, needs, way_out
 from modes.fraction import MAX_CONTAINERS
 from modes.resource_names import ResourceNames
 
@@ -78,7 +78,7 @@ def waiting_message(
     None where it does not wait for slices: no usable node has such GPUs (cordoned, not ready), or one has as
     many left, so that the scheduler has another reason.
     """
-    if not free.most or has_room(fact, free):
+    if not free.most or free.has_room:
         return None
     lack = f"; {NO_AGENT_WITH_ROOM}" if free.by_agent else ""
     text = f"needs {needs(fact, names)}{lack}; free there: {free_there(free)}; {way_out(free, owner)}"

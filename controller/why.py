@@ -18,7 +18,7 @@ from controller.pod_details import PodDetails, details_of, events_of, names_of
 from controller.pod_summary import summary_of
 from controller.replacement import OWNER_KINDS
 from controller.resources import SeenPod, pods
-from ledger.free_nodes import FreeNodes, free_nodes
+from ledger.free_nodes import FreeNodes, amounts_of, free_nodes
 from ledger.why import PodSummary, why
 from ledger.why_refused import ToldEvent, why_absent, why_refused
 from modes.resource_names import ResourceNames
@@ -112,7 +112,7 @@ class WhyQuery:
         fact = pod.fact
         nodes = [view for view in views if view is not None]
         with_agent = await self._with_agent() if pod.is_limited_by_agent else None
-        return free_nodes(nodes, fact.gpus, fact.memory_values, fact.model, with_agent)
+        return free_nodes(nodes, amounts_of(fact), fact.memory_values, fact.model, with_agent)
 
     async def _with_agent(self) -> Collection[str] | None:
         """Names of nodes whose agent says that it serves; None where that cannot be read."""

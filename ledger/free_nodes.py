@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
+from ledger.facts import PodFact
 from ledger.view import NodeView
 from modes.mig_instances import is_instance
 
 MAX_NODES_NAMED = 3
+Amounts = tuple[tuple[int | None, int], ...]
+"""Index (None: the pool) and slices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,13 +24,20 @@ class FreeNodes:
     """How many nodes more."""
     elsewhere: tuple[str, int, int] | None = None
     """Another GPU that has as many slices left as a pod of one GPU wants: node, index, slices."""
+    has_room: bool = False
+    """Whether one of them has left what the pod asks of each of these GPUs."""
     by_agent: bool = False
     """Whether only nodes with a running agent were looked at: nothing else would limit the pod."""
 
 
+def amounts_of(pod: PodFact) -> Amounts:
+    """Return what a pod asks for, as `free_nodes` takes it."""
+    return pod.gpus or ((None, pod.pooled),)
+
+
 def free_nodes(
     nodes: Iterable[NodeView],
-    gpus: tuple[tuple[int, int], ...],
+    amounts: Amounts,
     memory_values: tuple[str, ...] | None = None,
     model: str | None = None,
     with_agent: Collection[str] | None = None,
@@ -36,7 +46,7 @@ def free_nodes(
 
     Args:
         nodes: all that are known.
-        gpus: index and slices of each GPU that the pod asks for; empty for the pool.
+        amounts: index and slices of each GPU that the pod asks for, None for the pool.
         memory_values: texts of the label nvidia.com/gpu.memory that it takes; None for any.
         model: the product that it takes; None for any.
         with_agent: names of nodes with a running agent, for a pod that nothing else limits; None for any.
@@ -46,12 +56,12 @@ def free_nodes(
         for node in nodes
         if _can_go(node, memory_values, model) and (with_agent is None or node.name in with_agent)
     ]
-    indices: list[int | None] = [index for index, _ in gpus]
-    left = [(node.name, _left(node, indices or [None])) for node in fitting]
+    left = [(node.name, _left(node, [index for index, _ in amounts])) for node in fitting]
     there = sorted([(-free, name) for name, free in left if free is not None])
     named = tuple([(name, -free) for free, name in there[:MAX_NODES_NAMED]])
-    others, elsewhere = len(there) - len(named), _elsewhere(fitting, gpus)
-    return FreeNodes(named, others, elsewhere, by_agent=with_agent is not None)
+    others, elsewhere = len(there) - len(named), _elsewhere(fitting, amounts)
+    has_room = any(_holds(node, amounts) for node in fitting)
+    return FreeNodes(named, others, elsewhere, has_room=has_room, by_agent=with_agent is not None)
 
 
 def _can_go(node: NodeView, memory_values: tuple[str, ...] | None, model: str | None) -> bool:
@@ -65,18 +75,24 @@ def _left(node: NodeView, indices: list[int | None]) -> int | None:
     return max(0, min(free[each] for each in indices)) if all(each in free for each in indices) else None
 
 
+def _holds(node: NodeView, amounts: Amounts) -> bool:
+    free = _open(node)
+    return all(free.get(index, 0) >= slices for index, slices in amounts)
+
+
 def _open(node: NodeView) -> dict[int | None, int]:
     """Slices left of the GPUs that new pods may go to."""
     return {gpu.index: gpu.free for gpu in node.gpus if not gpu.cordoned}
 
 
-def _elsewhere(nodes: list[NodeView], gpus: tuple[tuple[int, int], ...]) -> tuple[str, int, int] | None:
+def _elsewhere(nodes: list[NodeView], amounts: Amounts) -> tuple[str, int, int] | None:
     """Return the GPU of a node that a pod of one GPU would fit on, had it that number."""
-    if len(gpus) != 1 or is_instance(gpus[0][0]):
+    asked, slices = amounts[0]
+    if len(amounts) != 1 or asked is None or is_instance(asked):
         return None
     for node in nodes:
         left = _open(node).items()
         numbered = [(-free, index) for index, free in left if index is not None and not is_instance(index)]
-        if numbered and -min(numbered)[0] >= gpus[0][1]:
+        if numbered and -min(numbered)[0] >= slices:
             return node.name, min(numbered)[1], -min(numbered)[0]
     return None

@@ -98,12 +98,6 @@ def way_out(free: FreeNodes, owner: Creator | None) -> str:
     return f"GPU {index} of {node} has {slices} free: {_creation(owner)} to use it"
 
 
-def has_room(fact: PodFact, free: FreeNodes) -> bool:
-    """Whether some node has all that the pod asks for, so that it waits for something else."""
-    most = max([slices for _, slices in fact.gpus], default=fact.pooled)
-    return bool(free.most) and free.most[0][1] >= most
-
-
 def quoted(text: str, most: int = MAX_QUOTED) -> str:
     """Return a text of others as one line that is not too long."""
     line = " ".join(text[: 4 * most].split())
@@ -190,7 +184,7 @@ def _waiting_for_slices(pod: PodSummary, names: ResourceNames) -> Iterator[str]:
         yield _scheduler(pod)
         without = ", without its agent" if free.by_agent else ""
         yield f"Ask the admin whether such a node is cordoned, not ready{without} or gone."
-    elif has_room(fact, free):
+    elif free.has_room:
         yield f"Nodes have slices for it now: {free_there(free)} free."
         yield "It waits for the scheduler to try again, or for something else that those nodes lack."
         yield _scheduler(pod)

@@ -205,6 +205,17 @@ def test_a_pod_that_waits_for_something_else_is_told_nothing():
 
 
 @pytest.mark.parametrize(
+    ("taken", "waits"), [((0, 0), False), ((1, 4), False), ((2, 4), True), ((1, 5), True)]
+)
+def test_containers_on_different_gpus_wait_where_one_of_these_has_too_few_slices_for_its_container(
+    taken, waits
+):
+    held = [("gpu-0", index, slices) for index, slices in enumerate(taken) if slices]
+    fact = seen(gpus=((0, 7), (1, 4))).fact
+    assert (message(cluster(*held, nodes=["gpu-0"]), fact) is not None) is waits
+
+
+@pytest.mark.parametrize(
     ("reason", "said", "waits"),
     [
         (

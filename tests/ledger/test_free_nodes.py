@@ -10,7 +10,7 @@ from controller.gpu_node import AgentReport
 from controller.ledger_store import LedgerStore
 from controller.resources import SeenNode, SeenPod
 from ledger.facts import NodeFact, PodFact
-from ledger.free_nodes import FreeNodes, free_nodes
+from ledger.free_nodes import FreeNodes, amounts_of, free_nodes
 from ledger.view import GpuView, Holding, NodeView
 
 PRODUCT = "nvidia.com/gpu.product"
@@ -66,9 +66,8 @@ def test_views_tell_the_same_as_the_books(facts, holders, request, with_agent):
         state.set_pod(SeenPod(held, None))
     for name in with_agent or ():
         state.set_agent(AgentReport(name, (), is_registered=True))
-    found = free_nodes(
-        state.ledger.view().nodes, request.gpus, request.memory_values, request.model, with_agent
-    )
+    nodes, amounts = state.ledger.view().nodes, amounts_of(request)
+    found = free_nodes(nodes, amounts, request.memory_values, request.model, with_agent)
     assert found == asyncio.run(FreeNodesFinder(state).find(request, by_agent=with_agent is not None))
 
 
@@ -78,3 +77,10 @@ def test_another_gpu_with_room_is_found():
     gpus = (GpuView(0, 8, shares), GpuView(1, 8, (), cordoned=True), GpuView(2, 8, ()))
     views = [NodeView(node.name, node.usable, 8, 1, None, gpus)]
     assert free_nodes(views, ((0, 4),)) == FreeNodes((("gpu-0", 2),), 0, ("gpu-0", 2, 8))
+
+
+def test_room_is_told_by_each_gpu_and_what_is_asked_of_it():
+    gpus = (GpuView(0, 8, ()), GpuView(1, 8, (Holding("team", "a", "holder", 4),)))
+    views = [NodeView("gpu-0", usable=True, slices_per_gpu=8, gpu_mib=1, product=None, gpus=gpus)]
+    for amounts, has_room in [(((0, 7), (1, 4)), True), (((0, 4), (1, 7)), False), (((0, 7), (2, 1)), False)]:
+        assert free_nodes(views, amounts).has_room is has_room

@@ -75,7 +75,7 @@ def test_without_the_ledger_the_scheduler_is_quoted():
     ("changes", "fragment"),
     [
         ({"free": FreeNodes((), 0)}, "no node that takes pods now has such GPUs"),
-        ({"free": FreeNodes((("gpu-0", 6),), 0)}, "waits for the scheduler to try again"),
+        ({"free": FreeNodes((("gpu-0", 6),), 0, has_room=True)}, "waits for the scheduler to try again"),
         ({"lacks_slices": False}, "waits for one to look at it"),
         ({"lacks_slices": False, "scheduler_says": "1 Insufficient cpu"}, "says: 1 Insufficient cpu. Mend"),
         ({"gates": ("kueue.x-k8s.io/admission",)}, "for its scheduling gates (kueue.x-k8s.io/admission)"),
