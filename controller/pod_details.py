@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -109,6 +109,14 @@ class _Events(msgspec.Struct):
     items: list[_Event]
 
 
+class _ListMetadata(msgspec.Struct):
+    continue_: str = msgspec.field(default="", name="continue")
+
+
+class _Page(msgspec.Struct):
+    metadata: _ListMetadata = msgspec.field(default_factory=_ListMetadata)
+
+
 @dataclass(frozen=True, slots=True)
 class PodDetails:
     """What a pod says of its state beside what the ledger knows."""
@@ -147,16 +155,29 @@ def details_of(data: bytes, now: datetime) -> PodDetails:
     )
 
 
-def events_of(data: bytes, now: datetime) -> Sequence[ToldEvent]:
-    """Read a list of Events, the newest first.
+def events_of(data: bytes, now: datetime) -> Iterator[ToldEvent]:
+    """Read a list of Events.
 
     Raises:
         msgspec.MsgspecError: it is none.
     """
-    found = [_told(event, now) for event in msgspec.json.decode(data, type=_Events).items]
+    return (_told(event, now) for event in msgspec.json.decode(data, type=_Events).items)
+
+
+def newest_first(events: Iterable[ToldEvent]) -> list[ToldEvent]:
+    """Sort Events; those without a time come last."""
     return sorted(
-        found, key=lambda event: event.age_seconds if event.age_seconds is not None else float("inf")
+        events, key=lambda event: event.age_seconds if event.age_seconds is not None else float("inf")
     )
+
+
+def continue_of(data: bytes) -> str:
+    """Return the token for the rest of a list; empty where it is whole.
+
+    Raises:
+        msgspec.MsgspecError: it is no list.
+    """
+    return msgspec.json.decode(data, type=_Page).metadata.continue_
 
 
 def names_of(data: bytes) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from http import HTTPStatus
@@ -14,7 +14,14 @@ from controller.gpu_ledger import gpu_ledgers, view_of
 from controller.gpu_node import gpu_nodes
 from controller.informer import list_all
 from controller.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
-from controller.pod_details import PodDetails, details_of, events_of, names_of
+from controller.pod_details import (
+    PodDetails,
+    continue_of,
+    details_of,
+    events_of,
+    names_of,
+    newest_first,
+)
 from controller.pod_summary import summary_of
 from controller.replacement import OWNER_KINDS
 from controller.resources import SeenPod, pods
@@ -25,7 +32,9 @@ from modes.resource_names import ResourceNames
 from policies.loading.loader import parse_policies
 from policies.model.problems import PolicyError
 
-MAX_EVENTS = 500
+PAGE = 500
+"""Events, or pods, of one answer."""
+MAX_PAGES = 20
 REFUSED = "FailedCreate"
 _UNANSWERED = (ApiError, *TRANSPORT_ERRORS, msgspec.MsgspecError)
 
@@ -39,6 +48,17 @@ class WhyAnswer:
     """Whether there is such a pod, or a workload that was refused one."""
     unread: list[str] = field(default_factory=list)
     """What could not be read, and why: the text does without it."""
+
+
+@dataclass(slots=True)
+class _Events:
+    """What was read of them."""
+
+    events: list[ToldEvent] = field(default_factory=list)
+    is_read: bool = False
+    """Whether the API server gave any list at all, even of none."""
+    is_cut: bool = False
+    """Whether there are more than are read."""
 
 
 class _ConfigMap(msgspec.Struct):
@@ -136,34 +156,60 @@ class WhyQuery:
         return waiting.after if waiting is not None else None
 
     async def _tell_of_none(self, namespace: str, name: str) -> tuple[str, bool]:
-        refusals = await self._events(namespace, f"reason={REFUSED}", "Events")
+        refusals = await self._refusals(namespace, name)
         if refusals is None:
             return why_absent(namespace, name, [], may_read_events=False), False
-        own = [event for event in refusals if is_of(event.name, name)]
-        if own:
-            return why_refused(namespace, name, own), True
-        of_name = await self._events(namespace, f"involvedObject.name={name}", "Events") or []
-        return why_absent(namespace, name, of_name, similar=await self._similar(namespace, name)), False
+        if refusals:
+            return why_refused(namespace, name, refusals), True
+        of_name = await self._events(namespace, f"involvedObject.name={name}")
+        similar = await self._similar(namespace, name)
+        return why_absent(namespace, name, of_name.events, similar=similar), False
 
-    async def _events(self, namespace: str, selector: str, what: str) -> Sequence[ToldEvent] | None:
+    async def _refusals(self, namespace: str, name: str) -> Sequence[ToldEvent] | None:
+        """Events of a workload that was refused pods, the newest first; None where none could be read."""
+        of_all = f"reason={REFUSED}"
+        found = await self._events(namespace, of_all, keep=lambda event: is_of(event.name, name))
+        if found.is_cut and not found.events:
+            # Others have more of them than are read: what is above or below it may be among the rest.
+            found = await self._events(namespace, f"{of_all},involvedObject.name={name}")
+            if not found.events:
+                self._note("Events", f"more than {MAX_PAGES * PAGE} tell of refused pods")
+        return found.events if found.events or found.is_read else None
+
+    async def _events(
+        self, namespace: str, selector: str, keep: Callable[[ToldEvent], bool] = lambda _: True
+    ) -> _Events:
+        """Read Events that a selector and `keep` choose, as far as can be, the newest first."""
         path = f"/api/v1/namespaces/{quote(namespace, safe='')}/events"
-        query: dict[str, str | int] = {"fieldSelector": selector, "limit": MAX_EVENTS}
-        try:
-            return events_of(await self._api.request("GET", path, query=query), self._now)
-        except _UNANSWERED as error:
-            self._note(what, error)
-            return None
+        query: dict[str, str | int] = {"fieldSelector": selector, "limit": PAGE}
+        found = _Events()
+        for _ in range(MAX_PAGES):
+            try:
+                data = await self._api.request("GET", path, query=query)
+                found.events += filter(keep, events_of(data, self._now))
+                more = continue_of(data)
+            except _UNANSWERED as error:
+                self._note("Events", error)
+                break
+            found.is_read = True
+            if not more:
+                break
+            query["continue"] = more
+        else:
+            found.is_cut = True
+        found.events = newest_first(found.events)
+        return found
 
     async def _similar(self, namespace: str, name: str) -> Iterable[str]:
         """Names of pods that a workload of that name has made; none where they cannot be listed."""
         path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods"
         try:
-            data = await self._api.request("GET", path, query={"limit": MAX_EVENTS})
+            data = await self._api.request("GET", path, query={"limit": PAGE})
             return [pod for pod in names_of(data) if pod.startswith(f"{name}-")]
         except _UNANSWERED:
             return []
 
-    def _note(self, what: str, error: Exception) -> None:
+    def _note(self, what: str, error: Exception | str) -> None:
         self._unread.append(f"{what}: {error}")
 
 

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from cli.app import app
 from cli.options import namespace_of
 from controller.kube_client import ApiError
-from controller.why import is_of
+from controller.why import MAX_PAGES, PAGE, is_of
 from tests.controller.objects import pod
 
 NAMESPACE = "/api/v1/namespaces/team"
@@ -95,6 +95,10 @@ class Api:
         answer = self.answers.get(
             f"{path}?{selector}" if selector else path, ApiError(403, f"no {path} for you")
         )
+        if isinstance(answer, list):
+            page = int((query or {}).get("continue", "0"))
+            more = {"metadata": {"continue": str(page + 1)}} if page + 1 < len(answer) else {}
+            answer = answer[page] if isinstance(answer[page], ApiError) else {**answer[page], **more}
         if isinstance(answer, ApiError):
             raise answer
         return json.dumps(answer).encode()
@@ -166,6 +170,40 @@ def test_a_refused_job_is_told_by_its_event(ask):
     assert ended.exit_code == 0
     assert "Job team/train tried to create a pod and was refused 3 times, last 2 minutes ago" in ended.stdout
     assert "The injector refused it: use 0.500." in ended.stdout
+
+
+OTHERS = {"items": [event("Job", f"other-{number}", "FailedCreate", "no") for number in range(3)]}
+REFUSALS = f"{NAMESPACE}/events?reason=FailedCreate"
+
+
+def test_a_refusal_is_found_behind_however_many_of_others(ask):
+    of_above = {"items": [event("ReplicaSet", "train-6f7", "FailedCreate", DENIED)]}
+    ended = ask({REFUSALS: [OTHERS, OTHERS, of_above]})
+    assert ended.exit_code == 0
+    assert "ReplicaSet team/train-6f7 tried to create a pod and was refused 3 times" in ended.stdout
+    older = event("Job", "train", "FailedCreate", "an older refusal") | {"lastTimestamp": ago(3000)}
+    ended = ask({REFUSALS: [{"items": [older]}, {"items": [event("Job", "train", "FailedCreate", DENIED)]}]})
+    assert "The injector refused it: use 0.500." in ended.stdout
+
+
+def test_refusals_beyond_a_bound_are_asked_for_by_the_very_name_and_said_to_be_unread(ask):
+    flood, name = [OTHERS] * (MAX_PAGES + 1), f"{REFUSALS},involvedObject.name=train"
+    ended = ask({REFUSALS: flood, name: {"items": [event("Job", "train", "FailedCreate", DENIED)]}})
+    assert (ended.exit_code, ended.stderr) == (0, "")
+    assert "The injector refused it: use 0.500." in ended.stdout
+    gone = {"items": [event("Pod", "train", "WaitingPodReplaced", "so that it fits")]}
+    none = {name: {"items": []}, f"{NAMESPACE}/events?involvedObject.name=train": gone}
+    ended = ask({REFUSALS: flood, **none})
+    assert (ended.exit_code, "says WaitingPodReplaced" in ended.stdout) == (1, True)
+    assert ended.stderr == f"Not read: Events: more than {MAX_PAGES * PAGE} tell of refused pods\n"
+
+
+def test_a_list_that_breaks_off_is_told_as_far_as_it_was_read(ask):
+    own = {"items": [event("Job", "train", "FailedCreate", DENIED)]}
+    ended = ask({REFUSALS: [own, ApiError(410, "expired")]})
+    assert ended.exit_code == 0
+    assert "The injector refused it: use 0.500." in ended.stdout
+    assert ended.stderr == "Not read: Events: the API server answered 410: expired\n"
 
 
 def test_a_pod_that_is_gone_and_a_name_that_nobody_knows_end_with_1(ask):
