@@ -12,12 +12,12 @@ from functools import partial
 from typing import Literal, get_args
 
 from anyio.lowlevel import checkpoint
-from fastapi import FastAPI
-from fastapi.responses import StreamingResponse
+from fastapi import FastAPI, Response
 
 from certs.live_context import LiveTlsContext
 from certs.mounted import POLL_SECONDS, MountedCertificate, MountRules
 from controller import gpu_metrics, node_problems, page
+from controller.gpu_metrics import GpuMetrics
 from controller.gpu_node import gpu_nodes
 from controller.informer import Watcher
 from controller.kube_client import ApiServer, connected
@@ -111,6 +111,7 @@ class ControllerProcess:
         self._page_socket = bind(*options.page) if options.page is not None else None
         self._registry.register(LedgerCollector(self._state))
         self._register_policies()
+        self._metrics_of_gpus = GpuMetrics(self._state, lambda: self._leadership.leads)
         self._metrics.leading.set_function(lambda: self._leadership.leads)
         self._process.ready_when(
             certificate=lambda: self._certificate.missing,
@@ -240,12 +241,11 @@ class ControllerProcess:
 
     def _health_app(self) -> FastAPI:
         app = health_app(self._process.router(self._detail))
-        app.add_api_route(gpu_metrics.PATH, self._gpu_metrics, response_class=StreamingResponse)
+        app.add_api_route(gpu_metrics.PATH, self._gpu_metrics, response_class=Response)
         return app
 
-    async def _gpu_metrics(self) -> StreamingResponse:
-        parts = gpu_metrics.render(self._state, leads=self._leadership.leads)
-        return StreamingResponse(parts, headers={"content-type": CONTENT_TYPE})
+    async def _gpu_metrics(self) -> Response:
+        return Response(await self._metrics_of_gpus.text(), headers={"content-type": CONTENT_TYPE})
 
     def _shown(self) -> Page:
         """Make the page, behind an authorizer where more than this machine can reach it."""
