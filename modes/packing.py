@@ -52,50 +52,56 @@ def gpus_of_split(free: Sequence[int], fraction: Fraction, prices: SlicePrices) 
     """Return by container the position in `free` of the GPU that it gets, of one node; None without room.
 
     The largest chooses first: where the least is lost, or, if that leaves none for another, the tightest.
+    Of up to three containers this finds room wherever there is some. GPUs may have less than none left.
     """
     found = _parted(free, fraction, prices)
     if found is None:
         return None
-    positions = [0] * len(fraction.split)
-    for container, position in zip(_largest_first(fraction.split), found[0], strict=True):
-        positions[container] = position
+    left, positions = list(free), [0] * len(fraction.split)
+    for container, hole in zip(_largest_first(fraction.split), found[0], strict=True):
+        position = positions[container] = left.index(hole)
+        left[position] -= fraction.split[container]
     return positions
 
 
 def lost_on_split(free: Sequence[int], fraction: Fraction, prices: SlicePrices) -> int | None:
     """Return what a node loses with containers on different GPUs, in UNITs of a slice; None without room."""
+    if sum(free) < fraction.slices:
+        return None
     found = _parted(free, fraction, prices)
     if found is None:
         return None
     _, left, lost = found
     idle = free.count(prices.slices_per_gpu)
-    return lost + _lost_together(idle, idle - left.count(prices.slices_per_gpu), prices)
+    return lost + _lost_together(idle, idle - left[prices.slices_per_gpu], prices)
 
 
 _Parted = tuple[list[int], list[int], int]
-"""GPU of each container, the largest first; what is left of each GPU; what that loses."""
+"""Free slices of the GPU that each container gets, the largest first; how many GPUs have 0, 1, ... slices
+left then; what that loses."""
 
 
 def _parted(free: Sequence[int], fraction: Fraction, prices: SlicePrices) -> _Parted | None:
-    if sum(free) < fraction.slices:
+    sizes = _descending(fraction.split)
+    if max(free, default=0) < sizes[0]:
         return None
-    sizes = [fraction.split[at] for at in _largest_first(fraction.split)]
-    return _take_each(free, sizes, prices.holes, prices.gpu) or _take_each(
-        free, sizes, _tightest(len(prices.holes)), prices.gpu
+    gpus = [free.count(slices) for slices in range(len(prices.gpu))]
+    return _take_each(gpus, sizes, prices.holes, prices.gpu) or _take_each(
+        gpus, sizes, _tightest(len(gpus)), prices.gpu
     )
 
 
 def _take_each(
-    free: Sequence[int], sizes: Sequence[int], holes: Sequence[Sequence[int]], worth: Sequence[int]
+    gpus: list[int], sizes: Sequence[int], holes: Sequence[Sequence[int]], worth: Sequence[int]
 ) -> _Parted | None:
     # This is asked of each state of GPUs in a cluster: in plain loops, at a third of the time.
-    left, chosen, lost = list(free), [], 0
+    left, chosen, lost = gpus.copy(), [], 0
     for slices in sizes:
         for hole in holes[slices]:
-            if hole in left:
-                position = left.index(hole)
-                left[position] = hole - slices
-                chosen.append(position)
+            if left[hole]:
+                left[hole] -= 1
+                left[hole - slices] += 1
+                chosen.append(hole)
                 lost += worth[hole] - worth[hole - slices]
                 break
         else:
@@ -106,6 +112,11 @@ def _take_each(
 @lru_cache(maxsize=512)
 def _largest_first(split: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(sorted(range(len(split)), key=lambda at: -split[at]))
+
+
+@lru_cache(maxsize=512)
+def _descending(split: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(sorted(split, reverse=True))
 
 
 @lru_cache(maxsize=8)

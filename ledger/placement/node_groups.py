@@ -196,16 +196,18 @@ class NodeGroups:
         if search.prices is not self._prices or len(self._rankings) >= MAX_SIZES:
             self._start_anew(search.prices)
         self._sizes[search.key] = search.size
-        ranked = [self._rank(group, search.size, search.prices) for group in self._groups.values()]
+        ranked = [
+            self._rank(group, search.key, search.size, search.prices) for group in self._groups.values()
+        ]
         ranking = self._rankings[search.key] = sorted(rank for rank in ranked if rank is not None)
         return ranking
 
-    def _rank(self, group: Group, size: Fraction, prices: ShadowPrices) -> _Rank | None:
+    def _rank(self, group: Group, key: _SizeKey, size: Fraction, prices: ShadowPrices) -> _Rank | None:
         base = self._base_score(group.state, size, prices)
         if base is None:
             return None
         base -= size.slices * self._slice_cost
-        group.bases[_size_key(size)] = base
+        group.bases[key] = base
         return -base, group.state, group
 
     def _start_anew(self, prices: ShadowPrices) -> None:
@@ -221,7 +223,7 @@ class NodeGroups:
         group = self._groups[state] = Group(state)
         if self._prices is not None:
             for key, ranking in self._rankings.items():
-                rank = self._rank(group, self._sizes[key], self._prices)
+                rank = self._rank(group, key, self._sizes[key], self._prices)
                 if rank is not None:
                     insort(ranking, rank)
         return group

@@ -79,6 +79,17 @@ def test_a_node_that_holds_all_on_one_gpu_goes_before_one_that_does_not():
     assert node_of(decided) == "b"
 
 
+def test_a_gpu_that_is_over_committed_takes_nothing_away_from_others():
+    over = holder("other", "a", (0, 4), (1, 5), (2, 24))
+    webhook = webhook_of(gpu_node("a", 3), policy_set=policies(ANY), holders=[over])
+    decided = webhook.decide(shared())
+    assert decided.annotations["clearml-injector/gpu-index"] == "0,1"
+    assert (limits(decided, "train"), limits(decided, "eval")) == (
+        {"nvidia.com/gpu-0": "4"},
+        {"nvidia.com/gpu-1": "2"},
+    )
+
+
 def test_under_the_default_they_wait_for_one_gpu():
     webhook = narrow("containers: same-gpu")
     decided = webhook.decide(shared())
