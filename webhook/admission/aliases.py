@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from kube.names import CONTAINER_ANNOTATION, GPU_RESOURCE, GPUS_ANNOTATION
+from kube.names import CONTAINER_ANNOTATION, CONTAINERS_ANNOTATION, GPU_RESOURCE, GPUS_ANNOTATION
 from kube.quantity import whole
 from modes.fraction import Fraction
 from policies.model.effective import EffectivePolicy
@@ -114,7 +114,11 @@ def _one_share(spec: PodSpec) -> Container | Denial:
     asking = [each for each in spec.containers or () if _asks_hami(each)]
     inits = [each for each in spec.init_containers or () if _asks_hami(each)]
     if len(asking) > 1:
-        return _denied(f"several containers ask for {HAMI_MEMORY}: leave it to one of them")
+        first, second = (cut_text(each.name, MAX_CHARACTERS) for each in asking[:2])
+        return _denied(
+            f'containers "{first}" and "{second}" both ask in HAMi\'s words: leave it to one of them,'
+            f" or use our label and {CONTAINERS_ANNOTATION}"
+        )
     if not asking:
         return _denied(
             f"of {HAMI_MEMORY} only init containers ask: ask in the container that comes after them"

@@ -115,10 +115,12 @@ def _is_task(ref: ContainerRef, metadata: ObjectMeta, policy: EffectivePolicy) -
 
 
 def _several(first: ContainerRef, second: ContainerRef) -> Denial:
+    # A sidecar is no container to share with.
+    share = "" if second.is_init else f", or say in {CONTAINERS_ANNOTATION} how they share it"
     return Denial.of(
         Reason.SEVERAL_GPU_CONTAINERS,
         f'containers "{first.container.name}" and "{second.container.name}" both ask for a GPU:'
-        f" leave it to one of them, or say in {CONTAINERS_ANNOTATION} how they share it",
+        f" leave it to one of them{share}",
     )
 
 

@@ -156,7 +156,12 @@ def test_amounts_of_hamis_that_have_no_match_are_denied(amounts, message):
 
 def test_two_containers_of_hamis_are_denied():
     found = hami({GPU: "1", MEM: "100"}, others=[container("second", limits={GPU: "1", MEM: "100"})])
-    assert webhook_of(HAMI).decide(found).code == "alias-not-allowed"
+    denied = webhook_of(HAMI).decide(found)
+    assert denied.code == "alias-not-allowed"
+    assert denied.message == (
+        'containers "train" and "second" both ask in HAMi\'s words: leave it to one of them,'
+        " or use our label and clearml-injector/containers"
+    )
 
 
 @pytest.mark.parametrize("written", [{GPU: "1", MEM: "15000"}, {MEM: "15000"}, {MEM: "15k"}])
@@ -208,6 +213,7 @@ def test_a_sidecar_of_hamis_beside_its_container_is_one_too_many():
     side = container("side", limits={GPU: "1", MEM: "100"}, restartPolicy="Always")
     denied = webhook_of(HAMI).decide(hami({GPU: "1", MEM: "100"}, initContainers=[side]))
     assert denied.code == "several-gpu-containers"
+    assert denied.message == 'containers "train" and "side" both ask for a GPU: leave it to one of them'
 
 
 def test_a_second_review_of_a_pod_with_an_init_container_of_hamis_changes_nothing():
