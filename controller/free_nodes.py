@@ -46,7 +46,7 @@ class FreeNodesFinder:
             found = [(self._free(name, wanted), name) for name in names]
             there = [(-free, name) for free, name in found if free is not None]
             count += len(there)
-            has_room = has_room or any(self._holds(name, wanted) for _, name in there)
+            has_room = has_room or any(self._holds(name, -free, wanted) for free, name in there)
             most = sorted([*most, *there])[:MAX_NODES_NAMED]
             others = (self._elsewhere(name, wanted) for name in names)
             elsewhere = elsewhere or next(filter(None, others), None)
@@ -60,9 +60,12 @@ class FreeNodesFinder:
             return None
         return self._state.ledger.free(name, [index for index, _ in amounts])
 
-    def _holds(self, name: str, wanted: _Wanted) -> bool:
-        """Whether a node where the pod can go has all that it asks for."""
-        return all((self._state.ledger.free(name, (index,)) or 0) >= slices for index, slices in wanted[0])
+    def _holds(self, name: str, free: int, wanted: _Wanted) -> bool:
+        """Whether a node where the pod can go, with so many slices left, has all that it asks for."""
+        amounts = wanted[0]
+        if len(amounts) == 1 or free == 0:
+            return free >= amounts[0][1]
+        return all((self._state.ledger.free(name, (index,)) or 0) >= slices for index, slices in amounts)
 
     def _elsewhere(self, name: str, wanted: _Wanted) -> tuple[str, int, int] | None:
         """The GPU of a node that a pod of one GPU would fit on, had it that number."""

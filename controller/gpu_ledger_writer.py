@@ -95,9 +95,12 @@ class GpuLedgerWriter:
             keys=lambda: [("", name) for name in self._stored],
             set=lambda ledger: self._watched(ledger.metadata.name, StoredLedger.of(ledger)),
             remove=lambda key: self._watched(key[1], None),
-            listed=self._listed.set,
+            listed=self._is_listed,
             turns=self._state.turns,
         )
+
+    async def _is_listed(self) -> None:
+        self._listed.set()
 
     def _watched(self, name: str, stored: StoredLedger | None) -> None:
         """Take in what the API server holds of one GpuLedger, None where it is gone."""

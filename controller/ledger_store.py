@@ -46,7 +46,7 @@ class LedgerStore:
             keys=lambda: [("", name) for name in self.nodes],
             set=self.set_node,
             remove=lambda key: self.remove_node(key[1]),
-            listed=partial(self.listed, "nodes"),
+            listed=partial(self._is_listed, "nodes"),
             turns=self.turns,
         )
         self.watched_pods: WatchedResource[SeenPod] = WatchedResource(
@@ -54,7 +54,7 @@ class LedgerStore:
             keys=lambda: self.pods,
             set=self.set_pod,
             remove=self.remove_pod,
-            listed=partial(self.listed, "pods"),
+            listed=partial(self._is_listed, "pods"),
             turns=self.turns,
         )
         self.watched_cards: WatchedResource[AgentReport] = WatchedResource(
@@ -131,6 +131,9 @@ class LedgerStore:
             self._changes = 0
             self.ledger.totals()
 
+    async def _is_listed(self, resource: str) -> None:
+        self.listed(resource)
+
     def listed(self, resource: str) -> None:
         """Note that a resource has been listed."""
         self._unlisted.discard(resource)
@@ -158,10 +161,12 @@ class LedgerStore:
         self.agents.pop(name, None)
         self._set_again(name)
 
-    def _agents_are_listed(self) -> None:
-        if not self.agents_listed:
-            self.agents_listed = True
-            for name in self.nodes.keys() - self.agents.keys():
+    async def _agents_are_listed(self) -> None:
+        if self.agents_listed:
+            return
+        self.agents_listed = True
+        async for names in self.turns.slices(list(self.nodes.keys() - self.agents.keys())):
+            for name in names:
                 self._set_again(name)
 
     def _set_again(self, name: str) -> None:

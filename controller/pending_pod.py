@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Any
 
 import msgspec
@@ -101,7 +100,9 @@ def dry_run(fact: PodFact, slices_per_gpu: int, constraints: Constraints) -> Pla
         fraction = _fraction_of(fact, slices_per_gpu)
     except ValueError:
         return None
-    if fraction.gpus != len(fact.gpus) or _amounts(fact) != {fraction.slices_on_each}:
+    if not fraction.is_apart and (
+        fraction.gpus != len(fact.gpus) or {*_amounts(fact)} != {fraction.slices_on_each}
+    ):
         return None
     return PlacementRequest(
         fraction,
@@ -114,11 +115,14 @@ def dry_run(fact: PodFact, slices_per_gpu: int, constraints: Constraints) -> Pla
 
 def _fraction_of(fact: PodFact, slices_per_gpu: int) -> Fraction:
     """Return what a pod asks for; raises ValueError where no label makes such amounts."""
-    gpus = len(fact.gpus)
+    amounts, gpus = _amounts(fact), len(fact.gpus)
+    if len({*amounts}) > 1:
+        # Of containers on different GPUs; those on one of these are taken for one.
+        return Fraction(sum(amounts), slices_per_gpu, split=amounts, is_apart=True)
     if gpus > 1 and fact.slices < gpus * slices_per_gpu:
         return Fraction(fact.slices, slices_per_gpu, gpus)
     return Fraction(fact.slices, slices_per_gpu)
 
 
-def _amounts(fact: PodFact) -> Collection[int]:
-    return {slices for _, slices in fact.gpus}
+def _amounts(fact: PodFact) -> tuple[int, ...]:
+    return tuple([slices for _, slices in fact.gpus])

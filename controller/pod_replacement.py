@@ -171,8 +171,8 @@ class PodReplacement:
         node, ledger = self._state.nodes.get(name), self._state.ledger
         if node is None or not node.fact.usable or obstacle(node.fact, ask) is not None:
             return False
-        free, room = ledger.free(name, [index for index, _ in fact.gpus]), ledger.room(name)
-        if free is None or room is None or free < ask.fraction.slices_on_each:
+        room = ledger.room(name)
+        if room is None or any((ledger.free(name, (index,)) or 0) < slices for index, slices in fact.gpus):
             return False
         return room[0] >= ask.cpu_milli and room[1] >= ask.memory_bytes
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -26,7 +26,7 @@ class WatchedResource(Generic[Item]):
     """Takes in an object that was added or changed."""
     remove: Callable[[ObjectKey], None]
     """Takes in that an object is gone."""
-    listed: Callable[[], None]
+    listed: Callable[[], Awaitable[None]]
     """Called after each whole list."""
     turns: Turns
 
@@ -48,4 +48,4 @@ class WatchedResource(Generic[Item]):
             for key in keys:
                 if key not in listed:
                     self.remove(key)
-        self.listed()
+        await self.listed()

@@ -127,6 +127,17 @@ def test_the_keyboard_reaches_every_gpu(webhook, open_page):
     assert focused() is None
 
 
+def test_the_keyboard_reaches_the_gpus_that_filters_leave(webhook, open_page):
+    tab = open_page(webhook.page).tab
+    tab.wait_for_selector(LIVE)
+    focused = lambda: tab.evaluate("document.activeElement.getAttribute('aria-label')")  # noqa: E731
+    for name, first in (("h100", "h100-0 GPU 0;"), ("a100-1", "a100-1 GPU 0;"), ("", "a100-1 GPU 0;")):
+        tab.fill("[name=node]", name)
+        tab.focus("[type=reset]")
+        tab.keyboard.press("Tab")
+        assert focused().startswith(first)
+
+
 @pytest.mark.parametrize(
     "hostile", [MARKUP, RIGHT_TO_LEFT, LONG, LINES], ids=["markup", "right to left", "long", "lines"]
 )

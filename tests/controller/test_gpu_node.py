@@ -119,14 +119,14 @@ def test_a_pod_that_only_an_agent_limits_goes_where_one_serves(store, report_fir
         step()
     other = msgspec.structs.replace(NODE, name="a-plugin-of-others", cpu_milli=1)
     store.set_node(SeenNode(other, "uid-2"))
-    store.watched_cards.listed()
+    asyncio.run(store.watched_cards.listed())
     assert by_agent(store).node == "mixed"
     assert placed(store, constraints=Constraints(node_name=other.name)).node == other.name
 
 
 def test_where_no_agent_ever_reported_such_a_pod_is_refused_in_words(store):
     store.set_node(SeenNode(NODE, "uid-1"))
-    store.watched_cards.listed()
+    asyncio.run(store.watched_cards.listed())
     answer = by_agent(store)
     assert isinstance(answer, Unschedulable)
     assert answer.why == (
@@ -153,7 +153,7 @@ def test_a_controller_that_has_not_heard_all_agents_yet_lets_such_a_pod_wait(sto
 def test_an_agent_that_does_not_serve_is_waited_for(store, changes, node):
     store.set_node(SeenNode(NODE, "uid-1", **node))
     store.set_agent(msgspec.structs.replace(SAYS, **changes))
-    store.watched_cards.listed()
+    asyncio.run(store.watched_cards.listed())
     answer = by_agent(store)
     assert (answer.node, len(answer.indices)) == (None, 1)
     assert placed(store).node == "mixed"
@@ -161,7 +161,7 @@ def test_an_agent_that_does_not_serve_is_waited_for(store, changes, node):
 
 def test_the_fallback_knows_what_the_controller_last_said_of_agents(store):
     store.set_node(SeenNode(NODE, "uid-1"))
-    store.watched_cards.listed()
+    asyncio.run(store.watched_cards.listed())
     fallback = Fallback(lambda: 0.0)
     asyncio.run(fallback.replace({"mixed": over_the_wire(store)}, ()))
     ask = PlacementRequest(Fraction(4, 8), writes_limits=False)

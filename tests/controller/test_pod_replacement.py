@@ -167,6 +167,49 @@ def test_a_pod_stays_that_fits_with_the_index_that_it_has():
     in_world(check)
 
 
+def parted(*amounts, name="a"):
+    """A pod whose containers wait for different slices of GPU 0 and the next ones."""
+    made = waiting(name, slices=sum(amounts))
+    made["metadata"]["annotations"]["clearml-injector/gpu-index"] = ",".join(map(str, range(len(amounts))))
+    return asking(made, *amounts)
+
+
+def asking(made, *amounts):
+    """The same pod with a container for each GPU, from 0 on."""
+    made["spec"]["containers"] = [
+        {"name": f"c{index}", "resources": {"requests": {f"nvidia.com/gpu-{index}": str(slices)}}}
+        for index, slices in enumerate(amounts)
+    ]
+    return made
+
+
+def test_containers_on_different_gpus_are_replaced_where_others_have_room_for_each():
+    async def check(world):
+        world.add(parted(7, 4))
+        world.add_node(node("gpu-1", gpus=4))
+        world.add(asking(pod("taken", node="gpu-1"), 2, 5, 8, 8))
+        assert await world.after(0) == await world.after(100) == []
+        world.add(asking(pod("taken", node="gpu-1"), 8, 8, 1, 4))
+        answers = [reply(listed(parted(7, 4))), reply({}), reply({})]
+        assert await world.after(10, *answers) == [READ, DELETE, EVENT]
+        assert (
+            "slices 7 of nvidia.com/gpu-0 and 4 of nvidia.com/gpu-1 while GPU 2, 3 of gpu-1 has room"
+            in (world.fake.asked[-1][3]["message"])
+        )
+
+    in_world(check)
+
+
+def test_containers_on_different_gpus_stay_where_each_fits_on_the_gpu_that_it_has():
+    async def check(world):
+        world.add(parted(7, 4))
+        world.add_node(node("gpu-1"))
+        assert await world.after(0) == []
+        assert await world.after(100, reply(listed(parted(7, 4)))) == [READ]
+
+    in_world(check)
+
+
 @pytest.mark.parametrize(
     "stored",
     [

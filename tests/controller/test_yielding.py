@@ -118,6 +118,19 @@ def test_a_scrape_builds_no_view_of_a_node(views):
     assert steps.total == 0
 
 
+def test_once_all_agents_are_listed_nodes_without_one_are_told_apart_in_slices():
+    async def main():
+        state, _ = ready_state(*NAMES)
+        steps = Steps()
+        state.ledger.set_node = steps.count(state.ledger.set_node)
+        await state.watched_cards.replace(pages([]))
+        return steps, {node.fact.agent for node in state.nodes.values()}
+
+    steps, agents = asyncio.run(main())
+    assert (steps.total, agents) == (NODES, {"missing"})
+    assert steps.most <= FACTS_AT_ONCE
+
+
 def test_the_whole_ledger_is_shown_a_few_nodes_at_a_time_and_loses_none(views):
     async def main():
         state, _ = ready_state(*NAMES)

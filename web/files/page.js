@@ -194,7 +194,6 @@ function addCell(entry) {
   cell.entry = entry;
   entry.cells.push(cell);
   entry.gpus.append(cell);
-  if (!current?.isConnected) become(cell);
 }
 
 function insert(entry) {
@@ -239,6 +238,7 @@ function summarise() {
   grid.hidden = !shown.length;
   find("empty").hidden = shown.length > 0;
   setText("shown", `${shown.length} of ${entries.length} nodes`);
+  keepReachable();
   const sums = new Map();
   if (filters.colour !== "holder") {
     for (const { row } of shown) for (const gpu of row.gpus) for (const share of gpu.shares ?? []) {
@@ -260,6 +260,13 @@ function become(cell) {
   if (current) current.tabIndex = -1;
   current = cell;
   cell.tabIndex = 0;
+}
+
+// Of all boxes one takes the Tab key: where it is hidden or gone, the first that is shown.
+function keepReachable() {
+  if (current?.isConnected && !current.entry.element.hidden) return;
+  const first = order.find((name) => !rows.get(name).element.hidden);
+  if (first !== undefined) become(rows.get(first).cells[0]);
 }
 
 function showDetails(cell) {

@@ -35,7 +35,7 @@ class Cluster:
         self.now = 0.0
         self.store = LedgerStore(lambda: 0.0)
         if listed:
-            self.store.watched_cards.listed()
+            self.store.agents_listed = True
         self.registry = CollectorRegistry()
         self.silent = 0.0
         self.health = WatchHealth(lambda: self.silent)
