@@ -14,6 +14,7 @@ let stream; // the AbortController of the stream
 let heard = 0;
 let current; // the GPU that has the place in the order of tab keys
 let drawing = false;
+let whole = false; // all that the stream began with has come
 
 // Text and colours
 
@@ -223,8 +224,9 @@ function draw() {
     drawRow(row);
     if (performance.now() > end) break;
   }
-  if (waiting.size) drawSoon();
-  else summarise();
+  if (waiting.size) return drawSoon();
+  summarise();
+  if (whole) thaw();
 }
 
 function drawSoon() {
@@ -348,6 +350,7 @@ function showQuota(quota) {
 const seen = new Set();
 const on = {
   begin: (namespace) => {
+    whole = false;
     seen.clear();
     setText("nodes-title", namespace === null ? "Nodes" : "Nodes, with the pods of one namespace");
   },
@@ -360,15 +363,21 @@ const on = {
   },
   whole: () => {
     for (const name of rows.keys()) if (!seen.has(name)) waiting.set(name, { node: name, gone: true });
+    whole = true;
     drawSoon();
-    document.body.classList.remove("frozen");
-    setText("state", "live");
   },
   panels: showPanels,
   refused: (why) => askForToken(why),
 };
 
+// Once it is drawn: what is said to be live is there to be read.
+function thaw() {
+  document.body.classList.remove("frozen");
+  setText("state", "live");
+}
+
 function freeze(why) {
+  whole = false;
   if (document.body.classList.contains("frozen")) return;
   document.body.classList.add("frozen");
   const since = heard ? `frozen since ${new Date(heard).toLocaleTimeString()}` : "not connected";
