@@ -2,7 +2,6 @@
 
 import base64
 import json
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,8 @@ from typing import Any
 import yaml
 
 from testbed.api import Object
-from testbed.cluster import Cluster, Output
+from testbed.cluster import Cluster
+from testbed.command import Output, output_of
 from testbed.product import Webhook
 from testbed.registration import OWN_NAMESPACE
 
@@ -37,15 +37,9 @@ class Helm:
 
     def run(self, *arguments: str) -> Output:
         """Run helm; the caller looks at its exit code."""
-        ended = subprocess.run(
-            [str(self._cluster.home.binaries / "helm"), f"--namespace={OWN_NAMESPACE}", *arguments],
-            env={"KUBECONFIG": str(self._cluster.kubeconfig), "HOME": str(self._folder)},
-            capture_output=True,
-            text=True,
-            timeout=HELM_S,
-            check=False,
-        )
-        return Output(ended.returncode, ended.stdout, ended.stderr)
+        environment = {"KUBECONFIG": str(self._cluster.kubeconfig), "HOME": str(self._folder)}
+        helm = str(self._cluster.home.binaries / "helm")
+        return output_of([helm, f"--namespace={OWN_NAMESPACE}", *arguments], environment, seconds=HELM_S)
 
     def values(self, values: Values) -> str:
         """Write values into a file, with an image, and return the option that names it."""

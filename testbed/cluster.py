@@ -1,28 +1,15 @@
 """A whole control plane as one context manager: etcd, API server, scheduler, controllers and KWOK."""
 
-import subprocess
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
 from testbed import components
 from testbed.api import Api, ApiError
+from testbed.command import Output, output_of
 from testbed.components import ADMIN_TOKEN, Home
 from testbed.process import Process, eventually
-
-COMMAND_S = 60
-
-
-@dataclass(frozen=True, slots=True)
-class Output:
-    """What a command left: its exit code and the whole text of its two streams."""
-
-    code: int
-    stdout: str
-    stderr: str
-
 
 class Cluster:
     """A control plane that runs while the context is open, on free ports of the loopback device.
@@ -96,16 +83,8 @@ class Cluster:
         return self._run("kubectl", f"--cache-dir={self.home.folder / 'kubectl'}", *arguments, stdin=stdin)
 
     def _run(self, program: str, *arguments: str, stdin: str) -> Output:
-        ended = subprocess.run(
-            [str(self.home.binaries / program), *arguments],
-            env={"KUBECONFIG": str(self.kubeconfig), "HOME": str(self.home.folder)},
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=COMMAND_S,
-            check=False,
-        )
-        return Output(ended.returncode, ended.stdout, ended.stderr)
+        environment = {"KUBECONFIG": str(self.kubeconfig), "HOME": str(self.home.folder)}
+        return output_of([str(self.home.binaries / program), *arguments], environment, stdin=stdin)
 
     def logs(self) -> list[Path]:
         """The log files of everything that ran."""

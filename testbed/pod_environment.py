@@ -6,9 +6,9 @@ import subprocess
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from testbed.cluster import Cluster, Output
+from testbed.cluster import Cluster
+from testbed.command import Output, output_of
 
-COMMAND_S = 60
 MOUNT = """
 mount -t tmpfs tmpfs /run && mkdir -p /run/secrets/kubernetes.io &&
 cp -r "$1" /run/secrets/kubernetes.io/serviceaccount && shift && exec "$@"
@@ -37,12 +37,5 @@ def run_in_pod(cluster: Cluster, token: str, namespace: str, folder: Path, *comm
     (account / "ca.crt").write_bytes(Path(config["certificate-authority"]).read_bytes())
     server = urlsplit(config["server"])
     told = {"KUBERNETES_SERVICE_HOST": str(server.hostname), "KUBERNETES_SERVICE_PORT": str(server.port)}
-    ended = subprocess.run(
-        [*UNSHARE, "sh", "-c", MOUNT, "sh", str(account), *command],
-        env={**told, "HOME": str(folder / "home"), "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"},
-        capture_output=True,
-        text=True,
-        timeout=COMMAND_S,
-        check=False,
-    )
-    return Output(ended.returncode, ended.stdout, ended.stderr)
+    environment = {**told, "HOME": str(folder / "home"), "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
+    return output_of([*UNSHARE, "sh", "-c", MOUNT, "sh", str(account), *command], environment)

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from testbed.cluster import Output
+from testbed.command import Output, output_of
 from testbed.nodes import cgroups
 from testbed.process import Process, eventually
 
@@ -26,7 +26,6 @@ UNSHARE = (
     "--mount-proc",
 )
 BOOT_S = 30
-COMMAND_S = 60
 
 
 def why_not() -> str | None:
@@ -132,21 +131,12 @@ class Sandbox:
 
     def run(self, *command: str, environment: Mapping[str, str] | None = None, stdin: str = "") -> Output:
         """Run a command in the sandbox; the caller looks at its exit code."""
-        ended = subprocess.run(
-            self._entering(command, environment or {}),
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=COMMAND_S,
-            check=False,
-        )
-        return Output(ended.returncode, ended.stdout, ended.stderr)
+        return output_of(self._entering(command, environment or {}), stdin=stdin)
 
     def on_network(self, *command: str) -> Output:
         """Run a command that has the sandbox's network and all else of this machine, such as process ids."""
         entering = ["nsenter", f"--target={self.pid}", "--net", "--", *command]
-        ended = subprocess.run(entering, capture_output=True, text=True, timeout=COMMAND_S, check=False)
-        return Output(ended.returncode, ended.stdout, ended.stderr)
+        return output_of(entering)
 
     def check(self, *command: str, environment: Mapping[str, str] | None = None) -> str:
         """Run a command that must end well, and return what it prints."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from testbed.api import ApiError, Object
 from testbed.chart import RELEASE, Helm
-from testbed.cluster import Output
+from testbed.command import Output
 from testbed.nodes.cluster import RealCluster
 from testbed.nodes.stub_images import LIMITER
 from testbed.process import eventually

@@ -13,7 +13,8 @@ from testbed import binaries
 from testbed.admission_server import AdmissionServer
 from testbed.api import Object
 from testbed.chart import RELEASE, Helm
-from testbed.cluster import Cluster, Output
+from testbed.cluster import Cluster
+from testbed.command import Output
 from testbed.gpu_nodes import GpuNode, schedulable
 from testbed.process import eventually, tail
 from testbed.product import POLICIES, Setup, Webhook, decides, explain, self_signed

@@ -10,7 +10,7 @@ from certs.validation import validate_files
 from testbed.api import ApiError
 from testbed.chart import ADMISSION, CHART, CONFIGURATION, RELEASE, Helm
 from testbed.process import eventually
-from testbed.registration import OWN_NAMESPACE, labelled_pod
+from testbed.registration import OWN_NAMESPACE, probe, refuses
 
 DOCS = CHART.parents[1] / "docs"
 PAGES = ["install.md", "clearml.md", "gpu-operator.md", "uninstall.md", "runbook.md", "threat-model.md"]
@@ -92,14 +92,6 @@ def exists(api, kind, name, namespace="", version="v1"):
     return True
 
 
-def creates(api, namespace):
-    try:
-        api.create(labelled_pod("probe"), namespace, dry_run=True)
-    except ApiError:
-        return False
-    return True
-
-
 def test_from_a_certificate_by_hand_to_off_and_out(control_plane, own_namespace_is_new, namespace, tmp_path):
     api = control_plane.api
     [by_hand] = blocks("sh", "# A certificate by hand.\n").values()
@@ -112,10 +104,10 @@ def test_from_a_certificate_by_hand_to_off_and_out(control_plane, own_namespace_
     for component in ("webhook", "controller"):
         name = f"{RELEASE}-{component}.{OWN_NAMESPACE}.svc"
         validate_files(read_tls_files(tmp_path), [name])
-    eventually(lambda: not creates(api, namespace), "labelled pods are stopped: nothing serves here")
+    eventually(lambda: refuses(probe(api, namespace)), "labelled pods are stopped: nothing serves here")
 
     shell(control_plane, tmp_path, off)
-    eventually(lambda: creates(api, namespace), "labelled pods come in as they are")
+    eventually(lambda: not refuses(probe(api, namespace)), "labelled pods come in as they are")
 
     shell(control_plane, tmp_path, out)
     eventually(lambda: not exists(api, "Namespace", OWN_NAMESPACE), "nothing is left", 60)

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from testbed.api import ApiError
 from testbed.chart import ADMISSION, CHART, RELEASE
 from testbed.process import eventually
-from testbed.registration import OWN_NAMESPACE, labelled_pod
+from testbed.registration import OWN_NAMESPACE, probe, refuses
 
 pytestmark = pytest.mark.usefixtures("no_release_left")
 
@@ -16,9 +15,9 @@ pytestmark = pytest.mark.usefixtures("no_release_left")
 def test_uninstall_leaves_the_crd_and_nothing_that_stops_pods(helm, control_plane, namespace):
     api = control_plane.api
     helm.apply({})
-    eventually(lambda: not creates(api, namespace), "labelled pods are stopped: no webhook answers")
+    eventually(lambda: refuses(probe(api, namespace)), "labelled pods are stopped: no webhook answers")
     uninstalled = uninstall(helm)
-    eventually(lambda: creates(api, namespace), "labelled pods are created again")
+    eventually(lambda: not refuses(probe(api, namespace)), "labelled pods are created again")
     say_how_long("a release", uninstalled)
     left = control_plane.kubectl(
         "get",
@@ -41,11 +40,11 @@ def test_uninstalling_a_failed_revision_leaves_nothing_that_stops_pods(helm, con
     without_lock = {"secondLock": {"enabled": False}, "webhook": {"replicas": 4}}
     failed = helm.run("upgrade", RELEASE, str(CHART), helm.values(without_lock))
     assert "Apply failed with 1 conflict" in failed.stderr
-    eventually(lambda: not creates(api, namespace), "labelled pods are stopped: no webhook answers")
+    eventually(lambda: refuses(probe(api, namespace)), "labelled pods are stopped: no webhook answers")
     uninstalled = uninstall(helm)
     left = api.list("ValidatingAdmissionPolicyBinding", api=ADMISSION)
     assert left, "Helm knows only the last revision's objects"
-    eventually(lambda: creates(api, namespace), "labelled pods are created again")
+    eventually(lambda: not refuses(probe(api, namespace)), "labelled pods are created again")
     say_how_long("a failed revision", uninstalled)
     for kind in ("ValidatingAdmissionPolicyBinding", "ValidatingAdmissionPolicy"):
         for obj in api.list(kind, api=ADMISSION):
@@ -61,14 +60,6 @@ def uninstall(helm):
 def say_how_long(what, since):
     """Print how long the API server still refused labelled pods."""
     print(f"after the uninstall of {what}, labelled pods were refused for {time.monotonic() - since:.1f} s")  # noqa: T201 - a figure
-
-
-def creates(api, namespace):
-    try:
-        api.create(labelled_pod("probe"), namespace, dry_run=True)
-    except ApiError:
-        return False
-    return True
 
 
 NOTES = {
@@ -95,10 +86,10 @@ def test_the_notes_say_how_to_turn_it_off_and_it_works(helm, control_plane, name
         line.partition("kubectl ")[2].split() for line in notes.splitlines() if "kubectl delete" in line
     ]
     assert len(commands) == 2
-    eventually(lambda: not creates(control_plane.api, namespace), "labelled pods are stopped")
+    eventually(lambda: refuses(probe(control_plane.api, namespace)), "labelled pods are stopped")
     for command in commands:
         assert control_plane.kubectl(*command).code == 0
-    eventually(lambda: creates(control_plane.api, namespace), "labelled pods come in as they are")
+    eventually(lambda: not refuses(probe(control_plane.api, namespace)), "labelled pods come in as they are")
 
 
 def test_the_paths_in_the_notes_exist(helm):

@@ -8,7 +8,8 @@ import pytest
 
 from testbed.api import Api, ApiError, Object
 from testbed.chart import RELEASE
-from testbed.cluster import Cluster, Output
+from testbed.cluster import Cluster
+from testbed.command import Output
 from testbed.gpu_nodes import GpuNode
 from testbed.product import decides
 from testbed.registration import LABEL, labelled_pod, probe
