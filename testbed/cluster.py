@@ -11,6 +11,7 @@ from testbed.command import Output, output_of
 from testbed.components import ADMIN_TOKEN, Home
 from testbed.process import Process, eventually
 
+
 class Cluster:
     """A control plane that runs while the context is open, on free ports of the loopback device.
 

@@ -4,7 +4,8 @@ import json
 import os
 import signal
 import ssl
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,8 +22,8 @@ from ledger.messages import LedgerReply
 from testbed.api import Api, ApiError, Object
 from testbed.chart import RELEASE
 from testbed.process import Process, eventually, start_on_free_ports
-from testbed.product import COMMAND, GRACE_S, POLICIES, READY_S, Webhook
-from testbed.registration import OWN_NAMESPACE
+from testbed.product import COMMAND, GRACE_S, POLICIES, READY_S, Webhook, decides
+from testbed.registration import OWN_NAMESPACE, configuration, registered
 
 CRD = Path(__file__).parents[1] / "charts" / "fraction-injector" / "files" / "crds" / "gpuledgers.yaml"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -208,3 +209,14 @@ def asking_webhook(controller: str, tls: Path, folder: Path, policies: Path = PO
     """Start a webhook that asks a controller and shows the pair of `tls` to both sides."""
     setup = ControllerSetup(policies, controller)
     return Webhook(setup, folder, [f"--tls-dir={tls}"], tls / "ca.crt")
+
+
+@contextmanager
+def registered_webhook(
+    api: Api, namespace: str, controller: Controller, folder: Path, policies: Path = POLICIES
+) -> Iterator[Webhook]:
+    """A webhook that asks a controller, registered with the API server; its word is law in the namespace."""
+    with asking_webhook(controller.url, controller.tls, folder, policies) as webhook:
+        config = configuration("fractions", webhook.url, webhook.ca_pem)
+        with registered(api, config, namespace, decides):
+            yield webhook

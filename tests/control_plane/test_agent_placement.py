@@ -5,11 +5,9 @@ from datetime import UTC, datetime
 import pytest
 
 from certs.authority import make_authority
-from testbed.controller_process import Controller, asking_webhook, install_crd, write_tls
+from testbed.controller_process import Controller, install_crd, registered_webhook, write_tls
 from testbed.gpu_nodes import GpuNode
 from testbed.process import eventually
-from testbed.product import decides
-from testbed.registration import configuration, registered
 from tests.control_plane.agent_reports import forget, report
 from tests.control_plane.test_controller_placement import create
 
@@ -36,13 +34,8 @@ def webhook(control_plane, namespace, controller, tmp_path):
     policies = tmp_path / "policies"
     policies.mkdir()
     (policies / "default.yaml").write_text(POLICY)
-    running = asking_webhook(controller.url, controller.tls, tmp_path, policies)
-    try:
-        config = configuration("fractions", running.url, running.ca_pem)
-        with registered(control_plane.api, config, namespace, decides):
-            yield running
-    finally:
-        running.stop()
+    with registered_webhook(control_plane.api, namespace, controller, tmp_path, policies) as running:
+        yield running
 
 
 def preferred(control_plane, namespace, name):

@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from datetime import UTC, datetime
 
 import httpx
@@ -16,12 +16,12 @@ from testbed.controller_process import (
     asking_webhook,
     client_context,
     install_crd,
+    registered_webhook,
     write_tls,
 )
 from testbed.gpu_nodes import GpuNode
 from testbed.process import eventually
-from testbed.product import POLICIES, decides
-from testbed.registration import configuration, labelled_pod, registered
+from testbed.registration import labelled_pod
 
 QUOTA = """
 kind: Policy
@@ -48,18 +48,6 @@ def start(control_plane, namespace, tmp_path):
 
         one.authority = authority
         yield one
-
-
-@contextmanager
-def asked(control_plane, namespace, controller, folder, policies=POLICIES):
-    """A registered webhook that asks a controller."""
-    webhook = asking_webhook(controller.url, controller.tls, folder, policies)
-    try:
-        config = configuration("fractions", webhook.url, webhook.ca_pem)
-        with registered(control_plane.api, config, namespace, decides):
-            yield webhook
-    finally:
-        webhook.stop()
 
 
 def degraded(webhook):
@@ -107,7 +95,7 @@ def test_pods_go_where_the_leader_says_and_its_reservations_become_holders(
     [node] = nodes(GpuNode(gpus=2))
     controller = start("a")
     controller.until_leading()
-    with asked(control_plane, namespace, controller, tmp_path) as webhook:
+    with registered_webhook(control_plane.api, namespace, controller, tmp_path) as webhook:
         assert create(control_plane, namespace, [f"pod-{i}" for i in range(16)]) == {}
         eventually(lambda: len(bound(control_plane, namespace)) == 16, "all 16 eighths are bound")
         eventually(lambda: controller.taken() == {node: {0: 8, 1: 8}}, "both GPUs are full")
@@ -134,7 +122,7 @@ def test_a_pod_that_cannot_be_placed_says_what_it_waits_for(control_plane, names
     [node] = nodes(GpuNode(gpus=1))
     controller = start("a")
     controller.until_leading()
-    with asked(control_plane, namespace, controller, tmp_path):
+    with registered_webhook(control_plane.api, namespace, controller, tmp_path):
         assert create(control_plane, namespace, ["first", "second"], "0.625") == {}
 
         def told():
@@ -183,7 +171,7 @@ def test_no_create_fails_while_the_leader_dies_and_another_takes_over(
     first = start("a")
     first.until_leading()
     second = start("b")
-    with asked(control_plane, namespace, second, tmp_path):
+    with registered_webhook(control_plane.api, namespace, second, tmp_path):
         refused = create(control_plane, namespace, [f"before-{i}" for i in range(20)])
         first.kill()
         number = 0
@@ -208,7 +196,7 @@ def test_without_a_controller_pods_are_placed_by_capacity_and_marked(
     [node] = nodes(GpuNode(gpus=2))
     controller = start("a")
     controller.until_leading()
-    with asked(control_plane, namespace, controller, tmp_path) as webhook:
+    with registered_webhook(control_plane.api, namespace, controller, tmp_path) as webhook:
         assert create(control_plane, namespace, ["with"], "0.875") == {}
         eventually(lambda: controller.taken() == {node: {0: 7}}, "the ledger has it")
         known = "fraction_injector_snapshot_slices_used"
@@ -234,7 +222,9 @@ def test_a_quota_that_nobody_can_count_denies(control_plane, namespace, nodes, s
     nodes(GpuNode(gpus=2))
     controller = start("a")
     controller.until_leading()
-    with asked(control_plane, namespace, controller, tmp_path, with_quota(tmp_path, namespace)):
+    with registered_webhook(
+        control_plane.api, namespace, controller, tmp_path, with_quota(tmp_path, namespace)
+    ):
         assert create(control_plane, namespace, ["one"], "0.500") == {}
         over = create(control_plane, namespace, ["two"], "0.500")["two"]
         assert over.endswith(
@@ -261,7 +251,7 @@ def test_two_webhooks_at_once_cannot_pass_a_quota(control_plane, namespace, node
     policies = with_quota(tmp_path, namespace)
     other = tmp_path / "other"
     other.mkdir()
-    with asked(control_plane, namespace, controller, tmp_path, policies) as webhook:
+    with registered_webhook(control_plane.api, namespace, controller, tmp_path, policies) as webhook:
         second = asking_webhook(controller.url, controller.tls, other, policies)
         try:
             review = review_of(namespace)
@@ -302,7 +292,7 @@ def test_a_strangers_reviews_do_not_take_the_room_of_others(control_plane, names
     nodes(*[GpuNode(gpus=8)] * 5)
     controller = start("a")
     controller.until_leading()
-    with asked(control_plane, namespace, controller, tmp_path) as webhook:
+    with registered_webhook(control_plane.api, namespace, controller, tmp_path) as webhook:
         with httpx.Client(verify=webhook._trust(), trust_env=False) as stranger:
             for number in range(400):
                 answer = stranger.post(webhook.url, json=review_of("elsewhere", f"uid-{number}"))
@@ -320,7 +310,7 @@ def test_the_mib_of_200_pods_is_that_of_the_node_each_lands_on(
     controller = start("a")
     controller.until_leading()
     mib = dict(zip(names, sizes * 2, strict=True))
-    with asked(control_plane, namespace, controller, tmp_path):
+    with registered_webhook(control_plane.api, namespace, controller, tmp_path):
         assert create(control_plane, namespace, [f"pod-{i}" for i in range(200)]) == {}
         eventually(lambda: len(bound(control_plane, namespace)) == 200, "all are bound")
     assert [found for found in bound(control_plane, namespace) if found[2] != mib[found[0]] // 8] == []

@@ -10,11 +10,10 @@ from certs.authority import make_authority
 from controller.kube_client import connect
 from controller.metrics import ControllerMetrics
 from controller.pod_deletion import PodDeletion
-from testbed.controller_process import SHORT_LEASE, Controller, asking_webhook, install_crd, write_tls
+from testbed.controller_process import SHORT_LEASE, Controller, install_crd, registered_webhook, write_tls
 from testbed.gpu_nodes import GpuNode
 from testbed.process import eventually
-from testbed.product import decides
-from testbed.registration import LABEL, configuration, labelled_pod, registered
+from testbed.registration import LABEL, labelled_pod
 
 QUEUE = "clearml-agent-queue-name"
 POLICIES = """
@@ -48,10 +47,7 @@ def product(control_plane, namespace, folder):
         controller = Controller(control_plane.kubeconfig, folder, tls, f"replacing-{namespace}", more=more)
         stack.callback(controller.stop)
         controller.until_leading()
-        webhook = asking_webhook(controller.url, controller.tls, folder, policies)
-        stack.callback(webhook.stop)
-        config = configuration("fractions", webhook.url, webhook.ca_pem)
-        stack.enter_context(registered(control_plane.api, config, namespace, decides))
+        stack.enter_context(registered_webhook(control_plane.api, namespace, controller, folder, policies))
         yield
 
 

@@ -7,11 +7,10 @@ import httpx
 import pytest
 
 from testbed.api import ApiError
-from testbed.controller_process import SHORT_LEASE, Controller, asking_webhook, install_crd, write_tls
+from testbed.controller_process import SHORT_LEASE, Controller, install_crd, registered_webhook, write_tls
 from testbed.gpu_nodes import GpuNode
 from testbed.process import eventually, free_ports
-from testbed.product import decides
-from testbed.registration import configuration, labelled_pod, registered
+from testbed.registration import labelled_pod
 from tests.browser_fixture import browser, open_page
 
 __all__ = ["browser", "open_page"]
@@ -92,15 +91,10 @@ def test_a_denied_pod_is_shown_with_its_reason_and_the_line_that_its_author_was_
 ):
     nodes(GpuNode())
     controller.until_leading()
-    webhook = asking_webhook(controller.url, controller.tls, tmp_path)
-    try:
-        config = configuration("fractions", webhook.url, webhook.ca_pem)
-        with registered(control_plane.api, config, namespace, decides):
-            with pytest.raises(ApiError, match="denied the request") as refused:
-                control_plane.api.create(labelled_pod("greedy", "0.333"), namespace)
-            shown = eventually(lambda: denied_in(controller, namespace), "the page tells of the denial")
-    finally:
-        webhook.stop()
+    with registered_webhook(control_plane.api, namespace, controller, tmp_path):
+        with pytest.raises(ApiError, match="denied the request") as refused:
+            control_plane.api.create(labelled_pod("greedy", "0.333"), namespace)
+        shown = eventually(lambda: denied_in(controller, namespace), "the page tells of the denial")
     assert [each["reason"] for each in shown] == ["label-not-allowed"]
     assert shown[0]["pods"] >= 1
     assert shown[0]["message"] in str(refused.value)

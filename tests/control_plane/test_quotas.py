@@ -9,11 +9,10 @@ import pytest
 
 from certs.authority import make_authority
 from testbed.api import ApiError
-from testbed.controller_process import Controller, asking_webhook, install_crd, write_tls
+from testbed.controller_process import Controller, install_crd, registered_webhook, write_tls
 from testbed.gpu_nodes import GpuNode
 from testbed.process import eventually
-from testbed.product import decides
-from testbed.registration import asking_for_memory, configuration, labelled_pod, registered
+from testbed.registration import asking_for_memory, labelled_pod
 
 CLIENTS = 8
 QUOTA = "kind: Policy\nname: default\nquotas: {{namespaces: {{{namespace}: {{slices: 8}}}}}}\n"
@@ -53,10 +52,9 @@ def serve(control_plane, namespace, nodes, tmp_path):
             controller = Controller(control_plane.kubeconfig, tmp_path, tls, f"quotas-{namespace}", more=())
             stack.callback(controller.stop)
             controller.until_leading()
-            webhook = asking_webhook(controller.url, tls, tmp_path, folder)
-            stack.callback(webhook.stop)
-            config = configuration("fractions", webhook.url, webhook.ca_pem)
-            stack.enter_context(registered(control_plane.api, config, namespace, decides))
+            stack.enter_context(
+                registered_webhook(control_plane.api, namespace, controller, tmp_path, folder)
+            )
             yield
 
     return one

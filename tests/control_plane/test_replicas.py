@@ -4,11 +4,10 @@ from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 
 from certs.authority import make_authority
-from testbed.controller_process import SHORT_LEASE, Controller, asking_webhook, install_crd, write_tls
+from testbed.controller_process import SHORT_LEASE, Controller, install_crd, registered_webhook, write_tls
 from testbed.gpu_nodes import GpuNode
 from testbed.process import eventually
-from testbed.product import decides
-from testbed.registration import LABEL, configuration, labelled_pod, registered
+from testbed.registration import LABEL, labelled_pod
 
 QUEUE = "clearml-agent-queue-name"
 POLICIES = """
@@ -43,10 +42,9 @@ def product(control_plane, namespace, folder):
 
         def ask(controller):
             webhook = stack.enter_context(ExitStack())
-            running = asking_webhook(controller.url, controller.tls, folder, policies)
-            webhook.callback(running.stop)
-            config = configuration("fractions", running.url, running.ca_pem)
-            webhook.enter_context(registered(control_plane.api, config, namespace, decides))
+            webhook.enter_context(
+                registered_webhook(control_plane.api, namespace, controller, folder, policies)
+            )
             return webhook
 
         yield start, ask
