@@ -6,22 +6,14 @@ from dataclasses import dataclass, replace
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from controller.geometry.infeasible import never_fits
 from controller.geometry.model import MigNode, MigRequest
 from controller.geometry.planner import plan
 from modes.mig_geometry import full_geometries, geometries, geometry
-from modes.mig_profiles import A30, A100_40GB, CARDS, H100_80GB
+from modes.mig_profiles import A30, A100_40GB, H100_80GB
+from tests.controller.geometry.planned import node, request
 
 SEVEN = geometry(["1g.5gb"] * 7)
 HALVES = ("3g.20gb", "3g.20gb")
-
-
-def node(name="a", *cards, card=A100_40GB, held=None, is_changing=False):
-    return MigNode(name, card, cards or ((),), held or {}, is_changing)
-
-
-def request(name, profile="3g.20gb", count=1, since="", nodes=None):
-    return MigRequest(("team", name), ((profile, count),), since, nodes)
 
 
 def test_a_request_that_fits_changes_nothing():
@@ -106,17 +98,6 @@ def test_the_rest_of_a_card_is_what_the_cluster_asks_for():
     busy = node("b", HALVES, held={"3g.20gb": 2})
     (change,) = plan([node("a"), busy], [request("p", "1g.5gb")])
     assert change.geometry == geometry(["3g.20gb", *["1g.5gb"] * 4])
-
-
-def test_what_no_card_can_hold_is_said():
-    assert "no known card has the MIG profile 1g.7gb" in (never_fits(request("p", "1g.7gb"), [node()]) or "")
-    assert never_fits(request("p"), [node()]) is None
-    problem = never_fits(request("p", "3g.20gb", 5), [node("a", (), ())])
-    assert problem == "5 instances of 3g.20gb are more than the 4 that a node can have: ask for fewer"
-    mixed = MigRequest(("team", "p"), (("3g.20gb", 1), ("4g.20gb", 1), ("1g.5gb", 1)))
-    assert never_fits(mixed, [node()]) is not None
-    assert never_fits(mixed, [node("a", (), ())]) is None
-    assert never_fits(MigRequest(("team", "p"), (("1g.5gb", 1), ("1g.6gb", 1))), []) is not None
 
 
 @dataclass
@@ -235,10 +216,3 @@ def test_a_request_that_an_idle_card_can_hold_is_never_lost(drawn, data):
 def test_the_same_state_makes_the_same_plan_in_any_order(drawn):
     nodes, requests = drawn
     assert plan(nodes, requests) == plan(reversed(nodes), reversed(requests))
-
-
-@given(st.sampled_from(CARDS), st.data())
-def test_a_request_is_only_said_to_fit_nowhere_when_no_geometry_has_it(card, data):
-    drawn = data.draw(st.sampled_from(sorted(geometries(card) - {()})))
-    wants = tuple(sorted(Counter(drawn).items()))
-    assert never_fits(MigRequest(("team", "p"), wants), [MigNode("a", card, ((),))]) is None
