@@ -6,6 +6,7 @@ import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from certs.live_context import LiveTlsContext
 from certs.mounted import POLL_SECONDS, MountedCertificate, MountRules
@@ -18,7 +19,6 @@ from service.process import Process
 from service.served_certificate import ServedCertificate
 from service.serving import Listener, bind
 from service.tls_self_check import PERIOD_SECONDS, TlsSelfCheck
-from web.page import Page
 from web.source import About, LoopbackAuthorizer
 from webhook.app import WebhookApp
 from webhook.certificate import self_signed_context
@@ -36,6 +36,9 @@ from webhook.placing.placer import LedgerPlacer, Placer
 from webhook.request import Request
 from webhook.review import Observer, Reviewer
 from webhook.rules import Rules
+
+if TYPE_CHECKING:
+    from web.page import Page
 
 TASKS = (
     "policies",
@@ -126,6 +129,8 @@ class WebhookProcess:
 
     def _shown(self, ledger: Ledger, denials: RecentDenials) -> Page:
         """Make the page of the ledger in this process."""
+        from web.page import Page  # noqa: PLC0415 4 MB of templates that most webhooks never show
+
         facts = About(
             role=lambda: "standalone webhook",
             quotas=lambda: self._policies.current.quotas(),  # noqa: PLW0108 - `current` changes
