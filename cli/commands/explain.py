@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from enum import StrEnum
+from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,6 +25,7 @@ from cli.options import (
 )
 from cli.printing import say
 from cli.terminal import Terminal
+from kube.names import MEMORY_MIB_ANNOTATION
 from policies.model.problems import printable
 from webhook.envelope import UnreadableReviewError
 
@@ -119,6 +121,7 @@ def _details(explanation: Explanation, facts: dict[str, Any]) -> Iterator[str]:
         return
     share = f"{_slices(facts['slices'])} of GPU {_index(facts['index'])}{memory}"
     yield f"container {facts['container']}: {share}"
+    yield from _parts(explanation, facts)
     yield from _operations(explanation)
 
 
@@ -126,6 +129,24 @@ def _operations(explanation: Explanation) -> Iterator[str]:
     for operation in explanation.patch:
         value = f" {json.dumps(operation['value'])}" if "value" in operation else ""
         yield f"{operation['op']:7} {operation['path']}{value}"
+
+
+def _parts(explanation: Explanation, facts: dict[str, Any]) -> Iterator[str]:
+    """Say what each of several containers gets, in the order of the pod's annotation."""
+    names, policy = facts["container"].split(","), explanation.outcome.policy
+    if len(names) == 1 or policy is None:
+        return
+    containers = explanation.pod["spec"]["containers"]
+    limits = {each["name"]: each["resources"]["limits"] for each in containers if each["name"] in names}
+    said = explanation.pod["metadata"]["annotations"].get(MEMORY_MIB_ANNOTATION, "")
+    for name, mib in zip_longest(names, said.split(",") if said else ()):
+        kinds = {resource: policy.mode.kinds[resource] for resource in limits[name]}
+        amounts = [
+            f"{limits[name][resource]} of {resource}"
+            for resource, kind in kinds.items()
+            if kind is not None and (kind.is_index or kind.is_pool)
+        ]
+        yield f"  {name}: {', '.join(amounts)}{f', {mib} MiB' if mib else ''}"
 
 
 def _instance(explanation: Explanation, facts: dict[str, Any]) -> str:
