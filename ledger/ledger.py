@@ -373,4 +373,4 @@ class Ledger(LedgerReader):
 
 def _is_assumed(request: PlacementRequest, keeps: Placement) -> bool:
     """Whether only an assumption, and no node, vouches for the memory that the pod says it was given."""
-    return not keeps.memory_values and request.is_bound_by_memory
+    return keeps.instance is None and not keeps.memory_values and request.is_bound_by_memory

@@ -162,6 +162,8 @@ class Mig(Mode):
     @staticmethod
     def none_holds(fraction: Fraction, offers: Iterable[Offer], resource: str = "") -> str:
         """Return why there is no instance for a share, as half a sentence that says what to do."""
+        if resource and instance_number(resource) is None:
+            return f"{resource} is no MIG profile that is known: use another, or leave the resource out"
         known = {
             (profile.mib, profile.name)
             for product, stocks in offers

@@ -78,7 +78,7 @@ class ResourceKinds:
         is_other_system = is_known_system or can_be_allowed
         if not asks and not is_other_system:
             return None
-        is_replaced = is_whole or is_clearml
+        is_replaced = is_whole or is_clearml or is_pool
         return ResourceKind(
             is_whole,
             is_clearml,

@@ -77,6 +77,15 @@ def test_what_neither_can_ever_hold_is_denied_in_the_words_of_the_first():
     assert answer.why.startswith("no node offers MIG instances")
 
 
+def test_an_instance_that_the_pod_has_already_is_kept_though_slices_have_room_by_now():
+    ledger = ledger_of(mig_node("m", A100_80, p1g_10gb=1), gpu_node("s", 1))
+    kept = ledger.place(ask(prefer=MIG_FIRST), 0.0)
+    again = ledger.place(ask(prefer=SLICES_FIRST, keeps=kept, reservation="again"), 1.0)
+    assert again.instance == kept.instance
+    (node,) = [each for each in ledger.view().nodes if each.name == "s"]
+    assert [gpu.used for gpu in node.gpus] == [0]
+
+
 shapes = st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 1))
 
 

@@ -195,6 +195,13 @@ def test_what_cannot_be_meant_beside_the_label_is_denied_in_one_line(limits, cod
     assert "\n" not in decided.message
 
 
+@pytest.mark.parametrize("profile", ["nonsense", "1g.24gb.gfx", "7g.80gb.me.all", "x" * 59])
+def test_a_profile_that_is_not_known_is_called_so_and_not_too_small(profile):
+    decided = decide(pod(fraction="0.125", containers=[container(limits={f"nvidia.com/mig-{profile}": "1"})]))
+    assert decided.message.endswith("is no MIG profile that is known: use another, or leave the resource out")
+    assert len(decided.message) <= 200
+
+
 @pytest.mark.parametrize(
     ("annotations", "code"),
     [
@@ -262,6 +269,13 @@ def test_under_both_families_shared_containers_get_slices_and_a_named_instance_i
     assert list(both((TWO, 1)).decide(shared).container()["resources"]["limits"]) == ["nvidia.com/gpu-0"]
     named = pod(fraction="0.125", containers=[container(limits={TWO: "1"})])
     assert list(both((TWO, 1)).decide(named).container()["resources"]["limits"]) == [TWO]
+
+
+def test_slices_that_the_pod_itself_asks_for_are_not_left_beside_its_instance():
+    pooled = policies("resources: {mode: pooled, name: example.com/slice, prefer: [mig, pooled]}")
+    found = pod(fraction="0.125", containers=[container(limits={"example.com/slice": "1"})])
+    decided = both((ONE, 1), policy_set=pooled).decide(found)
+    assert decided.container()["resources"] == {"limits": {ONE: "1"}, "requests": {ONE: "1"}}
 
 
 def test_a_named_instance_cannot_be_shared_between_containers():
