@@ -13,8 +13,9 @@ from modes.mig_instances import is_instance
 
 KEPT_SECONDS = 2.0
 """Pods that wait for the same are told the same for so long."""
-_Wanted = tuple[Amounts, tuple[str, ...] | None, str | None, bool]
-"""Amounts, values of the memory label, the one of the product label, and whether only an agent limits it."""
+_Wanted = tuple[Amounts, tuple[str, ...] | None, tuple[str, ...], bool]
+"""Amounts, values of the memory label, those of the product label (none: any), and whether only an agent
+limits the pod."""
 
 
 class FreeNodesFinder:
@@ -32,7 +33,7 @@ class FreeNodesFinder:
         """
         now = self._clock()
         self._kept = {wanted: kept for wanted, kept in self._kept.items() if kept[0] > now}
-        wanted: _Wanted = (amounts_of(fact), fact.memory_values, fact.model, by_agent)
+        wanted: _Wanted = (amounts_of(fact), fact.memory_values, fact.models, by_agent)
         kept = self._kept.get(wanted)
         if kept is None:
             kept = self._kept[wanted] = now + KEPT_SECONDS, await self._walk(wanted)
@@ -77,10 +78,10 @@ class FreeNodesFinder:
         return (name, *found) if found is not None and found[1] >= slices else None
 
     def _can_go(self, name: str, wanted: _Wanted) -> bool:
-        _, memory_values, model, by_agent = wanted
+        _, memory_values, models, by_agent = wanted
         node = self._state.nodes.get(name)
         if node is None or not node.fact.usable or (by_agent and node.fact.agent != "serving"):
             return False
-        if model is not None and node.fact.labels.get(GPU_PRODUCT_LABEL) != model:
+        if models and node.fact.labels.get(GPU_PRODUCT_LABEL) not in models:
             return False
         return not memory_values or node.fact.labels.get(GPU_MEMORY_LABEL) in memory_values

@@ -132,7 +132,7 @@ class WhyQuery:
         fact = pod.fact
         nodes = [view for view in views if view is not None]
         with_agent = await self._with_agent() if pod.is_limited_by_agent else None
-        return free_nodes(nodes, amounts_of(fact), fact.memory_values, fact.model, with_agent)
+        return free_nodes(nodes, amounts_of(fact), fact.memory_values, fact.models, with_agent)
 
     async def _with_agent(self) -> Collection[str] | None:
         """Names of nodes whose agent says that it serves; None where that cannot be read."""

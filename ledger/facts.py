@@ -98,6 +98,11 @@ class PodFact(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return self.namespace, self.name
 
     @property
+    def models(self) -> tuple[str, ...]:
+        """Values of nvidia.com/gpu.product that it requires, as far as they are kept; empty for any."""
+        return (self.model,) if self.model is not None else self.products
+
+    @property
     def slices(self) -> int:
         """All slices requested, MIG instances as the eighths that they are worth."""
         return sum([slices for _, slices in self.gpus]) + self.pooled + self.more_eighths

@@ -39,7 +39,7 @@ def free_nodes(
     nodes: Iterable[NodeView],
     amounts: Amounts,
     memory_values: tuple[str, ...] | None = None,
-    model: str | None = None,
+    models: Collection[str] = (),
     with_agent: Collection[str] | None = None,
 ) -> FreeNodes:
     """Find the nodes for a pod in published views of them.
@@ -48,13 +48,13 @@ def free_nodes(
         nodes: all that are known.
         amounts: index and slices of each GPU that the pod asks for, None for the pool.
         memory_values: texts of the label nvidia.com/gpu.memory that it takes; None for any.
-        model: the product that it takes; None for any.
+        models: products that it takes; none for any.
         with_agent: names of nodes with a running agent, for a pod that nothing else limits; None for any.
     """
     fitting = [
         node
         for node in nodes
-        if _can_go(node, memory_values, model) and (with_agent is None or node.name in with_agent)
+        if _can_go(node, memory_values, models) and (with_agent is None or node.name in with_agent)
     ]
     left = [(node.name, _left(node, [index for index, _ in amounts])) for node in fitting]
     there = sorted([(-free, name) for name, free in left if free is not None])
@@ -64,8 +64,8 @@ def free_nodes(
     return FreeNodes(named, others, elsewhere, has_room=has_room, by_agent=with_agent is not None)
 
 
-def _can_go(node: NodeView, memory_values: tuple[str, ...] | None, model: str | None) -> bool:
-    if not node.usable or (model is not None and node.product != model):
+def _can_go(node: NodeView, memory_values: tuple[str, ...] | None, models: Collection[str]) -> bool:
+    if not node.usable or (models and node.product not in models):
         return False
     return not memory_values or str(node.gpu_mib) in memory_values
 

@@ -14,11 +14,13 @@ from typing import Protocol
 from kube.names import FRACTION_LABEL
 from ledger.facts import PodFact
 from ledger.free_nodes import FreeNodes
+from ledger.instance_worth import pool_profile
 from modes.mig_instances import instance_resource, is_instance
 from modes.resource_names import ResourceNames
 
 MAX_QUOTED = 400
 """Characters of a text that somebody else wrote."""
+_INSTANCES = "MIG instances"
 NO_AGENT_WITH_ROOM = "no node with a running agent has room"
 
 
@@ -71,13 +73,22 @@ def why(pod: PodSummary, names: ResourceNames | None = None) -> str:
 
 
 def needs(fact: PodFact, names: ResourceNames) -> str:
-    """Say which slices of which memory and model a pod needs."""
+    """Say which slices of which memory and model a pod needs, or which MIG instances."""
     each = [f"{slices} of {_resource(index, names)}" for index, slices in fact.gpus]
     if fact.pooled:
         each.append(f"{fact.pooled} of {names.pooled[0]}")
+    if _of(fact) == _INSTANCES:
+        models = f" on {quoted(' or '.join(fact.models))}" if fact.models else ""
+        return f"{_INSTANCES}, {' and '.join(each)}{models}"
     memory = f" of {' or '.join(fact.memory_values)} MiB" if fact.memory_values else ""
     model = f" and model {fact.model}, as sameModel or its own affinity demands" if fact.model else ""
     return f"slices {' and '.join(each)}{memory}{model}"
+
+
+def _of(fact: PodFact) -> str:
+    """Return what a pod holds, in one word for users."""
+    has_instances = bool(fact.gpus) and is_instance(fact.gpus[-1][0])
+    return _INSTANCES if has_instances or (fact.pooled and pool_profile(fact, None)) else "slices"
 
 
 def _resource(index: int, names: ResourceNames) -> str:
@@ -148,7 +159,7 @@ def _bound(pod: PodSummary) -> Iterator[str]:
     if pod.phase == "Running" and pod.trouble is None:
         yield f"It runs on node {node} and waits for nothing."
         return
-    yield f"It has its slices, on node {node}, so it waits for nothing of the injector."
+    yield f"It has its {_of(pod.fact)}, on node {node}, so it waits for nothing of the injector."
     if pod.trouble is not None:
         yield f"Its containers do not run: {quoted(pod.trouble)}. Mend that."
     else:
@@ -167,7 +178,7 @@ def _waiting(pod: PodSummary, names: ResourceNames) -> Iterator[str]:
     elif pod.lacks_slices:
         yield from _waiting_for_slices(pod, names)
     else:
-        yield "It waits for something else than slices."
+        yield f"It waits for something else than {_of(pod.fact)}."
         yield _scheduler(pod)
         yield "Mend what that names, or ask the admin."
 
@@ -183,9 +194,10 @@ def _waiting_for_slices(pod: PodSummary, names: ResourceNames) -> Iterator[str]:
         yield f"It waits for {needs(fact, names)}, and no node that takes pods now{of_agent} has such GPUs."
         yield _scheduler(pod)
         without = ", without its agent" if free.by_agent else ""
-        yield f"Ask the admin whether such a node is cordoned, not ready{without} or gone."
+        divided = ", or still to be divided" if _of(fact) == _INSTANCES else ""
+        yield f"Ask the admin whether such a node is cordoned, not ready{without} or gone{divided}."
     elif free.has_room:
-        yield f"Nodes have slices for it now: {free_there(free)} free."
+        yield f"Nodes have {_of(fact)} for it now: {free_there(free)} free."
         yield "It waits for the scheduler to try again, or for something else that those nodes lack."
         yield _scheduler(pod)
     else:

@@ -47,6 +47,7 @@ def asks(draw):
         pooled=0 if gpus else 4,
         memory_values=draw(st.sampled_from([None, ("81920",), ("40960", "81920")])),
         model=draw(st.sampled_from([None, "H100"])),
+        products=draw(st.sampled_from([(), ("A100", "H100"), ("A100", "L40S")])),
     )
 
 
@@ -67,7 +68,7 @@ def test_views_tell_the_same_as_the_books(facts, holders, request, with_agent):
     for name in with_agent or ():
         state.set_agent(AgentReport(name, (), is_registered=True))
     nodes, amounts = state.ledger.view().nodes, amounts_of(request)
-    found = free_nodes(nodes, amounts, request.memory_values, request.model, with_agent)
+    found = free_nodes(nodes, amounts, request.memory_values, request.models, with_agent)
     assert found == asyncio.run(FreeNodesFinder(state).find(request, by_agent=with_agent is not None))
 
 
@@ -84,3 +85,11 @@ def test_room_is_told_by_each_gpu_and_what_is_asked_of_it():
     views = [NodeView("gpu-0", usable=True, slices_per_gpu=8, gpu_mib=1, product=None, gpus=gpus)]
     for amounts, has_room in [(((0, 7), (1, 4)), True), (((0, 4), (1, 7)), False), (((0, 7), (2, 1)), False)]:
         assert free_nodes(views, amounts).has_room is has_room
+
+
+def test_nodes_of_models_that_the_pod_is_not_bound_to_are_not_called_free():
+    views = [
+        NodeView(name, usable=True, slices_per_gpu=8, gpu_mib=1, product=name, gpus=(GpuView(0, 8, ()),))
+        for name in ("A100", "H100", "L40S")
+    ]
+    assert free_nodes(views, ((0, 1),), None, ("A100", "H100")).most == (("A100", 8), ("H100", 8))

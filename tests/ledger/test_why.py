@@ -9,6 +9,7 @@ from controller.resources import InjectedPod, Owner, SeenPod
 from ledger.facts import PodFact
 from ledger.free_nodes import FreeNodes
 from ledger.why import MAX_QUOTED, PodSummary, why
+from modes.mig_instances import instance_number
 
 FACT = PodFact(namespace="team", name="train", gpus=((3, 4),), memory_values=("81920",))
 WAITING = PodSummary(
@@ -118,3 +119,46 @@ def test_the_page_tells_the_same_of_a_pod_as_it_is_watched():
     )
     assert "default" in said
     assert "never touched it" in why(summary_of(SeenPod(FACT, None), None))
+
+
+A100, H100 = "NVIDIA-A100-SXM4-80GB", "NVIDIA-H100-80GB-HBM3"
+
+
+@pytest.mark.parametrize(
+    ("fact", "needed"),
+    [
+        (
+            of_fact(gpus=((instance_number("nvidia.com/mig-1g.10gb"), 1),), products=(A100, H100)),
+            f"1 of nvidia.com/mig-1g.10gb on {A100} or {H100}",
+        ),
+        (
+            of_fact(gpus=((instance_number("nvidia.com/mig-1g.10gb"), 1),), products=(A100,), model=A100),
+            f"1 of nvidia.com/mig-1g.10gb on {A100}",
+        ),
+        (
+            of_fact(gpus=(), pooled=1, products=(f"{A100}-MIG-1g.10gb",)),
+            f"1 of nvidia.com/gpu on {A100}-MIG-1g.10gb",
+        ),
+        (of_fact(gpus=((instance_number("nvidia.com/mig-2g.20gb"), 1),)), "1 of nvidia.com/mig-2g.20gb"),
+    ],
+    ids=["two models", "one model", "strategy single", "any model"],
+)
+def test_a_pod_that_waits_for_a_mig_instance_is_told_which_and_on_which_models(fact, needed):
+    said = told(fact=fact, memory_mib=None, free=FreeNodes((("mig-1", 0),), 0))
+    assert f"It waits for MIG instances, {needed}; free there: mig-1 0." in said
+    assert "slices" not in said
+    absent = told(fact=fact, free=FreeNodes((), 0))
+    assert absent.endswith(
+        "Ask the admin whether such a node is cordoned, not ready or gone, or still to be divided."
+    )
+
+
+def test_a_pod_on_a_mig_instance_is_told_of_no_slices():
+    fact = of_fact(gpus=((instance_number("nvidia.com/mig-1g.10gb"), 1),), node="mig-1")
+    assert "It has its MIG instances, on node mig-1" in told(fact=fact)
+
+
+def test_a_pod_of_a_thousand_models_does_not_fill_the_screen():
+    models = tuple(f"{A100}-{number}" for number in range(1000))
+    said = told(fact=of_fact(gpus=((instance_number("nvidia.com/mig-1g.10gb"), 1),), products=models))
+    assert len(said) < 3 * MAX_QUOTED
