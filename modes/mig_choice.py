@@ -22,11 +22,6 @@ class MigFit:
         """Whether more than half of the instance would lie idle."""
         return self.given > 2 * self.asked
 
-    @property
-    def percent(self) -> int:
-        """What is given, in percent of what was asked for, rounded down."""
-        return 100 * self.given // self.asked
-
 
 def named_problem(resource: str, fraction: Fraction) -> str | None:
     """Return that no known card has an instance of that name that holds a share; None if one has."""

@@ -23,11 +23,18 @@ def node(name, gpus=8, **annotations):
     }
 
 
+def mig_node(name, *, instances):
+    """A node of one A100 that is divided into MIG instances, by their profile."""
+    made = node(name, gpus=0)
+    made["status"]["allocatable"] = {f"nvidia.com/mig-{profile}": str(n) for profile, n in instances.items()}
+    return made
+
+
 def pod(  # noqa: PLR0913 - what differs between the tests
-    name, node_name=None, *, index=0, slices=4, namespace="team", queue=None
+    name, node_name=None, *, index=0, slices=4, namespace="team", queue=None, profile=None
 ):
-    """A pod that holds slices of one GPU."""
-    limits = {f"nvidia.com/gpu-{index}": str(slices)}
+    """A pod that holds slices of one GPU, or instances of a profile."""
+    limits = {f"nvidia.com/gpu-{index}" if profile is None else f"nvidia.com/mig-{profile}": str(slices)}
     labels = {"clearml-agent-queue-name": queue} if queue else {}
     return {
         "apiVersion": "v1",

@@ -16,6 +16,7 @@ import msgspec
 from ledger.messages import DenialCount
 from ledger.placement_request import Quota
 from ledger.view import PendingView
+from modes.mig_instances import is_instance, profile_name
 from service.changes import Changes
 from service.yielding import NODES_AT_ONCE
 from web.free_blocks import FreeBlock, FreeBlocks
@@ -39,6 +40,8 @@ class WaitingRow(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     slices: int
     why: str
     created: str = ""
+    profile: str = ""
+    """Of a MIG instance that it waits for by name."""
 
 
 class QuotaUse(msgspec.Struct, frozen=True, gc=False):
@@ -146,7 +149,8 @@ class PanelMaker:
         if pending.kind == "pod":
             why = await self._about.why_waiting(pending)
         created = self._about.created(namespace, name)
-        return WaitingRow(namespace, name, pending.kind, pending.slices, why, created)
+        profile = next((profile_name(number) for number in pending.indices if is_instance(number)), "")
+        return WaitingRow(namespace, name, pending.kind, pending.slices, why, created, profile)
 
     async def _quotas(self, viewer: Viewer) -> tuple[QuotaUse, ...]:
         found: list[QuotaUse] = []

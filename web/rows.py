@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 
 from ledger.view import GpuView, Holding, NodeView
-from modes.mig_instances import instance_mib, is_instance
+from modes.mig_instances import instance_mib, is_instance, profile_name, profile_of_product
 from web.source import Viewer
 
 OTHER = "other"
@@ -33,7 +33,7 @@ class GpuCell(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     capacity: int
     index: int | None = None
     profile: str = ""
-    """Of MIG instances, instead of an index."""
+    """Of MIG instances, instead of an index, or of a pool that they are."""
     cordoned: bool = False
     over: int = 0
     shares: tuple[HeldShare, ...] = ()
@@ -52,21 +52,29 @@ class NodeRow(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 def node_row(view: NodeView, viewer: Viewer, created: CreatedAt) -> NodeRow:
     """Return a node as a viewer may see it."""
-    gpus = tuple([_cell(gpu, viewer, created, _size(view, gpu)) for gpu in view.gpus])
+    gpus = tuple([_cell(view, gpu, viewer, created) for gpu in view.gpus])
     return NodeRow(
         view.name, usable=view.usable, product=view.product or "", mib=view.gpu_mib or 0, gpus=gpus
     )
 
 
-def _size(view: NodeView, gpu: GpuView) -> tuple[int, int]:
+def _profile(view: NodeView, gpu: GpuView) -> int | None:
+    """Return the number of the profile of MIG instances; None where it is a GPU, or all GPUs."""
+    if gpu.index is None:
+        return profile_of_product(view.product or "")
+    return gpu.index if is_instance(gpu.index) else None
+
+
+def _size(view: NodeView, gpu: GpuView, profile: int | None) -> tuple[int, int]:
     """Return MiB, and into how many slices they are divided; of MIG instances those of one."""
-    if gpu.index is not None and is_instance(gpu.index):
-        return instance_mib(gpu.index, view.product or ""), 1
+    if profile is not None:
+        return instance_mib(profile, view.product or ""), 1
     return gpu.memory_mib or view.gpu_mib or 0, max(1, view.slices_per_gpu)
 
 
-def _cell(gpu: GpuView, viewer: Viewer, created: CreatedAt, size: tuple[int, int]) -> GpuCell:
-    mib, per_gpu = size
+def _cell(view: NodeView, gpu: GpuView, viewer: Viewer, created: CreatedAt) -> GpuCell:
+    profile = _profile(view, gpu)
+    mib, per_gpu = size = _size(view, gpu, profile)
     own = [share for share in gpu.shares if viewer.namespace in {None, share.namespace}]
     shares = [
         HeldShare(
@@ -81,9 +89,8 @@ def _cell(gpu: GpuView, viewer: Viewer, created: CreatedAt, size: tuple[int, int
         for share in own
     ]
     shares += _others(gpu.shares, len(own), viewer, size)
-    has_profile = gpu.index is not None and is_instance(gpu.index)
-    index, profile = (None, gpu.name) if has_profile else (gpu.index, "")
-    return GpuCell(gpu.capacity, index, profile, gpu.cordoned, gpu.over, tuple(shares))
+    index, name = (gpu.index, "") if profile is None else (None, profile_name(profile))
+    return GpuCell(gpu.capacity, index, name, gpu.cordoned, gpu.over, tuple(shares))
 
 
 def _others(

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from testbed.standalone_page import Standalone, node, pod
+from testbed.standalone_page import Standalone, mig_node, node, pod
 from tests.webhook.support import pod as labelled
 from tests.webhook.support import review_of
 
@@ -58,6 +58,31 @@ def test_each_gpu_is_one_box_that_says_who_holds_it(webhook, open_page):
     assert "cordoned" in cell(tab, "a100-1", 2).get_attribute("aria-label")
     cell(tab, "a100-0", 0).hover()
     assert "team/train" in tab.inner_text("#shares")
+
+
+def test_mig_instances_are_called_instances(tmp_path, open_page):
+    divided = mig_node("mig-0", instances={"1g.10gb": 3, "3g.40gb": 1})
+    pods = [
+        pod("one", "mig-0", slices=1, profile="1g.10gb"),
+        pod("all", "mig-0", slices=1, profile="3g.40gb"),
+        pod("waits", slices=1, profile="3g.40gb"),
+    ]
+    running = Standalone(tmp_path, divided, *pods)
+    try:
+        tab = open_page(running.page).tab
+        tab.wait_for_selector(LIVE)
+        labels = [each.get_attribute("aria-label") for each in tab.locator(".gpu").all()]
+        assert labels == [
+            "mig-0 1g.10gb; 2 of 3 instances free; team/one 1 instance, 9728 MiB",
+            "mig-0 3g.40gb; 0 of 1 instance free; team/all 1 instance, 40192 MiB",
+        ]
+        tab.wait_for_selector("#waiting b")
+        assert "1 instance: " in tab.inner_text("#waiting")
+        cell(tab, "mig-0", 0).hover()
+        assert "2 of 3 instances free" in tab.inner_text("#which")
+        assert "1 instance, 9728 MiB" in tab.inner_text("#shares")
+    finally:
+        running.stop()
 
 
 def test_panels_say_what_fits_and_who_waits(webhook, open_page):

@@ -34,7 +34,7 @@ def test_a_fraction_is_the_smallest_profile_with_its_part_of_the_memory(card, te
 def test_a_sixteenth_is_a_whole_smallest_instance():
     fit = fit_of_fraction(H200, H200.profiles, fraction("0.0625", 16))
     assert fit is not None
-    assert (fit.profile.name, fit.percent, fit.is_more_than_twice) == ("1g.18gb", 200, False)
+    assert (fit.profile.name, fit.given, fit.is_more_than_twice) == ("1g.18gb", 2 * fit.asked, False)
 
 
 def test_an_instance_is_never_more_than_one_card():
@@ -79,7 +79,7 @@ def test_an_eighth_on_an_undivided_card_is_more_than_twice_what_was_asked():
     whole = [each for each in A100_80GB.profiles if each.name == "7g.80gb"]
     fit = fit_of_fraction(A100_80GB, whole, fraction("0.125"))
     assert fit is not None
-    assert (fit.is_more_than_twice, fit.percent) == (True, 800)
+    assert (fit.is_more_than_twice, fit.given) == (True, 8 * fit.asked)
 
 
 @given(st.sampled_from(CARDS), st.integers(1, 200_000))

@@ -5,8 +5,11 @@ import asyncio
 import msgspec
 import pytest
 
+from kube.names import GPU_PRODUCT_LABEL
+from ledger.facts import NodeFact, PodFact
 from ledger.messages import DenialCount
 from ledger.placement_request import Quota
+from modes.mig_instances import instance_number
 from service.yielding import NODES_AT_ONCE
 from tests.controller.test_yielding import Steps
 from tests.web.asking import Request, Source, page_of, rows, watching
@@ -39,6 +42,35 @@ def test_all_nodes_come_first_and_then_only_those_that_change():
     assert list(rows(then)) == ["b"]
     [gpu, _] = rows(then)["b"]["gpus"]
     assert gpu["shares"] == [{"kind": "holder", "slices": 4, "namespace": "team", "pod": "x", "mib": 40000}]
+
+
+MIG = "NVIDIA-A100-SXM4-80GB"
+ONE = instance_number("nvidia.com/mig-1g.10gb")
+
+
+@pytest.mark.parametrize(
+    ("product", "offered", "held"),
+    [
+        (MIG, {"instances": ((ONE, 3),)}, {"gpus": ((ONE, 1),)}),
+        (f"{MIG}-MIG-1g.10gb", {"pooled": 3, "pooled_gpus": 3}, {"pooled": 1}),
+    ],
+    ids=["strategy mixed", "strategy single"],
+)
+def test_mig_instances_are_shown_by_their_profile_whatever_the_strategy(product, offered, held):
+    source = Source()
+    source.ledger.set_node(NodeFact(name="m", labels={GPU_PRODUCT_LABEL: product}, **offered))
+    source.ledger.set_pod(PodFact(namespace="team", name="x", node="m", **held))
+    share = {"kind": "holder", "slices": 1, "namespace": "team", "pod": "x", "mib": 9728}
+    [gpu] = rows(watching(page_of(source), lambda request: request.until(rows)))["m"]["gpus"]
+    assert gpu == {"capacity": 3, "profile": "1g.10gb", "shares": [share]}
+
+
+def test_a_pod_that_waits_for_a_mig_instance_is_shown_with_its_profile():
+    source = Source("a")
+    source.set_pod("w", node=None, index=ONE, slices=1)
+    [found] = panels(watching(page_of(source), lambda request: request.until(panels)))[:1]
+    [row] = found["waiting"]
+    assert (row["slices"], row["profile"]) == (1, "1g.10gb")
 
 
 def test_a_row_that_says_what_it_said_is_not_sent_again():

@@ -58,6 +58,8 @@ function gradientOf(gpu) {
 
 const usedOf = (gpu) => (gpu.shares ?? []).reduce((sum, share) => sum + share.slices, 0);
 const freeOf = (gpu) => Math.max(0, gpu.capacity - usedOf(gpu));
+const countOf = (count, profile) => `${count} ${profile ? "instance" : "slice"}${count === 1 ? "" : "s"}`;
+const roomOf = (gpu) => `${freeOf(gpu)} of ${countOf(gpu.capacity, gpu.profile)} free`;
 const nameOf = (gpu) => gpu.profile ?? (gpu.index === undefined ? "all GPUs" : `GPU ${gpu.index}`);
 const holderOf = (share) => (share.kind === "other" ? "other" : `${share.namespace ?? ""}/${share.pod ?? ""}`);
 
@@ -69,16 +71,16 @@ function ageOf(created) {
   return seconds < 172800 ? `${Math.floor(seconds / 3600)} h` : `${Math.floor(seconds / 86400)} d`;
 }
 
-function wordsOf(share) {
+function wordsOf(share, gpu) {
   const kinds = { holder: "", promised: "expected", reservation: "reserved", other: "" };
-  const words = [`${share.slices} slices`, share.mib ? `${share.mib} MiB` : "", share.queue ? `queue ${share.queue}` : ""];
+  const words = [countOf(share.slices, gpu.profile), share.mib ? `${share.mib} MiB` : "", share.queue ? `queue ${share.queue}` : ""];
   return [...words, kinds[share.kind] ?? share.kind, share.created ? ageOf(share.created) : ""].filter(Boolean).join(", ");
 }
 
 function labelOf(row, gpu) {
   const notes = [gpu.cordoned ? "cordoned" : "", gpu.over ? `${gpu.over} over` : ""].filter(Boolean);
-  const held = (gpu.shares ?? []).map((share) => `${holderOf(share)} ${wordsOf(share)}`);
-  return [`${row.node} ${nameOf(gpu)}`, `${freeOf(gpu)} of ${gpu.capacity} slices free`, ...notes, ...held].join("; ");
+  const held = (gpu.shares ?? []).map((share) => `${holderOf(share)} ${wordsOf(share, gpu)}`);
+  return [`${row.node} ${nameOf(gpu)}`, roomOf(gpu), ...notes, ...held].join("; ");
 }
 
 // Filters, kept in the address
@@ -275,12 +277,12 @@ function showDetails(cell) {
   const { entry } = cell, gpu = entry.row.gpus[entry.cells.indexOf(cell)];
   if (!gpu) return;
   const model = [entry.row.product, entry.row.mib ? `${entry.row.mib} MiB` : ""].filter(Boolean).join(", ");
-  const notes = `${freeOf(gpu)} of ${gpu.capacity} slices free${gpu.cordoned ? ", cordoned" : ""}${gpu.over ? `, ${gpu.over} over` : ""}`;
+  const notes = `${roomOf(gpu)}${gpu.cordoned ? ", cordoned" : ""}${gpu.over ? `, ${gpu.over} over` : ""}`;
   find("which").replaceChildren(element("bdi", entry.row.node), ` ${nameOf(gpu)}: ${notes}${model ? ` (${model})` : ""}`);
   find("shares").replaceChildren(...(gpu.shares ?? []).map((share) => {
     const item = element("li"), name = element("b");
     name.append(element("bdi", holderOf(share)));
-    item.append(name, `: ${wordsOf(share)}`);
+    item.append(name, `: ${wordsOf(share, gpu)}`);
     return item;
   }));
 }
@@ -326,7 +328,7 @@ function showWaiting(pod) {
   const item = element("li"), name = element("b");
   if (pod.more) return element("li", `and ${pod.more} more`);
   name.append(element("bdi", `${pod.namespace}/${pod.name}`));
-  item.append(name, `${pod.slices} slices${pod.created ? `, since ${new Date(pod.created).toLocaleTimeString()}` : ""}: `, element("bdi", pod.why));
+  item.append(name, `${countOf(pod.slices, pod.profile)}${pod.created ? `, since ${new Date(pod.created).toLocaleTimeString()}` : ""}: `, element("bdi", pod.why));
   return item;
 }
 
