@@ -116,6 +116,9 @@ def _mode_problems(policy: Policy, mode: type[Mode], source: Source) -> Iterator
         yield from _preference_problems(policy, policy.resources.prefer, mode, source)
     if mode.gives_instances:
         yield from _instance_problems(policy, source)
+    elif policy.resources.prefer is None and policy.resources.oversized != "wait":
+        rule = "is about MIG instances, and pods get none: leave it out, or say prefer"
+        yield source.problem(rule, "resources", "oversized")
     if policy.replace_waiting is not None and mode.replace_waiting_problem is not None:
         yield source.problem(mode.replace_waiting_problem, "replaceWaiting")
 
@@ -155,6 +158,13 @@ def _instance_problems(policy: Policy, source: Source) -> Iterator[Problem]:
     if policy.limits.source == "agent":
         rule = "a MIG instance is its own limit: leave it out"
         yield source.problem(rule, "limits", "from")
+    if policy.containers != "same-gpu":
+        rule = "a MIG instance goes to one container: leave it out"
+        yield source.problem(rule, "containers")
+    for text, slices in (policy.fractions or {}).items():
+        if slices > EIGHTHS:
+            rule = f"is of {slices // EIGHTHS} GPUs, and a MIG instance lies on one card: leave it out"
+            yield source.problem(rule, "fractions", text)
     if policy.compute != "none":
         rule = "a MIG instance has compute of its own: leave it out"
         yield source.problem(rule, "compute")

@@ -63,6 +63,12 @@ def test_what_no_policy_may_allow_is_a_mistake(allow, expected):
             "assume: does not say which card",
         ),
         ("resources: {mode: mig}\nlimits: {from: agent}", "limits.from: a MIG instance is its own limit"),
+        ("resources: {mode: mig}\ncontainers: any-gpu", "containers: a MIG instance goes to one container"),
+        (
+            'resources: {mode: mig}\nfractions: {"0.500": 4, "2": 16}',
+            'fractions."2": is of 2 GPUs, and a MIG instance lies on one card: leave it out',
+        ),
+        ("resources: {oversized: take}", "resources.oversized: is about MIG instances, and pods get none"),
         ("resources: {mode: mig}\ncompute: 50", "compute: a MIG instance has compute of its own"),
         ("resources: {mode: mig}\nmemory: {reserveMiB: 9}", "reserveMiB: a MIG instance keeps nothing back"),
         ("resources: {mode: mig}\nreplaceWaiting: {after: 1m}", "pods of mode mig have no index"),
