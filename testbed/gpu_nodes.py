@@ -16,6 +16,7 @@ class GpuNode:
         memory_mib: Of one GPU.
         product: As in the label `nvidia.com/gpu.product`.
         pooled: All replicas under `nvidia.com/gpu` instead of one name per GPU.
+        instances: MIG instances by resource name, under strategy `single` as `nvidia.com/gpu`.
         labels: More labels.
         taints: As in spec.taints.
     """
@@ -26,6 +27,7 @@ class GpuNode:
     cpu: str = "64"
     memory: str = "256Gi"
     pooled: bool = False
+    instances: Mapping[str, int] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: Sequence[Mapping[str, str]] = ()
 
@@ -34,6 +36,7 @@ class GpuNode:
         amounts = {"cpu": self.cpu, "memory": self.memory, "pods": "200", **self._replicas()}
         # Pods whose limiter has an emptyDir may ask for some of it.
         amounts["ephemeral-storage"] = "1Ti"
+        amounts |= {name: str(count) for name, count in self.instances.items()}
         return {
             "apiVersion": "v1",
             "kind": "Node",

@@ -50,6 +50,79 @@ TWO_CONTAINERS: _Table = {
     (MEMORY, "4Gi"): [DENIED] * 4,
 }
 
+# Mode mig: the eighths that a profile is worth, by card.
+PROFILES: dict[str, dict[str, int]] = {
+    "NVIDIA-A30": {"1g.6gb": 2, "2g.12gb": 4, "4g.24gb": 8},
+    "NVIDIA-A100-SXM4-40GB": {"1g.5gb": 1, "1g.10gb": 2, "2g.10gb": 2, "3g.20gb": 4, "7g.40gb": 8},
+    "NVIDIA-A100-SXM4-80GB": {"1g.10gb": 1, "1g.20gb": 2, "2g.20gb": 2, "3g.40gb": 4, "7g.80gb": 8},
+    "NVIDIA-H200": {"1g.18gb": 1, "1g.35gb": 2, "2g.35gb": 2, "3g.71gb": 4, "7g.141gb": 8},
+}
+MIG_POLICY = POLICY.replace("MODE", "mig").replace(', "2.000": 16', "")
+# In the order of PROFILES. Of an instance the driver keeps a little: 80Gi are more than a whole 7g.80gb.
+INSTANCES: dict[tuple[str, str], list[str | None]] = {
+    (FRACTION, "0.125"): ["1g.6gb", "1g.5gb", "1g.10gb", "1g.18gb"],
+    (FRACTION, "0.2"): ["1g.6gb", "1g.10gb", "1g.20gb", "1g.35gb"],
+    (FRACTION, "0.500"): ["2g.12gb", "3g.20gb", "3g.40gb", "3g.71gb"],
+    (FRACTION, "0.875"): ["4g.24gb", "7g.40gb", "7g.80gb", "7g.141gb"],
+    (FRACTION, "1.000"): ["4g.24gb", "7g.40gb", "7g.80gb", "7g.141gb"],
+    (MEMORY, "4Gi"): ["1g.6gb", "1g.5gb", "1g.10gb", "1g.18gb"],
+    (MEMORY, "15000Mi"): ["4g.24gb", "3g.20gb", "1g.20gb", "1g.18gb"],
+    (MEMORY, "20Gi"): ["4g.24gb", "7g.40gb", "3g.40gb", "1g.35gb"],
+    (MEMORY, "80Gi"): [DENIED, DENIED, DENIED, "7g.141gb"],
+    (FRACTION, "0.250"): [DENIED] * 4,
+    (FRACTION, "2.000"): [DENIED] * 4,
+    (MEMORY, "4G"): [DENIED] * 4,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceRequest:
+    """A request in mode mig on one kind of card, by either strategy, and the profile that it gets."""
+
+    strategy: str
+    kind: str
+    label: tuple[str, str]
+    annotations: tuple[tuple[str, str], ...]
+    profile: str | None
+
+    @property
+    def product(self) -> str:
+        """As the node's label has it."""
+        return self.kind if self.strategy == "mixed" else f"{self.kind}-MIG-{self.profile}"
+
+    @property
+    def resource(self) -> str:
+        """What the pod gets one of."""
+        return f"nvidia.com/mig-{self.profile}" if self.strategy == "mixed" else "nvidia.com/gpu"
+
+    @property
+    def eighths(self) -> int | None:
+        """What the profile is worth; None where the pod is denied."""
+        return PROFILES[self.kind][self.profile] if self.profile is not None else None
+
+    def __str__(self) -> str:
+        said = ", ".join(f"{name}={text}" for name, text in (self.label, *self.annotations))
+        return f"{said} in mig, {self.strategy}, on {self.kind}"
+
+
+def every_instance_request() -> Iterator[InstanceRequest]:
+    """Every row of the table of instances; a node of strategy `single` has only the profile of the row."""
+    for label, row in INSTANCES.items():
+        for kind, profile in zip(PROFILES, row, strict=True):
+            yield InstanceRequest("mixed", kind, label, (), profile)
+            if profile is not None:
+                yield InstanceRequest("single", kind, label, (), profile)
+    for annotation in ((GPUS, "2"), (CONTAINERS, PARTS[FRACTION])):
+        yield InstanceRequest("mixed", "NVIDIA-H200", (FRACTION, "0.500"), (annotation,), DENIED)
+
+
+def instance_nodes() -> Iterator[tuple[str, dict[str, int]]]:
+    """Product and instances of every node that `every_instance_request` needs."""
+    for kind, profiles in PROFILES.items():
+        yield kind, {f"nvidia.com/mig-{profile}": 2 for profile in profiles}
+        for profile in profiles:
+            yield f"{kind}-MIG-{profile}", {"nvidia.com/gpu": 2}
+
 
 @dataclass(frozen=True, slots=True)
 class Request:

@@ -9,7 +9,16 @@ from typing import Any
 import pytest
 
 from tests.cli.running import as_yaml, invoke
-from tests.request_table import CARDS, POLICY, Request, every_request
+from tests.request_table import (
+    CARDS,
+    MIG_POLICY,
+    POLICY,
+    InstanceRequest,
+    Request,
+    every_instance_request,
+    every_request,
+    instance_nodes,
+)
 from tests.webhook.support import container, pod
 from tests.webhook.support.gpu_pods import CONTAINERS, GPUS, MEMORY
 
@@ -39,11 +48,25 @@ def node(kind: str, mode: str) -> dict[str, Any]:
     }
 
 
+def mig_node(product: str, instances: dict[str, int]) -> dict[str, Any]:
+    made = node("A100-80", "per-gpu")
+    made["metadata"]["labels"] = {"nvidia.com/gpu.product": product}
+    amounts = {name: str(count) for name, count in instances.items()}
+    made["status"]["allocatable"] = {"cpu": "64", "memory": "256Gi", **amounts}
+    return made
+
+
 def explained(tmp_path: Path, mode: str, kinds: list[str], request: Request) -> dict[str, Any]:
+    policy = POLICY.replace("MODE", mode).replace("NAME", "default")
+    return explained_on(tmp_path, policy, [node(kind, mode) for kind in kinds], request)
+
+
+def explained_on(
+    tmp_path: Path, policy: str, nodes: list[dict[str, Any]], request: Request | InstanceRequest
+) -> dict[str, Any]:
     rules, inventory = tmp_path / "policies", tmp_path / "inventory.json"
     rules.mkdir()
-    (rules / "default.yaml").write_text(POLICY.replace("MODE", mode).replace("NAME", "default"))
-    nodes = [node(kind, mode) for kind in kinds]
+    (rules / "default.yaml").write_text(policy)
     inventory.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": nodes}))
     annotations = dict(request.annotations)
     made = [container("train"), container("eval")] if CONTAINERS in annotations else None
@@ -77,6 +100,24 @@ def test_every_request(tmp_path: Path, wanted: Request) -> None:
         assert facts["memoryMiB"] == sum(map(int, mib.split(",")))
     is_list = mib is None or wanted.gpus > 1
     assert facts["index"] == (wanted.indices if is_list else next(iter(wanted.indices), None))
+
+
+@pytest.mark.parametrize("wanted", list(every_instance_request()), ids=str)
+def test_every_request_in_mode_mig(tmp_path: Path, wanted: InstanceRequest) -> None:
+    offered = dict(instance_nodes())
+    nodes = [mig_node(wanted.product, offered[wanted.product])]
+    facts = explained_on(tmp_path, MIG_POLICY.replace("NAME", "default"), nodes, wanted)
+    assert facts["profile"] == wanted.profile
+    assert facts["slices"] == wanted.eighths
+    if wanted.profile is None:
+        assert not facts["allowed"]
+        assert 0 < len(facts["message"]) <= 200
+        assert "\n" not in facts["message"]
+        return
+    (task,) = facts["pod"]["spec"]["containers"]
+    assert task["resources"]["limits"] == {wanted.resource: "1"}
+    assert facts["index"] is None
+    assert "clearml-injector/memory-mib" not in facts["pod"]["metadata"]["annotations"]
 
 
 @pytest.mark.parametrize(

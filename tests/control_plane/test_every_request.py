@@ -5,15 +5,27 @@ from typing import Any
 
 from testbed.api import Api, ApiError
 from testbed.gpu_nodes import GpuNode
-from tests.request_table import CARDS, POLICY, Request, every_request
+from tests.request_table import (
+    CARDS,
+    MIG_POLICY,
+    POLICY,
+    InstanceRequest,
+    Request,
+    every_instance_request,
+    every_request,
+    instance_nodes,
+)
 
 QUEUE = "clearml-agent-queue-name"
 POOL = "pool-of-gpus"
+INSTANCES = "mig-instances"
+OF_POLICY = "{policy: %s, namespaces: [NAMESPACE]}"
 POLICIES = "\n---\n".join(
     [
         POLICY.replace("NAME", "default").replace("MODE", "per-gpu"),
         POLICY.replace("NAME", "pool").replace("MODE", "pooled"),
-        f"kind: Queues\nqueues: {{{POOL}: {{policy: pool, namespaces: [NAMESPACE]}}}}\n",
+        MIG_POLICY.replace("NAME", "mig"),
+        f"kind: Queues\nqueues: {{{POOL}: {OF_POLICY % 'pool'}, {INSTANCES}: {OF_POLICY % 'mig'}}}\n",
     ]
 )
 PRODUCT = "nvidia.com/gpu.product"
@@ -37,17 +49,58 @@ def test_every_request_gets_its_row_of_the_table(webhook, nodes, control_plane, 
     assert wrong == {}
 
 
-def stored(api: Api, namespace: str, request: Request) -> dict[str, Any] | str:
+def test_every_request_in_mode_mig_gets_its_row(webhook, nodes, control_plane, namespace, tmp_path):
+    nodes(*(GpuNode(gpus=0, product=kind, instances=amounts) for kind, amounts in instance_nodes()))
+    policies = tmp_path / "policies"
+    policies.mkdir()
+    (policies / "default.yaml").write_text(POLICIES.replace("NAMESPACE", namespace))
+    webhook(policies)
+    wrong = {
+        str(request): found
+        for request in every_instance_request()
+        if (found := list(other_instance(request, stored(control_plane.api, namespace, request))))
+    }
+    assert wrong == {}
+
+
+def other_instance(request: InstanceRequest, found: dict[str, Any] | str) -> Iterator[str]:
+    """What a pod has that its row does not say."""
+    if isinstance(found, str) or request.profile is None:
+        is_denied = isinstance(found, str) and 'admission webhook "fractions.' in found
+        if request.profile is not None or not is_denied:
+            yield str(found)[:300]
+        return
+    said = {name for name in found["metadata"]["annotations"] if name.startswith(OURS)}
+    if found["metadata"]["annotations"][f"{OURS}slices"] != str(request.eighths):
+        yield f"slices are not {request.eighths}: {found['metadata']['annotations']}"
+    if said & {f"{OURS}gpu-index", f"{OURS}memory-mib"}:
+        yield f"the annotations are {said}"
+    (task,) = found["spec"]["containers"]
+    if gpus_of(task, "nvidia.com/") != {request.resource: "1"}:
+        yield f"the limits are {task['resources']}"
+    required = found["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    (term,) = required["nodeSelectorTerms"]
+    bound = [each["values"] for each in term["matchExpressions"] if each["key"] == PRODUCT]
+    if len(bound) != 1 or request.product not in bound[0]:
+        yield f"the affinity is {term}"
+
+
+def stored(api: Api, namespace: str, request: Request | InstanceRequest) -> dict[str, Any] | str:
     """The pod as the API server would store it, or the line that denies it."""
     annotations = dict(request.annotations)
     names = ["train", "eval"] if OURS + "containers" in annotations else ["train"]
-    labels = dict([request.label]) | ({QUEUE: POOL} if request.mode == "pooled" else {})
+    labels = dict([request.label])
+    if isinstance(request, InstanceRequest):
+        labels[QUEUE], kind = INSTANCES, request.product
+    else:
+        kind = request.kind
+        labels |= {QUEUE: POOL} if request.mode == "pooled" else {}
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": "asks", "labels": labels, "annotations": annotations},
         "spec": {
-            "nodeSelector": {PRODUCT: request.kind},
+            "nodeSelector": {PRODUCT: kind},
             "containers": [{"name": name, "image": "example.com/task:1"} for name in names],
         },
     }
@@ -82,6 +135,6 @@ def differences(request: Request, found: dict[str, Any] | str) -> Iterator[str]:
         yield f"the limits are of {amounts}"
 
 
-def gpus_of(container: dict[str, Any]) -> dict[str, str]:
+def gpus_of(container: dict[str, Any], prefix: str = "nvidia.com/gpu") -> dict[str, str]:
     limits = container.get("resources", {}).get("limits", {})
-    return {name: amount for name, amount in limits.items() if name.startswith("nvidia.com/gpu")}
+    return {name: amount for name, amount in limits.items() if name.startswith(prefix)}

@@ -25,9 +25,7 @@ def cluster(control_plane, namespace, tmp_path):
     """A MIG node, a sliced one, a controller and a webhook that asks it."""
     api = control_plane.api
     install_crd(api)
-    divided = GpuNode(gpus=0).manifest(f"{namespace}-mig")
-    for amounts in (divided["status"]["capacity"], divided["status"]["allocatable"]):
-        amounts |= {name: str(count) for name, count in INSTANCES.items()}
+    divided = GpuNode(gpus=0, instances=INSTANCES).manifest(f"{namespace}-mig")
     sliced = GpuNode(gpus=1, memory_mib=46068, product="NVIDIA-L40S").manifest(f"{namespace}-sliced")
     (tmp_path / "policies").mkdir()
     (tmp_path / "policies" / "default.yaml").write_text(BOTH)

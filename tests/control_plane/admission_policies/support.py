@@ -19,14 +19,13 @@ NODES = {
     **{name: node.manifest(name) for name, node in INVENTORY.items()},
     "lock-pooled": GpuNode(gpus=2, memory_mib=24576, pooled=True).manifest("lock-pooled"),
     "lock-quarters": GpuNode(gpus=2).manifest("lock-quarters"),
-    "lock-mig": GpuNode(gpus=0).manifest("lock-mig"),
+    "lock-mig": GpuNode(
+        gpus=0, instances={"nvidia.com/mig-1g.10gb": 4, "nvidia.com/mig-3g.40gb": 1}
+    ).manifest("lock-mig"),
 }
 QUARTERS = {"nvidia.com/gpu-0": "4", "nvidia.com/gpu-1": "4"}
 NODES["lock-quarters"]["status"]["allocatable"] |= QUARTERS
 NODES["lock-quarters"]["status"]["capacity"] |= QUARTERS
-INSTANCES = {"nvidia.com/mig-1g.10gb": "4", "nvidia.com/mig-3g.40gb": "1"}
-NODES["lock-mig"]["status"]["allocatable"] |= INSTANCES
-NODES["lock-mig"]["status"]["capacity"] |= INSTANCES
 POLICIES = {
     "default": {},
     "whole": {
