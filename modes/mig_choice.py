@@ -26,7 +26,11 @@ class MigFit:
 def named_problem(resource: str, fraction: Fraction) -> str | None:
     """Return that no known card has an instance of that name that holds a share; None if one has."""
     found = [(card, profile) for card in CARDS if (profile := card.profile(resource)) is not None]
-    return None if any(_holds(*each, fraction) for each in found) else "holds less on every known card"
+    if not found:
+        return "is no MIG profile that is known"
+    if any(_holds(*each, fraction) for each in found):
+        return None
+    return "holds less on every known card than the label asks for"
 
 
 def _holds(card: MigCard, profile: MigProfile, fraction: Fraction) -> bool:

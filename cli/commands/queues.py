@@ -12,6 +12,7 @@ import typer
 from cli.manifests import ManifestError, read_inventory
 from cli.options import DEFAULT_POLICIES, UNUSABLE, PoliciesOption, fail, read_policies
 from cli.printing import say
+from kube.names import GPU_PRODUCT_LABEL
 from ledger.facts import NodeFact
 from modes.fraction import Fraction
 from modes.mig_instances import instance_number
@@ -109,7 +110,10 @@ def _report(
         lines.append(f"  limits that will be replaced: {limits}")
     if queue.instances:
         lines.append(f"  taken as asked for: {_named(queue)}")
-        return [*lines, *_capacity_of_instances(queue, lambda node: _as_named(queue, node), nodes)]
+        return [
+            *lines,
+            *_capacity_of_instances(queue, partial(_fit_of_named, queue, policy, fraction), nodes),
+        ]
     if policy.instance_mode is None:
         return [*lines, *_capacity(queue, fraction, policy.mode, nodes)]
     return [*lines, *_capacity_of_instances(queue, partial(_fit_of_both, policy, fraction), nodes)]
@@ -124,6 +128,16 @@ def _as_named(queue: ChartQueue, node: NodeFact) -> int:
     counts = dict(node.instances)
     named = [(counts.get(instance_number(name) or 0, 0), int(each)) for name, each in queue.instances.items()]
     return min([count // each for count, each in named if each], default=0)
+
+
+def _fit_of_named(queue: ChartQueue, policy: EffectivePolicy, fraction: Fraction, node: NodeFact) -> int:
+    """Return the same of pods with a label too: none where the instance does not hold what it asks for."""
+    mode = policy.instance_mode
+    if mode is None:
+        return 0
+    offer = node.labels.get(GPU_PRODUCT_LABEL) or "", mode.stocks(node)
+    holds = all(mode.instances(fraction, [offer], name) for name in queue.instances)
+    return _as_named(queue, node) if holds else 0
 
 
 def _fit_of_both(policy: EffectivePolicy, fraction: Fraction, node: NodeFact) -> int:

@@ -61,8 +61,12 @@ class ChartQueue:
 
     @property
     def instances(self) -> Mapping[str, Any]:
-        """The MIG instances that its pods ask for by name, and how many of each."""
-        return {name: each for name, each in self.limits.items() if name.startswith(MIG_RESOURCE_PREFIX)}
+        """The MIG instances that its pods ask for by name, and how many of each; zero is none."""
+        return {
+            name: each
+            for name, each in self.limits.items()
+            if name.startswith(MIG_RESOURCE_PREFIX) and str(each) != "0"
+        }
 
     def fraction(self, policy: EffectivePolicy) -> Fraction | None:
         """Return what the label means under a policy; None if the policy does not take it."""
@@ -134,6 +138,10 @@ def queue_problems(queue: ChartQueue, policy: EffectivePolicy) -> Iterator[Probl
                 rule = _instance_problem(resource, amount, fraction, policy)
                 if rule or (rule := _disagreement(resource, amount, fraction, label, policy)):
                     yield queue.problem(rule, "resources", field, resource)
+        if policy.instance_mode is not None and len(queue.instances) > 1:
+            first, second = sorted(queue.instances)[:2]
+            rule = f"{first} and {second} are two MIG instances, and a share is one: keep one"
+            yield queue.problem(rule, "resources", "limits", second)
 
 
 def template_queue(name: str, source: Source, entry: Mapping[str, Any], base: Source | None) -> ChartQueue:
@@ -284,12 +292,12 @@ def _unlabelled(queue: ChartQueue) -> Iterator[Problem]:
 
 def _instance_problem(resource: str, amount: Any, fraction: Fraction, policy: EffectivePolicy) -> str | None:
     """Return why a MIG instance that stands beside the label cannot be the one that its pods get."""
-    if policy.instance_mode is None or not resource.startswith(MIG_RESOURCE_PREFIX):
+    if policy.instance_mode is None or not resource.startswith(MIG_RESOURCE_PREFIX) or str(amount) == "0":
         return None
-    if str(amount) not in {"0", "1"}:
+    if str(amount) != "1":
         return f"{resource} is asked for {amount} times, and a share is one instance: write 1"
     problem = named_problem(resource, fraction)
-    return f"{resource} {problem} than the label asks for: take one of the two out" if problem else None
+    return f"{resource} {problem}: take one of the two out" if problem else None
 
 
 def _not_allowed(queue: ChartQueue, label: str, policy: EffectivePolicy) -> str:

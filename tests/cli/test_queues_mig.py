@@ -12,7 +12,7 @@ QUEUE = "queue q (values.yaml:3):"
 
 
 def check(folder, *, resources="{mode: mig}", labels="", limits=""):
-    (folder / "policies").mkdir()
+    (folder / "policies").mkdir(parents=True)
     (folder / "policies" / "default.yaml").write_text(
         f"kind: Policy\nname: default\nresources: {resources}\n"
     )
@@ -56,6 +56,25 @@ def test_what_fits_is_counted_in_instances_and_slices(tmp_path, resources, fit):
     assert f"{fit} such pods fit into it" in out
 
 
+def test_an_instance_that_is_smaller_on_another_card_is_counted_where_it_holds_the_label(tmp_path):
+    code, out, _ = check(
+        tmp_path, labels='clearml-injector/fraction: "0.250"', limits="nvidia.com/mig-1g.10gb: 1"
+    )
+    assert code == 0
+    # A quarter of an A100 40GB, and an eighth of the A100 80GB that there is.
+    assert "0 such pods fit into it" in out
+
+
+def test_no_instance_in_words_is_none(tmp_path):
+    one = "nvidia.com/mig-3g.40gb: 1, nvidia.com/mig-1g.10gb: 0"
+    code, out, err = check(tmp_path / "one", labels=HALF, limits=one)
+    assert (code, err) == (0, "")
+    assert "taken as asked for: nvidia.com/mig-3g.40gb: 1\n" in out
+    code, out, err = check(tmp_path / "none", labels=HALF, limits="nvidia.com/mig-1g.10gb: 0")
+    assert (code, err) == (0, "")
+    assert "1 such pods fit into it" in out
+
+
 @pytest.mark.parametrize(
     ("labels", "limits", "told"),
     [
@@ -65,6 +84,12 @@ def test_what_fits_is_counted_in_instances_and_slices(tmp_path, resources, fit):
             HALF,
             "nvidia.com/mig-1g.10gb: 1",
             "nvidia.com/mig-1g.10gb holds less on every known card than the label asks for",
+        ),
+        (HALF, "nvidia.com/mig-1g.24gb.gfx: 1", "nvidia.com/mig-1g.24gb.gfx is no MIG profile that is known"),
+        (
+            HALF,
+            "nvidia.com/mig-3g.40gb: 1, nvidia.com/mig-4g.40gb: 1",
+            "nvidia.com/mig-3g.40gb and nvidia.com/mig-4g.40gb are two MIG instances, and a share is one",
         ),
         (HALF, "nvidia.com/mig-3g.40gb: 2", "is asked for 2 times, and a share is one instance"),
     ],
