@@ -212,9 +212,10 @@ def _profiles(
 ) -> Iterator[tuple[_StockKey, MigProfile]]:
     """Yield the profiles that a kind of node offers by stock and number; of a resource that alone."""
     card = card_of_product(product)
+    single = profile_of_product(product)
     for stock in stocks:
-        number = profile_of_product(product) if stock is None else stock
-        if card is None or number is None:
+        number = single if stock is None else stock
+        if card is None or number is None or (stock is None) != (single is not None):
             continue
         name = GPU_RESOURCE if stock is None else instance_resource(number)
         profile = card.profile(instance_resource(number))

@@ -51,15 +51,15 @@ def kept_instance(
     The models that the node affinity binds decide what the instance is worth, which must be what the
     annotation says, and enough for what the pod asks for.
     """
-    products = _bound_products(pod.spec)
     resource = _only_resource(containers)
-    if not products or resource is None:
+    if resource is None:
         return None
     stock = instance_number(resource)
-    found = mode.instances(fraction, [(product, (stock,)) for product in products], resource)
-    if len(found) != 1 or found[0].products != products or str(found[0].eighths) != slices:
-        return None
-    return Placement(found[0].indices, found[0].mib, (), instance=found[0])
+    for products in _bound_products(pod.spec):
+        found = mode.instances(fraction, [(product, (stock,)) for product in products], resource)
+        if len(found) == 1 and found[0].products == products and str(found[0].eighths) == slices:
+            return Placement(found[0].indices, found[0].mib, (), instance=found[0])
+    return None
 
 
 def _only_resource(containers: Containers) -> str | None:
@@ -79,17 +79,22 @@ def _only_resource(containers: Containers) -> str | None:
     return name
 
 
-def _bound_products(spec: PodSpec | None) -> tuple[str, ...]:
-    """Return the models that every term of the required affinity binds the pod to alike; none otherwise."""
+def _bound_products(spec: PodSpec | None) -> list[tuple[str, ...]]:
+    """Return the sets of models that every term of the required affinity binds the pod to.
+
+    Ours is among them, and the user may have written others.
+    """
     terms = [term for term in (required_terms(spec) or () if spec is not None else ()) if not term.is_empty]
     bound = [_products(term) for term in terms]
-    return bound[0] if bound and all(each == bound[0] for each in bound) else ()
+    return [each for each in bound[0] if all(each in others for others in bound[1:])] if bound else []
 
 
-def _products(term: NodeSelectorTerm) -> tuple[str, ...]:
-    """Return what the last requirement of a model in a term says: ours, if it is one."""
-    found: tuple[str, ...] = ()
-    for each in term.match_expressions or ():
-        if (each.key, each.operator) == (GPU_PRODUCT_LABEL, "In"):
-            found = each.values or ()
-    return found if len(found) <= MAX_MODELS else ()
+def _products(term: NodeSelectorTerm) -> dict[tuple[str, ...], None]:
+    """Return what each requirement of a model in a term says, each once."""
+    return {
+        each.values: None
+        for each in term.match_expressions or ()
+        if (each.key, each.operator) == (GPU_PRODUCT_LABEL, "In")
+        and each.values
+        and len(each.values) <= MAX_MODELS
+    }

@@ -141,16 +141,17 @@ def _asks_exactly(ref: ContainerRef, mode: Mode, fraction: Fraction, indices: tu
     wanted = mode.amounts(fraction, indices)
     for amounts in (resources.limits, resources.requests) if resources is not None else ({},):
         found = amounts or {}
-        if any(name not in wanted and _is_index(mode, name) for name in found):
+        if any(name not in wanted and _is_another(mode, name, amount) for name, amount in found.items()):
             return False
         if any(str(found.get(name)) != amount for name, amount in wanted.items()):
             return False
     return True
 
 
-def _is_index(mode: Mode, resource: str) -> bool:
+def _is_another(mode: Mode, resource: str, amount: str | int) -> bool:
+    """Whether a container has another GPU, or a MIG instance, beside its share; zero instances are none."""
     kind = mode.kinds[resource]
-    return kind is not None and kind.is_index
+    return kind is not None and (kind.is_index or (kind.is_instance and str(amount) != "0"))
 
 
 def _memory(

@@ -129,6 +129,29 @@ def test_a_second_review_knows_the_instance_whatever_else_the_pod_says(found):
     assert reviewer.ledger.view() == before
 
 
+@pytest.mark.parametrize(
+    "own",
+    [
+        [[A100_80, H100], [A100_80]],
+        [[A100_80, H100], [H100, A100_80]],
+        [[A100_80], [A100_80, H100], [A100_80, "Tesla-T4"]],
+    ],
+)
+def test_a_second_review_knows_the_instance_beside_the_users_own_demands_of_models(own):
+    term = [{"key": "nvidia.com/gpu.product", "operator": "In", "values": models} for models in own]
+    terms = {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": term}]}}
+    reviewer = webhook(node("a", A100_80, (ONE, 2)), node("b", H100, (ONE, 2)))
+    stored = reviewer.decide(pod(fraction="0.125", affinity={"nodeAffinity": terms})).stored
+    assert reviewer.decide(stored, uid=OTHER_UID).patch == []
+
+
+def test_an_instance_by_name_is_none_of_nodes_of_strategy_single():
+    reviewer = webhook()
+    stored = reviewer.decide(pod(fraction="0.125")).stored
+    products(stored)[0][:] = [f"{A100_80}-MIG-1g.10gb"]
+    assert reviewer.decide(stored, uid=OTHER_UID).code == "no-matching-node"
+
+
 def test_with_same_model_a_second_review_knows_the_instance_in_every_term():
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": OTHER_UID, "controller": True}
     terms = [
@@ -260,6 +283,18 @@ def test_of_both_families_the_pod_is_written_for_the_one_that_has_room(instances
     assert ("clearml-injector/memory-mib" in decided.annotations) == is_sliced
     assert products(decided.stored) == ([] if is_sliced else [[A100_80]])
     assert reviewer.decide(decided.stored, uid=OTHER_UID).patch == []
+
+
+def test_a_pod_that_has_slices_gets_no_instance_beside_them():
+    reviewer = both()
+    stored = reviewer.decide(pod(fraction="0.125")).stored
+    (task,) = stored["spec"]["containers"]
+    for amounts in task["resources"].values():
+        amounts[ONE] = "1"
+    assert reviewer.decide(stored, uid=OTHER_UID).code == "gpu-index-set"
+    for amounts in task["resources"].values():
+        amounts[ONE] = "0"
+    assert reviewer.decide(stored, uid=OTHER_UID).patch == []
 
 
 def test_under_both_families_shared_containers_get_slices_and_a_named_instance_is_one():
