@@ -114,6 +114,8 @@ def no_webhook(lock, control_plane):
         "most": created(api, labelled_pod("most", "0.95"), "lock-whole"),
         "pooled": created(api, labelled_pod("pooled", "0.250"), "lock-pooled"),
         "mig": created(api, labelled_pod("mig", "0.375"), "lock-mig"),
+        "both": created(api, labelled_pod("both", "0.125"), "lock-both"),
+        "either": created(api, labelled_pod("either", "0.125"), "lock-either"),
         "driver": created(api, labelled_pod("driver", "0.250"), "lock-driver"),
         "custom": created(api, labelled_pod("custom", "0.250"), "lock-custom"),
     }

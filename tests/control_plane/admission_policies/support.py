@@ -22,10 +22,17 @@ NODES = {
     "lock-mig": GpuNode(
         gpus=0, instances={"nvidia.com/mig-1g.10gb": 4, "nvidia.com/mig-3g.40gb": 1}
     ).manifest("lock-mig"),
+    **{
+        f"lock-{profile}": GpuNode(
+            gpus=0, product=f"NVIDIA-A100-SXM4-80GB-MIG-{profile}", instances={"nvidia.com/gpu": count}
+        ).manifest(f"lock-{profile}")
+        for profile, count in (("3g.40gb", 2), ("7g.80gb", 1))
+    },
 }
 QUARTERS = {"nvidia.com/gpu-0": "4", "nvidia.com/gpu-1": "4"}
 NODES["lock-quarters"]["status"]["allocatable"] |= QUARTERS
 NODES["lock-quarters"]["status"]["capacity"] |= QUARTERS
+WHOLE = {"0.125": 1, "0.375": 3, "0.500": 4, "0.750": 6, "1.000": 8}
 POLICIES = {
     "default": {},
     "whole": {
@@ -33,8 +40,18 @@ POLICIES = {
         "fractions": {"0.125": 1, "0.25": 2, "0.500": 4, "1.000": 8, "2.0": 16, "3": 24, "0.2": 2, "0.95": 8},
     },
     "pooled": {"namespaces": ["lock-pooled"], "resources": {"mode": "pooled"}},
-    "both": {"namespaces": ["lock-both"], "resources": {"prefer": ["mig", "per-gpu"]}},
-    "mig": {"namespaces": ["lock-mig"], "resources": {"mode": "mig"}},
+    "both": {"namespaces": ["lock-both"], "resources": {"prefer": ["mig", "per-gpu"]}, "fractions": WHOLE},
+    "either": {
+        "namespaces": ["lock-either"],
+        "resources": {"mode": "pooled", "prefer": ["mig", "pooled"]},
+        "fractions": WHOLE,
+    },
+    "mig": {
+        "namespaces": ["lock-mig"],
+        "resources": {"mode": "mig"},
+        "fractions": WHOLE,
+        "memory": {"allowed": True},
+    },
     "driver": {"namespaces": ["lock-driver"], "limiter": "nvidia-driver"},
     "quarters": {"namespaces": ["lock-quarters"], "slicesPerGpu": 4},
     "open": {"namespaces": ["lock-open"], "limiter": "none"},

@@ -137,7 +137,9 @@ def test_what_the_webhook_makes_of_every_kind_of_pod_passes(lock, control_plane,
         ("pooled", "0.375", "3"),
         ("mig", "0.125", "1"),
         ("both", "0.125", "1"),
-        ("both", "0.750", "6"),
+        ("both", "0.750", "8"),
+        ("either", "0.125", "1"),
+        ("either", "0.750", "8"),
         ("mig", "0.375", "4"),
         ("driver", "0.250", "2"),
         ("quarters", "0.750", "3"),
@@ -196,6 +198,41 @@ def test_what_the_webhook_makes_of_an_ask_for_memory_passes(lock, control_plane,
     assert said["clearml-injector/memory-mib"] == str(mib)
     [limits] = [each["resources"]["limits"] for each in made["spec"]["containers"]]
     assert said["clearml-injector/slices"] in limits.values()
+
+
+@pytest.mark.parametrize("policy", ["mig", "both", "either"])
+@pytest.mark.parametrize("profile", ["3g.40gb", "7g.80gb"])
+def test_an_instance_of_strategy_single_passes(lock, control_plane, policy, profile):
+    fraction, slices = {"3g.40gb": ("0.375", "4"), "7g.80gb": ("1.000", "8")}[profile]
+    pod = labelled_pod("pod", fraction, nodeSelector={"kubernetes.io/hostname": f"lock-{profile}"})
+    made = control_plane.api.create(pod, f"lock-{policy}", dry_run=True)
+    [limits] = [each["resources"]["limits"] for each in made["spec"]["containers"]]
+    assert limits == {"nvidia.com/gpu": "1"}
+    assert made["metadata"]["annotations"]["clearml-injector/slices"] == slices
+
+
+@pytest.mark.parametrize(("fraction", "slices"), [("0.125", "1"), ("0.750", "6"), ("1.000", "8")])
+@pytest.mark.parametrize("policy", ["both", "either"])
+def test_slices_pass_where_instances_are_preferred(lock, control_plane, policy, fraction, slices):
+    node = {"both": "gpu-1", "either": "lock-pooled"}[policy]
+    pod = labelled_pod("pod", fraction, nodeSelector={"kubernetes.io/hostname": node})
+    [task] = pod["spec"]["containers"]
+    task["resources"] = {"limits": {"nvidia.com/mig-2g.20gb": "0"}}
+    made = control_plane.api.create(pod, f"lock-{policy}", dry_run=True)
+    [limits] = [each["resources"]["limits"] for each in made["spec"]["containers"]]
+    assert sorted(limits.values()) == ["0", slices]
+
+
+@pytest.mark.parametrize("policy", ["mig", "both", "either"])
+@pytest.mark.parametrize("fraction", ["0.125", "0.750"])
+def test_none_of_another_profile_in_words_is_nothing(lock, control_plane, policy, fraction):
+    pod = labelled_pod("pod", fraction)
+    [task] = pod["spec"]["containers"]
+    task["resources"] = {"limits": {"nvidia.com/mig-2g.20gb": "0"}}
+    made = control_plane.api.create(pod, f"lock-{policy}", dry_run=True)
+    [limits] = [each["resources"]["limits"] for each in made["spec"]["containers"]]
+    assert limits.pop("nvidia.com/mig-2g.20gb") == "0"
+    assert len(limits) == 1
 
 
 def test_an_instance_for_an_ask_for_memory_passes(lock, control_plane):

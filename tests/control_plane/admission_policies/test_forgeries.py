@@ -239,6 +239,28 @@ def test_more_than_one_instance_is_refused(no_webhook, control_plane, amounts, n
         control_plane.api.create(pod, "lock-mig")
 
 
+@pytest.mark.parametrize(
+    ("policy", "resource", "told"),
+    [
+        ("mig", "nvidia.com/gpu", "one of nvidia.com/mig-<profile>"),
+        ("both", "nvidia.com/gpu", "1 slices of nvidia.com/gpu-{index}"),
+        ("both", "nvidia.com/gpu-0", "1 slices of nvidia.com/gpu-{index}"),
+    ],
+)
+def test_a_gpu_or_a_slice_without_a_limit_is_no_instance(no_webhook, control_plane, policy, resource, told):
+    pod = copy.deepcopy(no_webhook[policy])
+    task(pod)["resources"] = {"limits": {resource: "1"}}
+    with refused("injected", f"limits of GPU containers: must be {told}, as the annotations say: {ADVICE}"):
+        control_plane.api.create(pod, f"lock-{policy}")
+
+
+def test_a_slice_of_the_pool_without_a_limit_is_no_instance(no_webhook, control_plane):
+    pod = copy.deepcopy(no_webhook["either"])
+    task(pod)["resources"] = {"limits": {"nvidia.com/gpu": "1"}}
+    with refused("injected", ENV):
+        control_plane.api.create(pod, "lock-either")
+
+
 @pytest.mark.parametrize("label", ["0.625", "1.000", "NaN"])
 def test_an_instance_that_does_not_hold_what_the_label_says_is_refused(no_webhook, control_plane, label):
     pod = copy.deepcopy(no_webhook["mig"])
@@ -360,7 +382,7 @@ def test_unlabelled_pods_pass(no_webhook, control_plane, namespace):
     assert made["metadata"]["name"] == "unlabelled"
 
 
-@pytest.mark.parametrize("policy", ["half", "two", "pooled", "mig", "driver", "custom"])
+@pytest.mark.parametrize("policy", ["half", "two", "pooled", "mig", "both", "either", "driver", "custom"])
 def test_a_complete_forgery_passes_as_the_threat_model_says(no_webhook, control_plane, policy):
     pod = copy.deepcopy(no_webhook[policy])
     made = control_plane.api.create(pod, pod["metadata"]["namespace"], dry_run=True)
