@@ -13,36 +13,62 @@ import random
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from ledger.ledger import Ledger
+from policies.loading.policy_set import PolicySet
 from testbed.registration import MEMORY_LABEL
-from tests.campaign import hostile, tampering
-from tests.campaign.oracle import LABEL, Expected, faults
+from tests.campaign import hostile, instances, tampering
+from tests.campaign.oracle import LABEL, Expected, faults, faults_of_either
 from tests.webhook.patch_cache.differential import is_of_wrong_type_unread
-from tests.webhook.support import Decision, Webhook, as_body, policies
+from tests.webhook.support import Decision, Webhook, as_body, fixture_ledger, policies
 
 EIGHTHS = {f"0.{eighths * 125:03d}": eighths for eighths in range(1, 8)}
 QUOTA = 24
 """Slices of each namespace with a quota."""
 NAMESPACES = ("team", "other")
+
+
+class Setting(NamedTuple):
+    """What an epoch of a campaign has for all its reviews."""
+
+    policies: PolicySet
+    expected: Expected
+    faults: Callable[[dict[str, Any], Expected], Iterator[str]] = faults
+    ledger: Callable[[], Ledger] = fixture_ledger
+    tampers: Sequence[tampering.Tamper] = tampering.TAMPERS
+
+
 POLICIES = {
-    "default": (policies(), Expected(EIGHTHS)),
-    "quota": (
+    "default": Setting(policies(), Expected(EIGHTHS)),
+    "quota": Setting(
         policies("quotas: {namespaces: {team: {slices: %d}, other: {slices: %d}}}" % (QUOTA, QUOTA)),  # noqa: UP031 braces are YAML's
         Expected(EIGHTHS),
     ),
-    "reserve": (policies("memory: {reserveMiB: 100}"), Expected(EIGHTHS, reserve_mib=100)),
-    "assume": (
+    "reserve": Setting(policies("memory: {reserveMiB: 100}"), Expected(EIGHTHS, reserve_mib=100)),
+    "assume": Setting(
         policies("assume: {gpusPerNode: 4, gpuMemoryMiB: 81920}"),
         Expected(EIGHTHS, assumed_mib=81920),
     ),
-    "none": (policies("limiter: none"), Expected(EIGHTHS, limiter=False)),
-    "whole": (
+    "none": Setting(policies("limiter: none"), Expected(EIGHTHS, limiter=False)),
+    "whole": Setting(
         policies('fractions: {"0.500": 4, "0.875": 7, "1.000": 8, "2": 16}'),
         Expected({"0.500": 4, "0.875": 7, "1.000": 8, "2": 16}),
     ),
+}
+INSTANCE_POLICIES = {
+    f"{name}{'-quota' if quota else ''}": Setting(
+        instances.policies_of(name, quota),
+        Expected(EIGHTHS),
+        faults_of_either,
+        instances.ledger_of_instances,
+        [*tampering.TAMPERS, *instances.TAMPERS],
+    )
+    for name in instances.KEYS
+    for quota in ((0, QUOTA) if name in {"mig", "mig-first"} else (0,))
 }
 OTHER_UID = "another"
 """What the listed values put into a uid."""
@@ -70,10 +96,10 @@ class Tally:
 class Campaign:
     """Sends reviews under one policy until an epoch ends."""
 
-    def __init__(self, name: str, dice: random.Random, tally: Tally) -> None:
-        policy_set, self._expected = POLICIES[name]
-        self._has_quota = name == "quota"
-        self._webhook = Webhook(policy_set)
+    def __init__(self, name: str, setting: Setting, dice: random.Random, tally: Tally) -> None:
+        self._setting, self._expected = setting, setting.expected
+        self._has_quota = name.endswith("quota")
+        self._webhook = Webhook(setting.policies, setting.ledger())
         self._dice = dice
         self._tally = tally
         self._bases = hostile.bases()
@@ -120,7 +146,7 @@ class Campaign:
         try:
             if kind < 0.6:
                 dice = self._dice
-                dice.choice(tampering.TAMPERS)(review["request"]["object"], dice)
+                dice.choice(self._setting.tampers)(review["request"]["object"], dice)
             elif kind < 0.75:
                 hostile.damage(review, self._dice)
             elif kind < 0.97:
@@ -161,7 +187,7 @@ class Campaign:
 
     def _check_pod(self, review: dict[str, Any], decided: Decision) -> None:
         stored = decided.stored
-        found = list(faults(stored, self._expected))
+        found = list(self._setting.faults(stored, self._expected))
         if found:
             raise FoundError("; ".join(found))
         again = {**review, "request": {**review["request"], "object": stored}}
@@ -223,14 +249,16 @@ class Finding:
     review: dict[str, Any]
 
 
-def run(reviews: int, seed: int, most_findings: int = 20) -> tuple[Tally, list[Finding]]:
-    """Send so many reviews; give what was counted and what was found."""
+def run(
+    reviews: int, seed: int, most_findings: int = 20, settings: Mapping[str, Setting] = POLICIES
+) -> tuple[Tally, list[Finding]]:
+    """Send so many reviews, each epoch under another policy; give what was counted and what was found."""
     tally, findings = Tally(), []
     epoch = 0
     while tally.reviews < reviews and len(findings) < most_findings:
         dice = random.Random(f"{seed}-{epoch}")  # noqa: S311 repeatable, no secret
-        name = list(POLICIES)[epoch % len(POLICIES)]
-        campaign = Campaign(name, dice, tally)
+        name = list(settings)[epoch % len(settings)]
+        campaign = Campaign(name, settings[name], dice, tally)
         try:
             for _ in range(EPOCH):
                 campaign.step()
@@ -250,7 +278,7 @@ def main() -> int:
     parser.add_argument("--save", type=Path, help="folder for the reviews that show findings")
     given = parser.parse_args()
     start = time.process_time()
-    tally, findings = run(given.reviews, given.seed)
+    tally, findings = run(given.reviews, given.seed, settings=POLICIES | INSTANCE_POLICIES)
     seconds = time.process_time() - start
     lines = [
         f"{tally.reviews} reviews, {tally.decisions} decisions in {seconds:.0f} s of CPU",

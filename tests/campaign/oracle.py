@@ -1,6 +1,7 @@
 """What must hold of every labelled pod that was let in, read off the stored pod alone.
 
-Knows nothing of the product's code: per-gpu mode, slices of an eighth, limiter hami-core or none at all.
+Knows nothing of the product's code: per-gpu mode, slices of an eighth, limiter hami-core or none at all;
+and MIG instances of cards of 80 GB, alone or beside slices of single GPUs or of a pool.
 """
 
 from __future__ import annotations
@@ -74,6 +75,20 @@ FILLED_IN = {
 """Fields of our init container that the API server and LimitRanges may fill in."""
 
 
+CARDS = {"NVIDIA-A100-SXM4-80GB", "NVIDIA-H100-80GB-HBM3"}
+"""Models of the nodes that are divided into several profiles."""
+SINGLE = "NVIDIA-A100-SXM4-80GB-MIG-3g.40gb"
+"""Model of the nodes of which each instance is called nvidia.com/gpu."""
+INSTANCES = {
+    "nvidia.com/mig-1g.10gb": (1, CARDS),
+    "nvidia.com/mig-2g.20gb": (2, CARDS),
+    "nvidia.com/mig-3g.40gb": (4, CARDS),
+    "nvidia.com/mig-7g.80gb": (8, CARDS),
+    "nvidia.com/gpu": (4, {SINGLE}),
+}
+"""Eighths of a card that an instance is, and the models on which it is."""
+
+
 @dataclass(frozen=True)
 class Expected:
     """What a policy gives."""
@@ -116,6 +131,63 @@ def faults(pod: Object, expected: Expected) -> Iterator[str]:
         yield from _memory(spec, said, slices, expected)
         if expected.limiter:
             yield from _limiter(spec, gpu, said.get(PREFIX + "memory-mib"))
+
+
+def faults_of_either(pod: Object, expected: Expected) -> Iterator[str]:
+    """Yield the same of a pod that may have a MIG instance instead."""
+    said = pod["metadata"].get("annotations") or {}
+    if PREFIX + "gpu-index" in said:
+        yield from faults(pod, expected)
+        return
+    spec, asked = pod["spec"], expected.fractions.get(pod["metadata"]["labels"][LABEL])
+    if asked is None:
+        yield f"label {pod['metadata']['labels'][LABEL]!r}"
+        return
+    inits, regular = spec.get("initContainers") or [], spec["containers"]
+    yield from _twins([*inits, *regular])
+    gpu = [one for one in inits if _gpu_amounts(one)]
+    gpu += [one for one in regular if one["name"] == said.get(PREFIX + "gpu-container")]
+    if not gpu or gpu[-1] in inits:
+        yield f"no container {said.get(PREFIX + 'gpu-container')!r}"
+        return
+    if PREFIX + "memory-mib" in said:
+        yield from _amounts(gpu, {"nvidia.com/gpu": asked})
+        yield from _memory(spec, said, asked, expected)
+    else:
+        yield from _instance(spec, said, gpu, asked)
+    for one in [each for each in [*inits, *regular] if each not in gpu]:
+        if _gpu_amounts(one) or _values(one, "NVIDIA_VISIBLE_DEVICES") != ["void"]:
+            yield f"{one['name']} asks for {_gpu_amounts(one)} or sees GPUs"
+    yield from _ways_around(pod, spec, gpu, [*inits, *regular])
+
+
+def _instance(spec: Object, said: Object, gpu: list[Object], asked: int) -> Iterator[str]:
+    resource = next(iter(_gpu_amounts(gpu[-1])), "")
+    eighths, models = INSTANCES.get(resource, (0, CARDS))
+    yield from _amounts(gpu, {resource: 1})
+    if said.get(PREFIX + "slices") != str(eighths) or eighths < asked:
+        yield f"{said.get(PREFIX + 'slices')} eighths of {resource} for {asked}"
+    terms = _terms(spec)
+    bound = [[set(values) for values in _required(term, "nvidia.com/gpu.product")] for term in terms]
+    if not terms or not all(any(values and values <= models for values in each) for each in bound):
+        yield f"{resource} is bound to {bound}"
+
+
+def _terms(spec: Object) -> list[Object]:
+    """Terms of the required node affinity that can match a node."""
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    every = required.get("nodeSelectorTerms") or []
+    return [term for term in every if term.get("matchExpressions") or term.get("matchFields")]
+
+
+def _required(term: Object, label: str) -> list[list[str]]:
+    """Values that a term has a label be in, by requirement."""
+    return [
+        each.get("values") or []
+        for each in term.get("matchExpressions") or []
+        if each.get("key") == label and each.get("operator") == "In"
+    ]
 
 
 def _twins(every: list[Object]) -> Iterator[str]:
@@ -183,24 +255,13 @@ def _rights(gpu: list[Object]) -> Iterator[str]:
 
 def _memory(spec: Object, said: Object, slices: int, expected: Expected) -> Iterator[str]:
     mib = said.get(PREFIX + "memory-mib", "")
-    required = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(
-        "requiredDuringSchedulingIgnoredDuringExecution"
-    ) or {}
-    terms = [
-        term
-        for term in required.get("nodeSelectorTerms") or []
-        if term.get("matchExpressions") or term.get("matchFields")
-    ]
+    terms = _terms(spec)
     if expected.assumed_mib is not None and mib == _share(str(expected.assumed_mib), slices, expected):
         return
     if not terms:
         yield "no node affinity binds the memory"
     for term in terms:
-        bound = [
-            each.get("values") or []
-            for each in term.get("matchExpressions") or []
-            if each.get("key") == "nvidia.com/gpu.memory" and each.get("operator") == "In"
-        ]
+        bound = _required(term, "nvidia.com/gpu.memory")
         shares = [{_share(value, slices, expected) for value in values} for values in bound]
         if {mib} not in shares:
             yield f"memory {mib!r} is bound by {bound}"

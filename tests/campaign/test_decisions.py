@@ -6,9 +6,10 @@ import random
 import pytest
 
 from tests.campaign import tampering
-from tests.campaign.decisions import EIGHTHS, POLICIES, run
-from tests.campaign.oracle import Expected, faults
-from tests.webhook.support import container, decide, pod
+from tests.campaign.decisions import EIGHTHS, INSTANCE_POLICIES, POLICIES, run
+from tests.campaign.instances import TAMPERS, ledger_of_instances, policies_of
+from tests.campaign.oracle import Expected, faults, faults_of_either
+from tests.webhook.support import Webhook, container, decide, pod
 
 
 def test_a_short_campaign_of_hostile_reviews_finds_nothing():
@@ -17,6 +18,13 @@ def test_a_short_campaign_of_hostile_reviews_finds_nothing():
     assert tally.codes["injected"] > 300
     assert tally.codes["unchanged"] > 300
     assert len(tally.codes) > 15
+
+
+def test_a_short_campaign_where_policies_give_mig_instances_finds_nothing():
+    tally, findings = run(2400, seed=21, settings=INSTANCE_POLICIES)
+    assert findings == []
+    assert tally.codes["injected"] > 200
+    assert tally.codes["unchanged"] > 200
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +58,10 @@ def with_mount(stored, which, **mount):
 def with_field(stored, which, name, value):
     one = {each["name"]: each for each in tampering.containers_of(stored)}[which]
     one[name] = value
+
+
+def with_amounts(stored, amounts):
+    with_field(stored, "train", "resources", {"limits": amounts, "requests": amounts})
 
 
 LIBRARY = "gpu-limiter-library"
@@ -103,6 +115,32 @@ WAYS = {
 }
 
 
+ONE, TWO = "nvidia.com/mig-1g.10gb", "nvidia.com/mig-2g.20gb"
+INSTANCE_WAYS = {
+    "another instance": lambda pod: with_amounts(pod, {TWO: "1"}),
+    "two instances": lambda pod: with_amounts(pod, {ONE: "2"}),
+    "slices beside it": lambda pod: with_amounts(pod, {ONE: "1", "nvidia.com/gpu-0": "1"}),
+    "a whole GPU": lambda pod: with_amounts(pod, {"nvidia.com/gpu": "1"}),
+    "an instance for a second container": lambda pod: with_field(
+        pod, "side", "resources", {"limits": {ONE: "1"}}
+    ),
+    "another slices annotation": lambda pod: pod["metadata"]["annotations"].update(
+        {"clearml-injector/slices": "2"}
+    ),
+    "a second container that sees GPUs": WAYS["a second container that sees GPUs"],
+    "no models": lambda pod: pod["spec"].pop("affinity"),
+    "CDI": WAYS["CDI"],
+}
+
+
+@pytest.mark.parametrize("way", [None, *INSTANCE_WAYS])
+def test_the_oracle_sees_of_an_instance(way):
+    found = pod(fraction="0.125", containers=[container(limits={"nvidia.com/gpu": "1"}), container("side")])
+    made = Webhook(policies_of("mig"), ledger_of_instances()).decide(found).stored
+    INSTANCE_WAYS.get(way, lambda _: None)(made)
+    assert bool(list(faults_of_either(made, Expected(EIGHTHS)))) is (way is not None)
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_the_oracle_sees(way, stored):
     tampered = copy.deepcopy(stored)
@@ -117,7 +155,7 @@ def test_a_campaign_of_one_seed_is_the_same_twice():
 
 def test_every_kind_of_change_changes_some_pod(stored):
     dice = random.Random(1)  # noqa: S311 repeatable, no secret
-    for tamper in tampering.TAMPERS:
+    for tamper in [*tampering.TAMPERS, *TAMPERS]:
         changed = []
         for _ in range(20):
             found = copy.deepcopy(stored)

@@ -14,24 +14,35 @@ from testbed.process import eventually
 from testbed.product import decides
 from testbed.registration import configuration, labelled_pod, registered
 
-BOTH = "kind: Policy\nname: default\nresources: {prefer: [mig, per-gpu]}\nlimiter: none\n"
-INSTANCES = {"nvidia.com/mig-1g.10gb": 3, "nvidia.com/mig-3g.40gb": 1}
-SLICES = {"nvidia.com/gpu-0": 8}
+BOTH = "kind: Policy\nname: default\nresources: {mode: %s, prefer: [mig, %s]}\nlimiter: none\n"
+SINGLE = "NVIDIA-A100-SXM4-80GB-MIG-2g.20gb"
+MIG = {"nvidia.com/mig-1g.10gb": 3, "nvidia.com/mig-3g.40gb": 1}
 EIGHTHS = {"nvidia.com/mig-1g.10gb": 1, "nvidia.com/mig-3g.40gb": 4}
+OF_SINGLE = 2
+"""Eighths of an instance on the node of strategy `single`."""
+
+
+@pytest.fixture(params=["per-gpu", "pooled"])
+def mode(request):
+    """How slices are asked for, beside instances."""
+    return request.param
 
 
 @pytest.fixture
-def cluster(control_plane, namespace, tmp_path):
-    """A MIG node, a sliced one, a controller and a webhook that asks it."""
+def cluster(control_plane, namespace, tmp_path, mode):
+    """A MIG node of either strategy, a sliced one, a controller and a webhook that asks it."""
     api = control_plane.api
     install_crd(api)
-    divided = GpuNode(gpus=0, instances=INSTANCES).manifest(f"{namespace}-mig")
-    sliced = GpuNode(gpus=1, memory_mib=46068, product="NVIDIA-L40S").manifest(f"{namespace}-sliced")
+    nodes = [
+        GpuNode(gpus=0, instances=MIG).manifest(f"{namespace}-mig"),
+        GpuNode(gpus=0, product=SINGLE, instances={"nvidia.com/gpu": 2}).manifest(f"{namespace}-single"),
+        GpuNode(memory_mib=46068, product="NVIDIA-L40S", pooled=mode == "pooled").manifest(f"{namespace}-s"),
+    ]
     (tmp_path / "policies").mkdir()
-    (tmp_path / "policies" / "default.yaml").write_text(BOTH)
+    (tmp_path / "policies" / "default.yaml").write_text(BOTH % (mode, mode))
     tls = write_tls(tmp_path / "tls", make_authority(datetime.now(UTC)))
     with ExitStack() as stack:
-        for node in (divided, sliced):
+        for node in nodes:
             api.create(node)
             stack.callback(api.delete, "Node", node["metadata"]["name"])
         controller = Controller(control_plane.kubeconfig, tmp_path, tls, lease=f"c-{namespace}", name="a")
@@ -46,36 +57,71 @@ def cluster(control_plane, namespace, tmp_path):
 def amounts_of(pod):
     (task,) = pod["spec"]["containers"]
     limits = task["resources"]["limits"]
-    return {name: int(amount) for name, amount in limits.items() if name in {**INSTANCES, **SLICES}}
+    return {name: int(amount) for name, amount in limits.items() if name.startswith("nvidia.com/")}
+
+
+def family_and_eighths(pod):
+    """Where a pod is to run, and what it was given there."""
+    [(resource, amount)] = amounts_of(pod).items()
+    if resource in EIGHTHS:
+        return "mixed", EIGHTHS[resource] * amount
+    if "clearml-injector/memory-mib" in pod["metadata"]["annotations"]:
+        return "slices", amount
+    assert resource == "nvidia.com/gpu"
+    return "single", OF_SINGLE * amount
 
 
 def held(pods):
-    """What bound pods hold, by resource."""
+    """What bound pods hold of each node."""
     total = Counter()
     for pod in pods:
-        if pod["spec"].get("nodeName"):
-            total.update(amounts_of(pod))
+        for name, amount in amounts_of(pod).items() if pod["spec"].get("nodeName") else ():
+            total[pod["spec"]["nodeName"], name] += amount
     return total
 
 
 def test_pods_that_come_and_go_never_hold_more_than_the_nodes_have(cluster, namespace):
     chance, live, families = random.Random(1), [], Counter()  # noqa: S311 - repeatable churn
+    offered = {
+        (node["metadata"]["name"], name): int(amount)
+        for node in cluster.list("Node")
+        for name, amount in node["status"]["allocatable"].items()
+        if name.startswith("nvidia.com/")
+    }
     for number in range(30):
         share = chance.choice(["0.125", "0.250", "0.500"])
         made = cluster.create(labelled_pod(f"pod-{number}", share), namespace)
-        (resource,) = amounts_of(made)
-        given = EIGHTHS.get(resource, amounts_of(made)[resource])
+        family, given = family_and_eighths(made)
         assert given >= float(share) * 8
         assert given <= 2 * float(share) * 8
-        families[resource.startswith("nvidia.com/mig-")] += 1
+        families[family] += 1
         live.append(made["metadata"]["name"])
         taken = held(cluster.list("Pod", namespace))
-        assert all(count <= {**INSTANCES, **SLICES}[name] for name, count in taken.items())
+        assert all(count <= offered[where] for where, count in taken.items())
         if len(live) > chance.randint(4, 9):
             cluster.delete("Pod", live.pop(0), namespace)
-    assert all(families[is_instance] for is_instance in (True, False))
+    assert set(families) == {"mixed", "single", "slices"}
 
 
+@pytest.mark.parametrize("mode", ["pooled"], indirect=True)
+def test_an_instance_and_slices_of_one_name_are_told_apart(cluster, namespace):
+    pods = [cluster.create(labelled_pod(f"pod-{number}", "0.250"), namespace) for number in range(4)]
+    families = [family_and_eighths(pod) for pod in pods]
+    assert families == [("single", 2), ("single", 2), ("mixed", 4), ("slices", 2)]
+    required = [
+        pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+        for pod in pods
+    ]
+    assert [SINGLE in str(each) for each in required] == [True, True, False, False]
+    for pod, node in zip(pods, ("single", "single", "mig", "s"), strict=True):
+        name = pod["metadata"]["name"]
+        eventually(
+            lambda name=name: cluster.get("Pod", name, namespace)["spec"].get("nodeName"), f"{name} is bound"
+        )
+        assert cluster.get("Pod", name, namespace)["spec"]["nodeName"] == f"{namespace}-{node}"
+
+
+@pytest.mark.parametrize("mode", ["per-gpu"], indirect=True)
 def test_instances_are_given_first_and_counted_whoever_holds_them(cluster, namespace):
     own = labelled_pod("own", "0.125")
     del own["metadata"]["labels"]
@@ -83,7 +129,8 @@ def test_instances_are_given_first_and_counted_whoever_holds_them(cluster, names
     assert cluster.create(own, namespace)["spec"]["containers"][0]["resources"]["limits"] == {
         "nvidia.com/mig-1g.10gb": "2"
     }
-    both = {"nvidia.com/mig-1g.10gb": 2}
+    both = {(f"{namespace}-mig", "nvidia.com/mig-1g.10gb"): 2}
     eventually(lambda: held(cluster.list("Pod", namespace)) == both, "the pod without a label is bound")
-    made = [cluster.create(labelled_pod(name, "0.125"), namespace) for name in ("first", "second")]
-    assert [list(amounts_of(pod)) for pod in made] == [["nvidia.com/mig-1g.10gb"], ["nvidia.com/gpu-0"]]
+    made = [cluster.create(labelled_pod(name, "0.125"), namespace) for name in ("a", "b", "c", "d")]
+    families = [family_and_eighths(pod)[0] for pod in made]
+    assert families == ["mixed", "single", "single", "slices"]
