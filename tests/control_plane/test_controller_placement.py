@@ -100,6 +100,8 @@ def test_pods_go_where_the_leader_says_and_its_reservations_become_holders(
         eventually(lambda: len(bound(control_plane, namespace)) == 16, "all 16 eighths are bound")
         eventually(lambda: controller.taken() == {node: {0: 8, 1: 8}}, "both GPUs are full")
         assert reservations(controller) == 0
+        of_gpus = controller.plain("/metrics/gpus").splitlines()
+        assert f'fraction_injector_gpu_slices{{node="{node}",gpu="1",state="used"}} 8' in of_gpus
         shares = [share.kind for gpu in controller.ledger().ledger.nodes[0].gpus for share in gpu.shares]
         assert shares == ["holder"] * 16
         assert degraded(webhook) == 0
