@@ -77,13 +77,18 @@ class Trace:
     def mixes(self) -> list[Trace]:
         """Mixes of the same pods that openb publishes beside its default: drawn again here, always alike."""
         rng = random.Random(self.name)  # noqa: S311 - a repeatable experiment, no secret
-        named = [replace(pod, models=_drawn_models(rng)) if pod.gpus else pod for pod in self.pods]
         return [
-            replace(self, name="gpuspec33 derived", pods=tuple(named)),
+            replace(self, name="gpuspec33 derived", pods=self._naming_models(rng, _NAMING)),
             replace(self, name="multigpu50 derived", pods=(*self.pods, *self._more_of_many_gpus(rng))),
             replace(self, name="cpu250 derived", pods=(*self.pods, *self._more_without_gpus(rng, 7 / 6))),
             replace(self, name="cpu300 derived", pods=(*self.pods, *self._more_without_gpus(rng, 9 / 5))),
+            replace(self, name="gpuspec20 derived", pods=self._naming_models(rng, _FEWER_NAMING)),
         ]
+
+    def _naming_models(self, rng: random.Random, share: float) -> tuple[TracePod, ...]:
+        """The pods, of which such a share of those with GPUs names models."""
+        models = [_drawn_models(rng, share) if pod.gpus else () for pod in self.pods]
+        return tuple([replace(pod, models=named) for pod, named in zip(self.pods, models, strict=True)])
 
     def _more_of_many_gpus(self, rng: random.Random) -> Iterator[TracePod]:
         """Pods of two GPUs and more, until they ask for half of all GPUs."""
@@ -107,7 +112,7 @@ class Trace:
         return nodes
 
 
-_NAMING = 0.338
+_NAMING, _FEWER_NAMING = 0.338, 0.2
 _NAMED = {
     ("T4",): 1291,
     ("G2",): 331,
@@ -117,11 +122,11 @@ _NAMED = {
     ("G3",): 86,
     ("V100M32",): 20,
 }
-"""Pods of openb's gpuspec33 that name these models; of all pods with GPUs the share above names any."""
+"""Pods of openb's gpuspec33 that name these models; of all pods with GPUs a share above names any."""
 
 
-def _drawn_models(rng: random.Random) -> tuple[str, ...]:
-    return rng.choices(list(_NAMED), list(_NAMED.values()))[0] if rng.random() < _NAMING else ()
+def _drawn_models(rng: random.Random, share: float) -> tuple[str, ...]:
+    return rng.choices(list(_NAMED), list(_NAMED.values()))[0] if rng.random() < share else ()
 
 
 def load(folder: Path) -> list[Trace]:
