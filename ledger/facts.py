@@ -49,6 +49,8 @@ class NodeFact(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     def card_mib(self, indices: tuple[int, ...]) -> int | None:
         """MiB of the smallest of some GPUs: of the cards, else what the node's label says of all."""
+        if not self.cards:
+            return self.gpu_mib
         known = dict(self.cards)
         mib = [known[index] for index in indices or known if index in known]
         return min(mib) if mib and len(mib) == len(indices or known) else self.gpu_mib

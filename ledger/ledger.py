@@ -220,15 +220,16 @@ class Ledger(LedgerReader):
 
     def _chosen(self, request: PlacementRequest, prices: ShadowPrices) -> PlacementResult:
         """Where the pod goes: the best place at which it passes no quota, as slices differ by kind of GPU."""
-        if not (request.fraction.mib or request.prefer or request.mode_type.gives_instances):
-            over = self._usage.passed_by(request.slices, request.quotas)
+        quotas = request.quotas
+        if quotas and not (request.fraction.mib or request.prefer or request.mode_type.gives_instances):
+            over = self._usage.passed_by(request.slices, quotas)
             if over is not None:
                 return over
         options = self._choice.options(request, prices, self._granted(request))
         if isinstance(options, Unschedulable):
             return options
         refused: OverQuota | None = None
-        for placement in options if request.quotas else ():
+        for placement in options if quotas else ():
             over = self._passed(request.granted(placement), placement)
             if over is None:
                 return placement

@@ -166,7 +166,10 @@ class RecentPlacements:
 
     def _found(self, name: str) -> _Generation | None:
         digest = hash(name)
-        return next((each for each in self._generations if digest in each.awaited), None)
+        for generation in self._generations:
+            if digest in generation.awaited:
+                return generation
+        return None
 
     def _take_out(self, generation: _Generation, place: _Place, rest: _Rest) -> None:
         kinds = generation.kinds[place]

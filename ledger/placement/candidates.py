@@ -100,12 +100,16 @@ class CandidateFinder:
         self._known: dict[Hashable, Candidates] = {}
         self._taken = 0
         """Bytes."""
+        self._latest: tuple[PlacementRequest, Candidates] | None = None
+        """The question of the last pod, which is asked again as soon as the pod is placed and counted."""
 
     def select(self, request: PlacementRequest) -> Candidates:
         """The nodes that could hold the pod some day."""
         self._node_index.flush()
         if self._generation != self._node_index.generation:
             self._forget()
+        if self._latest is not None and self._latest[0] is request:
+            return self._latest[1]
         key = _key(request)
         candidates = self._known.get(key)
         if candidates is None:
@@ -114,6 +118,7 @@ class CandidateFinder:
                 # Nodes were told apart anew for this pod: earlier selections hold classes that are no more.
                 self._forget()
             self._remember(key, candidates)
+        self._latest = request, candidates
         return candidates
 
     def why_unschedulable(self, request: PlacementRequest) -> Unschedulable:
@@ -121,6 +126,7 @@ class CandidateFinder:
         return why_unschedulable(self._obstacles(request), request)
 
     def _forget(self) -> None:
+        self._latest = None
         self._known.clear()
         self._taken = 0
         self._generation = self._node_index.generation

@@ -22,7 +22,7 @@ class MemoryValues:
         self._kinds: Counter[GpuModel] = Counter()
         self.instances = InstanceOffers()
         """The MIG instances that nodes offer."""
-        self._of_share: dict[tuple[Fraction, int], tuple[str, ...]] = {}
+        self._of_share: dict[tuple[tuple[int, int], int], tuple[str, ...]] = {}
 
     def add(self, node: NodeFact) -> None:
         """Count a node's value; the inverse of `remove`."""
@@ -55,7 +55,7 @@ class MemoryValues:
         if fraction.mib:
             # Whoever writes a pod may ask for any number of MiB: too many to remember.
             return tuple(text for mib, text in sorted(self._nodes) if fraction.on_card(mib) == fraction)
-        key = fraction, gpu_mib
+        key = fraction.ratio, gpu_mib
         values = self._of_share.get(key)
         if values is None:
             values = self._of_share[key] = self._sharing(fraction, gpu_mib)

@@ -96,13 +96,16 @@ class Group:
     def _best_of(self, positions: Iterable[int], search: Search) -> Found | None:
         """The best of the nodes at some positions, which ascend, that the pod can take."""
         best: Found | None = None
-        seen = None
+        seen, most = None, min(search.most_gained, self.stranded)
         for position in positions:
             cpu_free, _, account = self.nodes[position]
             if cpu_free != seen and search.takes(account):
                 seen, score = cpu_free, taken_up(self.free, cpu_free, search.gains)
                 if best is None or score > best[0]:
                     best = score, account
+                    # Those that follow have more CPU, and so no more stranded slices to take up.
+                    if score >= most:
+                        break
         return best
 
     def _turning_points(self, search: Search, first: int) -> list[int]:
@@ -179,7 +182,12 @@ class NodeGroups:
         """The best node here if it is better than the one found elsewhere, else that one."""
         cpu, gained, key = search.cpu_milli, search.most_gained, search.key
         ranking = self._rankings.get(key) if search.prices is self._prices else None
-        for negative, _, group in self._ranked(search) if ranking is None else ranking:
+        if ranking is None:
+            ranking = self._ranked(search)
+        # The first of a ranking, with all that CPU can add, is as good as any group here can be.
+        if not ranking or (found is not None and gained - ranking[0][0] < found[0]):
+            return found
+        for negative, _, group in ranking:
             if found is not None and -negative <= found[0]:
                 break
             if not group.stranded and group.nodes and group.nodes[-1][0] >= cpu:
