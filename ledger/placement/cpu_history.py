@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from modes.packing import UNIT
 
-LEVELS = (30, 50, 85)
+LEVELS = (20, 50, 80)
 """Per cent of the slices asked for that came with at most so much CPU: little, about half, much.
 
 A mean would not tell a node that still serves pods with little CPU from one that serves none.
