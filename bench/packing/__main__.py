@@ -31,11 +31,12 @@ def main(
         Path | None, typer.Option(help="Folder with *node_list*.csv and *pod_list*.csv.")
     ] = None,
     seeds: Annotated[int, typer.Option(help="Orders of arrival.")] = 10,
+    first_seed: Annotated[int, typer.Option(help="Seed of the first order.")] = 0,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures here.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Write an SVG of the first trace here.")] = None,
 ) -> None:
     """Compare random, first fit, best fit, FGD and ours on the same arrivals, in eighths of a GPU."""
-    watch = Watch()
+    watch, orders = Watch(), range(first_seed, first_seed + seeds)
     traces = _with_mixes(load(trace)) if trace is not None else [synthetic()]
     figures: list[Figure] = []
     for one in traces:
@@ -43,9 +44,9 @@ def main(
             f"\ntrace {one.name}: {len(one.nodes)} nodes, {one.capacity // 1000} GPUs, {len(one.pods)} pods"
         )
         if one.name == "default":
-            figures.append(_reproduce_fgd(one, seeds))
-        runs = _compare(one.in_eighths(), seeds)
-        _print_table(runs)
+            figures.append(_reproduce_fgd(one, orders))
+        runs = _compare(one.in_eighths(), orders)
+        _print_table(runs, orders)
         figures += _figures(one.name, runs)
         if plot is not None and one is traces[0]:
             plot.write_text(
@@ -61,10 +62,10 @@ def _with_mixes(traces: list[Trace]) -> list[Trace]:
     return [*traces, *(mix for mix in mixes if mix.name.removesuffix(" derived") not in names)]
 
 
-def _reproduce_fgd(trace: Trace, seeds: int) -> Figure:
+def _reproduce_fgd(trace: Trace, orders: range) -> Figure:
     """FGD in raw milli-GPU as published; nothing compares to an FGD that is not the paper's."""
     typical = Typical(trace.pods)
-    runs = _runs(trace, seeds, lambda seed: Fgd(trace.node_order(seed), typical))
+    runs = _runs(trace, orders, lambda seed: Fgd(trace.node_order(seed), typical))
     reproduced = mean(run.allocated for run in runs)
     assert abs(reproduced - PUBLISHED_FGD) <= PUBLISHED_WITHIN, "this FGD is not the published one"
     return Figure(
@@ -72,7 +73,7 @@ def _reproduce_fgd(trace: Trace, seeds: int) -> Figure:
     )
 
 
-def _compare(trace: Trace, seeds: int) -> dict[str, list[Run]]:
+def _compare(trace: Trace, orders: range) -> dict[str, list[Run]]:
     typical = Typical(trace.pods)
     policies: dict[str, Callable[[int], Policy]] = {
         "random": lambda seed: Random(trace.node_order(seed), seed),
@@ -81,17 +82,17 @@ def _compare(trace: Trace, seeds: int) -> dict[str, list[Run]]:
         "FGD": lambda seed: Fgd(trace.node_order(seed), typical),
         "ours": lambda seed: Ours(trace.node_order(seed)),
     }
-    return {name: _runs(trace, seeds, policy) for name, policy in policies.items()}
+    return {name: _runs(trace, orders, policy) for name, policy in policies.items()}
 
 
-def _runs(trace: Trace, seeds: int, policy: Callable[[int], Policy]) -> list[Run]:
-    return [simulate(policy(seed), trace.arrivals(seed, MAX_LOAD), trace.capacity) for seed in range(seeds)]
+def _runs(trace: Trace, orders: range, policy: Callable[[int], Policy]) -> list[Run]:
+    return [simulate(policy(seed), trace.arrivals(seed, MAX_LOAD), trace.capacity) for seed in orders]
 
 
-def _print_table(runs: dict[str, list[Run]]) -> None:
+def _print_table(runs: dict[str, list[Run]], orders: range) -> None:
     print("allocated % at 100 % load (pods of 8 GPUs that failed)")
     print("seed  " + "".join(f"{name:>14}" for name in runs))
-    for seed, row in enumerate(zip(*runs.values(), strict=True)):
+    for seed, row in enumerate(zip(*runs.values(), strict=True), orders.start):
         print(f"{seed:<6}" + "".join(f"{run.allocated:>9.2f} ({run.failed_many:>2})" for run in row))
     print("mean  " + "".join(f"{mean(run.allocated for run in of):>9.2f}     " for of in runs.values()))
 
