@@ -55,7 +55,13 @@ class PerGpu(Mode):
         )
 
     def amounts(self, fraction: Fraction, indices: tuple[int, ...]) -> dict[str, str]:
-        """Return the slices of each chosen index."""
+        """Return the slices of each chosen index.
+
+        Raises:
+            ValueError: no index was chosen; the pod would run without a GPU, and without a limit.
+        """
+        if not indices:
+            raise ValueError("a share by GPU needs the index of one")
         each = str(fraction.slices_on_each)
         return {self._resource_of(index): each for index in indices}
 

@@ -15,6 +15,11 @@ def test_each_chosen_gpu_is_asked_for_by_its_own_name():
     }
 
 
+def test_no_share_is_written_without_the_index_of_a_gpu():
+    with pytest.raises(ValueError, match="index"):
+        per_gpu().amounts(HALF, ())
+
+
 @pytest.mark.parametrize(
     ("node", "count", "slices"), [(SPLIT, (3, 8), 24), (POOL, None, 0), (EMPTY, None, 0)]
 )

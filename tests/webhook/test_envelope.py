@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from ledger.ledger import Ledger
+from ledger.placement_request import Placement
 from tests.webhook.support import LABEL, UID, Webhook, container, decide, pod, policies, review_of
 from webhook.envelope import UnreadableReviewError, decode
 
@@ -187,6 +188,12 @@ def test_a_quota_is_denied_with_its_numbers():
         'quota of namespace "team": 4 of 7 slices are used, 4 more were asked:'
         " wait, use a smaller fraction, or ask the admin for more"
     )
+
+
+def test_a_placement_without_a_gpu_admits_no_pod(monkeypatch):
+    monkeypatch.setattr(Ledger, "place", lambda *_args, **_kwargs: Placement((), 40960, ("40960",)))
+    decided = decide(pod())
+    assert (decided.allowed, decided.code) == (False, "internal-error")
 
 
 def test_an_error_of_ours_denies_a_labelled_pod_without_a_word_of_it(monkeypatch):
