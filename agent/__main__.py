@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from agent.beginning import begin
+from agent.parallel_start import begin
 from agent.policy import PolicyUnusableError
 from agent.settings import AgentOptions
 from service.log import configure_logging

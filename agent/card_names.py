@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 import msgspec
 
 from agent.cdi import FILE_PREFIX, CdiError
-from agent.child import Child, ChildError
+from agent.child_process import Child, ChildError
 from agent.files import Files, stamps_of
 from agent.gpu import Gpu
 from service.log import get_logger

@@ -9,13 +9,13 @@ from typing import NoReturn
 
 import grpc
 
-from agent.allocator import Allocator
+from agent.allocate_response import Allocator
 from agent.cdi import CdiError
-from agent.checkpoint import Checkpoint
 from agent.gpu import Gpu
 from agent.kubelet import Kubelet, KubeletError
 from agent.kubelet_api import deviceplugin_pb2 as api
 from agent.kubelet_api.deviceplugin_pb2_grpc import DevicePluginServicer
+from agent.kubelet_checkpoint import Checkpoint
 from agent.metrics import AgentMetrics
 from agent.settings import AgentPolicy
 from agent.shares import RefusedError, Share, preferred_ids, slice_ids, uuid_of

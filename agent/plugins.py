@@ -7,13 +7,13 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path, PurePosixPath
 
-from agent.allocator import Allocator
+from agent.allocate_response import Allocator
 from agent.card_names import CardNames
 from agent.cdi import CdiError, SliceSpecifications, held_slices
-from agent.checkpoint import Checkpoint
 from agent.device_plugin import DevicePlugin
 from agent.files import write_whole
 from agent.kubelet import Kubelet, KubeletError
+from agent.kubelet_checkpoint import Checkpoint
 from agent.limits import loader_list
 from agent.metrics import AgentMetrics
 from agent.ownership import Ownership
@@ -22,7 +22,7 @@ from agent.runtime import cdi_problem, runtime_version
 from agent.settings import NO_LIMITER, AgentOptions, AgentPolicy
 from agent.shares import uuid_of
 from agent.state import AgentState
-from agent.withheld import withheld_ids
+from agent.withheld_slices import withheld_ids
 from service.log import get_logger
 
 INDEX = "{index}"

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import msgspec
 
-from agent.child import Child, ChildError
+from agent.child_process import Child, ChildError
 from agent.files import Files, stamps_of
-from agent.kept_policy import KeptPolicy, find_kept, keep
+from agent.policy_cache import KeptPolicy, find_kept, keep
 from agent.settings import AgentOptions, AgentPolicy
 from service.log import get_logger
 

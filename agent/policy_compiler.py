@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from agent.kept_policy import KeptPolicy, digest_of
+from agent.policy_cache import KeptPolicy, digest_of
 from agent.settings import NO_LIMITER, AgentPolicy, LimiterPart
 from policies.loading.loader import parse_policies, read_directory
 from policies.model.effective import EffectiveLimiter, EffectivePolicy

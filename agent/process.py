@@ -16,11 +16,11 @@ from typing import Literal, get_args
 
 from prometheus_client import CollectorRegistry
 
-from agent.beginning import Begun
 from agent.gpu import GpuSource
 from agent.gpu_file import GpuFile
 from agent.health import HealthWatch
 from agent.metrics import AgentMetrics
+from agent.parallel_start import Begun
 from agent.plugins import DevicePlugins
 from agent.policy import PolicyWatch, read_policy
 from agent.settings import AgentOptions, AgentPolicy

@@ -10,15 +10,15 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Gauge
 
-from agent.checkpoint import Checkpoint
 from agent.containers import ContainerName, container_id_of, running_containers
 from agent.gpu import Gpu, GpuSource, GpuSourceError, GpuUse
-from agent.held import held_of
+from agent.held_slices import held_of
 from agent.kubelet import Holder, Kubelet, KubeletError
+from agent.kubelet_checkpoint import Checkpoint
 from agent.settings import NO_LIMITER, AgentOptions, AgentPolicy
 from agent.shares import RefusedError, Share, shares_of, uuid_of
 from agent.state import AgentState
-from agent.withheld import withheld_ids
+from agent.withheld_slices import withheld_ids
 from service.log import get_logger
 
 PERIOD_SECONDS = 15.0

@@ -30,8 +30,8 @@ from modes.resource_names import ResourceNames
 from policies.loading.loader import load_policies
 from service.log import configure_logging
 from service.metrics import new_registry
+from webhook.admission_review import decode
 from webhook.decision_log import DecisionLog
-from webhook.envelope import decode
 from webhook.metrics import WebhookMetrics
 from webhook.patch_cache.cache import PatchCache
 from webhook.placing.placer import LedgerPlacer, Placer

@@ -17,9 +17,9 @@ from cli.pod_templates import pod_templates, refuse_label
 from kube.names import QUEUE_ID_LABEL, QUEUE_NAME_LABEL
 from ledger.ledger import Ledger
 from policies.loading.policy_set import PolicySet
+from webhook.admission_request import Request
 from webhook.decision import Outcome
 from webhook.placing.placer import LedgerPlacer
-from webhook.request import Request
 from webhook.review import Reviewer
 from webhook.rules import Rules
 

@@ -13,7 +13,7 @@ from kube.names import (
 )
 from kube.objects import Condition, Node, PodSpec
 from kube.quantity import whole
-from kube.requests import Container, effective_request
+from kube.resource_requests import Container, effective_request
 from kube.scheduling import Constraints, Toleration
 from modes.mig_instances import is_divided_on_demand
 from modes.mig_profiles import MIG_RESOURCE_PREFIX

@@ -27,7 +27,7 @@ from controller.leadership import Leadership
 from controller.ledger_store import LedgerStore
 from controller.ledger_stream import backlog_json, ledger_json
 from controller.metrics import ControllerMetrics
-from ledger.denials import DenialWindow
+from ledger.denial_counts import DenialWindow
 from ledger.messages import (
     MAX_ASKS,
     MAX_DENIAL_REPORT_BYTES,

@@ -19,7 +19,7 @@ from controller.ledger_store import LedgerStore
 from controller.pending_pod import StoredPod, dry_run, known_constraints
 from controller.pod_deletion import PodDeletion
 from controller.pod_findings import MAX_MESSAGE
-from controller.replacement import ReplacementPlan, WaitingPod, waits_replaceably
+from controller.replacement_pace import ReplacementPlan, WaitingPod, waits_replaceably
 from controller.resources import Owner, SeenPod
 from kube.scheduling import Constraints
 from ledger.facts import PodFact

@@ -23,7 +23,7 @@ from controller.pod_details import (
     newest_first,
 )
 from controller.pod_summary import summary_of
-from controller.replacement import OWNER_KINDS
+from controller.replacement_pace import OWNER_KINDS
 from controller.resources import SeenPod, pods
 from ledger.free_nodes import FreeNodes, amounts_of, free_nodes
 from ledger.why import PodSummary, why

@@ -14,7 +14,7 @@ from kube.names import (
     QUEUE_NAME_LABEL,
     RESERVATION_ANNOTATION,
 )
-from kube.requests import Container, ContainerRequests
+from kube.resource_requests import Container, ContainerRequests
 from kube.scheduling import NodeSelector, NodeSelectorTerm, Taint
 
 PLACED_WEIGHT = 100

@@ -29,7 +29,7 @@ from kube.objects import (
     preferred_node,
 )
 from kube.quantity import milli, rounded_up
-from kube.requests import Container, effective_request
+from kube.resource_requests import Container, effective_request
 from kube.scheduling import Taint
 from ledger.cordon import indices_of
 from ledger.facts import UNLIMITED, NodeFact, PodFact

@@ -9,7 +9,7 @@ from starlette.types import Receive, Scope, Send
 
 from service.asgi import CLOSE, JSON, TEXT, send_whole
 from service.fast_path import FastPathRoute
-from webhook.envelope import UnreadableReviewError
+from webhook.admission_review import UnreadableReviewError
 from webhook.metrics import WebhookMetrics
 from webhook.review import Reviewer
 

@@ -11,9 +11,9 @@ from ledger.placement_request import OverQuota, Placement, PlacementRequest, Uns
 from policies.model.effective import EffectivePolicy
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.mutate import Injection
+from webhook.admission_request import PodObject, Request
 from webhook.placing.placer import Unanswered
 from webhook.policy_resolver import ResolvedPolicy
-from webhook.request import PodObject, Request
 
 # To look a member up in its enumeration is a call of a function in Python.
 _INJECTED, _UNCHANGED = Reason.INJECTED, Reason.UNCHANGED

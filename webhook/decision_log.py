@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from msgspec import UNSET, UnsetType
 
 from service.log import Line, write_line
+from webhook.admission_request import Request
 from webhook.decision import Outcome
 from webhook.metrics import WebhookMetrics
-from webhook.request import Request
 
 
 class ReviewLine(Line):

@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable
 
 from ledger.messages import MAX_DENIAL_LINE, MAX_DENIALS, DenialCount, DenialReport
 from webhook.admission.denial import Denial
+from webhook.admission_request import Request
 from webhook.decision import Outcome
 from webhook.placing.client import ControllerClient, UnknownPathError
-from webhook.request import Request
 
 PERIOD_SECONDS = 3.0
 """Between two reports."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from ledger.denials import DenialWindow
+from ledger.denial_counts import DenialWindow
 from ledger.ledger import Ledger
 from ledger.messages import DenialCount
 from service.changes import Changes
 from service.yielding import Turns
+from webhook.admission_request import Request
 from webhook.decision import Outcome
 from webhook.denial_reports import denial_count
-from webhook.request import Request
 
 
 class StandaloneSource:

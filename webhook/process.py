@@ -20,6 +20,7 @@ from service.served_certificate import ServedCertificate
 from service.serving import Listener, bind
 from service.tls_self_check import PERIOD_SECONDS, TlsSelfCheck
 from web.source import About, LoopbackAuthorizer
+from webhook.admission_request import Request
 from webhook.app import WebhookApp
 from webhook.certificate import self_signed_context
 from webhook.decision import Outcome
@@ -33,7 +34,6 @@ from webhook.placing.controller import ControllerPlacer
 from webhook.placing.controller_wait import CONTROLLER_WAIT_SECONDS, ControllerWait
 from webhook.placing.last_good_policies import LastGoodPolicies
 from webhook.placing.placer import LedgerPlacer, Placer
-from webhook.request import Request
 from webhook.review import Observer, Reviewer
 from webhook.rules import Rules
 

@@ -16,12 +16,12 @@ from webhook.admission.denial import Denial, Reason
 from webhook.admission.jobs import prepare_job
 from webhook.admission.mutate import Injection
 from webhook.admission.pod import QUEUE_ID_LABEL, QUEUE_NAME_LABEL, Job
+from webhook.admission_request import MIRROR_ANNOTATION, PodObject, Request
+from webhook.admission_review import allow, decode, deny
 from webhook.decision import Decider, Outcome, Pending, deny_unplaced
-from webhook.envelope import allow, decode, deny
 from webhook.placing.placer import Placed, Placer
 from webhook.pod_change import refuse_change
 from webhook.policy_resolver import Policies, PolicyResolver
-from webhook.request import MIRROR_ANNOTATION, PodObject, Request
 from webhook.rules import begin_alias, may_be_alias
 
 NO_POLICIES = "the injector's policies are broken since it started: ask the admin to mend them, see /readyz"

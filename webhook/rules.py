@@ -15,9 +15,9 @@ from webhook.admission.placement_request import Requester, placement_request
 from webhook.admission.pod import Pod
 from webhook.admission.refusals import refuse_index
 from webhook.admission.validate import Validated, validate
+from webhook.admission_request import PodObject, Request
 from webhook.decision import Pending
 from webhook.policy_resolver import ResolvedPolicy
-from webhook.request import PodObject, Request
 
 
 class Rules:

@@ -23,7 +23,7 @@ from bench.harness import Bar, Figure, report
 from bench.machine import Watch
 from bench.packing.arriving import SLICES, Job, empty_ledger, jobs
 from controller.pod_replacement import LOOK_SECONDS, MAX_LOOKED_AT
-from controller.replacement import ReplacementPlan, WaitingPod
+from controller.replacement_pace import ReplacementPlan, WaitingPod
 from ledger.facts import PodFact
 from ledger.ledger import Ledger
 from ledger.placement_request import Placement, PlacementRequest

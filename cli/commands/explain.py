@@ -27,7 +27,7 @@ from cli.printing import say
 from cli.terminal import Terminal
 from kube.names import MEMORY_MIB_ANNOTATION
 from policies.model.problems import printable
-from webhook.envelope import UnreadableReviewError
+from webhook.admission_review import UnreadableReviewError
 
 SOME_DENIED = 1
 

@@ -12,9 +12,9 @@ from ledger.facts import NodeFact
 from ledger.owners import GpuModel, Owners
 from ledger.placement.best_node import best
 from ledger.placement.candidates import CandidateFinder, Candidates
+from ledger.placement.gpu_kind_filter import narrowed
 from ledger.placement.instance_offers import Option, within_twice
 from ledger.placement.memory_values import MemoryValues
-from ledger.placement.narrowing import narrowed
 from ledger.placement.node_groups import Found
 from ledger.placement.node_index import NodeIndex
 from ledger.placement.pending import PendingPods

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-import agent.child
-from agent.kept_policy import KEPT
+import agent.child_process
 from agent.policy import PolicyUnusableError, PolicyWatch, begin_reading, read_policy
+from agent.policy_cache import KEPT
 from agent.settings import AgentOptions, LimiterPart
 from testbed.nodes.agent import LIMITS_BY_AGENT
 from testbed.product import POLICIES
@@ -92,7 +92,7 @@ def compiled(monkeypatch):
     """Names the modules that ran as processes."""
     begun = []
 
-    class Watched(agent.child.Child):
+    class Watched(agent.child_process.Child):
         def __init__(self, module, *arguments):
             begun.append(module)
             super().__init__(module, *arguments)
@@ -126,7 +126,7 @@ def test_it_compiles_where_anything_differs(what, policies, tmp_path, compiled, 
     if (change := CHANGES[what]) is not None:
         change(policies)
     if what == "another version":
-        monkeypatch.setattr("agent.kept_policy.VERSION", "0.0.0")
+        monkeypatch.setattr("agent.policy_cache.VERSION", "0.0.0")
     if what == "rubbish":
         (tmp_path / KEPT).write_bytes(b'{"digest": "\xff')
     name = "other" if what == "another policy" else "default"

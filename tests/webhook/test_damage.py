@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.effort import examples
 from tests.webhook.support import FIXTURES, LABEL, Webhook, fixture_review
-from webhook.envelope import UnreadableReviewError, decode
+from webhook.admission_review import UnreadableReviewError, decode
 
 REVIEWS = sorted(
     path.name.removesuffix(".json")

@@ -15,7 +15,7 @@ from tests.webhook.support import (
     pod,
     review_of,
 )
-from webhook.envelope import UnreadableReviewError, decode
+from webhook.admission_review import UnreadableReviewError, decode
 
 LONG = "x" * 2**20
 JOB = {"group": "batch", "version": "v1", "resource": "jobs"}

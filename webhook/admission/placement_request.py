@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from kube.requests import EffectiveRequest, effective_request
+from kube.resource_requests import EffectiveRequest, effective_request
 from kube.scheduling import Constraints, Toleration
 from ledger.placement_request import Placement, PlacementRequest
 from modes.gpu_kinds import GpuKinds
@@ -30,7 +30,7 @@ class Requester(msgspec.Struct, frozen=True, gc=False):
     reservation: str | None = None
     """None leaves no trace (a dry run)."""
     identity: str = ""
-    """Of webhook/envelope.py; only where there is a quota to pass."""
+    """Of webhook/admission_review.py; only where there is a quota to pass."""
     owner: str = ""
     """Key of what it is a replica of; only where its placement hangs on that."""
 

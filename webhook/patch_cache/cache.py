@@ -21,13 +21,13 @@ from webhook.admission.sizes import (
     MAX_VOLUMES,
 )
 from webhook.admission.validate import Validated, validate
+from webhook.admission_request import PodObject, Request
 from webhook.decision import Pending
 from webhook.patch_cache.key import Key, KeyReader, PlainKey
 from webhook.patch_cache.partial_pod import PartialPod, PartialSpec
 from webhook.patch_cache.representative_pod import representative_pod
 from webhook.patch_cache.template import MEMORY, MODEL, NODE, RESERVATION, Template
 from webhook.policy_resolver import ResolvedPolicy
-from webhook.request import PodObject, Request
 from webhook.rules import Rules, requester_of
 
 MAX_POLICIES = 64

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
-from webhook.request import PodObject
+from webhook.admission_request import PodObject
 
 ABSENT = msgspec.Raw()
 

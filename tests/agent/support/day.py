@@ -16,8 +16,8 @@ from typing import Any
 import msgspec
 
 from agent import health, kubelet, registration, usage
-from agent.beginning import begin
 from agent.kubernetes.node_writer import node_facts
+from agent.parallel_start import begin
 from agent.process import run_agent
 from agent.settings import AgentOptions
 from service import plain_http

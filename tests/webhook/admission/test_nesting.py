@@ -5,7 +5,7 @@ import pytest
 from tests.webhook.support import as_body, pod, review_of
 from tests.webhook.support.bounded_work import check
 from webhook.admission.denial import Reason
-from webhook.envelope import UnreadableReviewError, decode
+from webhook.admission_review import UnreadableReviewError, decode
 
 pytestmark = pytest.mark.slow
 

@@ -5,7 +5,7 @@ import json
 import re
 
 from webhook.admission.denial import Reason
-from webhook.envelope import UnreadableReviewError, decode
+from webhook.admission_review import UnreadableReviewError, decode
 from webhook.patch_cache.partial_pod import PartialPod
 from webhook.review import Reviewer
 from webhook.rules import Rules

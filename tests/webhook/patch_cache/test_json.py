@@ -12,7 +12,7 @@ from tests.webhook.support import Webhook, as_body, container, pod, policies, re
 from tests.webhook.support.field_values import MARKS, REQUIRED, TERM
 from tests.webhook.support.many_policies import Roomy
 from webhook.admission.denial import Reason
-from webhook.envelope import UnreadableReviewError
+from webhook.admission_review import UnreadableReviewError
 from webhook.patch_cache.cache import PatchCache
 from webhook.review import Reviewer
 from webhook.rules import Rules

@@ -7,7 +7,7 @@ from tests.webhook.support import as_body, container, fixture_review, pod, revie
 from tests.webhook.support.field_values import LABEL, OURS, REQUIRED, VALUES
 from tests.webhook.support.many_policies import PLACES, POLICIES, WITHOUT_KEYS, Roomy
 from tests.webhook.support.mutations import FIELDS, changed, places_in
-from webhook.envelope import UnreadableReviewError
+from webhook.admission_review import UnreadableReviewError
 from webhook.patch_cache.cache import PatchCache
 from webhook.review import Reviewer
 from webhook.rules import Rules

@@ -8,8 +8,8 @@ import msgspec
 
 from tests.webhook.support.field_values import GONE, Also
 from webhook.admission.pod import Pod
-from webhook.envelope import _Header
-from webhook.request import _ReplicaMetadata
+from webhook.admission_request import _ReplicaMetadata
+from webhook.admission_review import _Header
 
 
 def kinds(annotation):

@@ -1,7 +1,7 @@
 """What is held of each GPU by the kubelet's books."""
 
 from agent.gpu import Gpu
-from agent.held import held_of
+from agent.held_slices import held_of
 from agent.kubelet import Holder
 from agent.state import AgentState, Held
 

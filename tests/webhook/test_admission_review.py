@@ -9,7 +9,7 @@ import pytest
 from ledger.ledger import Ledger
 from ledger.placement_request import Placement
 from tests.webhook.support import LABEL, UID, Webhook, container, decide, pod, policies, review_of
-from webhook.envelope import UnreadableReviewError, decode
+from webhook.admission_review import UnreadableReviewError, decode
 
 LABELLED = {"labels": {LABEL: "0.500"}}
 

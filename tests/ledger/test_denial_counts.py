@@ -1,7 +1,7 @@
 """Recent denials: an hour of them, by reason and namespace, bounded whatever is denied."""
 
 from kube.reasons import DENIED, Reason
-from ledger.denials import HOUR_SECONDS, MAX_KEPT, MINUTE_SECONDS, DenialWindow
+from ledger.denial_counts import HOUR_SECONDS, MAX_KEPT, MINUTE_SECONDS, DenialWindow
 from ledger.messages import DenialCount
 
 

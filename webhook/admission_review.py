@@ -14,7 +14,7 @@ from webhook.admission.denial import Denial, Reason
 from webhook.admission.label import asked_of
 from webhook.admission.nesting import head_of, is_surely_unlabelled
 from webhook.admission.pod import Job, Pod
-from webhook.request import PodObject, Request, unreadable
+from webhook.admission_request import PodObject, Request, unreadable
 
 P = TypeVar("P", bound=PodObject)
 

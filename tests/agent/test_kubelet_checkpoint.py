@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from agent.checkpoint import MAX_BYTES, NAME, Checkpoint
+from agent.kubelet_checkpoint import MAX_BYTES, NAME, Checkpoint
 from tests.agent.support.kubelet import FakeKubelet
 
 SLICES = "clearml-injector.io/slices"

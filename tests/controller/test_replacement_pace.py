@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from controller.replacement import (
+from controller.replacement_pace import (
     LOOK_AGAIN_SECONDS,
     MAX_PAUSE_SECONDS,
     SECONDS_BETWEEN,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from agent.gpu import Gpu
 from agent.shares import slice_ids
-from agent.withheld import withheld_ids
+from agent.withheld_slices import withheld_ids
 from tests.agent.support.kubelet import kubelet_in
 from tests.agent.support.node import PER_GPU, card, ids, node_folder, running
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kube.requests import Container, ContainerRequests, EffectiveRequest, effective_request
+from kube.resource_requests import Container, ContainerRequests, EffectiveRequest, effective_request
 from modes.resource_names import ResourceNames
 
 NAMES = ResourceNames()
