@@ -1,4 +1,4 @@
-"""Every mode by its name: a new one is a module of its own, an entry here and a value of `ModeName`."""
+"""Every mode by its name: a new one is a module, an entry here, in `ModeName` and in `policies/model/schema.py`."""
 
 from __future__ import annotations
 
