@@ -1,4 +1,4 @@
-"""Every mode by its name: a new one is a module, an entry here, in `ModeName` and in `policies/model/schema.py`."""
+"""Every mode by its name: a new one is a module, an entry here, in `ModeName` and in the policies' schema."""
 
 from __future__ import annotations
 
