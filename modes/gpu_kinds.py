@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 import msgspec
 
+from kube.names import GPU_MODEL_ANNOTATION, MIN_GPU_MEMORY_ANNOTATION
+from modes.memory_text import EXAMPLES, memory_mib
+
+MAX_PATTERNS = 8
+MAX_TEXT = 256
+"""Characters of all patterns together."""
+_PATTERN = re.compile(r"[A-Za-z0-9*](?:[-A-Za-z0-9*_.]{0,61}[A-Za-z0-9*])?", re.ASCII)
+_EXAMPLE = 'such as "A100-80,H100*"'
 GIGABYTES = "GB"
 """May be left out of a word such as 80GB."""
 
@@ -21,6 +33,41 @@ class GpuKinds(msgspec.Struct, frozen=True, gc=False):
 
 
 EVERY_KIND = GpuKinds()
+
+
+@dataclass(frozen=True, slots=True)
+class KindProblem:
+    """An annotation that says no kind of GPU."""
+
+    annotation: str
+    text: str
+    advice: str
+    """What to write instead."""
+
+
+def read_gpu_kinds(annotations: Mapping[str, str]) -> GpuKinds | KindProblem:
+    """Return the kinds of GPU that a pod's annotations let it have: patterns of the model, least memory."""
+    models, memory = annotations.get(GPU_MODEL_ANNOTATION), annotations.get(MIN_GPU_MEMORY_ANNOTATION)
+    if models is None and memory is None:
+        return EVERY_KIND
+    patterns = _patterns(models) if models is not None else ()
+    if isinstance(patterns, KindProblem):
+        return patterns
+    mib = memory_mib(memory) if memory is not None else 0
+    if mib is None:
+        advice = f"write whole Mi or Gi such as {EXAMPLES}"
+        return KindProblem(MIN_GPU_MEMORY_ANNOTATION, memory or "", advice)
+    return GpuKinds(patterns, mib)
+
+
+def _patterns(text: str) -> tuple[str, ...] | KindProblem:
+    if len(text) > MAX_TEXT:
+        return KindProblem(GPU_MODEL_ANNOTATION, text, f"write at most {MAX_TEXT} characters")
+    patterns = tuple(part.strip() for part in text.split(","))
+    if len(patterns) > MAX_PATTERNS or not all(map(_PATTERN.fullmatch, patterns)):
+        rule = f"write 1 to {MAX_PATTERNS} models, * for any part of a word, with commas between"
+        return KindProblem(GPU_MODEL_ANNOTATION, text, f"{rule}, {_EXAMPLE}")
+    return patterns
 
 
 def matches(pattern: str, product: str) -> bool:

@@ -15,6 +15,7 @@ from cli.printing import say
 from kube.names import GPU_PRODUCT_LABEL
 from ledger.facts import NodeFact
 from modes.fraction import Fraction
+from modes.gpu_kinds import EVERY_KIND, GpuKinds
 from modes.mig_instances import instance_number
 from modes.mode import Mode
 from policies.loading.clearml_chart import Chart, ChartQueue, ChartValues, queue_problems, read_chart_values
@@ -91,6 +92,8 @@ def _report(
 ) -> list[str]:
     head = f"queue {queue.name} ({queue.source.line()})"
     fraction = queue.fraction(policy)
+    if nodes is not None:
+        nodes = [node for node in nodes if _is_taken(node, queue.kinds)]
     if is_wrong:
         return [f"{head}: its pods will be denied, see below"]
     if fraction is None and queue.instances:
@@ -105,6 +108,8 @@ def _report(
         f'{head}: label "{queue.label}" is {_share(fraction, policy.mode)}',
         f"  {under}, {_limit(fraction, policy)}",
     ]
+    if queue.kinds != EVERY_KIND:
+        lines.append(f"  {_kinds(queue.kinds)}")
     if replaced := queue.replaced(policy):
         limits = ", ".join(f"{name}: {amount}" for name, amount in replaced.items())
         lines.append(f"  limits that will be replaced: {limits}")
@@ -117,6 +122,16 @@ def _report(
     if policy.instance_mode is None:
         return [*lines, *_capacity(queue, fraction, policy.mode, nodes)]
     return [*lines, *_capacity_of_instances(queue, partial(_fit_of_both, policy, fraction), nodes)]
+
+
+def _is_taken(node: NodeFact, kinds: GpuKinds) -> bool:
+    product = node.labels.get(GPU_PRODUCT_LABEL)
+    return kinds.takes_model(product) and (node.gpu_mib or 0) >= kinds.min_mib
+
+
+def _kinds(kinds: GpuKinds) -> str:
+    models = f"GPU models {', '.join(kinds.models)}" if kinds.models else "any GPU model"
+    return f"{models}, of at least {kinds.min_mib} MiB" if kinds.min_mib else f"{models} alone"
 
 
 def _named(queue: ChartQueue) -> str:
@@ -163,7 +178,8 @@ def _share(fraction: Fraction, mode: Mode) -> str:
         return mode.share_text(fraction)
     if mode.gives_instances:
         return f"{fraction.mib} MiB, on the smallest MIG instance that holds them"
-    return f"{fraction.mib} MiB, on the fewest of {fraction.slices_per_gpu} slices that hold them"
+    each = f" of each of {fraction.gpus} GPUs" if fraction.gpus > 1 else ""
+    return f"{fraction.mib} MiB{each}, on the fewest of {fraction.slices_per_gpu} slices that hold them"
 
 
 def _limit(fraction: Fraction, policy: EffectivePolicy) -> str:

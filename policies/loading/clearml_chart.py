@@ -1,8 +1,8 @@
 """Queue values of the ClearML agent charts: what each queue's pods ask for, and what is wrong with it.
 
 Two charts, two shapes under `agentk8sglue`. The open one has one template for all its queues, `queue: a,b`:
-`basePodTemplate.labels/resources`. The Enterprise one has a template for each queue on top of it:
-`queues.<name>.templateOverrides.labels/resources`, `.queueSettings.maxPods`. Both may stand in a Queues file.
+`basePodTemplate.labels/annotations/resources`. The Enterprise one has a template for each queue on top of it:
+`queues.<name>.templateOverrides`, with `.queueSettings.maxPods` beside it. Both may stand in a Queues file.
 """
 
 from __future__ import annotations
@@ -11,10 +11,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from kube.names import ASKING_LABELS, FRACTION_LABEL, MEMORY_LABEL
+from kube.names import (
+    ASKING_LABELS,
+    FRACTION_LABEL,
+    GPU_MODEL_ANNOTATION,
+    GPUS_ANNOTATION,
+    MEMORY_LABEL,
+    MIN_GPU_MEMORY_ANNOTATION,
+)
 from ledger.queue_names import sanitised
 from modes.amounts import choices, fits
 from modes.fraction import Fraction
+from modes.gpu_kinds import EVERY_KIND, GpuKinds, KindProblem, read_gpu_kinds
 from modes.gpu_names import CLEARML_FRACTION_PREFIX
 from modes.memory_text import EXAMPLES, memory_mib
 from modes.mig_choice import named_problem
@@ -23,6 +31,7 @@ from modes.mig_profiles import MIG_RESOURCE_PREFIX
 from policies.loading.sources import Source
 from policies.loading.strict_yaml import Document, read_documents
 from policies.model.effective import EffectivePolicy
+from policies.model.gpu_count import fraction_on_gpus
 from policies.model.label_advice import label_advice, memory_problem
 from policies.model.problems import Problem, did_you_mean, quoted
 
@@ -33,7 +42,11 @@ TEMPLATE = "templateOverrides"
 Chart = Literal["open", "enterprise"]
 
 _OF_A_QUEUE = ("templateOverrides", "queueSettings")
-_OF_A_TEMPLATE = ("labels", "resources")
+_OF_A_TEMPLATE = ("labels", "annotations", "resources")
+_HINTED = ("labels", "resources")
+"""Not annotations: tolerations, which templates have, would be taken for a slip of it."""
+_READ_ANNOTATIONS = (GPUS_ANNOTATION, GPU_MODEL_ANNOTATION, MIN_GPU_MEMORY_ANNOTATION)
+"""What they say does not hang on a pod's containers, which only the agent knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +58,7 @@ class ChartQueue:
     templates: Sequence[Source]
     """Its own template and the one of all queues: the first that has a key says its value."""
     labels: Mapping[str, Any]
+    annotations: Mapping[str, Any]
     limits: Mapping[str, Any]
     requests: Mapping[str, Any]
     max_pods: int | None
@@ -68,8 +82,28 @@ class ChartQueue:
             if name.startswith(MIG_RESOURCE_PREFIX) and str(each) != "0"
         }
 
+    @property
+    def kinds(self) -> GpuKinds:
+        """The kinds of GPU that its pods take; every kind where the annotations cannot be read."""
+        found = read_gpu_kinds(self.annotation_texts)
+        return EVERY_KIND if isinstance(found, KindProblem) else found
+
+    @property
+    def annotation_texts(self) -> dict[str, str]:
+        """The annotations that are read, as far as they are text."""
+        found = {name: self.annotations.get(name) for name in _READ_ANNOTATIONS}
+        return {name: value for name, value in found.items() if isinstance(value, str)}
+
     def fraction(self, policy: EffectivePolicy) -> Fraction | None:
-        """Return what the label means under a policy; None if the policy does not take it."""
+        """Return what label and annotations ask for under a policy; None if it does not take the label."""
+        of_one, count = self.fraction_of_one(policy), self.annotation_texts.get(GPUS_ANNOTATION)
+        if of_one is None or count is None:
+            return of_one
+        asked = fraction_on_gpus(count, of_one, policy)
+        return asked if isinstance(asked, Fraction) else of_one
+
+    def fraction_of_one(self, policy: EffectivePolicy) -> Fraction | None:
+        """Return what the label alone asks for, of one GPU."""
         if not isinstance(self.label, str):
             return None
         if self.asks_by == FRACTION_LABEL:
@@ -133,6 +167,7 @@ def queue_problems(queue: ChartQueue, policy: EffectivePolicy) -> Iterator[Probl
     elif fraction is None:
         yield queue.problem(_not_allowed(queue, label, policy), *at)
     else:
+        yield from _annotation_problems(queue, policy)
         for field, amounts in (("limits", queue.limits), ("requests", queue.requests)):
             for resource, amount in amounts.items():
                 rule = _instance_problem(resource, amount, fraction, policy)
@@ -142,6 +177,24 @@ def queue_problems(queue: ChartQueue, policy: EffectivePolicy) -> Iterator[Probl
             first, second = sorted(queue.instances)[:2]
             rule = f"{first} and {second} are two MIG instances, and a share is one: keep one"
             yield queue.problem(rule, "resources", "limits", second)
+
+
+def _annotation_problems(queue: ChartQueue, policy: EffectivePolicy) -> Iterator[Problem]:
+    """Yield what is wrong with the annotations of a queue whose label is in order."""
+    for name in _READ_ANNOTATIONS:
+        value = queue.annotations.get(name)
+        if value is not None and not isinstance(value, str):
+            yield queue.problem(f'{quoted(value)[1:-1]} must be quoted: "{value}"', "annotations", name)
+    texts = queue.annotation_texts
+    kinds = read_gpu_kinds(texts)
+    if isinstance(kinds, KindProblem):
+        yield queue.problem(f"{quoted(kinds.text)}: {kinds.advice}", "annotations", kinds.annotation)
+    count = texts.get(GPUS_ANNOTATION)
+    of_one = queue.fraction_of_one(policy)
+    if count is not None and of_one is not None:
+        asked = fraction_on_gpus(count, of_one, policy)
+        if isinstance(asked, str):
+            yield queue.problem(f"{quoted(count)} is not allowed: {asked}", "annotations", GPUS_ANNOTATION)
 
 
 def template_queue(name: str, source: Source, entry: Mapping[str, Any], base: Source | None) -> ChartQueue:
@@ -166,6 +219,7 @@ def _queue(name: str, source: Source, templates: Sequence[Source], max_pods: int
         source,
         templates,
         labels=_merged(found, "labels"),
+        annotations=_merged(found, "annotations"),
         limits=_merged(resources, "limits"),
         requests=_merged(resources, "requests"),
         max_pods=max_pods,
@@ -250,7 +304,7 @@ def _shape_problems(source: Source, entry: Mapping[str, Any]) -> Iterator[Proble
 
 def _template_shape_problems(source: Source, template: Mapping[str, Any]) -> Iterator[Problem]:
     for key in template:
-        if key not in _OF_A_TEMPLATE and (hint := did_you_mean(key, _OF_A_TEMPLATE)):
+        if key not in _OF_A_TEMPLATE and (hint := did_you_mean(key, _HINTED)):
             yield source.problem(f"unknown key{hint}", key)
 
 

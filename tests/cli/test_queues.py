@@ -46,6 +46,43 @@ def test_a_queue_is_reported_with_slices_replaced_limits_and_what_fits(tmp_path)
     ]
 
 
+ANNOTATED = """\
+agentk8sglue:
+  queues:
+    pair:
+      templateOverrides:
+        labels: {clearml-injector/fraction: "0.500"}
+        annotations: {clearml-injector/gpus: "2", clearml-injector/gpu-model: "A100*"}
+        resources: {limits: {nvidia.com/gpu: 2}}
+      queueSettings: {maxPods: 4}
+    large:
+      templateOverrides:
+        labels: {clearml-injector/gpu-memory: "6Gi"}
+        annotations: {clearml-injector/gpus: "3", clearml-injector/min-gpu-memory: "200Gi"}
+"""
+
+
+def test_annotations_of_a_template_count_for_what_is_asked_and_for_what_fits(tmp_path):
+    values = tmp_path / "values.yaml"
+    values.write_text(ANNOTATED)
+    code, out, err = invoke("queues", "check", values, "--inventory", INVENTORY)
+    assert (code, err) == (0, "")
+    assert out.splitlines()[1:] == [
+        'queue pair (values.yaml:3): label "0.500" is 8 slices: 4 of each of 2 nvidia.com/gpu-<i>',
+        "  policy default, limiter hami-core",
+        "  GPU models A100* alone",
+        "  limits that will be replaced: nvidia.com/gpu: 2",
+        "  maxPods 4 x 8 = 32 slices of 48 in the inventory; 6 such pods fit into it when it is empty",
+        (
+            'queue large (values.yaml:9): label "6Gi" is 6144 MiB of each of 3 GPUs, on the fewest of 8'
+            " slices that hold them"
+        ),
+        "  policy default, limiter hami-core",
+        "  any GPU model, of at least 204800 MiB",
+        "  no maxPods; of the inventory: 0 such pods fit into it when it is empty",
+    ]
+
+
 def test_only_nodes_of_the_policys_mode_are_counted(tmp_path):
     values, policies = tmp_path / "values.yaml", tmp_path / "policies"
     values.write_text(VALUES)

@@ -69,7 +69,25 @@ def test_amounts_that_mean_the_label_are_fine(limits, fraction):
     assert problems(template('"0.500"', limits)) == []
 
 
+def annotated(annotations, limits="{}"):
+    """Values of one queue of half GPUs, with annotations in its template."""
+    labels = '{clearml-injector/fraction: "0.500"}'
+    lines = [f"labels: {labels}", f"annotations: {annotations}", f"resources: {{limits: {limits}}}"]
+    return queue("templateOverrides:", *[f"  {line}" for line in lines])
+
+
+def test_annotations_say_of_how_many_gpus_and_of_which_kinds():
+    text = annotated(
+        '{clearml-injector/gpus: "2", clearml-injector/gpu-model: "A100*", other/one: 1}',
+        "{nvidia.com/gpu: 2}",
+    )
+    (pair,) = read(text).queues
+    assert (pair.fraction(POLICY).gpus, pair.fraction(POLICY).slices, pair.kinds.models) == (2, 8, ("A100*",))
+    assert problems(text) == []
+
+
 LABEL = 'agentk8sglue.queues.q.templateOverrides.labels."clearml-injector/fraction"'
+ANNOTATIONS = 'agentk8sglue.queues.q.templateOverrides.annotations."clearml-injector'
 LIMITS = "agentk8sglue.queues.q.templateOverrides.resources.limits"
 
 
@@ -123,6 +141,28 @@ LIMITS = "agentk8sglue.queues.q.templateOverrides.resources.limits"
                 "values.yaml:5:"
                 ' agentk8sglue.queues.q.templateOverrides.labels."clearml_injector/fraction": is not the'
                 " label that is read: write clearml-injector/fraction"
+            ),
+        ),
+        (
+            annotated("{clearml-injector/gpus: 2}"),
+            f'values.yaml:6: {ANNOTATIONS}/gpus": 2 must be quoted: "2"',
+        ),
+        (
+            annotated('{clearml-injector/gpus: "99"}'),
+            f'values.yaml:6: {ANNOTATIONS}/gpus": "99" is not allowed: use a whole number from "1" to "16"',
+        ),
+        (
+            annotated('{clearml-injector/gpu-model: "!"}'),
+            (
+                f'values.yaml:6: {ANNOTATIONS}/gpu-model": "!": write 1 to 8 models, * for any part of a'
+                ' word, with commas between, such as "A100-80,H100*"'
+            ),
+        ),
+        (
+            annotated('{clearml-injector/min-gpu-memory: "4G"}'),
+            (
+                f'values.yaml:6: {ANNOTATIONS}/min-gpu-memory": "4G": write whole Mi or Gi such as "512Mi"'
+                ' or "4Gi"'
             ),
         ),
         (

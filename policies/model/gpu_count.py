@@ -1,0 +1,28 @@
+"""Of how many GPUs a pod asks its share: the webhook and `queues check` judge the annotation by this."""
+
+from __future__ import annotations
+
+from modes.fraction import Fraction
+from policies.model.effective import MAX_GPUS, EffectivePolicy
+
+_COUNTS = {str(count): count for count in range(1, MAX_GPUS + 1)}
+"""The annotation is matched as text, as the label is."""
+
+
+def fraction_on_gpus(text: str, fraction: Fraction, policy: EffectivePolicy) -> Fraction | str:
+    """Return the label's fraction on as many GPUs as the annotation says, or what to write instead."""
+    count = _COUNTS.get(text)
+    if count is None or count > policy.max_gpus:
+        return f'use a whole number from "1" to "{policy.max_gpus}"'
+    if count == 1:
+        return fraction
+    return _problem(fraction, policy) or fraction.on_each_of(count)
+
+
+def _problem(fraction: Fraction, policy: EffectivePolicy) -> str | None:
+    """Return why there can be no such shares of several GPUs, and what to do; None if there can."""
+    if fraction.is_whole:
+        return "the label asks for whole GPUs: write their number in the label alone"
+    if policy.limiter.image_pattern is not None:
+        return f"limiter {policy.limiter.name} of policy {policy.name} limits one GPU: ask for a share of one"
+    return policy.mode.several_gpus_problem
