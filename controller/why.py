@@ -59,6 +59,8 @@ class _Events:
     """Whether the API server gave any list at all, even of none."""
     is_cut: bool = False
     """Whether there are more than are read."""
+    is_broken: bool = False
+    """Whether a page could not be read, which has been noted."""
 
 
 class _ConfigMap(msgspec.Struct):
@@ -169,12 +171,15 @@ class WhyQuery:
         """Events of a workload that was refused pods, the newest first; None where none could be read."""
         of_all = f"reason={REFUSED}"
         found = await self._events(namespace, of_all, keep=lambda event: is_of(event.name, name))
-        if found.is_cut and not found.events:
-            # Others have more of them than are read: what is above or below it may be among the rest.
-            found = await self._events(namespace, f"{of_all},involvedObject.name={name}")
-            if not found.events:
-                self._note("Events", f"more than {MAX_PAGES * PAGE} tell of refused pods")
-        return found.events if found.events or found.is_read else None
+        if found.events or not found.is_read:
+            return found.events or None
+        if not found.is_cut and not found.is_broken:
+            return []
+        # Others have more of them than are read: what is above or below it may be among the rest.
+        of_name = await self._events(namespace, f"{of_all},involvedObject.name={name}")
+        if found.is_cut and not of_name.events:
+            self._note("Events", f"more than {MAX_PAGES * PAGE} tell of refused pods")
+        return of_name.events
 
     async def _events(
         self, namespace: str, selector: str, keep: Callable[[ToldEvent], bool] = lambda _: True
@@ -190,6 +195,7 @@ class WhyQuery:
                 more = continue_of(data)
             except _UNANSWERED as error:
                 self._note("Events", error)
+                found.is_broken = True
                 break
             found.is_read = True
             if not more:

@@ -206,6 +206,16 @@ def test_a_list_that_breaks_off_is_told_as_far_as_it_was_read(ask):
     assert ended.stderr == "Not read: Events: the API server answered 410: expired\n"
 
 
+def test_a_refusal_behind_a_page_that_cannot_be_read_is_found_by_the_very_name(ask):
+    name = f"{REFUSALS},involvedObject.name=train"
+    broken = {REFUSALS: [OTHERS, ApiError(410, "expired")]}
+    ended = ask({**broken, name: {"items": [event("Job", "train", "FailedCreate", DENIED)]}})
+    assert "The injector refused it: use 0.500." in ended.stdout
+    ended = ask(broken)
+    assert "could not be read" not in ended.stdout
+    assert "Not read: Events: the API server answered 410: expired" in ended.stderr
+
+
 def test_a_pod_that_is_gone_and_a_name_that_nobody_knows_end_with_1(ask):
     none = {f"{NAMESPACE}/events?reason=FailedCreate": {"items": []}}
     gone = [event("Pod", "train", "WaitingPodReplaced", "deleted, so that it fits")]
