@@ -82,11 +82,13 @@ def _only_resource(containers: Containers) -> str | None:
 def _bound_products(spec: PodSpec | None) -> list[tuple[str, ...]]:
     """Return the sets of models that every term of the required affinity binds the pod to.
 
-    Ours is among them, and the user may have written others.
+    Ours is among them, and the user may have written others, of as many values together.
     """
     terms = [term for term in (required_terms(spec) or () if spec is not None else ()) if not term.is_empty]
     bound = [_products(term) for term in terms]
-    return [each for each in bound[0] if all(each in others for others in bound[1:])] if bound else []
+    if not bound or sum(map(len, bound[0])) > 2 * MAX_MODELS:
+        return []
+    return [each for each in bound[0] if all(each in others for others in bound[1:])]
 
 
 def _products(term: NodeSelectorTerm) -> dict[tuple[str, ...], None]:

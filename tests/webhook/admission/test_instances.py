@@ -7,6 +7,7 @@ from ledger.ledger import Ledger
 from modes.mig_instances import instance_number
 from tests.webhook.support import Webhook, container, pod, policies
 from tests.webhook.support import decide as decide_without_mig
+from tests.webhook.support.bounded_work import MAX_LINES, Lines
 
 MIG = policies("resources: {mode: mig}")
 A100_40, A100_80, H100 = "NVIDIA-A100-SXM4-40GB", "NVIDIA-A100-SXM4-80GB", "NVIDIA-H100-80GB-HBM3"
@@ -191,6 +192,23 @@ def test_an_instance_is_believed_only_if_all_the_pod_says_of_it_agrees(change):
     assert again.code == "injected"
     assert again.annotations["clearml-injector/slices"] == "1"
     assert products(again.stored) == [[A100_80]]
+
+
+def test_many_sets_of_models_in_a_forged_affinity_take_bounded_work():
+    wanted = [[f"{A100_80}{number}"] + [A100_80] * 999 for number in range(10)]
+    demands = [{"key": "nvidia.com/gpu.product", "operator": "In", "values": values} for values in wanted]
+    terms = {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": demands}]}}
+    forged = {"clearml-injector/injected": "default@1", "clearml-injector/gpu-container": "train"}
+    found = pod(
+        fraction="0.125",
+        containers=[container(limits={ONE: "1"})],
+        metadata={"annotations": {**forged, "clearml-injector/slices": "8"}},
+        affinity={"nodeAffinity": terms},
+    )
+    hook = webhook()
+    with Lines() as lines:
+        assert hook.decide(found).code == "too-many-demands"
+    assert lines.count <= MAX_LINES
 
 
 def test_an_instance_that_the_pod_names_beside_the_label_is_the_one_it_gets():
