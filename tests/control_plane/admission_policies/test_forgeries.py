@@ -131,6 +131,22 @@ def test_containers_on_different_gpus_pass_as_the_webhook_left_them(no_webhook, 
     control_plane.api.create(pod, "lock-apart", dry_run=True)
 
 
+def test_none_of_an_instance_in_words_is_nothing_to_containers_on_different_gpus(no_webhook, control_plane):
+    pod = copy.deepcopy(no_webhook["apart"])
+    pod["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/mig-2g.20gb"] = "0"
+    pod["spec"]["containers"][0]["resources"].pop("requests", None)
+    control_plane.api.create(pod, "lock-apart", dry_run=True)
+
+
+def test_a_share_of_two_gpus_with_nothing_of_one_is_refused(no_webhook, control_plane):
+    pod = copy.deepcopy(no_webhook["halves"])
+    [task] = pod["spec"]["containers"]
+    first, second = sorted(task["resources"]["limits"])
+    task["resources"] = {"limits": {first: "4", second: "0"}}
+    with refused("injected", limits(8, f"{first}, {second}")):
+        control_plane.api.create(pod, "lock-default")
+
+
 @pytest.mark.parametrize("change", ["slices", "gpu", "both-gpus", "index", "init"])
 def test_containers_on_other_gpus_than_the_pod_says_are_refused(no_webhook, control_plane, change):
     pod = copy.deepcopy(no_webhook["apart"])
