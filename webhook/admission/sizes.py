@@ -30,7 +30,7 @@ MAX_AMOUNTS = 2000
 MAX_ANNOTATIONS = 1000
 MAX_TOLERATIONS = 1000
 MAX_TERMS = 200
-"""Of the required node affinity: after a first review, up to twice what the placement allows (demands.py)."""
+"""Of the required node affinity: after a first review up to twice what `scheduling_demands` allows."""
 MAX_EXPRESSIONS = 1000
 MAX_EXPRESSION_VALUES = 10_000
 MAX_OPERATIONS = 500
