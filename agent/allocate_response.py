@@ -12,6 +12,8 @@ from agent.limits import conflict, mounts, variables
 from agent.settings import AgentPolicy, DeviceListStrategy
 from agent.shares import RefusedError, Share, shares_of
 
+SLICES_PER_GPU = "clearml-injector.io/slices-per-gpu"
+"""Annotation of each answer: the kubelet keeps it with what was given, and a runtime makes nothing of it."""
 VISIBLE_DEVICES = "NVIDIA_VISIBLE_DEVICES"
 VISIBLE_MOUNTS = "/var/run/nvidia-container-devices"
 """Folder whose entries NVIDIA's runtime takes for a list of GPUs."""
@@ -65,6 +67,7 @@ class Allocator:
             CdiError: a specification that is gone cannot be written again.
         """
         response = ContainerAllocateResponse()
+        response.annotations[SLICES_PER_GPU] = str(self._policy.slices_per_gpu)
         for share in shares:
             if self._strategy == "cdi":
                 self._add_cdi(response, share)

@@ -8,7 +8,6 @@ that of Kubernetes 1.20 to 1.36): what cannot be read is as if it were not there
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,15 +15,16 @@ from pathlib import Path
 import msgspec
 from google.protobuf.message import DecodeError
 
+from agent.allocate_response import SLICES_PER_GPU
 from agent.cdi import KIND
 from agent.files import UNREADABLE
 from agent.kubelet_api.deviceplugin_pb2 import ContainerAllocateResponse
-from agent.shares import uuid_of
 from modes.fraction import ALLOWED_SLICES_PER_GPU
 
 NAME = "kubelet_internal_checkpoint"
 MAX_BYTES = 16 * 1024 * 1024
 _OURS = re.compile(re.escape(KIND) + r"=.+-of-([0-9]{1,3})")
+_SIZES = {str(size): size for size in ALLOWED_SLICES_PER_GPU}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +37,7 @@ class Allocation:
     resource: str
     ids: frozenset[str]
     slices_per_gpu: int | None
-    """Of the policy that it was given under; None where no device of ours says it."""
-    is_card_alone: bool
-    """Whether it was given cards by CDI, and nothing of ours."""
+    """Of the policy that it was given under; None where the answer does not say it."""
 
 
 class _Entry(msgspec.Struct):
@@ -82,37 +80,25 @@ class Checkpoint:
             self._stamp, self._allocations = None, ()
         return self._allocations
 
-    def divisions(self, *, limits: bool) -> Mapping[frozenset[str], int]:
-        """Return of how many slices a GPU was when these ids were given, for ids whose answer says it.
-
-        Args:
-            limits: whether shares are limited, so that a card without a limit is a whole one.
-        """
-        found = {}
-        for each in self.allocations():
-            size = each.slices_per_gpu or (_whole(each.ids) if limits and each.is_card_alone else None)
-            if size is not None:
-                found[each.ids] = size
-        return found
-
-
-def _whole(ids: frozenset[str]) -> int | None:
-    """Return of how many slices each GPU was, if these are all slices of some."""
-    counts = set(Counter(map(uuid_of, ids)).values())
-    return counts.pop() if len(counts) == 1 and counts <= set(ALLOWED_SLICES_PER_GPU) else None
+    def divisions(self) -> Mapping[frozenset[str], int]:
+        """Return of how many slices a GPU was when these ids were given, for ids whose answer says it."""
+        return {
+            each.ids: each.slices_per_gpu for each in self.allocations() if each.slices_per_gpu is not None
+        }
 
 
 def _read(path: Path) -> Iterator[Allocation]:
     for entry in msgspec.json.decode(path.read_bytes(), type=_File).data.entries or ():
         ids = frozenset(each for of_node in (entry.ids or {}).values() for each in of_node or ())
-        devices = _devices(entry.answer or b"")
-        found = [match for device in devices if (match := _OURS.fullmatch(device))]
-        size = int(found[0][1]) if found else None
-        yield Allocation(entry.pod, entry.container, entry.resource, ids, size, bool(devices) and not found)
+        size = _slices_per_gpu(entry.answer or b"")
+        yield Allocation(entry.pod, entry.container, entry.resource, ids, size)
 
 
-def _devices(answer: bytes) -> list[str]:
+def _slices_per_gpu(answer: bytes) -> int | None:
     try:
-        return [device.name for device in ContainerAllocateResponse.FromString(answer).cdi_devices]
+        given = ContainerAllocateResponse.FromString(answer)
     except DecodeError:
-        return []
+        return None
+    # Answers of older agents lack the annotation; our device, where they have one, says the same.
+    of_devices = (match[1] for each in given.cdi_devices if (match := _OURS.fullmatch(each.name)))
+    return _SIZES.get(given.annotations.get(SLICES_PER_GPU) or next(of_devices, ""))

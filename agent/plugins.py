@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path, PurePosixPath
 
 from agent.allocate_response import Allocator
@@ -19,7 +18,7 @@ from agent.metrics import AgentMetrics
 from agent.ownership import Ownership
 from agent.registration import Registrar, remove_stale_sockets
 from agent.runtime import cdi_problem, runtime_version
-from agent.settings import NO_LIMITER, AgentOptions, AgentPolicy
+from agent.settings import AgentOptions, AgentPolicy
 from agent.shares import uuid_of
 from agent.state import AgentState
 from agent.withheld_slices import withheld_ids
@@ -152,8 +151,8 @@ class DevicePlugins:
 
     async def _withhold(self) -> None:
         """Withhold slices by the kubelet's file, before any is offered; `Usage` asks the kubelet then."""
-        limits, checkpoint = self._policy.limiter.name != NO_LIMITER, Checkpoint(self._kubelet.plugins)
-        divisions = await asyncio.to_thread(partial(checkpoint.divisions, limits=limits))
+        checkpoint = Checkpoint(self._kubelet.plugins)
+        divisions = await asyncio.to_thread(checkpoint.divisions)
         held = frozenset(each for allocation in checkpoint.allocations() for each in allocation.ids)
         size = self._policy.slices_per_gpu
         self._state.set_withheld(withheld_ids(self._state.gpus, divisions, held, size))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Gauge
@@ -15,7 +14,7 @@ from agent.gpu import Gpu, GpuSource, GpuSourceError, GpuUse
 from agent.held_slices import held_of
 from agent.kubelet import Holder, Kubelet, KubeletError
 from agent.kubelet_checkpoint import Checkpoint
-from agent.settings import NO_LIMITER, AgentOptions, AgentPolicy
+from agent.settings import AgentOptions, AgentPolicy
 from agent.shares import RefusedError, Share, shares_of, uuid_of
 from agent.state import AgentState
 from agent.withheld_slices import withheld_ids
@@ -85,8 +84,7 @@ class Usage:
         uses = await asyncio.to_thread(self._uses)
         names = await asyncio.to_thread(self._names, uses)
         holders = await self._holders()
-        limits = self._policy.limiter.name != NO_LIMITER
-        divisions = await asyncio.to_thread(partial(self._checkpoint.divisions, limits=limits))
+        divisions = await asyncio.to_thread(self._checkpoint.divisions)
         self._state.set_held(held_of(holders, self._state.gpus) if holders is not None else None)
         if holders is not None:
             self._withhold(holders, divisions)

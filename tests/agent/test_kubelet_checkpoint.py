@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from agent.kubelet_api.deviceplugin_pb2 import ContainerAllocateResponse
 from agent.kubelet_checkpoint import MAX_BYTES, NAME, Checkpoint
 from tests.agent.support.kubelet import FakeKubelet
 
@@ -24,14 +25,33 @@ def checkpoint(kubelet):
 def test_it_says_of_how_many_slices_a_gpu_was(kubelet, checkpoint):
     kubelet.write_checkpoint(
         ("a", "main", "nvidia.com/gpu-0", ["G::0", "G::1"], ("nvidia.com/gpu=0", f"{SLICES}=G-2-of-4")),
-        ("b", "main", "nvidia.com/gpu-1", ["H::0", "H::1"], ("nvidia.com/gpu=1",)),
+        ("b", "main", "nvidia.com/gpu-1", ["H::0"], said("16")),
         ("c", "main", "example.com/nic", ["nic-0"], ()),
     )
-    old, whole = frozenset({"G::0", "G::1"}), frozenset({"H::0", "H::1"})
-    assert checkpoint.divisions(limits=True) == {old: 4, whole: 2}
-    assert checkpoint.divisions(limits=False) == {old: 4}
+    assert checkpoint.divisions() == {frozenset({"G::0", "G::1"}): 4, frozenset({"H::0"}): 16}
     kubelet.write_checkpoint()
-    assert checkpoint.divisions(limits=True) == {}
+    assert checkpoint.divisions() == {}
+
+
+def test_a_card_alone_says_nothing_of_its_slices(kubelet, checkpoint):
+    kubelet.write_checkpoint(
+        ("a", "main", "nvidia.com/gpu-0", ["G::0", "G::1"], ("nvidia.com/gpu=0",)),
+    )
+    assert checkpoint.divisions() == {}
+
+
+@pytest.mark.parametrize("text", ["", "0", "3", "-8", "08", "8 ", "8" * 5000])
+def test_what_is_no_division_says_nothing(kubelet, checkpoint, text):
+    kubelet.write_checkpoint(
+        ("a", "main", "nvidia.com/gpu-0", ["G::0"], said(text)),
+        ("b", "main", "nvidia.com/gpu-0", ["G::1"], (f"{SLICES}=G-1-of-{text}",)),
+    )
+    assert checkpoint.divisions() == {}
+
+
+def said(slices_per_gpu):
+    """The answer of an agent whose GPUs have so many slices."""
+    return ContainerAllocateResponse(annotations={"clearml-injector.io/slices-per-gpu": slices_per_gpu})
 
 
 @pytest.mark.parametrize(
@@ -60,7 +80,7 @@ def test_an_answer_that_is_none_of_the_interface_names_no_division(kubelet, chec
     entry["AllocResp"] = "/////w=="
     (kubelet.root / "device-plugins" / NAME).write_text(json.dumps({"Data": {"PodDeviceEntries": [entry]}}))
     [found] = checkpoint.allocations()
-    assert (found.ids, found.slices_per_gpu, found.is_card_alone) == (frozenset({"G::0"}), None, False)
+    assert (found.ids, found.slices_per_gpu) == (frozenset({"G::0"}), None)
 
 
 def test_without_a_file_there_is_nothing(checkpoint):

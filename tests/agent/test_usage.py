@@ -4,9 +4,11 @@ import asyncio
 
 from prometheus_client import CollectorRegistry
 
+from agent.allocate_response import SLICES_PER_GPU
 from agent.cdi import KIND
 from agent.gpu import Gpu
 from agent.gpu_file import GpuFile
+from agent.kubelet_api.deviceplugin_pb2 import ContainerAllocateResponse
 from agent.state import AgentState
 from agent.usage import Usage
 from tests.agent.support.kubelet import kubelet_in
@@ -69,9 +71,10 @@ def test_a_container_keeps_the_limit_by_which_it_was_given_its_slices_though_the
         ("whole", "main"): {"nvidia.com/gpu-1": whole},
         ("gone", "main"): {"nvidia.com/gpu-2": gone},
     }
+    answer = ContainerAllocateResponse(annotations={SLICES_PER_GPU: "4"})
     checkpoint = [
         ("uid-1", "main", "nvidia.com/gpu-0", pool, ("nvidia.com/gpu=0", f"{KIND}=GPU-0-2-of-4")),
-        ("uid-2", "main", "nvidia.com/gpu-1", whole, ("nvidia.com/gpu=1",)),
+        ("uid-2", "main", "nvidia.com/gpu-1", whole, answer),
         ("uid-3", "main", "nvidia.com/gpu-2", gone, ("nvidia.com/gpu=2", f"{KIND}=GPU-2-2-of-16")),
     ]
     samples = measured(held, card(0), card(1), card(2), checkpoint=checkpoint)

@@ -41,6 +41,23 @@ def test_one_set_of_ids_that_containers_have_one_after_the_other_is_held_once():
     assert len(withheld_ids([CARD], {init: 8, main: 8}, init, 16)) == 4
 
 
+def test_what_was_given_without_a_limit_withholds_nothing_once_the_agent_limits():
+    given = ids(0, 0, 1)
+
+    async def limit():
+        with node_folder() as node:
+            node.write_gpus(card(0))
+            node.write_card_names("GPU-0")
+            async with kubelet_in(node.root) as kubelet:
+                kubelet.write_checkpoint(("uid", "main", NAME, given, ("nvidia.com/gpu=0",)))
+                kubelet.held["old", "main"] = {NAME: given}
+                async with running(node):
+                    await kubelet.until(lambda: NAME in kubelet.first_devices)
+                    assert list(kubelet.first_devices[NAME].values()) == ["Healthy"] * 8
+
+    asyncio.run(limit())
+
+
 def test_half_a_gpu_of_before_leaves_half_of_it_until_it_ends(monkeypatch):
     monkeypatch.setattr("agent.usage.PERIOD_SECONDS", 0.01)
     sixteenths = msgspec.structs.replace(PER_GPU, slices_per_gpu=16)

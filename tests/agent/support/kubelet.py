@@ -107,17 +107,19 @@ class FakeKubelet(RegistrationServicer, PodResourcesListerServicer):
                 self.first_devices.setdefault(resource, devices)
             self._changed.notify_all()
 
-    def write_checkpoint(self, *given: tuple[str, str, str, list[str], tuple[str, ...]]) -> None:
-        """Write the file of what containers were given: pod, container, resource, ids and CDI devices."""
+    def write_checkpoint(
+        self, *given: tuple[str, str, str, list[str], tuple[str, ...] | api.ContainerAllocateResponse]
+    ) -> None:
+        """Write the file of what containers were given: pod, container, resource, ids, answer or devices."""
         entries = [
             {
                 "PodUID": pod,
                 "ContainerName": container,
                 "ResourceName": resource,
                 "DeviceIDs": {"-1": ids},
-                "AllocResp": base64.b64encode(_answer(devices)).decode(),
+                "AllocResp": base64.b64encode(_answer(answer)).decode(),
             }
-            for pod, container, resource, ids, devices in given
+            for pod, container, resource, ids, answer in given
         ]
         content = {"Data": {"PodDeviceEntries": entries, "RegisteredDevices": {}}, "Checksum": 1}
         (self.root / "device-plugins" / "kubelet_internal_checkpoint").write_text(json.dumps(content))
@@ -187,9 +189,11 @@ class FakeKubelet(RegistrationServicer, PodResourcesListerServicer):
         )
 
 
-def _answer(devices: tuple[str, ...]) -> bytes:
-    """What a plugin answered with these CDI devices."""
-    named = [api.CDIDevice(name=each) for each in devices]
+def _answer(given: tuple[str, ...] | api.ContainerAllocateResponse) -> bytes:
+    """What a plugin answered: this, or with these CDI devices."""
+    if isinstance(given, api.ContainerAllocateResponse):
+        return given.SerializeToString()
+    named = [api.CDIDevice(name=each) for each in given]
     return api.ContainerAllocateResponse(cdi_devices=named).SerializeToString()
 
 
