@@ -4,14 +4,16 @@ import asyncio
 from fractions import Fraction
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.gpu import Gpu
+from agent.settings import LimiterPart
 from agent.shares import slice_ids
 from agent.withheld_slices import withheld_ids
 from tests.agent.support.kubelet import kubelet_in
-from tests.agent.support.node import PER_GPU, card, ids, node_folder, running
+from tests.agent.support.node import HAMI, PER_GPU, card, ids, node_folder, running
 
 CARD = Gpu(0, "GPU-0", "NVIDIA A100", 40960)
 SIZES = st.sampled_from([2, 4, 8, 16])
@@ -39,6 +41,39 @@ def test_what_was_given_under_the_same_division_withholds_nothing():
 def test_one_set_of_ids_that_containers_have_one_after_the_other_is_held_once():
     init, main = frozenset(ids(0, 0, 1, 2, 3)), frozenset(ids(0, 0, 1))
     assert len(withheld_ids([CARD], {init: 8, main: 8}, init, 16)) == 4
+
+
+WAYS = {
+    "limits by admission": ({}, LimiterPart("none")),
+    "volume mounts": ({"strategy": "volume-mounts"}, HAMI),
+    "environment": ({"strategy": "envvar"}, HAMI),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_half_a_gpu_of_before_is_known_by_the_answer_that_gave_it(way):
+    options, limiter = WAYS[way]
+    eighths = msgspec.structs.replace(PER_GPU, limiter=limiter)
+    sixteenths = msgspec.structs.replace(eighths, slices_per_gpu=16)
+    half = ids(0, 0, 1, 2, 3)
+
+    async def grow():
+        with node_folder(**options) as node:
+            node.write_gpus(card(0))
+            node.write_card_names("GPU-0")
+            async with kubelet_in(node.root) as kubelet:
+                async with running(node, eighths):
+                    await kubelet.until_offered(NAME)
+                    answer = await kubelet.allocate(NAME, *half)
+                kubelet.write_checkpoint(("uid", "main", NAME, half, answer))
+                kubelet.held["old", "main"] = {NAME: half}
+                kubelet.first_devices.clear()
+                async with running(node, sixteenths):
+                    await kubelet.until(lambda: NAME in kubelet.first_devices)
+                    assert list(kubelet.first_devices[NAME].values()).count("Healthy") == 12
+                    assert {kubelet.first_devices[NAME][each] for each in half} == {"Healthy"}
+
+    asyncio.run(grow())
 
 
 def test_what_was_given_without_a_limit_withholds_nothing_once_the_agent_limits():
