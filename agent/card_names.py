@@ -36,16 +36,25 @@ class CardNames:
         self._log = get_logger("card names")
 
     def begin(self) -> Child:
-        """Begin to read, which `read` ends."""
+        """Begin to read, which `read` ends.
+
+        Raises:
+            CdiError: the node has no process or memory to spare.
+        """
         self._files = self._stamps()
-        self._reading = Child("agent.cdi_reader", *self._dirs)
+        try:
+            self._reading = Child("agent.cdi_reader", *self._dirs)
+        except OSError as error:
+            raise CdiError(
+                f"CDI specifications cannot be read: no process starts: {error.strerror}"
+            ) from error
         return self._reading
 
     async def read(self, gpus: Iterable[Gpu]) -> None:
         """Know the names of these cards; files that are as they were are not read again.
 
         Raises:
-            CdiError: a card has none.
+            CdiError: a card has none, or they cannot be read.
         """
         if self._reading is not None or self._found is None or self._stamps() != self._files:
             reading, self._reading = self._reading or self.begin(), None

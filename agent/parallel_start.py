@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 
 from agent.card_names import CardNames
+from agent.cdi import CdiError
 from agent.policy import PolicyReading, begin_reading
 from agent.settings import AgentOptions
 
@@ -21,5 +23,6 @@ def begin(options: AgentOptions) -> Begun:
     """Begin to read what `run_agent` needs."""
     names = CardNames(options.cdi_dirs)
     if options.strategy == "cdi":
-        names.begin()
+        with contextlib.suppress(CdiError):  # `read` begins again, and says why it cannot
+            names.begin()
     return Begun(begin_reading(options), names)
