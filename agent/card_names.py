@@ -41,7 +41,7 @@ class CardNames:
         Raises:
             CdiError: the node has no process or memory to spare.
         """
-        self._files = self._stamps()
+        self._files, self._found = self._stamps(), None  # None: one that fails is begun again
         try:
             self._reading = Child("agent.cdi_reader", *self._dirs)
         except OSError as error:

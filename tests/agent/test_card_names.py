@@ -1,13 +1,15 @@
-"""Names of cards that cannot be read cost nothing that runs beside them."""
+"""Names of cards that cannot be read are asked for again, and cost nothing that runs beside them."""
 
 import asyncio
 import errno
+import json
 import os
 
 import pytest
 
 from agent.card_names import CardNames
 from agent.cdi import CdiError
+from agent.child_process import Child
 from agent.gpu import Gpu
 from agent.parallel_start import begin
 from agent.policy import PolicyUnusableError, read_policy
@@ -20,9 +22,39 @@ class EnoughError(Exception):
     """Ends what would go on."""
 
 
+def write_names(folder, *names):
+    """Write a specification anew, as NVIDIA's toolkit does."""
+    fresh = folder / "fresh"
+    fresh.write_text(json.dumps({"kind": "nvidia.com/gpu", "devices": [{"name": each} for each in names]}))
+    fresh.rename(folder / "nvidia.json")
+
+
 def no_process(*_):
     """A node that has no process to spare."""
     raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+
+def ends_with_an_error(*_):
+    """A process that is killed while it reads."""
+    return Child("agent.no_such_module")
+
+
+@pytest.mark.parametrize("fails", [no_process, ends_with_an_error])
+def test_names_are_read_again_after_a_process_that_failed(tmp_path, monkeypatch, fails):
+    async def read():
+        names = CardNames([str(tmp_path)])
+        write_names(tmp_path, "0")
+        await names.read([CARD])
+        write_names(tmp_path, "GPU-0")
+        with monkeypatch.context() as broken:
+            broken.setattr("agent.card_names.Child", fails)
+            with pytest.raises(CdiError, match="cannot be read"):
+                await names.read([CARD])
+            assert names.names == {"GPU-0": "nvidia.com/gpu=0"}
+        await names.read([CARD])
+        assert names.names == {"GPU-0": "nvidia.com/gpu=GPU-0"}
+
+    asyncio.run(read())
 
 
 def test_whoever_follows_names_goes_on_where_no_process_can_start(tmp_path, monkeypatch):
