@@ -8,7 +8,7 @@ that of Kubernetes 1.20 to 1.36): what cannot be read is as if it were not there
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -80,11 +80,10 @@ class Checkpoint:
             self._stamp, self._allocations = None, ()
         return self._allocations
 
-    def divisions(self) -> Mapping[frozenset[str], int]:
-        """Return of how many slices a GPU was when these ids were given, for ids whose answer says it."""
-        return {
-            each.ids: each.slices_per_gpu for each in self.allocations() if each.slices_per_gpu is not None
-        }
+
+def divisions_of(allocations: Iterable[Allocation]) -> Mapping[frozenset[str], int]:
+    """Return of how many slices a GPU was when these ids were given, for ids whose answer says it."""
+    return {each.ids: each.slices_per_gpu for each in allocations if each.slices_per_gpu is not None}
 
 
 def _read(path: Path) -> Iterator[Allocation]:

@@ -12,7 +12,7 @@ from agent.cdi import CdiError, SliceSpecifications, held_slices
 from agent.device_plugin import DevicePlugin
 from agent.files import write_whole
 from agent.kubelet import Kubelet, KubeletError
-from agent.kubelet_checkpoint import Checkpoint
+from agent.kubelet_checkpoint import Checkpoint, divisions_of
 from agent.limits import loader_list
 from agent.metrics import AgentMetrics
 from agent.ownership import Ownership
@@ -151,9 +151,9 @@ class DevicePlugins:
 
     async def _withhold(self) -> None:
         """Withhold slices by the kubelet's file, before any is offered; `Usage` asks the kubelet then."""
-        checkpoint = Checkpoint(self._kubelet.plugins)
-        divisions = await asyncio.to_thread(checkpoint.divisions)
-        held = frozenset(each for allocation in checkpoint.allocations() for each in allocation.ids)
+        allocations = await asyncio.to_thread(Checkpoint(self._kubelet.plugins).allocations)
+        divisions = divisions_of(allocations)
+        held = frozenset(each for allocation in allocations for each in allocation.ids)
         size = self._policy.slices_per_gpu
         self._state.set_withheld(withheld_ids(self._state.gpus, divisions, held, size))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Gauge
@@ -13,7 +13,7 @@ from agent.containers import ContainerName, container_id_of, running_containers
 from agent.gpu import Gpu, GpuSource, GpuSourceError, GpuUse
 from agent.held_slices import held_of
 from agent.kubelet import Holder, Kubelet, KubeletError
-from agent.kubelet_checkpoint import Checkpoint
+from agent.kubelet_checkpoint import Allocation, Checkpoint, divisions_of
 from agent.settings import AgentOptions, AgentPolicy
 from agent.shares import RefusedError, Share, shares_of, uuid_of
 from agent.state import AgentState
@@ -84,10 +84,10 @@ class Usage:
         uses = await asyncio.to_thread(self._uses)
         names = await asyncio.to_thread(self._names, uses)
         holders = await self._holders()
-        divisions = await asyncio.to_thread(self._checkpoint.divisions)
+        allocations = await asyncio.to_thread(self._checkpoint.allocations)
+        divisions = divisions_of(allocations)
         self._state.set_held(held_of(holders, self._state.gpus) if holders is not None else None)
-        if holders is not None:
-            self._withhold(holders, divisions)
+        self._withhold(_given(holders, allocations), divisions)
         # Without a wait from here on, so that nobody reads half of it.
         for gauge in (self._gpu_used, self._busy, self._used, self._slices, self._limit):
             gauge.clear()
@@ -102,8 +102,7 @@ class Usage:
                 mib = share.memory_mib if share.memory_mib is not None else share.gpu.memory_mib
                 self._limit.labels(*labels).set(mib * _MIB)
 
-    def _withhold(self, holders: Iterable[Holder], divisions: Mapping[frozenset[str], int]) -> None:
-        held = {frozenset(ids) for holder in holders for _, ids in holder.devices}
+    def _withhold(self, held: Collection[frozenset[str]], divisions: Mapping[frozenset[str], int]) -> None:
         of_held = {ids: size for ids, size in divisions.items() if ids in held}
         every_id = frozenset(each for ids in held for each in ids)
         withheld = withheld_ids(self._state.gpus, of_held, every_id, self._policy.slices_per_gpu)
@@ -157,6 +156,13 @@ class Usage:
                     yield from shares_of(ids, gpus, size, self._policy.reserve_mib)
                 except RefusedError:
                     continue  # given under another policy, and the kubelet's file does not tell which
+
+
+def _given(holders: Iterable[Holder] | None, allocations: Iterable[Allocation]) -> set[frozenset[str]]:
+    """Return what containers were given of each resource."""
+    if holders is None:  # The kubelet's file tells too, but of containers that have ended until the next one.
+        return {each.ids for each in allocations}
+    return {frozenset(ids) for holder in holders for _, ids in holder.devices}
 
 
 def _gauge(registry: CollectorRegistry, name: str, text: str, *labels: str) -> Gauge:

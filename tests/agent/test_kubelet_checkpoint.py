@@ -5,7 +5,7 @@ import json
 import pytest
 
 from agent.kubelet_api.deviceplugin_pb2 import ContainerAllocateResponse
-from agent.kubelet_checkpoint import MAX_BYTES, NAME, Checkpoint
+from agent.kubelet_checkpoint import MAX_BYTES, NAME, Checkpoint, divisions_of
 from tests.agent.support.kubelet import FakeKubelet
 
 SLICES = "clearml-injector.io/slices"
@@ -28,16 +28,16 @@ def test_it_says_of_how_many_slices_a_gpu_was(kubelet, checkpoint):
         ("b", "main", "nvidia.com/gpu-1", ["H::0"], said("16")),
         ("c", "main", "example.com/nic", ["nic-0"], ()),
     )
-    assert checkpoint.divisions() == {frozenset({"G::0", "G::1"}): 4, frozenset({"H::0"}): 16}
+    assert divisions_of(checkpoint.allocations()) == {frozenset({"G::0", "G::1"}): 4, frozenset({"H::0"}): 16}
     kubelet.write_checkpoint()
-    assert checkpoint.divisions() == {}
+    assert divisions_of(checkpoint.allocations()) == {}
 
 
 def test_a_card_alone_says_nothing_of_its_slices(kubelet, checkpoint):
     kubelet.write_checkpoint(
         ("a", "main", "nvidia.com/gpu-0", ["G::0", "G::1"], ("nvidia.com/gpu=0",)),
     )
-    assert checkpoint.divisions() == {}
+    assert divisions_of(checkpoint.allocations()) == {}
 
 
 @pytest.mark.parametrize("text", ["", "0", "3", "-8", "08", "8 ", "8" * 5000])
@@ -46,7 +46,7 @@ def test_what_is_no_division_says_nothing(kubelet, checkpoint, text):
         ("a", "main", "nvidia.com/gpu-0", ["G::0"], said(text)),
         ("b", "main", "nvidia.com/gpu-0", ["G::1"], (f"{SLICES}=G-1-of-{text}",)),
     )
-    assert checkpoint.divisions() == {}
+    assert divisions_of(checkpoint.allocations()) == {}
 
 
 def said(slices_per_gpu):

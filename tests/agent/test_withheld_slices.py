@@ -43,6 +43,26 @@ def test_one_set_of_ids_that_containers_have_one_after_the_other_is_held_once():
     assert len(withheld_ids([CARD], {init: 8, main: 8}, init, 16)) == 4
 
 
+def test_without_pod_resources_slices_are_withheld_by_the_kubelets_file_until_it_lacks_them(monkeypatch):
+    monkeypatch.setattr("agent.usage.PERIOD_SECONDS", 0.01)
+    sixteenths = msgspec.structs.replace(PER_GPU, slices_per_gpu=16)
+    devices = ("nvidia.com/gpu=0", "clearml-injector.io/slices=GPU-0-4-of-8")
+
+    async def end():
+        with node_folder() as node:
+            node.write_gpus(card(0))
+            node.write_card_names("GPU-0")
+            async with kubelet_in(node.root) as kubelet:
+                kubelet.write_checkpoint(("uid", "main", NAME, ids(0, 0, 1, 2, 3), devices))
+                kubelet.lists = False
+                async with running(node, sixteenths):
+                    await kubelet.until_offered(NAME, 12)
+                    kubelet.write_checkpoint()
+                    await kubelet.until_offered(NAME, 16)
+
+    asyncio.run(end())
+
+
 WAYS = {
     "limits by admission": ({}, LimiterPart("none")),
     "volume mounts": ({"strategy": "volume-mounts"}, HAMI),

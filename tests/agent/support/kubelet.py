@@ -34,6 +34,7 @@ class FakeKubelet(RegistrationServicer, PodResourcesListerServicer):
         devices: Health by device id, by resource; a resource without a plugin is not in it.
         first_devices: What was said first.
         may_list: Cleared, pod-resources does not answer.
+        lists: False, pod-resources answers with an error.
         registrations: Endpoints in their order, by resource.
         held: What pod-resources says: (pod, container) to device ids by resource.
     """
@@ -44,6 +45,7 @@ class FakeKubelet(RegistrationServicer, PodResourcesListerServicer):
         self.first_devices: dict[str, dict[str, str]] = {}
         self.may_list = asyncio.Event()
         self.may_list.set()
+        self.lists = True
         self.topology: dict[str, list[int]] = {}
         self.options: dict[str, api.DevicePluginOptions] = {}
         self.registrations: dict[str, list[str]] = {}
@@ -156,6 +158,8 @@ class FakeKubelet(RegistrationServicer, PodResourcesListerServicer):
 
     async def List(self, request, context):  # noqa: N802 - the interface's name
         await self.may_list.wait()
+        if not self.lists:
+            await context.abort(grpc.StatusCode.INTERNAL, "cannot list")
         return resources.ListPodResourcesResponse(
             pod_resources=[
                 resources.PodResources(
