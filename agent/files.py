@@ -36,7 +36,7 @@ def stamps_of(folders: Iterable[str], counts: Callable[[str], bool] = lambda _: 
     """Return what tells one state of folders from the next, also where a ConfigMap swaps a link.
 
     Args:
-        folders: those that cannot be read are as if they were empty.
+        folders: those that cannot be read are as if they were empty, and files as if they were not there.
         counts: whether a file does, by its name.
     """
     stamps = set()
@@ -44,6 +44,7 @@ def stamps_of(folders: Iterable[str], counts: Callable[[str], bool] = lambda _: 
         with contextlib.suppress(OSError):
             for path in Path(folder).iterdir():
                 if counts(path.name):
-                    status = path.stat()
-                    stamps.add((str(path), status.st_ino, status.st_mtime_ns))
+                    with contextlib.suppress(OSError):  # a link that leads nowhere
+                        status = path.stat()
+                        stamps.add((str(path), status.st_ino, status.st_mtime_ns))
     return frozenset(stamps)
