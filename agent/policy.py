@@ -82,12 +82,12 @@ class PolicyWatch:
         while True:
             await asyncio.sleep(POLL_SECONDS)
             turned()
-            files = stamps_of([self._options.policies])
-            if files == self._files:
+            if stamps_of([self._options.policies]) == self._files:
                 continue
-            self._files = files
+            reading = begin_compiling(self._options)
+            self._files = reading.files
             try:
-                policy = await read_policy(begin_compiling(self._options))
+                policy = await read_policy(reading)
             except PolicyUnusableError as error:
                 self._log.error("policies are broken: going on by the last good ones", error=str(error))
                 continue

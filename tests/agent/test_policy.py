@@ -81,6 +81,26 @@ def test_only_another_policy_ends_the_watch(policies, monkeypatch, capfd):
     assert "policies are broken: going on by the last good ones" in capfd.readouterr().err
 
 
+def test_a_change_that_no_process_could_compile_is_compiled_later(policies, monkeypatch):
+    monkeypatch.setattr("agent.policy.POLL_SECONDS", 0.01)
+    watch = PolicyWatch(options(policies), read(policies))
+    (policies / "default.yaml").write_text(LIMITS_BY_AGENT + "memory: {reserveMiB: 100}\n")
+
+    def no_process(*_):
+        raise BlockingIOError("no process starts")
+
+    async def change():
+        with monkeypatch.context() as broken:
+            broken.setattr("agent.policy.Child", no_process)
+            with pytest.raises(BlockingIOError):
+                await watch.until_changed(lambda: None)
+        # A background task that raised is run again.
+        async with asyncio.timeout(60):
+            await watch.until_changed(lambda: None)
+
+    asyncio.run(change())
+
+
 def test_a_policy_of_mig_instances_is_none_for_the_agent(policies):
     (policies / "default.yaml").write_text("kind: Policy\nname: default\nresources: {mode: mig}\n")
     with pytest.raises(PolicyUnusableError, match="gives MIG instances"):
