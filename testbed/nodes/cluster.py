@@ -98,9 +98,12 @@ class RealCluster(Cluster):
             self.nodes[name] = node
             stack.callback(node.sandbox.halt)
             self._boot(node)
+            node.start_containerd()
         with ThreadPoolExecutor() as pool:
-            # Each imports images for seconds; the first error is raised when all have ended.
-            list(pool.map(lambda node: node.start(archives), self.nodes.values()))
+            # Imports alone: a process that is tied to us is killed when the thread that started it ends.
+            list(pool.map(lambda node: node.import_images(archives), self.nodes.values()))
+        for node in self.nodes.values():
+            node.start_services()
         for name in self._names:
             ready = self._kubelet_is_ready if self._agent_from_chart else self.is_ready
             eventually(lambda name=name, ready=ready: ready(name), f"{name} is ready", READY_S)

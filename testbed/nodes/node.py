@@ -91,8 +91,16 @@ class Node:
     def start(self, archives: Sequence[Path] = (), *, agent: bool = True) -> None:
         """Start everything on a booted and wired sandbox, the agent if wanted, with images from archives."""
         self.start_containerd()
+        self.import_images(archives)
+        self.start_services(agent=agent)
+
+    def import_images(self, archives: Sequence[Path]) -> None:
+        """Give a containerd that answers the images of archives."""
         for archive in archives:
             self.ctr("images", "import", str(archive))
+
+    def start_services(self, *, agent: bool = True) -> None:
+        """Start what needs containerd and its images: kubelet, device plugin or agent, proxy."""
         self.start_kubelet()
         if self.place.agent_gpus:
             self.agent = AgentOnNode(self.sandbox, SOCKET, self.place.agent_gpus, self._parts.environment)
