@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from testbed.binaries import BuildError, go_missing
+from testbed.kubernetes_version import UNDER_TEST
 
 MODULE = Path(__file__).parent
 KUBERNETES = "1.36.3"
@@ -80,6 +81,13 @@ class Parts:
             "PATH": ":".join([*map(str, folders), os.environ.get("PATH", "/usr/bin:/bin")]),
             "LD_LIBRARY_PATH": ":".join(str(lib) for lib in sorted(self.debian.glob("**/lib/*-linux-gnu"))),
         }
+
+
+def why_not() -> str | None:
+    """Say why nodes of the Kubernetes under test cannot be built; None if they can."""
+    if UNDER_TEST.version != KUBERNETES:
+        return f"real nodes are of Kubernetes {KUBERNETES}, and K8S asks for {UNDER_TEST.version}"
+    return go_missing()
 
 
 def cache_folder() -> Path:
@@ -160,7 +168,7 @@ def _run(*command: str, folder: str | Path = MODULE, **environment: str) -> None
 
 def main() -> None:
     """Make everything and print where it lies."""
-    if reason := go_missing():
+    if reason := why_not():
         raise SystemExit(reason)
     print(build(lambda line: print(line, flush=True)).folder)  # noqa: T201 - a command's output
 

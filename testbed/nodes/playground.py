@@ -52,7 +52,7 @@ Ctrl-C takes it all down."""
 
 def main() -> None:
     """Build what is missing, run the nodes until SIGINT or SIGTERM, and leave nothing behind."""
-    if reason := sandbox.why_not() or image.why_not():
+    if reason := parts.why_not() or sandbox.why_not() or image.why_not():
         raise SystemExit(reason)
     until_interrupted(_run)
 

@@ -12,7 +12,6 @@ import pytest
 from testbed import binaries
 from testbed import image as images
 from testbed.chart import Helm
-from testbed.kubernetes_version import UNDER_TEST
 from testbed.nodes import parts, sandbox
 from testbed.nodes.cluster import RealCluster
 from testbed.process import tail
@@ -48,9 +47,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):
 
 def missing() -> str | None:
     """Why real nodes cannot be made here; None if they can."""
-    if UNDER_TEST.version != parts.KUBERNETES:
-        return f"real nodes are of Kubernetes {parts.KUBERNETES}, and K8S asks for {UNDER_TEST.version}"
-    return binaries.go_missing() or sandbox.why_not() or images.why_not()
+    return parts.why_not() or sandbox.why_not() or images.why_not()
 
 
 @pytest.fixture(scope="session", autouse=True)
