@@ -5,7 +5,7 @@ LOCK := requirements/dev.txt
 READY := .venv/ready
 BENCHES := handler webhook placing rotation placement packing churn waiting degraded ledger controller-loop api-server cluster
 
-.PHONY: help demo test test-unit browser screenshots lint bench bench-hostile bench-mig bench-page $(BENCHES:%=bench-%) bench-docs bench-campaign cluster cluster-test chart metrics sbom image-test lock clean
+.PHONY: help demo test test-oldest test-unit browser screenshots lint bench bench-hostile bench-mig bench-page $(BENCHES:%=bench-%) bench-docs bench-campaign cluster cluster-test chart metrics sbom image-test lock clean
 help: ## Show what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
@@ -20,6 +20,9 @@ demo: $(READY) ## See a labelled pod become a half-GPU pod, over TLS, in one com
 
 test: $(READY) ## Run every test; with K8S=1.30 or K8S=1.33 on that Kubernetes instead of 1.36
 	$(BIN)/pytest --numprocesses=auto --dist=loadfile --no-loadscope-reorder
+
+test-oldest: $(READY) ## Run what depends most on the version of Kubernetes on 1.30, the oldest that the chart takes
+	K8S=1.30 $(BIN)/pytest -m oldest_kubernetes tests/control_plane
 
 test-unit: $(READY) ## Run the tests of the packages in under a minute: no processes, a twentieth of the examples
 	QUICK_TESTS=1 $(BIN)/pytest --quiet --numprocesses=auto -m "not slow and not control_plane" \

@@ -105,6 +105,7 @@ EVERYTHING = yaml.safe_load((CHART / "ci" / "everything-values.yaml").read_text(
 EVERYTHING["nameOverride"] = RELEASE
 
 
+@pytest.mark.oldest_kubernetes
 @pytest.mark.parametrize("values", [{}, EVERYTHING], ids=["default", "everything"])
 def test_what_is_installed_is_what_was_rendered(helm, control_plane, values):
     helm.apply(values)
@@ -237,6 +238,7 @@ def test_the_previous_commits_chart_can_be_upgraded(helm, control_plane, tmp_pat
     assert all_drift(control_plane, objects) == []
 
 
+@pytest.mark.oldest_kubernetes
 def test_the_api_server_finds_no_type_error_in_the_second_lock(helm, control_plane):
     helm.apply({})
     for name in sorted(LOCKS):

@@ -23,6 +23,7 @@ def pod(name, slices=4, **annotations):
     }
 
 
+@pytest.mark.oldest_kubernetes
 def test_the_api_server_and_kubectl_say_their_version(kubectl):
     answer = kubectl("version", "--output=json")
     assert (answer.code, answer.stderr) == (0, "")

@@ -10,6 +10,7 @@ from kube.names import GPU_NODES_PATH
 from testbed.controller_process import install_crd
 from testbed.process import eventually
 
+pytestmark = pytest.mark.oldest_kubernetes  # that a token names its pod's node is new in 1.30
 ON = {"agent": {"enabled": True}}
 
 

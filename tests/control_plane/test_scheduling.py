@@ -4,6 +4,8 @@ import itertools
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
+
 from testbed.gpu_nodes import GpuNode
 from testbed.process import eventually
 from testbed.registration import labelled_pod
@@ -44,6 +46,7 @@ def gpu_of(pod):
     return pod["spec"]["nodeName"], pod["metadata"]["annotations"]["clearml-injector/gpu-index"]
 
 
+@pytest.mark.oldest_kubernetes
 def test_sixteen_eighths_run_on_two_gpus_and_the_next_waits(nodes, webhook, control_plane, namespace):
     [node] = nodes(GpuNode(gpus=2))
     webhook()

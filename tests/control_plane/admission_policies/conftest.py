@@ -1,5 +1,7 @@
 """The chart's second lock in effect on a real API server, with a real webhook process behind it."""
 
+from pathlib import Path
+
 import pytest
 
 from testbed.chart import ADMISSION, CONFIGURATION, RELEASE, Helm, elsewhere
@@ -19,6 +21,14 @@ from tests.control_plane.admission_policies.support import (
     unlabelled_pod,
     workload,
 )
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.oldest_kubernetes)  # CEL grows with each release
 
 
 @pytest.fixture(scope="package")
