@@ -107,7 +107,7 @@ cluster: $(READY) ## Bring up a control plane with fake GPU nodes, until Ctrl-C;
 	@$(BIN)/python -m $(if $(REAL),testbed.nodes,testbed).playground
 
 cluster-test: $(READY) ## Install the chart on real nodes and break them (as root, with Debian's buildah and mmdebstrap)
-	$(BIN)/pytest tests/cluster
+	$(BIN)/pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder tests/cluster
 
 chart: $(READY) ## Make the chart's schema and README anew from its values.yaml
 	$(BIN)/python -m charts.generate

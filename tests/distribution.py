@@ -1,6 +1,7 @@
-"""How workers share the tests: file by file, and at last all that need a cluster go to one of them.
+"""How workers share the tests: file by file, those that need a cluster last.
 
-The control plane, the nodes and the image are each made once a process and take most of a machine.
+A control plane is made once a worker. The two nodes of `tests/cluster/` and what is installed on them are one
+for all files but those below, so that one worker takes all of these files; so it is with the image.
 """
 
 from __future__ import annotations
@@ -8,21 +9,26 @@ from __future__ import annotations
 import pytest
 from xdist.scheduler.loadscope import LoadScopeScheduling
 
-ON_A_CLUSTER = ("tests/control_plane/", "tests/cluster/", "tests/image/")
+NODES, IMAGE, CONTROL_PLANE = "tests/cluster/", "tests/image/", "tests/control_plane/"
+LAST = (NODES, IMAGE, CONTROL_PLANE)
+"""In this order: what takes longest begins first, and single files fill the end."""
+WITH_NODES_OF_ITS_OWN = tuple(f"{NODES}test_{name}.py" for name in ("agent", "agent_chart", "leftovers"))
 
 
-class ClusterTestsTogether(LoadScopeScheduling):
-    """Gives a file to one worker, and all tests on a cluster to one."""
+class FileByFile(LoadScopeScheduling):
+    """Gives a file to one worker, and the files that share nodes or the image to one."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return "on a cluster" if nodeid.startswith(ON_A_CLUSTER) else nodeid.partition("::")[0]
+        file = nodeid.partition("::")[0]
+        shares = file.startswith((NODES, IMAGE)) and file not in WITH_NODES_OF_ITS_OWN
+        return file.rpartition("/")[0] if shares else file
 
 
-def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ClusterTestsTogether | None:
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> FileByFile | None:
     """Share out by this rule where files are to stay together."""
-    return ClusterTestsTogether(config, log) if config.getoption("dist") == "loadfile" else None
+    return FileByFile(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run what needs a cluster last: what is quick to fail comes first."""
-    items.sort(key=lambda item: item.nodeid.startswith(ON_A_CLUSTER))
+    items.sort(key=lambda item: next((1 + at for at, of in enumerate(LAST) if item.nodeid.startswith(of)), 0))

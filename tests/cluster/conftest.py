@@ -1,4 +1,4 @@
-"""The product on two real nodes: webhook and controller as pods from the image, for the whole session.
+"""The product on two real nodes: webhook and controller as pods from the image, for all of this folder.
 
 The tests run in the order of their files' names: what was just installed first, what takes it out last.
 """
@@ -66,7 +66,7 @@ def image(possible) -> Path:
     return images.archive()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def cluster(possible, image: Path, say: Say, pytestconfig: pytest.Config) -> Iterator[RealCluster]:
     """Two nodes of two GPUs each, and a namespace for tasks."""
     built, node_parts = binaries.build(say), parts.build(say)
@@ -77,7 +77,7 @@ def cluster(possible, image: Path, say: Say, pytestconfig: pytest.Config) -> Ite
         pytestconfig.stash[CLUSTER] = None
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def installation(cluster: RealCluster, tmp_path_factory: pytest.TempPathFactory) -> Installation:
     """The chart, installed as docs/install.md says, with both processes ready."""
     helm = Helm(cluster, tmp_path_factory.mktemp("helm"))
