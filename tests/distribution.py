@@ -15,13 +15,18 @@ LAST = (NODES, IMAGE, CONTROL_PLANE)
 WITH_NODES_OF_ITS_OWN = tuple(f"{NODES}test_{name}.py" for name in ("agent", "agent_chart", "leftovers"))
 
 
+def scope(nodeid: str) -> str:
+    """Return what a worker runs with a test: its file, or all files that share the nodes or the image."""
+    file = nodeid.partition("::")[0]
+    shares = file.startswith((NODES, IMAGE)) and file not in WITH_NODES_OF_ITS_OWN
+    return file.rpartition("/")[0] if shares else file
+
+
 class FileByFile(LoadScopeScheduling):
-    """Gives a file to one worker, and the files that share nodes or the image to one."""
+    """Gives each scope to one worker."""
 
     def _split_scope(self, nodeid: str) -> str:
-        file = nodeid.partition("::")[0]
-        shares = file.startswith((NODES, IMAGE)) and file not in WITH_NODES_OF_ITS_OWN
-        return file.rpartition("/")[0] if shares else file
+        return scope(nodeid)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> FileByFile | None:

@@ -1,0 +1,51 @@
+"""Which tests one worker takes together, and in which order files come."""
+
+import ast
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from tests.distribution import NODES, WITH_NODES_OF_ITS_OWN, pytest_collection_modifyitems, scope
+
+CHECKOUT = Path(__file__).parents[1]
+OF_INSTALLATION = ("cluster", "installation")
+
+
+@pytest.mark.parametrize(
+    ("nodeid", "together"),
+    [
+        ("tests/ledger/test_ledger.py::test_one[a::b]", "tests/ledger/test_ledger.py"),
+        ("tests/control_plane/test_audit.py::test_one", "tests/control_plane/test_audit.py"),
+        ("tests/cluster/test_faults.py::test_one", "tests/cluster"),
+        ("tests/cluster/test_uninstall.py::test_one", "tests/cluster"),
+        ("tests/cluster/test_agent.py::test_one", "tests/cluster/test_agent.py"),
+        ("tests/image/test_image.py::test_one", "tests/image"),
+    ],
+)
+def test_a_worker_takes_a_file_or_all_files_that_share_nodes(nodeid, together):
+    assert scope(nodeid) == together
+
+
+@pytest.mark.parametrize("file", WITH_NODES_OF_ITS_OWN)
+def test_a_file_goes_its_own_way_only_if_it_needs_nothing_of_the_shared_nodes(file):
+    functions = [node for node in ast.parse((CHECKOUT / file).read_text()).body if _is_function(node)]
+    made = {function.name for function in functions}
+    needed = {argument.arg for function in functions for argument in function.args.args}
+    assert needed & set(OF_INSTALLATION) <= made
+
+
+def _is_function(node):
+    return isinstance(node, ast.FunctionDef)
+
+
+def test_what_needs_a_cluster_comes_last_and_real_nodes_first_of_it():
+    files = [
+        "tests/control_plane/test_a.py",
+        NODES + "test_b.py",
+        "tests/webhook/test_c.py",
+        "tests/test_d.py",
+    ]
+    items = [SimpleNamespace(nodeid=file) for file in files]
+    pytest_collection_modifyitems(items)
+    assert [item.nodeid for item in items] == [files[2], files[3], files[1], files[0]]
