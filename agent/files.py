@@ -27,9 +27,15 @@ def write_whole(path: Path, content: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     # No reader of .json, .yaml or of a whole name takes it for the file.
     fresh = path.with_name(f"{path.name}.new")
-    fresh.write_bytes(content)
-    fresh.chmod(0o644)
-    fresh.replace(path)
+    try:
+        fresh.write_bytes(content)
+        fresh.chmod(0o644)
+        fresh.replace(path)
+    except OSError:
+        # Half of it would take what a full disk has left.
+        with contextlib.suppress(OSError):
+            fresh.unlink(missing_ok=True)
+        raise
 
 
 def stamps_of(folders: Iterable[str], counts: Callable[[str], bool] = lambda _: True) -> Files:

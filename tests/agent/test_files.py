@@ -1,6 +1,10 @@
-"""What tells one state of folders from the next."""
+"""What tells one state of folders from the next, and files that are written whole or not at all."""
 
-from agent.files import stamps_of
+import resource
+
+import pytest
+
+from agent.files import stamps_of, write_whole
 
 
 def test_a_link_that_leads_nowhere_hides_no_other_file(tmp_path):
@@ -17,3 +21,22 @@ def test_a_folder_that_is_not_there_is_as_an_empty_one(tmp_path):
     (tmp_path / "file").touch()
     assert stamps_of([str(tmp_path / "missing")]) == frozenset()
     assert stamps_of([str(tmp_path / "missing"), str(tmp_path)]) == stamps_of([str(tmp_path)]) != frozenset()
+
+
+@pytest.fixture
+def full_disk():
+    """No file may have more than a page."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.usefixtures("full_disk")
+def test_what_a_full_disk_did_not_take_is_as_it_was(tmp_path):
+    file = tmp_path / "file.json"
+    write_whole(file, b"before")
+    with pytest.raises(OSError, match="File too large"):
+        write_whole(file, b"x" * 5000)
+    assert file.read_bytes() == b"before"
+    assert list(tmp_path.iterdir()) == [file]
