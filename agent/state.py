@@ -43,6 +43,8 @@ class AgentState:
         self._registrations: dict[str, Registration] = {}
         self._held: Mapping[str, Held] | None = None
         self._withheld: frozenset[str] = frozenset()
+        self.registrations = 0
+        """How often the kubelet took a resource."""
         self._version = 0
         self._changed = asyncio.Event()
 
@@ -116,6 +118,7 @@ class AgentState:
         registration = Registration(resource, missing)
         if self._registrations.get(resource) != registration:
             self._registrations[resource] = registration
+            self.registrations += missing is None
             self._say_changed()
 
     async def until_served(self, seconds: float | None = None) -> None:

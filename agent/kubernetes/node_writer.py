@@ -45,6 +45,8 @@ class NodeWriter:
         self._node = node
         self._agent = agent
         self._uid = ""
+        self._registrations = 0
+        """With the kubelet, when the Node was last asked for."""
         self._boot_id = _boot_id(Path(agent.options.proc))
         self._written: dict[str, Any] | None = None
         self._sent: dict[str, Any] | None = None
@@ -81,6 +83,10 @@ class NodeWriter:
 
     async def _write(self) -> None:
         gpus = await asyncio.to_thread(self._agent.source.list_gpus)
+        if self._registrations != self._agent.state.registrations:
+            # Another kubelet may have made the Node anew, and with the Node of before the object went.
+            self._registrations = self._agent.state.registrations
+            self._uid, self._written = "", None
         if not self._uid:
             self._uid = await asyncio.to_thread(self._uid_of_node)
         body = self._body(gpus)

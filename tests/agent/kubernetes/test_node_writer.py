@@ -19,16 +19,19 @@ class Api:
 
     def __init__(self, failures=0):
         self.failures = failures
+        self.uid = "uid-1"
         self.applied = []
+        self.owners = []
 
     def get(self, path):
         assert path == "/api/v1/nodes/gpu-1"
-        return {"metadata": {"uid": "uid-1"}}
+        return {"metadata": {"uid": self.uid}}
 
     def apply(self, path, body):
         if self.failures:
             self.failures -= 1
             raise ApiServerError("the API server answered 503: busy")
+        self.owners += [each["uid"] for each in body["metadata"]["ownerReferences"]]
         self.applied.append((path, body["status"]))
 
 
@@ -112,3 +115,19 @@ def test_the_nodes_boot_is_told(tmp_path):
 def test_a_boot_that_is_not_known_is_left_open():
     [(_, status)] = writes(Api())
     assert status["bootID"] == ""
+
+
+def test_the_object_of_a_node_that_was_made_anew_is_written_once_its_kubelet_started_again(monkeypatch):
+    """It went with the Node of before, and says of the new one just the same."""
+    monkeypatch.setattr(node_writer, "SECONDS_UNTIL_FIRST_WRITE", 30.0)
+    api = Api()
+
+    def again(state):
+        api.uid = "uid-2"
+        for missing in ("the kubelet started again", None):
+            state.set_registration("nvidia.com/gpu-0", missing)
+
+    begin = {"begin": lambda state: state.set_registration("nvidia.com/gpu-0", None)}
+    (_, before), (_, after) = writes(api, again, 2, **begin)[:2]
+    assert before == after
+    assert api.owners[:2] == ["uid-1", "uid-2"]
