@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import NoReturn
 
 import grpc
@@ -121,6 +121,7 @@ class DevicePlugin(DevicePluginServicer):
         try:
             for each in request.container_requests:
                 shares = self._allocator.shares(each.devices_ids, self._gpus)
+                self._refuse_unhealthy(shares)
                 response.container_responses.append(self._allocator.answer(shares))
                 for share in shares:
                     self._log.info("allocated", resource=self.resource, **_fields(share))
@@ -130,6 +131,16 @@ class DevicePlugin(DevicePluginServicer):
             await _refuse(context, grpc.StatusCode.FAILED_PRECONDITION, str(error))
         self._metrics.allocated(self.resource, "allocated")
         return response
+
+    def _refuse_unhealthy(self, shares: Iterable[Share]) -> None:
+        """Refuse a GPU that fell ill since the kubelet chose it.
+
+        Raises:
+            RefusedError: a GPU is unhealthy.
+        """
+        for share in shares:
+            if (why := self._state.unhealthy.get(share.gpu.uuid)) is not None:
+                raise RefusedError(f"GPU {share.gpu.index} is unhealthy ({why}): create the pod again")
 
     async def PreStartContainer(  # noqa: N802
         self, request: api.PreStartContainerRequest, context: Context

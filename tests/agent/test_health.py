@@ -3,6 +3,7 @@
 import asyncio
 import time
 
+import grpc
 import pytest
 from prometheus_client import CollectorRegistry
 
@@ -149,3 +150,15 @@ def test_an_agent_that_starts_offers_no_gpu_that_is_ill_already():
                 }
 
     asyncio.run(start())
+
+
+def test_a_gpu_that_fell_ill_since_the_kubelet_chose_it_is_refused():
+    async def fall_ill():
+        async with served(card(0), card(1)) as (node, kubelet):
+            node.write_gpus(card(0), card(1), events=({"uuid": "GPU-1", "xid": 79},))
+            await kubelet.until_offered("nvidia.com/gpu-1", 0)
+            with pytest.raises(grpc.aio.AioRpcError, match=r"GPU 1 is unhealthy \(Xid 79\)"):
+                await kubelet.allocate("nvidia.com/gpu-1", "GPU-1::0")
+            await kubelet.allocate("nvidia.com/gpu-0", "GPU-0::0")
+
+    asyncio.run(fall_ill())
