@@ -9,12 +9,17 @@ import msgspec
 
 from agent.cdi import FILE_PREFIX, CdiError
 from agent.child_process import Child, ChildError
+from agent.driver_limits import LimitHook
 from agent.files import Files, stamps_of
 from agent.gpu import Gpu
 from service.log import get_logger
 
 POLL_SECONDS = 5.0
 _PREFERRED_KINDS = ("nvidia.com/gpu", "runtime.nvidia.com/gpu", "management.nvidia.com/gpu")
+
+
+_Found = dict[str, dict[str, LimitHook | None]]
+"""As `agent.cdi_reader` prints it."""
 
 
 class CardNames:
@@ -29,9 +34,11 @@ class CardNames:
     def __init__(self, dirs: Collection[str]) -> None:
         self.names: dict[str, str] = {}
         """As of now."""
+        self.limit_hooks: dict[str, LimitHook] = {}
+        """Of the cards whose CDI devices have one, by uuid."""
         self._dirs = dirs
         self._files: Files = frozenset()
-        self._found: dict[str, list[str]] | None = None
+        self._found: _Found | None = None
         self._reading: Child | None = None
         self._log = get_logger("card names")
 
@@ -56,45 +63,62 @@ class CardNames:
         Raises:
             CdiError: a card has none, or they cannot be read.
         """
-        if self._reading is not None or self._found is None or self._stamps() != self._files:
+        if (
+            self._reading is not None
+            or self._found is None
+            or await asyncio.to_thread(self._stamps) != self._files
+        ):
             reading, self._reading = self._reading or self.begin(), None
-            self._found = await _device_names(reading)
+            self._found = await _card_devices(reading)
         self.names.update(choose_names(self._found, gpus, self._dirs))
+        devices = {
+            f"{kind}={name}": hook for kind, of_kind in self._found.items() for name, hook in of_kind.items()
+        }
+        self.limit_hooks = {uuid: hook for uuid, name in self.names.items() if (hook := devices.get(name))}
 
-    async def follow(self, gpus: Collection[Gpu], turned: Callable[[], None]) -> None:
-        """Read again whenever the files change, as after an update of the driver, until cancelled."""
+    async def follow(
+        self, gpus: Collection[Gpu], turned: Callable[[], None], changed: Callable[[], None] = lambda: None
+    ) -> None:
+        """Read again whenever the files change, as after an update of the driver, until cancelled.
+
+        Args:
+            gpus: the cards.
+            turned: called after each look.
+            changed: called when a card has another name or hook.
+        """
         said = ""
         while True:
             await asyncio.sleep(POLL_SECONDS)
             turned()
-            before = dict(self.names)
+            before = dict(self.names), self.limit_hooks
             try:
                 await self.read(gpus)
             except CdiError as error:
                 if str(error) != said:
                     self._log.warning("cards go by the CDI names that they had", error=str(error))
                 said = str(error)
-            if self.names != before:
+            if (self.names, self.limit_hooks) != before:
                 self._log.info("cards go by other CDI names", names=self.names)
+                changed()
 
     def _stamps(self) -> Files:
         return stamps_of(self._dirs, lambda name: not name.startswith(FILE_PREFIX))
 
 
-async def _device_names(reading: Child) -> dict[str, list[str]]:
+async def _card_devices(reading: Child) -> _Found:
     try:
-        return msgspec.json.decode(await reading.result(), type=dict[str, list[str]])
+        return msgspec.json.decode(await reading.result(), type=_Found)
     except (ChildError, msgspec.MsgspecError) as error:
         raise CdiError(f"CDI specifications cannot be read: {error}") from error
 
 
 def choose_names(
-    found: Mapping[str, Collection[str]], gpus: Iterable[Gpu], dirs: Collection[str]
+    found: Mapping[str, Mapping[str, LimitHook | None]], gpus: Iterable[Gpu], dirs: Collection[str]
 ) -> dict[str, str]:
-    """Choose a CDI device for each card: by uuid where any kind knows it, else by index.
+    """Choose a CDI device for each card: one by which the driver limits, else by uuid, else by index.
 
     Args:
-        found: names of devices by kind.
+        found: devices with their hooks for that, by kind and name.
         gpus: the cards.
         dirs: where was looked, for the message.
 
@@ -108,12 +132,13 @@ def choose_names(
     names = {}
     for gpu in gpus:
         candidates = [
-            f"{kind}={name}" for name in (gpu.uuid, str(gpu.index)) for kind in kinds if name in found[kind]
+            (kind, name) for name in (gpu.uuid, str(gpu.index)) for kind in kinds if name in found[kind]
         ]
         if not candidates:
             raise CdiError(
                 f"no CDI specification in {', '.join(dirs)} names GPU {gpu.index} ({gpu.uuid}): install"
                 " NVIDIA's container toolkit 1.18, or run nvidia-ctk cdi generate"
             )
-        names[gpu.uuid] = candidates[0]
+        kind, name = max(candidates, key=lambda each: found[each[0]][each[1]] is not None)
+        names[gpu.uuid] = f"{kind}={name}"
     return names

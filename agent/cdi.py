@@ -5,12 +5,14 @@ A runtime applies a CDI device after the pod's own environment and mounts, so th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+import contextlib
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from agent.driver_limits import DriverLimits
 from agent.files import UNREADABLE, write_whole
 from agent.gpu import Gpu
 from agent.limits import Mount, mounts, variables
@@ -35,12 +37,16 @@ class SliceSpecifications:
         directory: read by the runtime.
         policy: names slices, reserve and limiter.
         state_dir: holds what is mounted.
+        driver: holds shares too; None where it does not.
     """
 
-    def __init__(self, directory: Path, policy: AgentPolicy, state_dir: str) -> None:
+    def __init__(
+        self, directory: Path, policy: AgentPolicy, state_dir: str, driver: DriverLimits | None = None
+    ) -> None:
         self._directory = directory
         self._policy = policy
         self._state_dir = state_dir
+        self._driver = driver
 
     def write(self, gpu: Gpu, in_use: Collection[str] | None) -> None:
         """Write a card's file, if it does not say all that already.
@@ -61,12 +67,14 @@ class SliceSpecifications:
             msgspec.json.encode({"cdiVersion": _VERSION, "kind": KIND, "devices": devices}), indent=1
         )
         try:
+            if self._driver is not None:
+                self._driver.write(share for share, _ in self._shares(gpu))
             if devices:
                 write_whole(path, content)
             else:
                 path.unlink(missing_ok=True)
         except OSError as error:
-            raise CdiError(f"{path} cannot be written: {error.strerror}") from error
+            raise CdiError(f"{error.filename or path} cannot be written: {error.strerror}") from error
 
     def name_of(self, share: Share) -> str | None:
         """Return the device that limits a share; None where the policy has nothing to limit it with.
@@ -98,23 +106,25 @@ class SliceSpecifications:
     def _path(self, uuid: str) -> Path:
         return self._directory / f"{FILE_PREFIX}{uuid}.json"
 
-    def _devices(self, gpu: Gpu) -> Iterable[dict[str, Any]]:
+    def _devices(self, gpu: Gpu) -> Iterator[dict[str, Any]]:
+        for share, policy in self._shares(gpu):
+            # An empty device would make a runtime refuse the whole file.
+            if edits := self._edits(share, policy):
+                yield {"name": _name(share, policy), "containerEdits": edits}
+
+    def _shares(self, gpu: Gpu) -> Iterator[tuple[Share, AgentPolicy]]:
         # A container may hold slices from before the policy changed, and a reboot may empty the folder.
         for size in ALLOWED_SLICES_PER_GPU:
             policy = msgspec.structs.replace(self._policy, slices_per_gpu=size)
             for slices in range(1, size):
-                try:
-                    share = Share(gpu, slices, memory_mib(gpu, slices, size, policy.reserve_mib))
-                except RefusedError:
-                    continue  # Allocate refuses it too
-                # An empty device would make a runtime refuse the whole file.
-                if edits := self._edits(share, policy):
-                    yield {"name": _name(share, policy), "containerEdits": edits}
+                with contextlib.suppress(RefusedError):  # Allocate refuses it too
+                    yield Share(gpu, slices, memory_mib(gpu, slices, size, policy.reserve_mib)), policy
 
     def _edits(self, share: Share, policy: AgentPolicy) -> dict[str, Any]:
         env = [f"{name}={value}" for name, value in variables(share, policy, own_cache=True).items()]
         wanted = mounts(share, policy.limiter, self._state_dir, own_cache=True)
-        edits = {"env": env, "mounts": [_mount(each) for each in wanted]}
+        hooks = self._driver.hooks(share) if self._driver is not None else []
+        edits = {"env": env, "mounts": [_mount(each) for each in wanted], "hooks": hooks}
         return {key: each for key, each in edits.items() if each}
 
 

@@ -101,7 +101,10 @@ class GpuSource(Protocol):
         """
 
     def why_no_driver_limits(self) -> str | None:
-        """Return why the driver cannot hold control groups to GPU memory; None where it offers that."""
+        """Return why the driver cannot hold containers to memory of each GPU; None where it can.
+
+        It is asked of all GPUs that `list_gpus` returned, but for those in MIG mode.
+        """
 
     def close(self) -> None:
         """Let go of the driver."""

@@ -1,8 +1,9 @@
 """GPUs that are made up in a JSON file: for tests, and for machines without GPUs.
 
 The file is read again whenever it changes. It holds `gpus` (each with index, uuid, model, memoryMiB, and if
-wanted numaNode, mig, lost, recovery, usedMiB, utilisationPercent and processes) and `events` (each with uuid
-and xid). Events are returned in their order, once each; those that stand in the file at the start are old.
+wanted numaNode, mig, lost, recovery, usedMiB, utilisationPercent and processes), `events` (each with uuid
+and xid), and `driverLimits` if the driver can limit containers. Events are returned in their order, once
+each; those that stand in the file at the start are old.
 """
 
 from __future__ import annotations
@@ -50,9 +51,10 @@ class _Event(msgspec.Struct, forbid_unknown_fields=True):
     uuid: str | None = None
 
 
-class _File(msgspec.Struct, forbid_unknown_fields=True):
+class _File(msgspec.Struct, rename={"driver_limits": "driverLimits"}, forbid_unknown_fields=True):
     gpus: list[_Gpu]
     events: list[_Event] = []
+    driver_limits: bool = False
 
 
 class GpuFile:
@@ -107,8 +109,8 @@ class GpuFile:
         return GpuUse(gpu.used_mib, gpu.utilisation_percent, processes)
 
     def why_no_driver_limits(self) -> str | None:
-        """Return that there is no driver."""
-        return "the GPUs are made up"
+        """Return that there is no driver, unless the file makes up one that limits."""
+        return None if self._read().driver_limits else "the GPUs are made up"
 
     def close(self) -> None:
         """Hold nothing open, so that there is nothing to close."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 PREFIX = "fraction_injector_agent_"
@@ -32,16 +34,21 @@ class AgentMetrics:
             ["gpu", "uuid"],
             registry=registry,
         )
-
-        self._driver_limits = Gauge(
+        self._driver_limits_offered = Gauge(
             f"{PREFIX}driver_limits_offered",
-            "Whether the driver could hold control groups to GPU memory; the agent does not use it yet.",
+            "Whether the driver can hold containers to GPU memory.",
+            registry=registry,
+        )
+        self._driver_limits = Gauge(
+            f"{PREFIX}driver_limits",
+            "Whether the driver holds containers that start to their shares.",
             registry=registry,
         )
 
-    def set_driver_limits(self, *, offered: bool) -> None:
-        """Note whether the driver offers limits of its own."""
-        self._driver_limits.set(offered)
+    def set_driver_limits(self, *, offered: bool, are_set: Callable[[], bool]) -> None:
+        """Note whether the driver offers limits; `are_set` says at any time whether it gets them."""
+        self._driver_limits_offered.set(offered)
+        self._driver_limits.set_function(are_set)
 
     def add_resource(self, resource: str) -> None:
         """Start the series of a resource."""

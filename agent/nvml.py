@@ -100,20 +100,24 @@ class Nvml:
         return GpuUse(used // _MIB, busy.gpu if busy is not None else 0, processes)
 
     def why_no_driver_limits(self) -> str | None:
-        """Return why the driver cannot hold control groups to GPU memory; it is asked by reading a limit.
+        """Return why the driver cannot limit containers on some GPU; it is asked by reading a limit.
 
         Drivers before 615 lack the function, and need control groups of version 2.
         """
         if not (self._cgroups / "cgroup.controllers").is_file():
             return f"{self._cgroups} is not of version 2"
+        reasons = (self._why_no_limits_on(gpu.index) for gpu in self._known.values() if not gpu.mig)
+        return next(filter(None, reasons), None)
+
+    def _why_no_limits_on(self, index: int) -> str | None:
         limits = nvml.c_nvmlGetMemoryLimits_v1_t()
         limits.nameSpace = str(self._cgroups).encode()
         try:
-            nvml.nvmlDeviceGetMemoryLimits_v1(nvml.nvmlDeviceGetHandleByIndex(0), limits)
+            nvml.nvmlDeviceGetMemoryLimits_v1(nvml.nvmlDeviceGetHandleByIndex(index), limits)
         except nvml.NVMLError_NotFound:
             return None  # it knows limits, and has none for this group
         except nvml.NVMLError as error:
-            return f"nvmlDeviceGetMemoryLimits_v1: {error}"
+            return f"GPU {index}: nvmlDeviceGetMemoryLimits_v1: {error}"
         return None
 
     def close(self) -> None:

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path, PurePosixPath
 
 from agent.allocate_response import Allocator
 from agent.card_names import CardNames
 from agent.cdi import CdiError, SliceSpecifications, held_slices
 from agent.device_plugin import DevicePlugin
+from agent.driver_limits import DriverLimits
 from agent.files import write_whole
 from agent.kubelet import Kubelet, KubeletError
 from agent.kubelet_checkpoint import Checkpoint, divisions_of
 from agent.limits import loader_list
 from agent.metrics import AgentMetrics
+from agent.node_lock import NodeLock
 from agent.ownership import Ownership
 from agent.registration import Registrar, remove_stale_sockets
 from agent.runtime import cdi_problem, runtime_version
-from agent.settings import AgentOptions, AgentPolicy
+from agent.settings import NO_LIMITER, AgentOptions, AgentPolicy
 from agent.shares import uuid_of
 from agent.state import AgentState
 from agent.withheld_slices import withheld_ids
@@ -41,22 +44,29 @@ class DevicePlugins:
         state: the GPUs.
         metrics: count registrations and answers.
         names: of the cards, which may be being read already.
+        driver_limits: whether the driver is to hold shares too, where NVIDIA's toolkit can have it do so.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 what the plugins of a node need
         self,
         options: AgentOptions,
         policy: AgentPolicy,
         state: AgentState,
         metrics: AgentMetrics,
-        names: CardNames | None = None,
+        names: CardNames,
+        *,
+        driver_limits: bool,
     ) -> None:
         self._options = options
         self._policy = policy
         self._state = state
         self._metrics = metrics
-        self._names = names or CardNames(options.cdi_dirs)
+        self._names = names
+        self._driver: DriverLimits | None = None
+        if driver_limits and options.strategy == "cdi" and policy.limiter.name != NO_LIMITER:
+            self._driver = DriverLimits(options.state_dir, lambda: names.limit_hooks)
         self._kubelet = Kubelet(Path(options.kubelet_dir))
+        self._lock = NodeLock(Path(options.state_dir))
         self._log = get_logger("device plugins")
         per_gpu = INDEX in policy.resource
         self._offers = (
@@ -67,8 +77,19 @@ class DevicePlugins:
         for resource, _ in self._offers:
             metrics.add_resource(resource)
 
+    def are_limited_by_driver(self) -> bool:
+        """Return whether the driver holds the containers that start now, of every card."""
+        cards = {gpu.uuid for gpu in self._state.gpus}
+        return self._driver is not None and cards <= self._names.limit_hooks.keys()
+
     async def run(self, turned: Callable[[], None]) -> None:
         """Register once everything is there, and stay registered until cancelled."""
+        try:
+            await self._run(turned)
+        finally:
+            self._lock.release()
+
+    async def _run(self, turned: Callable[[], None]) -> None:
         allocator, specifications = await self._prepared(turned)
         await self._withhold()
         remove_stale_sockets(self._kubelet.plugins)
@@ -89,7 +110,8 @@ class DevicePlugins:
             group.create_task(Ownership(self._kubelet, registrars).run(turned))
             if specifications is not None:
                 group.create_task(self._drop_unused(specifications))
-                group.create_task(self._names.follow(self._state.gpus, turned))
+                write_again = partial(self._write_again, specifications)
+                group.create_task(self._names.follow(self._state.gpus, turned, write_again))
 
     async def _prepared(self, turned: Callable[[], None]) -> tuple[Allocator, SliceSpecifications | None]:
         """Return what answers the kubelet, once nothing is missing."""
@@ -108,6 +130,10 @@ class DevicePlugins:
 
     async def _prepare(self) -> tuple[Allocator, SliceSpecifications | None]:
         options, policy = self._options, self._policy
+        if not self._lock.take():
+            raise NotPreparedError(
+                f"another agent runs on this node and holds {self._lock.path}: end one of the two"
+            )
         if options.strategy == "cdi":
             await self._names.read(self._state.gpus)
         version = options.runtime_version
@@ -144,10 +170,19 @@ class DevicePlugins:
 
     def _write_specifications(self) -> SliceSpecifications:
         options = self._options
-        specifications = SliceSpecifications(Path(options.cdi_dirs[-1]), self._policy, options.state_dir)
+        directory = Path(options.cdi_dirs[-1])
+        specifications = SliceSpecifications(directory, self._policy, options.state_dir, self._driver)
         for gpu in self._state.gpus:
             specifications.write(gpu, None)
         return specifications
+
+    def _write_again(self, specifications: SliceSpecifications) -> None:
+        """Write by which hooks the driver limits containers that start from now on."""
+        try:
+            for gpu in self._state.gpus:
+                specifications.write(gpu, None)
+        except CdiError as error:
+            self._log.warning("our CDI devices are as they were", error=str(error))
 
     async def _withhold(self) -> None:
         """Withhold slices by the kubelet's file, before any is offered; `Usage` asks the kubelet then."""

@@ -16,6 +16,7 @@ from typing import Literal, get_args
 
 from prometheus_client import CollectorRegistry
 
+from agent.card_names import CardNames
 from agent.gpu import GpuSource
 from agent.gpu_file import GpuFile
 from agent.health import HealthWatch
@@ -47,6 +48,8 @@ class Agent:
     state: AgentState
     source: GpuSource
     registry: CollectorRegistry
+    driver_limits: bool
+    """Whether the driver can hold containers to GPU memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +149,9 @@ class AgentProcess:
         for gpu in gpus:
             self._log.info("GPU is in MIG mode: left out" if gpu.mig else "GPU", **_fields(gpu))
         self.state = AgentState(gpu for gpu in gpus if not gpu.mig)
-        agent = Agent(self._options, self._policy, self.state, self._source, self._registry)
+        why_none = await asyncio.to_thread(self._source.why_no_driver_limits)
+        self._log.info("limits by the driver", offered=why_none is None, reason=why_none)
+        agent = Agent(self._options, self._policy, self.state, self._source, self._registry, why_none is None)
         tasks = [*self._own_tasks(agent), *(task for each in self._extensions for task in each.tasks(agent))]
         running = [asyncio.ensure_future(self._tasks.keep(task)) for task in tasks]
         running.append(asyncio.ensure_future(self._tasks.count_time()))
@@ -168,23 +173,18 @@ class AgentProcess:
 
         metrics = AgentMetrics(agent.registry)
         health = HealthWatch(agent.source, agent.state, agent.options.ignored_xids, metrics)
-        names = begun.card_names if begun is not None else None
-        plugins = DevicePlugins(agent.options, agent.policy, agent.state, metrics, names)
+        names = begun.card_names if begun is not None else CardNames(agent.options.cdi_dirs)
+        asked = agent.driver_limits and agent.options.driver_limits
+        plugins = DevicePlugins(agent.options, agent.policy, agent.state, metrics, names, driver_limits=asked)
+        metrics.set_driver_limits(offered=agent.driver_limits, are_set=plugins.are_limited_by_driver)
+        measured_later = partial(agent.state.until_served, SECONDS_UNTIL_MEASURED)
         usage = Usage(agent.options, agent.policy, agent.state, agent.source, agent.registry)
         return [
             BackgroundTask("device plugins", _after(health.check_all, plugins.run), 30.0),
             BackgroundTask("health", health.run, 30.0),
             BackgroundTask("policy", follow_policy, 60.0),
-            BackgroundTask(
-                "usage", _after(partial(self._tell_driver_limits, agent, metrics), usage.run), 60.0
-            ),
+            BackgroundTask("usage", _after(measured_later, usage.run), 60.0),
         ]
-
-    async def _tell_driver_limits(self, agent: Agent, metrics: AgentMetrics) -> None:
-        await agent.state.until_served(SECONDS_UNTIL_MEASURED)
-        why_none = await asyncio.to_thread(self._source.why_no_driver_limits)
-        metrics.set_driver_limits(offered=why_none is None)
-        self._log.info("limits by the driver", offered=why_none is None, reason=why_none)
 
     def _readiness(self) -> Mapping[str, str | None]:
         missing = self.state.missing if self.state is not None else "the GPUs are not listed yet"

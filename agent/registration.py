@@ -24,6 +24,8 @@ STREAM_SECONDS = 10.0
 """How long the kubelet may take from a registration to its call of ListAndWatch."""
 SETTLE_SECONDS = 3.0
 """After a registration, until which the kubelet's books may not show it yet."""
+NAME_LENGTH = 16
+"""Of a resource in the path of its socket: that may have 107 characters, and MicroK8s' folder has 57."""
 _PREFIX = "clearml-injector-"
 _OPTIONS = (("grpc.so_reuseport", 0), ("grpc.max_concurrent_streams", 100))
 
@@ -86,7 +88,7 @@ class Registrar:
         plugin.stream_opened.clear()
         self.taken.clear()
         name = re.sub(r"[^A-Za-z0-9-]", "-", plugin.resource)
-        path = self._kubelet.plugins / f"{_PREFIX}{name[-24:]}-{secrets.token_hex(3)}.sock"
+        path = self._kubelet.plugins / f"{_PREFIX}{name[-NAME_LENGTH:]}-{secrets.token_hex(3)}.sock"
         server = grpc.aio.server(options=_OPTIONS)
         add_DevicePluginServicer_to_server(plugin, server)
         server.add_insecure_port(f"unix:{path}")

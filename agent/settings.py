@@ -61,6 +61,8 @@ class AgentOptions(msgspec.Struct, frozen=True):
     """As the node's status says it, such as containerd://1.7.27; None asks the endpoint."""
     runtime_endpoint: str = "/run/containerd/containerd.sock"
     """The runtime's socket."""
+    driver_limits: bool = False
+    """Whether the driver is to hold shares too, where it can."""
     gpu_file: str | None = None
     """File of made-up GPUs; None asks NVML."""
     ignored_xids: tuple[int, ...] = APPLICATION_XIDS

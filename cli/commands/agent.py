@@ -70,6 +70,14 @@ def agent(  # noqa: PLR0913 each is an option of the command
     runtime_endpoint: Annotated[
         Path, typer.Option(metavar="FILE", help="The container runtime's socket.")
     ] = Path("/run/containerd/containerd.sock"),
+    driver_limits: Annotated[
+        bool,
+        typer.Option(
+            "--driver-limits",
+            help="Have the driver hold shares too, where it can (615, control groups of version 2) and "
+            "NVIDIA's CDI devices have the hook for it (toolkit 1.20.1). Needs /bin/sh and sed on the node.",
+        ),
+    ] = False,
     gpu_file: Annotated[
         Path | None,
         typer.Option(
@@ -115,6 +123,7 @@ def agent(  # noqa: PLR0913 each is an option of the command
         strategy=_strategy(device_list_strategy),
         runtime_version=runtime_version,
         runtime_endpoint=str(runtime_endpoint),
+        driver_limits=driver_limits,
         gpu_file=str(gpu_file.absolute()) if gpu_file is not None else None,
         ignored_xids=tuple(ignore_xid) if ignore_xid is not None else APPLICATION_XIDS,
         node=node,

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from testbed.nodes import limit_hook
 from testbed.nodes.sandbox import Sandbox
 from testbed.process import Process
 from testbed.product import POLICIES
@@ -23,6 +24,7 @@ limits: {from: agent}
 """
 POOL = LIMITS_BY_AGENT + "resources: {mode: pooled}\n"
 LIBRARY_TEXT = "a stand-in for the limiter's library\n"
+MEMORY = "/sys/fs/cgroup/memory"
 SAME_EVERYWHERE = "/run/gpu-node"
 """Where each node's own folder is mounted, so that the pods of one DaemonSet find theirs."""
 
@@ -66,6 +68,8 @@ class AgentOnNode:
         self._environment = environment
         self._folder = sandbox.folder / "agent"
         self._process: Process | None = None
+        self._gpus = gpus
+        self._driver_limits = False
         (self._folder / "library").mkdir(parents=True, exist_ok=True)
         (self._folder / "library" / "libvgpu.so").write_text(LIBRARY_TEXT)
         (self._folder / "policies").mkdir(exist_ok=True)
@@ -80,8 +84,25 @@ class AgentOnNode:
     def write_gpus(self, gpus: Sequence[Mapping[str, Any]], events: Sequence[Mapping[str, Any]] = ()) -> None:
         """Say which GPUs there are, and what happened to them."""
         fresh = self._folder / "fresh"
-        fresh.write_text(json.dumps({"gpus": gpus, "events": events}))
+        fresh.write_text(json.dumps({"gpus": gpus, "events": events, "driverLimits": self._driver_limits}))
         fresh.rename(self._folder / "gpus.json")
+
+    def set_driver_limits(self, *, offered: bool) -> None:
+        """Have a driver that can hold containers to GPU memory or cannot, from the agent's next start on."""
+        self._driver_limits = offered
+        self.write_gpus(self._gpus)
+        self._write_card_names(self._gpus)
+
+    def driver_limits(self) -> list[Mapping[str, Any]]:
+        """Return what the driver holds to GPU memory, in the order of that: `group`, `uuid` and `mib`.
+
+        As with the real one, a control group that is gone is held to nothing.
+        """
+        file = self._folder / "limits"
+        told = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+        return [
+            each for each in told if self._sandbox.run("test", "-d", f"{MEMORY}{each['group']}").code == 0
+        ]
 
     def _write_card_names(self, gpus: Sequence[Mapping[str, Any]]) -> None:
         """Write what NVIDIA's toolkit would, with the null device for every card."""
@@ -91,6 +112,7 @@ class AgentOnNode:
                 "containerEdits": {
                     "deviceNodes": [{"path": f"/dev/nvidia{gpu['index']}", "hostPath": "/dev/null"}],
                     "env": ["NVIDIA_VISIBLE_DEVICES=void"],
+                    **({"hooks": [self._limit_hook(gpu["uuid"])]} if self._driver_limits else {}),
                 },
             }
             for gpu in gpus
@@ -99,6 +121,14 @@ class AgentOnNode:
         cdi.mkdir(exist_ok=True)
         text = json.dumps({"cdiVersion": "0.5.0", "kind": "nvidia.com/gpu", "devices": devices})
         (cdi / "nvidia.yaml").write_text(text)
+
+    def _limit_hook(self, uuid: str) -> Mapping[str, Any]:
+        arguments = [sys.executable, "-S", limit_hook.__file__, str(self._folder / "limits")]
+        return {
+            "hookName": "createRuntime",
+            "path": sys.executable,
+            "args": [*arguments, limit_hook.NAME, "--gpu-id", uuid],
+        }
 
     def show_folder(self) -> None:
         """Mount the node's folder where the chart's agent looks for it; to be done after each boot."""
@@ -113,6 +143,7 @@ class AgentOnNode:
             f"--cdi-dir={self._sandbox.folder / 'cdi'}",
             f"--runtime-endpoint={self._endpoint}",
             f"--gpu-file={self._folder / 'gpus.json'}",
+            "--driver-limits",
         ]
         environment = {**self._environment, "PYTHONPATH": str(CHECKOUT)}
         command = [sys.executable, "-m", "cli.main", "agent", *options]

@@ -7,7 +7,8 @@ import pytest
 
 from agent.card_names import choose_names
 from agent.cdi import CdiError, SliceSpecifications
-from agent.cdi_reader import device_names
+from agent.cdi_reader import LIMIT_HOOK, card_devices
+from agent.driver_limits import LimitHook
 from agent.gpu import Gpu
 from agent.settings import LimiterPart
 from agent.shares import Share
@@ -20,15 +21,47 @@ def test_names_are_found_in_yaml_and_json_and_rubbish_is_passed_over(tmp_path):
     (tmp_path / "nvidia.yaml").write_text(
         'kind: nvidia.com/gpu\ndevices: [{name: "0"}, {name: GPU-0}, {name: all}]'
     )
+    (tmp_path / "more.json").write_text('{"kind": "runtime.nvidia.com/gpu", "devices": [{"name": "a"}]}')
     (tmp_path / "other.json").write_text('{"kind": "example.com/nic", "devices": [{"name": "a"}]}')
     (tmp_path / "broken.yaml").write_text("kind: [")
     (tmp_path / "list.yaml").write_text("- 1")
     (tmp_path / "overflow.yaml").write_text(f"kind: {':'.join(['60'] * 400)}.0")
     (tmp_path / "deep.yaml").write_text("[" * 20000)
-    assert device_names([tmp_path, tmp_path / "missing"]) == {
-        "nvidia.com/gpu": ["0", "GPU-0", "all"],
-        "example.com/nic": ["a"],
+    assert card_devices([tmp_path, tmp_path / "missing"]) == {
+        "nvidia.com/gpu": {"0": None, "GPU-0": None, "all": None},
+        "runtime.nvidia.com/gpu": {"a": None},
     }
+
+
+HOOK = {"path": "/usr/bin/nvidia-cdi-hook", "args": ["nvidia-cdi-hook", LIMIT_HOOK, "--gpu-id", "GPU-0"]}
+OTHER = {
+    "hookName": "createContainer",
+    "path": "/usr/bin/nvidia-cdi-hook",
+    "args": ["nvidia-cdi-hook", "chmod"],
+}
+
+
+@pytest.mark.parametrize(
+    ("edits", "found"),
+    [
+        ({"hooks": [OTHER, {**HOOK, "env": ["A=b"]}]}, {**HOOK, "env": ["A=b"]}),
+        ({"hooks": [HOOK]}, {**HOOK, "env": []}),
+        ({"hooks": [OTHER]}, None),
+        ({"hooks": [5, {"args": LIMIT_HOOK}, {"args": None}, {"args": [[LIMIT_HOOK]]}]}, None),
+        ({"hooks": {}}, None),
+        ([], None),
+    ],
+)
+def test_the_hook_by_which_the_driver_limits_is_found(tmp_path, edits, found):
+    content = {"kind": "nvidia.com/gpu", "devices": [{"name": "GPU-0", "containerEdits": edits}]}
+    (tmp_path / "nvidia.json").write_text(json.dumps(content))
+    assert card_devices([tmp_path]) == {"nvidia.com/gpu": {"GPU-0": found}}
+
+
+def test_a_device_by_which_the_driver_limits_is_preferred():
+    hook = LimitHook("/usr/bin/nvidia-cdi-hook", ("nvidia-cdi-hook", LIMIT_HOOK))
+    found = {"management.nvidia.com/gpu": {"GPU-0": None}, "k8s.device-plugin.nvidia.com/gpu": {"0": hook}}
+    assert choose_names(found, [CARD], ["/etc/cdi"]) == {"GPU-0": "k8s.device-plugin.nvidia.com/gpu=0"}
 
 
 @pytest.mark.parametrize(
@@ -44,14 +77,15 @@ def test_names_are_found_in_yaml_and_json_and_rubbish_is_passed_over(tmp_path):
     ],
 )
 def test_a_card_goes_by_its_uuid_where_any_kind_knows_it(found, name):
-    assert choose_names(found, [CARD], ["/etc/cdi"]) == {"GPU-0": name}
+    without_hooks = {kind: dict.fromkeys(names) for kind, names in found.items()}
+    assert choose_names(without_hooks, [CARD], ["/etc/cdi"]) == {"GPU-0": name}
 
 
 def test_a_card_without_a_name_is_an_error_that_says_what_to_run():
     with pytest.raises(
         CdiError, match=r"no CDI specification in /etc/cdi names GPU 0 .* nvidia-ctk cdi generate"
     ):
-        choose_names({"example.com/gpu": ["GPU-0"], "nvidia.com/gpu": ["all"]}, [CARD], ["/etc/cdi"])
+        choose_names({"nvidia.com/gpu": {"all": None}}, [CARD], ["/etc/cdi"])
 
 
 @pytest.fixture
@@ -158,7 +192,7 @@ def test_names_are_texts_and_numbers_of_regular_files(tmp_path):
     """Whoever walks a text that names itself a hundred times a level never ends; nor does a pipe."""
     levels = "\n".join(f"l{level}: &l{level} [{', '.join([f'*l{level - 1}'] * 9)}]" for level in range(1, 30))
     (tmp_path / "bomb.yaml").write_text(
-        f"kind: k\nl0: &l0 x\n{levels}\ndevices: [{{name: *l29}}, {{name: 7}}]\n"
+        f"kind: nvidia.com/gpu\nl0: &l0 x\n{levels}\ndevices: [{{name: *l29}}, {{name: 7}}]\n"
     )
     os.mkfifo(tmp_path / "pipe.yaml")
-    assert device_names([tmp_path]) == {"k": ["7"]}
+    assert card_devices([tmp_path]) == {"nvidia.com/gpu": {"7": None}}

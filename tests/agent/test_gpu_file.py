@@ -63,3 +63,9 @@ def test_a_file_of_another_form_is_an_error_with_its_path(tmp_path, text):
     (tmp_path / "gpus.json").write_text(text)
     with pytest.raises(GpuSourceError, match=r"gpus\.json"):
         GpuFile(tmp_path / "gpus.json")
+
+
+def test_a_driver_that_limits_is_made_up_if_the_file_says_so(write, tmp_path):
+    assert GpuFile(write(CARD)).why_no_driver_limits() == "the GPUs are made up"
+    (tmp_path / "gpus.json").write_text(json.dumps({"gpus": [CARD], "driverLimits": True}))
+    assert GpuFile(tmp_path / "gpus.json").why_no_driver_limits() is None

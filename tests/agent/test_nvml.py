@@ -212,17 +212,28 @@ def test_processes_whose_memory_the_driver_keeps_to_itself_count_none(source):
     [
         (None, None),
         (pynvml.NVML_ERROR_NOT_FOUND, None),
-        (pynvml.NVML_ERROR_FUNCTION_NOT_FOUND, "nvmlDeviceGetMemoryLimits_v1: Function Not Found"),
-        (pynvml.NVML_ERROR_NOT_SUPPORTED, "nvmlDeviceGetMemoryLimits_v1: Not Supported"),
+        (pynvml.NVML_ERROR_FUNCTION_NOT_FOUND, "GPU 0: nvmlDeviceGetMemoryLimits_v1: Function Not Found"),
+        (pynvml.NVML_ERROR_NOT_SUPPORTED, "GPU 0: nvmlDeviceGetMemoryLimits_v1: Not Supported"),
     ],
 )
 def test_limits_by_the_driver_are_asked_for_by_reading_one(source, driver, tmp_path, error, reason):
+    source.list_gpus()
     assert source.why_no_driver_limits() == f"{tmp_path / 'cgroup'} is not of version 2"
     (tmp_path / "cgroup").mkdir()
     (tmp_path / "cgroup" / "cgroup.controllers").touch()
     driver.limits_error = error
     assert source.why_no_driver_limits() == reason
-    assert driver.asked_of == [str(tmp_path / "cgroup")]
+    assert set(driver.asked_of) == {str(tmp_path / "cgroup")}
+    assert len(driver.asked_of) == (1 if reason else 2)
+
+
+def test_a_gpu_in_mig_mode_is_not_asked_for_limits_by_the_driver(source, driver, tmp_path):
+    (tmp_path / "cgroup").mkdir()
+    (tmp_path / "cgroup" / "cgroup.controllers").touch()
+    driver.mig = {1}
+    source.list_gpus()
+    assert source.why_no_driver_limits() is None
+    assert len(driver.asked_of) == 1
 
 
 def test_a_machine_without_a_driver_says_so():

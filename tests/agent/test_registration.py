@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from contextlib import AsyncExitStack
 
 import grpc
 import msgspec
@@ -198,3 +199,34 @@ async def test_what_an_init_container_holds_by_the_kubelets_file_stays():
                 await until(lambda: len(node.specification(0)) < 10)
                 held = {each.rpartition("-of-")[0].rpartition("-")[2] for each in node.specification(0)}
                 assert held == {"1", "3"}
+
+
+@run
+async def test_a_second_agent_of_a_node_takes_no_name_until_the_first_has_ended():
+    with node_folder() as node:
+        node.write_gpus(card(0))
+        node.write_card_names("GPU-0")
+        async with kubelet_in(node.root) as kubelet, AsyncExitStack() as first, AsyncExitStack() as second:
+            await first.enter_async_context(running(node))
+            await kubelet.until_offered(NAME)
+            process = await second.enter_async_context(running(node))
+            await until(lambda: process.state is not None and process.state._registrations)
+            assert "another agent runs on this node" in (await ready(process)).text
+            assert len(kubelet.registrations[NAME]) == 1
+            await first.aclose()
+            await until(lambda: process.state.missing is None)
+            assert len(kubelet.registrations[NAME]) == 2
+
+
+@run
+async def test_a_long_name_of_a_resource_fits_into_the_path_of_a_socket_on_microk8s():
+    long = "a-long-name-of-a-company.example.com/a-long-name-of-its-shared-gpus-{index}"
+    folder, most = "/var/snap/microk8s/common/var/lib/kubelet/device-plugins/", 107
+    with node_folder() as node:
+        node.write_gpus(card(0))
+        node.write_card_names("GPU-0")
+        policy = msgspec.structs.replace(PER_GPU, resource=long)
+        async with kubelet_in(node.root) as kubelet, running(node, policy):
+            await kubelet.until_offered(long.replace("{index}", "0"))
+            [[socket]] = kubelet.registrations.values()
+            assert len(folder + socket) <= most

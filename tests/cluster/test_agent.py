@@ -6,6 +6,7 @@ Its cluster is one of its own: a node whose GPUs the agent offers, and no webhoo
 import os
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from statistics import median
 
 import pytest
@@ -13,7 +14,7 @@ import pytest
 from agent.settings import APPLICATION_XIDS
 from testbed import binaries
 from testbed.nodes import parts
-from testbed.nodes.agent import LIMITS_BY_AGENT, POOL
+from testbed.nodes.agent import LIMITS_BY_AGENT, POOL, AgentOnNode
 from testbed.nodes.cluster import RealCluster
 from testbed.process import eventually
 from tests.cluster.agent_pods import NODE, Pods, container
@@ -174,6 +175,50 @@ def kill_main(cluster: RealCluster, pods: Pods, name: str) -> None:
 def running_again(pods: Pods, name: str) -> bool:
     """Whether a pod's first container runs."""
     return "running" in pods.status(name)["containerStatuses"][0]["state"]
+
+
+@pytest.fixture
+def driver_limits(cluster: RealCluster) -> Iterator[AgentOnNode]:
+    """The agent of a node whose driver can hold containers to GPU memory."""
+    agent = cluster.nodes[NODE].agent
+    start_anew(cluster, offered=True)
+    yield agent
+    start_anew(cluster, offered=False)
+
+
+def start_anew(cluster: RealCluster, *, offered: bool) -> None:
+    """Start the agent anew, on a node whose driver can or cannot."""
+    agent = cluster.nodes[NODE].agent
+    agent.stop()
+    until_offered(cluster, 0, 0)
+    agent.set_driver_limits(offered=offered)
+    agent.start()
+    until_offered(cluster)
+
+
+def test_the_driver_holds_a_containers_own_group_from_before_its_start_to_its_end(
+    cluster, pods, driver_limits
+):
+    cheat = {"NVIDIA_GPU_MEMORY_LIMIT": "999999", "NVIDIA_GPU_MEMORY_REQUEST": "1"}
+    pods.run(
+        "held",
+        container(gpu0=3, env=cheat),
+        container("second", gpu1=2),
+        container("without"),
+        init=(container("init", "true", gpu0=3),),
+    )
+    status = pods.status("held")["containerStatuses"]
+    identities = {each["name"]: each["containerID"].removeprefix("containerd://") for each in status}
+    limits = driver_limits.driver_limits()
+    of_container = {Path(each["group"]).name: (each["uuid"], each["mib"]) for each in limits}
+    assert of_container == {
+        identities["main"]: (GPUS[SMALL]["uuid"], 15360),
+        identities["second"]: (GPUS[LARGE]["uuid"], 20480),
+    }
+    # NVIDIA's own hook believes the pod, and ours is the last.
+    assert [each["mib"] for each in limits if identities["main"] in each["group"]] == [999999, 15360]
+    pods.delete("held")
+    eventually(lambda: not driver_limits.driver_limits(), "no group is left", 60)
 
 
 def test_the_kubelet_starts_again(cluster, pods):

@@ -27,6 +27,7 @@ GPUS = [
     {"index": 1, "uuid": "GPU-bbbbbbbb-1111", "model": "NVIDIA A100-80GB", "memoryMiB": 81920},
 ]
 LIMIT = "CUDA_DEVICE_MEMORY_LIMIT_0"
+HELD = "clearml-injector.io/agent-not-ready:NoSchedule"
 
 
 @pytest.fixture(scope="module")
@@ -145,6 +146,34 @@ def test_it_tells_the_cards_of_its_node_and_the_ledger_shows_them(installation, 
 
     assert told() == cards
     eventually(lambda: shown() == cards, "the GpuLedger shows the cards", 60)
+
+
+def test_a_node_is_held_while_its_agent_does_not_serve_and_its_pods_run_once_it_does(installation, cluster):
+    values = {**VALUES, **chart_values(SOCKET)}
+    old = {**values, "agent": {**values["agent"], "runtimeVersion": "containerd://1.6.36"}}
+    installation.helm.apply(old)
+    eventually(lambda: HELD in taints(cluster), "the node is held", 150)
+    stored = cluster.kubectl("get", "gpunode", NODE, "--output=json")
+    assert "runs CDI devices without their limit" in json.loads(stored.stdout)["status"]["missing"]
+    cluster.api.create(labelled("fourth", "0.125"), WORK)
+    eventually(lambda: waits(cluster, "fourth"), "fourth waits", 60)
+    installation.helm.apply(values)
+    eventually(lambda: phase(cluster, "fourth") == "Running", "fourth runs", 150)
+    assert HELD not in taints(cluster)
+    assert environment(cluster, "fourth")[LIMIT] in {"5120m", "10240m"}
+    assert phase(cluster, "first") == "Running"
+
+
+def taints(cluster: RealCluster) -> list[str]:
+    """Those of the node, as kubectl writes them."""
+    found = cluster.api.get("Node", NODE)["spec"].get("taints", [])
+    return [f"{each['key']}:{each['effect']}" for each in found]
+
+
+def waits(cluster: RealCluster, name: str) -> bool:
+    """Whether the scheduler found no node for a pod."""
+    conditions = cluster.api.get("Pod", name, WORK)["status"].get("conditions", [])
+    return any((each["type"], each.get("reason")) == ("PodScheduled", "Unschedulable") for each in conditions)
 
 
 def phase(cluster: RealCluster, name: str) -> str | None:

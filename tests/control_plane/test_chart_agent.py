@@ -78,6 +78,13 @@ def test_it_is_privileged_only_where_the_values_say_so(helm):
     assert privileged["securityContext"] == {"privileged": True, "readOnlyRootFilesystem": True}
 
 
+def test_the_driver_limits_only_where_the_values_say_so(helm):
+    [plain] = agent_of(helm, ON)["containers"]
+    [limiting] = agent_of(helm, merged(driverLimits=True))["containers"]
+    assert [each for each in limiting["args"] if each not in plain["args"]] == ["--driver-limits"]
+    assert {**limiting, "args": plain["args"]} == plain
+
+
 def test_it_sees_the_nodes_processes_only_where_the_values_ask_for_the_metrics_of_pods(helm):
     assert "hostPID" not in agent_of(helm, ON)
     pod = agent_of(helm, merged(podMetrics=True))

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
@@ -29,6 +30,13 @@ HAMI = LimiterPart(
     cache_path="/cache",
     cache_size="8Mi",
 )
+STAND_IN = """
+import json, sys
+state = json.load(sys.stdin)
+process = json.load(open(f"{state['bundle']}/config.json"))["process"]
+print(json.dumps([state["pid"], sys.argv[1:], process["env"]]))
+"""
+"""Does as NVIDIA's program does up to the driver: reads the state, and by that the configuration."""
 PER_GPU = AgentPolicy("default", "per-gpu", "nvidia.com/gpu-{index}", 8, 0, HAMI)
 POOLED = AgentPolicy("default", "pooled", "nvidia.com/gpu", 8, 0, HAMI)
 
@@ -70,18 +78,27 @@ class AgentNode:
         }
         self.options = AgentOptions(**{**settings, **options})
 
-    def write_gpus(self, *gpus: Mapping[str, Any], events: tuple[Mapping[str, Any], ...] = ()) -> None:
-        """Say which GPUs there are, and what happened to them."""
+    def write_gpus(self, *gpus: Mapping[str, Any], **more: Any) -> None:
+        """Say which GPUs there are, and what happened to them or what their driver can."""
         fresh = self.root / "fresh"
-        fresh.write_text(json.dumps({"gpus": gpus, "events": events}))
+        fresh.write_text(json.dumps({"gpus": gpus, **more}))
         fresh.rename(self.gpu_file)
 
-    def write_card_names(self, *names: str, kind: str = "nvidia.com/gpu") -> None:
-        """Write what NVIDIA's toolkit would."""
-        devices = [{"name": name, "containerEdits": {}} for name in names]
+    def write_card_names(self, *names: str, kind: str = "nvidia.com/gpu", hook: str = "chmod") -> None:
+        """Write what NVIDIA's toolkit would, with a hook for each device."""
+        devices = [{"name": name, "containerEdits": {"hooks": [self._hook(hook, name)]}} for name in names]
         (self.cdi / "nvidia.yaml").write_text(
             yaml.safe_dump({"cdiVersion": "0.5.0", "kind": kind, "devices": devices})
         )
+
+    def _hook(self, name: str, card: str) -> dict[str, Any]:
+        """A hook of NVIDIA's toolkit, whose program tells what it was shown."""
+        program = self.root / "nvidia-cdi-hook"
+        program.write_text(f"#!{sys.executable}\n{STAND_IN}")
+        program.chmod(0o755)
+        arguments = ["nvidia-cdi-hook", name, "--gpu-id", card]
+        env = ["NVIDIA_CTK_DEBUG=false"]
+        return {"hookName": "createRuntime", "path": str(program), "args": arguments, "env": env}
 
     def specification(self, index: int) -> dict[str, Any]:
         """Our devices of a card, by name."""

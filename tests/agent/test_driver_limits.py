@@ -1,0 +1,147 @@
+"""Where the driver can hold containers to GPU memory, a hook of NVIDIA's toolkit gets each share from us."""
+
+import asyncio
+import json
+import subprocess
+
+import msgspec
+import pytest
+
+from agent.cdi_reader import LIMIT_HOOK
+from agent.settings import LimiterPart
+from tests.agent.support.kubelet import kubelet_in
+from tests.agent.support.node import PER_GPU, card, ids, node_folder, running, until
+
+NAME = "nvidia.com/gpu-0"
+
+
+async def limited(test, *, can=True, hook=LIMIT_HOOK, policy=PER_GPU, **options):
+    """Run a test beside an agent whose driver can limit or cannot, under a toolkit with a hook."""
+    with node_folder(**{"driver_limits": True, **options}) as node:
+        node.write_gpus(card(0, 40960), card(1, 81920), driverLimits=can)
+        node.write_card_names("GPU-0", "GPU-1", hook=hook)
+        async with kubelet_in(node.root) as kubelet, running(node, policy) as process:
+            await until(lambda: process.state is not None and process.state.missing is None)
+            await test(node, kubelet, process)
+
+
+def hooks_of(node, index, slices):
+    """The hooks of a share."""
+    return node.specification(index)[f"clearml-injector.io/slices=GPU-{index}-{slices}-of-8"].get("hooks", [])
+
+
+def metrics(process):
+    """Whether the driver can limit, and whether it does."""
+    value = process._registry.get_sample_value
+    return [value(f"fraction_injector_agent_driver_limits{end}") for end in ("_offered", "")]
+
+
+def run_hook(hook, state):
+    """What the program of a hook was shown, run as a runtime runs it."""
+    ended = subprocess.run(
+        hook["args"],
+        executable=hook["path"],
+        env=dict(each.split("=", 1) for each in hook["env"]),
+        input=state,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    return json.loads(ended.stdout)
+
+
+def test_the_toolkits_program_gets_the_share_of_the_card_whatever_the_pod_says(tmp_path):
+    pods = tmp_path / "pods"
+    pods.mkdir()
+    said = {"process": {"env": ["NVIDIA_GPU_MEMORY_LIMIT=999999", "NVIDIA_GPU_MEMORY_REQUEST=0"]}}
+    (pods / "config.json").write_text(json.dumps(said))
+    state = {
+        "ociVersion": "1.2.0",
+        "id": "a" * 64,
+        "status": "creating",
+        "pid": 4711,
+        "bundle": str(pods),
+        # What a pod's author writes comes as a text in a text.
+        "annotations": {"note": f'"bundle":"{pods}"', "more": 'x|y\\"&'},
+    }
+
+    async def look(node, kubelet, process):
+        for index, mib in ((0, 15360), (1, 30720)):
+            [hook] = hooks_of(node, index, 3)
+            assert hook["hookName"] == "createRuntime"
+            assert "NVIDIA_CTK_DEBUG=false" in hook["env"]
+            for separators in ((",", ":"), (", ", ": ")):
+                text = json.dumps(state, separators=separators)
+                pid, arguments, environment = run_hook(hook, text)
+                assert (pid, arguments) == (4711, [LIMIT_HOOK, "--gpu-id", f"GPU-{index}"])
+                assert environment == [f"NVIDIA_GPU_MEMORY_REQUEST={mib}", f"NVIDIA_GPU_MEMORY_LIMIT={mib}"]
+
+    asyncio.run(limited(look))
+
+
+def test_a_share_has_the_hook_beside_its_limiter_and_a_whole_gpu_has_none():
+    async def look(node, kubelet, process):
+        edits = node.specification(0)["clearml-injector.io/slices=GPU-0-3-of-8"]
+        assert "CUDA_DEVICE_MEMORY_LIMIT_0=15360m" in edits["env"]
+        answer = await kubelet.allocate(NAME, *ids(0, *range(8)))
+        assert [each.name for each in answer.cdi_devices] == ["nvidia.com/gpu=GPU-0"]
+        assert metrics(process) == [1, 1]
+
+    asyncio.run(limited(look))
+
+
+NOT_LIMITED = {
+    "nobody asks for it": ({"driver_limits": False}, [1, 0]),
+    "the driver cannot": ({"can": False}, [0, 0]),
+    "the toolkit has no hook": ({"hook": "update-ldcache"}, [1, 0]),
+    "the policy limits nothing": (
+        {"policy": msgspec.structs.replace(PER_GPU, limiter=LimiterPart("none", (("A", "b"),)))},
+        [1, 0],
+    ),
+}
+
+
+@pytest.mark.parametrize("why", NOT_LIMITED)
+def test_no_hook_is_written_where(why):
+    options, told = NOT_LIMITED[why]
+
+    async def look(node, kubelet, process):
+        assert hooks_of(node, 0, 3) == []
+        assert metrics(process) == told
+
+    asyncio.run(limited(look, **options))
+
+
+@pytest.mark.parametrize("strategy", ["volume-mounts", "envvar"])
+def test_without_cdi_there_is_no_hook(strategy):
+    async def look(node, kubelet, process):
+        assert not list(node.cdi.glob("clearml-injector*"))
+        assert metrics(process) == [1, 0]
+
+    asyncio.run(limited(look, strategy=strategy))
+
+
+def test_a_toolkit_that_gets_the_hook_later_limits_containers_from_then_on(monkeypatch):
+    monkeypatch.setattr("agent.card_names.POLL_SECONDS", 0.01)
+
+    async def look(node, kubelet, process):
+        node.write_card_names("GPU-0", "GPU-1", hook=LIMIT_HOOK)
+        await until(lambda: metrics(process) == [1, 1])
+        assert hooks_of(node, 0, 3)
+
+    asyncio.run(limited(look, hook="update-ldcache"))
+
+
+def test_specifications_that_cannot_be_written_later_stay_as_they_were(monkeypatch, capfd):
+    monkeypatch.setattr("agent.card_names.POLL_SECONDS", 0.01)
+
+    async def look(node, kubelet, process):
+        before = node.specification(0)
+        (node.root / "state" / "driver-limits").write_text("in the way")
+        node.write_card_names("GPU-0", "GPU-1", hook=LIMIT_HOOK)
+        await until(lambda: "our CDI devices are as they were" in capfd.readouterr().err)
+        assert node.specification(0) == before
+        await kubelet.allocate(NAME, "GPU-0::0")
+
+    asyncio.run(limited(look, hook="update-ldcache"))
