@@ -17,7 +17,8 @@ from agent.kubelet_api.podresources_pb2_grpc import PodResourcesListerStub
 
 VERSION = "v1beta1"
 CALL_SECONDS = 10.0
-MAX_ANSWER = 64 * 1024 * 1024
+MAX_ANSWER = 16 * 1024 * 1024
+"""What the kubelet's own clients take; an agent's memory would not hold many times that."""
 _OPTIONS = (
     ("grpc.max_receive_message_length", MAX_ANSWER),
     ("grpc.enable_http_proxy", 0),

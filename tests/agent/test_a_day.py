@@ -62,8 +62,8 @@ class Day:
             try:
                 await self.kubelet.allocate(resource, *given)
                 await self.kubelet.pre_start(resource, *given)
-            except (grpc.aio.AioRpcError, asyncio.CancelledError):
-                # A call is cancelled with the channel of a plugin that goes; the test itself is not.
+            except (grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.CancelledError):
+                # The channel of a plugin that goes cancels calls or refuses them; the test is not cancelled.
                 if asyncio.current_task().cancelling():
                     raise
                 await self.kubelet.until_offered(resource)

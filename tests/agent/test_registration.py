@@ -230,3 +230,14 @@ async def test_a_long_name_of_a_resource_fits_into_the_path_of_a_socket_on_micro
             await kubelet.until_offered(long.replace("{index}", "0"))
             [[socket]] = kubelet.registrations.values()
             assert len(folder + socket) <= most
+
+
+@run
+async def test_what_looks_like_a_socket_of_ours_and_cannot_be_removed_holds_nothing_up():
+    with node_folder() as node:
+        node.write_gpus(card(0))
+        node.write_card_names("GPU-0")
+        async with kubelet_in(node.root) as kubelet:
+            (node.root / "device-plugins" / "clearml-injector-x.sock").mkdir()
+            async with running(node):
+                await kubelet.until_offered(NAME)

@@ -275,9 +275,17 @@ def test_slices_of_an_ill_gpu_are_not_offered_until_it_is_well(cluster, pods):
     until_offered(cluster, 8, 0)
     agent.write_gpus([{**GPUS[SMALL], "lost": True}, {**GPUS[LARGE], "lost": True}])
     until_offered(cluster, 0, 0)
+    eventually(lambda: health_of_slices(pods, "resident") == {"Unhealthy"}, "its pod's status says so", 60)
     agent.write_gpus(GPUS)
     until_offered(cluster)
+    eventually(lambda: health_of_slices(pods, "resident") == {"Healthy"}, "its pod's status says so", 60)
     assert pods.phase("resident") == "Running"
+
+
+def health_of_slices(pods: Pods, name: str) -> set[str]:
+    """What the kubelet tells in a pod's status of the slices of its first container."""
+    resources = pods.status(name)["containerStatuses"][0].get("allocatedResourcesStatus", [])
+    return {each["health"] for of_name in resources for each in of_name["resources"]}
 
 
 def test_another_plugin_of_the_same_name_is_not_kept(cluster, pods):
