@@ -1,6 +1,7 @@
 """Build the control plane's binaries from Go modules, once, into a cache folder.
 
 `python -m testbed.binaries` builds what is missing and prints the folder; `K8S=1.30` builds that Kubernetes.
+With `--cached` it builds nothing, and fails where something is missing.
 The folder is named by the hash of everything that decides its content, so a changed version is a new folder
 and never a mixture.
 """
@@ -11,6 +12,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -136,7 +138,12 @@ def _link_flags(binary: Binary, release: Release) -> str:
 
 
 def main() -> None:
-    """Build everything and print where it lies."""
+    """Build everything, or look for it with `--cached`, and print where it lies."""
+    if "--cached" in sys.argv[1:] and (missing := _missing(cache_folder())):
+        names = ", ".join(binary.name for binary in missing)
+        raise SystemExit(
+            f"Kubernetes {UNDER_TEST.version} is not built here, nothing runs on it: {names} missing"
+        )
     if reason := go_missing():
         raise SystemExit(reason)
     print(build(lambda line: print(line, flush=True)))  # noqa: T201 - a command's output

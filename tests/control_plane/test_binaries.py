@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from testbed import binaries
-from testbed.kubernetes_version import releases
+from testbed.kubernetes_version import UNDER_TEST, releases
 
 FAKE_GO = """#!/bin/sh
 if [ "$1" = env ]; then echo go1.30.1; exit 0; fi
@@ -98,6 +98,19 @@ def test_a_second_build_waits_for_the_first_and_builds_nothing(fake_go, monkeypa
         build.join(20)
     assert second == ["control plane: another build is under way, waiting for it ..."]
     assert len(first) == 14
+
+
+def test_asked_for_the_cached_alone_it_builds_none_and_says_what_is_missing(fake_go, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["binaries", "--cached"])
+    version = UNDER_TEST.version
+    with pytest.raises(
+        SystemExit, match=f"^Kubernetes {version} is not built here, .*: etcd, .*, helm missing$"
+    ):
+        binaries.main()
+    assert not binaries.cache_folder().exists()
+    folder = binaries.build(lambda _: None)
+    binaries.main()
+    assert capsys.readouterr().out == f"{folder}\n"
 
 
 def test_no_go_is_said(monkeypatch, tmp_path):
