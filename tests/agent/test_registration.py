@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from agent import ownership
+from agent.kubelet_api import deviceplugin_pb2 as api
 from agent.settings import LimiterPart
 from tests.agent.support.kubelet import FakeKubelet, kubelet_in
 from tests.agent.support.node import PER_GPU, card, ids, node_folder, ready, running, served, until
@@ -137,6 +138,33 @@ class Refusing(FakeKubelet):
     async def Register(self, request, context):  # noqa: N802 - the interface's name
         self.registrations.setdefault(request.resource_name, []).append(request.endpoint)
         await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the ResourceName is invalid")
+
+
+class Silent(FakeKubelet):
+    """Takes a plugin, and asks for its devices at the second time alone."""
+
+    async def Register(self, request, context):  # noqa: N802 - the interface's name
+        if request.resource_name in self.registrations:
+            return await super().Register(request, context)
+        self.registrations[request.resource_name] = [request.endpoint]
+        return api.Empty()
+
+
+def test_a_kubelet_that_takes_a_name_and_is_silent_then_is_asked_again(monkeypatch):
+    monkeypatch.setattr("agent.registration.STREAM_SECONDS", 0.2)
+
+    async def be_silent():
+        with node_folder() as node:
+            node.write_gpus(card(0))
+            node.write_card_names("GPU-0")
+            kubelet = Silent(node.root)
+            await kubelet.start()
+            async with running(node):
+                await kubelet.until_offered(NAME)
+            assert len(kubelet.registrations[NAME]) == 2
+            await kubelet.stop()
+
+    asyncio.run(be_silent())
 
 
 @run_with_output
