@@ -8,7 +8,7 @@ from ledger.accounts import NodeAccount
 from ledger.placement.candidates import Candidates
 from ledger.placement.cpu_score import gains, taken_up
 from ledger.placement.feasibility import takes_now
-from ledger.placement.node_groups import Found, Search
+from ledger.placement.node_groups import LEAST, MOST, Found, Search
 from ledger.placement.request_history import ShadowPrices
 from ledger.placement_request import PlacementRequest
 
@@ -27,8 +27,13 @@ def best(
         return _best_of(filter(only, candidates.few) if only is not None else candidates.few, request, prices)
     search = Search(request, prices, _both(candidates.accepts, only))
     found: Found | None = None
+    key, needed = search.priced_key, LEAST
     for groups in candidates.groups:
-        found = groups.best(search, found)
+        # Most classes have no room, or cannot be as good with all that CPU may add.
+        if groups.tops.get(key, MOST) >= needed:
+            found = groups.best(search, found)
+            if found is not None:
+                needed = found[0] - search.most_gained
     return found
 
 

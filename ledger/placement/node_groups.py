@@ -28,15 +28,30 @@ _MANY = 16
 """Nodes of a group that are not asked one by one."""
 MAX_SIZES = 512
 """Sizes of pods that groups are ranked for; then all are ranked again as they come."""
+MOST, LEAST = 2**256, -(2**256)
+"""All scores lie between these."""
+_NO_ROOM = 2 * LEAST
 _SizeKey = int | tuple[int, ...]
 """Slices of a pod; with its GPUs where it asks a part of several; of each container, the largest first, where
 these go to different GPUs. Tells sizes apart in one class."""
+PricedKey = tuple[ShadowPrices, _SizeKey]
+"""All that a score without CPU hangs on beside the nodes."""
 
 
 class Search:
     """One pod looking for its best node."""
 
-    __slots__ = ("accepts", "cpu_milli", "gains", "key", "memory_bytes", "most_gained", "prices", "size")
+    __slots__ = (
+        "accepts",
+        "cpu_milli",
+        "gains",
+        "key",
+        "memory_bytes",
+        "most_gained",
+        "prices",
+        "priced_key",
+        "size",
+    )
 
     def __init__(
         self, request: PlacementRequest, prices: ShadowPrices, accepts: Callable[[NodeAccount], bool] | None
@@ -46,6 +61,7 @@ class Search:
         """Asked of each node before it is taken; None takes all."""
         self.size = request.fraction
         self.key = _size_key(request.fraction)
+        self.priced_key: PricedKey = prices, self.key
         self.cpu_milli = request.cpu_milli
         self.memory_bytes = request.memory_bytes
         self.gains = gains(request.fraction.slices, request.cpu_milli, prices)
@@ -138,6 +154,8 @@ class NodeGroups:
         self._sizes: dict[_SizeKey, Fraction] = {}
         self._rankings: dict[_SizeKey, list[_Rank]] = {}
         self._short_of_cpu: dict[State, Group] = {}
+        self.tops: dict[PricedKey, int] = {}
+        """Best score without CPU by size of pod, since a group was last filled first or emptied."""
 
     def __len__(self) -> int:
         return len(self._groups)
@@ -146,6 +164,7 @@ class NodeGroups:
         """Let every slice taken here lower the score by so much."""
         self._slice_cost = cost
         self._prices = None
+        self.tops.clear()
 
     def free(self) -> int:
         """Free slices of all nodes here."""
@@ -164,6 +183,7 @@ class NodeGroups:
         if position == 0:
             if len(group.nodes) == 1:
                 self._occupied += 1
+                self.tops.clear()
             self._note_cpu(group)
 
     def remove(self, name: str) -> None:
@@ -175,6 +195,7 @@ class NodeGroups:
             self._note_cpu(group)
         if not group.nodes:
             self._occupied -= 1
+            self.tops.clear()
             if len(self._groups) > self._occupied + _EMPTY_GROUPS_KEPT:
                 self._forget_empty_groups()
 
@@ -184,8 +205,10 @@ class NodeGroups:
         ranking = self._rankings.get(key) if search.prices is self._prices else None
         if ranking is None:
             ranking = self._ranked(search)
-        # The first of a ranking, with all that CPU can add, is as good as any group here can be.
-        if not ranking or (found is not None and gained - ranking[0][0] < found[0]):
+        top = self.tops.get(search.priced_key)
+        if top is None:
+            top = self.tops[search.priced_key] = _top(ranking)
+        if found is not None and top + gained < found[0]:
             return found
         for negative, _, group in ranking:
             if found is not None and -negative <= found[0]:
@@ -222,6 +245,7 @@ class NodeGroups:
         self._prices = prices
         self._rankings.clear()
         self._sizes.clear()
+        self.tops.clear()
         self._forget_empty_groups()
         for group in self._groups.values():
             group.bases.clear()
@@ -250,6 +274,13 @@ class NodeGroups:
         self._groups = {state: group for state, group in self._groups.items() if group.nodes}
         for ranking in self._rankings.values():
             ranking[:] = [ranked for ranked in ranking if ranked[2].nodes]
+
+
+def _top(ranking: list[_Rank]) -> int:
+    for negative, _, group in ranking:
+        if group.nodes:
+            return -negative
+    return _NO_ROOM
 
 
 def _size_key(fraction: Fraction) -> _SizeKey:

@@ -28,9 +28,12 @@ _REMEMBERED = 32_768
 """Pods after which all counts are halved."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class ShadowPrices:
-    """What free slices are worth to the pods to come, fixed for a while: dual prices of an ideal packing."""
+    """What free slices are worth to the pods to come, fixed for a while: dual prices of an ideal packing.
+
+    Never equal to others, so that what is remembered by them is found at once.
+    """
 
     slices_per_gpu: int
     gpu: tuple[int, ...]
