@@ -130,6 +130,8 @@ def memory_of_placement(
     else:
         share = (fraction.slices_on_each, fraction.slices_per_gpu) if in_slices else fraction.ratio
         shares = [_part(mib, *share) for mib in cards]
+    if len(shares) == 1:
+        return shares[0]
     return GpuMemory(sum([each.mib for each in shares]), sum([each.unsized for each in shares]))
 
 

@@ -113,8 +113,9 @@ class QuotaUsage:
 def _cells(claim: Claim) -> list[_Cell]:
     """Where a claim is counted: a queue by its name, by its id, and by both, in its namespace and in all."""
     cells: list[_Cell] = [((), claim.namespace)]
-    for keys in _subsets(claim.queues):
-        cells += [(keys, claim.namespace), (keys, "")]
+    if claim.queues:
+        for keys in _subsets(claim.queues):
+            cells += [(keys, claim.namespace), (keys, "")]
     return cells
 
 

@@ -25,7 +25,10 @@ def best(
     """
     if candidates.few is not None:
         return _best_of(filter(only, candidates.few) if only is not None else candidates.few, request, prices)
-    search = Search(request, prices, _both(candidates.accepts, only))
+    if only is None:
+        search = candidates.search(request, prices)
+    else:
+        search = Search(request, prices, _both(candidates.accepts, only))
     found: Found | None = None
     key, needed = search.priced_key, LEAST
     for groups in candidates.groups:
@@ -55,10 +58,10 @@ def score(account: NodeAccount, request: PlacementRequest, prices: ShadowPrices)
 
 
 def _both(
-    one: Callable[[NodeAccount], bool] | None, other: Callable[[NodeAccount], bool] | None
-) -> Callable[[NodeAccount], bool] | None:
-    if one is None or other is None:
-        return one or other
+    one: Callable[[NodeAccount], bool] | None, other: Callable[[NodeAccount], bool]
+) -> Callable[[NodeAccount], bool]:
+    if one is None:
+        return other
     return lambda account: other(account) and one(account)
 
 

@@ -20,9 +20,10 @@ from ledger.placement.feasibility import (
     why_unschedulable,
 )
 from ledger.placement.node_class_load import NodeClassLoad
-from ledger.placement.node_groups import NodeGroups
+from ledger.placement.node_groups import NodeGroups, Search
 from ledger.placement.node_index import NodeClass, NodeIndex
 from ledger.placement.pick_index import Kinds, kinds
+from ledger.placement.request_history import ShadowPrices
 from ledger.placement.shape_capacity import ShapeCapacity
 from ledger.placement_request import PlacementRequest, Unschedulable
 from modes.mode import Mode
@@ -33,6 +34,8 @@ MAX_BYTES_OF_ONE = 2**16
 """Of constraints that are worth remembering."""
 _BYTES_OF_A_SELECTION = 2**13
 """Beside the pod's constraints."""
+_MAX_SEARCHES = 8
+"""Of one selection, for pods that differ in CPU and memory; then all are forgotten."""
 _FEW = 64
 """Nodes that are asked one by one rather than looked for in groups."""
 
@@ -50,10 +53,28 @@ class Candidates:
     loads: dict[int, tuple[NodeClassLoad, NodeClassLoad]] = field(default_factory=dict)
     """Where such pods are counted, by steps of CPU that they request (see node_class_prices)."""
 
+    searches: dict[tuple[ShadowPrices, int, int, tuple[int, ...]], Search] = field(default_factory=dict)
+    """By prices, CPU, memory, and slices of each container."""
+
+    def search(self, request: PlacementRequest, prices: ShadowPrices) -> Search:
+        """How one of the pods is looked for; the same for those that ask for as much."""
+        asked = prices, request.cpu_milli, request.memory_bytes, request.fraction.split
+        search = self.searches.get(asked)
+        if search is None:
+            if len(self.searches) >= _MAX_SEARCHES:
+                self.searches.clear()
+            search = self.searches[asked] = Search(request, prices, self.accepts)
+        return search
+
     @cached_property
     def mode(self) -> type[Mode]:
         """How the pods' mode counts GPUs."""
         return self.request.mode_type
+
+    @cached_property
+    def is_bound_by_memory(self) -> bool:
+        """Whether the pods may only go where their share comes to the MiB that were written into them."""
+        return self.request.is_bound_by_memory
 
     @cached_property
     def is_empty(self) -> bool:
@@ -241,8 +262,10 @@ def _key(request: PlacementRequest) -> Hashable:
     # How MiB are split decides which kinds of GPU make the same slices of them.
     split = (fraction.split, fraction.split_mib) if fraction.mib else ()
     size = fraction.slices, fraction.slices_per_gpu, fraction.parts, fraction.exact, fraction.mib, split
-    limits = request.is_bound_by_memory, request.needs_agent, fraction.gpus if fraction.is_apart else 0
-    of_mode = request.mode, request.stock
+    # With the size and the mode these decide whether memory binds the pod, and whether it needs an agent.
+    limits = request.writes_limits, request.instance is not None, fraction.gpus if fraction.is_apart else 0
+    stock = request.stock if request.instance is not None else None
+    of_mode = request.mode, stock
     return of_mode, size, limits, selector, asked.required_terms, asked.tolerations, asked.node_name
 
 

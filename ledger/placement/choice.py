@@ -191,7 +191,7 @@ class Choice:
         if found is not None and (node := found[1].fact) is not None:
             indices = _best_gpus(found[1], candidates.mode, request, prices)
             placed = self._placed(request, indices, model_of(node), node.name, reservation)
-            return placed if request.is_bound_by_memory else _by_card(placed, node)
+            return placed if candidates.is_bound_by_memory else _by_card(placed, node)
         wait = pick_index(candidates.kinds, request, self._pending, self._values)
         model: GpuModel = None, wait.gpu_mib
         if request.same_model:
@@ -285,8 +285,10 @@ def _best_gpus(
         left = least_used(account, fraction, request.owner)
     if fraction.parts != 1:
         return _best_several(left, fraction, prices)
-    hole = best_hole(left.values(), fraction.slices_on_each, prices)
-    return tuple([index for index, slices in left.items() if slices == hole][: fraction.gpus])
+    hole, gpus = best_hole(left.values(), fraction.slices_on_each, prices), fraction.gpus
+    if gpus == 1:
+        return (list(left)[list(left.values()).index(hole)],)
+    return tuple([index for index, slices in left.items() if slices == hole][:gpus])
 
 
 def _best_several(left: Mapping[int, int], fraction: Fraction, prices: ShadowPrices) -> tuple[int, ...]:

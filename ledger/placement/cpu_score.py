@@ -20,6 +20,15 @@ def gains(slices: int, cpu_milli: int, prices: ShadowPrices) -> Gains:
     return [(price, slices * PER_SLICE - cpu_milli * price) for price in prices.cpu]
 
 
+def most_gained(pod: Gains) -> int:
+    """Return the most that `taken_up` can be."""
+    most = 0
+    for _, gain in pod:
+        if gain > 0:
+            most += gain
+    return most
+
+
 def taken_up(free: int, cpu_free: int, pod: Gains) -> int:
     """Return the part of the score that CPU decides: slices stranded before the pod, less those after."""
     total, whole = 0, free * PER_SLICE

@@ -13,7 +13,7 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable
 
 from ledger.accounts import NodeAccount
-from ledger.placement.cpu_score import gains, stranded, taken_up, turning_points
+from ledger.placement.cpu_score import gains, most_gained, stranded, taken_up, turning_points
 from ledger.placement.request_history import ShadowPrices
 from ledger.placement_request import PlacementRequest
 from modes.fraction import Fraction
@@ -48,8 +48,8 @@ class Search:
         "key",
         "memory_bytes",
         "most_gained",
-        "prices",
         "priced_key",
+        "prices",
         "size",
     )
 
@@ -65,7 +65,7 @@ class Search:
         self.cpu_milli = request.cpu_milli
         self.memory_bytes = request.memory_bytes
         self.gains = gains(request.fraction.slices, request.cpu_milli, prices)
-        self.most_gained = sum([gain for _, gain in self.gains if gain > 0])
+        self.most_gained = most_gained(self.gains)
         """What a node short of CPU may add to the score."""
 
     def takes(self, account: NodeAccount) -> bool:
@@ -213,7 +213,7 @@ class NodeGroups:
         for negative, _, group in ranking:
             if found is not None and -negative <= found[0]:
                 break
-            if not group.stranded and group.nodes and group.nodes[-1][0] >= cpu:
+            if group.nodes and not group.stranded and group.nodes[-1][0] >= cpu:
                 found = _better(group, -negative, search, found)
         for group in self._short_of_cpu.values():
             base = group.bases.get(key)

@@ -380,3 +380,23 @@ def test_why_no_node_fits_leaves_room_for_the_denials_own_words() -> None:
     request = PlacementRequest(Fraction(1_000_000 * 16, 16), constraints=Constraints(node_name="n" * 253))
     for found in obstacles:
         assert len(why_unschedulable([found], request).why) <= 150
+
+
+def test_pods_that_differ_only_in_their_containers_slices_are_looked_for_apart() -> None:
+    holders = holder("p", "a", (0, 4), (1, 4)), holder("q", "b", (0, 1), (1, 7))
+    ledger = ledger_of(gpu_node("a"), gpu_node("b"), holders=holders)
+    for split, node in (((4, 4), "a"), ((7, 1), "b"), ((4, 4), "a")):
+        fraction = Fraction(8, 8).shared_by([Fraction(slices, 8) for slices in split])
+        answer = ledger.place(PlacementRequest(fraction, any_gpu=True), 0.0)
+        assert (answer.node, answer.containers) == (node, (0, 1))
+
+
+def test_a_class_that_was_full_is_asked_again_as_soon_as_it_has_room() -> None:
+    holders = holder("p", "a", (0, 8)), holder("r", "c", (0, 8))
+    ledger = ledger_of(gpu_node("a", 1), gpu_node("b", 2), gpu_node("c", 1), holders=holders)
+    for slices, node in ((8, "b"), (16, "b"), (4, "b")):
+        assert ledger.place(eighths(slices), 0.0).node == node
+    ledger.remove_pod(("default", "p"))
+    assert [ledger.place(eighths(slices), 0.0).node for slices in (8, 4)] == ["a", "a"]
+    ledger.set_pod(holder("q", "a", (0, 5)))
+    assert [ledger.place(eighths(slices), 0.0).node for slices in (8, 3)] == ["b", "a"]
