@@ -7,6 +7,7 @@ written through the subresource `status`, a right by which nothing of what runs 
 from __future__ import annotations
 
 import hashlib
+from http import HTTPStatus
 
 import msgspec
 
@@ -74,4 +75,10 @@ class CertificateDelivery:
 
     async def _touch(self, name: str, mark: str) -> None:
         body = {"metadata": {"annotations": {CERTIFICATE_ANNOTATION: mark}}}
-        await self._api.request("PATCH", f"{self._pods}/{name}/status", body=body, content_type=MERGE_PATCH)
+        path = f"{self._pods}/{name}/status"
+        try:
+            await self._api.request("PATCH", path, body=body, content_type=MERGE_PATCH)
+        except ApiError as error:
+            # A pod that went since it was listed needs no certificate, and the next one does.
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
