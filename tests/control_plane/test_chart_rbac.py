@@ -195,7 +195,7 @@ def running(control_plane, helm, values, mounted, folder):
     options += [f"--kubeconfig={kubeconfig}", f"--tls-dir={mounted}", *FAST]
 
     def start(ports):
-        own = [f"--port={ports[0]}", f"--health-port={ports[1]}", "--stop-delay=0"]
+        own = [f"--port={ports[0]}", f"--health-port={ports[1]}", "--page-port=0", "--stop-delay=0"]
         return Process([COMMAND, *options, *own], folder / "controller.log", grace_s=GRACE_S)
 
     def ready(ports):
@@ -205,8 +205,8 @@ def running(control_plane, helm, values, mounted, folder):
             return False
 
     process, _ = start_on_free_ports(2, start, ready, READY_S)
-    yield process.log
-    process.stop()
+    with process:
+        yield process.log
 
 
 def injected_ca(api):
