@@ -18,8 +18,8 @@ _TIE_BREAK = 50
 """The price weighs so many times more than the one that decides between equals."""
 _CHOOSY = 4
 """Power of the share of pods that are no larger, by which a size counts between equal prices."""
-_PER_SQUARE = UNIT // 10_000
-"""Between holes that are equal even then: a small one is rather filled than a large one begun."""
+_PER_SQUARE = UNIT // 1_000
+"""Between holes that are nearly equal even then: a small one is rather filled than a large one begun."""
 _PRIOR_CPU_PER_GPU = 8000
 """Milli-CPU per GPU asked, until pods have told."""
 _MAX_CPU_PER_GPU = 64_000
