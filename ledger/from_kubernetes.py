@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from kube.names import (
+    AGENT_TAINT,
     CORDON_ANNOTATION,
     GPU_MEMORY_LABEL,
     GPU_PRODUCT_LABEL,
@@ -44,7 +45,8 @@ from modes.resource_names import ResourceNames
 
 MAX_MEMORY_VALUES = 64
 """Of nvidia.com/gpu.memory that a pod requires: more than a cluster has kinds of GPU."""
-_LIFE_CYCLE_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
+_LIFE_CYCLE_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/", AGENT_TAINT)
+"""They come and go by themselves: a pod waits for that, and no toleration is asked of it."""
 
 
 def node_from_object(node: Any, names: ResourceNames) -> NodeFact:

@@ -68,6 +68,7 @@ def test_a_node_is_read() -> None:
         {"spec": {"unschedulable": True}},
         {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}},
         {"spec": {"taints": [{"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"}]}},
+        {"spec": {"taints": [{"key": "clearml-injector.io/agent-not-ready", "effect": "NoSchedule"}]}},
     ],
 )
 def test_a_node_that_takes_no_pods_now_is_not_usable(change: dict[str, Any]) -> None:
