@@ -15,6 +15,7 @@ from ledger.ledger_reader import LedgerReader
 from ledger.placement.candidates import CandidateFinder
 from ledger.placement.choice import Choice
 from ledger.placement.node_class_prices import NodeClassPrices
+from ledger.placement.node_index import free_gpus
 from ledger.placement.request_history import RequestHistory, ShadowPrices
 from ledger.placement_request import (
     OverQuota,
@@ -314,9 +315,12 @@ class Ledger(LedgerReader):
             prices = self._class_prices[per_gpu] = NodeClassPrices()
         if request.mode_type.prices_node_classes:
             prices.learn(request, self._finder)
-        if self._history_of(request).learn(request.fraction, request.cpu_milli):
+        history = self._history_of(request)
+        if history.learn(request.fraction, request.cpu_milli):
             classes = self._node_index.classes.values()
-            prices.price([alike for alike in classes if alike.sample.slices_per_gpu == per_gpu])
+            alike = [each for each in classes if each.sample.slices_per_gpu == per_gpu]
+            history.renew(free_gpus(alike))
+            prices.price(alike)
 
     def _begin(self, reservation: Reservation) -> None:
         """Enter a reservation; the inverse of `_end`."""

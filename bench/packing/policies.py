@@ -15,7 +15,7 @@ from kube.scheduling import Constraints, NodeSelectorTerm, Requirement
 from ledger.facts import NodeFact, PodFact
 from ledger.ledger import Ledger
 from ledger.placement.cpu_score import stranded
-from ledger.placement.request_history import RequestHistory
+from ledger.placement.request_history import FreeGpus, RequestHistory
 from ledger.placement_request import Placement, PlacementRequest
 from ledger.reservations import LIFETIME_SECONDS
 from modes.fraction import Fraction
@@ -96,7 +96,8 @@ class Ours:
         return self._place_with_gpu(pod) if pod.gpus else self._place_without_gpu(pod)
 
     def _place_with_gpu(self, pod: TracePod) -> bool:
-        self._history.learn(Fraction(pod.total // EIGHTH, GPU // EIGHTH), pod.cpu_milli)
+        if self._history.learn(Fraction(pod.total // EIGHTH, GPU // EIGHTH), pod.cpu_milli):
+            self._history.renew(FreeGpus())
         answer = self.ledger.place(ask_for(pod, str(self._pods)), 0.0)
         if not isinstance(answer, Placement) or answer.node is None:
             self.ledger.expire(LIFETIME_SECONDS)

@@ -10,6 +10,7 @@ are asked.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections import Counter
 from collections.abc import Callable, Iterable
 
 from ledger.accounts import NodeAccount
@@ -169,6 +170,13 @@ class NodeGroups:
     def free(self) -> int:
         """Free slices of all nodes here."""
         return sum([group.free * len(group.nodes) for group in self._groups.values()])
+
+    def idle(self, slices_per_gpu: int) -> Counter[int]:
+        """Nodes here by how many idle GPUs they have."""
+        nodes: Counter[int] = Counter()
+        for state, group in self._groups.items():
+            nodes[state.count(slices_per_gpu)] += len(group.nodes)
+        return nodes
 
     def seat(self, account: NodeAccount) -> None:
         """Put a node where it belongs now, whether it was here before or not; `remove` takes it away."""

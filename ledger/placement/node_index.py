@@ -7,12 +7,14 @@ for the host name, make no classes: nodes are then asked one by one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 
 from kube.scheduling import Taint
 from ledger.accounts import Claim, ClaimKey, NodeAccount
 from ledger.facts import NodeAgent, NodeFact
 from ledger.placement.node_groups import NodeGroups
+from ledger.placement.request_history import FreeGpus
 from ledger.placement.shape_capacity import ShapeCapacity
 from ledger.totals import RunningTotals
 from modes.mode import GpuCount
@@ -74,6 +76,10 @@ class NodeClass:
     def free(self) -> int:
         """Free slices that the price counts for."""
         return sum([groups.free() for groups in self._priced])
+
+    def idle(self) -> Counter[int]:
+        """Nodes by how many idle GPUs they have."""
+        return sum([groups.idle(self.sample.slices_per_gpu) for groups in self._priced], Counter[int]())
 
     def add(self, account: NodeAccount, fact: NodeFact) -> None:
         """Enter a member that states such facts; the inverse of `remove`."""
@@ -249,6 +255,15 @@ class NodeIndex:
         node_class.remove(name, fact)
         if not node_class.members:
             del self.classes[node_class.key]
+
+
+def free_gpus(classes: Iterable[NodeClass]) -> FreeGpus:
+    """Return what is free on the nodes of classes whose GPUs have the same number of slices."""
+    slices, idle = 0, Counter[int]()
+    for node_class in classes:
+        slices += node_class.free()
+        idle.update(node_class.idle())
+    return FreeGpus(slices, idle)
 
 
 def _shape(fact: NodeFact) -> _Shape:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 from ledger.placement.cpu_history import CpuHistory
 from ledger.placement.shadow_prices import hole_prices
@@ -14,6 +14,8 @@ _MANY_GPUS = (2, 4, 8)
 """Numbers of whole GPUs for which idle GPUs of one node are worth keeping together."""
 _MAX_GPUS = 64
 """GPUs of the largest node whose idle GPUs are told apart."""
+_SPREAD = 64
+"""Slices that there are beside the free ones: where none are left nothing is scarce without end."""
 _TIE_BREAK = 50
 """The price weighs so many times more than the one that decides between equals."""
 _CHOOSY = 4
@@ -46,6 +48,20 @@ class ShadowPrices:
     """Slices that one milli-CPU serves, by how much CPU pods ask for with a slice (cpu_history.py)."""
 
 
+@dataclass(frozen=True, slots=True)
+class FreeGpus:
+    """What is free when prices are renewed."""
+
+    slices: int = 0
+    idle: Mapping[int, int] = field(default_factory=dict)
+    """Nodes by how many idle GPUs they have."""
+
+    def slices_of_idle(self, gpus: int, slices_per_gpu: int) -> int:
+        """Return the slices of idle GPUs that pods of so many GPUs could be given."""
+        groups = sum([idle // gpus * nodes for idle, nodes in self.idle.items()])
+        return groups * gpus * slices_per_gpu
+
+
 class RequestHistory:
     """Counts of what arrived lately, for GPUs of one number of slices. Starts from one pod of every size."""
 
@@ -57,13 +73,12 @@ class RequestHistory:
         self._cpu = CpuHistory()
         self._cpu.learn(sum(self._sizes), _PRIOR_CPU_PER_GPU // slices_per_gpu)
         self._renew_at = 0
-        self.prices = self._renewed()
-        """What free slices are worth by now."""
+        self.renew(FreeGpus())
 
     def learn(self, fraction: Fraction, cpu_milli: int) -> bool:
         """Count one arrived pod, one on several GPUs like so many.
 
-        Once a sixteenth more has arrived, renew the prices and return True.
+        Return whether a sixteenth more has arrived since the prices were renewed.
         """
         size, parts = fraction.slices, fraction.parts
         sizes = fraction.split if fraction.is_apart else (size // parts,) * parts
@@ -73,10 +88,7 @@ class RequestHistory:
         self._cpu.learn(size, min(cpu_milli // size, _MAX_CPU_PER_GPU // self._slices_per_gpu))
         if self._arrived >= _REMEMBERED:
             self._halve()
-        if self._arrived < self._renew_at:
-            return False
-        self.prices = self._renewed()
-        return True
+        return self._arrived >= self._renew_at
 
     def _halve(self) -> None:
         """Let what arrived long ago weigh less; no size is ever ruled out."""
@@ -84,14 +96,18 @@ class RequestHistory:
         self._arrived = self._renew_at = sum(self._sizes.values())
         self._cpu.halve()
 
-    def _renewed(self) -> ShadowPrices:
+    def renew(self, free: FreeGpus) -> None:
+        """Set the prices by what has arrived and by what is free now."""
         self._renew_at = self._arrived + max(16, self._arrived // 16)
         prices = hole_prices(self._sizes, self._slices_per_gpu)
         gpu = tuple(
             round(price * UNIT) + choosiness // _TIE_BREAK
             for price, choosiness in zip(prices, self._choosiness(), strict=True)
         )
-        return ShadowPrices(self._slices_per_gpu, gpu, _holes(gpu), self._idle(), self._cpu.prices())
+        self.prices = ShadowPrices(
+            self._slices_per_gpu, gpu, _holes(gpu), self._together(free), self._cpu.prices()
+        )
+        """What free slices are worth by now."""
 
     def _choosiness(self) -> Iterator[int]:
         """A hole by the sizes that it can take, which tells equal prices apart; the largest count most.
@@ -106,15 +122,24 @@ class RequestHistory:
             worth += UNIT * free * count * usable**_CHOOSY // total ** (_CHOOSY + 1)
             yield worth + free * free * _PER_SQUARE
 
-    def _idle(self) -> tuple[int, ...]:
-        per_gpu = self._slices_per_gpu
-        together = {size // per_gpu: count for size, count in self._sizes.items() if size > per_gpu}
+    def _together(self, free: FreeGpus) -> tuple[int, ...]:
+        """Idle GPUs of one node by the pods that need so many together, and by how scarce these GPUs are.
+
+        While more of them are free than such pods will ask for nothing is lost with some. So a share of the
+        slices that arrive, and that of the free slices which could serve it, are compared; squared, that
+        counts for little until both are about equal.
+        """
+        per_gpu, arrived = self._slices_per_gpu, 0
+        for size, count in self._sizes.items():
+            arrived += size * count
+        scarcity = {}
+        for size, count in self._sizes.items():
+            if size > per_gpu:
+                serving = free.slices_of_idle(size // per_gpu, per_gpu) + _SPREAD
+                scarce = min(UNIT, size * count * (free.slices + _SPREAD) * UNIT // (arrived * serving))
+                scarcity[size // per_gpu] = scarce * scarce // UNIT
         return tuple(
-            sum(count for gpus, count in together.items() if gpus <= idle)
-            * per_gpu
-            * idle
-            * UNIT
-            // self._arrived
+            sum(scarce for gpus, scarce in scarcity.items() if gpus <= idle) * per_gpu * idle
             for idle in range(_MAX_GPUS + 1)
         )
 

@@ -9,7 +9,7 @@ from ledger.accounts import NodeAccount
 from ledger.placement.cpu_history import LEVELS, PER_SLICE, CpuHistory
 from ledger.placement.cpu_score import gains, stranded, taken_up, turning_points
 from ledger.placement.node_groups import NodeGroups, Search
-from ledger.placement.request_history import RequestHistory, ShadowPrices
+from ledger.placement.request_history import FreeGpus, RequestHistory, ShadowPrices
 from ledger.placement_request import PlacementRequest
 from modes.fraction import Fraction
 from modes.per_gpu import PerGpu
@@ -26,6 +26,7 @@ def learnt(*per_slice: int) -> RequestHistory:
     for _ in range(2000):
         for cpu in per_slice:
             history.learn(Fraction(8, 8), 8 * cpu)
+    history.renew(FreeGpus())
     return history
 
 
@@ -139,6 +140,6 @@ def learnt_quickly(per_slice: list[int]) -> ShadowPrices:
     history = RequestHistory(8)
     for cpu in per_slice:
         history._cpu.learn(1000, cpu)
-    history._renew_at = 0
     history.learn(Fraction(8, 8), 0)
+    history.renew(FreeGpus())
     return history.prices

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ledger.placement.cpu_history import LEVELS, PER_SLICE
-from ledger.placement.request_history import RequestHistory
+from ledger.placement.request_history import FreeGpus, RequestHistory
 from ledger.placement.shadow_prices import hole_prices
 from modes.fraction import Fraction
 from modes.packing import UNIT
@@ -48,11 +48,17 @@ def test_the_dual_is_as_large_as_the_packing_it_belongs_to() -> None:
     assert worth[8] == pytest.approx(6, abs=0.01)
 
 
+def learn(history: RequestHistory, fraction: Fraction, cpu_milli: int, free: FreeGpus | None = None) -> None:
+    """Count a pod, and renew the prices as the ledger does."""
+    if history.learn(fraction, cpu_milli):
+        history.renew(free or FreeGpus())
+
+
 def test_worth_follows_what_arrives() -> None:
     history = RequestHistory(8)
     before = history.prices
     for _ in range(500):
-        history.learn(Fraction(8, 8), 12_000)
+        learn(history, Fraction(8, 8), 12_000)
     after = history.prices
     assert before.gpu[4] > after.gpu[4]
     assert after.gpu[8] == pytest.approx(8 * UNIT * 1.02, rel=0.01)
@@ -62,7 +68,7 @@ def test_worth_follows_what_arrives() -> None:
 def test_idle_gpus_are_worth_keeping_together_for_pods_of_many() -> None:
     history = RequestHistory(8)
     for _ in range(100):
-        history.learn(Fraction(32, 8), 0)
+        learn(history, Fraction(32, 8), 0)
     worth = history.prices
     assert worth.idle[3] < worth.idle[4]
     assert worth.idle[4] - worth.idle[3] > worth.idle[3] - worth.idle[2]
@@ -87,14 +93,55 @@ def learnt(sizes: tuple[int, ...]) -> RequestHistory:
     for _ in range(1000):
         for slices in sizes:
             history.learn(Fraction(slices, 8), 0)
+    history.renew(FreeGpus())
     return history
+
+
+def learnt_beside(free: FreeGpus) -> RequestHistory:
+    """What saw 99 pods of one GPU for each of eight GPUs, and prices by what is free at the end."""
+    history = RequestHistory(8)
+    for number in range(3000):
+        history.learn(Fraction(8 if number % 100 else 64, 8), 0)
+    history.renew(free)
+    return history
+
+
+def test_idle_nodes_cost_next_to_nothing_while_there_are_more_than_large_pods_will_ask_for() -> None:
+    plenty = learnt_beside(FreeGpus(slices=100 * 64, idle={8: 100}))
+    assert 0 < plenty.prices.idle[8] < UNIT
+
+
+def test_the_last_idle_nodes_cost_all_their_slices() -> None:
+    last = learnt_beside(FreeGpus(slices=100 * 64, idle={8: 2, 1: 780}))
+    assert last.prices.idle[8] == pytest.approx(64 * UNIT, rel=0.01)
+    assert last.prices.idle[7] < UNIT
+
+
+def test_the_scarcer_idle_nodes_are_the_more_they_cost() -> None:
+    costs = [learnt_beside(FreeGpus(6400, {8: nodes})).prices.idle[8] for nodes in (100, 50, 20, 10, 5, 2, 0)]
+    assert costs == sorted(costs)
+    assert costs[-1] == pytest.approx(64 * UNIT, rel=0.03)
+
+
+def test_gpus_serve_pods_of_several_only_in_whole_groups_of_one_node() -> None:
+    assert FreeGpus(idle={8: 1, 7: 1, 3: 2}).slices_of_idle(4, 8) == (2 + 1) * 4 * 8
+
+
+@given(st.lists(st.sampled_from([1, 4, 8, 12, 16, 64]), max_size=60), st.integers(0, 10**6))
+@settings(max_examples=examples(100))
+def test_more_idle_gpus_of_a_node_are_never_worth_less(sizes, slices) -> None:
+    history = RequestHistory(8)
+    for size in sizes:
+        history.learn(Fraction(size, 8, parts=2 if size == 12 else 1), 0)
+    history.renew(FreeGpus(slices, {8: 3}))
+    assert all(0 <= smaller <= larger for smaller, larger in pairwise(history.prices.idle))
 
 
 def test_old_arrivals_weigh_less_than_new_ones() -> None:
     history = RequestHistory(8)
     for slices in (4, 8):
         for _ in range(40_000):
-            history.learn(Fraction(slices, 8), 1000)
+            learn(history, Fraction(slices, 8), 1000)
     assert history._arrived <= 32_768
     assert history._sizes[8] > 3 * history._sizes[4]
 
@@ -102,5 +149,5 @@ def test_old_arrivals_weigh_less_than_new_ones() -> None:
 def test_an_absurd_request_does_not_teach_that_cpu_is_worthless() -> None:
     history = RequestHistory(8)
     for _ in range(100):
-        history.learn(Fraction(1, 8), 10**15)
+        learn(history, Fraction(1, 8), 10**15)
     assert min(history.prices.cpu) >= PER_SLICE * 8 // 64_000
