@@ -148,9 +148,11 @@ def test_it_tells_the_cards_of_its_node_and_the_ledger_shows_them(installation, 
     eventually(lambda: shown() == cards, "the GpuLedger shows the cards", 60)
 
 
-def test_a_node_is_held_and_its_pods_wait_while_its_agent_does_not_serve(installation, cluster):
+def test_a_node_is_held_while_its_agent_does_not_serve_and_pods_run_once_it_does(installation, cluster):
     values = {**VALUES, **chart_values(SOCKET)}
     old = {**values, "agent": {**values["agent"], "runtimeVersion": "containerd://1.6.36"}}
+    # Room on both cards: the index is chosen while the node offers nothing of either.
+    cluster.api.delete("Pod", "third", WORK)
     installation.helm.apply(old)
     eventually(lambda: HELD in taints(cluster), "the node is held", 150)
     stored = cluster.kubectl("get", "gpunode", NODE, "--output=json")
@@ -159,6 +161,8 @@ def test_a_node_is_held_and_its_pods_wait_while_its_agent_does_not_serve(install
     eventually(lambda: waits(cluster, "fourth"), "fourth waits", 60)
     installation.helm.apply(values)
     eventually(lambda: HELD not in taints(cluster), "the node is let go", 150)
+    eventually(lambda: phase(cluster, "fourth") == "Running", "fourth runs", 60)
+    assert environment(cluster, "fourth")[LIMIT] in {"5120m", "10240m"}
     assert phase(cluster, "first") == "Running"
 
 
