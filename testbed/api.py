@@ -42,7 +42,9 @@ class Api:
             base_url=url,
             headers={"Authorization": f"Bearer {token}"},
             verify=ssl.create_default_context(cafile=ca_file),
-            limits=httpx.Limits(max_connections=None),
+            # One that expires is closed by a thread while another, which was just given it, begins to use it:
+            # the next connection gets the same descriptor, and each reads the other's bytes.
+            limits=httpx.Limits(max_connections=None, keepalive_expiry=None),
             timeout=30,
             trust_env=False,
         )
