@@ -172,15 +172,17 @@ class DevicePlugins:
         options = self._options
         directory = Path(options.cdi_dirs[-1])
         specifications = SliceSpecifications(directory, self._policy, options.state_dir, self._driver)
+        self._write_all(specifications)
+        return specifications
+
+    def _write_all(self, specifications: SliceSpecifications) -> None:
         for gpu in self._state.gpus:
             specifications.write(gpu, None)
-        return specifications
 
     def _write_again(self, specifications: SliceSpecifications) -> None:
         """Write by which hooks the driver limits containers that start from now on."""
         try:
-            for gpu in self._state.gpus:
-                specifications.write(gpu, None)
+            self._write_all(specifications)
         except CdiError as error:
             self._log.warning("our CDI devices are as they were", error=str(error))
 

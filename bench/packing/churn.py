@@ -22,7 +22,7 @@ from bench.packing.arriving import GPUS, LOAD, SLICES, USUAL, Job, empty_ledger,
 from ledger.placement_request import Placement, PlacementRequest
 from modes.fraction import Fraction
 
-NODES, TURNOVERS, WARM_UP = 100, 20, 0.25
+NODES, TURNOVERS, WARM_UP = 100, 100, 0.1
 MIXES: Mapping[str, Mapping[int, int]] = {
     "sizes 1,2,3,4,6,8": USUAL,
     "sizes 1 to 8": dict.fromkeys(range(1, 9), 1),

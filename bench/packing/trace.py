@@ -146,8 +146,11 @@ def load(folder: Path) -> list[Trace]:
     return [Trace(path.stem.partition("pod_list_")[2], nodes, _pods(path)) for path in pod_lists]
 
 
-def synthetic(nodes: int = 60, pods: int = 400, seed: int = 7) -> Trace:
-    """A small trace of openb's shape: mostly single GPUs and shares, a few pods of many GPUs."""
+def synthetic(nodes: int = 200, pods: int = 1333, seed: int = 7) -> Trace:
+    """A small trace of openb's shape: mostly single GPUs and shares, a few pods of many GPUs.
+
+    Of fewer nodes one GPU would be more of the whole than what good policies differ by.
+    """
     rng = random.Random(seed)  # noqa: S311 - a repeatable experiment, no secret
     shapes = [(96000, 393216, 8), (104000, 524288, 2), (32000, 131072, 4), (16000, 122880, 2)]
     made = tuple(TraceNode(f"node-{i:04}", *rng.choices(shapes, (5, 4, 1, 1))[0]) for i in range(nodes))

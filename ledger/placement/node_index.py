@@ -77,6 +77,11 @@ class NodeClass:
         """Free slices that the price counts for."""
         return sum([groups.free() for groups in self._priced])
 
+    def cpu_free(self) -> int:
+        """Milli-CPU that is free on its members that take pods now."""
+        accounts = self.members.values()
+        return sum([each.cpu_free for each in accounts if each.fact is not None and each.fact.usable])
+
     def idle(self) -> Counter[int]:
         """Nodes by how many idle GPUs they have."""
         return sum([groups.idle(self.sample.slices_per_gpu) for groups in self._priced], Counter[int]())
@@ -258,12 +263,20 @@ class NodeIndex:
 
 
 def free_gpus(classes: Iterable[NodeClass]) -> FreeGpus:
-    """Return what is free on the nodes of classes whose GPUs have the same number of slices."""
-    slices, idle = 0, Counter[int]()
+    """Return what is free, and what is taken, on the nodes of classes whose GPUs have as many slices."""
+    slices = taken_slices = cpu_milli = taken_cpu_milli = 0
+    idle = Counter[int]()
     for node_class in classes:
-        slices += node_class.free()
+        offered = sum(node_class.usable.slices.values())
+        if not offered:
+            continue
+        free, cpu_free = node_class.free(), node_class.cpu_free()
+        slices += free
+        taken_slices += offered - free
+        cpu_milli += cpu_free
+        taken_cpu_milli += node_class.usable.cpu_milli - cpu_free
         idle.update(node_class.idle())
-    return FreeGpus(slices, idle)
+    return FreeGpus(slices, idle, cpu_milli, taken_slices, taken_cpu_milli)
 
 
 def _shape(fact: NodeFact) -> _Shape:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from math import isqrt
 
 from ledger.placement.cpu_history import CpuHistory
 from ledger.placement.shadow_prices import hole_prices
@@ -50,16 +51,30 @@ class ShadowPrices:
 
 @dataclass(frozen=True, slots=True)
 class FreeGpus:
-    """What is free when prices are renewed."""
+    """What is free when prices are renewed, and what is taken."""
 
     slices: int = 0
     idle: Mapping[int, int] = field(default_factory=dict)
     """Nodes by how many idle GPUs they have."""
+    cpu_milli: int = 0
+    taken_slices: int = 0
+    taken_cpu_milli: int = 0
+    """By all pods of these nodes, those without GPUs too."""
 
     def slices_of_idle(self, gpus: int, slices_per_gpu: int) -> int:
         """Return the slices of idle GPUs that pods of so many GPUs could be given."""
         groups = sum([idle // gpus * nodes for idle, nodes in self.idle.items()])
         return groups * gpus * slices_per_gpu
+
+    def plenty_of_cpu(self) -> int:
+        """How much more CPU is left with a slice than was taken with one; UNIT for half as much again.
+
+        Without any more, 0, CPU runs out before GPUs do. What nobody takes does not run out.
+        """
+        left, as_taken = self.cpu_milli * self.taken_slices, self.taken_cpu_milli * self.slices
+        if not as_taken or not self.taken_slices:
+            return UNIT
+        return min(UNIT, max(0, 2 * UNIT * (left - as_taken) // as_taken))
 
 
 class RequestHistory:
@@ -126,18 +141,19 @@ class RequestHistory:
         """Idle GPUs of one node by the pods that need so many together, and by how scarce these GPUs are.
 
         While more of them are free than such pods will ask for nothing is lost with some. So a share of the
-        slices that arrive, and that of the free slices which could serve it, are compared; squared, that
-        counts for little until both are about equal.
+        slices that arrive, and that of the free slices which could serve it, are compared, and raised to a
+        power: it counts for little until both are about equal. Where CPU runs out before GPUs do the power is
+        2.5, as such pods will not find the CPU in the end, and where there is plenty 1.5.
         """
-        per_gpu, arrived = self._slices_per_gpu, 0
-        for size, count in self._sizes.items():
-            arrived += size * count
-        scarcity = {}
+        per_gpu, scarcity = self._slices_per_gpu, {}
+        arrived = sum([size * count for size, count in self._sizes.items()])
+        plenty = free.plenty_of_cpu()
         for size, count in self._sizes.items():
             if size > per_gpu:
                 serving = free.slices_of_idle(size // per_gpu, per_gpu) + _SPREAD
                 scarce = min(UNIT, size * count * (free.slices + _SPREAD) * UNIT // (arrived * serving))
-                scarcity[size // per_gpu] = scarce * scarce // UNIT
+                more = plenty + (UNIT - plenty) * scarce // UNIT
+                scarcity[size // per_gpu] = scarce * isqrt(scarce * UNIT) * more // UNIT**2
         return tuple(
             sum(scarce for gpus, scarce in scarcity.items() if gpus <= idle) * per_gpu * idle
             for idle in range(_MAX_GPUS + 1)

@@ -8,13 +8,14 @@ from ledger.facts import NodeFact
 
 
 class ShapeCapacity:
-    """Slices by index that nodes with the same GPUs can allocate, cordoned GPUs left out."""
+    """CPU, and slices by index, that nodes with the same GPUs can allocate, cordoned GPUs left out."""
 
-    __slots__ = ("gpu_mib", "instances", "nodes", "pooled", "slices")
+    __slots__ = ("cpu_milli", "gpu_mib", "instances", "nodes", "pooled", "slices")
 
     def __init__(self, sample: NodeFact) -> None:
         self.gpu_mib = sample.gpu_mib or 0
         self.nodes = 0
+        self.cpu_milli = 0
         self.slices: dict[int, int] = dict.fromkeys([index for index, _ in sample.gpus], 0)
         self.pooled = 0
         self.instances: Counter[int] = Counter()
@@ -37,6 +38,7 @@ class ShapeCapacity:
 
     def _book(self, node: NodeFact, sign: int) -> None:
         self.nodes += sign
+        self.cpu_milli += sign * node.cpu_milli
         self.pooled += sign * node.pooled
         for number, count in node.instances:
             self.instances[number] += sign * count

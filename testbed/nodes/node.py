@@ -88,10 +88,9 @@ class Node:
         (self._folder / "containerd.toml").write_text(_containerd(self._folder, self._parts))
         (self._folder / "kubelet.json").write_text(json.dumps(_kubelet(self.place)))
 
-    def start(self, archives: Sequence[Path] = (), *, agent: bool = True) -> None:
-        """Start everything on a booted and wired sandbox, the agent if wanted, with images from archives."""
+    def start(self, *, agent: bool = True) -> None:
+        """Start everything on a booted and wired sandbox that has its images, the agent if wanted."""
         self.start_containerd()
-        self.import_images(archives)
         self.start_services(agent=agent)
 
     def import_images(self, archives: Sequence[Path]) -> None:

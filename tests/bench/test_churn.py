@@ -14,7 +14,7 @@ def test_what_finds_no_room_after_the_warm_up_is_counted_by_its_slices():
     filling = [job(str(i), 0.0, 10.0, 8) for i in range(8)]
     late = [job("a", 1.0, 10.0, 8), job("b", 11.0, 1.0, 8), job("c", 11.5, 1.0, 8)]
     for cluster in (FirstFit(1), BestFit(1), Fgd(1, {8: 1}), Ours(1)):
-        assert refused(cluster, [*filling, *late]) == pytest.approx(100 / 8)
+        assert refused(cluster, [*filling, *late]) == pytest.approx(100 / 9)
 
 
 def test_rules_differ_in_the_hole_that_they_take():

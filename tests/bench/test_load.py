@@ -55,6 +55,27 @@ def test_a_load_with_a_failed_request_measures_nothing(fake_wrk):
         load.press(1, [b"{}"], 16, 1)
 
 
+def answered_from(monkeypatch: pytest.MonkeyPatch, least: float) -> None:
+    """A server that answers nothing in a load of less than so many seconds."""
+
+    def pressed(_port, _bodies, connections, seconds, *, keep_alive):
+        assert keep_alive
+        return load.Load(connections if seconds >= least else 0, 1, 1, 1)
+
+    monkeypatch.setattr(load, "_press", pressed)
+
+
+def test_a_load_lasts_longer_while_nothing_is_answered(monkeypatch: pytest.MonkeyPatch):
+    answered_from(monkeypatch, 3)
+    assert load.press(1, [b"{}"], 16, 1).requests == 16
+
+
+def test_a_load_without_any_answer_measures_nothing(monkeypatch: pytest.MonkeyPatch):
+    answered_from(monkeypatch, 100)
+    with pytest.raises(RuntimeError, match="nothing was answered within 16 s"):
+        load.press(1, [b"{}"], 16, 1)
+
+
 def test_wrk_is_named_with_its_version(fake_wrk):
     fake_wrk(errors=0)
     assert load.tool() == "wrk 4.2.0"
