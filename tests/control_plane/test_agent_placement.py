@@ -8,8 +8,9 @@ from certs.authority import make_authority
 from testbed.controller_process import Controller, install_crd, registered_webhook, write_tls
 from testbed.gpu_nodes import GpuNode
 from testbed.process import eventually
+from testbed.registration import labelled_pod
 from tests.control_plane.agent_reports import forget, report
-from tests.control_plane.test_controller_placement import create
+from tests.control_plane.test_controller_placement import create, figure
 
 POLICY = """
 kind: Policy
@@ -38,14 +39,18 @@ def webhook(control_plane, namespace, controller, tmp_path):
         yield running
 
 
-def preferred(control_plane, namespace, name):
+def preferred(pod):
     """The node that a pod of ours prefers; None where it waits for any."""
-    affinity = (
-        control_plane.api.get("Pod", name, namespace)["spec"].get("affinity", {}).get("nodeAffinity", {})
-    )
+    affinity = pod["spec"].get("affinity", {}).get("nodeAffinity", {})
     terms = affinity.get("preferredDuringSchedulingIgnoredDuringExecution", [])
     named = [term["preference"]["matchFields"][0]["values"][0] for term in terms]
     return named[0] if named else None
+
+
+def chosen(control_plane, namespace, name, fraction):
+    """Create a pod, and return the node that it prefers."""
+    assert create(control_plane, namespace, [name], fraction) == {}
+    return preferred(control_plane.api.get("Pod", name, namespace))
 
 
 def test_only_nodes_with_a_running_agent_are_chosen_with_the_controller_and_without(
@@ -57,22 +62,22 @@ def test_only_nodes_with_a_running_agent_are_chosen_with_the_controller_and_with
     assert "on 2 nodes no node agent runs, and nothing else would limit the pod: ask the admin" in refusal
     report(control_plane, agent)
     eventually(lambda: create(control_plane, namespace, ["a"], "0.500") == {}, "a pod is let in", 30)
-    assert preferred(control_plane, namespace, "a") == agent
+    assert preferred(control_plane.api.get("Pod", "a", namespace)) == agent
     eventually(
         lambda: control_plane.api.get("Pod", "a", namespace)["spec"].get("nodeName") == agent, "it is bound"
     )
-    assert create(control_plane, namespace, ["whole"], "1.000") == {}
-    assert preferred(control_plane, namespace, "whole") == plugin
+    assert chosen(control_plane, namespace, "whole", "1.000") == plugin
     report(control_plane, agent, registered=False)
     eventually(lambda: waits(control_plane, namespace), "a pod waits for the agent", 30)
+    # What the webhook knows without a controller is what that last told: of this pod after the agent.
+    assert chosen(control_plane, namespace, "after", "0.250") is None
+    eventually(lambda: figure(webhook, "fraction_injector_snapshot_slices_used") == 14, "all pods are told")
     controller.kill()
-    assert create(control_plane, namespace, ["last"], "0.250") == {}
-    assert preferred(control_plane, namespace, "last") is None
+    assert chosen(control_plane, namespace, "last", "0.250") is None
     forget(control_plane, agent)
 
 
 def waits(control_plane, namespace):
-    """Whether a pod that is made now prefers no node."""
-    control_plane.api.delete_all("Pod", namespace)
-    assert create(control_plane, namespace, ["b"], "0.250") == {}
-    return preferred(control_plane, namespace, "b") is None
+    """Whether a pod that would be made now prefers no node."""
+    pod = labelled_pod("asked", "0.250")
+    return preferred(control_plane.api.create(pod, namespace, dry_run=True)) is None
