@@ -12,6 +12,7 @@ import typer
 from bench.harness import Bar, Figure, report
 from bench.machine import Watch
 from bench.packing.fgd import Fgd, Typical
+from bench.packing.mixes import mixes
 from bench.packing.plot import svg
 from bench.packing.policies import BestFit, FirstFit, Ours, Random
 from bench.packing.simulate import MAX_LOAD, Policy, Run, simulate
@@ -58,8 +59,8 @@ def main(
 def _with_mixes(traces: list[Trace]) -> list[Trace]:
     """The traces, and what can be derived from the default one of the mixes that are not among them."""
     names = {one.name for one in traces}
-    mixes = [mix for one in traces if one.name == "default" for mix in one.mixes()]
-    return [*traces, *(mix for mix in mixes if mix.name.removesuffix(" derived") not in names)]
+    derived = [mix for one in traces if one.name == "default" for mix in mixes(one)]
+    return [*traces, *(mix for mix in derived if mix.name.removesuffix(" derived") not in names)]
 
 
 def _reproduce_fgd(trace: Trace, orders: range) -> Figure:

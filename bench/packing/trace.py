@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import random
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -74,59 +73,11 @@ class Trace:
             total += pod.total
             position += 1
 
-    def mixes(self) -> list[Trace]:
-        """Mixes of the same pods that openb publishes beside its default: drawn again here, always alike."""
-        rng = random.Random(self.name)  # noqa: S311 - a repeatable experiment, no secret
-        return [
-            replace(self, name="gpuspec33 derived", pods=self._naming_models(rng, _NAMING)),
-            replace(self, name="multigpu50 derived", pods=(*self.pods, *self._more_of_many_gpus(rng))),
-            replace(self, name="cpu250 derived", pods=(*self.pods, *self._more_without_gpus(rng, 7 / 6))),
-            replace(self, name="cpu300 derived", pods=(*self.pods, *self._more_without_gpus(rng, 9 / 5))),
-            replace(self, name="gpuspec20 derived", pods=self._naming_models(rng, _FEWER_NAMING)),
-        ]
-
-    def _naming_models(self, rng: random.Random, share: float) -> tuple[TracePod, ...]:
-        """The pods, of which such a share of those with GPUs names models."""
-        models = [_drawn_models(rng, share) if pod.gpus else () for pod in self.pods]
-        return tuple([replace(pod, models=named) for pod, named in zip(self.pods, models, strict=True)])
-
-    def _more_of_many_gpus(self, rng: random.Random) -> Iterator[TracePod]:
-        """Pods of two GPUs and more, until they ask for half of all GPUs."""
-        many = [pod for pod in self.pods if pod.gpus > 1]
-        asked = sum(pod.total for pod in many)
-        others = sum(pod.total for pod in self.pods) - asked
-        while many and asked < others:
-            pod = rng.choice(many)
-            asked += pod.total
-            yield pod
-
-    def _more_without_gpus(self, rng: random.Random, times: float) -> Iterator[TracePod]:
-        """Pods without GPUs, so many times as many more as there are."""
-        without = [pod for pod in self.pods if not pod.gpus]
-        return (rng.choice(without) for _ in range(int(len(without) * times)))
-
     def node_order(self, seed: int) -> list[TraceNode]:
         """Nodes in a random order: ties go to the first."""
         nodes = list(self.nodes)
         random.Random(seed + 1_000_000).shuffle(nodes)  # noqa: S311 - a repeatable experiment, no secret
         return nodes
-
-
-_NAMING, _FEWER_NAMING = 0.338, 0.2
-_NAMED = {
-    ("T4",): 1291,
-    ("G2",): 331,
-    ("P100",): 279,
-    ("V100M16", "V100M32"): 163,
-    ("P100", "V100M16", "V100M32"): 136,
-    ("G3",): 86,
-    ("V100M32",): 20,
-}
-"""Pods of openb's gpuspec33 that name these models; of all pods with GPUs a share above names any."""
-
-
-def _drawn_models(rng: random.Random, share: float) -> tuple[str, ...]:
-    return rng.choices(list(_NAMED), list(_NAMED.values()))[0] if rng.random() < share else ()
 
 
 def load(folder: Path) -> list[Trace]:
@@ -176,13 +127,14 @@ def _pods(path: Path) -> tuple[TracePod, ...]:
             int(row["memory_mib"]),
             int(row["num_gpu"]),
             int(row["gpu_milli"]),
-            _models(row.get("gpu_spec") or ""),
+            model_names(row.get("gpu_spec") or ""),
         )
         for row in _rows(path)
     )
 
 
-def _models(spec: str) -> tuple[str, ...]:
+def model_names(spec: str) -> tuple[str, ...]:
+    """Read openb's column `gpu_spec`: models with bars between them, sorted; none where any will do."""
     return tuple(sorted(set(spec.split("|")))) if spec else ()
 
 

@@ -66,20 +66,6 @@ def test_the_worst_order_is_held_against_the_bar_of_the_default_trace():
     assert (failed.values, str(failed.bar), failed.is_met) == ([3], "<= 2", False)
 
 
-def test_mixes_are_drawn_from_the_pods_of_the_trace_and_always_alike():
-    trace = synthetic(nodes=40, pods=600)
-    named, many, *cpus, fewer = trace.mixes()
-    assert [pod.models for pod in named.pods] == [pod.models for pod in trace.mixes()[0].pods]
-    asking = sum(1 for pod in trace.pods if pod.gpus)
-    naming, few = [sum(1 for pod in mix.pods if pod.models) / asking for mix in (named, fewer)]
-    assert 0.25 < naming < 0.42
-    assert 0.14 < few < 0.26
-    asked = [sum(pod.total for pod in many.pods if (pod.gpus > 1) == is_many) for is_many in (True, False)]
-    assert 0 <= asked[0] - asked[1] < 8000
-    without = [sum(1 for pod in mix.pods if not pod.gpus) for mix in (trace, *cpus)]
-    assert without[1:] == [without[0] + without[0] * 7 // 6, without[0] + without[0] * 9 // 5]
-
-
 def test_a_pod_that_names_models_is_placed_on_those_alone():
     nodes = [TraceNode("a", 64_000, 1024, 1, "T4"), TraceNode("b", 64_000, 1024, 1, "G2")]
     pod = TracePod(1000, 1, 1, 1000, ("G2",))

@@ -1,0 +1,105 @@
+"""Mixes of a trace's pods like those that openb publishes beside its default list: drawn anew, always alike.
+
+Who names GPU models is drawn by what a pod asks for, as in openb's lists: only shares of a GPU name P100,
+whose nodes have little CPU, and pods of several GPUs name no model whose nodes have fewer.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from bench.packing.trace import GPU, Trace, TracePod, model_names
+
+_BY_SHARES: Mapping[str, int] = {
+    "": 2194,
+    "T4": 593,
+    "P100": 278,
+    "G2|P100|T4|V100M16|V100M32": 13,
+}
+_BY_ONE_GPU: Mapping[str, int] = {
+    "": 2435,
+    "T4": 698,
+    "G2": 321,
+    "V100M16|V100M32": 156,
+    "P100|V100M16|V100M32": 102,
+    "G3": 80,
+    "P100|T4|V100M16|V100M32": 33,
+    "G2|P100|T4|V100M16|V100M32": 26,
+    "A10|G2|T4|V100M16|V100M32": 24,
+    "V100M32": 18,
+    "A10|T4": 6,
+    "P100|V100M16": 4,
+    "A10|G2|P100|T4|V100M16|V100M32": 3,
+    "V100M16": 3,
+    "P100": 1,
+    "T4|V100M16|V100M32": 1,
+}
+_BY_SEVERAL_GPUS: Mapping[str, int] = {
+    "": 47,
+    "G2": 10,
+    "V100M16|V100M32": 7,
+    "G3": 6,
+    "T4|V100M16|V100M32": 2,
+    "V100M32": 2,
+    "P100|V100M16|V100M32": 1,
+}
+"""Pods of openb's gpuspec33 by the models that they name."""
+_OF_THEM_IN_GPUSPEC20 = 0.6
+"""Of those that name models."""
+
+
+def mixes(trace: Trace) -> list[Trace]:
+    """Return what openb calls gpuspec33, multigpu50, cpu250, cpu300 and gpuspec20, drawn from a trace."""
+    return [
+        replace(trace, name="gpuspec33 derived", pods=_naming_models(trace, 1.0)),
+        replace(trace, name="multigpu50 derived", pods=(*trace.pods, *_more_of_several_gpus(trace))),
+        replace(trace, name="cpu250 derived", pods=(*trace.pods, *_more_without_gpus(trace, 7 / 6))),
+        replace(trace, name="cpu300 derived", pods=(*trace.pods, *_more_without_gpus(trace, 9 / 5))),
+        replace(trace, name="gpuspec20 derived", pods=_naming_models(trace, _OF_THEM_IN_GPUSPEC20)),
+    ]
+
+
+def _rng(trace: Trace) -> random.Random:
+    return random.Random(trace.name)  # noqa: S311 - a repeatable experiment, no secret
+
+
+def _naming_models(trace: Trace, kept: float) -> tuple[TracePod, ...]:
+    """The pods, of which such a share of those that would name models in gpuspec33 does; the same of more."""
+    rng = _rng(trace)
+    return tuple([_named(rng, pod, trace, kept) if pod.gpus else pod for pod in trace.pods])
+
+
+def _named(rng: random.Random, pod: TracePod, trace: Trace, kept: float) -> TracePod:
+    by = _BY_SEVERAL_GPUS if pod.gpus > 1 else _BY_ONE_GPU if pod.gpu_milli == GPU else _BY_SHARES
+    named = replace(pod, models=model_names(rng.choices(list(by), list(by.values()))[0]))
+    is_kept = rng.random() < kept
+    return named if is_kept and _some_node_holds(trace, named) else pod
+
+
+def _some_node_holds(trace: Trace, pod: TracePod) -> bool:
+    """Whether a node of the models that a pod names could hold it alone; nobody names others for long."""
+    return any(
+        node.model in pod.models and node.gpus >= pod.gpus and node.cpu_milli >= pod.cpu_milli
+        for node in trace.nodes
+    )
+
+
+def _more_of_several_gpus(trace: Trace) -> Iterator[TracePod]:
+    """Pods of two GPUs and more, until they ask for half of all GPUs."""
+    rng = _rng(trace)
+    several = [pod for pod in trace.pods if pod.gpus > 1]
+    asked = sum(pod.total for pod in several)
+    others = sum(pod.total for pod in trace.pods) - asked
+    while several and asked < others:
+        pod = rng.choice(several)
+        asked += pod.total
+        yield pod
+
+
+def _more_without_gpus(trace: Trace, times: float) -> Iterator[TracePod]:
+    """Pods without GPUs, so many times as many more as there are."""
+    rng = _rng(trace)
+    without = [pod for pod in trace.pods if not pod.gpus]
+    return (rng.choice(without) for _ in range(int(len(without) * times)))
