@@ -4,12 +4,18 @@ Pods arrive as much as 95 % of all slices can hold; one that finds no room is re
 the share of the slices asked for that is refused, on the same arrivals: by the ledger, by the first GPU with
 room, by the GPU with the least room that suffices, and by FGD knowing the sizes that will come. The floor is
 what a cluster refuses whose free slices could always be moved together (Kaufman and Roberts' recursion).
+
+Even rules that are equally good differ in a single stream. By how much is measured in the same run, with best
+fit and a twin of it that takes any of the GPUs between which best fit has no preference. By no more than that
+may ours be behind in a stream; in the mean of all it may not be behind at all.
 """
 
 from __future__ import annotations
 
 import heapq
+import random
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from statistics import mean
 from typing import Annotated, Protocol
@@ -30,6 +36,7 @@ MIXES: Mapping[str, Mapping[int, int]] = {
     "sizes 3,4,5": dict.fromkeys((3, 4, 5), 1),
     "sizes of openb": {1: 31, 2: 274, 3: 392, 4: 897, 5: 147, 6: 250, 7: 1069, 8: 3888},
 }
+REFERENCES = ("first fit", "best fit", "FGD")
 
 
 class Cluster(Protocol):
@@ -74,12 +81,16 @@ class ByHole:
         """Which room to take so many slices of; `holes` are those that suffice and that some GPU has."""
         raise NotImplementedError
 
+    def gpu(self, equal: AbstractSet[int]) -> int:
+        """Which of the GPUs with the chosen room: the first."""
+        return min(equal)
+
     def take(self, job: Job) -> object | None:
-        """Place a pod on the first GPU with the chosen room."""
+        """Place a pod on a GPU with the chosen room."""
         holes = [room for room in range(job.slices, SLICES + 1) if self._with_room[room]]
         if not holes:
             return None
-        gpu = min(self._with_room[self.hole(job.slices, holes)])
+        gpu = self.gpu(self._with_room[self.hole(job.slices, holes)])
         self._change(gpu, -job.slices)
         return gpu, job.slices
 
@@ -108,6 +119,18 @@ class BestFit(ByHole):
     def hole(self, _slices: int, holes: Sequence[int]) -> int:
         """The least."""
         return holes[0]
+
+
+class TwinOfBestFit(BestFit):
+    """The same, but takes any of the GPUs with that room, by chance."""
+
+    def __init__(self, nodes: int) -> None:
+        super().__init__(nodes)
+        self._rng = random.Random(nodes)  # noqa: S311 - a repeatable experiment, no secret
+
+    def gpu(self, equal: AbstractSet[int]) -> int:
+        """Any, by chance."""
+        return self._rng.choice(sorted(equal))
 
 
 class Fgd(ByHole):
@@ -167,11 +190,11 @@ def main(
     figures: list[Figure] = []
     print(f"refused, % of slices, mean of {seeds} streams; {nodes} nodes, {LOAD:.0%} offered")
     for mix, sizes in MIXES.items():
-        found: dict[str, list[float]] = {name: [] for name in ("first fit", "best fit", "FGD", "ours")}
+        found: dict[str, list[float]] = {name: [] for name in (*REFERENCES, "twin", "ours")}
         for seed in range(seeds):
             arriving = jobs(nodes, seed, turnovers, sizes)
-            clusters: tuple[Cluster, ...] = (FirstFit(nodes), BestFit(nodes), Fgd(nodes, sizes), Ours(nodes))
-            for name, cluster in zip(found, clusters, strict=True):
+            rules = FirstFit(nodes), BestFit(nodes), Fgd(nodes, sizes), TwinOfBestFit(nodes), Ours(nodes)
+            for name, cluster in zip(found, rules, strict=True):
                 found[name].append(refused(cluster, arriving))
         values = "  ".join(f"{name} {mean(of):.2f}" for name, of in found.items())
         print(f"{mix:20} {values}  floor {floor(nodes, sizes):.2f}")
@@ -181,14 +204,23 @@ def main(
 
 def _figures(mix: str, found: dict[str, list[float]]) -> list[Figure]:
     """Ours beside the best reference by its mean, and how far ahead in the mean and in the worst stream."""
-    best = min((name for name in found if name != "ours"), key=lambda name: mean(found[name]))
-    ahead = [theirs - ours for theirs, ours in zip(found[best], found["ours"], strict=True)]
-    bar = Bar(">=", 0)
+    best = min(REFERENCES, key=lambda name: mean(found[name]))
+    ahead, chance = _ahead(found[best], found["ours"]), _by_chance(found)
     return [
         Figure(f"{mix}: refused", "% of slices", found["ours"], best, found[best]),
-        Figure(f"{mix}: {best} less ours, mean", "points", [mean(ahead)], bar=bar),
-        Figure(f"{mix}: {best} less ours, worst stream", "points", [min(ahead)], bar=bar),
+        Figure(f"{mix}: {best} less ours, mean", "points", [mean(ahead)], bar=Bar(">=", 0)),
+        Figure(f"{mix}: {best} less ours, worst stream", "points", [min(ahead)], bar=Bar(">=", -chance)),
     ]
+
+
+def _by_chance(found: dict[str, list[float]]) -> float:
+    """Points by which best fit and its twin differ in one stream more than in the mean, at most."""
+    differences = _ahead(found["best fit"], found["twin"])
+    return max(abs(each - mean(differences)) for each in differences)
+
+
+def _ahead(theirs: Sequence[float], ours: Sequence[float]) -> list[float]:
+    return [their - our for their, our in zip(theirs, ours, strict=True)]
 
 
 if __name__ == "__main__":
