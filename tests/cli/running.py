@@ -14,6 +14,7 @@ from cli.app import app
 
 CHECKOUT = Path(__file__).parent.parent.parent
 FIXTURES = CHECKOUT / "tests" / "fixtures"
+MANIFESTS = FIXTURES / "manifests"
 INVENTORY = FIXTURES / "inventory.json"
 COMMAND = [sys.executable, "-m", "cli.main"]
 ENVIRONMENT = {**os.environ, "COLUMNS": "200", "NO_COLOR": "1"}
@@ -46,6 +47,12 @@ def invoke(*arguments, text=None):
     result = CliRunner().invoke(app, ["explain", *map(str, arguments)], input=text)
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result
+
+
+def told(result):
+    """The one line that says what is wrong, and status 2."""
+    assert (result.exit_code, result.stdout) == (2, "")
+    return result.stderr.splitlines()[-1].removeprefix("fraction-injector: ")
 
 
 def facts_of(text, *arguments):

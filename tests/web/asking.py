@@ -143,3 +143,11 @@ def watching(page, watch, **more):
 def rows(events):
     """The last row of each node."""
     return {row["node"]: row for name, data in events if name == "rows" for row in data}
+
+
+def is_whole(events):
+    return any(name == "whole" for name, _ in events)
+
+
+def panels(events):
+    return [data for name, data in events if name == "panels"]

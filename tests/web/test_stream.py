@@ -12,20 +12,12 @@ from ledger.placement_request import Quota
 from modes.mig_instances import instance_number
 from service.yielding import NODES_AT_ONCE
 from tests.controller.test_yielding import Steps
-from tests.web.asking import Request, Source, page_of, rows, watching
+from tests.web.asking import Request, Source, is_whole, page_of, panels, rows, watching
 from tests.web.test_page import TokenAuthorizer
 from web import stream
 from web.panels import MAX_DENIALS, MAX_WAITING, PanelMaker
 from web.rows import node_row
-from web.source import About, PageRefusedError, Viewer
-
-
-def is_whole(events):
-    return any(name == "whole" for name, _ in events)
-
-
-def panels(events):
-    return [data for name, data in events if name == "panels"]
+from web.source import About, Viewer
 
 
 def test_all_nodes_come_first_and_then_only_those_that_change():
@@ -220,141 +212,6 @@ def test_a_slow_reader_holds_no_bytes_and_gets_the_newest_of_each_node():
     kept, after = watching(page_of(source), watch)
     assert kept <= 3
     assert sum(name == "rows" for name, _ in after) <= 2
-
-
-def test_no_more_viewers_are_served_than_there_is_room_for(monkeypatch):
-    monkeypatch.setattr(stream, "MAX_STREAMS", 1)
-    source = Source("a")
-    page = page_of(source)
-
-    async def watch(request):
-        await request.until(is_whole)
-        other = await Request(page, "/stream").run()
-        request.gone.set()
-        return other
-
-    other = watching(page, watch)
-    assert (other.status, other.body) == (503, b"1 viewers are here already: close one, or try again later\n")
-    assert source.readers == []
-
-
-def test_viewers_of_one_namespace_leave_room_for_who_sees_all(monkeypatch):
-    monkeypatch.setattr(stream, "MAX_OF_ONE_NAMESPACE", 1)
-    page = page_of(Source("a"), TokenAuthorizer())
-    own = {"query": "namespace=team", "authorization": "Bearer team"}
-
-    async def watch(request):
-        await request.until(is_whole)
-        second = await Request(page, "/stream", **own).run()
-        admin = Request(page, "/stream", authorization="Bearer admin")
-        task = asyncio.create_task(admin.run())
-        await admin.until(is_whole)
-        admin.gone.set()
-        await task
-        request.gone.set()
-        return second
-
-    second = watching(page, watch, **own)
-    assert (second.status, b"1 viewers of this namespace" in second.body) == (503, True)
-    assert is_whole(
-        watching(page_of(Source("a"), TokenAuthorizer()), lambda each: each.until(is_whole), **own)
-    )
-
-
-def test_nobody_follows_the_ledger_when_the_last_viewer_has_gone():
-    source = Source("a")
-    watching(page_of(source), lambda request: request.until(panels))
-    assert source.readers == []
-
-
-def test_a_right_that_is_taken_away_ends_the_stream(monkeypatch):
-    monkeypatch.setattr(stream, "ADMITTED_SECONDS", 0.0)
-    authorizer = TokenAuthorizer()
-
-    async def watch(request):
-        await request.until(is_whole)
-        authorize = authorizer.authorize
-        authorizer.authorize = lambda _token, namespace: authorize("", namespace)
-        return await request.until(lambda events: any(name == "refused" for name, _ in events))
-
-    events = watching(page_of(Source("a"), authorizer), watch, authorization="Bearer admin")
-    assert events[-1] == ("refused", "send a bearer token")
-
-
-def test_a_reader_who_takes_the_first_rows_slowly_loses_a_right_in_the_middle_of_them(monkeypatch):
-    monkeypatch.setattr(stream, "ADMITTED_SECONDS", 0.0)
-    authorizer, source = TokenAuthorizer(), Source("secret")
-    authorize, asked = authorizer.authorize, []
-
-    async def once(token, namespace):
-        asked.append(token)
-        return await authorize(token if len(asked) == 1 else "", namespace)
-
-    authorizer.authorize = once
-    request = Request(page_of(source, authorizer), "/stream", authorization="Bearer admin")
-
-    async def main():
-        task = asyncio.create_task(request.run())
-        await request.until(lambda events: any(name == "refused" for name, _ in events))
-        request.gone.set()
-        await task
-
-    asyncio.run(main())
-    assert request.events() == [("refused", "send a bearer token")]
-
-
-def test_a_stream_ends_without_a_word_against_the_token_where_nobody_can_say_whose_it_is(monkeypatch):
-    monkeypatch.setattr(stream, "ADMITTED_SECONDS", 0.0)
-    authorizer = TokenAuthorizer()
-
-    async def away(_token, _namespace):
-        raise PageRefusedError(503, "try again in a minute")
-
-    async def main():
-        request = Request(page_of(Source("a"), authorizer), "/stream", authorization="Bearer admin")
-        admitted = asyncio.create_task(authorizer.authorize("admin", ""))
-        await admitted
-        answers = iter([admitted, asyncio.create_task(away("", ""))])
-        authorizer.authorize = lambda _token, _namespace: next(answers)
-        await request.run()
-        return request.events()
-
-    assert "refused" not in [name for name, _ in asyncio.run(main())]
-
-
-def test_who_is_refused_has_no_node_walked_and_takes_no_viewers_place(monkeypatch):
-    monkeypatch.setattr(stream, "MAX_STREAMS", 1)
-    source, authorizer = Source("a"), TokenAuthorizer()
-    page, authorize = page_of(source, authorizer), authorizer.authorize
-    subscribed = []
-    subscribe = source.subscribe
-    source.subscribe = lambda: subscribed.append(1) or subscribe()
-
-    async def main():
-        answered = asyncio.Event()
-
-        async def slow(token, namespace):
-            if token != "admin":  # noqa: S105 - a made-up one
-                await answered.wait()
-            return await authorize(token, namespace)
-
-        authorizer.authorize = slow
-        stranger = asyncio.create_task(Request(page, "/stream", authorization="Bearer made-up").run())
-        await asyncio.sleep(0)
-        viewer = Request(page, "/stream", authorization="Bearer admin")
-        watching_it = asyncio.create_task(viewer.run())
-        async with asyncio.timeout(30):
-            await viewer.until(is_whole)
-        answered.set()
-        refused = await stranger
-        page.stop()
-        viewer.gone.set()
-        await watching_it
-        return refused.status
-
-    assert asyncio.run(main()) == 401
-    # The viewer's own, and the panels'.
-    assert len(subscribed) <= 2
 
 
 def test_of_nodes_without_gpus_nothing_is_sent():

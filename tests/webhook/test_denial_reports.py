@@ -9,7 +9,7 @@ import pytest
 
 from certs.contexts import client_context
 from ledger.messages import MAX_DENIALS
-from tests.webhook.placing.test_controller import files, listening
+from tests.webhook.placing.stub_controller import files, listening
 from webhook.admission.denial import Denial, Reason
 from webhook.decision import Outcome
 from webhook.denial_reports import OLDER_SECONDS, PERIOD_SECONDS, DenialReports

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import json
-import ssl
 from datetime import UTC, datetime
 
 import msgspec
@@ -13,7 +12,6 @@ from prometheus_client import CollectorRegistry
 from certs.authority import make_authority
 from certs.contexts import client_context
 from certs.leaf import LOCAL_NAMES, make_leaf
-from certs.live_context import LiveTlsContext
 from certs.values import KeyPair, TlsFiles
 from kube.names import MAX_NAME
 from kube.scheduling import Constraints
@@ -23,6 +21,7 @@ from modes.fraction import Fraction
 from modes.gpu_kinds import GpuKinds
 from modes.instance import Instance
 from modes.mig_instances import instance_number
+from tests.webhook.placing.stub_controller import AUTHORITY, Controller, files, listening, placement
 from webhook.admission.denial import Reason
 from webhook.placing.client import ControllerClient
 from webhook.placing.controller import AWAY_SECONDS, DEADLINE_SECONDS, ControllerPlacer, _placed
@@ -30,61 +29,6 @@ from webhook.placing.placer import Unanswered
 
 HALF = PlacementRequest(Fraction(4, 8), reservation="uid-1", assume=Assumption(1, 81920))
 ASKS_INSTANCE = PlacementRequest(Fraction.of_memory(8192, 8), mode="mig", writes_limits=False)
-AUTHORITY = make_authority(datetime.now(UTC))
-
-
-def files(names=LOCAL_NAMES, authority=AUTHORITY):
-    return TlsFiles(make_leaf(authority, names, datetime.now(UTC)), authority.certificate_pem)
-
-
-def placement(node, reservation="uid-1"):
-    return {
-        "placement": {
-            "indices": [0],
-            "gpu_mib": 81920,
-            "memory_values": ["81920"],
-            "node": node,
-            "reservation": reservation,
-        }
-    }
-
-
-class Controller:
-    """A controller that answers batches as it is told: with a function from body to (status, content)."""
-
-    def __init__(self, answer):
-        self.answer = answer
-        self.batches = []
-        self.connections = 0
-        self.writers = []
-
-    async def serve(self, reader, writer):
-        self.connections += 1
-        self.writers.append(writer)
-        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError, ssl.SSLError):
-            while True:
-                head = (await reader.readuntil(b"\r\n\r\n")).decode()
-                length = int(head.lower().split("content-length: ")[1].split("\r\n")[0])
-                body = await reader.readexactly(length)
-                if not head.startswith("POST /v1/placements "):
-                    break
-                self.batches.append(json.loads(body))
-                status, content = await self.answer(self.batches[-1])
-                data = content if isinstance(content, bytes) else json.dumps(content).encode()
-                writer.write(b"HTTP/1.1 %d X\r\nContent-Length: %d\r\n\r\n" % (status, len(data)) + data)
-        writer.transport.abort()
-
-
-@contextlib.asynccontextmanager
-async def listening(controller, tls=None):
-    context = LiveTlsContext(verify_clients=True)
-    pair = tls or files()
-    context.swap(pair.pair, AUTHORITY.certificate_pem)
-    server = await asyncio.start_server(controller.serve, "127.0.0.1", 0, ssl=context.listener)
-    try:
-        yield server.sockets[0].getsockname()[1]
-    finally:
-        server.close()
 
 
 @contextlib.asynccontextmanager

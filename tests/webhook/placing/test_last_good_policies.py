@@ -10,7 +10,7 @@ import pytest
 from certs.contexts import client_context
 from ledger.messages import MAX_POLICIES_BYTES, HandedPolicies
 from policies.loading.reload import LivePolicies
-from tests.webhook.placing.test_controller import files, listening
+from tests.webhook.placing.stub_controller import files, listening
 from webhook.placing.client import ControllerClient
 from webhook.placing.last_good_policies import LastGoodPolicies
 

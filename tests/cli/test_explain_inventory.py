@@ -1,0 +1,81 @@
+"""fraction-injector explain: the inventory that it decides by."""
+
+import json
+
+import pytest
+
+from tests.cli.running import MANIFESTS, invoke, told
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("kind: ConfigMap", "kind ConfigMap is no Node: an inventory is `kubectl get nodes -o yaml`"),
+        (
+            "kind: Pod\nmetadata: {name: a, namespace: b}\nspec: {}",
+            "holds no Node: an inventory is what `kubectl get nodes -o yaml` prints",
+        ),
+        ("", "holds no object: give it a Kubernetes object with apiVersion and kind"),
+        ("kind: Node\nmetadata: x", "Node: metadata is 'x': it must be an object"),
+    ],
+)
+def test_an_inventory_of_the_wrong_kind_is_named(tmp_path, text, wrong):
+    inventory = tmp_path / "nodes.yaml"
+    inventory.write_text(text)
+    assert told(invoke(MANIFESTS / "bare.yaml", "--inventory", inventory)) == f"{inventory}: {wrong}"
+
+
+def test_a_node_with_an_amount_that_is_no_quantity_is_named(tmp_path):
+    inventory = tmp_path / "nodes.yaml"
+    inventory.write_text("kind: Node\nmetadata: {name: n1}\nstatus: {allocatable: {nvidia.com/gpu-0: many}}")
+    said = told(invoke(MANIFESTS / "bare.yaml", "--inventory", inventory))
+    assert said.startswith(f"{inventory}: Node n1: ")
+    assert "many" in said
+
+
+NODE = "kind: Node\nmetadata: {name: n%s}\nstatus: {allocatable: {nvidia.com/gpu-0: 8}}\n---\n"
+GPU_NODE = "kind: GpuNode\nmetadata: {name: n%s}\nstatus: {registered: %s, gpus: []}\n---\n"
+
+
+@pytest.mark.parametrize(
+    ("inventory", "node"),
+    [
+        (NODE % 1 + NODE % 2 + GPU_NODE % (2, "true"), "n2"),
+        (NODE % 1 + GPU_NODE % (1, "false"), None),
+        (NODE % 1, "n1"),
+    ],
+)
+def test_an_inventory_may_tell_where_an_agent_runs(tmp_path, inventory, node):
+    (tmp_path / "nodes.yaml").write_text(inventory)
+    policies = tmp_path / "policies"
+    policies.mkdir()
+    (policies / "default.yaml").write_text("kind: Policy\nname: default\nlimits: {from: agent}\n")
+    options = "--policies", policies, "--inventory", tmp_path / "nodes.yaml", "--output", "json"
+    facts = json.loads(invoke(MANIFESTS / "bare.yaml", *options).stdout)
+    assert facts["allowed"]
+    affinity = facts["pod"]["spec"].get("affinity", {}).get("nodeAffinity", {})
+    terms = affinity.get("preferredDuringSchedulingIgnoredDuringExecution", [])
+    assert [term["preference"]["matchFields"][0]["values"] for term in terms] == ([[node]] if node else [])
+
+
+def test_an_inventory_without_any_running_agent_refuses_what_only_agents_limit(tmp_path):
+    (tmp_path / "nodes.yaml").write_text(NODE % 1 + GPU_NODE % ("-gone", "true"))
+    policies = tmp_path / "policies"
+    policies.mkdir()
+    (policies / "default.yaml").write_text("kind: Policy\nname: default\nlimits: {from: agent}\n")
+    result = invoke(MANIFESTS / "bare.yaml", "--policies", policies, "--inventory", tmp_path / "nodes.yaml")
+    assert "on 1 node no node agent runs, and nothing else would limit the pod" in result.output
+
+
+def test_a_missing_inventory_is_named(tmp_path):
+    missing = tmp_path / "nodes.yaml"
+    wrong = f"{missing}: No such file or directory: name a file that can be read"
+    assert told(invoke(MANIFESTS / "bare.yaml", "--inventory", missing)) == wrong
+
+
+def test_without_an_inventory_it_says_whose_nodes_it_takes():
+    result = invoke(MANIFESTS / "bare.yaml", "--output", "json")
+    assert json.loads(result.stdout)["allowed"]
+    assert result.stderr == "inventory: inventory.yaml of the demo (--inventory FILE takes yours)\n"
