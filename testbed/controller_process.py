@@ -23,12 +23,14 @@ from testbed.api import Api, ApiError, Object
 from testbed.chart import RELEASE
 from testbed.process import Process, eventually, start_on_free_ports
 from testbed.product import COMMAND, GRACE_S, POLICIES, READY_S, Webhook, decides
-from testbed.registration import OWN_NAMESPACE, configuration, registered
+from testbed.registration import OWN_NAMESPACE, configuration, probe, registered
 
 CRD = Path(__file__).parents[1] / "charts" / "fraction-injector" / "files" / "crds" / "gpuledgers.yaml"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 LEDGERS = "/apis/clearml-injector.io/v1alpha1/gpuledgers"
 NODE_FACTS = "/apis/clearml-injector.io/v1alpha1/gpunodes"
+DEGRADED = "fraction_injector_degraded_placements_total"
+"""The webhook's count of pods that it has placed without the controller."""
 SHORT_LEASE = ("--lease-duration=3", "--renew-deadline=2", "--lease-retry=0.3")
 """Seconds; the real ones would make every change of leader cost a quarter of a minute."""
 
@@ -219,4 +221,14 @@ def registered_webhook(
     with asking_webhook(controller.url, controller.tls, folder, policies) as webhook:
         config = configuration("fractions", webhook.url, webhook.ca_pem)
         with registered(api, config, namespace, decides):
+            eventually(lambda: _is_placed_by_controller(api, namespace, webhook), "the controller places")
             yield webhook
+
+
+def _is_placed_by_controller(api: Api, namespace: str, webhook: Webhook) -> bool:
+    """Whether a labelled pod is decided with the controller; the first that asks may come too late."""
+    before = webhook.figure(DEGRADED)
+    outcome = probe(api, namespace)
+    if isinstance(outcome, ApiError):
+        return "the controller" not in str(outcome)
+    return webhook.figure(DEGRADED) == before

@@ -124,7 +124,7 @@ def start_on_free_ports(
             process.until_ready(partial(ready, ports), seconds)
         except BaseException as error:
             process.stop()
-            taken = isinstance(error, ProcessError) and "address already in use" in str(error)
+            taken = isinstance(error, ProcessError) and "address already in use" in str(error).lower()
             if not taken or attempt == PORT_TRIES:
                 raise
         else:

@@ -1,6 +1,7 @@
 """The product as its users run it: the webhook's process, and `explain`."""
 
 import json
+import re
 import ssl
 import subprocess
 import sys
@@ -89,6 +90,18 @@ class Webhook:
     def is_ready(self) -> bool:
         """Whether it says so."""
         return self._ready([self._port])
+
+    def figure(self, metric: str) -> int:
+        """Return the value of a metric without labels.
+
+        Raises:
+            AssertionError: It is not there.
+        """
+        address = f"https://127.0.0.1:{self._port}/metrics"
+        text = httpx.get(address, verify=self._trust(), trust_env=False).text
+        found = re.search(rf"^{metric} (\S+)", text, re.MULTILINE)
+        assert found is not None, f"{metric} is not among the webhook's metrics"
+        return int(float(found[1]))
 
     @property
     def ca_pem(self) -> bytes:

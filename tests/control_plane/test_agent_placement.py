@@ -10,7 +10,7 @@ from testbed.gpu_nodes import GpuNode
 from testbed.process import eventually
 from testbed.registration import labelled_pod
 from tests.control_plane.agent_reports import forget, report
-from tests.control_plane.test_controller_placement import create, figure
+from tests.control_plane.test_controller_placement import create
 
 POLICY = """
 kind: Policy
@@ -71,7 +71,7 @@ def test_only_nodes_with_a_running_agent_are_chosen_with_the_controller_and_with
     eventually(lambda: waits(control_plane, namespace), "a pod waits for the agent", 30)
     # What the webhook knows without a controller is what that last told: of this pod after the agent.
     assert chosen(control_plane, namespace, "after", "0.250") is None
-    eventually(lambda: figure(webhook, "fraction_injector_snapshot_slices_used") == 14, "all pods are told")
+    eventually(lambda: webhook.figure("fraction_injector_snapshot_slices_used") == 14, "all pods are told")
     controller.kill()
     assert chosen(control_plane, namespace, "last", "0.250") is None
     forget(control_plane, agent)

@@ -112,6 +112,12 @@ def runs(api, namespace, name):
     return api.get("Pod", name, namespace)["status"].get("phase") == "Running"
 
 
+def waits(api, namespace, name):
+    """Whether the scheduler has found no room for a pod."""
+    conditions = api.get("Pod", name, namespace)["status"].get("conditions", [])
+    return any(each.get("reason") == "Unschedulable" for each in conditions)
+
+
 def is_settled(node):
     found = node.node
     return CHANGE not in found["metadata"].get("annotations", {}) and not found["spec"].get("unschedulable")
@@ -128,9 +134,11 @@ def test_two_pods_at_once_run_and_the_card_changes_again_only_when_it_is_idle(
     control_plane, namespace, node, tmp_path
 ):
     api = control_plane.api
+    create(api, namespace, "large", "4g.20gb")
+    create(api, namespace, "half", "3g.20gb")
+    # The controller plans for those that it finds waiting at its first look.
+    eventually(lambda: waits(api, namespace, "large") and waits(api, namespace, "half"), "both wait")
     with dividing(control_plane, namespace, tmp_path):
-        create(api, namespace, "large", "4g.20gb")
-        create(api, namespace, "half", "3g.20gb")
         until_running(node, "large", "half")
         assert node.manager.divided == 1
         api.delete("Pod", "large", namespace)
@@ -164,12 +172,13 @@ def test_a_mig_manager_that_fails_is_told_and_asked_again(control_plane, namespa
     with dividing(control_plane, namespace, tmp_path):
         create(api, namespace, "task", "1g.5gb")
         until_running(node, "task")
-        told = {
-            event["reason"]
-            for event in api.list("Event", "default")
-            if event["involvedObject"]["name"] == node.name
-        }
-        assert {"MigChangeFailed", "MigDivided"} <= told
+
+        def told():
+            events = api.list("Event", "default")
+            return {each["reason"] for each in events if each["involvedObject"]["name"] == node.name}
+
+        # The last is written when the node takes pods again already.
+        eventually(lambda: {"MigChangeFailed", "MigDivided"} <= told(), "both are told")
 
 
 def test_what_no_card_can_have_is_said_at_once(control_plane, namespace, node, tmp_path):

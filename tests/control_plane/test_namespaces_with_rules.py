@@ -6,6 +6,7 @@ import pytest
 import yaml
 
 from testbed.gpu_nodes import GpuNode
+from testbed.process import eventually
 from testbed.registration import labelled_pod
 from tests.control_plane.test_manifests import ALLOWED, MANIFESTS, unlabelled
 
@@ -97,12 +98,15 @@ def test_a_limit_range_accepts_what_is_ours_and_the_qos_class_stays(ready, kubec
 
 
 def test_a_quota_counts_an_injected_pod_as_it_counted_it_before(ready, kubectl, control_plane, namespace):
+    def used():
+        return control_plane.api.get("ResourceQuota", "quota", namespace).get("status", {}).get("used")
+
     control_plane.api.create(QUOTA, namespace)
+    eventually(used, "the quota counts")
     pod = labelled_pod("counted")
     amounts = {"cpu": "4", "memory": "8Gi"}
     pod["spec"]["containers"][0]["resources"] = {"limits": amounts, "requests": copy.copy(amounts)}
     answer = kubectl("apply", "--filename=-", stdin=yaml.safe_dump(pod))
     assert (answer.code, answer.stdout, answer.stderr) == (0, "pod/counted created\n", "")
     assert control_plane.api.get("Pod", "counted", namespace)["status"]["qosClass"] == "Guaranteed"
-    used = control_plane.api.get("ResourceQuota", "quota", namespace)["status"]["used"]
-    assert used == QUOTA["spec"]["hard"]
+    assert used() == QUOTA["spec"]["hard"]

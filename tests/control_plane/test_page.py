@@ -2,6 +2,7 @@
 
 import json
 import ssl
+from functools import partial
 
 import httpx
 import pytest
@@ -144,6 +145,17 @@ def allow(control_plane, namespace, name, kind):
     }
     control_plane.api.create(role, where)
     control_plane.api.create(binding, where)
+    # A page remembers for half a minute what a token may not.
+    eventually(partial(may_list, control_plane, namespace, name, where), "the API server has heard of it")
+
+
+def may_list(control_plane, namespace, name, where):
+    """Whether a service account may list GpuLedgers of a namespace, or of all."""
+    asked = {"verb": "list", "group": LISTS["apiGroups"][0], "resource": LISTS["resources"][0]}
+    user = f"system:serviceaccount:{namespace}:{name}"
+    spec = {"user": user, "resourceAttributes": {**asked, "namespace": where}}
+    review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
+    return control_plane.api.create(review)["status"]["allowed"]
 
 
 def ask(controller, token=None, namespace=""):

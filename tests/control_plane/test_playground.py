@@ -27,7 +27,7 @@ def test_the_readme_leads_to_a_half_gpu_pod_and_no_trace_is_left(
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     log = tmp_path / "playground.log"
     with Process([sys.executable, "-m", "testbed.playground"], log) as playground:
-        playground.until_ready(lambda: "Ctrl-C takes it all down." in log.read_text(), 60)
+        playground.until_ready(lambda: "Ctrl-C takes it all down." in log.read_text(), 200)
         printed = log.read_text()
         exports = re.search(r"^  export (.*)$", printed, re.MULTILINE)[1]
         shell = partial(run, exports, tmp_path)

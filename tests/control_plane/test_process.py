@@ -26,7 +26,7 @@ import socket, sys, time
 try:
     listener = socket.create_server(("127.0.0.1", int(sys.argv[1])))
 except OSError as error:
-    raise SystemExit(error.strerror.lower())
+    raise SystemExit(error.strerror)
 time.sleep(600)
 """
 

@@ -28,6 +28,7 @@ kind: Queues
 queues:
   My_Queue: {{id: id-1, namespaces: [{namespace}], quota: {{slices: 8}}}}
 """
+TRY_AGAIN = "cannot be counted while the controller is away: try again"
 SPELLINGS = [
     {"clearml-agent-queue-name": "My_Queue"},
     {"clearml-agent-queue-name": "my.queue"},
@@ -145,7 +146,9 @@ def test_a_queue_has_one_quota_for_all_spellings_and_none_for_strangers(
     assert all('quota of queue "my-queue"' in text for text in refused.values())
 
 
-def test_a_quota_in_mib_lets_in_what_fits_and_refuses_the_next_in_mib(serve, control_plane, namespace):
+def test_a_quota_in_mib_lets_in_what_fits_and_refuses_the_next_in_mib(
+    serve, create, control_plane, namespace
+):
     full = f'quota of namespace "{namespace}": 6144 of 8192 MiB of GPU memory are used, 4096 more were asked'
 
     def refusal():
@@ -159,7 +162,7 @@ def test_a_quota_in_mib_lets_in_what_fits_and_refuses_the_next_in_mib(serve, con
         first = control_plane.api.create(asking_for_memory("6Gi", "first"), namespace)
         eventually(lambda: full in refusal(), "the quota refuses what is more than it has left")
         assert refusal().endswith(f"{full}: wait, use a smaller fraction, or ask the admin for more")
-        control_plane.api.create(asking_for_memory("2Gi", "third"), namespace)
+        eventually(lambda: create([asking_for_memory("2Gi", "third")]) == {}, "the rest of it is let in")
     assert first["metadata"]["annotations"]["clearml-injector/memory-mib"] == "6144"
     assert {pod["metadata"]["name"] for pod in control_plane.api.list("Pod", namespace)} == {"first", "third"}
 
@@ -172,6 +175,10 @@ def test_creators_of_huge_pods_are_refused_and_hurt_nobody(serve, create, contro
     modest = [labelled_pod(f"pod-{n}", "0.125") for n in range(8)]
     with serve(QUOTA):
         refused = create([pod for pair in zip(huge, modest, strict=False) for pod in pair] + huge[8:])
+        # A machine that is busy with the huge ones may not hear of the controller in time, and says so.
+        for pod in [pod for pod in modest if TRY_AGAIN in refused.get(pod["metadata"]["name"], "")]:
+            del refused[pod["metadata"]["name"]]
+            eventually(lambda pod=pod: create([pod]) == {}, "a pod that was told to try again is let in")
     for number in range(12):
         assert "Kubernetes allows 63: shorten it" in refused.pop(f"huge-{number}")
     assert refused == {}
