@@ -1,7 +1,7 @@
 """Mixes of a trace's pods like those that openb publishes beside its default list: drawn anew, always alike.
 
-Who names GPU models is drawn by what a pod asks for, as in openb's lists: only shares of a GPU name P100,
-whose nodes have little CPU, and pods of several GPUs name no model whose nodes have fewer.
+Who names GPU models is drawn by what a pod asks for, as in openb's lists: P100 alone, whose nodes have little
+CPU, is named for shares of a GPU, and pods of several GPUs name no model whose nodes have fewer.
 """
 
 from __future__ import annotations
