@@ -115,13 +115,11 @@ class Node:
         self.device_plugin = self._run("deviceplugin", f"--gpus={self.place.gpus}")
 
     def start_containerd(self) -> None:
-        """Start containerd and wait until it answers."""
+        """Start containerd and wait until it serves kubelets too, which end where it does not yet."""
+        log = self._folder / "containerd.log"
+        before = _boots(log)
         self.containerd = self._run("containerd", f"--config={self._folder / 'containerd.toml'}")
-        command = ["ctr", f"--address={SOCKET}", "version"]
-        environment = self._parts.environment
-        self.containerd.until_ready(
-            lambda: self.sandbox.run(*command, environment=environment).code == 0, READY_S
-        )
+        self.containerd.until_ready(lambda: _boots(log) > before, READY_S)
 
     def start_kubelet(self) -> None:
         """Start the kubelet; it is ready when the API server says so."""
@@ -213,6 +211,11 @@ def _kubelet(place: Place) -> Mapping[str, Any]:
         "imageGCHighThresholdPercent": 100,
         "nodeStatusUpdateFrequency": "1s",
     }
+
+
+def _boots(log: Path) -> int:
+    """How often containerd has said that all of it is ready."""
+    return log.read_text(errors="replace").count("containerd successfully booted") if log.exists() else 0
 
 
 def _containerd(folder: Path, parts: Parts) -> str:

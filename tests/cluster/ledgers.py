@@ -28,12 +28,20 @@ def overcommitted(cluster: RealCluster) -> list[str]:
     return [ledger["metadata"]["name"] for ledger in ledgers if ledger.get("status", {}).get("over")]
 
 
+def held_slices(cluster: RealCluster) -> Held | str:
+    """What the kubelets have given out; the words of one that does not answer yet."""
+    try:
+        return cluster.held_slices()
+    except AssertionError as error:
+        return str(error)
+
+
 def until_true(cluster: RealCluster, residents: int) -> None:
     """Wait until ledger and kubelets say the same, of that many pods that stay."""
-    last: list[Held] = []
+    last: list[Held | str] = ["nothing asked yet", "nothing asked yet"]
 
     def equal() -> bool:
-        last[:] = [published(cluster), cluster.held_slices()]
+        last[:] = [published(cluster), held_slices(cluster)]
         return last[0] == last[1] and len(last[0]) == residents
 
     try:
