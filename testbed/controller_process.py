@@ -221,11 +221,11 @@ def registered_webhook(
     with asking_webhook(controller.url, controller.tls, folder, policies) as webhook:
         config = configuration("fractions", webhook.url, webhook.ca_pem)
         with registered(api, config, namespace, decides):
-            eventually(lambda: _is_placed_by_controller(api, namespace, webhook), "the controller places")
+            eventually(lambda: is_placed_by_controller(api, namespace, webhook), "the controller places")
             yield webhook
 
 
-def _is_placed_by_controller(api: Api, namespace: str, webhook: Webhook) -> bool:
+def is_placed_by_controller(api: Api, namespace: str, webhook: Webhook) -> bool:
     """Whether a labelled pod is decided with the controller; the first that asks may come too late."""
     before = webhook.figure(DEGRADED)
     outcome = probe(api, namespace)

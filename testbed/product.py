@@ -91,7 +91,7 @@ class Webhook:
         """Whether it says so."""
         return self._ready([self._port])
 
-    def figure(self, metric: str) -> int:
+    def figure(self, metric: str) -> float:
         """Return the value of a metric without labels.
 
         Raises:
@@ -101,7 +101,7 @@ class Webhook:
         text = httpx.get(address, verify=self._trust(), trust_env=False).text
         found = re.search(rf"^{metric} (\S+)", text, re.MULTILINE)
         assert found is not None, f"{metric} is not among the webhook's metrics"
-        return int(float(found[1]))
+        return float(found[1])
 
     @property
     def ca_pem(self) -> bytes:

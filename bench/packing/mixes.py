@@ -7,9 +7,10 @@ CPU, is named for shares of a GPU, and pods of several GPUs name no model whose 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from bench.packing.scored import Node, empty, has_room
 from bench.packing.trace import GPU, Trace, TracePod, model_names
 
 _BY_SHARES: Mapping[str, int] = {
@@ -67,23 +68,16 @@ def _rng(trace: Trace) -> random.Random:
 
 def _naming_models(trace: Trace, kept: float) -> tuple[TracePod, ...]:
     """The pods, of which such a share of those that would name models in gpuspec33 does; the same of more."""
-    rng = _rng(trace)
-    return tuple([_named(rng, pod, trace, kept) if pod.gpus else pod for pod in trace.pods])
+    rng, nodes = _rng(trace), empty(trace.nodes)
+    return tuple([_named(rng, pod, nodes, kept) if pod.gpus else pod for pod in trace.pods])
 
 
-def _named(rng: random.Random, pod: TracePod, trace: Trace, kept: float) -> TracePod:
+def _named(rng: random.Random, pod: TracePod, nodes: Sequence[Node], kept: float) -> TracePod:
+    """A pod with models, or as it is: not all are kept, and some no node of these models could hold."""
     by = _BY_SEVERAL_GPUS if pod.gpus > 1 else _BY_ONE_GPU if pod.gpu_milli == GPU else _BY_SHARES
     named = replace(pod, models=model_names(rng.choices(list(by), list(by.values()))[0]))
     is_kept = rng.random() < kept
-    return named if is_kept and _some_node_holds(trace, named) else pod
-
-
-def _some_node_holds(trace: Trace, pod: TracePod) -> bool:
-    """Whether a node of the models that a pod names could hold it alone; nobody names others for long."""
-    return any(
-        node.model in pod.models and node.gpus >= pod.gpus and node.cpu_milli >= pod.cpu_milli
-        for node in trace.nodes
-    )
+    return named if is_kept and any(has_room(node, named) for node in nodes) else pod
 
 
 def _more_of_several_gpus(trace: Trace) -> Iterator[TracePod]:

@@ -27,6 +27,14 @@ class Node:
     version: int = 0
 
 
+def empty(nodes: Iterable[TraceNode]) -> list[Node]:
+    """Return nodes with all that they have left."""
+    return [
+        Node(order, node.cpu_milli, node.memory_mib, [GPU] * node.gpus, node.model)
+        for order, node in enumerate(nodes)
+    ]
+
+
 @dataclass(slots=True)
 class _Heap:
     entries: list[tuple[int, int, int]] = field(default_factory=list)
@@ -38,10 +46,7 @@ class ScoredPolicy(ABC):
     """Places pods on the node with the highest score; of equals on the first."""
 
     def __init__(self, nodes: Iterable[TraceNode]) -> None:
-        self.nodes = [
-            Node(order, node.cpu_milli, node.memory_mib, [GPU] * node.gpus, node.model)
-            for order, node in enumerate(nodes)
-        ]
+        self.nodes = empty(nodes)
         self._heaps: dict[tuple[int, int, int, tuple[str, ...]], _Heap] = {}
         self._log: list[int] = []
 

@@ -66,13 +66,6 @@ def readyz(webhook, tls):
     return httpx.get(url, verify=client_context(tls), trust_env=False).text
 
 
-def metric(webhook, tls, name):
-    url = webhook.url.replace("/mutate", "/metrics")
-    text = httpx.get(url, verify=client_context(tls), trust_env=False).text
-    [line] = [line for line in text.splitlines() if line.startswith(f"{name} ")]
-    return float(line.split()[1])
-
-
 def site_of(pod):
     [variable] = [each for each in pod["spec"]["containers"][0]["env"] if each["name"] == "SITE"]
     return variable["value"]
@@ -98,15 +91,15 @@ def test_a_webhook_that_starts_on_a_broken_set_serves_the_controllers_last_good_
         told = readyz(webhook, controller.tls)
         assert "[+] policies: ok" in told
         assert f"an older set, from the controller; the directory holds: {MISTAKE}" in told
-        assert metric(webhook, controller.tls, "fraction_injector_policies_from_controller") == 1
-        assert metric(webhook, controller.tls, "fraction_injector_policy_last_reload_successful") == 0
+        assert webhook.figure("fraction_injector_policies_from_controller") == 1
+        assert webhook.figure("fraction_injector_policy_last_reload_successful") == 0
         log = (tmp_path / "webhook.log").read_text()
         assert "policies are broken: an older set, from the controller, is in force" in log
 
         folder(MENDED)
         eventually(lambda: readyz(webhook, controller.tls).count(": in force"), "the mended set is in force")
         assert site_of(api.create(labelled_pod("on-mended"), namespace)) == "second"
-        assert metric(webhook, controller.tls, "fraction_injector_policies_from_controller") == 0
+        assert webhook.figure("fraction_injector_policies_from_controller") == 0
 
 
 def test_where_the_controller_started_on_the_broken_set_too_everybody_says_so(

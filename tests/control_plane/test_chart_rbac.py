@@ -14,7 +14,7 @@ from certs.mounted import read_tls_files
 from certs.validation import validate_files
 from controller.kube_client import ApiError
 from kube.names import CERTIFICATE_ANNOTATION
-from testbed import pod_environment
+from testbed import authorizer, pod_environment
 from testbed.certificate_files import mount_like_kubelet
 from testbed.chart import ADMISSION, RELEASE, Helm
 from testbed.controller_process import gpu_ledger
@@ -29,7 +29,6 @@ FAST = ("--ca-settle=1", "--ca-retry=0.5", "--lease-duration=3", "--renew-deadli
 REFUSED = str(ApiError(403, "")).strip()
 """How the controller's log speaks of a right that it lacks."""
 VERBS = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"]
-REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 CONTROLLER, WEBHOOK = f"{RELEASE}-controller", f"{RELEASE}-webhook"
 LEASES = ("coordination.k8s.io", "leases")
 LEDGERS = ("clearml-injector.io", "gpuledgers")
@@ -93,21 +92,8 @@ def resources(control_plane, helm):
 
 
 def may(api, account, verb, resource, **where):
-    """Whether a service account may, as the API server's authorizer says."""
-    group, path = resource
-    kind, _, subresource = path.partition("/")
-    attributes = {"group": group, "resource": kind, "subresource": subresource, "verb": verb, **where}
-    spec = {
-        "user": f"system:serviceaccount:{OWN_NAMESPACE}:{account}",
-        "groups": [
-            "system:serviceaccounts",
-            f"system:serviceaccounts:{OWN_NAMESPACE}",
-            "system:authenticated",
-        ],
-        "resourceAttributes": attributes,
-    }
-    review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
-    return api.call("POST", REVIEWS, review)["status"]["allowed"]
+    """Whether a service account of the chart may."""
+    return authorizer.may(api, (OWN_NAMESPACE, account), verb, resource, **where)
 
 
 def allowed(api, account, resources, namespace):

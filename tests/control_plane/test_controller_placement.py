@@ -5,6 +5,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from functools import partial
 
 import httpx
 import pytest
@@ -17,6 +18,7 @@ from testbed.controller_process import (
     asking_webhook,
     client_context,
     install_crd,
+    is_placed_by_controller,
     registered_webhook,
     write_tls,
 )
@@ -212,12 +214,7 @@ def test_without_a_controller_pods_are_placed_by_capacity_and_marked(
         controller.start_again()
         controller.until_leading()
 
-        def normal():
-            before = degraded(webhook)
-            pod = labelled_pod("probe")
-            control_plane.api.create(pod, namespace, dry_run=True)
-            return degraded(webhook) == before
-
+        normal = partial(is_placed_by_controller, control_plane.api, namespace, webhook)
         eventually(normal, "the controller places again", seconds=2)
 
 
@@ -257,7 +254,7 @@ def test_two_webhooks_at_once_cannot_pass_a_quota(control_plane, namespace, node
     with registered_webhook(control_plane.api, namespace, controller, tmp_path, policies) as webhook:
         second = asking_webhook(controller.url, controller.tls, other, policies)
         try:
-            eventually(lambda: is_placed_by_controller(second, namespace), "the controller places for both")
+            eventually(lambda: allows(second, namespace), "the controller places for both")
             review = review_of(namespace)
 
             def ask(number):
@@ -272,8 +269,8 @@ def test_two_webhooks_at_once_cannot_pass_a_quota(control_plane, namespace, node
     assert sum(answer["response"]["allowed"] for answer in answers) == 6
 
 
-def is_placed_by_controller(webhook, namespace):
-    """Whether a dry run is: the first connection may take too long for one."""
+def allows(webhook, namespace):
+    """Whether a webhook allows a dry run; the first that asks the controller may come too late."""
     review = review_of(namespace)
     review["request"]["dryRun"] = True
     answer = httpx.post(webhook.url, json=review, verify=webhook._trust(), trust_env=False).json()

@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from testbed.api import ApiError
+from testbed.authorizer import may
 from testbed.controller_process import SHORT_LEASE, Controller, install_crd, registered_webhook, write_tls
 from testbed.gpu_nodes import GpuNode
 from testbed.process import eventually, free_ports
@@ -19,7 +20,8 @@ __all__ = ["browser", "open_page"]
 LIVE = "#state:text-is('live')"
 LONG = "-".join(["long"] * 50)
 """A name of 249 characters."""
-LISTS = {"apiGroups": ["clearml-injector.io"], "resources": ["gpuledgers"], "verbs": ["list"]}
+LEDGERS = ("clearml-injector.io", "gpuledgers")
+LISTS = {"apiGroups": [LEDGERS[0]], "resources": [LEDGERS[1]], "verbs": ["list"]}
 
 
 @pytest.fixture(scope="module")
@@ -146,16 +148,8 @@ def allow(control_plane, namespace, name, kind):
     control_plane.api.create(role, where)
     control_plane.api.create(binding, where)
     # A page remembers for half a minute what a token may not.
-    eventually(partial(may_list, control_plane, namespace, name, where), "the API server has heard of it")
-
-
-def may_list(control_plane, namespace, name, where):
-    """Whether a service account may list GpuLedgers of a namespace, or of all."""
-    asked = {"verb": "list", "group": LISTS["apiGroups"][0], "resource": LISTS["resources"][0]}
-    user = f"system:serviceaccount:{namespace}:{name}"
-    spec = {"user": user, "resourceAttributes": {**asked, "namespace": where}}
-    review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
-    return control_plane.api.create(review)["status"]["allowed"]
+    listing = partial(may, control_plane.api, (namespace, name), "list", LEDGERS, namespace=where)
+    eventually(listing, "the API server has heard of it")
 
 
 def ask(controller, token=None, namespace=""):
