@@ -62,6 +62,16 @@ class Api:
         """Read one object; ApiError 404 if there is none."""
         return self.call("GET", f"{_collection(api, kind, namespace)}/{name}")
 
+    def events(self, namespace: str, about: str = "", reason: str = "") -> list[Object]:
+        """Read the Events of a namespace about an object of this name, with this reason; empty means any.
+
+        The server filters: all tests share it, and Events of others may name no object at all.
+        """
+        asked = {"involvedObject.name": about, "reason": reason}
+        selector = ",".join(f"{field}={value}" for field, value in asked.items() if value)
+        answer = self.call("GET", _collection("v1", "Event", namespace), query={"fieldSelector": selector})
+        return list(answer["items"])
+
     def list(self, kind: str, namespace: str = "", api: str = "v1", *, labels: str = "") -> list[Object]:
         """Read all objects of a namespace, or of all where it is empty, that a label selector matches."""
         answer = self.call("GET", _collection(api, kind, namespace), query={"labelSelector": labels})

@@ -1,5 +1,7 @@
 """The kubelet's books against the ledger on a real API server: what lasts is told, and no more."""
 
+import re
+
 import pytest
 
 from testbed.controller_process import NODE_FACTS, SHORT_LEASE, Controller, install_crd, write_tls
@@ -34,12 +36,7 @@ def test_a_difference_that_lasts_is_an_event_on_the_node(node, control_plane, tm
     controller = Controller(control_plane.kubeconfig, tmp_path, tls, f"audit-{node}", more=SHORT_LEASE)
 
     def told():
-        found = control_plane.api.call("GET", "/api/v1/namespaces/default/events")["items"]
-        return [
-            each["message"]
-            for each in found
-            if (each["reason"], each["involvedObject"]["name"]) == ("AuditDifference", node)
-        ]
+        return [each["message"] for each in control_plane.api.events("default", node, "AuditDifference")]
 
     try:
         [message] = eventually(told, "the difference is told", SECONDS)
@@ -47,5 +44,7 @@ def test_a_difference_that_lasts_is_an_event_on_the_node(node, control_plane, tm
     finally:
         controller.stop()
     assert message.startswith("GPU 0: 1 pods hold 5 slices by the kubelet's books, the ledger has 0:")
-    assert "fraction_injector_audit_differences 1.0" in counted
+    # Of all nodes of the API server that tests share: this one's difference is among them.
+    [differences] = re.findall(r"^fraction_injector_audit_differences (\d+)\.0$", counted, re.MULTILINE)
+    assert int(differences) >= 1
     assert control_plane.api.get("Node", node)["spec"].get("taints", []) == []

@@ -124,7 +124,7 @@ def test_where_the_controller_started_on_the_broken_set_too_everybody_says_so(
             process.stop()
 
         def events():
-            found = api.list("Event", "default")
+            found = api.events("default", config_map["metadata"]["name"])
             return [
                 each for each in found if each["involvedObject"].get("uid") == config_map["metadata"]["uid"]
             ]

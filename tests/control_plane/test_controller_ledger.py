@@ -185,12 +185,7 @@ def test_a_bad_cordon_is_told_on_the_node(control_plane, nodes, controller):
     control_plane.api.patch("Node", node, {"metadata": {"annotations": {"clearml-injector/cordon": "gpu0"}}})
 
     def told():
-        events = control_plane.api.list("Event", "default")
-        return [
-            event["message"]
-            for event in events
-            if event["reason"] == "BadCordon" and event["involvedObject"]["name"] == node
-        ]
+        return [event["message"] for event in control_plane.api.events("default", node, "BadCordon")]
 
     [message] = eventually(told, "an Event on the node")
     assert '"gpu0" is no number of a GPU' in message
@@ -219,7 +214,7 @@ def test_pods_are_told_where_they_went_and_that_they_drifted(control_plane, name
     control_plane.api.create(pod, namespace)
 
     def told():
-        events = control_plane.api.list("Event", namespace)
+        events = control_plane.api.events(namespace, "elsewhere")
         ours = [event for event in events if event["source"].get("component") == "fraction-injector"]
         return {event["reason"]: event["message"] for event in ours}
 

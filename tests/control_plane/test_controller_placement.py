@@ -130,8 +130,7 @@ def test_a_pod_that_cannot_be_placed_says_what_it_waits_for(control_plane, names
         assert create(control_plane, namespace, ["first", "second"], "0.625") == {}
 
         def told():
-            events = control_plane.api.list("Event", namespace)
-            waiting = [event for event in events if event["reason"] == "WaitingForSlices"]
+            waiting = control_plane.api.events(namespace, reason="WaitingForSlices")
             return {event["involvedObject"]["name"]: event["message"] for event in waiting}
 
         found = eventually(told, "an Event on the pod that waits")

@@ -139,7 +139,7 @@ def test_only_a_pod_that_is_created_again_is_replaced_and_only_where_the_policy_
             assert waits(found)
 
         def told():
-            return [e for e in api.list("Event", namespace) if e["reason"] == "WaitingPodReplaced"]
+            return api.events(namespace, reason="WaitingPodReplaced")
 
         [event] = eventually(told, "an Event says why")
     room = f"GPU {index_of(after)} of {node['set']} has room"

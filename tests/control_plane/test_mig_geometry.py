@@ -174,8 +174,7 @@ def test_a_mig_manager_that_fails_is_told_and_asked_again(control_plane, namespa
         until_running(node, "task")
 
         def told():
-            events = api.list("Event", "default")
-            return {each["reason"] for each in events if each["involvedObject"]["name"] == node.name}
+            return {each["reason"] for each in api.events("default", node.name)}
 
         # The last is written when the node takes pods again already.
         eventually(lambda: {"MigChangeFailed", "MigDivided"} <= told(), "both are told")
@@ -187,6 +186,6 @@ def test_what_no_card_can_have_is_said_at_once(control_plane, namespace, node, t
         create(api, namespace, "task", "1g.7gb")
 
         def told():
-            return any(event["reason"] == "MigNeverFits" for event in api.list("Event", namespace))
+            return api.events(namespace, reason="MigNeverFits")
 
         eventually(told, "an Event says so", SETTLED_S)

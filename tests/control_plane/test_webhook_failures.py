@@ -111,7 +111,7 @@ def test_a_labelled_pod_of_a_deployment_waits_until_the_webhook_is_back(control_
 
 
 def failed_creates(api, namespace):
-    return [event for event in api.list("Event", namespace) if event["reason"] == "FailedCreate"]
+    return api.events(namespace, reason="FailedCreate")
 
 
 def test_a_webhook_that_is_back_admits_the_next_pod(nodes, setup, control_plane, namespace, tmp_path):
