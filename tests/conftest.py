@@ -11,7 +11,7 @@ from service import log
 from testbed import image
 from testbed.kubernetes_version import UNDER_TEST
 
-pytest_plugins = ["tests.distribution"]
+pytest_plugins = ["tests.distribution", "tests.skipped"]
 
 # A timing is never an assertion, and the machine may be busy.
 settings.register_profile("house", deadline=None, print_blob=True)
