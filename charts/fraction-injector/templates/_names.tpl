@@ -101,3 +101,10 @@ true
 {{- define "fraction-injector.exposesPage" -}}
 {{- if and .Values.controller.page .Values.controller.pageExposed }}true{{ end -}}
 {{- end -}}
+
+{{- /* Whether the controller changes nodes. In the upgrade that turns the agent off its role is there still, and the taint has
+to go from nodes that are held. */}}
+{{- define "fraction-injector.patchesNodes" -}}
+{{- $agentBefore := lookup "rbac.authorization.k8s.io/v1" "ClusterRole" "" (printf "%s-agent" (include "fraction-injector.fullname" .)) -}}
+{{- if or .Values.agent.enabled $agentBefore .Values.mig.dynamic.enabled }}true{{ end -}}
+{{- end -}}
