@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections import Counter
 from collections.abc import AsyncIterator
 from http import HTTPStatus
 
@@ -22,12 +21,10 @@ from starlette.types import Receive, Scope, Send
 from service.changes import Changes
 from service.yielding import NODES_AT_ONCE
 from web.panels import PanelMaker, Panels
+from web.places import NoPlaceError, Place, Places
 from web.rows import NodeRow, node_row
 from web.source import About, Authorizer, PageRefusedError, PageSource, Viewer
 
-MAX_STREAMS = 16
-MAX_OF_ONE_NAMESPACE = 8
-"""Viewers of one namespace alone, so that they leave room for who sees all."""
 GATHER_SECONDS = 0.25
 """Changes within so short a time go out together."""
 BEAT_SECONDS = 1.0
@@ -45,8 +42,7 @@ class Streams:
         self._about = about
         self._authorizer = authorizer
         self._panels = PanelMaker(source, about)
-        self._open = Counter[str | None]()
-        """Streams by the namespace that they are bound to; None for all namespaces."""
+        self._places = Places()
         self._stopping = False
 
     def stop(self) -> None:
@@ -61,37 +57,30 @@ class Streams:
         except PageRefusedError as error:
             await PlainTextResponse(f"{error}\n", error.status)(scope, receive, send)
             return
-        if (full := self._full(viewer)) is not None:
-            await PlainTextResponse(full, HTTPStatus.SERVICE_UNAVAILABLE)(scope, receive, send)
+        try:
+            place = self._places.take(viewer.namespace)
+        except NoPlaceError as error:
+            text = f"{error}: close one, or try again later\n"
+            await PlainTextResponse(text, HTTPStatus.SERVICE_UNAVAILABLE)(scope, receive, send)
             return
-        self._open[viewer.namespace] += 1
         changes = self._source.subscribe()
         try:
-            events = self._while_admitted(self._events(changes, viewer), viewer, token, namespace)
+            events = self._while_admitted(self._events(changes, viewer), place, viewer, token, namespace)
             await EventSourceResponse(events, headers={"cache-control": "no-store"})(scope, receive, send)
         finally:
             self._source.unsubscribe(changes)
-            self._open -= Counter([viewer.namespace])
-            if not self._open:
+            self._places.give_back(place)
+            if self._places.are_empty:
                 self._panels.rest()
 
-    def _full(self, viewer: Viewer) -> str | None:
-        """Say why there is no room for one more; None where there is."""
-        if self._open.total() >= MAX_STREAMS:
-            return f"{MAX_STREAMS} viewers are here already: close one, or try again later\n"
-        if viewer.namespace is not None and self._open[viewer.namespace] >= MAX_OF_ONE_NAMESPACE:
-            return (
-                f"{MAX_OF_ONE_NAMESPACE} viewers of this namespace are here already: close one, or try again"
-                " later\n"
-            )
-        return None
-
     async def _while_admitted(
-        self, events: AsyncIterator[bytes], viewer: Viewer, token: str, namespace: str
+        self, events: AsyncIterator[bytes], place: Place, viewer: Viewer, token: str, namespace: str
     ) -> AsyncIterator[bytes]:
         """Give events while a viewer may see them: a slow reader gets the first rows for many minutes."""
         admitted = time.monotonic()
         async for event in events:
+            if place.is_lost:
+                return
             if time.monotonic() - admitted > ADMITTED_SECONDS:
                 try:
                     found = await self._authorizer.authorize(token, namespace)

@@ -4,12 +4,12 @@ import asyncio
 
 from tests.web.asking import Request, Source, is_whole, page_of, panels, watching
 from tests.web.test_page import TokenAuthorizer
-from web import stream
+from web import places, stream
 from web.source import PageRefusedError
 
 
 def test_no_more_viewers_are_served_than_there_is_room_for(monkeypatch):
-    monkeypatch.setattr(stream, "MAX_STREAMS", 1)
+    monkeypatch.setattr(places, "MAX_VIEWERS", 1)
     source = Source("a")
     page = page_of(source)
 
@@ -24,27 +24,108 @@ def test_no_more_viewers_are_served_than_there_is_room_for(monkeypatch):
     assert source.readers == []
 
 
-def test_viewers_of_one_namespace_leave_room_for_who_sees_all(monkeypatch):
-    monkeypatch.setattr(stream, "MAX_OF_ONE_NAMESPACE", 1)
-    page = page_of(Source("a"), TokenAuthorizer())
-    own = {"query": "namespace=team", "authorization": "Bearer team"}
+class Viewers:
+    """Streams of one page at once, by the namespace of each: `admin` sees all."""
 
-    async def watch(request):
+    def __init__(self):
+        self.page, self._open = page_of(Source("a"), TokenAuthorizer()), {}
+
+    def _request(self, token):
+        query = {} if token == "admin" else {"query": f"namespace={token}"}  # noqa: S105 - a made-up one
+        return Request(self.page, "/stream", authorization=f"Bearer {token}", **query)
+
+    async def comes(self, token):
+        """One more, who is served until he leaves or is sent away."""
+        request = self._request(token)
+        self._open[request] = asyncio.create_task(request.run())
         await request.until(is_whole)
-        second = await Request(page, "/stream", **own).run()
-        admin = Request(page, "/stream", authorization="Bearer admin")
-        task = asyncio.create_task(admin.run())
-        await admin.until(is_whole)
-        admin.gone.set()
-        await task
-        request.gone.set()
-        return second
+        return request
 
-    second = watching(page, watch, **own)
-    assert (second.status, b"1 viewers of this namespace" in second.body) == (503, True)
-    assert is_whole(
-        watching(page_of(Source("a"), TokenAuthorizer()), lambda each: each.until(is_whole), **own)
-    )
+    async def tries(self, token):
+        """One more, who is served if there is a place for him; return whether he is."""
+        request = self._request(token)
+        task = asyncio.create_task(request.run())
+        served = asyncio.create_task(request.until(is_whole))
+        await asyncio.wait({task, served}, return_when=asyncio.FIRST_COMPLETED)
+        if served.done():
+            self._open[request] = task
+            return True
+        served.cancel()
+        return False
+
+    async def refusal(self, token):
+        """What one more is told, who finds no place."""
+        answer = await self._request(token).run()
+        return answer.status, answer.body.decode()
+
+    async def sent_away(self, request):
+        """Wait until one who was served is so no more."""
+        await self._open.pop(request)
+
+    async def leave(self, *requests):
+        """Have these go, or all."""
+        for request in requests or [*self._open]:
+            request.gone.set()
+            await self._open.pop(request)
+
+
+def of_viewers(scenario):
+    """Run a scenario of viewers, who all go in the end."""
+
+    async def main():
+        viewers = Viewers()
+        async with asyncio.timeout(30):
+            await scenario(viewers)
+            await viewers.leave()
+
+    asyncio.run(main())
+
+
+def test_one_namespace_has_so_many_viewers_at_most(monkeypatch):
+    monkeypatch.setattr(places, "MAX_OF_ONE_NAMESPACE", 1)
+
+    async def scenario(viewers):
+        first = await viewers.comes("team")
+        told = "1 viewers of this namespace are here already: close one, or try again later\n"
+        assert await viewers.refusal("team") == (503, told)
+        await viewers.comes("admin")
+        await viewers.leave(first)
+        await viewers.comes("team")
+
+    of_viewers(scenario)
+
+
+def test_viewers_of_namespaces_leave_room_for_who_sees_all():
+    async def scenario(viewers):
+        for namespace in ("one", "two"):
+            for _ in range(places.MAX_OF_ONE_NAMESPACE):
+                await viewers.tries(namespace)
+        assert await viewers.tries("admin")
+
+    of_viewers(scenario)
+
+
+def test_a_newcomers_namespace_gets_the_place_of_the_one_that_has_most(monkeypatch):
+    monkeypatch.setattr(places, "MAX_OF_NAMESPACES", 4)
+    monkeypatch.setattr(stream, "BEAT_SECONDS", stream.GATHER_SECONDS)
+
+    async def scenario(viewers):
+        greedy = [await viewers.comes("greedy") for _ in range(3)]
+        other = await viewers.comes("other")
+        await viewers.comes("newcomer")
+        # The last to come goes first, and may not come back at the expense of who has less.
+        await viewers.sent_away(greedy[2])
+        told = "4 viewers are here already: close one, or try again later\n"
+        for namespace in ("greedy", "newcomer"):
+            assert await viewers.refusal(namespace) == (503, told)
+        await viewers.comes("fourth")
+        await viewers.sent_away(greedy[1])
+        assert (await viewers.refusal("fifth"))[0] == 503
+        await viewers.leave(other)
+        await viewers.comes("fifth")
+        assert not greedy[0].gone.is_set()
+
+    of_viewers(scenario)
 
 
 def test_nobody_follows_the_ledger_when_the_last_viewer_has_gone():
@@ -109,7 +190,7 @@ def test_a_stream_ends_without_a_word_against_the_token_where_nobody_can_say_who
 
 
 def test_who_is_refused_has_no_node_walked_and_takes_no_viewers_place(monkeypatch):
-    monkeypatch.setattr(stream, "MAX_STREAMS", 1)
+    monkeypatch.setattr(places, "MAX_VIEWERS", 1)
     source, authorizer = Source("a"), TokenAuthorizer()
     page, authorize = page_of(source, authorizer), authorizer.authorize
     subscribed = []
