@@ -1,8 +1,11 @@
 """Who may see the page where it is exposed: whoever the API server lets list GpuLedgers.
 
+A token may be made for the page alone, so that whoever takes over this process cannot show it to the API
+server; one for the API server itself is taken too, one for any other service is not.
+
 The answers of the API server are kept for half a minute, of so many tokens that nobody can fill the memory;
-only so many are asked for at a time. Both are counted apart for tokens that were good before, so that a flood
-of made-up ones shuts no viewer out. Tokens are kept as digests.
+only so many are asked for at a time. Both are counted apart by what a token was good for before: a flood of
+made-up ones shuts no viewer out, and those of one namespace none that sees all. Tokens are kept as digests.
 """
 
 from __future__ import annotations
@@ -11,13 +14,14 @@ import hashlib
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable
+from enum import Enum, auto
 from http import HTTPStatus
 from typing import Any
 
 import msgspec
 
 from controller.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
-from kube.names import GROUP
+from kube.names import GROUP, PAGE_AUDIENCE
 from web.source import PageRefusedError, Viewer
 
 KEPT_SECONDS = 30.0
@@ -26,14 +30,25 @@ MAX_ASKED_AT_ONCE = 8
 ASK_SECONDS = 5.0
 TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"  # noqa: S105 - a path
 ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-_NO_TOKEN = "send a bearer token: kubectl create token SERVICEACCOUNT"  # noqa: S105 - says how to get one
-_BAD_TOKEN = "the API server does not know this token: make another, kubectl create token SERVICEACCOUNT"  # noqa: S105
+_HOW = f"kubectl create token SERVICEACCOUNT --audience={PAGE_AUDIENCE}"
+_NO_TOKEN = f"send a bearer token: {_HOW}"
+_BAD_TOKEN = f"the API server does not know this token: make another, {_HOW}"
 _NO_RIGHT = f"this token may not list gpuledgers.{GROUP}"
 _AWAY = "the API server does not say who you are: try again in a minute"
 
 Answer = Viewer | PageRefusedError
 _Key = tuple[bytes, str]
 """Digest of a token, and the namespace that was asked for."""
+_Kept = tuple[float, Answer]
+"""An answer, and until when it holds."""
+
+
+class Sees(Enum):
+    """What a token is good for."""
+
+    ALL = auto()
+    ONE_NAMESPACE = auto()
+    NOTHING = auto()
 
 
 class _User(msgspec.Struct):
@@ -45,6 +60,7 @@ class _User(msgspec.Struct):
 
 class _TokenStatus(msgspec.Struct):
     authenticated: bool = False
+    audiences: list[str] = []
     user: _User = msgspec.field(default_factory=_User)
 
 
@@ -68,11 +84,10 @@ class TokenAuthorizer:
     def __init__(self, api: ApiServer, clock: Callable[[], float] = time.monotonic) -> None:
         self._api = api
         self._clock = clock
-        self._good: OrderedDict[_Key, tuple[float, Answer]] = OrderedDict()
-        """Also past their time, until others need the room: tokens that were good once."""
-        self._bad: OrderedDict[_Key, tuple[float, Answer]] = OrderedDict()
-        self._asking = Counter[bool]()
-        """Questions under way, by whether the token was good before."""
+        self._kept: dict[Sees, OrderedDict[_Key, _Kept]] = {kind: OrderedDict() for kind in Sees}
+        """Also past their time, until others of the kind need the room: what a token was good for once."""
+        self._asking = Counter[Sees]()
+        """Questions under way, by what the token was good for before."""
 
     async def authorize(self, token: str, namespace: str) -> Viewer:
         """Return what a token may see: all namespaces, or only the one that is asked for.
@@ -83,47 +98,45 @@ class TokenAuthorizer:
         if not token:
             raise PageRefusedError(HTTPStatus.UNAUTHORIZED, _NO_TOKEN)
         key = hashlib.sha256(token.encode()).digest(), namespace
-        was_good = key in self._good
-        kept = self._good.get(key) or self._bad.get(key)
+        before = next((kind for kind, those in self._kept.items() if key in those), Sees.NOTHING)
+        kept = self._kept[before].get(key)
         if kept is None or kept[0] <= self._clock():
             until = self._clock() + KEPT_SECONDS
-            kept = until, await self._answer(token, namespace, was_good=was_good)
+            kept = until, await self._answer(token, namespace, before)
             self._keep(key, kept)
         if isinstance(kept[1], PageRefusedError):
             raise PageRefusedError(kept[1].status, str(kept[1]))
         return kept[1]
 
-    def _keep(self, key: _Key, kept: tuple[float, Answer]) -> None:
-        self._good.pop(key, None)
-        self._bad.pop(key, None)
-        those = self._good if isinstance(kept[1], Viewer) else self._bad
+    def _keep(self, key: _Key, kept: _Kept) -> None:
+        for those in self._kept.values():
+            those.pop(key, None)
+        those = self._kept[_seen_by(kept[1])]
         those[key] = kept
         if len(those) > MAX_KEPT:
             those.popitem(last=False)
 
-    async def _answer(self, token: str, namespace: str, *, was_good: bool) -> Answer:
+    async def _answer(self, token: str, namespace: str, before: Sees) -> Answer:
         """Ask the API server; raises PageRefusedError, which is not kept, where it does not say."""
-        if self._asking[was_good] >= MAX_ASKED_AT_ONCE:
+        if self._asking[before] >= MAX_ASKED_AT_ONCE:
             raise PageRefusedError(
                 HTTPStatus.SERVICE_UNAVAILABLE, "too many ask at once: try again in a second"
             )
-        self._asking[was_good] += 1
+        self._asking[before] += 1
         try:
             return await self._review(token, namespace)
         except (ApiError, msgspec.MsgspecError, *TRANSPORT_ERRORS) as error:
             raise PageRefusedError(HTTPStatus.SERVICE_UNAVAILABLE, _AWAY) from error
         finally:
-            self._asking[was_good] -= 1
+            self._asking[before] -= 1
 
     async def _review(self, token: str, namespace: str) -> Answer:
-        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
-        data = await self._api.request("POST", TOKEN_REVIEWS, body=body, seconds=ASK_SECONDS)
-        found = msgspec.json.decode(data, type=_TokenReview).status
-        if not found.authenticated:
+        user = await self._user(token)
+        if user is None:
             return PageRefusedError(HTTPStatus.UNAUTHORIZED, _BAD_TOKEN)
-        if await self._may_list(found.user, ""):
+        if await self._may_list(user, ""):
             return Viewer()
-        if namespace and await self._may_list(found.user, namespace):
+        if namespace and await self._may_list(user, namespace):
             return Viewer(namespace)
         where = (
             f'in namespace "{namespace}": ask the admin for the right to'
@@ -131,6 +144,19 @@ class TokenAuthorizer:
             else ("in all namespaces: filter by the namespace in which it may, or ask the admin")
         )
         return PageRefusedError(HTTPStatus.FORBIDDEN, f"{_NO_RIGHT} {where}")
+
+    async def _user(self, token: str) -> _User | None:
+        """Return whose token this is; None for one that is for neither the page nor the API server."""
+        found = await self._token_status({"token": token, "audiences": [PAGE_AUDIENCE]})
+        # An API server that knows nothing of audiences has looked for its own alone, and names none of ours.
+        if not (found.authenticated and PAGE_AUDIENCE in found.audiences):
+            found = await self._token_status({"token": token})
+        return found.user if found.authenticated else None
+
+    async def _token_status(self, spec: dict[str, Any]) -> _TokenStatus:
+        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": spec}
+        data = await self._api.request("POST", TOKEN_REVIEWS, body=body, seconds=ASK_SECONDS)
+        return msgspec.json.decode(data, type=_TokenReview).status
 
     async def _may_list(self, user: _User, namespace: str) -> bool:
         attributes = {"verb": "list", "group": GROUP, "resource": "gpuledgers"}
@@ -146,3 +172,9 @@ class TokenAuthorizer:
         body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
         data = await self._api.request("POST", ACCESS_REVIEWS, body=body, seconds=ASK_SECONDS)
         return msgspec.json.decode(data, type=_AccessReview).status.allowed
+
+
+def _seen_by(answer: Answer) -> Sees:
+    if isinstance(answer, PageRefusedError):
+        return Sees.NOTHING
+    return Sees.ALL if answer.namespace is None else Sees.ONE_NAMESPACE

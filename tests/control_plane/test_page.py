@@ -7,7 +7,8 @@ from functools import partial
 import httpx
 import pytest
 
-from testbed.api import ApiError
+from kube.names import PAGE_AUDIENCE
+from testbed.api import Api, ApiError
 from testbed.authorizer import may
 from testbed.controller_process import SHORT_LEASE, Controller, install_crd, registered_webhook, write_tls
 from testbed.gpu_nodes import GpuNode
@@ -20,6 +21,7 @@ __all__ = ["browser", "open_page"]
 LIVE = "#state:text-is('live')"
 LONG = "-".join(["long"] * 50)
 """A name of 249 characters."""
+NO_TOKEN = "send a bearer token: kubectl create token SERVICEACCOUNT --audience=fraction-injector-page"  # noqa: S105
 LEDGERS = ("clearml-injector.io", "gpuledgers")
 LISTS = {"apiGroups": [LEDGERS[0]], "resources": [LEDGERS[1]], "verbs": ["list"]}
 
@@ -123,13 +125,15 @@ def test_a_restart_of_the_controller_is_survived(control_plane, namespace, nodes
     tab.wait_for_selector(f"body:not(.frozen) .gpu[aria-label*='{namespace}/meanwhile']")
 
 
-def token_of(control_plane, namespace, name):
-    """A token of a service account that is made for it."""
+def token_of(control_plane, namespace, name, *audiences):
+    """A token of a service account that is made for it; without audiences for the API server."""
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}}
-    control_plane.api.create(account, namespace)
-    path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
-    spec = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-    return control_plane.api.call("POST", path, spec)["status"]["token"]
+    if control_plane.kubectl("get", "serviceaccount", name, f"--namespace={namespace}").code != 0:
+        control_plane.api.create(account, namespace)
+    asked = [f"--audience={audience}" for audience in audiences]
+    made = control_plane.kubectl("create", "token", name, f"--namespace={namespace}", *asked)
+    assert (made.code, made.stderr) == (0, "")
+    return made.stdout.strip()
 
 
 def allow(control_plane, namespace, name, kind):
@@ -171,7 +175,7 @@ def ask(controller, token=None, namespace=""):
 
 def test_the_exposed_page_shows_nothing_without_a_right(control_plane, namespace, nodes, exposed):
     nodes(GpuNode())
-    assert ask(exposed) == (401, "send a bearer token: kubectl create token SERVICEACCOUNT")
+    assert ask(exposed) == (401, NO_TOKEN)
     status, text = ask(exposed, "made-up")
     assert (status, "does not know this token" in text) == (401, True)
     nobody = token_of(control_plane, namespace, "nobody")
@@ -188,6 +192,35 @@ def test_the_exposed_page_shows_all_to_who_may_list_all_ledgers(control_plane, n
     allow(control_plane, namespace, "admin", "ClusterRole")
     status, text = ask(exposed, token)
     assert (status, '"pod":"theirs"' in text) == (200, True)
+
+
+def test_a_token_for_the_page_shows_the_page_and_opens_nothing_else(control_plane, namespace, nodes, exposed):
+    nodes(GpuNode())
+    token = token_of(control_plane, namespace, "admin", PAGE_AUDIENCE)
+    allow(control_plane, namespace, "admin", "ClusterRole")
+    assert ask(exposed, token)[0] == 200
+    both = token_of(control_plane, namespace, "admin", "vault", PAGE_AUDIENCE)
+    assert ask(exposed, both)[0] == 200
+    for_api_server = token_of(control_plane, namespace, "admin")
+    assert lists_ledgers(control_plane, for_api_server) == 200
+    assert [lists_ledgers(control_plane, each) for each in (token, both)] == [401, 401]
+
+
+def lists_ledgers(control_plane, token):
+    """What the API server answers to who shows it this token."""
+    with Api(control_plane.url, str(control_plane.home.ca_file), token) as api:
+        try:
+            api.call("GET", "/apis/clearml-injector.io/v1alpha1/gpuledgers")
+        except ApiError as error:
+            return error.code
+    return 200
+
+
+def test_a_token_for_another_service_shows_nothing(control_plane, namespace, exposed):
+    token = token_of(control_plane, namespace, "admin", "vault")
+    allow(control_plane, namespace, "admin", "ClusterRole")
+    status, text = ask(exposed, token)
+    assert (status, "does not know this token" in text) == (401, True)
 
 
 def test_a_viewer_of_one_namespace_sees_the_pods_of_others_as_other(

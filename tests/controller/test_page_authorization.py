@@ -5,15 +5,17 @@ import asyncio
 import pytest
 
 from controller import page_authorization
-from controller.page_authorization import MAX_ASKED_AT_ONCE, MAX_KEPT, TokenAuthorizer
+from controller.page_authorization import MAX_ASKED_AT_ONCE, MAX_KEPT, Sees, TokenAuthorizer
+from kube.names import PAGE_AUDIENCE
 from tests.controller.fake_api import FakeApi, forever, refusal, reply, talking_to
 from tests.controller.test_ledger_store import Clock
 from web.source import PageRefusedError, Viewer
 
-KNOWN = reply(
-    {"status": {"authenticated": True, "user": {"username": "ann", "groups": ["devs"], "uid": "7"}}}
-)
+ANN = {"username": "ann", "groups": ["devs"], "uid": "7"}
+KNOWN = reply({"status": {"authenticated": True, "audiences": [PAGE_AUDIENCE], "user": ANN}})
 UNKNOWN = reply({"status": {"authenticated": False}})
+OF_THE_API_SERVER = reply({"status": {"authenticated": True, "audiences": ["https://api"], "user": ANN}})
+OF_NO_AUDIENCE = reply({"status": {"authenticated": True, "user": ANN}})
 YES, NO = reply({"status": {"allowed": True}}), reply({"status": {"allowed": False}})
 
 
@@ -43,7 +45,7 @@ def test_who_may_list_all_ledgers_sees_all():
         page_authorization.TOKEN_REVIEWS,
         page_authorization.ACCESS_REVIEWS,
     )
-    assert review["spec"] == {"token": "t"}
+    assert review["spec"] == {"token": "t", "audiences": ["fraction-injector-page"]}
     assert asking["spec"] == {
         "user": "ann",
         "uid": "7",
@@ -64,7 +66,8 @@ def test_who_may_in_one_namespace_sees_that_alone_and_only_if_he_asks_for_it():
     ("script", "token", "status", "says"),
     [
         ([], "", 401, "send a bearer token"),
-        ([UNKNOWN], "t", 401, "does not know this token"),
+        ([], "", 401, "kubectl create token SERVICEACCOUNT --audience=fraction-injector-page"),
+        ([UNKNOWN, UNKNOWN], "t", 401, "does not know this token"),
         ([KNOWN, NO, NO], "t", 403, 'may not list gpuledgers.clearml-injector.io in namespace "team"'),
         ([refusal(500, "broken")], "t", 503, "does not say who you are"),
         ([KNOWN, refusal(403, "no")], "t", 503, "does not say who you are"),
@@ -76,13 +79,28 @@ def test_whoever_may_not_is_told_what_to_do(script, token, status, says):
     assert (found, says in text, len(asked)) == (status, True, len(script))
 
 
+def test_a_token_for_the_api_server_itself_is_taken_too():
+    [viewer], asked = admitted([UNKNOWN, OF_THE_API_SERVER, YES], ("t", ""))
+    assert viewer == Viewer()
+    assert [review["spec"] for *_, review in asked[:2]] == [
+        {"token": "t", "audiences": ["fraction-injector-page"]},
+        {"token": "t"},
+    ]
+
+
+@pytest.mark.parametrize("unaware", [OF_THE_API_SERVER, OF_NO_AUDIENCE])
+def test_an_answer_that_does_not_name_the_pages_audience_says_nothing_of_it(unaware):
+    [(status, text)], asked = admitted([unaware, UNKNOWN], ("t", ""))
+    assert (status, "does not know this token" in text, len(asked)) == (401, True, 2)
+
+
 def test_answers_are_kept_for_a_while_and_failures_are_not():
     clock = Clock()
     found, asked = admitted([refusal(500, "x"), KNOWN, YES], ("t", ""), ("t", ""), ("t", ""), clock=clock)
     assert (found[0][0], found[1:], len(asked)) == (503, [Viewer()] * 2, 3)
 
     async def main():
-        fake = FakeApi(KNOWN, YES, UNKNOWN)
+        fake = FakeApi(KNOWN, YES, UNKNOWN, UNKNOWN)
         async with talking_to(fake) as api:
             authorizer = TokenAuthorizer(api, clock)
             await authorizer.authorize("t", "")
@@ -96,12 +114,12 @@ def test_answers_are_kept_for_a_while_and_failures_are_not():
 def test_a_flood_of_tokens_fills_nothing():
     async def main():
         count = MAX_KEPT + 3
-        async with talking_to(FakeApi(*[UNKNOWN] * count)) as api:
+        async with talking_to(FakeApi(*[UNKNOWN] * 2 * count)) as api:
             authorizer = TokenAuthorizer(api, Clock())
             for number in range(count):
                 with pytest.raises(PageRefusedError):
                     await authorizer.authorize(f"{number}" * 1000, "")
-            return authorizer._bad
+            return authorizer._kept[Sees.NOTHING]
 
     kept = asyncio.run(main())
     assert len(kept) == MAX_KEPT
@@ -127,7 +145,7 @@ def test_only_so_many_are_asked_about_at_a_time():
 def test_a_flood_of_tokens_shuts_out_nobody_whose_token_was_good():
     async def main():
         flood, clock = MAX_KEPT + 3, Clock()
-        script = [KNOWN, YES, *[UNKNOWN] * flood, *[forever] * MAX_ASKED_AT_ONCE, KNOWN, YES]
+        script = [KNOWN, YES, *[UNKNOWN] * 2 * flood, *[forever] * MAX_ASKED_AT_ONCE, KNOWN, YES]
         fake = FakeApi(*script)
         async with talking_to(fake) as api:
             authorizer = TokenAuthorizer(api, clock)
@@ -136,11 +154,38 @@ def test_a_flood_of_tokens_shuts_out_nobody_whose_token_was_good():
                 with pytest.raises(PageRefusedError, match="does not know"):
                     await authorizer.authorize(f"bad-{number}", "")
             assert await authorizer.authorize("good", "") == Viewer()
-            assert len(fake.asked) == 2 + flood
+            assert len(fake.asked) == 2 + 2 * flood
             clock.now += page_authorization.KEPT_SECONDS
             tasks = [asyncio.create_task(authorizer.authorize(f"t{n}", "")) for n in range(MAX_ASKED_AT_ONCE)]
-            await fake.until_asked(2 + flood + MAX_ASKED_AT_ONCE)
+            await fake.until_asked(2 + 2 * flood + MAX_ASKED_AT_ONCE)
             assert await authorizer.authorize("good", "") == Viewer()
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    asyncio.run(main())
+
+
+def test_a_flood_of_good_tokens_of_one_namespace_shuts_out_nobody_who_sees_all():
+    async def main():
+        flood, clock = MAX_KEPT + 3, Clock()
+        of_team = [KNOWN, NO, YES]
+        script = [KNOWN, YES, *of_team * flood, *[forever] * 2 * MAX_ASKED_AT_ONCE, KNOWN, YES]
+        fake = FakeApi(*script)
+        async with talking_to(fake) as api:
+            authorizer = TokenAuthorizer(api, clock)
+            await authorizer.authorize("admin", "")
+            for number in range(flood):
+                assert await authorizer.authorize(f"team-{number}", "team") == Viewer("team")
+            asked = len(fake.asked)
+            assert await authorizer.authorize("admin", "") == Viewer()
+            assert len(fake.asked) == asked
+            clock.now += page_authorization.KEPT_SECONDS
+            again = [(f"team-{flood - 1 - n}", "team") for n in range(MAX_ASKED_AT_ONCE)]
+            again += [(f"made-up-{n}", "") for n in range(MAX_ASKED_AT_ONCE)]
+            tasks = [asyncio.create_task(authorizer.authorize(*each)) for each in again]
+            await fake.until_asked(asked + len(again))
+            assert await authorizer.authorize("admin", "") == Viewer()
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
