@@ -1,0 +1,148 @@
+"""Of all but nodes the controller's token changes what the controller changes, and nothing beside it."""
+
+import pytest
+
+from controller.kube_client import JSON_PATCH
+from testbed.api import MERGE_PATCH
+from testbed.chart import ADMISSION
+from testbed.process import eventually
+from testbed.registration import OWN_NAMESPACE
+from tests.control_plane.controller_writes.support import (
+    CONFIGURATIONS,
+    POLICY,
+    WAITING,
+    annotated,
+    assert_policy_refuses,
+    config_map,
+    labels,
+    lease,
+    why_refused,
+)
+from tests.control_plane.test_chart_rbac import CONTROLLER
+from tests.control_plane.test_mig_geometry import CONFIG_MAP
+
+FIRST = "/webhooks/0"
+ON_WEBHOOK = {
+    "its address": [
+        {"op": "remove", "path": f"{FIRST}/clientConfig/service"},
+        {"op": "add", "path": f"{FIRST}/clientConfig/url", "value": "https://example.com/mutate"},
+    ],
+    "its Service": [{"op": "replace", "path": f"{FIRST}/clientConfig/service/namespace", "value": "mine"}],
+    "its path": [{"op": "replace", "path": f"{FIRST}/clientConfig/service/path", "value": "/"}],
+    "its rules": [{"op": "replace", "path": f"{FIRST}/rules/0/resources", "value": ["*/*"]}],
+    "more rules": [
+        {
+            "op": "add",
+            "path": f"{FIRST}/rules/-",
+            "value": {
+                "apiGroups": [""],
+                "apiVersions": ["v1"],
+                "operations": ["*"],
+                "resources": ["secrets"],
+            },
+        }
+    ],
+    "its failure policy": [{"op": "replace", "path": f"{FIRST}/failurePolicy", "value": "Ignore"}],
+    "its namespaces": [{"op": "replace", "path": f"{FIRST}/namespaceSelector", "value": {}}],
+    "its objects": [
+        {"op": "replace", "path": f"{FIRST}/objectSelector", "value": {"matchLabels": {"no": "pod"}}}
+    ],
+    "its conditions": [{"op": "remove", "path": f"{FIRST}/matchConditions"}],
+    "its timeout": [{"op": "replace", "path": f"{FIRST}/timeoutSeconds", "value": 30}],
+    "its name": [{"op": "replace", "path": f"{FIRST}/name", "value": "another.clearml-injector.io"}],
+    "one more": [
+        {
+            "op": "add",
+            "path": "/webhooks/-",
+            "value": {
+                "name": "mine.example.com",
+                "admissionReviewVersions": ["v1"],
+                "sideEffects": "None",
+                "clientConfig": {"url": "https://example.com/mutate"},
+            },
+        }
+    ],
+    "none": [{"op": "remove", "path": FIRST}],
+    "a label": [{"op": "add", "path": "/metadata/labels/mine", "value": "yes"}],
+    "an annotation": [{"op": "add", "path": "/metadata/annotations/mine", "value": "yes"}],
+    "a finalizer": [{"op": "add", "path": "/metadata/finalizers", "value": ["example.com/stay"]}],
+}
+
+
+@pytest.mark.parametrize("patch", ON_WEBHOOK.values(), ids=ON_WEBHOOK)
+def test_of_the_webhooks_configuration_nothing_else_is_changed(control_plane, stolen, patch):
+    assert_policy_refuses(stolen, "PATCH", CONFIGURATIONS, patch, JSON_PATCH)
+    assert why_refused(control_plane.api, "PATCH", CONFIGURATIONS, patch, JSON_PATCH) == (200, "")
+
+
+NOT_DELETED = {
+    "one that is bound": {**WAITING, "nodeName": "nowhere"},
+    "one that was not injected": {**WAITING, "annotations": {}},
+    "one that nobody creates again": {**WAITING, "owner": None},
+    "one of an owner who does not control it": {**WAITING, "owner": {}},
+    "one that a finalizer keeps": WAITING,
+}
+
+
+@pytest.mark.parametrize("each", NOT_DELETED)
+def test_other_pods_than_waiting_ones_are_not_deleted(control_plane, stolen, namespace, owned, each):
+    owned(**NOT_DELETED[each], finalizers=["example.com/stay"] if "finalizer" in each else ())
+    path = f"/api/v1/namespaces/{namespace}/pods/task"
+    assert_policy_refuses(stolen, "DELETE", path)
+    assert why_refused(control_plane.api, "DELETE", path) == (200, "")
+    control_plane.api.patch("Pod", "task", {"metadata": {"finalizers": None}}, namespace)
+
+
+ON_STATUS = {
+    "an address, to which a Service then leads": {
+        "status": {"podIP": "192.0.2.1", "podIPs": [{"ip": "192.0.2.1"}]}
+    },
+    "a condition": {"status": {"conditions": [{"type": "Ready", "status": "False"}]}},
+    "a phase": {"status": {"phase": "Failed"}},
+    "a label": labels(app="mine"),
+    "another annotation": annotated("note", "mine"),
+}
+
+
+@pytest.mark.parametrize("change", ON_STATUS.values(), ids=ON_STATUS)
+def test_of_its_own_pods_only_the_annotation_is_changed(stolen, own_pod, change):
+    assert_policy_refuses(stolen, "PATCH", f"{own_pod}/status", change, MERGE_PATCH)
+
+
+def test_leases_and_config_maps_of_other_names_are_not_created(stolen):
+    leases = f"/apis/coordination.k8s.io/v1/namespaces/{OWN_NAMESPACE}/leases"
+    assert_policy_refuses(stolen, "POST", leases, lease("mine"))
+    generated = {**lease(""), "metadata": {"generateName": CONTROLLER}}
+    assert_policy_refuses(stolen, "POST", leases, generated)
+    assert why_refused(stolen, "POST", leases, lease(CONTROLLER)) == (200, "")
+    maps = f"/api/v1/namespaces/{OWN_NAMESPACE}/configmaps"
+    assert_policy_refuses(stolen, "POST", maps, config_map("mine"))
+    assert why_refused(stolen, "POST", maps, config_map(CONFIG_MAP)) == (200, "")
+
+
+ON_CONFIG_MAP = {
+    "another file": {"data": {"hooks.yaml": "hooks: {}"}},
+    "another's file": {"data": {"theirs.yaml": None}},
+    "bytes": {"binaryData": {"hook": "AAAA"}},
+    "a label": labels(mine="yes"),
+}
+
+
+@pytest.mark.parametrize("change", ON_CONFIG_MAP.values(), ids=ON_CONFIG_MAP)
+def test_of_the_mig_managers_config_map_only_the_configurations_are_written(control_plane, stolen, change):
+    made = {**config_map(CONFIG_MAP), "data": {"config.yaml": "version: v1", "theirs.yaml": "1"}}
+    control_plane.api.create(made, OWN_NAMESPACE)
+    path = f"/api/v1/namespaces/{OWN_NAMESPACE}/configmaps/{CONFIG_MAP}"
+    try:
+        assert_policy_refuses(stolen, "PATCH", path, change, MERGE_PATCH)
+        theirs = {"data": {"config.yaml": "version: v1\nmig-configs: {}"}}
+        assert why_refused(stolen, "PATCH", path, theirs, MERGE_PATCH) == (200, "")
+    finally:
+        control_plane.api.delete("ConfigMap", CONFIG_MAP, OWN_NAMESPACE)
+
+
+def test_the_api_server_finds_no_type_error_in_it(control_plane, stolen):
+    def status():
+        return control_plane.api.get("ValidatingAdmissionPolicy", POLICY, api=ADMISSION).get("status")
+
+    assert eventually(status, "it is checked")["typeChecking"] == {}
