@@ -135,5 +135,6 @@ def read_ledger(policies: PolicySet, file: Path | None) -> Ledger:
         fail(str(error))
     # Without a cluster to watch reservations are all there is: none may be left out.
     ledger = Ledger(reservations_per_namespace=sys.maxsize)
+    ledger.doubts_reservations = False
     ledger.replace(nodes, pods)
     return ledger

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from typing import Protocol
 
 from ledger.facts import NodeFact
+from ledger.reserved_room import ReservedRoom, Takes
 from modes.mig_instances import is_instance
 
 ClaimKey = tuple[str, ...]
@@ -41,6 +42,8 @@ class Claim(Protocol):
     def model(self) -> str | None: ...  # noqa: D102
     @property
     def owner(self) -> str: ...  # noqa: D102
+    @property
+    def is_reserved(self) -> bool: ...  # noqa: D102
 
 
 class PricedClass(Protocol):
@@ -62,6 +65,9 @@ class NodeAccount:
         "memory_free",
         "name",
         "node_class",
+        "rank",
+        "reserved",
+        "stale",
         "taken",
         "taken_pooled",
     )
@@ -81,6 +87,12 @@ class NodeAccount:
         """The class of the node, once it is in one."""
         self.memory_free = 0
         """Bytes of memory, likewise."""
+        self.reserved: ReservedRoom | None = None
+        """What of all that is only reserved; None where nothing is."""
+        self.stale: dict[int | None, int] = {}
+        """Slices by index (None: the pool) of reservations that are too old to take room."""
+        self.rank: tuple[int, str] = 0, name
+        """Of nodes that are equally good for a pod the one with the least is taken."""
 
     @property
     def fact(self) -> NodeFact | None:
@@ -106,6 +118,26 @@ class NodeAccount:
     def give_back(self, key: ClaimKey) -> None:
         """Free what a claim took; the inverse of `take`."""
         self._book(self.claims.pop(key), -1)
+
+    def add_stale(self, claim: Claim, sign: int = 1) -> None:
+        """Note a reservation that takes no room any more, or with a sign of -1 forget it."""
+        for index, slices in (*claim.gpus, (None, claim.pooled)):
+            left = self.stale.pop(index, 0) + sign * slices
+            if left:
+                self.stale[index] = left
+        self.rank = sum(self.stale.values()), self.name
+
+    def without_reservations(self, but_of: str | None) -> NodeAccount:
+        """Return the account as it is for pods alone, and for reservations of one namespace."""
+        account = NodeAccount(self.name)
+        account._fact, account.node_class, account.claims = self._fact, self.node_class, self.claims
+        account.left, account.taken = dict(self.left), dict(self.taken)
+        account.taken_pooled, account.rank, account.stale = self.taken_pooled, self.rank, self.stale
+        account.cpu_free, account.memory_free = self.cpu_free, self.memory_free
+        if self.reserved is not None:
+            for amounts, sign in ((self.reserved.total, -1), (self.reserved.of(but_of), 1)):
+                account._add(amounts, sign)
+        return account
 
     def state(self) -> tuple[int, ...]:
         """Free slices of each GPU that is not cordoned, never negative, sorted."""
@@ -145,6 +177,20 @@ class NodeAccount:
         return self.left.get(index)
 
     def _book(self, claim: Claim, sign: int) -> None:
+        self._add(claim, sign)
+        if claim.is_reserved:
+            self._reserve(claim, sign)
+
+    def _reserve(self, claim: Claim, sign: int) -> None:
+        reserved = self.reserved = self.reserved or ReservedRoom()
+        if sign > 0:
+            reserved.add(claim)
+            return
+        reserved.remove(claim)
+        if not reserved.total.claims:
+            self.reserved = None
+
+    def _add(self, claim: Takes, sign: int) -> None:
         for index, slices in claim.gpus:
             taken = self.taken.get(index, 0) + sign * slices
             # An index with nothing taken is forgotten, so that books that agree are equal.

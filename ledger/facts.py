@@ -93,6 +93,8 @@ class PodFact(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The one value of nvidia.com/gpu.product that an unbound pod requires; None when it requires none."""
     owner: str = ""
     """Key of what it is a replica of (ledger/owners.py); empty without slices, or where it stands alone."""
+    is_reserved: bool = False
+    """Nobody has seen it: it stands for pods that were only placed."""
 
     @property
     def key(self) -> PodKey:

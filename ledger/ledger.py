@@ -14,6 +14,7 @@ from ledger.instance_worth import weighed
 from ledger.ledger_reader import LedgerReader
 from ledger.placement.candidates import CandidateFinder
 from ledger.placement.choice import Choice
+from ledger.placement.contested import Contested
 from ledger.placement.node_class_prices import NodeClassPrices
 from ledger.placement.node_index import free_gpus
 from ledger.placement.request_history import RequestHistory, ShadowPrices
@@ -53,7 +54,10 @@ class Ledger(LedgerReader):
         self._pods: dict[PodKey, PodFact] = {}
         self._reservations = Reservations(reservations_per_namespace)
         self._finder = CandidateFinder(self._node_index)
-        self._choice = Choice(self._node_index, self._finder, self._owners, self._pending, self._values)
+        self._contested = Contested(
+            self._node_index, self._pending, self._values, self._reservations.are_kept
+        )
+        self._choice = Choice(self._node_index, self._finder, self._owners, self._values, self._contested)
         self._history: dict[int, RequestHistory] = {}
         self._class_prices: dict[int, NodeClassPrices] = {}
         self.on_promise = on_promise
@@ -146,21 +150,24 @@ class Ledger(LedgerReader):
     def expire(self, now: float, known_until: float | None = None) -> bool:
         """End reservations whose time is over, `MAX_ENDED_AT_ONCE` at most; say whether there may be more.
 
-        Those whose pods should have shown up by now are counted by quotas no longer. `now` is any clock's
-        seconds that never run back. Nothing ends while its pod may have shown up unheard of: what is known
-        of the cluster is known up to `known_until`, where that is not now.
+        Those whose pods should have shown up by now take no room and are counted by quotas no longer. `now`
+        is any clock's seconds that never run back. Nothing ends, and no room is given back, while its pod may
+        have shown up unheard of: what is known of the cluster is known up to `known_until`, where that is not
+        now.
         """
         known_until = now if known_until is None else known_until
         self._recent.expire(known_until)
         counting = now if now - known_until <= QUIET_SECONDS else known_until
         for late in islice(self._reservations.stop_counting(counting), MAX_ENDED_AT_ONCE):
             self._usage.remove(late, late.gpu_memory)
-        for _ in range(MAX_ENDED_AT_ONCE):
-            reservation = self._reservations.first_expired(known_until)
-            if reservation is None:
-                return False
-            self._end(reservation)
-        return True
+        aged = ended = 0
+        for late in islice(self._reservations.stop_holding(known_until), MAX_ENDED_AT_ONCE):
+            self._age(late)
+            aged += 1
+        while ended < MAX_ENDED_AT_ONCE and (over := self._reservations.first_expired(known_until)):
+            self._end(over)
+            ended += 1
+        return MAX_ENDED_AT_ONCE in {aged, ended}
 
     def place(
         self, request: PlacementRequest, now: float, known_until: float | None = None
@@ -209,6 +216,15 @@ class Ledger(LedgerReader):
             self._end(former)
         else:
             self._recent.release(reservation)
+
+    @property
+    def doubts_reservations(self) -> bool:
+        """Whether a pod waits rather where others have reserved than where pods are; not without a watch."""
+        return self._contested.is_on
+
+    @doubts_reservations.setter
+    def doubts_reservations(self, doubts: bool) -> None:
+        self._contested.is_on = doubts
 
     @property
     def reservations(self) -> int:
@@ -330,9 +346,24 @@ class Ledger(LedgerReader):
         self._notify(reservation)
 
     def _end(self, reservation: Reservation) -> None:
-        if self._reservations.remove(reservation):
+        was_counted, held = self._reservations.remove(reservation)
+        if was_counted:
             self._usage.remove(reservation, reservation.gpu_memory)
+        if held:
+            self._strike(reservation.key, reservation)
+            self._notify(reservation)
+        elif reservation.promised_node is not None:
+            self._node_index.remove_stale(reservation.promised_node, reservation)
+        else:
+            self._pending.add_stale(reservation, -1)
+
+    def _age(self, reservation: Reservation) -> None:
+        """Let a reservation take no room any more: its pod should have shown up by now."""
         self._strike(reservation.key, reservation)
+        if reservation.promised_node is not None:
+            self._node_index.add_stale(reservation.promised_node, reservation)
+        else:
+            self._pending.add_stale(reservation)
         self._notify(reservation)
 
     def enter_many(self, claim: Reservation, unit: Reservation, pods: int) -> None:

@@ -16,7 +16,8 @@ LIFETIME_SECONDS = 30.0
 MAX_RESERVATIONS = 2**14
 """Of all namespaces together: whoever reaches the webhook can name as many as he likes."""
 COUNTED_SECONDS = 5.0
-"""How long quotas count a reservation without a pod: the API server may have refused it after all."""
+"""How long a reservation without a pod takes room and is counted by quotas: the API server may have refused
+the pod after all. For the rest of its time it only breaks ties, and its pod is known as its own."""
 
 
 Pledge = tuple[str, str, tuple[tuple[int, int], ...], int]
@@ -48,6 +49,11 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     node: None = None
 
     @property
+    def is_reserved(self) -> bool:
+        """Nobody has seen its pod."""
+        return True
+
+    @property
     def key(self) -> ClaimKey:
         """As books know it: unlike any pod's key, which has two parts."""
         return self.namespace, self.name, "reservation"
@@ -76,6 +82,10 @@ class Reservations:
         self._by_name: OrderedDict[str, Reservation] = OrderedDict()
         self._per_namespace: Counter[str] = Counter()
         self._counted: OrderedDict[str, Reservation] = OrderedDict()
+        self._holding: OrderedDict[str, Reservation] = OrderedDict()
+        """Those that take room."""
+        self._stale: Counter[str] = Counter()
+        """Those that do not any more, by namespace."""
         self._vouched_in: dict[str, str] = {}
         """By name of the reservation the review that it has vouched in."""
 
@@ -95,29 +105,45 @@ class Reservations:
 
     def add(self, reservation: Reservation) -> None:
         """Enter a reservation that ends no earlier than all others; the inverse of `remove`."""
-        self._by_name[reservation.name] = self._counted[reservation.name] = reservation
+        name = reservation.name
+        self._by_name[name] = self._counted[name] = self._holding[name] = reservation
         self._per_namespace[reservation.namespace] += 1
 
-    def remove(self, reservation: Reservation) -> bool:
-        """Strike a reservation out; the inverse of `add`. Say whether quotas counted it until now."""
+    def remove(self, reservation: Reservation) -> tuple[bool, bool]:
+        """Strike a reservation out; the inverse of `add`.
+
+        Say whether quotas counted it until now, and whether it took room.
+        """
         del self._by_name[reservation.name]
         self._vouched_in.pop(reservation.name, None)
-        left = self._per_namespace[reservation.namespace] - 1
-        if left:
-            self._per_namespace[reservation.namespace] = left
-        else:
-            del self._per_namespace[reservation.namespace]
-        return self._counted.pop(reservation.name, None) is not None
+        _count(self._per_namespace, reservation.namespace, -1)
+        was_counted = self._counted.pop(reservation.name, None) is not None
+        held = self._holding.pop(reservation.name, None) is not None
+        if not held:
+            _count(self._stale, reservation.namespace, -1)
+        return was_counted, held
 
     def stop_counting(self, now: float) -> Iterator[Reservation]:
         """Give the reservations that quotas count no more from now on."""
-        until = now + LIFETIME_SECONDS - COUNTED_SECONDS
-        while self._counted:
-            first = next(iter(self._counted.values()))
-            if first.expires_at > until:
-                return
-            del self._counted[first.name]
-            yield first
+        return _taken_until(self._counted, now)
+
+    def stop_holding(self, now: float) -> Iterator[Reservation]:
+        """Give the reservations that take no room from now on."""
+        for late in _taken_until(self._holding, now):
+            _count(self._stale, late.namespace, 1)
+            yield late
+
+    def holds(self, name: str) -> bool:
+        """Whether the reservation of that name takes room."""
+        return name in self._holding
+
+    def are_kept(self, namespace: str) -> bool:
+        """Whether the reservations of a namespace become pods, as far as can be told.
+
+        They do not where those whose pods have not come in time are more than those that are still awaited.
+        """
+        stale = self._stale.get(namespace, 0)
+        return 2 * stale <= self._per_namespace.get(namespace, 0)
 
     def vouch(self, name: str | None, pod: Pledge, review: str | None) -> bool:
         """Whether a reservation answers for a pod that was reviewed before: for the same pod, and once.
@@ -136,6 +162,24 @@ class Reservations:
         """A reservation whose time is over, None when there is none."""
         first = next(iter(self._by_name.values()), None)
         return first if first is not None and first.expires_at <= now else None
+
+
+def _taken_until(begun: OrderedDict[str, Reservation], now: float) -> Iterator[Reservation]:
+    """Take out those that began `COUNTED_SECONDS` before now or earlier."""
+    until = now + LIFETIME_SECONDS - COUNTED_SECONDS
+    while begun:
+        first = next(iter(begun.values()))
+        if first.expires_at > until:
+            return
+        del begun[first.name]
+        yield first
+
+
+def _count(counts: Counter[str], namespace: str, by: int) -> None:
+    """Count up or down; what comes to nothing is forgotten."""
+    counts[namespace] += by
+    if not counts[namespace]:
+        del counts[namespace]
 
 
 def reservation_of(

@@ -9,7 +9,7 @@ from itertools import islice
 
 from kube.matching import labels_match, tolerates
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement
-from ledger.accounts import NodeAccount
+from ledger.accounts import NodeAccount, PricedClass
 from ledger.facts import NodeFact
 from ledger.placement.feasibility import (
     Obstacle,
@@ -94,6 +94,18 @@ class Candidates:
             for c in self.classes
             if agent_serves(c.sample, self.request)
         )
+
+    @cached_property
+    def _class_set(self) -> frozenset[PricedClass | None]:
+        return frozenset(self.classes)
+
+    def holds(self, account: NodeAccount) -> bool:
+        """Whether a node is one of them."""
+        if self.few is not None:
+            return account in self.few
+        if account.node_class not in self._class_set:
+            return False
+        return self.accepts is None or self.accepts(account)
 
     def nodes(self) -> Iterator[NodeFact]:
         """The nodes themselves."""

@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
-
 import msgspec
 
-from ledger.accounts import NodeAccount
 from ledger.facts import NodeFact
 from ledger.owners import GpuModel, Owners
+from ledger.placement.best_gpus import best_gpus
 from ledger.placement.best_node import best
 from ledger.placement.candidates import CandidateFinder, Candidates
+from ledger.placement.contested import Contested
 from ledger.placement.gpu_kind_filter import narrowed
 from ledger.placement.instance_offers import Option, within_twice
 from ledger.placement.memory_values import MemoryValues
 from ledger.placement.node_groups import Found
 from ledger.placement.node_index import NodeIndex
-from ledger.placement.pending import PendingPods
 from ledger.placement.pick_index import pick_assumed_index, pick_index
 from ledger.placement.preference import family_requests, preferred
 from ledger.placement.request_history import ShadowPrices
 from ledger.placement.same_model import commonest_model, keep_to, model_of, no_such_node
-from ledger.placement.spread import best_spread, least_used
+from ledger.placement.spread import best_spread
 from ledger.placement_request import Placement, PlacementRequest, Unschedulable
-from modes.fraction import Fraction
 from modes.gpu_kinds import EVERY_KIND
-from modes.mode import Mode
-from modes.packing import best_hole, best_holes, gpus_of_split
 
 
 class Choice:
@@ -38,14 +32,15 @@ class Choice:
         node_index: NodeIndex,
         finder: CandidateFinder,
         owners: Owners,
-        pending: PendingPods,
         values: MemoryValues,
+        contested: Contested,
     ) -> None:
         self._node_index = node_index
         self._finder = finder
         self._owners = owners
-        self._pending = pending
+        self._pending = contested.pending
         self._values = values
+        self._contested = contested
 
     def options(
         self, request: PlacementRequest, prices: ShadowPrices, reservation: str | None
@@ -189,10 +184,12 @@ class Choice:
             return self._assumed(request, reservation)
         found = self._best(candidates, request, prices)
         if found is not None and (node := found[1].fact) is not None:
-            indices = _best_gpus(found[1], candidates.mode, request, prices)
+            indices = best_gpus(found[1], candidates.mode, request, prices)
             placed = self._placed(request, indices, model_of(node), node.name, reservation)
             return placed if candidates.is_bound_by_memory else _by_card(placed, node)
-        wait = pick_index(candidates.kinds, request, self._pending, self._values)
+        wait = self._contested.pick(candidates, request, prices) or pick_index(
+            candidates.kinds, request, self._pending, self._values
+        )
         model: GpuModel = None, wait.gpu_mib
         if request.same_model:
             model = commonest_model(candidates.nodes(), wait.indices, wait.gpu_mib)
@@ -266,36 +263,3 @@ def _by_card(placed: Placement, node: NodeFact) -> Placement:
     A pod that is bound by memory is bound by that label, and so keeps what the label says.
     """
     return msgspec.structs.replace(placed, gpu_mib=node.card_mib(placed.indices) or 0)
-
-
-def _best_gpus(
-    account: NodeAccount, mode: type[Mode], request: PlacementRequest, prices: ShadowPrices
-) -> tuple[int, ...]:
-    """Return the GPUs of a node with room that lose the least worth, then the lowest.
-
-    Of containers that are to be on different ones, the GPU of each.
-    """
-    fraction, left = request.fraction, mode.choosable(account.left)
-    if not left:
-        return ()
-    if fraction.is_apart:
-        chosen = gpus_of_split(tuple(left.values()), fraction, prices) or ()
-        return tuple([list(left)[position] for position in chosen])
-    if request.place == "spread" and request.owner and not fraction.is_whole:
-        left = least_used(account, fraction, request.owner)
-    if fraction.parts != 1:
-        return _best_several(left, fraction, prices)
-    hole, gpus = best_hole(left.values(), fraction.slices_on_each, prices), fraction.gpus
-    if gpus == 1:
-        return (list(left)[list(left.values()).index(hole)],)
-    return tuple([index for index, slices in left.items() if slices == hole][:gpus])
-
-
-def _best_several(left: Mapping[int, int], fraction: Fraction, prices: ShadowPrices) -> tuple[int, ...]:
-    wanted = Counter(best_holes(tuple(left.values()), fraction, prices))
-    chosen = []
-    for index, slices in left.items():
-        if wanted[slices]:
-            wanted[slices] -= 1
-            chosen.append(index)
-    return tuple(sorted(chosen))

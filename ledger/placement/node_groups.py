@@ -84,7 +84,7 @@ class Group:
     def __init__(self, state: State) -> None:
         self.state = state
         self.free = sum(state)
-        self.nodes: list[tuple[int, str, NodeAccount]] = []
+        self.nodes: list[tuple[int, tuple[int, str], NodeAccount]] = []
         self.bases: dict[_SizeKey, int] = {}
         """Score without CPU by size of pod, where there is room."""
         self.stranded = 0
@@ -147,8 +147,8 @@ class NodeGroups:
         self._free_slices = mode.free
         self._base_score = mode.score
         self._groups: dict[State, Group] = {}
-        self._seats: dict[str, tuple[Group, int]] = {}
-        """By name of the node its group, and the free CPU that it had when it came."""
+        self._seats: dict[str, tuple[Group, int, tuple[int, str]]] = {}
+        """By name of the node its group, and the free CPU and the rank that it had when it came."""
         self._occupied = 0
         self._slice_cost = 0
         self._prices: ShadowPrices | None = None
@@ -184,9 +184,10 @@ class NodeGroups:
         if name in self._seats:
             self.remove(name)
         group = self._groups.get(state) or self._new_group(state)
-        self._seats[name] = group, cpu_free
-        position = bisect_left(group.nodes, (cpu_free, name))
-        group.nodes.insert(position, (cpu_free, name, account))
+        rank = account.rank
+        self._seats[name] = group, cpu_free, rank
+        position = bisect_left(group.nodes, (cpu_free, rank))
+        group.nodes.insert(position, (cpu_free, rank, account))
         group.hopeless = None
         if position == 0:
             if len(group.nodes) == 1:
@@ -196,8 +197,8 @@ class NodeGroups:
 
     def remove(self, name: str) -> None:
         """Let a node go; the inverse of `seat`."""
-        group, cpu_free = self._seats.pop(name)
-        position = bisect_left(group.nodes, (cpu_free, name))
+        group, cpu_free, rank = self._seats.pop(name)
+        position = bisect_left(group.nodes, (cpu_free, rank))
         del group.nodes[position]
         if position == 0:
             self._note_cpu(group)
@@ -302,6 +303,6 @@ def _better(group: Group, base: int, search: Search, found: Found | None) -> Fou
     if picked is None:
         return found
     score, account = base + picked[0], picked[1]
-    if found is None or score > found[0] or (score == found[0] and account.name < found[1].name):
+    if found is None or score > found[0] or (score == found[0] and account.rank < found[1].rank):
         return score, account
     return found

@@ -121,6 +121,8 @@ class NodeIndex:
         self.accounts: dict[str, NodeAccount] = {}
         self.classes: dict[ClassKey, NodeClass] = {}
         self.totals = RunningTotals()
+        self.reserved: dict[str, NodeAccount] = {}
+        """Accounts of which a part is only reserved, in the order in which that began."""
         self.generation = 0
         """Changes with everything that decides which nodes a pod may use at all."""
         self.own_keys: frozenset[str] = frozenset()
@@ -151,12 +153,28 @@ class NodeIndex:
         """Enter a claim on a node; the inverse of `give_back`."""
         account = self.accounts.get(name) or self._open(name)
         account.take(key, claim)
+        if claim.is_reserved:
+            self.reserved[name] = account
         self._changed[name] = account
 
     def give_back(self, name: str, key: ClaimKey) -> None:
         """Strike a claim on a node out; the inverse of `take`."""
         account = self.accounts[name]
         account.give_back(key)
+        if account.reserved is None:
+            self.reserved.pop(name, None)
+        self._mark(account)
+
+    def add_stale(self, name: str, claim: Claim) -> None:
+        """Note a reservation on a node that takes no room any more; the inverse of `remove_stale`."""
+        account = self.accounts.get(name) or self._open(name)
+        account.add_stale(claim)
+        self._changed[name] = account
+
+    def remove_stale(self, name: str, claim: Claim) -> None:
+        """Forget such a reservation; the inverse of `add_stale`."""
+        account = self.accounts[name]
+        account.add_stale(claim, -1)
         self._mark(account)
 
     def flush(self) -> None:
@@ -227,7 +245,7 @@ class NodeIndex:
         return account
 
     def _mark(self, account: NodeAccount) -> None:
-        if account.claims or account.fact is not None:
+        if account.claims or account.stale or account.fact is not None:
             self._changed[account.name] = account
             return
         if account.name in self._joined:

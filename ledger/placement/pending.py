@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from ledger.accounts import Claim, ClaimKey
 
@@ -15,24 +15,33 @@ class PendingPods:
     def __init__(self) -> None:
         self._slices: dict[_Required, dict[int | None, int]] = {}
         self.claims: dict[ClaimKey, Claim] = {}
+        self._by_namespace: dict[str, dict[int | None, int]] = {}
+        self.stale: dict[int | None, int] = {}
+        """Slices by index of reservations that are too old to be counted."""
 
     def add(self, key: ClaimKey, claim: Claim) -> None:
         """Add a pending claim; the inverse of `remove`."""
         self.claims[key] = claim
-        by_index = self._slices.setdefault(claim.memory_values, {})
-        for index, slices in _waiting(claim):
-            by_index[index] = by_index.get(index, 0) + slices
+        _add(self._slices.setdefault(claim.memory_values, {}), claim, 1)
+        _add(self._by_namespace.setdefault(claim.namespace, {}), claim, 1)
 
     def remove(self, key: ClaimKey) -> None:
         """Remove a claim that is pending no more; the inverse of `add`."""
         claim = self.claims.pop(key)
-        by_index = self._slices[claim.memory_values]
-        for index, slices in _waiting(claim):
-            by_index[index] -= slices
-            if not by_index[index]:
-                del by_index[index]
-        if not by_index:
+        _add(self._slices[claim.memory_values], claim, -1)
+        if not self._slices[claim.memory_values]:
             del self._slices[claim.memory_values]
+        _add(self._by_namespace[claim.namespace], claim, -1)
+        if not self._by_namespace[claim.namespace]:
+            del self._by_namespace[claim.namespace]
+
+    def add_stale(self, claim: Claim, sign: int = 1) -> None:
+        """Note a reservation that is not counted any more, or with a sign of -1 forget it."""
+        _add(self.stale, claim, sign)
+
+    def of_namespace(self, namespace: str) -> Mapping[int | None, int]:
+        """Slices by index for which claims of one namespace wait."""
+        return self._by_namespace.get(namespace, {})
 
     def total(self) -> int:
         """All pending slices."""
@@ -47,6 +56,16 @@ class PendingPods:
                 for index, slices in by_index.items():
                     waiting[index] = waiting.get(index, 0) + slices
         return waiting
+
+
+def _add(by_index: dict[int | None, int], claim: Claim, sign: int) -> None:
+    """Count up or down; what comes to nothing is forgotten."""
+    for index, slices in _waiting(claim):
+        left = by_index.get(index, 0) + sign * slices
+        if left:
+            by_index[index] = left
+        else:
+            by_index.pop(index, None)
 
 
 def _waiting(claim: Claim) -> list[tuple[int | None, int]]:

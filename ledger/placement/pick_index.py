@@ -54,16 +54,17 @@ def kinds(capacities: Iterable[ShapeCapacity], request: PlacementRequest) -> Kin
 def pick_index(
     found: Kinds, request: PlacementRequest, pending: PendingPods, values: MemoryValues
 ) -> PickedIndex:
-    """Choose what to wait for; of equals the smallest share, then the lowest index."""
-    gpus, ranked = request.fraction.gpus, []
+    """Choose what to wait for; of equals the smallest share, then what fewest stale reservations name."""
+    gpus, stale, ranked = request.fraction.gpus, pending.stale, []
     for share, kind in found.items():
         accepted = values.of_share(request, next(iter(kind.shapes.values())))
         load = _loads(kind, request.fraction.slices_on_each, pending.slices(accepted))
         for indices, gpu_mib in kind.shapes.items():
-            taken = sorted([(load[index], index) for index in indices])[:gpus]
-            total = sum([value for value, _ in taken]) if taken else load[request.stock]
-            ranked.append((total, share, tuple(sorted([index for _, index in taken])), gpu_mib))
-    _, _, chosen, gpu_mib = min(ranked)
+            taken = sorted([(load[index], stale.get(index, 0), index) for index in indices])[:gpus]
+            total = sum([value for value, _, _ in taken]) if taken else load[request.stock]
+            tie = sum([slices for _, slices, _ in taken])
+            ranked.append((total, share, tie, tuple(sorted([index for _, _, index in taken])), gpu_mib))
+    *_, chosen, gpu_mib = min(ranked)
     if request.fraction.is_apart:
         chosen = tuple([chosen[each] for each in request.fraction.bins])
     return PickedIndex(chosen, gpu_mib)

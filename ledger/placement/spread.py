@@ -50,12 +50,14 @@ def _has(count: int, on_nodes: Mapping[str, int]) -> Callable[[NodeAccount], boo
     return lambda account: on_nodes.get(account.name, 0) == count
 
 
-def least_used(account: NodeAccount, fraction: Fraction, owner: str) -> dict[int, int]:
-    """Return free slices by index of those GPUs of a node with room that have fewest of an owner's pods.
+def least_used(
+    account: NodeAccount, left: Mapping[int, int], fraction: Fraction, owner: str
+) -> dict[int, int]:
+    """Return of what is left by index that of the GPUs with room that have fewest of an owner's pods.
 
     As many as the fraction asks for, and all that have no more of the owner's pods than these.
     """
-    left = {index: free for index, free in account.left.items() if free >= fraction.slices_on_each}
+    left = {index: free for index, free in left.items() if free >= fraction.slices_on_each}
     used = Counter(
         index for claim in account.claims.values() if claim.owner == owner for index, _ in claim.gpus
     )

@@ -81,19 +81,22 @@ def test_a_pod_that_gets_a_node_changes_backlog_and_node():
     assert (changes.take(), changes.backlog) == (["a"], True)
 
 
-def test_a_reservation_changes_its_node_when_it_is_made_and_when_its_time_is_over():
+def test_a_reservation_changes_its_node_when_it_is_made_and_when_it_takes_no_room_any_more():
     state, clock = ready_state("a")
     changes = state.subscribe()
     changes.take()
     assert state.place(HALF).node == "a"
     assert (changes.take(), state.reservations) == (["a"], 1)
-    clock.now = 29.9
-    state.expire()
-    assert (changes.take(), state.reservations) == ([], 1)
-    clock.now = 30.0
-    state.expire()
-    assert (changes.take(), state.reservations) == (["a"], 0)
-    assert state.node_state("a").view.gpus[0].used == 0
+    for now, changed, reservations, used in (
+        (4.9, [], 1, 4),
+        (5.0, ["a"], 1, 0),
+        (29.9, [], 1, 0),
+        (30.0, [], 0, 0),
+    ):
+        clock.now = now
+        state.expire()
+        assert (changes.take(), state.reservations) == (changed, reservations)
+        assert state.node_state("a").view.gpus[0].used == used
 
 
 def test_a_reservation_ends_with_its_pod_and_with_its_release():
@@ -113,11 +116,13 @@ def test_a_reservation_does_not_end_while_its_pod_may_have_come_unheard_of():
     state.set_node(seen_node("a"))
     state.place(HALF)
     clock.now = 600.0
-    heard.now = 29.9
+    heard.now = 4.9
     state.expire()
     assert state.place(PlacementRequest(Fraction(4, 8), namespace="team", reservation="s")).node == "a"
-    assert state.reservations == 2
     assert state.place(HALF_MORE).node is None
+    heard.now = 29.9
+    state.expire()
+    assert state.reservations == 2
     heard.now = 600.0
     state.expire()
     assert state.reservations == 1

@@ -10,6 +10,7 @@ from ledger.facts import NodeFact, PodFact
 from ledger.ledger import Ledger
 from ledger.placement.request_history import ShadowPrices
 from ledger.placement_request import Placement, PlacementRequest, Unschedulable
+from ledger.reservations import COUNTED_SECONDS, LIFETIME_SECONDS
 from tests.ledger.checker import SlowNode, could_ever_hold, has_room, is_kept_to, model_of_owner, score
 
 
@@ -26,14 +27,17 @@ class SlowCluster(dict[str, SlowNode]):
         self.waiting: list[Any] = []
 
 
-def slow_nodes(nodes: Iterable[NodeFact], pods: Iterable[PodFact], ledger: Ledger) -> SlowCluster:
-    """Nodes with what pods and reservations took, added up from the lists."""
+def slow_nodes(
+    nodes: Iterable[NodeFact], pods: Iterable[PodFact], ledger: Ledger, now: float = 0.0
+) -> SlowCluster:
+    """Nodes with what pods and reservations of the last seconds took, added up from the lists."""
     slow = SlowCluster(nodes)
     ledger._node_index.flush()
     for name, account in ledger._node_index.accounts.items():
         if name in slow and account.node_class is not None:
             slow[name].slice_cost = account.node_class.slice_cost
-    reservations = ledger._reservations._by_name.values()
+    latest = now + LIFETIME_SECONDS - COUNTED_SECONDS
+    reservations = [each for each in ledger._reservations._by_name.values() if each.expires_at > latest]
     recent = [many.claim for many in ledger._recent.every()]
     for claim in [*(pod for pod in pods if not pod.is_over), *reservations, *recent]:
         on = claim.node or claim.promised_node

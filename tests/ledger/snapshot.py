@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from ledger.ledger import Ledger
@@ -13,11 +14,19 @@ def books(ledger: Ledger) -> dict[str, Any]:
     ledger._node_index.flush()
     return {
         "nodes": {name: _account(account) for name, account in ledger._node_index.accounts.items()},
-        "backlog": (ledger._pending._slices, ledger._pending.claims),
+        "backlog": (
+            ledger._pending._slices,
+            ledger._pending._by_namespace,
+            ledger._pending.claims,
+            ledger._pending.stale,
+        ),
+        "reserved on": set(ledger._node_index.reserved),
         "usage": ledger._usage._taken,
         "namespaces": ledger._usage._namespaces,
         "memory values": dict(ledger._values._nodes),
         "reservations": ledger._reservations._by_name,
+        "reservations that take room": set(ledger._reservations._holding),
+        "stale reservations": dict(ledger._reservations._stale),
         "owners": (ledger._owners._on_nodes, ledger._owners._awaited),
         "groups": sorted(_groups(ledger)),
     }
@@ -29,8 +38,22 @@ def _account(account: Any) -> tuple[Any, ...]:
         account.claims,
         account.taken,
         account.taken_pooled,
+        account.stale,
+        account.rank,
+        _reserved(account),
     )
     return (*own, account.cpu_free, account.memory_free, account.state())
+
+
+def _reserved(account: Any) -> dict[str, tuple[Any, ...]]:
+    """What is reserved of a node, by namespace, and by no name in all."""
+    if account.reserved is None:
+        return {}
+    sums = {"": account.reserved.total, **account.reserved._by_namespace}
+    return {
+        namespace: (each.claims, +Counter(each.slices), each.pooled, each.cpu_milli, each.memory_bytes)
+        for namespace, each in sums.items()
+    }
 
 
 def _groups(ledger: Ledger) -> list[tuple[Any, ...]]:

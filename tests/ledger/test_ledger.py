@@ -75,6 +75,17 @@ class LedgerLife(RuleBasedStateMachine):
         self.ledger.expire(self.now)
         assert all(r.expires_at > self.now for r in self.ledger._reservations._by_name.values())
 
+    @rule(seconds=st.sampled_from([5.0, 6.0]))
+    def reservations_age(self, seconds: float) -> None:
+        known = list(self.ledger._reservations._by_name.values())
+        self.now += seconds
+        self.ledger.expire(self.now)
+        claims = [claim for a in self.ledger._node_index.accounts.values() for claim in a.claims.values()]
+        claims += self.ledger._pending.claims.values()
+        assert not [reservation for reservation in known if any(claim is reservation for claim in claims)]
+        kept = self.ledger._reservations._by_name
+        assert all(each.name in kept for each in known if each.expires_at > self.now)
+
     @rule(request=asks, name=st.sampled_from([None, "r-0", "r-1", "r-2", "r-3"]))
     def pod_is_admitted(self, request: PlacementRequest, name: str | None) -> None:
         if name is not None:
@@ -83,7 +94,7 @@ class LedgerLife(RuleBasedStateMachine):
         request = PlacementRequest(
             **{key: getattr(request, key) for key in PlacementRequest.__slots__} | {"reservation": name}
         )
-        slow = slow_nodes(self.nodes.values(), self.pods.values(), self.ledger)
+        slow = slow_nodes(self.nodes.values(), self.pods.values(), self.ledger, self.now)
         worth = worth_for(self.ledger, request)
         answer = self.ledger.place(request, self.now)
         if self.in_step:

@@ -18,6 +18,7 @@ from ledger.facts import PodFact, PodKey
 from ledger.ledger import Ledger
 from ledger.messages import NodeState
 from ledger.placement_request import OverQuota, Placement, PlacementRequest, PlacementResult, Unschedulable
+from ledger.reservations import COUNTED_SECONDS
 from ledger.view import PendingView
 from webhook.admission.denial import Reason
 from webhook.placing.local_placements import LocalPlacements
@@ -40,6 +41,7 @@ class Fallback:
         self._nodes: dict[str, PodFact] = {}
         """What is taken of each node, as one pod."""
         self._known = False
+        self._heard_at = -COUNTED_SECONDS
 
     def place(self, request: PlacementRequest) -> PlacementResult | Unanswered:
         """Decide a request, marked as degraded."""
@@ -54,6 +56,7 @@ class Fallback:
         if request.reservation is not None:
             self.release(request.reservation)
             self._local_placements.release_former(request)
+        self._ledger.doubts_reservations = self._doubts()
         answer = self._ledger.place(msgspec.structs.replace(request, quotas=()), self._clock())
         if isinstance(answer, Placement):
             return msgspec.structs.replace(self._kept(request, answer), degraded=True)
@@ -68,7 +71,13 @@ class Fallback:
 
     def heard(self) -> None:
         """Note that the controller's stream tells all there is up to now."""
-        self._local_placements.forget(self._clock())
+        self._heard_at = self._clock()
+        self._local_placements.forget(self._heard_at)
+
+    def _doubts(self) -> bool:
+        """Whether pods that were placed here do not come: only the stream tells."""
+        hears = self._clock() - self._heard_at < COUNTED_SECONDS
+        return hears and not self._local_placements.are_kept
 
     @property
     def is_known(self) -> bool:

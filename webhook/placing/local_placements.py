@@ -2,7 +2,8 @@
 
 Nothing is forgotten while the controller's stream is silent, however long that lasts: nobody tells whether a
 pod came or went. When the stream tells of more on a node than before, that much of its sum has shown up. What
-has not, half a minute after the last placement on its node, is forgotten, if the stream was heard since.
+has not, some seconds after it was placed, is forgotten if the stream was heard since: the API server may have
+refused it. Sums are kept in two generations, so that what is placed on a node all the time keeps nothing.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 
 from ledger.facts import PodFact
 from ledger.ledger import Ledger
 from ledger.owners import Replicas
 from ledger.placement_request import Placement, PlacementRequest
-from ledger.reservations import LIFETIME_SECONDS
+from ledger.reservations import COUNTED_SECONDS
 from webhook.placing.replicas import KnownReplicas
 
 MAX_REMEMBERED = 4096
@@ -36,8 +38,6 @@ class _Sum:
     slices: dict[int | None, int] = field(default_factory=dict)
     cpu_milli: int = 0
     memory_bytes: int = 0
-    last: float = 0.0
-    """When something was placed there last."""
 
     def fact(self, place: Place) -> PodFact:
         """All of it as one pod."""
@@ -51,6 +51,7 @@ class _Sum:
             cpu_milli=self.cpu_milli,
             memory_bytes=self.memory_bytes,
             memory_values=memory_values,
+            is_reserved=True,
         )
 
     def add(self, slices: Slices, cpu_milli: int, memory_bytes: int) -> None:
@@ -60,18 +61,19 @@ class _Sum:
         self.cpu_milli += cpu_milli
         self.memory_bytes += memory_bytes
 
-    def remove(self, slices: Slices) -> None:
-        """Take slices out, as many as there are, and the same part of CPU and memory."""
-        before = sum(self.slices.values())
+    def remove(self, slices: Slices) -> dict[int | None, int]:
+        """Take slices out, as many as there are, and the same part of CPU and memory; return the others."""
+        before, missing = sum(self.slices.values()), {}
         for index, count in slices.items():
-            left = self.slices.get(index, 0) - count
+            left = self.slices.pop(index, 0) - count
             if left > 0:
                 self.slices[index] = left
-            else:
-                self.slices.pop(index, None)
+            elif left < 0:
+                missing[index] = -left
         after = sum(self.slices.values())
         self.cpu_milli = self.cpu_milli * after // max(1, before)
         self.memory_bytes = self.memory_bytes * after // max(1, before)
+        return missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,23 +92,30 @@ class LocalPlacements:
     def __init__(self, ledger: Ledger, replicas: KnownReplicas) -> None:
         self._ledger = ledger
         self._replicas = replicas
-        self._sums: OrderedDict[Place, _Sum] = OrderedDict()
-        """Those that were placed on last come last."""
+        self._earlier: dict[Place, _Sum] = {}
+        self._latest: dict[Place, _Sum] = {}
+        self._last = 0.0
+        """When something was placed last."""
+        self._earlier_last = -COUNTED_SECONDS
+        """The same of `_earlier`."""
         self._placed: OrderedDict[str, _Placed] = OrderedDict()
         self._serial = 0
+        self._shown = self._forgotten = 0
+        """Slices that have shown up, and that have not in time, since the latest generation began."""
+        self.are_kept = True
+        """Whether what is placed here shows up, as far as the last seconds with the stream tell."""
 
     def add(self, request: PlacementRequest, placement: Placement, now: float) -> None:
         """Book one placement; the inverse of `release`."""
         place = placement.node, None if placement.node else placement.memory_values or None
         gpus, pooled = request.taken_by(placement)
         slices: dict[int | None, int] = dict(gpus) if gpus else {None: pooled}
-        found = self._sums.get(place)
+        found = self._latest.get(place)
         if found is None:
             self._serial += 1
-            found = self._sums[place] = _Sum(f"placed here/{self._serial}")
+            found = self._latest[place] = _Sum(f"placed here/{self._serial}")
         found.add(slices, request.cpu_milli, request.memory_bytes)
-        found.last = now
-        self._sums.move_to_end(place)
+        self._last = now
         self._ledger.set_pod(found.fact(place))
         self._replicas.place(request, placement)
         if placement.reservation is not None and len(placement.reservation) <= MAX_NAME:
@@ -133,35 +142,49 @@ class LocalPlacements:
 
     def shown_up(self, node: str | None, slices: Slices) -> None:
         """Take out what the controller tells of by now; None stands for pods that wait."""
-        places = [place for place in self._sums if place[0] is None] if node is None else [(node, None)]
         left = {index: count for index, count in slices.items() if count > 0}
-        for place in places:
-            found = self._sums.get(place)
-            if found is None or not left:
-                continue
-            here = {index: min(count, found.slices.get(index, 0)) for index, count in left.items()}
-            self._take_out(place, here)
-            left = {index: count - here[index] for index, count in left.items() if count > here[index]}
+        for place in self._waiting_places() if node is None else [(node, None)]:
+            if left:
+                before = sum(left.values())
+                left = self._take_out(place, left)
+                self._shown += before - sum(left.values())
 
     def forget(self, known_until: float) -> None:
-        """Drop sums that should have shown up by a moment, a few at a time."""
-        for _ in range(FORGOTTEN_AT_ONCE):
-            place, oldest = next(iter(self._sums.items()), (None, None))
-            if place is None or oldest is None or oldest.last + LIFETIME_SECONDS > known_until:
+        """Drop what should have shown up by a moment, a few sums at a time."""
+        while known_until >= self._earlier_last + COUNTED_SECONDS:
+            for place in list(islice(self._earlier, FORGOTTEN_AT_ONCE)):
+                late = self._earlier.pop(place)
+                self._forgotten += sum(late.slices.values())
+                self._remove(place, late)
+            if self._earlier or not self._latest:
                 return
-            self._take_out(place, dict(oldest.slices))
+            self._earlier, self._latest, self._earlier_last = self._latest, {}, self._last
+            self.are_kept = self._forgotten <= self._shown
+            self._shown = self._forgotten = 0
 
-    def _take_out(self, place: Place, slices: Slices) -> None:
-        found = self._sums.get(place)
-        if found is None:
+    def _waiting_places(self) -> list[Place]:
+        sums = (*self._earlier, *(place for place in self._latest if place not in self._earlier))
+        return [place for place in sums if place[0] is None]
+
+    def _take_out(self, place: Place, slices: Slices) -> dict[int | None, int]:
+        """Take slices out, the earlier ones first; return those of which there are not so many."""
+        left = dict(slices)
+        for generation in (self._earlier, self._latest):
+            found = generation.get(place)
+            if found is not None and left:
+                left = found.remove(left)
+                if found.slices:
+                    self._ledger.set_pod(found.fact(place))
+                else:
+                    del generation[place]
+                    self._remove(place, found)
+        return left
+
+    def _remove(self, place: Place, gone: _Sum) -> None:
+        self._ledger.remove_pod(("", gone.name))
+        if place in self._earlier or place in self._latest:
             return
-        found.remove(slices)
-        if found.slices:
-            self._ledger.set_pod(found.fact(place))
-        else:
-            del self._sums[place]
-            self._ledger.remove_pod(("", found.name))
-            if place[0] is not None:
-                self._replicas.forget(place[0])
-            elif all(node is not None for node, _ in self._sums):
-                self._replicas.forget_waiting()
+        if place[0] is not None:
+            self._replicas.forget(place[0])
+        elif not self._waiting_places():
+            self._replicas.forget_waiting()

@@ -84,17 +84,41 @@ def test_what_is_placed_here_takes_room_for_as_long_as_nobody_tells_of_it(fallba
     assert placed(fallback.place(PlacementRequest(HALF))) == ("a", (0,))
 
 
-def test_what_is_placed_here_is_forgotten_half_a_minute_after_it_while_the_controller_is_heard(
-    fallback, clock
-):
+def test_what_is_placed_here_is_forgotten_seconds_after_it_while_the_controller_is_heard(fallback, clock):
     told(fallback, {"a": node("a", gpus=1)}, [])
     fallback.place(PlacementRequest(Fraction(7, 8), reservation="r"))
-    clock.now = 29.9
+    clock.now = 4.9
     fallback.heard()
     assert fallback.used() == 7
-    clock.now = 30.0
+    clock.now = 5.0
     fallback.heard()
     assert fallback.used() == 0
+
+
+def test_what_is_placed_on_a_node_all_the_time_and_never_shows_up_takes_ten_seconds_of_room(fallback, clock):
+    told(fallback, {"a": node("a", gpus=8)}, [])
+    used = []
+    for second in range(60):
+        clock.now = float(second)
+        fallback.heard()
+        fallback.place(PlacementRequest(Fraction(1, 8), reservation=f"r{second}"))
+        used.append(fallback.used())
+    assert max(used) <= 10
+
+
+@pytest.mark.parametrize(("is_heard", "index"), [(True, 1), (False, 0)])
+def test_pods_wait_where_only_refused_ones_were_placed_if_the_stream_tells_that_these_do_not_come(
+    fallback, clock, is_heard, index
+):
+    told(fallback, {"a": node("a", pod("x", "a", 0, 8))}, [])
+    for number in range(300):
+        clock.now = number / 10
+        if is_heard:
+            fallback.heard()
+        fallback.place(PlacementRequest(HALF, namespace="evil", reservation=f"r{number}"))
+    # The index of the full GPU has less waiting for it, whoever waits.
+    fallback.set_backlog([PendingView("team", f"w{i}", "pod", (1,), 4) for i in range(200)])
+    assert placed(fallback.place(PlacementRequest(HALF, namespace="honest"))) == (None, (index,))
 
 
 def test_a_pod_that_shows_up_is_not_counted_twice(fallback):
@@ -126,7 +150,7 @@ def test_ten_thousand_placements_are_kept_in_sums_and_none_is_forgotten(fallback
         fallback.place(PlacementRequest(Fraction(1, 8), namespace="team", reservation=f"r{number}"))
     here = fallback._local_placements
     assert fallback._ledger.totals().used + fallback._ledger.pending_slices() == 10_000
-    assert (len(here._sums), len(here._placed)) == (5, MAX_REMEMBERED)
+    assert (len(here._latest), len(here._earlier), len(here._placed)) == (5, 0, MAX_REMEMBERED)
     assert len(fallback._ledger._reservations) == 0
 
 

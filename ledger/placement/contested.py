@@ -1,0 +1,119 @@
+"""Which index has room for a pod but for reservations, whose pods may never come.
+
+Where no node has room, a pod gets an index to wait for, and keeps it. One that only reservations fill is then
+better than one that pods fill. Reservations of the pod's own namespace count like pods all the same: what one
+namespace creates at once spreads as if all of it came. Where the pods of a namespace do not come in time, its
+reservations count for nothing here either.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from itertools import islice
+
+from ledger.accounts import NodeAccount
+from ledger.placement.best_gpus import best_gpus
+from ledger.placement.best_node import score
+from ledger.placement.candidates import Candidates
+from ledger.placement.memory_values import MemoryValues
+from ledger.placement.node_index import NodeIndex
+from ledger.placement.pending import PendingPods
+from ledger.placement.pick_index import PickedIndex
+from ledger.placement.request_history import ShadowPrices
+from ledger.placement_request import PlacementRequest
+
+MAX_NODES, MAX_WITH_ROOM = 1024, 64
+"""Nodes with reservations that are looked at for one pod, and how many with room are enough."""
+_PRECISION = 10**6
+_Place = tuple[int, tuple[int, ...], int]
+"""MiB of the share, the indices, MiB of one GPU."""
+
+
+class Contested:
+    """Finds room that is only reserved."""
+
+    def __init__(
+        self,
+        node_index: NodeIndex,
+        pending: PendingPods,
+        values: MemoryValues,
+        are_kept: Callable[[str], bool],
+    ) -> None:
+        """`are_kept` says whether the reservations of a namespace become pods, as far as can be told."""
+        self._node_index = node_index
+        self.pending = pending
+        self._values = values
+        self._are_kept = are_kept
+        self.is_on = True
+        """Whether reservations are doubted at all: not where nobody tells which pods came."""
+
+    def pick(
+        self, candidates: Candidates, request: PlacementRequest, prices: ShadowPrices
+    ) -> PickedIndex | None:
+        """Return the index with the most room for what waits for it; None where pods fill all."""
+        if not (self.is_on and self._node_index.reserved):
+            return None
+        own = request.namespace if self._are_kept(request.namespace) else None
+        found = Counter[_Place]()
+        for account in self._with_room(candidates, request, prices, own):
+            for place, pods in _places(account, request, prices):
+                found[place] += pods
+        ranked = list(self._ranked(found, request, own))
+        if not ranked:
+            return None
+        _, (_, indices, gpu_mib) = min(ranked)
+        return PickedIndex(indices, gpu_mib)
+
+    def _with_room(
+        self, candidates: Candidates, request: PlacementRequest, prices: ShadowPrices, own: str | None
+    ) -> Iterator[NodeAccount]:
+        """The nodes with room for the pod, as they are without what others than `own` have reserved."""
+        accounts = islice(self._node_index.reserved.values(), MAX_NODES)
+        eligible = (each for each in accounts if _may_have_room(each, request) and candidates.holds(each))
+        without = (each.without_reservations(own) for each in eligible)
+        return islice((each for each in without if score(each, request, prices) is not None), MAX_WITH_ROOM)
+
+    def _ranked(
+        self, found: Counter[_Place], request: PlacementRequest, own: str | None
+    ) -> Iterator[tuple[int, _Place]]:
+        """What waits for each place with this pod, for its room; none where what waits of `own` fills it."""
+        each = request.fraction.slices_on_each
+        of_own = self.pending.of_namespace(own) if own is not None else {}
+        kinds = {gpu_mib for _, _, gpu_mib in found}
+        waiting = {mib: self.pending.slices(self._values.of_share(request, mib)) for mib in kinds}
+        for place, pods in found.items():
+            _, indices, gpu_mib = place
+            stocks = indices or (request.stock,)
+            if all(of_own.get(stock, 0) + each <= pods * each for stock in stocks):
+                load = max([waiting[gpu_mib].get(stock, 0) for stock in stocks]) + each
+                yield load * _PRECISION // (pods * each), place
+
+
+def _may_have_room(account: NodeAccount, request: PlacementRequest) -> bool:
+    """A quick check: False only where the whole one says no."""
+    reserved = account.reserved
+    if reserved is None or account.cpu_free + reserved.total.cpu_milli < request.cpu_milli:
+        return False
+    if not request.mode_type.choosable(account.left):
+        return True
+    each, of = request.fraction.slices_on_each, reserved.total.slices
+    return any(left + of.get(index, 0) >= each for index, left in account.left.items())
+
+
+def _places(
+    account: NodeAccount, request: PlacementRequest, prices: ShadowPrices
+) -> Iterator[tuple[_Place, int]]:
+    """The GPUs of a node with room that a pod could get, and for how many such pods they have room."""
+    mode, fraction, each = request.mode_type, request.fraction, request.fraction.slices_on_each
+    gpu_mib = (account.fact.gpu_mib if account.fact is not None else None) or 0
+    share = fraction.share_mib(gpu_mib) if request.is_bound_by_memory else 0
+    left = mode.choosable(account.left)
+    if not left:
+        yield (share, (), gpu_mib), mode.free(account, request.stock)[0] // each
+    elif fraction.gpus > 1 or fraction.is_apart:
+        yield (share, best_gpus(account, mode, request, prices), gpu_mib), 1
+    else:
+        for index, slices in left.items():
+            if slices >= each:
+                yield (share, (index,), gpu_mib), slices // each
