@@ -39,7 +39,8 @@ class Filter:
             return False
         if self.namespace is None and self.queue is None:
             return True
-        return any(self._is_asked(share) for share in gpu.shares)
+        # Whose the others are is not known.
+        return gpu.unlisted is not None or any(self._is_asked(share) for share in gpu.shares)
 
     def _is_asked(self, share: Holding) -> bool:
         of_namespace = self.namespace in {None, share.namespace}

@@ -60,11 +60,15 @@ def _wide_node(node: NodeView) -> list[Text]:
 def _slices(gpu: GpuView) -> Text:
     total = max(1, gpu.capacity, gpu.used)
     drawn, left = Text(), gpu.capacity
-    for share in gpu.shares:
-        within = max(0, min(share.slices, left))
-        blocks = HELD * _scaled(within, total) + OVER * _scaled(share.slices - within, total)
-        drawn.append(blocks, style=STYLES[share.kind])
-        left -= share.slices
+    shares = [(share.slices, share.kind) for share in gpu.shares]
+    if gpu.unlisted is not None:
+        rest = gpu.unlisted
+        shares += [(rest.held, "holder"), (rest.used - rest.held, "promised")]
+    for slices, kind in shares:
+        within = max(0, min(slices, left))
+        blocks = HELD * _scaled(within, total) + OVER * _scaled(slices - within, total)
+        drawn.append(blocks, style=STYLES[kind])
+        left -= slices
     return drawn.append(FREE * _scaled(max(0, gpu.free), total), style="dim")
 
 
@@ -76,9 +80,10 @@ def _scaled(slices: int, total: int) -> int:
 
 def _shares(gpu: GpuView, *, wide: bool) -> Text:
     cut = printable if wide else lambda name: shortened(name, MAX_POD_NAME)
-    return Text(
-        ", ".join(f"{printable(share.namespace)}/{cut(share.name)}: {share.slices}" for share in gpu.shares)
-    )
+    held = [f"{printable(share.namespace)}/{cut(share.name)}: {share.slices}" for share in gpu.shares]
+    if gpu.unlisted is not None:
+        held.append(f"and {gpu.unlisted.count} more: {gpu.unlisted.used}")
+    return Text(", ".join(held))
 
 
 def _waiting(waiting: PendingView) -> Text:

@@ -11,7 +11,7 @@ from controller import node_problems
 from controller.informer import Resource
 from controller.object_reader import ObjectReader
 from kube.names import API_VERSION
-from ledger.view import GpuView, Holding, NodeView
+from ledger.view import GpuView, Holding, NodeView, Unlisted
 from modes.mig_instances import instance_number, is_instance
 from modes.mig_profiles import MIG_RESOURCE_PREFIX
 
@@ -43,6 +43,7 @@ class GpuStatus(msgspec.Struct, frozen=True, rename="camel"):
     cordoned: bool = False
     memory_mib: int | None = msgspec.field(default=None, name="memoryMiB")
     shares: tuple[Holding, ...] = ()
+    unlisted: Unlisted | None = None
 
 
 class Status(msgspec.Struct, frozen=True, rename="camel"):
@@ -59,6 +60,7 @@ class Status(msgspec.Struct, frozen=True, rename="camel"):
     product: str | None = None
     conditions: tuple[Condition, ...] = ()
     gpus: tuple[GpuStatus, ...] = ()
+    unlisted: Unlisted | None = None
 
 
 class OwnerUid(msgspec.Struct, frozen=True):
@@ -121,14 +123,15 @@ def status_of(view: NodeView, transition: int, now: str, before: tuple[Condition
         gpu_count=sum(gpu.index is not None and gpu.profile is None for gpu in gpus)
         + pooled // max(1, view.slices_per_gpu),
         slices_per_gpu=view.slices_per_gpu,
-        used=sum(gpu.used for gpu in view.gpus),
+        used=view.used,
         free=sum(usable_free),
         largest_free=min(view.slices_per_gpu, max(usable_free, default=0)),
-        over=sum(gpu.over for gpu in view.gpus),
+        over=view.over,
         gpu_memory_mib=view.gpu_mib,
         product=view.product,
         conditions=_conditions(view, now, before),
         gpus=gpus,
+        unlisted=view.unlisted,
     )
 
 
@@ -144,6 +147,7 @@ def _gpu_status(gpu: GpuView) -> GpuStatus:
         gpu.cordoned,
         gpu.memory_mib,
         gpu.shares,
+        gpu.unlisted,
     )
 
 
@@ -158,10 +162,17 @@ def view_of(ledger: GpuLedger) -> NodeView | None:
         return None
     usable = any(c.type == "Usable" and c.status == "True" for c in status.conditions)
     gpus = tuple(
-        GpuView(_index(gpu), gpu.capacity, gpu.shares, gpu.cordoned, gpu.memory_mib) for gpu in status.gpus
+        GpuView(_index(gpu), gpu.capacity, gpu.shares, gpu.cordoned, gpu.memory_mib, gpu.unlisted)
+        for gpu in status.gpus
     )
     return NodeView(
-        ledger.metadata.name, usable, status.slices_per_gpu, status.gpu_memory_mib, status.product, gpus
+        ledger.metadata.name,
+        usable,
+        status.slices_per_gpu,
+        status.gpu_memory_mib,
+        status.product,
+        gpus,
+        status.unlisted,
     )
 
 
@@ -185,7 +196,7 @@ def status_manifest(name: str, status: Status) -> dict[str, Any]:
 
 
 def _conditions(view: NodeView, now: str, before: tuple[Condition, ...]) -> tuple[Condition, ...]:
-    over = sum(gpu.over for gpu in view.gpus)
+    over = view.over
     lacks = node_problems.of_view(view)
     found = (
         Condition("Usable", "True", "Ready", "the node takes pods")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Protocol
 
+from ledger.crowd import CROWDED, Crowd, parts
 from ledger.facts import NodeFact
 from ledger.reserved_room import ReservedRoom, Takes
 from modes.mig_instances import is_instance
@@ -61,6 +62,8 @@ class NodeAccount:
         "_fact",
         "claims",
         "cpu_free",
+        "crowd",
+        "held",
         "left",
         "memory_free",
         "name",
@@ -76,6 +79,10 @@ class NodeAccount:
         self.name = name
         self._fact: NodeFact | None = None
         self.claims: dict[ClaimKey, Claim] = {}
+        self.crowd: Crowd | None = None
+        """The claims sorted, where they are many."""
+        self.held: dict[int | None, int] = {}
+        """Slices of bound pods alone, by index (None: the pool)."""
         self.taken: dict[int, int] = {}
         """Slices of bound pods and of promises by index."""
         self.left: dict[int, int] = {}
@@ -114,10 +121,19 @@ class NodeAccount:
         """Allocate what a claim takes; the inverse of `give_back`."""
         self.claims[key] = claim
         self._book(claim, 1)
+        if self.crowd is not None:
+            self.crowd.add(key, claim)
+        elif len(self.claims) > CROWDED:
+            self.crowd = Crowd(self.claims)
 
     def give_back(self, key: ClaimKey) -> None:
         """Free what a claim took; the inverse of `take`."""
-        self._book(self.claims.pop(key), -1)
+        claim = self.claims.pop(key)
+        self._book(claim, -1)
+        if self.crowd is not None:
+            self.crowd.remove(key, claim)
+            if len(self.claims) <= CROWDED // 2:
+                self.crowd = None
 
     def add_stale(self, claim: Claim, sign: int = 1) -> None:
         """Note a reservation that takes no room any more, or with a sign of -1 forget it."""
@@ -180,6 +196,11 @@ class NodeAccount:
         self._add(claim, sign)
         if claim.is_reserved:
             self._reserve(claim, sign)
+        if claim.node is not None:
+            for index, slices in parts(claim):
+                held = self.held.pop(index, 0) + sign * slices
+                if held:
+                    self.held[index] = held
 
     def _reserve(self, claim: Claim, sign: int) -> None:
         reserved = self.reserved = self.reserved or ReservedRoom()

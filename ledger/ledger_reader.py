@@ -15,6 +15,9 @@ from ledger.quota_usage import QuotaUsage, Used
 from ledger.totals import Totals
 from ledger.view import LedgerView, NodeView, PendingView, node_view, pending_view
 
+MAX_CLAIMS_OF_REPLICAS = 1024
+"""Of one node that are looked at for replicas: no node can run as many."""
+
 
 class LedgerReader:
     """Answers from the books, and changes nothing in them: `Ledger` alone does."""
@@ -109,7 +112,9 @@ class LedgerReader:
     def replicas(self, name: str) -> tuple[Replicas, ...]:
         """Replicas on a node of owners that were asked about lately."""
         account = self._node_index.accounts.get(name)
-        return self._owners.replicas(account.claims.values()) if account is not None else ()
+        if account is None:
+            return ()
+        return self._owners.replicas(islice(account.claims.values(), MAX_CLAIMS_OF_REPLICAS))
 
     def room(self, name: str) -> tuple[int, int] | None:
         """Milli-CPU and bytes of memory that a node has left; None if there is none of that name."""

@@ -80,12 +80,6 @@ def totals_of(account: NodeAccount) -> Totals:
         capacity=sum([capacity for _, capacity, _ in pairs]),
         used=sum([used for _, _, used in pairs]),
         free=sum([max(0, capacity - used) for _, capacity, used in pairs]),
-        over=sum([_over(account, index, capacity) for index, capacity, used in pairs if used > capacity]),
+        # Promises alone are not too many yet.
+        over=sum([max(0, account.held.get(index, 0) - capacity) for index, capacity, _ in pairs]),
     )
-
-
-def _over(account: NodeAccount, index: int | None, capacity: int) -> int:
-    """Slices that bound pods hold beyond capacity; promises alone are not too many yet."""
-    holders = [claim for claim in account.claims.values() if claim.node is not None]
-    held = sum([claim.pooled if index is None else dict(claim.gpus).get(index, 0) for claim in holders])
-    return max(0, held - capacity)

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from kube.names import GPU_PRODUCT_LABEL
 from ledger.accounts import Claim, NodeAccount
+from ledger.crowd import Crowd
 from ledger.facts import PodFact
 from modes.mig_instances import gpu_name
+
+MAX_SHARES = 512
+"""Of one node that are listed, each GPU with as many of them: at most 300 KB of JSON."""
+MAX_UNKNOWN_GPUS = 64
+"""GPUs of one node that are listed though it does not have them, as it lost them or pods only name them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +33,17 @@ class Holding:
 
 
 @dataclass(frozen=True, slots=True)
+class Unlisted:
+    """What is only summed up: of one GPU the pods that are not listed, of a node the GPUs."""
+
+    count: int
+    used: int
+    """Slices that they take together."""
+    held: int
+    """Of these the slices of bound pods; of GPUs those beyond capacity."""
+
+
+@dataclass(frozen=True, slots=True)
 class GpuView:
     """One GPU, or the pool of a node whose GPUs share one resource name."""
 
@@ -34,9 +52,12 @@ class GpuView:
     capacity: int
     """Slices that can be allocated."""
     shares: tuple[Holding, ...]
+    """The largest, by namespace and name."""
     cordoned: bool = False
     memory_mib: int | None = None
     """MiB of the card, where the node's agent says it."""
+    unlisted: Unlisted | None = None
+    """Those that are not among `shares`; None where all are."""
 
     @property
     def name(self) -> str:
@@ -46,7 +67,13 @@ class GpuView:
     @property
     def used(self) -> int:
         """Allocated slices, promised ones included."""
-        return sum(share.slices for share in self.shares)
+        return sum(share.slices for share in self.shares) + (self.unlisted.used if self.unlisted else 0)
+
+    @property
+    def held(self) -> int:
+        """Slices of bound pods."""
+        listed = sum(share.slices for share in self.shares if share.kind == "holder")
+        return listed + (self.unlisted.held if self.unlisted else 0)
 
     @property
     def free(self) -> int:
@@ -56,7 +83,7 @@ class GpuView:
     @property
     def over(self) -> int:
         """Slices that bound pods hold beyond capacity, after a GPU was lost."""
-        return max(0, sum(share.slices for share in self.shares if share.kind == "holder") - self.capacity)
+        return max(0, self.held - self.capacity)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +96,18 @@ class NodeView:
     gpu_mib: int | None
     product: str | None
     gpus: tuple[GpuView, ...]
+    unlisted: Unlisted | None = None
+    """GPUs that pods hold, that the node does not have, and that are not among `gpus`."""
+
+    @property
+    def used(self) -> int:
+        """Allocated slices of all GPUs."""
+        return sum([gpu.used for gpu in self.gpus]) + (self.unlisted.used if self.unlisted else 0)
+
+    @property
+    def over(self) -> int:
+        """Slices beyond capacity of all GPUs."""
+        return sum([gpu.over for gpu in self.gpus]) + (self.unlisted.held if self.unlisted else 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,19 +138,33 @@ def node_view(account: NodeAccount) -> NodeView | None:
     fact = account.fact
     if fact is None or not (fact.gpus or fact.pooled or fact.instances):
         return None
-    capacities, cards, held = dict(fact.gpus + fact.instances), dict(fact.cards), _holdings(account)
-    indices = sorted(capacities.keys() | account.taken.keys())
+    capacities, cards = dict(fact.gpus + fact.instances), dict(fact.cards)
+    unknown = sorted(account.taken.keys() - capacities.keys())
+    indices: list[int | None] = [*sorted([*capacities, *unknown[:MAX_UNKNOWN_GPUS]])]
+    if fact.pooled or account.taken_pooled:
+        indices.append(None)
     gpus = [
         GpuView(
-            index, capacities.get(index, 0), held.get(index, ()), index in fact.cordoned, cards.get(index)
+            index,
+            fact.pooled if index is None else capacities.get(index, 0),
+            shares,
+            index in fact.cordoned,
+            cards.get(index) if index is not None else None,
+            unlisted,
         )
-        for index in indices
+        for index, (shares, unlisted) in _holdings(account, indices).items()
     ]
-    if fact.pooled or account.taken_pooled:
-        gpus.append(GpuView(None, fact.pooled, held.get(None, ())))
     slices_per_gpu = fact.slices_per_gpu or fact.pooled // max(1, fact.pooled_gpus)
     product = fact.labels.get(GPU_PRODUCT_LABEL)
-    return NodeView(fact.name, fact.usable, slices_per_gpu, fact.gpu_mib, product, tuple(gpus))
+    rest = _summed_up(account, unknown[MAX_UNKNOWN_GPUS:])
+    return NodeView(fact.name, fact.usable, slices_per_gpu, fact.gpu_mib, product, tuple(gpus), rest)
+
+
+def _summed_up(account: NodeAccount, indices: list[int]) -> Unlisted | None:
+    if not indices:
+        return None
+    used = sum([account.taken[index] for index in indices])
+    return Unlisted(len(indices), used, sum([account.held.get(index, 0) for index in indices]))
 
 
 def pending_view(claim: Claim) -> PendingView:
@@ -122,16 +175,31 @@ def pending_view(claim: Claim) -> PendingView:
     return PendingView(claim.namespace, claim.name, kind, indices, sum(on_each) + claim.pooled, differ)
 
 
-def _holdings(account: NodeAccount) -> dict[int | None, tuple[Holding, ...]]:
-    """Return who holds what of each GPU, and of the pool, in one walk over the claims."""
-    held: dict[int | None, list[Holding]] = {}
-    for claim in sorted(account.claims.values(), key=lambda claim: (claim.namespace, claim.name)):
-        queue, kind = claim.queues[0] if claim.queues else "", _kind(claim)
-        for index, slices in (*claim.gpus, (None, claim.pooled)):
-            if slices:
-                holding = Holding(claim.namespace, claim.name, kind, slices, queue)
-                held.setdefault(index, []).append(holding)
-    return {index: tuple(shares) for index, shares in held.items()}
+_Shares = tuple[tuple[Holding, ...], Unlisted | None]
+
+
+def _holdings(account: NodeAccount, indices: Sequence[int | None]) -> dict[int | None, _Shares]:
+    """Return who holds what of each GPU, and of the pool: the largest, and a sum of the others."""
+    crowd = account.crowd or Crowd(account.claims)
+    most = max(1, MAX_SHARES // max(1, len(indices)))
+    return {index: _shares(account, crowd, index, most) for index in indices}
+
+
+def _shares(account: NodeAccount, crowd: Crowd, index: int | None, most: int) -> _Shares:
+    listed = tuple([_holding(account.claims[key], index) for key in sorted(crowd.first(index, most))])
+    more = crowd.count(index) - len(listed)
+    if not more:
+        return listed, None
+    used = account.taken.get(index, 0) if index is not None else account.taken_pooled
+    used -= sum([share.slices for share in listed])
+    held = account.held.get(index, 0) - sum([share.slices for share in listed if share.kind == "holder"])
+    return listed, Unlisted(more, used, held)
+
+
+def _holding(claim: Claim, index: int | None) -> Holding:
+    slices = claim.pooled if index is None else dict(claim.gpus)[index]
+    queue = claim.queues[0] if claim.queues else ""
+    return Holding(claim.namespace, claim.name, _kind(claim), slices, queue)
 
 
 def _kind(claim: Claim) -> Literal["holder", "promised", "reservation"]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from ledger.view import GpuView, Holding, NodeView
+from ledger.view import GpuView, NodeView
 from modes.mig_instances import instance_mib, is_instance, profile_name, profile_of_product
 from web.source import Viewer
 
@@ -25,6 +25,8 @@ class HeldShare(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     mib: int = 0
     """Of the GPU's memory; 0 where its size is not known."""
     created: str = ""
+    pods: int = 0
+    """Pods that the share sums up; 0 where it is one, or their number is not told."""
 
 
 class GpuCell(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -88,16 +90,17 @@ def _cell(view: NodeView, gpu: GpuView, viewer: Viewer, created: CreatedAt) -> G
         )
         for share in own
     ]
-    shares += _others(gpu.shares, len(own), viewer, size)
+    shares += _others(gpu, len(own), viewer, size)
     index, name = (gpu.index, "") if profile is None else (None, profile_name(profile))
     return GpuCell(gpu.capacity, index, name, gpu.cordoned, gpu.over, tuple(shares))
 
 
-def _others(
-    shares: tuple[Holding, ...], own: int, viewer: Viewer, per_slice: tuple[int, int]
-) -> list[HeldShare]:
-    """Return what all others hold as one share, without a word of whose it is."""
-    if len(shares) == own:
+def _others(gpu: GpuView, own: int, viewer: Viewer, per_slice: tuple[int, int]) -> list[HeldShare]:
+    """Return what all others hold as one share, without a word of whose it is; pods not listed are in it."""
+    rest = gpu.unlisted
+    if len(gpu.shares) == own and rest is None:
         return []
-    slices = sum([share.slices for share in shares if share.namespace != viewer.namespace])
-    return [HeldShare(OTHER, slices, mib=per_slice[0] * slices // per_slice[1])]
+    slices = sum([share.slices for share in gpu.shares if viewer.namespace not in {None, share.namespace}])
+    slices += rest.used if rest is not None else 0
+    pods = rest.count if rest is not None and viewer.namespace is None else 0
+    return [HeldShare(OTHER, slices, mib=per_slice[0] * slices // per_slice[1], pods=pods)]

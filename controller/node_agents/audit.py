@@ -53,7 +53,7 @@ def differences(view: NodeView, held: Held, finished: Mapping[int | None, int]) 
     by_index[None] = sum(slices for _, slices, _ in held), sum(pods for *_, pods in held)
     found = []
     for gpu in view.gpus:
-        ledger = sum(share.slices for share in gpu.shares if share.kind == "holder")
+        ledger = gpu.held
         slices, pods = by_index.get(gpu.index, (ledger, 0))
         if gpu.capacity and not ledger <= slices <= ledger + finished.get(gpu.index, 0):
             found.append(Difference(view.name, gpu.index, slices, pods, ledger))

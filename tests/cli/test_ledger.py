@@ -13,7 +13,7 @@ from cli.app import app
 from cli.ledger_filter import Filter
 from cli.ledger_table import MAX_BLOCKS, lines
 from cli.ledger_watch import MIN_LINES, SECONDS_OF_A_PAGE, news, page
-from ledger.view import GpuView, Holding, LedgerView, NodeView, PendingView
+from ledger.view import GpuView, Holding, LedgerView, NodeView, PendingView, Unlisted
 
 TASK = "clearml-id-4f1c9a7be2d04b6fa3c58d0e1b72964d"
 
@@ -67,6 +67,14 @@ def test_names_of_one_kind_keep_what_differs():
     gpus = [GpuView(number, 8, (Holding("team", task, "holder", 1),)) for number, task in enumerate(tasks)]
     drawn = shown(LedgerView((node("gpu-0", *gpus),), ()))
     assert len({line.split()[-2] for line in drawn[1:]}) == 50
+
+
+def test_pods_that_are_not_listed_are_summed_up_and_no_filter_hides_them():
+    held = GpuView(0, 8, (Holding("team", "a", "holder", 2),), unlisted=Unlisted(40, 50, 48))
+    view = LedgerView((node("gpu-0", held),), ())
+    line = shown(view, wide=True)[1]
+    assert line.endswith(" -44 of 8 team/a: 2, and 40 more: 50")
+    assert Filter(namespace="other").apply(view) == view
 
 
 def test_a_cluster_without_gpus_says_so():

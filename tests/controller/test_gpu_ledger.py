@@ -18,9 +18,11 @@ from controller.gpu_ledger import (
 )
 from controller.node_problems import lacking
 from ledger.facts import NodeFact
-from ledger.view import GpuView, Holding, NodeView
+from ledger.ledger import Ledger
+from ledger.view import GpuView, Holding, NodeView, Unlisted
 from modes.mig_instances import instance_number
 from testbed.controller_process import CRD
+from tests.ledger.cluster import gpu_node, holder
 
 NOW, LATER = "2026-11-21T10:00:00Z", "2026-11-21T11:00:00Z"
 HOLDER = Holding("team", "a", "holder", 6, "gpu-half")
@@ -63,9 +65,14 @@ def test_a_condition_keeps_its_time_until_it_changes():
 
 
 def test_what_is_written_reads_back_as_the_same_view():
-    gpus = (GpuView(0, 8, (HOLDER, PROMISED)), GpuView(1, 8, (), cordoned=True), GpuView(None, 16, ()))
+    rest = Unlisted(9, 20, 18)
+    gpus = (
+        GpuView(0, 8, (HOLDER, PROMISED), unlisted=rest),
+        GpuView(1, 8, (), cordoned=True),
+        GpuView(None, 16, ()),
+    )
     for usable in (True, False):
-        original = view(*gpus, usable=usable)
+        original = dataclasses.replace(view(*gpus, usable=usable), unlisted=rest)
         stored = status_manifest("gpu-0", status_of(original, 1, NOW, ()))
         assert view_of(msgspec.convert(json.loads(json.dumps(stored)), GpuLedger)) == original
 
@@ -91,9 +98,16 @@ def test_instances_are_published_by_profile_and_read_back():
 def test_the_schema_knows_every_field_that_is_written():
     schema = yaml.safe_load(CRD.read_text())["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     known = schema["properties"]["status"]["properties"]
-    gpus = GpuView(0, 8, (HOLDER,), memory_mib=1), GpuView(instance_number("nvidia.com/mig-1g.10gb"), 7, ())
-    status = status_manifest("gpu-0", status_of(view(*gpus), 0, NOW, ()))["status"]
+    rest = Unlisted(1, 1, 1)
+    gpus = (
+        GpuView(0, 8, (HOLDER,), memory_mib=1, unlisted=rest),
+        GpuView(instance_number("nvidia.com/mig-1g.10gb"), 7, ()),
+    )
+    shown = dataclasses.replace(view(*gpus), unlisted=rest)
+    status = status_manifest("gpu-0", status_of(shown, 0, NOW, ()))["status"]
     assert status.keys() == known.keys()
+    for described, written in ((known, status), (known["gpus"]["items"]["properties"], status["gpus"][0])):
+        assert written["unlisted"].keys() == described["unlisted"]["properties"].keys()
     assert status["gpus"][0].keys() | status["gpus"][1].keys() == known["gpus"]["items"]["properties"].keys()
     shares = known["gpus"]["items"]["properties"]["shares"]["items"]["properties"]
     assert status["gpus"][0]["shares"][0].keys() == shares.keys()
@@ -137,3 +151,20 @@ def test_the_start_names_nodes_that_take_no_fractions():
     assert (first["reason"], first["count"], first["nodes"]) == ("NoMemoryLabel", 4, "a, b, c")
     assert "kubectl label node d nvidia.com/gpu.memory=" in first["what"]
     assert (second["reason"], second["count"], second["nodes"]) == ("WholeGpus", 1, "whole")
+
+
+@pytest.mark.parametrize("gpus", [1, 8, 64])
+def test_pods_that_pile_up_on_a_dead_node_make_no_object_that_the_api_server_would_refuse(gpus):
+    fact = gpu_node("n" * 253, gpus, usable=False)
+    ledger = Ledger()
+    ledger.set_node(fact)
+    for number in range(10_000):
+        name = f"{number:05}".ljust(253, "p")
+        changes = {"namespace": "n" * 63, "queues": ("q" * 63,)}
+        # Some also name GPUs that the node does not have.
+        held = (number % gpus, 8), (64 + number % 900, 1)
+        ledger.set_pod(holder(name, fact.name, *held, **changes))
+    status = status_of(ledger.node(fact.name), 1, NOW, ())
+    assert len(json.dumps(status_manifest(fact.name, status))) < 2**19
+    assert (status.used, status.over) == (90_000, 90_000 - 8 * gpus)
+    assert view_of(GpuLedger(Metadata(fact.name), status)) == ledger.node(fact.name)

@@ -9,6 +9,7 @@ from kube.names import GPU_PRODUCT_LABEL
 from ledger.facts import NodeFact, PodFact
 from ledger.messages import DenialCount
 from ledger.placement_request import Quota
+from ledger.view import MAX_SHARES
 from modes.mig_instances import instance_number
 from service.yielding import NODES_AT_ONCE
 from tests.controller.test_yielding import Steps
@@ -206,7 +207,8 @@ def test_a_slow_reader_holds_no_bytes_and_gets_the_newest_of_each_node():
         [changes, *_] = source.readers
         kept = len(changes._names)
         request.reads.set()
-        many = lambda events: len(rows(events)["n00"]["gpus"][0].get("shares", ())) == 1000  # noqa: E731
+        shares = lambda events: rows(events)["n00"]["gpus"][0].get("shares", ())  # noqa: E731
+        many = lambda events: sum(share["slices"] for share in shares(events)) == 1000  # noqa: E731
         return kept, (await request.until(many))[before:]
 
     kept, after = watching(page_of(source), watch)
@@ -268,3 +270,21 @@ def test_a_row_is_as_small_as_what_it_says():
     source = Source("a", gpus=8)
     row = node_row(source.ledger.node("a"), Viewer(), lambda _namespace, _pod: "")
     assert len(msgspec.json.encode(row)) < 400
+
+
+def test_a_row_of_a_node_with_ten_thousand_pods_lists_few_and_names_nobody_to_others():
+    source = Source("a")
+    for number in range(10_000):
+        source.set_pod(f"p{number}", namespace="team" if number % 2 else "hidden", slices=1)
+    seen = [
+        node_row(source.ledger.node("a"), viewer, lambda _namespace, _pod: "")
+        for viewer in (Viewer(), Viewer("team"))
+    ]
+    for row in seen:
+        assert len(row.gpus[0].shares) <= MAX_SHARES + 1
+        assert sum(share.slices for share in row.gpus[0].shares) == 10_000
+    rest = [row.gpus[0].shares[-1] for row in seen]
+    assert [share.kind for share in rest] == ["other", "other"]
+    assert rest[0].pods == 10_001 - len(seen[0].gpus[0].shares)
+    # How many pods others have is not told.
+    assert rest[1].pods == 0

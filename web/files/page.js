@@ -61,7 +61,7 @@ const freeOf = (gpu) => Math.max(0, gpu.capacity - usedOf(gpu));
 const countOf = (count, profile) => `${count} ${profile ? "instance" : "slice"}${count === 1 ? "" : "s"}`;
 const roomOf = (gpu) => `${freeOf(gpu)} of ${countOf(gpu.capacity, gpu.profile)} free`;
 const nameOf = (gpu) => gpu.profile ?? (gpu.index === undefined ? "all GPUs" : `GPU ${gpu.index}`);
-const holderOf = (share) => (share.kind === "other" ? "other" : `${share.namespace ?? ""}/${share.pod ?? ""}`);
+const holderOf = (share) => (share.kind === "other" ? (share.pods ? `${share.pods} more pods` : "other") : `${share.namespace ?? ""}/${share.pod ?? ""}`);
 
 function ageOf(created) {
   const seconds = (Date.now() - Date.parse(created)) / 1000;
@@ -126,9 +126,10 @@ function matches(pattern, text) {
 function matchesGpu(gpu) {
   if (filters.free && (gpu.cordoned || freeOf(gpu) < filters.free)) return false;
   if (!filters.namespace && !filters.queue) return true;
-  const isAsked = (share) =>
+  // Whose pods are only summed up is not known: they are shown rather than not.
+  const isAsked = (share) => share.pods ||
     (!filters.namespace || share.namespace === filters.namespace) && (!filters.queue || (share.queue ?? "").includes(filters.queue));
-  return (gpu.shares ?? []).some(isAsked);
+  return (gpu.shares ?? []).some((share) => Boolean(isAsked(share)));
 }
 
 function applyFilter(entry) {

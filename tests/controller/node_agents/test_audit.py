@@ -3,11 +3,11 @@
 import pytest
 
 from controller.node_agents.audit import Difference, Looks, differences
-from ledger.view import GpuView, Holding, NodeView
+from ledger.view import GpuView, Holding, NodeView, Unlisted
 
 
-def view(index, used, *, capacity=8, kind="holder"):
-    gpu = GpuView(index, capacity, (Holding("t", "p", kind, used),))
+def view(index, used, *, capacity=8, kind="holder", unlisted=None):
+    gpu = GpuView(index, capacity, (Holding("t", "p", kind, used),), unlisted=unlisted)
     return NodeView("n", usable=True, slices_per_gpu=8, gpu_mib=None, product=None, gpus=(gpu,))
 
 
@@ -22,6 +22,8 @@ def view(index, used, *, capacity=8, kind="holder"):
         (view(0, 4, kind="reservation"), 0, 0, False),
         (view(0, 4, kind="promised"), 0, 0, False),
         (view(0, 4, capacity=0), 0, 0, False),
+        (view(0, 4, unlisted=Unlisted(2, 3, 2)), 6, 0, False),
+        (view(0, 4, unlisted=Unlisted(2, 3, 2)), 4, 0, True),
     ],
 )
 def test_only_what_bound_pods_hold_is_compared(seen, held, finished, differs):

@@ -1,0 +1,70 @@
+"""The claims on a node that has very many, sorted so that the largest are told without a walk over all.
+
+Pods that name a node themselves are bound to it whatever it has; if its kubelet is dead, nobody rejects them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterator, Mapping
+from typing import Protocol
+
+CROWDED = 256
+"""Claims on a node from which on they are kept sorted; with half as many they no longer are."""
+Key = tuple[str, ...]
+_Entry = tuple[int, Key]
+"""Slices, negated so that the largest sort first; whose they are."""
+
+
+class Sharing(Protocol):
+    """What a claim takes of GPUs (ledger/accounts.py)."""
+
+    @property
+    def gpus(self) -> tuple[tuple[int, int], ...]: ...  # noqa: D102 - the words are those of Claim
+    @property
+    def pooled(self) -> int: ...  # noqa: D102
+
+
+class Crowd:
+    """The claims by index of the GPU (None: the pool), the largest first."""
+
+    __slots__ = ("_by_index",)
+
+    def __init__(self, claims: Mapping[Key, Sharing]) -> None:
+        found: dict[int | None, list[_Entry]] = {}
+        for key, claim in claims.items():
+            for index, slices in parts(claim):
+                found.setdefault(index, []).append((-slices, key))
+        for entries in found.values():
+            entries.sort()
+        self._by_index = found
+
+    def add(self, key: Key, claim: Sharing) -> None:
+        """Add a claim; the inverse of `remove`."""
+        for index, slices in parts(claim):
+            insort(self._by_index.setdefault(index, []), (-slices, key))
+
+    def remove(self, key: Key, claim: Sharing) -> None:
+        """Take a claim out; the inverse of `add`."""
+        for index, slices in parts(claim):
+            entries = self._by_index[index]
+            del entries[bisect_left(entries, (-slices, key))]
+            if not entries:
+                del self._by_index[index]
+
+    def first(self, index: int | None, count: int) -> list[Key]:
+        """Return whose the largest parts of a GPU are."""
+        return [key for _, key in self._by_index.get(index, ())[:count]]
+
+    def count(self, index: int | None) -> int:
+        """Return how many have a part of a GPU."""
+        return len(self._by_index.get(index, ()))
+
+
+def parts(claim: Sharing) -> Iterator[tuple[int | None, int]]:
+    """Give the slices of each GPU that a claim has a part of, and those of the pool."""
+    for index, slices in claim.gpus:
+        if slices:
+            yield index, slices
+    if claim.pooled:
+        yield None, claim.pooled
