@@ -7,7 +7,6 @@ from typing import Protocol
 
 from ledger.crowd import CROWDED, Crowd, parts
 from ledger.facts import NodeFact
-from ledger.reserved_room import ReservedRoom, Takes
 from modes.mig_instances import is_instance
 
 ClaimKey = tuple[str, ...]
@@ -63,7 +62,6 @@ class NodeAccount:
         "claims",
         "cpu_free",
         "crowd",
-        "held",
         "left",
         "memory_free",
         "name",
@@ -73,6 +71,7 @@ class NodeAccount:
         "stale",
         "taken",
         "taken_pooled",
+        "unbound",
     )
 
     def __init__(self, name: str) -> None:
@@ -81,8 +80,8 @@ class NodeAccount:
         self.claims: dict[ClaimKey, Claim] = {}
         self.crowd: Crowd | None = None
         """The claims sorted, where they are many."""
-        self.held: dict[int | None, int] = {}
-        """Slices of bound pods alone, by index (None: the pool)."""
+        self.unbound: dict[int | None, int] = {}
+        """Slices of promises alone, by index (None: the pool)."""
         self.taken: dict[int, int] = {}
         """Slices of bound pods and of promises by index."""
         self.left: dict[int, int] = {}
@@ -94,12 +93,12 @@ class NodeAccount:
         """The class of the node, once it is in one."""
         self.memory_free = 0
         """Bytes of memory, likewise."""
-        self.reserved: ReservedRoom | None = None
-        """What of all that is only reserved; None where nothing is."""
+        self.reserved: dict[ClaimKey, Claim] = {}
+        """Reservations alone."""
         self.stale: dict[int | None, int] = {}
         """Slices by index (None: the pool) of reservations that are too old to take room."""
-        self.rank: tuple[int, str] = 0, name
-        """Of nodes that are equally good for a pod the one with the least is taken."""
+        self.rank = name
+        """Of nodes that are equally good for a pod the one whose rank sorts first is taken."""
 
     @property
     def fact(self) -> NodeFact | None:
@@ -120,7 +119,11 @@ class NodeAccount:
     def take(self, key: ClaimKey, claim: Claim) -> None:
         """Allocate what a claim takes; the inverse of `give_back`."""
         self.claims[key] = claim
+        if claim.is_reserved:
+            self.reserved[key] = claim
         self._book(claim, 1)
+        if claim.node is None:
+            self._promise(claim, 1)
         if self.crowd is not None:
             self.crowd.add(key, claim)
         elif len(self.claims) > CROWDED:
@@ -129,7 +132,11 @@ class NodeAccount:
     def give_back(self, key: ClaimKey) -> None:
         """Free what a claim took; the inverse of `take`."""
         claim = self.claims.pop(key)
+        if claim.is_reserved:
+            del self.reserved[key]
         self._book(claim, -1)
+        if claim.node is None:
+            self._promise(claim, -1)
         if self.crowd is not None:
             self.crowd.remove(key, claim)
             if len(self.claims) <= CROWDED // 2:
@@ -141,7 +148,8 @@ class NodeAccount:
             left = self.stale.pop(index, 0) + sign * slices
             if left:
                 self.stale[index] = left
-        self.rank = sum(self.stale.values()), self.name
+        # No name of a node has a character that sorts after the tilde.
+        self.rank = f"~{sum(self.stale.values()):012}{self.name}" if self.stale else self.name
 
     def without_reservations(self, but_of: str | None) -> NodeAccount:
         """Return the account as it is for pods alone, and for reservations of one namespace."""
@@ -150,10 +158,15 @@ class NodeAccount:
         account.left, account.taken = dict(self.left), dict(self.taken)
         account.taken_pooled, account.rank, account.stale = self.taken_pooled, self.rank, self.stale
         account.cpu_free, account.memory_free = self.cpu_free, self.memory_free
-        if self.reserved is not None:
-            for amounts, sign in ((self.reserved.total, -1), (self.reserved.of(but_of), 1)):
-                account._add(amounts, sign)
+        for claim in self.reserved.values():
+            if claim.namespace != but_of:
+                account._book(claim, -1)
         return account
+
+    def held(self, index: int | None) -> int:
+        """Slices of one GPU, or of the pool, that bound pods have."""
+        taken = self.taken_pooled if index is None else self.taken.get(index, 0)
+        return taken - self.unbound.get(index, 0)
 
     def state(self) -> tuple[int, ...]:
         """Free slices of each GPU that is not cordoned, never negative, sorted."""
@@ -192,26 +205,14 @@ class NodeAccount:
             return count - self.taken.get(index, 0) if count is not None else None
         return self.left.get(index)
 
+    def _promise(self, claim: Claim, sign: int) -> None:
+        unbound = self.unbound
+        for index, slices in claim.gpus if not claim.pooled else parts(claim):
+            left = unbound.pop(index, 0) + sign * slices
+            if left:
+                unbound[index] = left
+
     def _book(self, claim: Claim, sign: int) -> None:
-        self._add(claim, sign)
-        if claim.is_reserved:
-            self._reserve(claim, sign)
-        if claim.node is not None:
-            for index, slices in parts(claim):
-                held = self.held.pop(index, 0) + sign * slices
-                if held:
-                    self.held[index] = held
-
-    def _reserve(self, claim: Claim, sign: int) -> None:
-        reserved = self.reserved = self.reserved or ReservedRoom()
-        if sign > 0:
-            reserved.add(claim)
-            return
-        reserved.remove(claim)
-        if not reserved.total.claims:
-            self.reserved = None
-
-    def _add(self, claim: Takes, sign: int) -> None:
         for index, slices in claim.gpus:
             taken = self.taken.get(index, 0) + sign * slices
             # An index with nothing taken is forgotten, so that books that agree are equal.

@@ -6,7 +6,7 @@ Pods that name a node themselves are bound to it whatever it has; if its kubelet
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Protocol
 
 CROWDED = 256
@@ -61,10 +61,9 @@ class Crowd:
         return len(self._by_index.get(index, ()))
 
 
-def parts(claim: Sharing) -> Iterator[tuple[int | None, int]]:
-    """Give the slices of each GPU that a claim has a part of, and those of the pool."""
-    for index, slices in claim.gpus:
-        if slices:
-            yield index, slices
+def parts(claim: Sharing) -> list[tuple[int | None, int]]:
+    """Return the slices of each GPU that a claim has a part of, and those of the pool."""
+    found: list[tuple[int | None, int]] = [part for part in claim.gpus if part[1]]
     if claim.pooled:
-        yield None, claim.pooled
+        found.append((None, claim.pooled))
+    return found

@@ -47,11 +47,7 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     model: str | None = None
     owner: str = ""
     node: None = None
-
-    @property
-    def is_reserved(self) -> bool:
-        """Nobody has seen its pod."""
-        return True
+    is_reserved: bool = True
 
     @property
     def key(self) -> ClaimKey:

@@ -81,5 +81,7 @@ def totals_of(account: NodeAccount) -> Totals:
         used=sum([used for _, _, used in pairs]),
         free=sum([max(0, capacity - used) for _, capacity, used in pairs]),
         # Promises alone are not too many yet.
-        over=sum([max(0, account.held.get(index, 0) - capacity) for index, capacity, _ in pairs]),
+        over=sum(
+            [max(0, account.held(index) - capacity) for index, capacity, used in pairs if used > capacity]
+        ),
     )

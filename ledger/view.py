@@ -164,7 +164,7 @@ def _summed_up(account: NodeAccount, indices: list[int]) -> Unlisted | None:
     if not indices:
         return None
     used = sum([account.taken[index] for index in indices])
-    return Unlisted(len(indices), used, sum([account.held.get(index, 0) for index in indices]))
+    return Unlisted(len(indices), used, sum([account.held(index) for index in indices]))
 
 
 def pending_view(claim: Claim) -> PendingView:
@@ -192,7 +192,7 @@ def _shares(account: NodeAccount, crowd: Crowd, index: int | None, most: int) ->
         return listed, None
     used = account.taken.get(index, 0) if index is not None else account.taken_pooled
     used -= sum([share.slices for share in listed])
-    held = account.held.get(index, 0) - sum([share.slices for share in listed if share.kind == "holder"])
+    held = account.held(index) - sum([share.slices for share in listed if share.kind == "holder"])
     return listed, Unlisted(more, used, held)
 
 

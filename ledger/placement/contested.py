@@ -23,8 +23,8 @@ from ledger.placement.pick_index import PickedIndex
 from ledger.placement.request_history import ShadowPrices
 from ledger.placement_request import PlacementRequest
 
-MAX_NODES, MAX_WITH_ROOM = 1024, 64
-"""Nodes with reservations that are looked at for one pod, and how many with room are enough."""
+MAX_LOOKED_AT, MAX_WITH_ROOM = 4096, 64
+"""Reservations that are looked at for one pod, node by node, and how many nodes with room are enough."""
 _PRECISION = 10**6
 _Place = tuple[int, tuple[int, ...], int]
 """MiB of the share, the indices, MiB of one GPU."""
@@ -69,10 +69,19 @@ class Contested:
         self, candidates: Candidates, request: PlacementRequest, prices: ShadowPrices, own: str | None
     ) -> Iterator[NodeAccount]:
         """The nodes with room for the pod, as they are without what others than `own` have reserved."""
-        accounts = islice(self._node_index.reserved.values(), MAX_NODES)
-        eligible = (each for each in accounts if _may_have_room(each, request) and candidates.holds(each))
+        eligible = filter(candidates.holds, self._looked_at(own))
         without = (each.without_reservations(own) for each in eligible)
         return islice((each for each in without if score(each, request, prices) is not None), MAX_WITH_ROOM)
+
+    def _looked_at(self, own: str | None) -> Iterator[NodeAccount]:
+        """The nodes on which others have reserved something."""
+        left = MAX_LOOKED_AT
+        for account in self._node_index.reserved.values():
+            left -= len(account.reserved)
+            if left < 0:
+                return
+            if any(claim.namespace != own for claim in account.reserved.values()):
+                yield account
 
     def _ranked(
         self, found: Counter[_Place], request: PlacementRequest, own: str | None
@@ -88,17 +97,6 @@ class Contested:
             if all(of_own.get(stock, 0) + each <= pods * each for stock in stocks):
                 load = max([waiting[gpu_mib].get(stock, 0) for stock in stocks]) + each
                 yield load * _PRECISION // (pods * each), place
-
-
-def _may_have_room(account: NodeAccount, request: PlacementRequest) -> bool:
-    """A quick check: False only where the whole one says no."""
-    reserved = account.reserved
-    if reserved is None or account.cpu_free + reserved.total.cpu_milli < request.cpu_milli:
-        return False
-    if not request.mode_type.choosable(account.left):
-        return True
-    each, of = request.fraction.slices_on_each, reserved.total.slices
-    return any(left + of.get(index, 0) >= each for index, left in account.left.items())
 
 
 def _places(

@@ -84,7 +84,7 @@ class Group:
     def __init__(self, state: State) -> None:
         self.state = state
         self.free = sum(state)
-        self.nodes: list[tuple[int, tuple[int, str], NodeAccount]] = []
+        self.nodes: list[tuple[int, str, NodeAccount]] = []
         self.bases: dict[_SizeKey, int] = {}
         """Score without CPU by size of pod, where there is room."""
         self.stranded = 0
@@ -147,7 +147,7 @@ class NodeGroups:
         self._free_slices = mode.free
         self._base_score = mode.score
         self._groups: dict[State, Group] = {}
-        self._seats: dict[str, tuple[Group, int, tuple[int, str]]] = {}
+        self._seats: dict[str, tuple[Group, int, str]] = {}
         """By name of the node its group, and the free CPU and the rank that it had when it came."""
         self._occupied = 0
         self._slice_cost = 0

@@ -161,7 +161,7 @@ class NodeIndex:
         """Strike a claim on a node out; the inverse of `take`."""
         account = self.accounts[name]
         account.give_back(key)
-        if account.reserved is None:
+        if not account.reserved:
             self.reserved.pop(name, None)
         self._mark(account)
 

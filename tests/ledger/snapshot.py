@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 from ledger.ledger import Ledger
@@ -40,20 +39,10 @@ def _account(account: Any) -> tuple[Any, ...]:
         account.taken_pooled,
         account.stale,
         account.rank,
-        _reserved(account),
+        account.reserved,
+        account.unbound,
     )
     return (*own, account.cpu_free, account.memory_free, account.state())
-
-
-def _reserved(account: Any) -> dict[str, tuple[Any, ...]]:
-    """What is reserved of a node, by namespace, and by no name in all."""
-    if account.reserved is None:
-        return {}
-    sums = {"": account.reserved.total, **account.reserved._by_namespace}
-    return {
-        namespace: (each.claims, +Counter(each.slices), each.pooled, each.cpu_milli, each.memory_bytes)
-        for namespace, each in sums.items()
-    }
 
 
 def _groups(ledger: Ledger) -> list[tuple[Any, ...]]:
