@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 
+from ledger.view import MAX_SHARES
 from testbed.api import ApiError
 from testbed.controller_process import Controller, gpu_ledger, install_crd, write_tls
 from testbed.gpu_nodes import GpuNode
@@ -170,6 +171,28 @@ def test_the_ledger_command_shows_the_same_from_controller_and_cluster(
     read = shown("ledger", "--output=wide", f"--kubeconfig={control_plane.kubeconfig}")
     line = f"{node} NVIDIA-A100-SXM4-80GB 81920 usable 0 ███░░░░░ 5 of 8 {namespace}/holder: 3"
     assert (asked.count(line), read.count(line)) == (1, 1)
+
+
+def test_pods_that_name_a_node_without_a_kubelet_are_listed_as_far_as_there_is_room(
+    control_plane, namespace, nodes, controller
+):
+    [node] = nodes(GpuNode(gpus=1))
+    for number in range(MAX_SHARES + 20):
+        control_plane.api.create(gpu_pod(f"pile-{number:03}", nodeName=node, slices=1), namespace)
+
+    def summed_up():
+        [gpu] = (gpu_ledger(control_plane.api, node) or {}).get("gpus", [{}])
+        return gpu.get("over"), len(gpu.get("shares", ())), gpu.get("unlisted")
+
+    rest = {"count": 20, "used": 20, "held": 20}
+    over = MAX_SHARES + 20 - 8
+    eventually(lambda: summed_up() == (over, MAX_SHARES, rest), "all are counted, and few are listed")
+    for source in (
+        (f"--controller={controller.url}", f"--tls-dir={controller.tls}"),
+        (f"--kubeconfig={control_plane.kubeconfig}",),
+    ):
+        [line] = [line for line in shown("ledger", "--output=wide", *source) if line.startswith(f"{node} ")]
+        assert line.endswith(", and 20 more: 20")
 
 
 def shown(*options):
