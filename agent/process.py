@@ -134,8 +134,8 @@ class AgentProcess:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stop)
         probes = Probes(self._registry, self._readiness, self._detail, lambda: self._tasks.stuck)
-        server = await PlainHttp(probes).start(self._options.host, self._options.health_port)
-        self.port = server.sockets[0].getsockname()[1]
+        server = PlainHttp(probes)
+        self.port = server.start(self._options.host, self._options.health_port)
         self._log.info("serving", host=self._options.host, health_port=self.port)
         try:
             await self._run()

@@ -21,7 +21,8 @@ from controller.resources import SeenNode
 from ledger.from_kubernetes import node_from_object
 from modes.resource_names import ResourceNames
 from service.metrics import new_registry
-from service.serving import Listener, bind, run, serve
+from service.serving import Listener, run, serve
+from service.sockets import bind
 from testbed.gpu_nodes import GpuNode
 
 NODES = 1000

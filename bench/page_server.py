@@ -19,7 +19,8 @@ from controller.resources import SeenNode, SeenPod
 from ledger.facts import PodFact
 from ledger.from_kubernetes import node_from_object
 from modes.resource_names import ResourceNames
-from service.serving import Listener, bind, serve
+from service.serving import Listener, serve
+from service.sockets import bind
 from web.page import Page
 from web.source import About, LoopbackAuthorizer
 

@@ -19,7 +19,8 @@ from certs.self_signed import self_signed
 from policies.loading.loader import load_policies
 from service.log import configure_logging
 from service.metrics import new_registry
-from service.serving import Listener, bind, run, serve
+from service.serving import Listener, run, serve
+from service.sockets import bind
 from webhook.app import WebhookApp
 from webhook.decision_log import DecisionLog
 from webhook.metrics import WebhookMetrics

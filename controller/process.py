@@ -39,7 +39,8 @@ from service.health import health_app
 from service.metrics import CONTENT_TYPE, policy_info
 from service.process import Process
 from service.served_certificate import ServedCertificate
-from service.serving import Listener, bind, is_loopback
+from service.serving import Listener
+from service.sockets import bind, is_loopback
 from service.tls_self_check import PERIOD_SECONDS, TlsSelfCheck
 from web.page import Page
 from web.source import LoopbackAuthorizer

@@ -9,9 +9,8 @@ import ssl
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, cast
 
-from service.connection import Connection
 from service.limits import Limits
 from service.log import get_logger
 
@@ -24,12 +23,41 @@ _EXHAUSTED_SECONDS = 1.0
 _SECONDS_BETWEEN_WARNINGS = 60.0
 
 
+class AcceptedConnection(Protocol):
+    """What the protocol of a connection says of itself: `service.connection`, or `service.plain_http`."""
+
+    is_open: bool
+    """Whether its handshake was done."""
+    served: int
+    """Requests answered."""
+    since: int
+    """When it was opened, became idle, or its request began: the larger, the later."""
+    on_lost: Callable[[], None]
+    """Called once the connection is gone."""
+
+    @property
+    def transport(self) -> asyncio.Transport:
+        """The way to the client, once it is open."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is under way, but for one whose head has not come whole."""
+
+    @property
+    def is_receiving(self) -> bool:
+        """Whether a part of a request has come."""
+
+    @property
+    def has_asked(self) -> bool:
+        """Whether a request may be here already that the loop has not read."""
+
+
 @dataclass(eq=False, slots=True)
 class _Open:
     """A connection, its handshake included."""
 
     address: str
-    connection: Connection
+    connection: AcceptedConnection
     opening: asyncio.Task[None]
 
     @property
@@ -49,7 +77,7 @@ class _Open:
 
 
 class Acceptor:
-    """What uvicorn takes for its asyncio server.
+    """Accepts connections; uvicorn takes it for its asyncio server.
 
     Whoever connects while all places are taken gets the place of a client of the address that holds the
     most: of one that has asked nothing, else of the one that is idle for the longest, else of one that is
@@ -60,7 +88,7 @@ class Acceptor:
     def __init__(
         self,
         bound: socket.socket,
-        make: Callable[[], Connection],
+        make: Callable[[], AcceptedConnection],
         tls: ssl.SSLContext | None,
         limits: Limits,
     ) -> None:
@@ -132,12 +160,15 @@ class Acceptor:
         self._open[opened] = None
         opening.add_done_callback(lambda _: self._opened(opened, accepted))
 
-    async def _handshake(self, accepted: socket.socket, connection: Connection) -> None:
+    async def _handshake(self, accepted: socket.socket, connection: AcceptedConnection) -> None:
         seconds = self._limits.handshake_seconds if self._tls is not None else None
         # A stranger's handshake that fails is no news.
         with contextlib.suppress(OSError):
             await self._loop.connect_accepted_socket(
-                lambda: connection, accepted, ssl=self._tls, ssl_handshake_timeout=seconds
+                lambda: cast("asyncio.Protocol", connection),
+                accepted,
+                ssl=self._tls,
+                ssl_handshake_timeout=seconds,
             )
 
     def _opened(self, opened: _Open, accepted: socket.socket) -> None:

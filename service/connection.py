@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import array
-import fcntl
 import http
 import itertools
-import termios
 from asyncio import TimerHandle, Transport
 from collections.abc import Callable
 from typing import Any, cast
@@ -17,6 +14,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from service.buffered_bytes import BufferedBytes
 from service.client_names import forbid
 from service.limits import Limits
+from service.sockets import has_unread_data
 
 _RETRY = b"retry-after: 1\r\n"
 """Makes an API server send its request again by itself, within its own time."""
@@ -207,7 +205,7 @@ class Connection(HttpToolsProtocol):
     @property
     def has_asked(self) -> bool:
         """Whether a request may be here already that the loop has not read."""
-        return self.is_open and self.is_idle and not self._receiving and _has_unread_data(self.transport)
+        return self.is_open and self.is_idle and not self._receiving and has_unread_data(self.transport)
 
     def shed(self) -> None:
         """Answer what is being received with 503: an API server asks again after a second."""
@@ -316,7 +314,7 @@ class Connection(HttpToolsProtocol):
 
     def _end_idle(self) -> None:
         """Close, unless a request is here already that the loop has not read: it is answered first."""
-        if _has_unread_data(self.transport):
+        if has_unread_data(self.transport):
             self._expect(_UNREAD_SECONDS, self._end_idle)
         else:
             self._close()
@@ -375,16 +373,3 @@ class Connection(HttpToolsProtocol):
             self.loop.call_later(_NOTICE_SECONDS, self._cut)
         else:
             self.transport.abort()
-
-
-def _has_unread_data(transport: Transport) -> bool:
-    """Whether the kernel holds data of a client that nobody has read yet."""
-    found = transport.get_extra_info("socket")
-    if found is None or found.fileno() < 0:
-        return False
-    count = array.array("i", [0])
-    try:
-        fcntl.ioctl(found.fileno(), termios.FIONREAD, count)
-    except OSError:
-        return False
-    return count[0] > 0

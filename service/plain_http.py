@@ -3,44 +3,52 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import itertools
+import socket
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 
+from service.acceptor import Acceptor
+from service.limits import KIB, Limits
 from service.probes import TEXT, ProbeResponse, Probes
+from service.sockets import bind, has_unread_data
 
-MAX_HEAD = 8 * 1024
+MAX_HEAD = 8 * KIB
 HEAD_SECONDS = 5.0
-MAX_CONNECTIONS = 32
+"""From the start of a connection to the end of its head."""
+BACKLOG = 1024
+_END = b"\r\n\r\n"
+_moments = itertools.count()
 
 
 class PlainHttp:
-    """Answers GET and HEAD of /livez, /readyz and /metrics, one request a connection."""
+    """Answers GET and HEAD of /livez, /readyz and /metrics, one request a connection.
+
+    It has as many places for connections as every other port, and gives them away in the same way.
+    """
 
     def __init__(self, probes: Probes) -> None:
         self._paths = {"/livez": probes.livez, "/readyz": probes.readyz, "/metrics": probes.metrics}
-        self._open = 0
+        self._socket: socket.socket | None = None
+        self._acceptor: Acceptor | None = None
 
-    async def start(self, host: str, port: int) -> asyncio.Server:
-        """Listen; port 0 takes a free one.
+    def start(self, host: str, port: int) -> int:
+        """Listen, and return the port; 0 takes a free one.
 
         Raises:
             OSError: the address cannot be had.
         """
-        return await asyncio.start_server(self._serve, host, port, limit=MAX_HEAD)
+        self._socket = bind(host, port)
+        limits = Limits()
+        self._acceptor = Acceptor(self._socket, lambda: PlainConnection(self._response, limits), None, limits)
+        self._acceptor.start(BACKLOG)
+        return int(self._socket.getsockname()[1])
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._open += 1
-        try:
-            if self._open <= MAX_CONNECTIONS:
-                async with asyncio.timeout(HEAD_SECONDS):
-                    head = await reader.readuntil(b"\r\n\r\n")
-                    writer.write(self._response(head))
-                    await writer.drain()
-        except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            pass  # nobody is left to answer, or nobody who speaks HTTP
-        finally:
-            self._open -= 1
-            writer.close()
+    def close(self) -> None:
+        """Listen no more."""
+        if self._acceptor is not None and self._socket is not None:
+            self._acceptor.close()
+            self._socket.close()
 
     def _response(self, head: bytes) -> bytes:
         method, _, rest = head.partition(b"\r\n")[0].decode("latin-1").partition(" ")
@@ -61,3 +69,88 @@ class PlainHttp:
         if path not in self._paths:
             return ProbeResponse(404, TEXT, f"use {', '.join(self._paths)}\n".encode())
         return self._paths[path]()
+
+
+class PlainConnection(asyncio.Protocol):
+    """One connection: a head of at most 8 KiB within 5 s, an answer, and the end.
+
+    Args:
+        response: answers a head.
+        limits: how long a client may take to read it.
+    """
+
+    def __init__(self, response: Callable[[bytes], bytes], limits: Limits) -> None:
+        self._response = response
+        self._limits = limits
+        self._received = bytearray()
+        self._timer: asyncio.TimerHandle | None = None
+        self._transport: asyncio.Transport | None = None
+        self.is_open = False
+        self.served = 0
+        self.since = next(_moments)
+        self.on_lost: Callable[[], None] = lambda: None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Wait for the head."""
+        assert isinstance(transport, asyncio.Transport)  # noqa: S101 only these are made of TCP sockets
+        self._transport = transport
+        self.is_open = True
+        self._end_after(HEAD_SECONDS)
+
+    def data_received(self, data: bytes) -> None:
+        """Answer a head that is whole; what follows it is not looked at."""
+        if self.served:
+            self.transport.pause_reading()
+            return
+        if not self._received:
+            self.since = next(_moments)
+        self._received += data
+        if _END in self._received[:MAX_HEAD]:
+            self._reply()
+        elif len(self._received) >= MAX_HEAD:
+            self.transport.abort()
+
+    def eof_received(self) -> bool:
+        """Let a client that sends no more still read its answer."""
+        return self.served > 0
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 nobody is left to tell
+        """Release everything."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self.on_lost()
+
+    @property
+    def transport(self) -> asyncio.Transport:
+        """The way to the client, once it is open."""
+        if self._transport is None:
+            raise RuntimeError("the connection is not open yet")
+        return self._transport
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is under way; an answer is made in one go."""
+        return True
+
+    @property
+    def is_receiving(self) -> bool:
+        """Whether a part of a head has come."""
+        return bool(self._received) and not self.served
+
+    @property
+    def has_asked(self) -> bool:
+        """Whether a request may be here already that the loop has not read."""
+        return self.is_open and not self._received and has_unread_data(self.transport)
+
+    def _reply(self) -> None:
+        self.served = 1
+        self.since = next(_moments)
+        self.transport.write(self._response(bytes(self._received)))
+        self._received.clear()
+        self.transport.close()
+        self._end_after(self._limits.unread_seconds)
+
+    def _end_after(self, seconds: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(seconds, self.transport.abort)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ipaddress
 import signal
 import socket
 import ssl
@@ -43,34 +42,6 @@ class Listener:
     limits: Limits = field(default_factory=Limits)
     role: Literal["health", "page"] | None = None
     """What it is for beside the process's own work."""
-
-
-def bind(host: str, port: int) -> socket.socket:
-    """Bind a TCP socket; port 0 takes a free one.
-
-    Raises:
-        OSError: the address cannot be had; the message names it.
-    """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    bound = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind((host, port))
-    except OSError as error:
-        bound.close()
-        raise OSError(
-            f"cannot listen on {host}:{port}: {error.strerror}:"
-            " stop what listens there, or choose another address or port"
-        ) from error
-    return bound
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether only this machine reaches what listens there."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 class _Server(uvicorn.Server):

@@ -8,7 +8,8 @@ import uvloop
 
 from service.buffered_bytes import BufferedBytes
 from service.limits import Limits
-from service.serving import Listener, _server, bind
+from service.serving import Listener, _server
+from service.sockets import bind
 
 GET = b"GET /livez HTTP/1.1\r\nhost: here\r\n\r\n"
 OK = b"HTTP/1.1 200 OK\r\n"

@@ -17,7 +17,8 @@ from service.health import health_app
 from service.metrics import policy_info
 from service.process import Process
 from service.served_certificate import ServedCertificate
-from service.serving import Listener, bind
+from service.serving import Listener
+from service.sockets import bind
 from service.tls_self_check import PERIOD_SECONDS, TlsSelfCheck
 from web.source import About, LoopbackAuthorizer
 from webhook.admission_request import Request

@@ -9,6 +9,9 @@ from prometheus_client import CollectorRegistry
 from service import plain_http
 from service.plain_http import PlainHttp
 from service.probes import Probes
+from testbed.listening import dial
+
+PROBE = b"GET /livez HTTP/1.0\r\n\r\n"
 
 
 def answers(test):
@@ -17,9 +20,11 @@ def answers(test):
     async def run():
         missing = {"registered": "not yet"}
         probes = Probes(CollectorRegistry(), lambda: missing, lambda: "2 GPUs")
-        server = await PlainHttp(probes).start("127.0.0.1", 0)
-        async with server:
-            await test(server.sockets[0].getsockname()[1], missing)
+        server = PlainHttp(probes)
+        try:
+            await test(server.start("127.0.0.1", 0), missing)
+        finally:
+            server.close()
 
     return lambda: asyncio.run(run())
 
@@ -66,9 +71,31 @@ def test_heads_without_an_end_or_of_any_length_are_dropped():
     drop()
 
 
+CROWD = 200
+"""More than a port has places."""
+
+
+async def leave(clients):
+    for client in clients:
+        client.leave()
+    await asyncio.gather(*(client.ended() for client in clients))
+
+
 @answers
-async def test_a_crowd_of_idle_connections_is_turned_away(port, missing):
-    idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(plain_http.MAX_CONNECTIONS)]
-    assert await said(port, b"GET /livez HTTP/1.0\r\n\r\n") == b""
-    for _, writer in idle:
-        writer.close()
+async def test_a_probe_is_answered_beside_any_number_of_idle_connections(port, missing):
+    idle = [await dial(port) for _ in range(CROWD)]
+    for _ in range(3):
+        assert (await said(port, PROBE)).startswith(b"HTTP/1.1 200 OK\r\n")
+    await leave(idle)
+
+
+@answers
+async def test_a_crowd_that_sends_slowly_takes_the_places_of_its_own_address(port, missing):
+    begun = await dial(port, "127.0.0.1")
+    await begun.say(PROBE[:5])
+    crowd = [await dial(port, "127.0.0.2") for _ in range(CROWD)]
+    for client in crowd:
+        await client.say(PROBE[:5])
+    assert (await begun.ask(PROBE[5:])).startswith(b"HTTP/1.1 200 OK\r\n")
+    assert (await said(port, PROBE)).startswith(b"HTTP/1.1 200 OK\r\n")
+    await leave([begun, *crowd])

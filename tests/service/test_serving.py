@@ -11,7 +11,7 @@ from uvicorn.server import ServerState
 
 from service.connection import Connection
 from service.limits import Limits
-from service.serving import bind
+from service.sockets import bind
 
 pytestmark = pytest.mark.slow
 
@@ -160,7 +160,8 @@ def test_a_connection_that_ends_leaves_no_timer_that_would_hold_it(error):
 PROGRAM = """
 from service.health import health_app, health_router
 from service.metrics import new_registry
-from service.serving import Listener, bind, run, serve
+from service.serving import Listener, run, serve
+from service.sockets import bind
 
 async def breaks():
     raise RuntimeError("the watch is over")

@@ -302,7 +302,8 @@ from pathlib import Path
 from service.limits import Limits
 from service.log import configure_logging
 from service.metrics import new_registry
-from service.serving import Listener, bind, run, serve
+from service.serving import Listener, run, serve
+from service.sockets import bind
 from webhook.app import WebhookApp
 from webhook.metrics import WebhookMetrics
 from webhook.placing.placer import LedgerPlacer

@@ -1,0 +1,51 @@
+"""Sockets that a process listens on."""
+
+from __future__ import annotations
+
+import array
+import fcntl
+import ipaddress
+import socket
+import termios
+from asyncio import BaseTransport
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """Bind a TCP socket; port 0 takes a free one.
+
+    Raises:
+        OSError: the address cannot be had; the message names it.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((host, port))
+    except OSError as error:
+        bound.close()
+        raise OSError(
+            f"cannot listen on {host}:{port}: {error.strerror}:"
+            " stop what listens there, or choose another address or port"
+        ) from error
+    return bound
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine reaches what listens there."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def has_unread_data(transport: BaseTransport) -> bool:
+    """Return whether the kernel holds data of a client that nobody has read yet."""
+    found = transport.get_extra_info("socket")
+    if found is None or found.fileno() < 0:
+        return False
+    count = array.array("i", [0])
+    try:
+        fcntl.ioctl(found.fileno(), termios.FIONREAD, count)
+    except OSError:
+        return False
+    return count[0] > 0
