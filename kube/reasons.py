@@ -36,6 +36,7 @@ class Reason(StrEnum):
     PRIVILEGED = "privileged"
     CAPABILITY = "capability"
     HOST_PID = "host-pid"
+    HOST_IPC = "host-ipc"
     HOST_PATH = "host-path"
     CDI_ANNOTATION = "cdi-annotation"
     NO_NODE = "no-matching-node"

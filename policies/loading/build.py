@@ -75,6 +75,7 @@ def effective_policy(policy: Policy, limiter: Limiter, digest: str, names: Resou
         quotas=(),
         left_out=left_out,
         allow=_allowances(policy.allow),
+        protected_host_paths=tuple(policy.protected_host_paths),
         place=policy.place,
         same_model=policy.same_model,
         max_gpus=policy.max_gpus,
@@ -169,6 +170,7 @@ def _allowances(allow: Allow) -> Allowances:
         frozenset(allow.capabilities),
         allow.override_env,
         frozenset(allow.resources),
+        allow.host_ipc,
     )
 
 

@@ -35,6 +35,8 @@ def _of_values(over: EffectivePolicy, base: EffectivePolicy) -> Iterator[tuple[s
         yield "policy", f"privileged {over.refuse_privileged}"
     for what in over.allow.beyond(base.allow):
         yield "policy", what
+    for path in sorted({*base.protected_host_paths} - {*over.protected_host_paths}):
+        yield "policy", f"protectedHostPaths without {path}"
     if base.hide_gpus_from_others and not over.hide_gpus_from_others:
         yield "policy", "hideGpusFromOthers false"
 

@@ -9,6 +9,8 @@ HostPath = Literal[
     "/etc/kubernetes",
     "/var/lib/kubelet",
     "/etc/containerd",
+    "/etc/crio",
+    "/etc/rancher",
     "/etc/nvidia-container-runtime",
     "/run/cri-dockerd.sock",
     "/usr/local/nvidia",
@@ -16,6 +18,9 @@ HostPath = Literal[
     "/var/lib/containerd",
     "/var/lib/docker",
     "/var/lib/containers",
+    "/var/lib/k0s",
+    "/var/lib/rancher",
+    "/var/snap/microk8s",
     "/dev/infiniband",
     "/dev/fuse",
 ]
@@ -40,6 +45,7 @@ class Allowances:
     override_env: bool = False
     resources: frozenset[str] = frozenset()
     """NVIDIA's resources that are no way to a GPU."""
+    host_ipc: bool = False
 
     def beyond(self, base: Allowances) -> list[str]:
         """Return what this allows and `base` does not, in a policy's own words."""
@@ -48,5 +54,9 @@ class Allowances:
             ("capabilities", self.capabilities - base.capabilities),
             ("resources", self.resources - base.resources),
         )
+        switches = (
+            ("overrideEnv", self.override_env and not base.override_env),
+            ("hostIPC", self.host_ipc and not base.host_ipc),
+        )
         more = [f"allow.{key} {name}" for key, names in lists for name in sorted(names)]
-        return [*more, "allow.overrideEnv true"] if self.override_env and not base.override_env else more
+        return more + [f"allow.{key} true" for key, is_more in switches if is_more]

@@ -154,6 +154,8 @@ class EffectivePolicy:
     quotas: tuple[QuotaRule, ...]
     allow: Allowances = field(default_factory=Allowances)
     """What of the refused by default its pods may bring."""
+    protected_host_paths: tuple[str, ...] = ()
+    """Places of a node that no hostPath volume may reach, beside those that are always protected."""
     memory: MemoryBounds | None = None
     """None where pods may ask for fractions only."""
     compute: str | int = "none"

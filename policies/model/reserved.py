@@ -17,8 +17,10 @@ RESERVED = (
     "ACTIVE_OOM_KILLER",
     "CUDA_MPS_*",
     "LIBCUDA_LOG_LEVEL",
+    "LD_AUDIT",
 )
-"""A name, or a beginning of names where a star ends it."""
+"""A name, or a beginning of names where a star ends it. LD_AUDIT names libraries that the loader takes before
+those of LD_PRELOAD, and that may bind a program's calls past them."""
 
 _RESERVED = re.compile("|".join(re.escape(name).replace(r"\*", ".*") for name in RESERVED), re.DOTALL)
 

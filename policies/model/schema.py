@@ -139,15 +139,18 @@ class Allow(Part):
     """Ways past the share that some honest pods need: refused beside the label unless they stand here."""
 
     host_paths: list[HostPath] = Field(default_factory=list)
-    """Of `/etc/kubernetes`, `/var/lib/kubelet`, `/etc/containerd`, `/etc/nvidia-container-runtime`, \
-`/run/cri-dockerd.sock`, `/usr/local/nvidia`, `/sys`, `/var/lib/containerd`, `/var/lib/docker`, \
-`/var/lib/containers`, `/dev/infiniband` and `/dev/fuse`: those that hostPath volumes may reach."""
+    """Of `/etc/kubernetes`, `/var/lib/kubelet`, `/etc/containerd`, `/etc/crio`, `/etc/rancher`, \
+`/etc/nvidia-container-runtime`, `/run/cri-dockerd.sock`, `/usr/local/nvidia`, `/sys`, `/var/lib/containerd`, \
+`/var/lib/docker`, `/var/lib/containers`, `/var/lib/k0s`, `/var/lib/rancher`, \
+`/var/snap/microk8s`, `/dev/infiniband` and `/dev/fuse`: those that hostPath volumes may reach."""
     capabilities: list[Capability] = Field(default_factory=list)
     """Of `SYS_ADMIN` and `ALL`: those that GPU containers may add."""
     override_env: bool = False
     """Mounts at `/overrideEnv`, a file that HAMi-core believes more than its environment."""
     resources: list[Text] = Field(default_factory=list)
     """Resources of `nvidia.com/` that are no way to a GPU, such as `nvidia.com/hostdev`."""
+    host_ipc: Annotated[bool, Field(alias="hostIPC")] = False
+    """The node's IPC namespace (`hostIPC`), which clients of an MPS daemon of the node need."""
 
 
 class Aliases(Part):
@@ -214,6 +217,9 @@ A brake, no division."""
     """Which privileged containers deny the pod: they see every GPU."""
     allow: Allow = Field(default_factory=Allow)
     """What labelled pods may bring although it is refused by default."""
+    protected_host_paths: Annotated[list[AbsolutePath], Field(max_length=50)] = Field(default_factory=list)
+    """Further places of the node that hostPath volumes of labelled pods may not reach, unless \
+`allow.hostPaths` names the very same. The chart adds the folders and sockets of `agent`."""
     aliases: Aliases = Field(default_factory=Aliases)
     """Other systems' ways to ask for a share that are taken for ours."""
     runtime_class_name: DnsLabel | None = None

@@ -23,7 +23,7 @@ CACHE_PATH = "/usr/local/vgpu-cache"
 RESERVED = re.compile(
     "NVIDIA_VISIBLE_DEVICES|NVIDIA_GPU_MEMORY_.*|CUDA_DEVICE_MEMORY_LIMIT.*|CUDA_DEVICE_SM_LIMIT.*"
     "|CUDA_DEVICE_MEMORY_SHARED_CACHE|CUDA_REDIRECT|CUDA_DISABLE_CONTROL|CUDA_OVERSUBSCRIBE"
-    "|GPU_CORE_UTILIZATION_POLICY|ACTIVE_OOM_KILLER|CUDA_MPS_.*|LIBCUDA_LOG_LEVEL"
+    "|GPU_CORE_UTILIZATION_POLICY|ACTIVE_OOM_KILLER|CUDA_MPS_.*|LIBCUDA_LOG_LEVEL|LD_AUDIT"
 )
 OTHER_GPU = re.compile(
     r"nvidia\.com/.*|clear\.ml/fraction-.*|deviceclass\.resource\.kubernetes\.io/.*|amd\.com/gpu"
@@ -33,23 +33,34 @@ PROTECTED = (
     "/proc",
     "/etc/cdi",
     "/etc/containerd",
+    "/etc/crio",
     "/etc/kubernetes",
     "/etc/nvidia-container-runtime",
+    "/etc/rancher",
     "/run/cdi",
     "/run/containerd",
     "/run/cri-dockerd.sock",
     "/run/crio",
     "/run/docker",
     "/run/docker.sock",
+    "/run/dockershim.sock",
     "/run/k0s",
     "/run/nvidia",
     "/sys",
     "/usr/local/nvidia",
     "/usr/local/vgpu",
+    "/var/lib/clearml-injector",
     "/var/lib/containerd",
     "/var/lib/containers",
     "/var/lib/docker",
+    "/var/lib/k0s",
     "/var/lib/kubelet",
+    "/var/lib/rancher",
+    "/var/snap/microk8s",
+)
+DEVICE_ANNOTATION = re.compile(
+    r"((nvidia\.)?cdi\.k8s\.io|cdi\.nri\.io|(cdi-)?devices\.(nri\.io|noderesource\.dev)"
+    r"|mounts\.(nri\.io|noderesource\.dev)|devices\.(gke|crio)\.io|io\.kubernetes\.cri-o\.Devices)(/.*)?"
 )
 OURS = {
     "image": "docker.io/projecthami/hamicore:v2.10.0",
@@ -226,10 +237,10 @@ def _values(container: Object, name: str) -> list[str | None]:
 
 def _ways_around(pod: Object, spec: Object, gpu: list[Object], every: list[Object]) -> Iterator[str]:
     for name in pod["metadata"].get("annotations") or {}:
-        if name.startswith(("cdi.k8s.io/", "nvidia.cdi.k8s.io/")) or name in ("gpu-fraction", "gpu-memory"):
+        if DEVICE_ANNOTATION.fullmatch(name) or name in ("gpu-fraction", "gpu-memory"):
             yield f"annotation {name}"
-    if spec.get("hostPID") or spec.get("resourceClaims"):
-        yield "hostPID or resourceClaims"
+    if spec.get("hostPID") or spec.get("hostIPC") or spec.get("resourceClaims"):
+        yield "hostPID, hostIPC or resourceClaims"
     for volume in spec.get("volumes") or []:
         path = (volume.get("hostPath") or {}).get("path")
         if path is not None and any(_overlap(_normal(path), place) for place in PROTECTED):

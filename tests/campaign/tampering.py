@@ -63,6 +63,10 @@ HOST_PATHS = [
     "/sys/../sys/kernel",
     "/var/lib/containerd",
     "/dev/infiniband",
+    "/var/lib/clearml-injector/library",
+    "/etc/rancher/k3s",
+    "/var/run/dockershim.sock",
+    "/var/snap/microk8s/common/var/lib/kubelet",
 ]
 ANNOTATIONS = ["injected", "slices", "gpu-index", "gpu-container", "memory-mib", "reservation", "container"]
 

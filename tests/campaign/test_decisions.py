@@ -73,6 +73,10 @@ WAYS = {
         {"clearml-injector/memory-mib": "1"}
     ),
     "CDI": lambda pod: pod["metadata"]["annotations"].update({"cdi.k8s.io/x": "nvidia.com/gpu=all"}),
+    "CDI by the bare name": lambda pod: pod["metadata"]["annotations"].update({"nvidia.cdi.k8s.io": "all"}),
+    "an NRI plugin's devices": lambda pod: pod["metadata"]["annotations"].update({"devices.nri.io/pod": "x"}),
+    "the node's memory": lambda pod: pod["spec"].update({"hostIPC": True}),
+    "a library before ours": lambda pod: with_env(pod, "train", "LD_AUDIT", "/evil.so"),
     "a raised limit": lambda pod: with_env(pod, "train", "CUDA_DEVICE_MEMORY_LIMIT_0", "99999m"),
     "a switched-off limiter": lambda pod: with_env(pod, "warm", "CUDA_DISABLE_CONTROL", "1"),
     "another library first": lambda pod: with_env(pod, "train", "LD_PRELOAD", "/evil.so"),
@@ -104,6 +108,9 @@ WAYS = {
     ),
     "a path of the node": lambda pod: pod["spec"]["volumes"].append(
         {"name": "x", "hostPath": {"path": "/etc"}}
+    ),
+    "the agent's folder": lambda pod: pod["spec"]["volumes"].append(
+        {"name": "x", "hostPath": {"path": "/var/lib/clearml-injector"}}
     ),
     "ours too late": lambda pod: pod["spec"]["initContainers"].reverse(),
     "a node of other memory": lambda pod: pod["spec"]["affinity"]["nodeAffinity"][

@@ -19,29 +19,40 @@ PROTECTED = (
     "/run/crio",
     "/run/docker",
     "/run/docker.sock",
+    "/run/dockershim.sock",
     "/run/k0s",
     "/run/k3s/containerd",
     "/usr/local/vgpu",
     "/var/lib/kubelet/device-plugins",
+    "/var/lib/clearml-injector",
     "/var/snap/microk8s/common/run",
+    "/var/snap/microk8s/common/var/lib/kubelet/device-plugins",
 )
 """Device files (/proc/1/root leads to them too), CDI specifications, driver and limiter files, container
 runtime sockets and the kubelet's device-plugin sockets. /var/run stands for /run, which it is a link to."""
 
 
-def protected_place(path: str, allowed: Collection[HostPath] = ()) -> str | None:
+def protected_place(
+    path: str, allowed: Collection[HostPath] = (), further: Collection[str] = ()
+) -> str | None:
     """Return the protected place that `path` is, contains or lies below; None if there is none.
 
     The path is normalised first: `//dev` and `/./dev` are /dev, and `/` contains everything. What a policy
     allowed is open but for the places below it that no policy can open. A place that a policy could open is
     given only where that would help.
+
+    Args:
+        path: on the node, as the pod writes it.
+        allowed: places that the policy opens.
+        further: places that the policy protects, unless it opens the very same.
     """
     normal = normalised(path)
     own = [place for place in HOST_PATHS if is_at_or_below(normal, place)]
     for place in PROTECTED:
         if touches(normal, place) and not any(is_at_or_below(each, place) for each in own):
             return place
-    return next((each for each in HOST_PATHS if each not in allowed and touches(normal, each)), None)
+    shut = [each for each in (*HOST_PATHS, *map(normalised, further)) if each not in allowed]
+    return next((each for each in shut if touches(normal, each)), None)
 
 
 def touches(path: str, place: str) -> bool:

@@ -115,6 +115,7 @@ class PodSpec(msgspec.Struct, rename="camel", gc=False):
     init_containers: list[Container] | None = None
     volumes: list[Volume] | None = None
     host_pid: bool | None = msgspec.field(default=None, name="hostPID")
+    host_ipc: bool | None = msgspec.field(default=None, name="hostIPC")
     node_name: str | None = None
     node_selector: dict[str, str] | None = None
     affinity: Affinity | None = None

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
-from policies.model.allowances import CAPABILITIES, HOST_PATHS, OVERRIDE_ENV, Allowances, HostPath
+from policies.model.allowances import CAPABILITIES, HOST_PATHS, OVERRIDE_ENV, Allowances
 from policies.model.effective import EffectiveLimiter, EffectivePolicy
 from webhook.admission.container_refs import ContainerRef
 from webhook.admission.containers import Containers
@@ -15,7 +15,24 @@ from webhook.admission.pod import LABEL, ObjectMeta, PodSpec
 OTHER_SYSTEM_ANNOTATIONS = ("gpu-fraction", "gpu-memory")
 """KAI's way to ask for a share."""
 
-CDI_ANNOTATION_PREFIXES = ("cdi.k8s.io/", "nvidia.cdi.k8s.io/")
+DEVICE_ANNOTATIONS = frozenset(
+    {
+        "cdi.k8s.io",
+        "nvidia.cdi.k8s.io",
+        "cdi.nri.io",
+        "devices.nri.io",
+        "cdi-devices.nri.io",
+        "mounts.nri.io",
+        "devices.noderesource.dev",
+        "cdi-devices.noderesource.dev",
+        "mounts.noderesource.dev",
+        "devices.gke.io",
+        "devices.crio.io",
+        "io.kubernetes.cri-o.Devices",
+    }
+)
+"""Annotations by which runtimes, NVIDIA's toolkit and NRI plugins give devices, or mounts that select them.
+They read the bare name, and the name with /pod, /container.<name> or another suffix."""
 
 DEVICE_LIST_MOUNT = "/run/nvidia-container-devices"
 """With the volume-mounts strategy, the container toolkit reads device ids from mounts below this path."""
@@ -26,7 +43,7 @@ def refuse_pod(
     spec: PodSpec,
     every: Sequence[ContainerRef],
     limiter: EffectiveLimiter,
-    allow: Allowances,
+    policy: EffectivePolicy,
 ) -> Denial | None:
     """Refuse what would break the share wherever it stands in the pod."""
     return (
@@ -34,7 +51,8 @@ def refuse_pod(
         or _refuse_resources(every)
         or _refuse_claims(spec)
         or _refuse_host_pid(spec, limiter)
-        or _refuse_host_paths(spec, allow.host_paths)
+        or _refuse_host_ipc(spec, policy.allow)
+        or _refuse_host_paths(spec, policy)
         or _refuse_device_lists(every)
     )
 
@@ -100,7 +118,7 @@ def refuse_annotation(name: str) -> Denial | None:
     """Refuse an annotation of another GPU system, or one that injects devices."""
     if name in OTHER_SYSTEM_ANNOTATIONS:
         return _other_system(f"annotation {name}")
-    if name.startswith(CDI_ANNOTATION_PREFIXES):
+    if name.partition("/")[0] in DEVICE_ANNOTATIONS:
         return Denial.of(
             Reason.CDI_ANNOTATION,
             f"annotation {name} injects devices past the share: remove it or the label {LABEL}",
@@ -144,12 +162,22 @@ def _refuse_host_pid(spec: PodSpec, limiter: EffectiveLimiter) -> Denial | None:
     )
 
 
-def _refuse_host_paths(spec: PodSpec, allowed: Collection[HostPath]) -> Denial | None:
+def _refuse_host_ipc(spec: PodSpec, allow: Allowances) -> Denial | None:
+    if not spec.host_ipc or allow.host_ipc:
+        return None
+    return Denial.of(
+        Reason.HOST_IPC,
+        "hostIPC shares memory with every process of the node: use an emptyDir with medium: Memory at /dev/shm,"
+        " or let the admin write allow.hostIPC",
+    )
+
+
+def _refuse_host_paths(spec: PodSpec, policy: EffectivePolicy) -> Denial | None:
     for volume in spec.volumes or ():
         if volume.host_path is None:
             continue
         path = volume.host_path.path
-        place = protected_place(path, allowed)
+        place = protected_place(path, policy.allow.host_paths, policy.protected_host_paths)
         if place is None:
             continue
         if is_at_or_below(normalised(path), SHARED_MEMORY):

@@ -84,7 +84,7 @@ def validate(
     mode = policy.mode
     limiter = NO_LIMITER if fraction.is_whole else policy.written_limiter
     every = container_refs(spec, mode)
-    refused = refuse_pod(metadata, spec, every, limiter, policy.allow) or refuse_empty_affinity(spec)
+    refused = refuse_pod(metadata, spec, every, limiter, policy) or refuse_empty_affinity(spec)
     if refused is not None:
         return refused
     containers = choose_containers(metadata, every, policy, fraction)

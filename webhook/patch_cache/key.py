@@ -193,6 +193,7 @@ def _has_rare_fields(spec: PartialSpec) -> bool:
     if (
         spec.affinity is not ABSENT
         or spec.node_name is not None
+        or spec.host_ipc
         or spec.resource_claims is not ABSENT
         or spec.overhead is not ABSENT
         or spec.resources is not ABSENT

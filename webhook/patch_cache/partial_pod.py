@@ -67,6 +67,7 @@ class PartialSpec(msgspec.Struct, rename="camel", gc=False):
     init_containers: list[PartialContainer] | None = None
     volumes: list[PartialVolume] | None = None
     host_pid: bool | None = msgspec.field(default=None, name="hostPID")
+    host_ipc: bool | None = msgspec.field(default=None, name="hostIPC")
     node_name: str | None = None
     node_selector: msgspec.Raw = ABSENT
     affinity: msgspec.Raw = ABSENT

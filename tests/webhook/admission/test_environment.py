@@ -22,6 +22,7 @@ RESERVED = [
     "CUDA_MPS_PIPE_DIRECTORY",
     "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE",
     "LIBCUDA_LOG_LEVEL",
+    "LD_AUDIT",
 ]
 OURS = [
     ("CUDA_DEVICE_MEMORY_SHARED_CACHE", "/usr/local/vgpu-cache/train.cache"),
@@ -57,6 +58,7 @@ def test_our_value_from_a_user_is_kept_where_it_stands_once():
 
 def test_names_that_only_begin_alike_stay():
     env = [("NVIDIA_VISIBLE_DEVICES_OLD", "x"), ("MY_CUDA_REDIRECT", "y"), ("cuda_redirect", "z")]
+    env += [("LD_LIBRARY_PATH", "/opt/lib"), ("LD_AUDIT_X", "a")]
     assert env_after(*variables(*env)) == [*env, *OURS, PRELOAD]
 
 

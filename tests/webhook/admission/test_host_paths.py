@@ -39,6 +39,20 @@ from tests.webhook.support import decide, pod, policies
         ("/run/crio/crio.sock", "/run/crio"),
         ("/run/k3s/containerd/containerd.sock", "/run/k3s/containerd"),
         ("/var/snap/microk8s/common/run/containerd.sock", "/var/snap/microk8s/common/run"),
+        ("/run/dockershim.sock", "/run/dockershim.sock"),
+        ("/var/run/dockershim.sock", "/run/dockershim.sock"),
+        ("/var/lib/clearml-injector/library", "/var/lib/clearml-injector"),
+        (
+            "/var/snap/microk8s/common/var/lib/kubelet/device-plugins",
+            "/var/snap/microk8s/common/var/lib/kubelet/device-plugins",
+        ),
+        ("/var/snap/microk8s/common/var/lib/kubelet/pods", "/var/snap/microk8s"),
+        ("/var/snap/microk8s/common/var/lib/containerd", "/var/snap/microk8s"),
+        ("/var/lib/rancher/k3s/agent", "/var/lib/rancher"),
+        ("/var/lib/rancher", "/var/lib/rancher"),
+        ("/etc/rancher/k3s/k3s.yaml", "/etc/rancher"),
+        ("/etc/crio/crio.conf.d", "/etc/crio"),
+        ("/var/lib/k0s/kubelet", "/var/lib/k0s"),
         ("/etc/kubernetes", "/etc/kubernetes"),
         ("//etc/./kubernetes/pki/", "/etc/kubernetes"),
         ("/var/lib/kubelet/pods", "/var/lib/kubelet"),
@@ -98,3 +112,32 @@ def test_a_policy_opens_one_place_of_the_node_at_a_time(place):
 def test_no_policy_opens_the_places_below_an_open_one_that_are_always_shut(path):
     found = pod(volumes=[{"name": "host", "hostPath": {"path": path}}])
     assert decide(found, policies(f"allow: {{hostPaths: [{', '.join(HOST_PATHS)}]}}")).code == "host-path"
+
+
+@pytest.mark.parametrize(
+    ("path", "place"),
+    [
+        ("/opt/agent", "/opt/agent"),
+        ("/opt/agent/library/x", "/opt/agent"),
+        ("/opt", "/opt/agent"),
+        ("//opt/./agent/", "/opt/agent"),
+        ("/run/other.sock", "/run/other.sock"),
+        ("/var/run/other.sock", "/run/other.sock"),
+    ],
+)
+def test_a_policy_shuts_further_places(path, place):
+    shut = policies("protectedHostPaths: [/opt/agent, /var/run/other.sock]")
+    decided = decide(pod(volumes=[{"name": "host", "hostPath": {"path": path}}]), shut)
+    assert decided.code == "host-path"
+    assert decided.message == (
+        f'volume "host": hostPath {path} reaches {place}, and with it past the share: remove the volume'
+    )
+    assert decide(pod(volumes=[{"name": "host", "hostPath": {"path": "/opt/agent2"}}]), shut).allowed
+
+
+def test_what_a_policy_shuts_and_opens_by_the_same_name_is_open():
+    """The chart hands over the kubelet's folder, whatever the admin's policy opens."""
+    found = pod(volumes=[{"name": "host", "hostPath": {"path": "/var/lib/kubelet/pods"}}])
+    shut = "protectedHostPaths: [/var/lib/kubelet]"
+    assert decide(found, policies(f"{shut}\nallow: {{hostPaths: [/var/lib/kubelet]}}")).allowed
+    assert decide(found, policies(f"{shut}\nallow: {{hostPaths: [/sys]}}")).code == "host-path"

@@ -5,6 +5,20 @@ import pytest
 from tests.webhook.support import LABEL, container, decide, pod, policies
 
 PRIVILEGED = {"privileged": True}
+DEVICE_ANNOTATIONS = [
+    "cdi.k8s.io",
+    "nvidia.cdi.k8s.io",
+    "cdi.nri.io",
+    "devices.nri.io",
+    "cdi-devices.nri.io",
+    "mounts.nri.io",
+    "devices.noderesource.dev",
+    "cdi-devices.noderesource.dev",
+    "mounts.noderesource.dev",
+    "devices.gke.io",
+    "devices.crio.io",
+    "io.kubernetes.cri-o.Devices",
+]
 
 
 def adding(*names):
@@ -145,13 +159,41 @@ def test_a_resource_of_nvidias_that_the_policy_knows_for_no_gpu_stays():
     assert decided.container()["resources"]["limits"] == {"nvidia.com/hostdev": "1", "nvidia.com/gpu-0": "4"}
 
 
-@pytest.mark.parametrize("name", ["cdi.k8s.io/a", "nvidia.cdi.k8s.io/container.train"])
-def test_cdi_annotations_are_denied(name):
-    decided = decide(pod(metadata={"annotations": {name: "nvidia.com/gpu=all"}}))
+@pytest.mark.parametrize("name", DEVICE_ANNOTATIONS)
+@pytest.mark.parametrize("suffix", ["", "/pod", "/container.train", "/a"])
+def test_annotations_by_which_a_runtime_or_its_plugins_give_devices_are_denied(name, suffix):
+    decided = decide(pod(metadata={"annotations": {name + suffix: "nvidia.com/gpu=all"}}))
     assert decided.code == "cdi-annotation"
     assert decided.message == (
-        f"annotation {name} injects devices past the share: remove it or the label {LABEL}"
+        f"annotation {name}{suffix} injects devices past the share: remove it or the label {LABEL}"
     )
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "nvidia.cdi.k8s.iox",
+        "x.nvidia.cdi.k8s.io/pod",
+        "my-devices.nri.io/a",
+        "memory-type.resource-policy.nri.io/pod",
+        "io.kubernetes.cri-o.ShmSize",
+        "io.kubernetes.cri-o.userns-mode",
+        "shm-size.crio.io",
+    ],
+)
+def test_annotations_that_give_no_device_are_left_alone(name):
+    assert decide(pod(metadata={"annotations": {name: "x"}})).allowed
+
+
+def test_the_nodes_ipc_namespace_is_denied_unless_the_policy_says_so():
+    decided = decide(pod(hostIPC=True))
+    assert decided.code == "host-ipc"
+    assert decided.message == (
+        "hostIPC shares memory with every process of the node: use an emptyDir with medium: Memory at /dev/shm,"
+        " or let the admin write allow.hostIPC"
+    )
+    assert decide(pod(hostIPC=False)).allowed
+    assert decide(pod(hostIPC=True), policies("allow: {hostIPC: true}")).allowed
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,7 @@ RESERVED = [
     "ACTIVE_OOM_KILLER",
     "CUDA_MPS_PIPE_DIRECTORY",
     "LIBCUDA_LOG_LEVEL",
+    "LD_AUDIT",
     "LD_PRELOAD",
 ]
 OF_POLICIES = ["WHERE", "SHARE", "QUOTED"]
@@ -58,6 +59,7 @@ PATHS = [
 ]
 HOST_PATHS = ["/data", "/dev", "//dev/./x", "/", "/var", "/var/run/nvidia", "/proc/1/root", ""]
 HOST_PATHS += ["/dev//shm", "/etc/kubernetes", "/var/lib/kubelet/pods", "/var/run/cri-dockerd.sock"]
+HOST_PATHS += ["/var/lib/clearml-injector", "/opt/agent/x", "/etc/rancher"]
 HOST_PATHS += ["/sys/class", "/dev/infiniband/uverbs0", "/dev/fuse", "/var/lib/containerd"]
 COUNTS = ["1", "2", "4", "8", "16", "0", 1, 3, "500m", "-1", "", "%b", "x"]
 OTHERS = [
@@ -164,6 +166,9 @@ VALUES: dict[str, list[Any]] = {
         *also("kubernetes.io/config.mirror", "x"),
         *also("cdi.k8s.io/a", "nvidia.com/gpu=all"),
         *also("nvidia.cdi.k8s.io/b", "all"),
+        *also("nvidia.cdi.k8s.io", "all"),
+        *also("devices.nri.io/container.train", "all"),
+        *also("io.kubernetes.cri-o.Devices", "/dev/nvidia0"),
         Also({f"{number}": "x" for number in range(1000)}),
     ],
     "_ReplicaMetadata.generate_name": [GONE, None, "train-", 5, "x" * 300, *TEXTS],
@@ -198,6 +203,7 @@ VALUES: dict[str, list[Any]] = {
     ],
     "PodSpec.volumes": [GONE, None, [], [{"name": "a"}], [{"name": f"v-{number}"} for number in range(1000)]],
     "PodSpec.host_pid": [GONE, None, True, False],
+    "PodSpec.host_ipc": [GONE, None, True, False],
     "PodSpec.node_name": [GONE, None, "", "gpu-1"],
     "PodSpec.node_selector": [*SELECTORS, {f"a-{number}": "b" for number in range(101)}],
     "PodSpec.affinity": AFFINITIES,

@@ -32,6 +32,8 @@ allow:
   capabilities: [SYS_ADMIN]
   overrideEnv: true
   resources: [nvidia.com/hostdev]
+  hostIPC: true
+protectedHostPaths: [/opt/agent]
 """
 POLICIES = {
     "default": policies(),

@@ -14,6 +14,7 @@ RESERVED = [
     "CUDA_DEVICE_MEMORY_LIMIT_0",
     "CUDA_MPS_PIPE_DIRECTORY",
     "LIBCUDA_LOG_LEVEL",
+    "LD_AUDIT",
 ]
 VARIABLES = [
     *RESERVED,
@@ -180,6 +181,7 @@ def pods(draw):
         "affinity": affinity,
         "nodeSelector": st.just({}),
         "hostPID": never,
+        "hostIPC": never,
     }
     spec = draw(some({"containers": st.just(containers)}, optional))
     if inits or draw(st.booleans()):
