@@ -140,8 +140,8 @@ class Allow(Part):
 
     host_paths: list[HostPath] = Field(default_factory=list)
     """Of `/etc/kubernetes`, `/var/lib/kubelet`, `/etc/containerd`, `/etc/crio`, `/etc/rancher`, \
-`/etc/nvidia-container-runtime`, `/run/cri-dockerd.sock`, `/usr/local/nvidia`, `/sys`, `/var/lib/containerd`, \
-`/var/lib/docker`, `/var/lib/containers`, `/var/lib/k0s`, `/var/lib/rancher`, \
+`/etc/nvidia-container-runtime`, `/run/cri-dockerd.sock`, `/usr/local/nvidia`, `/sys`, \
+`/var/lib/containerd`, `/var/lib/docker`, `/var/lib/containers`, `/var/lib/k0s`, `/var/lib/rancher`, \
 `/var/snap/microk8s`, `/dev/infiniband` and `/dev/fuse`: those that hostPath volumes may reach."""
     capabilities: list[Capability] = Field(default_factory=list)
     """Of `SYS_ADMIN` and `ALL`: those that GPU containers may add."""

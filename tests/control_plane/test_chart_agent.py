@@ -2,6 +2,8 @@
 
 import subprocess
 
+from policies.loading.loader import load_policies
+from testbed.chart import RELEASE
 from testbed.product import COMMAND
 
 ON = {"agent": {"enabled": True}}
@@ -47,6 +49,27 @@ def test_the_runtimes_socket_is_not_mounted_where_its_version_is_known(helm):
     pod = agent_of(helm, merged(runtimeVersion="containerd://1.7.27"))
     assert "runtime" not in {each["name"] for each in pod["volumes"]}
     assert "--runtime-version=containerd://1.7.27" in pod["containers"][0]["args"]
+
+
+def policies_of(helm, folder, values):
+    """The chart's policies, as the webhook loads them."""
+    [found] = [each for each in helm.rendered(values) if each["metadata"]["name"] == f"{RELEASE}-policies"]
+    folder.mkdir()
+    for name, content in found["data"].items():
+        (folder / name).write_text(content)
+    return load_policies(folder)
+
+
+def test_its_places_on_the_node_are_protected_by_every_policy(helm, tmp_path):
+    agent = merged(kubeletDir="/k/", stateDir="//s/x", cdiDirs=["/etc/cdi", "/d/"], runtimeSocket="/r/sock")
+    own = {"other": {"namespaces": ["other"], "protectedHostPaths": ["/opt/mine"]}}
+    shut = policies_of(helm, tmp_path / "on", {**agent, "policies": {"default": {}, **own}})
+    places = ("/s/x", "/k", "/r/sock", "/etc/cdi", "/d")
+    assert shut.compiled[None, "default"].effective.protected_host_paths == places
+    assert shut.compiled[None, "other"].effective.protected_host_paths == ("/opt/mine", *places)
+    off = policies_of(helm, tmp_path / "off", {"policies": {"default": {}, **own}})
+    assert off.compiled[None, "default"].effective.protected_host_paths == ()
+    assert off.compiled[None, "other"].effective.protected_host_paths == ("/opt/mine",)
 
 
 def test_its_rights_are_to_read_a_node_and_to_write_what_it_says_of_it(helm):

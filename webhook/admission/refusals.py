@@ -167,8 +167,8 @@ def _refuse_host_ipc(spec: PodSpec, allow: Allowances) -> Denial | None:
         return None
     return Denial.of(
         Reason.HOST_IPC,
-        "hostIPC shares memory with every process of the node: use an emptyDir with medium: Memory at /dev/shm,"
-        " or let the admin write allow.hostIPC",
+        "hostIPC shares memory with every process of the node: use an emptyDir with medium: Memory at"
+        " /dev/shm, or let the admin write allow.hostIPC",
     )
 
 

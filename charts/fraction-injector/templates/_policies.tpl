@@ -193,6 +193,37 @@ what a queue says for one namespace alone stands under policy/namespace.
 ['clearml-agent-queue-name', 'clearml-agent-queue']
 {{- end -}}
 
+{{/*
+Annotations by which runtimes and their plugins give devices, bare or with a suffix: refused of every pod, and those that
+only a labelled one may not have, because pods of others need them.
+*/}}
+{{- define "fraction-injector.deviceAnnotations" -}}
+everyPod: [cdi.k8s.io, nvidia.cdi.k8s.io, cdi.nri.io, devices.nri.io, cdi-devices.nri.io, devices.noderesource.dev, cdi-devices.noderesource.dev]
+labelled: [mounts.nri.io, mounts.noderesource.dev, devices.gke.io, devices.crio.io, io.kubernetes.cri-o.Devices]
+{{- end -}}
+
+{{/* CEL: whether k is an annotation that every pod is refused for. */}}
+{{- define "fraction-injector.celGivesDevices" -}}
+{{- $names := include "fraction-injector.deviceAnnotations" . | fromYaml -}}
+k.split('/')[0] in {{ $names.everyPod | toJson | replace "\"" "'" }}
+{{- end -}}
+
+{{/* CEL: the same for a labelled pod. */}}
+{{- define "fraction-injector.celGivesLabelledDevices" -}}
+{{- $names := include "fraction-injector.deviceAnnotations" . | fromYaml -}}
+k.split('/')[0] in {{ concat $names.everyPod $names.labelled | toJson | replace "\"" "'" }}
+{{- end -}}
+
+{{/* Places of a node that the agent uses, for protectedHostPaths of every policy, as JSON. */}}
+{{- define "fraction-injector.placesOfAgent" -}}
+{{- $agent := .Values.agent -}}
+{{- $places := list -}}
+{{- if $agent.enabled -}}
+{{- range concat (list $agent.stateDir $agent.kubeletDir $agent.runtimeSocket) $agent.cdiDirs -}}{{- $places = append $places (clean .) -}}{{- end -}}
+{{- end -}}
+{{- $places | uniq | toJson -}}
+{{- end -}}
+
 {{/* How a preset's library comes out of its image. */}}
 {{- define "fraction-injector.presetInitContainers" -}}
 hami-core:

@@ -16,6 +16,7 @@ from tests.control_plane.admission_policies.support import (
     OLD,
     VALUES,
     WEBHOOK,
+    annotated_pod,
     in_effect,
     lock_in_effect,
     unlabelled_pod,
@@ -40,6 +41,14 @@ def old_pod(control_plane):
     pod = labelled_pod("old")
     pod["metadata"]["finalizers"] = ["example.com/hold"]
     return control_plane.api.create(pod, OLD)
+
+
+@pytest.fixture(scope="package")
+def old_device_pod(control_plane, old_pod):
+    """An unlabelled pod from before the install, with devices by an annotation."""
+    return control_plane.api.create(
+        annotated_pod("nvidia.cdi.k8s.io", "devices", schedulerName="nobody"), OLD
+    )
 
 
 @pytest.fixture(scope="package")
@@ -84,7 +93,7 @@ def mounted_policies(helm, folder):
 
 
 @pytest.fixture(scope="package")
-def lock(control_plane, old_pod, values, tmp_path_factory):
+def lock(control_plane, old_pod, old_device_pod, values, tmp_path_factory):
     """Install the chart and wait until webhook and lock are in effect; give what repairs it."""
     helm = Helm(control_plane, tmp_path_factory.mktemp("helm"))
     helm.apply(values)

@@ -70,11 +70,13 @@ QUEUES = {"trusted": {"namespaces": ["lock-queue"], "limiter": "none", "fraction
 UNSERVED = ("kube-system", "lock-excluded", "lock-unselected", "lock-not-selected")
 TRUSTED = "lock-trusted"
 """A namespace that is not served either, whose pods may ask for slices all the same."""
+DEVICES = "lock-devices"
+"""A namespace whose unlabelled pods may take devices by annotations."""
 VALUES = {
     "policies": POLICIES,
     "limiters": LIMITERS,
     "queues": QUEUES,
-    "secondLock": {"uninjectedNamespaces": [TRUSTED]},
+    "secondLock": {"uninjectedNamespaces": [TRUSTED], "deviceAnnotationNamespaces": [DEVICES]},
 }
 WEBHOOK = {
     "excludedNamespaces": ["lock-excluded", TRUSTED],
@@ -91,6 +93,7 @@ NAMESPACES = {
     **{f"lock-{name}": {} for name in POLICIES if name != "default"},
     "lock-excluded": {},
     TRUSTED: {},
+    DEVICES: {},
     "lock-unselected": {"unserved": "yes"},
     "lock-not-selected": {"served": "no"},
 }
@@ -147,6 +150,21 @@ def labelled_asking(resource: str) -> Object:
     pod = asking(resource)
     pod["metadata"]["labels"] = {LABEL: "0.125"}
     return pod
+
+
+def annotated_pod(annotation: str, name: str = "unlabelled", **spec: object) -> Object:
+    """An unlabelled pod with one annotation."""
+    pod = unlabelled_pod(name, **spec)
+    pod["metadata"]["annotations"] = {annotation: "nvidia.com/gpu=all"}
+    return pod
+
+
+def takes_devices(annotation: str) -> str:
+    """What the lock says of it."""
+    return (
+        f"annotation {annotation} gives devices without a limit: leave it out, and ask for a share by the label "
+        "clearml-injector/fraction, or for a GPU by its resource"
+    )
 
 
 def large_pod(name: str) -> Object:

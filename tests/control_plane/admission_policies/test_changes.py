@@ -6,7 +6,15 @@ from testbed.kubernetes_version import HAS_POD_RESIZE, UNDER_TEST
 from testbed.process import eventually
 from testbed.product import INJECTED
 from testbed.registration import LABEL, labelled_pod
-from tests.control_plane.admission_policies.support import OLD, large_pod, refused, unlabelled_pod
+from tests.control_plane.admission_policies.support import (
+    DEVICES,
+    OLD,
+    annotated_pod,
+    large_pod,
+    refused,
+    takes_devices,
+    unlabelled_pod,
+)
 
 LABEL_KEPT = (
     "clearml-injector/fraction: cannot be added, changed or removed after creation: "
@@ -64,8 +72,8 @@ QUEUE_KEPT = (
     "delete the pod and create it again"
 )
 DEVICES_KEPT = (
-    "annotations cdi.k8s.io/*, nvidia.cdi.k8s.io/*, gpu-fraction, gpu-memory: cannot be added to a pod "
-    "labelled clearml-injector/fraction: leave them out"
+    "annotations that give devices, such as nvidia.cdi.k8s.io, and gpu-fraction, gpu-memory: cannot be added "
+    "to a pod labelled clearml-injector/fraction: leave them out"
 )
 IMAGES_KEPT = (
     "images of init containers: cannot change after the injection, as the GPU memory limiter comes with one: "
@@ -97,12 +105,33 @@ def test_an_injected_pod_cannot_enter_a_queue_later(injected, control_plane, nam
 @pytest.mark.parametrize("subresource", ["", "/status"])
 @pytest.mark.parametrize(
     "name",
-    ["cdi.k8s.io/all", "nvidia.cdi.k8s.io/container.injected", "gpu-fraction", "gpu-memory"],
+    [
+        "cdi.k8s.io/all",
+        "nvidia.cdi.k8s.io/container.injected",
+        "nvidia.cdi.k8s.io",
+        "devices.nri.io",
+        "mounts.noderesource.dev/pod",
+        "devices.gke.io/container.injected",
+        "devices.crio.io",
+        "io.kubernetes.cri-o.Devices",
+        "gpu-fraction",
+        "gpu-memory",
+    ],
 )
-def test_devices_cannot_be_annotated_later(injected, control_plane, namespace, subresource, name):
+def test_devices_cannot_be_annotated_later(lock, control_plane, subresource, name):
+    """Also where pods without the label may take them."""
+    control_plane.api.create(labelled_pod("kept", schedulerName="nobody"), DEVICES)
     with refused("unchanged", DEVICES_KEPT):
-        annotations = {name: "nvidia.com/gpu=all"}
-        change(control_plane.api, namespace, "injected", {"annotations": annotations}, subresource)
+        change(control_plane.api, DEVICES, "kept", {"annotations": {name: "nvidia.com/gpu=all"}}, subresource)
+    control_plane.api.delete("Pod", "kept", DEVICES)
+
+
+@pytest.mark.parametrize("subresource", ["", "/status"])
+def test_an_unlabelled_pod_cannot_be_given_devices_later(unlabelled, control_plane, namespace, subresource):
+    annotations = {"nvidia.cdi.k8s.io": "nvidia.com/gpu=all"}
+    with refused("device-annotations", takes_devices("nvidia.cdi.k8s.io")):
+        change(control_plane.api, namespace, "unlabelled", {"annotations": annotations}, subresource)
+    change(control_plane.api, namespace, "unlabelled", {"annotations": {"note": "mine"}}, subresource)
 
 
 def with_image(pod, field, name):
@@ -165,7 +194,8 @@ NO_QUEUE = (
     "clearml-agent-queue*: a Binding may not put a pod into a queue: set the label when you create the pod"
 )
 NO_DEVICES = (
-    "cdi.k8s.io/*, nvidia.cdi.k8s.io/*: a Binding may not put devices into a pod: leave the annotation out"
+    "annotations that give devices, such as nvidia.cdi.k8s.io: a Binding may not put them onto the pod: "
+    "leave them out"
 )
 BROUGHT = {
     "our label": (
@@ -190,6 +220,14 @@ BROUGHT = {
     ),
     "NVIDIA's devices": (
         {"annotations": {"nvidia.cdi.k8s.io/container.task": "nvidia.com/gpu=all"}},
+        NO_DEVICES,
+    ),
+    "devices by the bare name": (
+        {"annotations": {"nvidia.cdi.k8s.io": "nvidia.com/gpu=all"}},
+        NO_DEVICES,
+    ),
+    "an NRI plugin's devices": (
+        {"annotations": {"devices.nri.io/pod": "x"}},
         NO_DEVICES,
     ),
 }
@@ -220,7 +258,17 @@ def test_a_pod_older_than_the_install_gets_its_status_and_loses_its_finalizer(lo
     api.delete("Pod", "old", OLD)
     assert api.get("Pod", "old", OLD)["metadata"]["deletionTimestamp"]
     change(api, OLD, "old", {"finalizers": None})
-    assert api.list("Pod", OLD) == []
+    assert "old" not in [pod["metadata"]["name"] for pod in api.list("Pod", OLD)]
+
+
+def test_a_pod_that_had_devices_before_the_install_changes_as_ever(lock, old_device_pod, control_plane):
+    path = f"/api/v1/namespaces/{OLD}/pods/devices"
+    made = control_plane.api.call("PATCH", f"{path}/status", {"status": {"message": "here"}}, content=PATCH)
+    assert made["status"]["message"] == "here"
+    change(control_plane.api, OLD, "devices", {"labels": {"team": "blue"}})
+    with refused("device-annotations", takes_devices("nvidia.cdi.k8s.io")):
+        change(control_plane.api, OLD, "devices", {"annotations": {"nvidia.cdi.k8s.io": "nvidia.com/gpu=0"}})
+    change(control_plane.api, OLD, "devices", {"annotations": {"nvidia.cdi.k8s.io": None}})
 
 
 def test_an_injected_pod_is_scheduled_runs_and_takes_other_labels(injected, control_plane, namespace):
@@ -243,5 +291,7 @@ def test_changes_of_a_large_pod_are_within_what_the_api_server_computes(lock, co
     control_plane.api.create(large_pod("large"), namespace)
     changed = change(control_plane.api, namespace, "large", {"labels": {"team": "blue"}})
     assert changed["metadata"]["labels"]["team"] == "blue"
+    control_plane.api.create(large_pod("large"), DEVICES)
     with refused("unchanged", DEVICES_KEPT):
-        change(control_plane.api, namespace, "large", {"annotations": {"cdi.k8s.io/all": "all"}})
+        change(control_plane.api, DEVICES, "large", {"annotations": {"cdi.k8s.io/all": "all"}})
+    control_plane.api.delete("Pod", "large", DEVICES)

@@ -13,12 +13,15 @@ from testbed.process import eventually
 from testbed.product import INJECTED
 from testbed.registration import LABEL, OWN_NAMESPACE, asking_for_memory, configuration, labelled_pod
 from tests.control_plane.admission_policies.support import (
+    DEVICES,
     TRUSTED,
     UNSERVED,
+    annotated_pod,
     asking,
     is_allowed,
     labelled_asking,
     refused,
+    takes_devices,
     unlabelled_pod,
     workload,
 )
@@ -69,6 +72,44 @@ def test_an_unlabelled_pod_may_not_ask_for_one_gpus_slices(
 @pytest.mark.parametrize("resource", ["nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/mig-1g.10gb"])
 def test_unlabelled_pods_ask_for_other_gpus_as_ever(lock, control_plane, namespace, resource):
     assert control_plane.api.create(asking(resource), namespace)["spec"]["containers"][1]["name"] == "asks"
+
+
+TAKING_DEVICES = [
+    "nvidia.cdi.k8s.io",
+    "nvidia.cdi.k8s.io/pod",
+    "nvidia.cdi.k8s.io/container.unlabelled",
+    "cdi.k8s.io/all",
+    "cdi.nri.io/pod",
+    "devices.nri.io",
+    "cdi-devices.nri.io/pod",
+    "devices.noderesource.dev/pod",
+    "cdi-devices.noderesource.dev",
+]
+
+
+@pytest.mark.parametrize("annotation", TAKING_DEVICES)
+def test_an_unlabelled_pod_may_not_take_devices_by_an_annotation(lock, control_plane, namespace, annotation):
+    with refused("device-annotations", takes_devices(annotation)):
+        control_plane.api.create(annotated_pod(annotation), namespace)
+
+
+@pytest.mark.parametrize("where", [OWN_NAMESPACE, "kube-system", DEVICES])
+def test_annotations_take_devices_where_the_admin_says_so(lock, control_plane, where):
+    assert is_allowed(control_plane.api, annotated_pod("nvidia.cdi.k8s.io"), where)
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        "nvidia.cdi.k8s.iox/pod",
+        "example.com/nvidia.cdi.k8s.io",
+        "memory-type.resource-policy.nri.io/pod",
+        "devices.gke.io/container.unlabelled",
+        "io.kubernetes.cri-o.Devices",
+    ],
+)
+def test_unlabelled_pods_have_all_other_annotations_as_ever(lock, control_plane, namespace, annotation):
+    assert is_allowed(control_plane.api, annotated_pod(annotation), namespace)
 
 
 @pytest.mark.parametrize("where", [OWN_NAMESPACE, "kube-system"])

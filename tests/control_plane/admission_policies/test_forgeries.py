@@ -6,7 +6,7 @@ import pytest
 
 from testbed.api import ApiError
 from testbed.registration import labelled_pod
-from tests.control_plane.admission_policies.support import asking, refused, unlabelled_pod
+from tests.control_plane.admission_policies.support import asking, refused, takes_devices, unlabelled_pod
 from tests.control_plane.admission_policies.test_creations import NEEDS_LABEL, NOT_INJECTED
 
 ADVICE = "leave out what the injector writes, and if you did, tell your admin"
@@ -418,3 +418,11 @@ def test_kubernetes_itself_keeps_the_environment_of_a_gated_pod(no_webhook, cont
     with pytest.raises(ApiError, match="pod updates may not change fields other than"):
         control_plane.api.call("PATCH", path, other, content="application/strategic-merge-patch+json")
     control_plane.api.delete("Pod", "gated", "lock-default")
+
+
+def test_a_labelled_pod_may_not_take_devices_while_the_webhook_is_away(no_webhook, control_plane):
+    forged = no_webhook["half"]
+    said = {**forged["metadata"]["annotations"], "nvidia.cdi.k8s.io": "nvidia.com/gpu=all"}
+    forged = {**forged, "metadata": {**forged["metadata"], "annotations": said}}
+    with refused("device-annotations", takes_devices("nvidia.cdi.k8s.io")):
+        control_plane.api.create(forged, "lock-default", dry_run=True)

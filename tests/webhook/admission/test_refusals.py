@@ -189,8 +189,8 @@ def test_the_nodes_ipc_namespace_is_denied_unless_the_policy_says_so():
     decided = decide(pod(hostIPC=True))
     assert decided.code == "host-ipc"
     assert decided.message == (
-        "hostIPC shares memory with every process of the node: use an emptyDir with medium: Memory at /dev/shm,"
-        " or let the admin write allow.hostIPC"
+        "hostIPC shares memory with every process of the node: use an emptyDir with medium: Memory at"
+        " /dev/shm, or let the admin write allow.hostIPC"
     )
     assert decide(pod(hostIPC=False)).allowed
     assert decide(pod(hostIPC=True), policies("allow: {hostIPC: true}")).allowed
