@@ -10,6 +10,7 @@ from typing import NoReturn
 import grpc
 
 from agent.allocate_response import Allocator
+from agent.before_use import BeforeUse
 from agent.cdi import CdiError
 from agent.gpu import Gpu
 from agent.kubelet import Kubelet, KubeletError
@@ -39,6 +40,7 @@ class DevicePlugin(DevicePluginServicer):
         allocator: makes the answers.
         kubelet: says what else a container holds.
         metrics: count the answers.
+        before_use: makes sure that what limits a share is in its place.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 what one resource needs
@@ -50,6 +52,7 @@ class DevicePlugin(DevicePluginServicer):
         allocator: Allocator,
         kubelet: Kubelet,
         metrics: AgentMetrics,
+        before_use: BeforeUse,
     ) -> None:
         self.resource = resource
         self.options = api.DevicePluginOptions(
@@ -65,6 +68,7 @@ class DevicePlugin(DevicePluginServicer):
         self._kubelet = kubelet
         self._checkpoint = Checkpoint(kubelet.plugins)
         self._metrics = metrics
+        self._before_use = before_use
         self._log = get_logger("device plugin")
 
     @property
@@ -119,6 +123,7 @@ class DevicePlugin(DevicePluginServicer):
         """Return each container's card and limit; refuse slices that span cards."""
         response = api.AllocateResponse()
         try:
+            await self._before_use.check()
             for each in request.container_requests:
                 shares = self._allocator.shares(each.devices_ids, self._gpus)
                 self._refuse_unhealthy(shares)
@@ -148,6 +153,7 @@ class DevicePlugin(DevicePluginServicer):
         """Refuse to start a container whose GPUs, of all its resources, cannot be limited together."""
         ids = frozenset(request.devices_ids)
         try:
+            await self._before_use.check()
             for devices in await self._given_with(ids):
                 self._allocator.refuse_conflict(self._shares_of(devices))
         except RefusedError as error:

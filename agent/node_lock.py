@@ -6,27 +6,37 @@ import fcntl
 import os
 from pathlib import Path
 
+from agent.private_folder import NAME as PRIVATE
+from agent.private_folder import open_own, private_folder
+
 NAME = "agent.lock"
 
 
 class NodeLock:
     """A lock on a file of the node, which goes with the process that holds it.
 
+    The file lies where only the agents' user can open it: whoever can open a file can lock it.
+
     Args:
-        folder: of the agent, the same for all agents of the node.
+        state_dir: of the agent, the same for all agents of the node.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.path = folder / NAME
+    def __init__(self, state_dir: Path) -> None:
+        self.path = state_dir / PRIVATE / NAME
+        self._state_dir = state_dir
         self._file: int | None = None
 
     def take(self) -> bool:
-        """Return whether no other process holds it; where it cannot be made, nobody is kept waiting."""
+        """Return whether no other process holds it; where it cannot be made, nobody is kept waiting.
+
+        Raises:
+            UntrustedError: another user may hold it.
+        """
         if self._file is not None:
             return True
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            private_folder(self._state_dir)
+            file = open_own(self.path, os.O_RDWR | os.O_CREAT)
         except OSError:
             return True
         try:

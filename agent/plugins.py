@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from agent.allocate_response import Allocator
+from agent.before_use import BeforeUse
 from agent.card_names import CardNames
 from agent.cdi import CdiError, SliceSpecifications, held_slices
 from agent.device_plugin import DevicePlugin
 from agent.driver_limits import DriverLimits
-from agent.files import write_whole
+from agent.gpu import Gpu
 from agent.kubelet import Kubelet, KubeletError
 from agent.kubelet_checkpoint import Checkpoint, divisions_of
-from agent.limits import loader_list
+from agent.limiter_library import LibraryError, LimiterLibrary
 from agent.metrics import AgentMetrics
 from agent.node_lock import NodeLock
 from agent.ownership import Ownership
+from agent.policy import PolicyWatch
+from agent.private_folder import UntrustedError
 from agent.registration import Registrar, remove_stale_sockets
-from agent.runtime import cdi_problem, runtime_version
+from agent.runtime import cdi_problem, stated_version
 from agent.settings import NO_LIMITER, AgentOptions, AgentPolicy
 from agent.shares import uuid_of
 from agent.state import AgentState
@@ -44,16 +47,18 @@ class DevicePlugins:
         state: the GPUs.
         metrics: count registrations and answers.
         names: of the cards, which may be being read already.
+        watch: says whether the policy is confirmed.
         driver_limits: whether the driver is to hold shares too, where NVIDIA's toolkit can have it do so.
     """
 
-    def __init__(  # noqa: PLR0913 what the plugins of a node need
+    def __init__(  # noqa: PLR0913, PLR0917 what the plugins of a node need
         self,
         options: AgentOptions,
         policy: AgentPolicy,
         state: AgentState,
         metrics: AgentMetrics,
         names: CardNames,
+        watch: PolicyWatch,
         *,
         driver_limits: bool,
     ) -> None:
@@ -67,6 +72,9 @@ class DevicePlugins:
             self._driver = DriverLimits(options.state_dir, lambda: names.limit_hooks)
         self._kubelet = Kubelet(Path(options.kubelet_dir))
         self._lock = NodeLock(Path(options.state_dir))
+        source = Path(options.library) if options.library is not None else None
+        self._library = LimiterLibrary(policy.limiter, Path(options.state_dir), source)
+        self._before_use = BeforeUse(watch, self._library)
         self._log = get_logger("device plugins")
         per_gpu = INDEX in policy.resource
         self._offers = (
@@ -95,12 +103,7 @@ class DevicePlugins:
         remove_stale_sockets(self._kubelet.plugins)
         registrars = [
             Registrar(
-                DevicePlugin(
-                    resource, gpus, self._policy, self._state, allocator, self._kubelet, self._metrics
-                ),
-                self._kubelet,
-                self._state,
-                self._metrics,
+                self._device_plugin(resource, gpus, allocator), self._kubelet, self._state, self._metrics
             )
             for resource, gpus in self._offers
         ]
@@ -113,6 +116,18 @@ class DevicePlugins:
                 write_again = partial(self._write_again, specifications)
                 group.create_task(self._names.follow(self._state.gpus, turned, write_again))
 
+    def _device_plugin(self, resource: str, gpus: Sequence[Gpu], allocator: Allocator) -> DevicePlugin:
+        return DevicePlugin(
+            resource,
+            gpus,
+            self._policy,
+            self._state,
+            allocator,
+            self._kubelet,
+            self._metrics,
+            self._before_use,
+        )
+
     async def _prepared(self, turned: Callable[[], None]) -> tuple[Allocator, SliceSpecifications | None]:
         """Return what answers the kubelet, once nothing is missing."""
         said = None
@@ -120,7 +135,7 @@ class DevicePlugins:
             turned()
             try:
                 return await self._prepare()
-            except (NotPreparedError, CdiError) as error:
+            except (NotPreparedError, CdiError, LibraryError, UntrustedError) as error:
                 if str(error) != said:
                     self._log.error("no GPU is offered yet", reason=str(error))
                 said = str(error)
@@ -136,37 +151,14 @@ class DevicePlugins:
             )
         if options.strategy == "cdi":
             await self._names.read(self._state.gpus)
-        version = options.runtime_version
-        if version is None and options.strategy == "cdi":
-            version = await runtime_version(options.runtime_endpoint)
-        if (problem := cdi_problem(options.strategy, version)) is not None:
+        if (problem := cdi_problem(options.strategy, stated_version(options))) is not None:
             raise NotPreparedError(problem)
-        self._prepare_library()
+        await asyncio.to_thread(self._library.prepare)
         if options.strategy != "cdi":
             return Allocator(policy, options.strategy, options.state_dir, {}, None), None
         specifications = self._write_specifications()
         names = self._names.names
         return Allocator(policy, options.strategy, options.state_dir, names, specifications), specifications
-
-    def _prepare_library(self) -> None:
-        """Write the dynamic loader's list beside the limiter's library.
-
-        Raises:
-            NotPreparedError: the library is not there, and shares would be without limit.
-        """
-        preload, state_dir = self._policy.limiter.preload, Path(self._options.state_dir)
-        if preload is None:
-            return
-        library = state_dir / "library" / PurePosixPath(preload).name
-        if not library.is_file():
-            raise NotPreparedError(
-                f"{library} is not there: put the library of limiter {self._policy.limiter.name} there, or"
-                " choose a policy with limiter none"
-            )
-        try:
-            write_whole(state_dir / loader_list(preload), f"{preload}\n".encode())
-        except OSError as error:
-            raise NotPreparedError(f"{state_dir} cannot be written: {error.strerror}") from error
 
     def _write_specifications(self) -> SliceSpecifications:
         options = self._options

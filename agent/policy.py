@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,29 +69,47 @@ class PolicyWatch:
     Args:
         options: name the directory and the policy.
         policy: as it was read.
-        files: of the directory, when that reading began; None for those of now.
+        files: of the directory, when that reading began: none of a policy that was kept. None for those of
+            now.
     """
 
     def __init__(self, options: AgentOptions, policy: AgentPolicy, files: Files | None = None) -> None:
         self._options = options
         self._policy = policy
         self._files = stamps_of([options.policies]) if files is None else files
+        self._confirmed = asyncio.Event()
+        if files is None or files:
+            self._confirmed.set()
         self._log = get_logger("policy")
 
     async def until_changed(self, turned: Callable[[], None]) -> None:
         """Return once the directory says something else of this policy; a broken one changes nothing."""
-        while True:
+        while not await self._has_changed():
             await asyncio.sleep(POLL_SECONDS)
             turned()
-            if stamps_of([self._options.policies]) == self._files:
-                continue
-            reading = begin_compiling(self._options)
-            self._files = reading.files
-            try:
-                policy = await read_policy(reading)
-            except PolicyUnusableError as error:
-                self._log.error("policies are broken: going on by the last good ones", error=str(error))
-                continue
-            if policy != self._policy:
-                self._log.info("policy changed: the agent starts again", policy=policy.name)
-                return
+
+    async def is_confirmed(self, seconds: float) -> bool:
+        """Return whether the policy was compiled since this process started, after so long at most."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._confirmed.wait()
+        return self._confirmed.is_set()
+
+    async def _has_changed(self) -> bool:
+        if self._confirmed.is_set() and stamps_of([self._options.policies]) == self._files:
+            return False
+        reading = begin_compiling(self._options)
+        self._files = reading.files
+        try:
+            policy = await read_policy(reading)
+        except PolicyUnusableError as error:
+            consequence = (
+                "going on by the last good ones" if self._confirmed.is_set() else "no share is given"
+            )
+            self._log.error(f"policies are broken: {consequence}", error=str(error))
+            return False
+        if policy != self._policy:
+            self._log.info("policy changed: the agent starts again", policy=policy.name)
+            return True
+        self._confirmed.set()
+        return False

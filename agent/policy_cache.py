@@ -1,4 +1,8 @@
-"""A compiled policy, kept with the digest of its files: an agent that starts again compiles nothing."""
+"""A compiled policy, kept with the digest of its files: an agent that starts again compiles nothing at first.
+
+It only lets the agent register sooner. No share is given by it before the files were compiled to the same
+(`agent.policy.PolicyWatch.is_confirmed`): the digest is of the files, which everybody can read.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from agent.files import UNREADABLE, write_whole
+from agent.private_folder import UntrustedError, private_folder, read_own
 from agent.settings import AgentPolicy
 from service.version import VERSION
 
@@ -42,16 +47,16 @@ def digest_of(files: Mapping[str, bytes]) -> str:
 
 def keep(state_dir: Path, printed: bytes) -> None:
     """Keep what the compiler printed; where that cannot be written, the next start takes longer."""
-    with contextlib.suppress(OSError):
-        write_whole(state_dir / KEPT, printed)
+    with contextlib.suppress(OSError, UntrustedError):
+        write_whole(private_folder(state_dir) / KEPT, printed)
 
 
 def find_kept(state_dir: Path, directory: Path, name: str) -> AgentPolicy | None:
     """Return the policy of that name that was made from just the files that the directory has now, if any."""
     try:
-        kept = msgspec.json.decode((state_dir / KEPT).read_bytes(), type=KeptPolicy)
+        kept = msgspec.json.decode(read_own(private_folder(state_dir) / KEPT), type=KeptPolicy)
         files = _files(directory)
-    except UNREADABLE:
+    except (*UNREADABLE, UntrustedError):
         return None
     is_same = files is not None and kept.policy.name == name and kept.digest == digest_of(files)
     return kept.policy if is_same else None

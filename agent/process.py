@@ -23,7 +23,7 @@ from agent.health import HealthWatch
 from agent.metrics import AgentMetrics
 from agent.parallel_start import Begun
 from agent.plugins import DevicePlugins
-from agent.policy import PolicyWatch, read_policy
+from agent.policy import POLL_SECONDS, PolicyWatch, read_policy
 from agent.settings import AgentOptions, AgentPolicy
 from agent.state import AgentState
 from agent.usage import Usage
@@ -175,14 +175,17 @@ class AgentProcess:
         health = HealthWatch(agent.source, agent.state, agent.options.ignored_xids, metrics)
         names = begun.card_names if begun is not None else CardNames(agent.options.cdi_dirs)
         asked = agent.driver_limits and agent.options.driver_limits
-        plugins = DevicePlugins(agent.options, agent.policy, agent.state, metrics, names, driver_limits=asked)
+        plugins = DevicePlugins(
+            agent.options, agent.policy, agent.state, metrics, names, watch, driver_limits=asked
+        )
         metrics.set_driver_limits(offered=agent.driver_limits, are_set=plugins.are_limited_by_driver)
+        compiled_later = partial(agent.state.until_served, POLL_SECONDS)
         measured_later = partial(agent.state.until_served, SECONDS_UNTIL_MEASURED)
         usage = Usage(agent.options, agent.policy, agent.state, agent.source, agent.registry)
         return [
             BackgroundTask("device plugins", _after(health.check_all, plugins.run), 30.0),
             BackgroundTask("health", health.run, 30.0),
-            BackgroundTask("policy", follow_policy, 60.0),
+            BackgroundTask("policy", _after(compiled_later, follow_policy), 60.0),
             BackgroundTask("usage", _after(measured_later, usage.run), 60.0),
         ]
 

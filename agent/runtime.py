@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
-import grpc
-
-from agent.kubelet_api.runtime_pb2 import VersionRequest
-from agent.kubelet_api.runtime_pb2_grpc import RuntimeServiceStub
-from agent.settings import DeviceListStrategy
+from agent.settings import AgentOptions, DeviceListStrategy
 
 FIRST_CONTAINERD = (1, 7)
 FIRST_CRIO = (1, 23)
-CALL_SECONDS = 5.0
+MAX_CHARACTERS = 200
 _VERSION = re.compile(r"(?P<name>[a-z-]+)://v?(?P<major>[0-9]+)\.(?P<minor>[0-9]+)")
 _FALLBACK = (
     "upgrade it, or choose --device-list-strategy volume-mounts or envvar, with which a pod can lift its"
@@ -31,8 +28,8 @@ def cdi_problem(strategy: DeviceListStrategy, version: str | None) -> str | None
         return None
     if version is None:
         return (
-            "the container runtime's version is not known: start it, name its socket (--runtime-endpoint),"
-            " or give --runtime-version"
+            "the container runtime's version is not known: give --runtime-version, or --runtime-version-file"
+            " with what `python -m agent.runtime_version SOCKET FILE` wrote"
         )
     found = _VERSION.match(version)
     if found is None:
@@ -46,11 +43,12 @@ def cdi_problem(strategy: DeviceListStrategy, version: str | None) -> str | None
     return None
 
 
-async def runtime_version(endpoint: str) -> str | None:
-    """Ask a runtime's socket for its version, as the node's status writes it; None where nobody answers."""
+def stated_version(options: AgentOptions) -> str | None:
+    """Return the runtime's version as the options or their file say it; None where they say none."""
+    if options.runtime_version is not None or options.runtime_version_file is None:
+        return options.runtime_version
     try:
-        async with grpc.aio.insecure_channel(f"unix:{endpoint.removeprefix('unix://')}") as channel:
-            answer = await RuntimeServiceStub(channel).Version(VersionRequest(), timeout=CALL_SECONDS)
-    except grpc.aio.AioRpcError:
+        with Path(options.runtime_version_file).open(encoding="ascii", errors="replace") as file:
+            return file.read(MAX_CHARACTERS).strip() or None
+    except OSError:
         return None
-    return f"{answer.runtime_name}://{answer.runtime_version}"

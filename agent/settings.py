@@ -58,9 +58,11 @@ class AgentOptions(msgspec.Struct, frozen=True):
     """Folders that the runtime reads CDI specifications from; the agent writes its own into the last."""
     strategy: DeviceListStrategy = "cdi"
     runtime_version: str | None = None
-    """As the node's status says it, such as containerd://1.7.27; None asks the endpoint."""
-    runtime_endpoint: str = "/run/containerd/containerd.sock"
-    """The runtime's socket."""
+    """As the node's status says it, such as containerd://1.7.27; None reads the file."""
+    runtime_version_file: str | None = None
+    """Where `agent.runtime_version` wrote it."""
+    library: str | None = None
+    """Folder of the agent's pod with the limiter's library; None takes what lies in state_dir for it."""
     driver_limits: bool = False
     """Whether the driver is to hold shares too, where it can."""
     gpu_file: str | None = None

@@ -63,13 +63,28 @@ def agent(  # noqa: PLR0913 each is an option of the command
         str | None,
         typer.Option(
             metavar="VERSION",
-            show_default="what --runtime-endpoint answers",
+            show_default="what --runtime-version-file says",
             help="The node's status.nodeInfo.containerRuntimeVersion, such as containerd://1.7.27.",
         ),
     ] = None,
-    runtime_endpoint: Annotated[
-        Path, typer.Option(metavar="FILE", help="The container runtime's socket.")
-    ] = Path("/run/containerd/containerd.sock"),
+    runtime_version_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            show_default="none",
+            help="File with the version, as `python -m agent.runtime_version SOCKET FILE` writes it: the "
+            "agent itself never opens the runtime's socket.",
+        ),
+    ] = None,
+    library: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            show_default="what lies in library/ of --state-dir",
+            help="Folder, written by nobody else, with the limiter's library: it is put onto the node, and "
+            "put back where it changes there.",
+        ),
+    ] = None,
     driver_limits: Annotated[
         bool,
         typer.Option(
@@ -122,7 +137,8 @@ def agent(  # noqa: PLR0913 each is an option of the command
         cdi_dirs=tuple(map(str, cdi_dir or CDI_DIRS)),
         strategy=_strategy(device_list_strategy),
         runtime_version=runtime_version,
-        runtime_endpoint=str(runtime_endpoint),
+        runtime_version_file=str(runtime_version_file) if runtime_version_file is not None else None,
+        library=str(library) if library is not None else None,
         driver_limits=driver_limits,
         gpu_file=str(gpu_file.absolute()) if gpu_file is not None else None,
         ignored_xids=tuple(ignore_xid) if ignore_xid is not None else APPLICATION_XIDS,

@@ -136,12 +136,15 @@ class AgentOnNode:
         self._sandbox.check("mount", "--bind", str(self._sandbox.folder), SAME_EVERYWHERE)
 
     def start(self) -> None:
-        """Start it; it is ready when the kubelet counts its slices."""
+        """Start it; it is ready when the kubelet counts its slices. The runtime must serve already."""
+        version = self._folder / "runtime-version"
+        asking = [sys.executable, "-m", "agent.runtime_version", self._endpoint, str(version)]
+        self._sandbox.check(*asking, environment={**self._environment, "PYTHONPATH": str(CHECKOUT)})
         options = [
             f"--policies={self._folder / 'policies'}",
             f"--state-dir={self._folder}",
             f"--cdi-dir={self._sandbox.folder / 'cdi'}",
-            f"--runtime-endpoint={self._endpoint}",
+            f"--runtime-version-file={version}",
             f"--gpu-file={self._folder / 'gpus.json'}",
             "--driver-limits",
         ]

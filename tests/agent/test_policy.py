@@ -2,11 +2,13 @@
 
 import asyncio
 
+import msgspec
 import pytest
 
 import agent.child_process
 from agent.policy import PolicyUnusableError, PolicyWatch, begin_reading, read_policy
-from agent.policy_cache import KEPT
+from agent.policy_cache import KEPT, digest_of
+from agent.private_folder import UntrustedError, private_folder, read_own
 from agent.settings import AgentOptions, LimiterPart
 from testbed.nodes.agent import LIMITS_BY_AGENT
 from testbed.product import POLICIES
@@ -148,7 +150,7 @@ def test_it_compiles_where_anything_differs(what, policies, tmp_path, compiled, 
     if what == "another version":
         monkeypatch.setattr("agent.policy_cache.VERSION", "0.0.0")
     if what == "rubbish":
-        (tmp_path / KEPT).write_bytes(b'{"digest": "\xff')
+        (private_folder(tmp_path) / KEPT).write_bytes(b'{"digest": "\xff')
     name = "other" if what == "another policy" else "default"
     assert read(policies, name, state_dir=tmp_path).name == name
     assert len(compiled) == 2
@@ -165,7 +167,7 @@ def test_a_kept_policy_is_soon_compiled_all_the_same(policies, tmp_path, monkeyp
     """Another build of the same version may make another policy of the same files."""
     monkeypatch.setattr("agent.policy.POLL_SECONDS", 0.01)
     read(policies, state_dir=tmp_path)
-    kept = tmp_path / KEPT
+    kept = private_folder(tmp_path) / KEPT
     kept.write_text(kept.read_text().replace('"slices_per_gpu":8', '"slices_per_gpu":4'))
 
     async def start():
@@ -179,3 +181,60 @@ def test_a_kept_policy_is_soon_compiled_all_the_same(policies, tmp_path, monkeyp
 
     asyncio.run(start())
     assert read(policies, state_dir=tmp_path).slices_per_gpu == 8
+
+
+def test_a_policy_that_another_user_may_have_kept_is_not_read(policies, tmp_path, compiled):
+    read(policies, state_dir=tmp_path)
+    kept = private_folder(tmp_path) / KEPT
+    kept.rename(tmp_path / KEPT)
+    kept.symlink_to(tmp_path / KEPT)
+    assert read(policies, state_dir=tmp_path).slices_per_gpu == 8
+    assert len(compiled) == 2
+    with pytest.raises(UntrustedError):
+        read_own(kept)
+
+
+def test_a_policy_that_was_compiled_now_is_confirmed_at_once(policies):
+    async def start():
+        reading = begin_reading(options(policies))
+        watch = PolicyWatch(options(policies), await read_policy(reading), reading.files)
+        return await watch.is_confirmed(0)
+
+    assert asyncio.run(start())
+
+
+def test_a_kept_policy_is_confirmed_by_compiling_it_and_not_before(policies, tmp_path):
+    read(policies, state_dir=tmp_path)
+
+    async def start():
+        reading = begin_reading(options(policies, state_dir=tmp_path))
+        watch = PolicyWatch(options(policies, state_dir=tmp_path), await read_policy(reading), reading.files)
+        before = await watch.is_confirmed(0)
+        following = asyncio.ensure_future(watch.until_changed(lambda: None))
+        after = await watch.is_confirmed(60)
+        following.cancel()
+        return before, after
+
+    assert asyncio.run(start()) == (False, True)
+
+
+def test_a_kept_policy_that_does_not_compile_is_tried_again_and_not_confirmed(
+    policies, tmp_path, compiled, capfd
+):
+    """Somebody wrote it with the digest of policies that are broken."""
+    read(policies, state_dir=tmp_path)
+    (policies / "default.yaml").write_text("kind: Policy\nname: [")
+    kept = private_folder(tmp_path) / KEPT
+    forged = msgspec.json.decode(kept.read_bytes())
+    forged["digest"] = digest_of({"default.yaml": (policies / "default.yaml").read_bytes()})
+    kept.write_bytes(msgspec.json.encode(forged))
+
+    async def start():
+        reading = begin_reading(options(policies, state_dir=tmp_path))
+        watch = PolicyWatch(options(policies, state_dir=tmp_path), await read_policy(reading), reading.files)
+        changes = [await watch._has_changed() for _ in range(2)]
+        return changes, await watch.is_confirmed(0)
+
+    assert asyncio.run(start()) == ([False, False], False)
+    assert len(compiled) == 3
+    assert "policies are broken: no share is given" in capfd.readouterr().err

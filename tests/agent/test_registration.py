@@ -95,7 +95,8 @@ async def test_nothing_is_registered_under_a_runtime_that_ignores_cdi():
 
 @run
 async def test_nothing_is_registered_while_the_runtime_is_not_known():
-    await refused(runtime_version=None, runtime_endpoint="/nonexistent.sock", said="give --runtime-version")
+    await refused(runtime_version=None, said="give --runtime-version")
+    await refused(runtime_version=None, runtime_version_file="/nonexistent", said="give --runtime-version")
 
 
 @run

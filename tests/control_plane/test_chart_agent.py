@@ -2,6 +2,8 @@
 
 import subprocess
 
+import pytest
+
 from policies.loading.loader import load_policies
 from testbed.chart import RELEASE
 from testbed.product import COMMAND
@@ -36,19 +38,42 @@ def test_folders_of_the_node_are_where_its_options_say(helm):
     on_node = {each["name"]: each["hostPath"]["path"] for each in pod["volumes"] if "hostPath" in each}
     mounts = {each["name"]: each for each in container["volumeMounts"]}
     here = {name: each["mountPath"] for name, each in mounts.items() if name in on_node}
-    assert here == {name: path for name, path in on_node.items() if name != "node-library"}
-    assert {"/k/device-plugins", "/k/pod-resources", "/s", "/c", "/d", "/r"} == set(here.values())
-    assert on_node["node-library"] == "/s/library"
+    assert here == {name: path for name, path in on_node.items() if name != "runtime"}
+    assert {"/k/device-plugins", "/k/pod-resources", "/s", "/c", "/d"} == set(here.values())
     writable = {each["mountPath"] for each in mounts.values() if not each.get("readOnly")}
     assert writable == {"/k/device-plugins", "/s", "/d"}
     told = dict(option.removeprefix("--").split("=", 1) for option in container["args"][1:])
-    assert (told["kubelet-dir"], told["state-dir"], told["runtime-endpoint"]) == ("/k", "/s", "/r")
+    assert (told["kubelet-dir"], told["state-dir"]) == ("/k", "/s")
 
 
-def test_the_runtimes_socket_is_not_mounted_where_its_version_is_known(helm):
-    pod = agent_of(helm, merged(runtimeVersion="containerd://1.7.27"))
-    assert "runtime" not in {each["name"] for each in pod["volumes"]}
-    assert "--runtime-version=containerd://1.7.27" in pod["containers"][0]["args"]
+def test_the_runtimes_socket_is_mounted_by_a_container_that_ends_alone(helm):
+    pod = agent_of(helm, merged(runtimeSocket="/r"))
+    *_, asks = pod["initContainers"]
+    assert asks["command"] == ["python3", "-m", "agent.runtime_version", "/r", "/runtime/version"]
+    assert asks["volumeMounts"] == [
+        {"name": "runtime", "mountPath": "/r", "readOnly": True},
+        {"name": "runtime-version", "mountPath": "/runtime"},
+    ]
+    mounting = [
+        container["name"]
+        for container in [*pod["initContainers"], *pod["containers"]]
+        if "runtime" in {mount["name"] for mount in container["volumeMounts"]}
+    ]
+    assert mounting == ["runtime-version"]
+    [agent] = pod["containers"]
+    assert {"name": "runtime-version", "mountPath": "/runtime", "readOnly": True} in agent["volumeMounts"]
+    assert "--runtime-version-file=/runtime/version" in agent["args"]
+
+
+@pytest.mark.parametrize(
+    "values", [{"runtimeVersion": "containerd://1.7.27"}, {"deviceListStrategy": "volume-mounts"}]
+)
+def test_nobody_asks_the_runtime_where_its_version_is_known_or_does_not_matter(helm, values):
+    pod = agent_of(helm, merged(**values))
+    assert not {"runtime", "runtime-version"} & {each["name"] for each in pod["volumes"]}
+    assert [each["name"] for each in pod["initContainers"]] == ["library"]
+    said = [each for each in pod["containers"][0]["args"] if each.startswith("--runtime-version")]
+    assert said == [f"--runtime-version={text}" for name, text in values.items() if name == "runtimeVersion"]
 
 
 def policies_of(helm, folder, values):
@@ -118,17 +143,24 @@ def test_it_sees_the_nodes_processes_only_where_the_values_ask_for_the_metrics_o
 
 def test_the_library_comes_from_the_image_of_the_policys_limiter(helm):
     mirror = {"hami-core": {"extends": "hami-core", "initContainer": {"image": "mirror.test/hamicore:v2"}}}
-    library, to_node = agent_of(helm, {**ON, "limiters": mirror})["initContainers"]
+    pod = agent_of(helm, {**ON, "limiters": mirror})
+    library = pod["initContainers"][0]
     assert library["image"] == "mirror.test/hamicore:v2"
     assert library["volumeMounts"] == [{"name": "library", "mountPath": "/usr/local/vgpu"}]
     assert {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"} in library["env"]
-    assert {each["name"] for each in to_node["volumeMounts"]} == {"library", "node-library"}
+    [agent] = pod["containers"]
+    assert {"name": "library", "mountPath": "/library", "readOnly": True} in agent["volumeMounts"]
+    assert "--library=/library" in agent["args"]
 
 
 def test_a_limiter_without_a_library_needs_no_init_container(helm):
-    assert "initContainers" not in agent_of(helm, {**ON, "policies": {"default": {"limiter": "none"}}})
+    known = merged(runtimeVersion="containerd://1.7.27")
+    pod = agent_of(helm, {**known, "policies": {"default": {"limiter": "none"}}})
+    assert "initContainers" not in pod
+    assert "--library=/library" not in pod["containers"][0]["args"]
 
 
 def test_the_limiter_is_that_of_the_agents_policy(helm):
     policies = {"default": {}, "free": {"limiter": "none", "namespaces": ["free"]}}
-    assert "initContainers" not in agent_of(helm, {"policies": policies, **merged(policy="free")})
+    pod = agent_of(helm, {"policies": policies, **merged(policy="free")})
+    assert [each["name"] for each in pod["initContainers"]] == ["runtime-version"]

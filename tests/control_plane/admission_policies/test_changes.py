@@ -9,7 +9,6 @@ from testbed.registration import LABEL, labelled_pod
 from tests.control_plane.admission_policies.support import (
     DEVICES,
     OLD,
-    annotated_pod,
     large_pod,
     refused,
     takes_devices,

@@ -1,0 +1,38 @@
+"""What is checked before a share is given, and again before each start of its container."""
+
+from __future__ import annotations
+
+import asyncio
+
+from agent.limiter_library import LibraryError, LimiterLibrary
+from agent.policy import PolicyWatch
+from agent.shares import RefusedError
+
+CONFIRM_SECONDS = 20.0
+"""To compile a policy takes one or two; the kubelet gives the check before a container's start 30."""
+
+
+class BeforeUse:
+    """Makes sure that nobody changed on the node what holds a container to its share.
+
+    Args:
+        policy: must have been compiled since the agent's start.
+        library: of the limiter.
+    """
+
+    def __init__(self, policy: PolicyWatch, library: LimiterLibrary) -> None:
+        self._policy = policy
+        self._library = library
+
+    async def check(self) -> None:
+        """Return once all is as this agent knows it.
+
+        Raises:
+            RefusedError: it is not, and cannot be put right.
+        """
+        if not await self._policy.is_confirmed(CONFIRM_SECONDS):
+            raise RefusedError("the policies of this node's agent do not compile: its log says why")
+        try:
+            await asyncio.to_thread(self._library.check)
+        except LibraryError as error:
+            raise RefusedError(str(error)) from error

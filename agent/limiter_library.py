@@ -1,0 +1,134 @@
+"""The limiter's library on the node, from where containers get it, held to what this agent knows of it."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from io import BufferedReader
+from pathlib import Path, PurePosixPath
+
+from agent.files import write_whole
+from agent.limits import loader_list
+from agent.settings import LimiterPart
+from service.log import get_logger
+
+FOLDER = "library"
+
+
+class LibraryError(Exception):
+    """The library is not there, or is another one, and shares would be without limit."""
+
+
+class LimiterLibrary:
+    """Puts the library onto the node, and makes sure that it is still there whenever a container starts.
+
+    Args:
+        limiter: of the node's policy; one that preloads nothing needs nothing.
+        state_dir: of the agent.
+        source: folder of the agent's own pod with the library; None takes what lies on the node at the
+            start for it.
+    """
+
+    def __init__(self, limiter: LimiterPart, state_dir: Path, source: Path | None) -> None:
+        self._limiter = limiter
+        self._state_dir = state_dir
+        self._source = source
+        self._folder = state_dir / FOLDER
+        self._digests: dict[str, str] = {}
+        self._log = get_logger("limiter's library")
+
+    def prepare(self) -> None:
+        """Learn which library it is, and put it onto the node.
+
+        Raises:
+            LibraryError: it is not there, or cannot be written.
+        """
+        preload = self._limiter.preload
+        if preload is None:
+            return
+        source = self._source or self._folder
+        with _said(self._state_dir):
+            self._digests = dict(_digests(source))
+            if (name := PurePosixPath(preload).name) not in self._digests:
+                raise LibraryError(
+                    f"{source / name} is not there: put the library of limiter {self._limiter.name} there, or"
+                    " choose a policy with limiter none"
+                )
+            if self._folder.is_symlink():
+                raise LibraryError(f"{self._folder} is a link: remove it")
+            self._folder.mkdir(parents=True, exist_ok=True)
+        self._write()
+
+    def check(self) -> None:
+        """Put back what is no longer as it was.
+
+        Raises:
+            LibraryError: it cannot be put back.
+        """
+        if self._limiter.preload is not None and self._write():
+            self._log.warning(
+                "the limiter's library on the node was another one: it is put back", folder=str(self._folder)
+            )
+
+    def _write(self) -> bool:
+        """Write what differs; return whether a file of the library did."""
+        preload = self._limiter.preload or ""
+        with _said(self._state_dir):
+            changed = [name for name, known in self._digests.items() if self._found(name) != known]
+            for name in changed:
+                self._put(name)
+            write_whole(self._state_dir / loader_list(preload), f"{preload}\n".encode())
+        return bool(changed)
+
+    def _found(self, name: str) -> str | None:
+        """Return the digest of a file on the node; None where there is no such file."""
+        with contextlib.suppress(OSError), _opened(self._folder / name) as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+        return None
+
+    def _put(self, name: str) -> None:
+        path = self._folder / name
+        if self._source is None:
+            raise LibraryError(
+                f"{path} is not what it was when the agent started: put it back, or start the agent again if"
+                " it is meant"
+            )
+        # A new file in place of the old one: programs that run have the old one in their memory.
+        fresh = path.with_name(f".{name}.new")
+        fresh.unlink(missing_ok=True)
+        with _opened(self._source / name) as file, fresh.open("xb") as copy:
+            shutil.copyfileobj(file, copy)
+        fresh.chmod(0o644)
+        fresh.replace(path)
+
+
+def _digests(folder: Path) -> Iterator[tuple[str, str]]:
+    """Yield the files of a folder with their digests; what is no plain file is left out, links too."""
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        with contextlib.suppress(OSError), _opened(path) as file:
+            yield path.name, hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _opened(path: Path) -> BufferedReader:
+    """Open a plain file, never what a link leads to.
+
+    Raises:
+        OSError: it is none.
+    """
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise OSError(f"{path} is no file")
+    return os.fdopen(file, "rb")
+
+
+@contextlib.contextmanager
+def _said(state_dir: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise LibraryError(f"{error.filename or state_dir} cannot be written: {error.strerror}") from error

@@ -1,0 +1,76 @@
+"""The lock by which two agents of one node know of each other, and where nobody else can take it."""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from agent.node_lock import NodeLock
+from agent.private_folder import UntrustedError, private_folder
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make files of other users")
+
+
+def test_of_two_agents_the_first_holds_it_until_it_ends(tmp_path):
+    first, second = NodeLock(tmp_path), NodeLock(tmp_path)
+    assert first.take()
+    assert first.take()
+    assert not second.take()
+    first.release()
+    assert second.take()
+    second.release()
+
+
+def test_it_lies_where_no_other_user_can_open_it(tmp_path):
+    state_dir = tmp_path / "state"
+    lock = NodeLock(state_dir)
+    assert lock.take()
+    assert stat.S_IMODE(lock.path.parent.stat().st_mode) == 0o700
+    assert lock.path.parent.parent == state_dir
+    lock.release()
+
+
+def test_folders_of_its_own_that_were_open_to_others_are_shut(tmp_path):
+    private = private_folder(tmp_path)
+    private.chmod(0o777)
+    tmp_path.chmod(0o777)
+    assert NodeLock(tmp_path).take()
+    assert stat.S_IMODE(private.stat().st_mode) == 0o700
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o755
+
+
+def test_a_link_in_place_of_the_folder_is_refused(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "private").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(UntrustedError, match="private is not a folder of the agent's own: remove it"):
+        NodeLock(tmp_path).take()
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_a_link_in_place_of_the_file_is_refused(tmp_path):
+    lock = NodeLock(tmp_path)
+    target = tmp_path / "target"
+    (private_folder(tmp_path) / "agent.lock").symlink_to(target)
+    with pytest.raises(UntrustedError, match=r"agent\.lock is not a file of the agent's own: remove it"):
+        lock.take()
+    assert not target.exists()
+
+
+@needs_root
+def test_a_folder_of_another_user_is_refused(tmp_path):
+    os.chown(private_folder(tmp_path), 1000, 1000)
+    with pytest.raises(UntrustedError, match="private is not a folder of the agent's own"):
+        NodeLock(tmp_path).take()
+
+
+@needs_root
+def test_a_state_folder_that_another_user_owns_is_refused(tmp_path):
+    os.chown(tmp_path, 1000, 1000)
+    with pytest.raises(UntrustedError, match="can be written by others: make it root's, with mode 755"):
+        NodeLock(tmp_path).take()
+    os.chown(tmp_path, 0, 0)
+
+
+def test_where_it_cannot_be_made_nobody_is_kept_waiting():
+    assert NodeLock(Path("/dev/null/none")).take()
