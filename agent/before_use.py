@@ -23,6 +23,8 @@ class BeforeUse:
     def __init__(self, policy: PolicyWatch, library: LimiterLibrary) -> None:
         self._policy = policy
         self._library = library
+        self._checking = asyncio.Lock()
+        """Two that put a file back at once would write into one another's."""
 
     async def check(self) -> None:
         """Return once all is as this agent knows it.
@@ -33,6 +35,7 @@ class BeforeUse:
         if not await self._policy.is_confirmed(CONFIRM_SECONDS):
             raise RefusedError("the policies of this node's agent do not compile: its log says why")
         try:
-            await asyncio.to_thread(self._library.check)
+            async with self._checking:
+                await asyncio.to_thread(self._library.check)
         except LibraryError as error:
             raise RefusedError(str(error)) from error

@@ -100,12 +100,12 @@ class PlainConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Answer a head that is whole; what follows it is not looked at."""
         if self.served:
-            self.transport.pause_reading()
             return
         if not self._received:
             self.since = next(_moments)
+        seen = len(self._received)
         self._received += data
-        if _END in self._received[:MAX_HEAD]:
+        if self._received.find(_END, max(0, seen - len(_END) + 1), MAX_HEAD) >= 0:
             self._reply()
         elif len(self._received) >= MAX_HEAD:
             self.transport.abort()

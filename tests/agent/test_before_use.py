@@ -1,6 +1,7 @@
 """Nothing that was changed on the node meanwhile limits a share."""
 
 import asyncio
+import hashlib
 
 import grpc
 import msgspec
@@ -54,6 +55,25 @@ async def test_a_library_that_cannot_be_put_back_is_not_used():
         for call in (kubelet.allocate, kubelet.pre_start):
             with pytest.raises(grpc.aio.AioRpcError, match="is not what it was when the agent started"):
                 await call(NAME, *ids(0, 0))
+
+
+def test_two_containers_that_start_at_once_are_checked_one_after_the_other(tmp_path):
+    running, most = [], []
+
+    class Watched(LimiterLibrary):
+        def check(self):
+            running.append(self)
+            most.append(len(running))
+            hashlib.sha256(bytes(1 << 22))  # others may run meanwhile
+            running.pop()
+
+    async def check():
+        watch = PolicyWatch(AgentOptions(str(tmp_path), "default"), PER_GPU)
+        before_use = BeforeUse(watch, Watched(LimiterPart("none"), tmp_path, None))
+        await asyncio.gather(*(before_use.check() for _ in range(20)))
+
+    asyncio.run(check())
+    assert most == [1] * 20
 
 
 def test_a_policy_that_is_not_confirmed_gives_no_share(tmp_path, monkeypatch):
