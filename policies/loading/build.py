@@ -75,7 +75,7 @@ def effective_policy(policy: Policy, limiter: Limiter, digest: str, names: Resou
         quotas=(),
         left_out=left_out,
         allow=_allowances(policy.allow),
-        protected_host_paths=tuple(policy.protected_host_paths),
+        protected_host_paths=tuple(map(_on_node, policy.protected_host_paths)),
         place=policy.place,
         same_model=policy.same_model,
         max_gpus=policy.max_gpus,
@@ -172,6 +172,11 @@ def _allowances(allow: Allow) -> Allowances:
         frozenset(allow.resources),
         allow.host_ipc,
     )
+
+
+def _on_node(path: str) -> str:
+    """Write a normal path as it is on nodes, where /var/run is a link to /run."""
+    return path.removeprefix("/var") if f"{path}/".startswith("/var/run/") else path
 
 
 def memory_bounds(policy: Policy, table: Mapping[str, int] | None) -> MemoryBounds | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Collection
+from functools import lru_cache
+from typing import NamedTuple
 
 from policies.model.allowances import HOST_PATHS, HostPath
 
@@ -33,7 +35,7 @@ runtime sockets and the kubelet's device-plugin sockets. /var/run stands for /ru
 
 
 def protected_place(
-    path: str, allowed: Collection[HostPath] = (), further: Collection[str] = ()
+    path: str, allowed: Collection[HostPath] = (), further: tuple[str, ...] = ()
 ) -> str | None:
     """Return the protected place that `path` is, contains or lies below; None if there is none.
 
@@ -44,15 +46,48 @@ def protected_place(
     Args:
         path: on the node, as the pod writes it.
         allowed: places that the policy opens.
-        further: places that the policy protects, unless it opens the very same.
+        further: places that the policy protects, normalised, unless it opens the very same.
     """
     normal = normalised(path)
+    if not _index(further).may_touch(normal):
+        return None
     own = [place for place in HOST_PATHS if is_at_or_below(normal, place)]
     for place in PROTECTED:
         if touches(normal, place) and not any(is_at_or_below(each, place) for each in own):
             return place
-    shut = [each for each in (*HOST_PATHS, *map(normalised, further)) if each not in allowed]
+    shut = (each for each in (*HOST_PATHS, *further) if each not in allowed)
     return next((each for each in shut if touches(normal, each)), None)
+
+
+class _Index(NamedTuple):
+    """Places, so that a path that touches none of them is known without comparing it with each."""
+
+    places: frozenset[str]
+    above: frozenset[str]
+    """The places, and all that contains one of them."""
+    depth: int
+    """Of the deepest."""
+
+    def may_touch(self, normal: str) -> bool:
+        """Return whether a normalised path is, contains or lies below one of the places."""
+        if normal in self.above:
+            return True
+        end = 0
+        for _ in range(self.depth):
+            end = normal.find("/", end + 1)
+            if end < 0:
+                return False
+            if normal[:end] in self.places:
+                return True
+        return False
+
+
+@lru_cache(maxsize=100)
+def _index(further: tuple[str, ...]) -> _Index:
+    places = frozenset((*PROTECTED, *HOST_PATHS, *further))
+    above = {place[:at] for place in places for at, sign in enumerate(place) if sign == "/"}
+    depth = max(place.count("/") for place in places)
+    return _Index(places, frozenset({"/"} | above | places), depth)
 
 
 def touches(path: str, place: str) -> bool:

@@ -1,9 +1,12 @@
 """Which paths of a node a labelled pod may mount, and which only by leave of its policy."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from policies.model.allowances import HOST_PATHS
 from tests.webhook.support import decide, pod, policies
+from webhook.admission.host_paths import PROTECTED, normalised, protected_place, touches
 
 
 @pytest.mark.parametrize(
@@ -141,3 +144,14 @@ def test_what_a_policy_shuts_and_opens_by_the_same_name_is_open():
     shut = "protectedHostPaths: [/var/lib/kubelet]"
     assert decide(found, policies(f"{shut}\nallow: {{hostPaths: [/var/lib/kubelet]}}")).allowed
     assert decide(found, policies(f"{shut}\nallow: {{hostPaths: [/sys]}}")).code == "host-path"
+
+
+FURTHER = ("/opt/agent", "/x/dev/lib/run/kubelet/etc")
+PARTS = sorted({part for place in (*PROTECTED, *HOST_PATHS, *FURTHER) for part in place.split("/")} | {"."})
+
+
+@given(st.lists(st.sampled_from(PARTS), max_size=8).map("/".join))
+def test_a_path_is_protected_if_it_touches_a_place_and_only_then(path):
+    places = (*PROTECTED, *HOST_PATHS, *FURTHER)
+    touched = any(touches(normalised(path), place) for place in places)
+    assert (protected_place(path, further=FURTHER) is not None) is touched
