@@ -12,6 +12,7 @@ ADVICE = re.compile(rf"[:;,] (or )?({VERBS})\b[^:;]*$")
 MAX_MESSAGE = 200
 PARTS = {
     "bindings": 3,
+    "controller-writes": 3,
     "device-annotations": 1,
     "ephemeral-containers": 3,
     "injected": 12,
