@@ -6,7 +6,7 @@ The rules are those of Kubernetes' NodeAffinity and TaintToleration scheduler pl
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement, Taint, Toleration
 
@@ -28,6 +28,36 @@ def tolerates(tolerations: Sequence[Toleration], taints: Sequence[Taint]) -> boo
         taint.effect == "PreferNoSchedule" or any(_tolerates(toleration, taint) for toleration in tolerations)
         for taint in taints
     )
+
+
+class TolerationIndex:
+    """Tolerations of a pod, for many taints: each taint takes as long however many tolerations there are."""
+
+    def __init__(self, tolerations: Iterable[Toleration]) -> None:
+        self._every_key: set[str] = set()
+        self._keys: set[tuple[str, str]] = set()
+        self._values: set[tuple[str, str, str]] = set()
+        for one in tolerations:
+            key, effect = one.key or "", one.effect or ""
+            if one.operator != "Exists":
+                self._values.add((key, one.value or "", effect))
+            elif key:
+                self._keys.add((key, effect))
+            else:
+                self._every_key.add(effect)
+
+    def tolerates(self, taints: Iterable[Taint]) -> bool:
+        """Whether no taint keeps the pod off, as the function `tolerates` says it."""
+        return all(taint.effect == "PreferNoSchedule" or self._tolerates(taint) for taint in taints)
+
+    def _tolerates(self, taint: Taint) -> bool:
+        key, value = taint.key, taint.value or ""
+        return any(
+            effect in self._every_key
+            or (key, effect) in self._keys
+            or (bool(key) and (key, value, effect) in self._values)
+            for effect in ("", taint.effect)
+        )
 
 
 def _term_matches(term: NodeSelectorTerm, name: str, labels: Mapping[str, str]) -> bool:
@@ -62,14 +92,19 @@ def _holds(requirement: Requirement, value: str | None) -> bool:  # noqa: PLR091
 
 def _compared(value: str | None, values: Sequence[str]) -> int:
     """Sign of label minus bound; 0, which holds for neither operator, unless both are integers."""
-    label, bound = _integer(value), _integer(values[0] if len(values) == 1 else None)
+    label, bound = integer(value), bound_of(values)
     if label is None or bound is None:
         return 0
     return (label > bound) - (label < bound)
 
 
-def _integer(text: str | None) -> int | None:
-    """A signed 64-bit decimal as Go's ParseInt reads it."""
+def bound_of(values: Sequence[str]) -> int | None:
+    """Return what `Gt` and `Lt` compare with; None where they hold for nothing."""
+    return integer(values[0]) if len(values) == 1 else None
+
+
+def integer(text: str | None) -> int | None:
+    """Return a signed 64-bit decimal as Go's ParseInt reads it, None for any other text."""
     if text is None or _INTEGER.fullmatch(text) is None:
         return None
     number = int(text)

@@ -15,8 +15,8 @@ from ledger.ledger_reader import LedgerReader
 from ledger.placement.candidates import CandidateFinder
 from ledger.placement.choice import Choice
 from ledger.placement.contested import Contested
+from ledger.placement.node_class import free_gpus
 from ledger.placement.node_class_prices import NodeClassPrices
-from ledger.placement.node_index import free_gpus
 from ledger.placement.request_history import RequestHistory, ShadowPrices
 from ledger.placement_request import (
     OverQuota,
@@ -216,6 +216,10 @@ class Ledger(LedgerReader):
             self._end(former)
         else:
             self._recent.release(reservation)
+
+    def suits(self, request: PlacementRequest) -> Callable[[str], bool]:
+        """Return whether a node of a name could ever hold a pod, by what it states at this moment."""
+        return self._choice.suits(request)
 
     @property
     def doubts_reservations(self) -> bool:

@@ -220,11 +220,13 @@ class PlacementRequest(msgspec.Struct, frozen=True, gc=False):
         return MODES[self.mode]
 
 
-class Unschedulable(msgspec.Struct, frozen=True):
+class Unschedulable(msgspec.Struct, frozen=True, omit_defaults=True):
     """No known node could ever hold the pod (labels, taints, GPU count), and nothing is assumed."""
 
     why: str
     """Half a sentence for the user, such as "no node has 4 GPUs"."""
+    is_too_much: bool = False
+    """Nobody knows whether a node could: its demands take too long to compare with all nodes."""
 
 
 class OverQuota(msgspec.Struct, frozen=True):

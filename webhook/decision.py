@@ -64,6 +64,8 @@ def deny_unplaced(result: Unschedulable | OverQuota | Unanswered) -> Denial:
         return Denial.of(result.reason, result.why)
     if isinstance(result, OverQuota):
         return Denial.of(Reason.OVER_QUOTA, _over_quota(result))
+    if result.is_too_much:
+        return Denial.of(Reason.MANY_DEMANDS, f"the pod cannot be placed: {result.why}")
     return Denial.of(Reason.NO_NODE, f"no node of this cluster could ever hold the pod: {result.why}")
 
 

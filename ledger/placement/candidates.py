@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import islice
 
-from kube.matching import labels_match, tolerates
-from kube.scheduling import Constraints, NodeSelectorTerm, Requirement
+from kube.matching import TolerationIndex
+from kube.scheduling import Constraints, Taint
 from ledger.accounts import NodeAccount, PricedClass
 from ledger.facts import NodeFact
 from ledger.placement.feasibility import (
@@ -19,17 +19,20 @@ from ledger.placement.feasibility import (
     takes_now,
     why_unschedulable,
 )
+from ledger.placement.label_index import NodeSet, union
+from ledger.placement.node_class import NodeClass
 from ledger.placement.node_class_load import NodeClassLoad
 from ledger.placement.node_groups import NodeGroups, Search
-from ledger.placement.node_index import NodeClass, NodeIndex
+from ledger.placement.node_index import NodeIndex
 from ledger.placement.pick_index import Kinds, kinds
 from ledger.placement.request_history import ShadowPrices
 from ledger.placement.shape_capacity import ShapeCapacity
+from ledger.placement.work import Work
 from ledger.placement_request import PlacementRequest, Unschedulable
 from modes.mode import Mode
 
 MAX_BYTES = 2**24
-"""Of everything remembered, about; then all is forgotten, and selected again for what comes."""
+"""Of everything remembered, about; then what was not asked for the longest is forgotten."""
 MAX_BYTES_OF_ONE = 2**16
 """Of constraints that are worth remembering."""
 _BYTES_OF_A_SELECTION = 2**13
@@ -42,19 +45,27 @@ _FEW = 64
 
 @dataclass(frozen=True)
 class Candidates:
-    """The nodes that could hold a pod some day: whole classes, or what of them `accepts` lets pass."""
+    """The nodes that could hold the pod some day: whole classes, or what of them `accepts` lets pass."""
 
     request: PlacementRequest
     """One of the requests that are alike, for its constraints and fraction."""
+    keys: frozenset[str]
+    """Labels that the pods name."""
     classes: tuple[NodeClass, ...]
+    nodes: NodeSet
     accepts: Callable[[NodeAccount], bool] | None = None
     few: tuple[NodeAccount, ...] | None = None
-    """Set instead of classes where the pod names its nodes."""
+    """Set instead of classes where there are few, in parts of classes."""
     loads: dict[int, tuple[NodeClassLoad, NodeClassLoad]] = field(default_factory=dict)
     """Where such pods are counted, by steps of CPU that they request (see node_class_prices)."""
 
     searches: dict[tuple[ShadowPrices, int, int, tuple[int, ...]], Search] = field(default_factory=dict)
     """By prices, CPU, memory, and slices of each container."""
+
+    @cached_property
+    def size(self) -> int:
+        """Bytes that keeping this takes, about."""
+        return self.request.constraints.size() + _BYTES_OF_A_SELECTION + self.nodes.bit_length() // 4
 
     def search(self, request: PlacementRequest, prices: ShadowPrices) -> Search:
         """How one of the pods is looked for; the same for those that ask for as much."""
@@ -76,10 +87,10 @@ class Candidates:
         """Whether the pods may only go where their share comes to the MiB that were written into them."""
         return self.request.is_bound_by_memory
 
-    @cached_property
+    @property
     def is_empty(self) -> bool:
         """Whether no node could ever hold the pod."""
-        return next(self.nodes(), None) is None
+        return not self.nodes
 
     @cached_property
     def kinds(self) -> Kinds:
@@ -95,6 +106,13 @@ class Candidates:
             if agent_serves(c.sample, self.request)
         )
 
+    def samples(self) -> Iterator[tuple[NodeFact, int]]:
+        """Give nodes that offer different things, and how many offer the same as each."""
+        if self.few is not None:
+            yield from [(account.fact, 1) for account in self.few if account.fact is not None]
+        for node_class in self.classes:
+            yield from node_class.alike_in(self.nodes)
+
     @cached_property
     def _class_set(self) -> frozenset[PricedClass | None]:
         return frozenset(self.classes)
@@ -107,18 +125,12 @@ class Candidates:
             return False
         return self.accepts is None or self.accepts(account)
 
-    def nodes(self) -> Iterator[NodeFact]:
-        """The nodes themselves."""
-        accounts = self.few if self.few is not None else (a for c in self.classes for a in c.members.values())
-        for account in accounts:
-            if account.fact is not None and (self.accepts is None or self.accepts(account)):
-                yield account.fact
-
     def _capacities(self) -> Iterable[ShapeCapacity]:
         """What the nodes offer: those that could hold the pod today, if there are any, else all."""
         if self.few is not None or self.accepts is not None:
-            nodes = list(self.nodes())
-            return map(ShapeCapacity.of, [node for node in nodes if takes_now(node, self.request)] or nodes)
+            found = list(self.samples())
+            now = [(node, count) for node, count in found if takes_now(node, self.request)]
+            return [ShapeCapacity.of(node, count) for node, count in now or found]
         usable = [c for c in self.classes if c.usable.nodes]
         usable = [c for c in usable if agent_serves(c.sample, self.request)] or usable
         return [c.usable for c in usable] or [c.unusable for c in self.classes]
@@ -130,52 +142,95 @@ class CandidateFinder:
     def __init__(self, node_index: NodeIndex) -> None:
         self._node_index = node_index
         self._generation = -1
-        self._known: dict[Hashable, Candidates] = {}
+        self._known: OrderedDict[Hashable, Candidates] = OrderedDict()
+        """That which was asked for last comes last."""
         self._taken = 0
         """Bytes."""
         self._latest: tuple[PlacementRequest, Candidates] | None = None
         """The question of the last pod, which is asked again as soon as the pod is placed and counted."""
+        self._matching: tuple[Constraints, NodeSet] | None = None
+        """What was found for the labels that a pod demands: of other sizes it is asked for the same."""
+        self.work = Work()
+        """What the decision that is being made may compare."""
+
+    def begin(self) -> Work:
+        """Begin a decision: all that is selected until the next one counts as its work."""
+        self._node_index.begin()
+        self.work.begin(len(self._node_index.accounts))
+        return self.work
 
     def select(self, request: PlacementRequest) -> Candidates:
-        """The nodes that could hold the pod some day."""
-        self._node_index.flush()
-        if self._generation != self._node_index.generation:
-            self._forget()
+        """Return the nodes that could hold the pod some day.
+
+        Raises:
+            TooMuchWorkError: to find them takes more comparisons than the decision has left.
+        """
+        self._refresh()
         if self._latest is not None and self._latest[0] is request:
             return self._latest[1]
         key = _key(request)
         candidates = self._known.get(key)
+        if request.reservation is not None:
+            self._node_index.learn(candidates.keys if candidates else label_keys(request.constraints))
+            if self._generation != self._node_index.generation:
+                self._refresh()
+                candidates = None
         if candidates is None:
             candidates = self._select(request)
-            if self._generation != self._node_index.generation:
-                # Nodes were told apart anew for this pod: earlier selections hold classes that are no more.
-                self._forget()
             self._remember(key, candidates)
+        else:
+            self._known.move_to_end(key)
         self._latest = request, candidates
         return candidates
+
+    def suits(self, request: PlacementRequest) -> Callable[[str], bool]:
+        """Return whether a node of a name could hold the pod some day; a new decision.
+
+        Raises:
+            TooMuchWorkError: to find that takes more comparisons than a decision may.
+        """
+        self.begin()
+        nodes, numbers = self.select(request).nodes, self._node_index.numbers
+        return lambda name: bool(nodes >> numbers[name] & 1) if name in numbers else False
+
+    def matching(self, constraints: Constraints) -> NodeSet:
+        """Return the nodes whose names and labels a pod's demands accept.
+
+        Raises:
+            TooMuchWorkError: to find them takes more comparisons than the decision has left.
+        """
+        if self._matching is None or self._matching[0] is not constraints:
+            nodes = self._node_index.labels.matching(constraints, self.work)
+            if constraints.node_name is not None:
+                number = self._node_index.numbers.get(constraints.node_name)
+                nodes &= 1 << number if number is not None else 0
+            self._matching = constraints, nodes
+        return self._matching[1]
 
     def why_unschedulable(self, request: PlacementRequest) -> Unschedulable:
         """Say why no node could ever hold the pod; the caller has seen that its selection is empty."""
         return why_unschedulable(self._obstacles(request), request)
 
-    def _forget(self) -> None:
-        self._latest = None
-        self._known.clear()
-        self._taken = 0
-        self._generation = self._node_index.generation
+    def _refresh(self) -> None:
+        """Let the index take in what has changed, and forget selections that no longer hold."""
+        self._node_index.flush()
+        if self._generation != self._node_index.generation:
+            self._latest = self._matching = None
+            self._known.clear()
+            self._taken = 0
+            self._generation = self._node_index.generation
 
     def _remember(self, key: Hashable, candidates: Candidates) -> None:
-        size = candidates.request.constraints.size()
-        if size > MAX_BYTES_OF_ONE:
+        if candidates.size > MAX_BYTES_OF_ONE + _BYTES_OF_A_SELECTION:
             return
-        size += _BYTES_OF_A_SELECTION
-        if self._taken + size > MAX_BYTES:
-            self._forget()
         self._known[key] = candidates
-        self._taken += size
+        self._taken += candidates.size
+        while self._taken > MAX_BYTES:
+            _, oldest = self._known.popitem(last=False)
+            self._taken -= oldest.size
 
     def _obstacles(self, request: PlacementRequest) -> Iterator[tuple[Obstacle, int]]:
-        """What keeps the pod off, and of how many nodes; asked of classes wherever they can answer."""
+        """What keeps the pod off, and of how many nodes; asked of classes, which answer for their members."""
         named = request.constraints.node_name
         account = self._node_index.accounts.get(named) if named is not None else None
         if account is not None and account.fact is not None:
@@ -188,84 +243,66 @@ class CandidateFinder:
         self, node_class: NodeClass, request: PlacementRequest
     ) -> Iterator[tuple[Obstacle, int]]:
         """What keeps the pod off the nodes of a class, none of which could hold it."""
-        constraints, node, size = request.constraints, node_class.sample, len(node_class.members)
-        by_gpus = gpu_obstacle(node, request)
-        if constraints.node_name is not None:
-            yield Obstacle.OTHER_NODE, size
+        by_gpus = gpu_obstacle(node_class.sample, request)
+        if request.constraints.node_name is not None:
+            yield Obstacle.OTHER_NODE, len(node_class.members)
         elif by_gpus is not None:
-            yield by_gpus, size
-        elif tolerates(constraints.tolerations, node.taints):
-            yield Obstacle.LABELS, size
-        elif not _asks_names(constraints) and not self._node_index.own_keys & _label_keys(constraints):
-            yield obstacle(node, request) or Obstacle.LABELS, size
+            yield by_gpus, len(node_class.members)
         else:
-            facts = (account.fact for account in node_class.members.values())
-            matching = sum(
-                labels_match(constraints, fact.name, fact.labels) for fact in facts if fact is not None
-            )
+            # What matches by its labels as well is kept off by its taints.
+            matching = (node_class.nodes & self.matching(request.constraints)).bit_count()
             if matching:
                 yield Obstacle.TAINTS, matching
-            if size > matching:
-                yield Obstacle.LABELS, size - matching
+            if len(node_class.members) > matching:
+                yield Obstacle.LABELS, len(node_class.members) - matching
 
     def _select(self, request: PlacementRequest) -> Candidates:
-        named = _named_nodes(request.constraints)
-        if named is not None:
-            accounts = [self._node_index.accounts.get(name) for name in sorted(named)]
-            return Candidates(
-                request, (), few=tuple(a for a in accounts if a is not None and _can_hold(a, request))
-            )
-        keys = _label_keys(request.constraints)
-        self._node_index.tell_apart_by(keys)
-        own = self._node_index.own_keys & keys
-        classes = tuple(sorted(self._classes(request, own), key=lambda node_class: node_class.order))
-        if not own and not _asks_names(request.constraints):
-            return Candidates(request, classes)
-        glance = _glance(request.constraints, own)
-        accepted = (a for c in classes for a in c.members.values() if glance(a) and _can_hold(a, request))
-        some = tuple(islice(accepted, _FEW + 1))
-        if len(some) <= _FEW:
-            return Candidates(request, (), few=some)
-        return Candidates(request, classes, accepts=lambda account: _can_hold(account, request))
+        keys, matching = label_keys(request.constraints), self.matching(request.constraints)
+        found = self._classes(request, matching)
+        classes = tuple(sorted(found, key=lambda node_class: node_class.order))
+        nodes = matching & union([each.nodes for each in classes])
+        if all(not each.nodes & ~nodes for each in classes):
+            return Candidates(request, keys, classes, nodes)
+        if nodes.bit_count() <= _FEW:
+            few = sorted(self._node_index.named(nodes), key=lambda account: account.name)
+            return Candidates(request, keys, (), nodes, few=tuple(few))
+        return Candidates(request, keys, classes, nodes, self._accepts(nodes))
 
-    def _classes(self, request: PlacementRequest, own: frozenset[str]) -> Iterator[NodeClass]:
-        constraints = _of_classes(request.constraints, own)
+    def _accepts(self, nodes: NodeSet) -> Callable[[NodeAccount], bool]:
+        """Return whether a node is in a set, counted as work of the decision that asks for it."""
+        numbers, size = self._node_index.numbers, nodes.bit_length() + 7 >> 3
+        mask = nodes.to_bytes(size, "little")
+
+        def accepts(account: NodeAccount) -> bool:
+            self.work.spend(1)
+            number = numbers[account.name]
+            return number >> 3 < size and bool(mask[number >> 3] >> (number & 7) & 1)
+
+        return accepts
+
+    def _classes(self, request: PlacementRequest, matching: NodeSet) -> Iterator[NodeClass]:
+        """Give the classes of which some nodes match, and whose GPUs and taints let the pod pass."""
+        constraints, tolerated = request.constraints, dict[tuple[Taint, ...], bool]()
+        tolerations = TolerationIndex(constraints.tolerations)
+        self.work.spend(len(constraints.tolerations))
         for node_class in self._node_index.classes.values():
             node = node_class.sample
-            if (
-                gpu_obstacle(node, request) is None
-                and tolerates(constraints.tolerations, node.taints)
-                and labels_match(constraints, node.name, node.labels)
-            ):
+            if not node_class.nodes & matching or gpu_obstacle(node, request) is not None:
+                continue
+            is_tolerated = tolerated.get(node.taints)
+            if is_tolerated is None:
+                # A pod that names its node passes the scheduler by, and its taints with it.
+                is_named = constraints.node_name is not None
+                is_tolerated = tolerated[node.taints] = is_named or tolerations.tolerates(node.taints)
+            if is_tolerated:
                 yield node_class
 
 
-def _can_hold(account: NodeAccount, request: PlacementRequest) -> bool:
-    return account.fact is not None and obstacle(account.fact, request) is None
-
-
-def _glance(constraints: Constraints, own: frozenset[str]) -> Callable[[NodeAccount], bool]:
-    """A quick look at single nodes' own labels: False only where the whole check would say no."""
-    selector = [(key, value) for key, value in constraints.node_selector.items() if key in own]
-    terms = [
-        [(asked.key, frozenset(asked.values or ())) for asked in term if asked.operator == "In"]
-        for term in _own_requirements(constraints, own)
-    ]
-
-    def may_match(labels: Mapping[str, str]) -> bool:
-        if any(labels.get(key) != value for key, value in selector):
-            return False
-        return any(all(labels.get(key) in values for key, values in term) for term in terms)
-
-    return lambda account: account.fact is not None and may_match(account.fact.labels)
-
-
-def _own_requirements(constraints: Constraints, own: frozenset[str]) -> Iterator[list[Requirement]]:
-    """What each term asks of single nodes' own labels; one empty term where there is no affinity."""
-    if constraints.required_terms is None:
-        yield []
-    for term in constraints.required_terms or ():
-        yield [asked for asked in term.match_expressions or () if asked.key in own]
+def label_keys(constraints: Constraints) -> frozenset[str]:
+    """Return the labels that a pod names in its nodeSelector and required node affinity."""
+    terms = constraints.required_terms or ()
+    asked = [asked.key for term in terms for asked in term.match_expressions or ()]
+    return frozenset(constraints.node_selector).union(asked)
 
 
 def _key(request: PlacementRequest) -> Hashable:
@@ -279,47 +316,3 @@ def _key(request: PlacementRequest) -> Hashable:
     stock = request.stock if request.instance is not None else None
     of_mode = request.mode, stock
     return of_mode, size, limits, selector, asked.required_terms, asked.tolerations, asked.node_name
-
-
-def _named_nodes(constraints: Constraints) -> set[str] | None:
-    """The only nodes that a pod may be on, as far as it names them itself."""
-    if constraints.node_name is not None:
-        return {constraints.node_name}
-    if constraints.required_terms is None:
-        return None
-    named: set[str] = set()
-    for term in constraints.required_terms:
-        values = [field.values or () for field in term.match_fields or () if field.operator == "In"]
-        if not values:
-            return None
-        named.update(values[0])
-    return named
-
-
-def _requirements(constraints: Constraints) -> Iterator[Requirement]:
-    for term in constraints.required_terms or ():
-        yield from term.match_expressions or ()
-
-
-def _label_keys(constraints: Constraints) -> frozenset[str]:
-    return frozenset(constraints.node_selector) | {asked.key for asked in _requirements(constraints)}
-
-
-def _asks_names(constraints: Constraints) -> bool:
-    return any(term.match_fields for term in constraints.required_terms or ())
-
-
-def _of_classes(constraints: Constraints, own: frozenset[str]) -> Constraints:
-    """The constraints without what only single nodes can answer: their names and their own labels."""
-    terms = constraints.required_terms
-    kept = None
-    if terms is not None:
-        kept = tuple(NodeSelectorTerm(_shared(term, own), None) for term in terms if not term.is_empty)
-        if any(term.is_empty for term in kept):
-            kept = None
-    selector = {key: value for key, value in constraints.node_selector.items() if key not in own}
-    return Constraints(selector, kept, constraints.tolerations)
-
-
-def _shared(term: NodeSelectorTerm, own: frozenset[str]) -> tuple[Requirement, ...]:
-    return tuple(asked for asked in term.match_expressions or () if asked.key not in own)

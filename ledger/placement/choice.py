@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from ledger.facts import NodeFact
@@ -20,6 +22,7 @@ from ledger.placement.preference import family_requests, preferred
 from ledger.placement.request_history import ShadowPrices
 from ledger.placement.same_model import commonest_model, keep_to, model_of, no_such_node
 from ledger.placement.spread import best_spread
+from ledger.placement.work import TooMuchWorkError
 from ledger.placement_request import Placement, PlacementRequest, Unschedulable
 from modes.gpu_kinds import EVERY_KIND
 
@@ -50,8 +53,24 @@ class Choice:
         Containers that may be on different GPUs get these where no single one has room for all of them; with
         no room at all they wait for a single one. Of MiB there is an option for each number of slices that
         they come to on GPUs of the cluster: those with room before those to wait for, and of these where
-        least memory is held in vain.
+        least memory is held in vain. What takes more comparisons than one decision may is not decided.
         """
+        work = self._finder.begin()
+        try:
+            return self._of_kinds(request, prices, reservation)
+        except TooMuchWorkError:
+            return work.refusal()
+
+    def suits(self, request: PlacementRequest) -> Callable[[str], bool]:
+        """Return whether a node of a name could hold a pod some day; none of a pod that demands too much."""
+        try:
+            return self._finder.suits(request)
+        except TooMuchWorkError:
+            return lambda _: False
+
+    def _of_kinds(
+        self, request: PlacementRequest, prices: ShadowPrices, reservation: str | None
+    ) -> list[Placement] | Unschedulable:
         if request.kinds == EVERY_KIND:
             return self._options(request, prices, reservation)
         found = narrowed(request, self._values.kinds())
@@ -192,7 +211,7 @@ class Choice:
         )
         model: GpuModel = None, wait.gpu_mib
         if request.same_model:
-            model = commonest_model(candidates.nodes(), wait.indices, wait.gpu_mib)
+            model = commonest_model(candidates.samples(), wait.indices, wait.gpu_mib)
         return self._placed(request, wait.indices, model, None, reservation)
 
     def _best(self, candidates: Candidates, request: PlacementRequest, prices: ShadowPrices) -> Found | None:

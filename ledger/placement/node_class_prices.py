@@ -15,8 +15,9 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from ledger.placement.candidates import CandidateFinder, Candidates
+from ledger.placement.node_class import ClassKey, NodeClass, cpu_steps
 from ledger.placement.node_class_load import NodeClassLoad
-from ledger.placement.node_index import ClassKey, NodeClass, cpu_steps
+from ledger.placement.work import TooMuchWorkError
 from ledger.placement_request import PlacementRequest
 from modes.fraction import Fraction
 from modes.packing import UNIT
@@ -50,16 +51,27 @@ class NodeClassPrices:
         self._arrived = 0
 
     def learn(self, request: PlacementRequest, finder: CandidateFinder) -> None:
-        """Count one arrived pod. What classes cost follows with the next `price`."""
-        candidates = finder.select(request)
-        step = cpu_steps(request.cpu_milli)
-        loads = candidates.loads.get(step)
-        if loads is None or loads[0].is_dropped or loads[1].is_dropped:
-            loads = candidates.loads[step] = self._loads(request, candidates, finder)
+        """Count one arrived pod. What classes cost follows with the next `price`.
+
+        One that takes too long to compare with all nodes teaches nothing.
+        """
+        try:
+            loads = self._loads_of(request, finder)
+        except TooMuchWorkError:
+            return
         slices = request.fraction.slices
         loads[0].slices += slices
         loads[1].slices += slices
         self._arrived += slices
+
+    def _loads_of(
+        self, request: PlacementRequest, finder: CandidateFinder
+    ) -> tuple[NodeClassLoad, NodeClassLoad]:
+        candidates, step = finder.select(request), cpu_steps(request.cpu_milli)
+        loads = candidates.loads.get(step)
+        if loads is None or loads[0].is_dropped or loads[1].is_dropped:
+            loads = candidates.loads[step] = self._loads(request, candidates, finder)
+        return loads
 
     def price(self, classes: Sequence[NodeClass]) -> None:
         """Set what a slice of each class costs; `classes` are all that the pods can choose from."""
@@ -127,7 +139,7 @@ def _by_known_keys(classes: Iterable[NodeClass]) -> dict[ClassKey, list[NodeClas
     """Classes by their keys, and by those of the classes that they were split from as labels were named."""
     known: dict[ClassKey, list[NodeClass]] = {}
     for node_class in classes:
-        shape, taints, values = node_class.key
-        for count in range(len(values) + 1):
-            known.setdefault((shape, taints, values[:count]), []).append(node_class)
+        shape, taints, labels = node_class.key
+        for count in range(len(labels) + 1):
+            known.setdefault((shape, taints, labels[:count]), []).append(node_class)
     return known

@@ -1,134 +1,56 @@
-"""All node accounts, kept in classes of nodes that no pod so far could tell apart by what they state.
+"""All node accounts, kept in classes of nodes that are alike to most pods by what they state.
 
 A class is one shape of GPUs, about one amount of CPU, one state of the node agent, one set of taints, and one
-value for each label key that pods have asked for. Keys that almost every node has a value of its own for, as
-for the host name, make no classes: nodes are then asked one by one.
+value for each of the few label keys that pods name most (class_keys.py). A pod that names other keys may go
+to a part of a class: which part, the index of labels says (label_index.py).
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
-from kube.scheduling import Taint
 from ledger.accounts import Claim, ClaimKey, NodeAccount
-from ledger.facts import NodeAgent, NodeFact
-from ledger.placement.node_groups import NodeGroups
-from ledger.placement.request_history import FreeGpus
-from ledger.placement.shape_capacity import ShapeCapacity
+from ledger.facts import NodeFact
+from ledger.placement.class_keys import ClassKeys
+from ledger.placement.label_index import LabelIndex, LabelValues, NodeSet, numbers_in
+from ledger.placement.node_class import ClassKey, ClassLabels, NodeClass, shape_of
 from ledger.totals import RunningTotals
-from modes.mode import GpuCount
-from modes.packing import UNIT
-from modes.registry import MODES
 
 MAX_VALUES_OF_A_CLASS_KEY = 64
-_CPU_STEP, _MAX_CPU_STEPS = 16_000, 64
-"""Nodes with about as much CPU are alike: milli-CPU of a step, and steps that are told apart."""
-_PER_CPU_STEP = UNIT // 62_500
-"""What a slice costs by each step of a node's CPU: of classes that are equally good the smaller is taken."""
-_Shape = tuple[
-    tuple[int, ...], tuple[GpuCount | None, ...], tuple[int | None, ...], int | None, int, NodeAgent
-]
-ClassKey = tuple[_Shape, tuple[Taint, ...], tuple[str | None, ...]]
-
-
-class NodeClass:
-    """Nodes that are alike to every pod so far."""
-
-    def __init__(self, key: ClassKey, sample: NodeFact) -> None:
-        self.key = key
-        self.order = repr(key)
-        """Sorts classes the same way whatever order their nodes came in."""
-        self.sample = sample
-        """Some node of the class: it speaks for all in shape, taints and the labels that pods asked for."""
-        self.cpu_steps = cpu_steps(sample.cpu_milli)
-        self.groups = {
-            (name, stock): NodeGroups(mode, stock)
-            for name, mode in MODES.items()
-            for stock in {None, *mode.stocks(sample)}
-        }
-        """Its members by what they have free, as each mode counts it, of each of its stocks."""
-        self._offered = [
-            self.groups[name, stock] for name, mode in MODES.items() for stock in mode.stocks(sample)
-        ]
-        self._priced = [self.groups[name, None] for name, mode in MODES.items() if mode.prices_node_classes]
-        self.price = self.slice_cost = 0
-        """What a slice costs by what pods accept (see node_class_prices), and in all; in UNITs of a slice."""
-        self.set_price(0)
-        self.members: dict[str, NodeAccount] = {}
-        self.usable = ShapeCapacity(sample)
-        """What its members that take pods now offer."""
-        self.unusable = ShapeCapacity(sample)
-
-    def rename(self, key: ClassKey, sample: NodeFact) -> None:
-        """Tell it from other classes by more labels; `sample` is a member that has these values."""
-        self.key = key
-        self.order = repr(key)
-        self.sample = sample
-
-    def set_price(self, price: int) -> None:
-        """Set what a slice costs here, beside what classes with more CPU cost anyway."""
-        self.price = price
-        self.slice_cost = price + self.cpu_steps * _PER_CPU_STEP
-        for groups in self._priced:
-            groups.set_slice_cost(self.slice_cost)
-
-    def free(self) -> int:
-        """Free slices that the price counts for."""
-        return sum([groups.free() for groups in self._priced])
-
-    def cpu_free(self) -> int:
-        """Milli-CPU that is free on its members that take pods now."""
-        accounts = self.members.values()
-        return sum([each.cpu_free for each in accounts if each.fact is not None and each.fact.usable])
-
-    def idle(self) -> Counter[int]:
-        """Nodes by how many idle GPUs they have."""
-        return sum([groups.idle(self.sample.slices_per_gpu) for groups in self._priced], Counter[int]())
-
-    def add(self, account: NodeAccount, fact: NodeFact) -> None:
-        """Enter a member that states such facts; the inverse of `remove`."""
-        self.members[account.name] = account
-        account.node_class = self
-        self._capacity(fact).add(fact)
-
-    def seat(self, account: NodeAccount, fact: NodeFact) -> None:
-        """Put a member into the groups where it belongs now; an unusable one is in none."""
-        if not fact.usable:
-            return
-        for groups in self._offered:
-            groups.seat(account)
-
-    def remove(self, name: str, fact: NodeFact) -> None:
-        """Let a member go that stated such facts when it came; the inverse of `add`."""
-        del self.members[name]
-        self._capacity(fact).remove(fact)
-        if fact.usable:
-            for groups in self._offered:
-                groups.remove(name)
-
-    def _capacity(self, fact: NodeFact) -> ShapeCapacity:
-        return self.usable if fact.usable else self.unusable
+MAX_LABEL_CLASSES = 128
+"""Classes that labels may add to those by shape and taints: each pod is looked for in every one."""
+MAX_CLASSES_TO_SPLIT = 512
+"""Where shapes and taints make more, labels add none."""
+MOVES_AT_ONCE = 256
+"""Nodes that change their class in one decision, as other labels tell classes apart."""
+_Parts = list[tuple[str | None, NodeSet]]
 
 
 class NodeIndex:
     """The accounts by name, and the classes and groups they are in.
 
-    Changes only mark accounts; `settle` seats them, once for all changes since the last decision.
+    Changes only mark accounts; `flush` seats them, once for all changes since the last decision.
     """
 
     def __init__(self) -> None:
         self.accounts: dict[str, NodeAccount] = {}
         self.classes: dict[ClassKey, NodeClass] = {}
+        self.labels = LabelIndex()
         self.totals = RunningTotals()
         self.reserved: dict[str, NodeAccount] = {}
         """Accounts of which a part is only reserved, in the order in which that began."""
         self.generation = 0
         """Changes with everything that decides which nodes a pod may use at all."""
-        self.own_keys: frozenset[str] = frozenset()
-        """Label keys that pods asked for and that have too many values to make classes of."""
-        self._class_keys: tuple[str, ...] = ()
-        self._classify_anew_at = 2 * MAX_VALUES_OF_A_CLASS_KEY
+        self.numbers: dict[str, int] = {}
+        """Of each account, for sets of nodes."""
+        self._names: list[str] = []
+        """By number; of one that is free the last that had it."""
+        self._free_numbers: list[int] = []
+        self._keys = ClassKeys()
+        self._misplaced: NodeSet = 0
+        """Nodes whose class is told apart by other labels than classes are now."""
+        self._most_classes = MAX_LABEL_CLASSES
+        self._moves_left = 0
         self._joined: dict[str, tuple[NodeFact, NodeClass]] = {}
         """By name of the node what it stated when it joined its class, and that class."""
         self._changed: dict[str, NodeAccount] = {}
@@ -145,6 +67,9 @@ class NodeIndex:
     def set_fact(self, name: str, fact: NodeFact | None) -> None:
         """Take in what a node states now, None when it is gone."""
         account = self.accounts.get(name) or self._open(name)
+        known = account.fact
+        if known is None or fact is None or known.labels != fact.labels:
+            self._set_labels(self.numbers[name], known, fact)
         account.fact = fact
         self.generation += 1
         self._mark(account)
@@ -185,63 +110,121 @@ class NodeIndex:
             self._seat(account)
         self.totals.note(self._changed)
         self._changed.clear()
-        if len(self.classes) > self._classify_anew_at:
-            self._classify(self._class_keys)
 
-    def tell_apart_by(self, keys: frozenset[str]) -> None:
-        """Make classes by these label keys too, as far as nodes have them at all."""
-        new = keys.difference(self._class_keys, self.own_keys)
-        present = [key for key in sorted(new) if any(key in fact.labels for fact in self.facts())]
-        if present:
-            self._split_by(present)
+    def begin(self) -> None:
+        """Begin a decision: some nodes may join other classes in it."""
+        self._moves_left = MOVES_AT_ONCE
+        if self._misplaced:
+            self._move()
+        elif len(self.classes) > self._most_classes:
+            self._bound_classes()
 
-    def _split_by(self, keys: list[str]) -> None:
-        """Part the nodes of each class that differ in these labels; only a minority moves."""
-        own = {key for key in keys if self._values(key) > MAX_VALUES_OF_A_CLASS_KEY}
-        self.own_keys |= own
-        self.generation += 1
-        keys = [key for key in keys if key not in own]
-        if not keys:
+    def learn(self, named: Collection[str]) -> None:
+        """Note the labels that a pod names which gets a place: those that pods name most make classes."""
+        if not named and not self._keys.is_window_over:
+            self._keys.pods += 1
             return
-        self._class_keys = (*self._class_keys, *keys)
-        classes = list(self.classes.values())
-        self.classes.clear()
-        for node_class in classes:
-            self._split(node_class, keys)
+        present = [key for key in named if key in self.labels]
+        self._keys.note(present)
+        if not self._misplaced and self._keys.is_window_over and self._keys.forget():
+            self._merge()
+        for key in self._keys.wanted(present):
+            if self._misplaced or not self._moves_left or not self._split_by(key):
+                break
+            self._move()
 
-    def _split(self, node_class: NodeClass, keys: list[str]) -> None:
-        parts: dict[tuple[str | None, ...], list[NodeAccount]] = {}
-        for name, account in node_class.members.items():
-            labels = self._joined[name][0].labels
-            parts.setdefault(tuple([labels.get(key) for key in keys]), []).append(account)
-        values, most = max(parts.items(), key=lambda part: len(part[1]))
-        shape, taints, before = node_class.key
-        node_class.rename((shape, taints, (*before, *values)), self._joined[most[0].name][0])
-        self.classes[node_class.key] = node_class
-        for accounts in parts.values():
-            for account in accounts if accounts is not most else ():
-                fact, _ = self._joined.pop(account.name)
-                node_class.remove(account.name, fact)
-                part = self._join_class(account, fact)
-                part.set_price(node_class.price)
-                part.seat(account, fact)
+    def named(self, nodes: NodeSet) -> Iterator[NodeAccount]:
+        """Give the accounts of a small set."""
+        return (self.accounts[self._names[number]] for number in numbers_in(nodes))
 
-    def _classify(self, keys: tuple[str, ...]) -> None:
-        own = {key for key in keys if self._values(key) > MAX_VALUES_OF_A_CLASS_KEY}
-        self.own_keys |= own
-        self._class_keys = tuple(key for key in keys if key not in own)
+    def _set_labels(self, number: int, known: NodeFact | None, fact: NodeFact | None) -> None:
+        if known is not None:
+            self.labels.remove(number, known)
+        if fact is not None:
+            self.labels.add(number, fact)
+
+    def _split_by(self, key: str) -> bool:
+        """Tell classes apart by one more label, unless that makes too many; of each only a minority moves."""
+        values = self.labels.values(key)
+        if len(values) > MAX_VALUES_OF_A_CLASS_KEY or len(self.classes) > MAX_CLASSES_TO_SPLIT:
+            self._keys.refuse(key)
+            return True
+        split = self._split(values)
+        if split is None:
+            self._keys.refuse(key)
+            return False
+        self._keys.add(key)
         self.classes.clear()
-        self._joined.clear()
-        for account in self.accounts.values():
-            self._seat(account)
-        self._classify_anew_at = 2 * max(MAX_VALUES_OF_A_CLASS_KEY, len(self.classes))
         self.generation += 1
+        for node_class, parts in split:
+            value, most = max(parts, key=lambda part: part[1].bit_count())
+            shape, taints, labels = node_class.key
+            self._rename(node_class, (shape, taints, (*labels, (key, value))), most)
+            self._misplaced |= node_class.nodes ^ most
+        return True
 
-    def _values(self, key: str) -> int:
-        return len({fact.labels.get(key) for fact in self.facts()})
+    def _split(self, values: LabelValues) -> list[tuple[NodeClass, _Parts]] | None:
+        """Part each class by the values of a label; None where that makes too many classes."""
+        left, split = self._shapes() + MAX_LABEL_CLASSES, []
+        for node_class in self.classes.values():
+            parts = _parts(node_class.nodes, values.sets())
+            left -= len(parts)
+            if left < 0:
+                return None
+            split.append((node_class, parts))
+        return split
+
+    def _merge(self) -> None:
+        """Tell classes apart no longer by labels that are none of the keys now; the largest of each stays."""
+        keys = self._keys.keys
+        classes = sorted(self.classes.values(), key=lambda each: (-len(each.members), each.order))
+        self.generation += 1
+        for node_class in classes:
+            shape, taints, labels = node_class.key
+            key = shape, taints, tuple([label for label in labels if label[0] in keys])
+            if key in self.classes:
+                self._misplaced |= node_class.nodes if key != node_class.key else 0
+                continue
+            del self.classes[node_class.key]
+            self._rename(node_class, key, node_class.nodes)
+
+    def _rename(self, node_class: NodeClass, key: ClassKey, nodes: NodeSet) -> None:
+        sample = next(self.named(nodes))
+        node_class.rename(key, self._joined[sample.name][0])
+        self.classes[key] = node_class
+
+    def _move(self) -> None:
+        """Let some nodes join the classes that they belong to by now."""
+        self.generation += 1
+        while self._misplaced and self._moves_left:
+            self._moves_left -= 1
+            (account,) = self.named(self._misplaced & -self._misplaced)
+            fact, former = self._leave_class(account.name)
+            shape, taints, _ = former.key
+            part = self._join(account, fact, (shape, taints, self._labels_of(fact)), former.price)
+            part.seat(account, fact)
+
+    def _bound_classes(self) -> None:
+        """Drop the label with the most values if labels have come to make too many classes."""
+        shapes = self._shapes()
+        self._most_classes = shapes + MAX_LABEL_CLASSES
+        if self._keys.keys and len(self.classes) > self._most_classes:
+            self._keys.refuse(max(self._keys.keys, key=lambda key: len(self.labels.values(key))))
+            self._merge()
+
+    def _shapes(self) -> int:
+        """How many classes there would be without labels."""
+        return len({(shape, taints) for shape, taints, _ in self.classes})
 
     def _open(self, name: str) -> NodeAccount:
         account = self.accounts[name] = NodeAccount(name)
+        if self._free_numbers:
+            number = self._free_numbers.pop()
+            self._names[number] = name
+        else:
+            number = len(self._names)
+            self._names.append(name)
+        self.numbers[name] = number
         return account
 
     def _mark(self, account: NodeAccount) -> None:
@@ -253,6 +236,7 @@ class NodeIndex:
         self._changed.pop(account.name, None)
         self.totals.forget(account.name)
         del self.accounts[account.name]
+        self._free_numbers.append(self.numbers.pop(account.name))
 
     def _seat(self, account: NodeAccount) -> None:
         fact, joined = account.fact, self._joined.get(account.name)
@@ -265,50 +249,38 @@ class NodeIndex:
 
     def _join_class(self, account: NodeAccount, fact: NodeFact) -> NodeClass:
         """Enter a node into its class; the inverse of `_leave_class`."""
-        key = (_shape(fact), fact.taints, tuple(fact.labels.get(key) for key in self._class_keys))
-        if key not in self.classes:
-            self.classes[key] = NodeClass(key, fact)
-        node_class = self.classes[key]
-        node_class.add(account, fact)
+        return self._join(account, fact, (shape_of(fact), fact.taints, self._labels_of(fact)), price=0)
+
+    def _join(self, account: NodeAccount, fact: NodeFact, key: ClassKey, price: int) -> NodeClass:
+        """Enter a node into a class, which costs so much if it is new."""
+        node_class = self.classes.get(key)
+        if node_class is None:
+            node_class = self.classes[key] = NodeClass(key, fact)
+            node_class.set_price(price)
+        node_class.add(account, fact, self.numbers[account.name])
         self._joined[account.name] = fact, node_class
         return node_class
 
-    def _leave_class(self, name: str) -> None:
+    def _labels_of(self, fact: NodeFact) -> ClassLabels:
+        labels = fact.labels
+        return tuple([(key, labels.get(key)) for key in self._keys.keys])
+
+    def _leave_class(self, name: str) -> tuple[NodeFact, NodeClass]:
         fact, node_class = self._joined.pop(name)
-        node_class.remove(name, fact)
+        number = self.numbers[name]
+        node_class.remove(name, fact, number)
+        self._misplaced &= ~(1 << number)
         if not node_class.members:
             del self.classes[node_class.key]
+        return fact, node_class
 
 
-def free_gpus(classes: Iterable[NodeClass]) -> FreeGpus:
-    """Return what is free, and what is taken, on the nodes of classes whose GPUs have as many slices."""
-    slices = taken_slices = cpu_milli = taken_cpu_milli = 0
-    idle = Counter[int]()
-    for node_class in classes:
-        offered = sum(node_class.usable.slices.values())
-        if not offered:
-            continue
-        free, cpu_free = node_class.free(), node_class.cpu_free()
-        slices += free
-        taken_slices += offered - free
-        cpu_milli += cpu_free
-        taken_cpu_milli += node_class.usable.cpu_milli - cpu_free
-        idle.update(node_class.idle())
-    return FreeGpus(slices, idle, cpu_milli, taken_slices, taken_cpu_milli)
-
-
-def _shape(fact: NodeFact) -> _Shape:
-    indices = tuple(index for index, _ in fact.gpus)
-    return (
-        indices,
-        tuple([mode.gpu_count(fact) for mode in MODES.values()]),
-        tuple([stock for mode in MODES.values() if mode.gives_instances for stock in mode.stocks(fact)]),
-        fact.gpu_mib,
-        cpu_steps(fact.cpu_milli),
-        fact.agent,
-    )
-
-
-def cpu_steps(cpu_milli: int) -> int:
-    """About how much CPU, in whole steps."""
-    return min(cpu_milli // _CPU_STEP, _MAX_CPU_STEPS)
+def _parts(nodes: NodeSet, values: Iterable[tuple[str, NodeSet]]) -> _Parts:
+    """Part nodes by the values of a label; those without it are the last part."""
+    found: _Parts = []
+    for value, having in values:
+        part = nodes & having
+        if part:
+            found.append((value, part))
+            nodes ^= part
+    return [*found, (None, nodes)] if nodes else found

@@ -35,12 +35,17 @@ def keep_to(model: GpuModel, request: PlacementRequest) -> PlacementRequest | No
     )
 
 
-def commonest_model(nodes: Iterable[NodeFact], indices: tuple[int, ...], gpu_mib: int) -> GpuModel:
-    """Return the model that most nodes with such indices and GPU memory have, for a pod that has to wait."""
+def commonest_model(
+    samples: Iterable[tuple[NodeFact, int]], indices: tuple[int, ...], gpu_mib: int
+) -> GpuModel:
+    """Return the model that most nodes with such indices and GPU memory have, for a pod that has to wait.
+
+    `samples` are nodes, and how many are like each of them in model and GPUs.
+    """
     products: Counter[str] = Counter()
-    for node in nodes:
+    for node, count in samples:
         if (node.gpu_mib or 0) == gpu_mib and set(indices) <= dict(node.gpus).keys():
-            products[node.labels.get(GPU_PRODUCT_LABEL) or ""] += 1
+            products[node.labels.get(GPU_PRODUCT_LABEL) or ""] += count
     product = min(products, key=lambda name: (-products[name], name), default="")
     return product or None, gpu_mib or None
 

@@ -22,10 +22,10 @@ class ShapeCapacity:
         """MIG instances by the number of their profile; nodes that offer the same may have others now."""
 
     @classmethod
-    def of(cls, node: NodeFact) -> ShapeCapacity:
-        """The stock of one node."""
+    def of(cls, node: NodeFact, count: int = 1) -> ShapeCapacity:
+        """The stock of a node, or of several that offer the same."""
         capacity = cls(node)
-        capacity.add(node)
+        capacity._book(node, count)
         return capacity
 
     def add(self, node: NodeFact) -> None:
@@ -36,12 +36,12 @@ class ShapeCapacity:
         """Forget a node; the inverse of `add`."""
         self._book(node, -1)
 
-    def _book(self, node: NodeFact, sign: int) -> None:
-        self.nodes += sign
-        self.cpu_milli += sign * node.cpu_milli
-        self.pooled += sign * node.pooled
+    def _book(self, node: NodeFact, nodes: int) -> None:
+        self.nodes += nodes
+        self.cpu_milli += nodes * node.cpu_milli
+        self.pooled += nodes * node.pooled
         for number, count in node.instances:
-            self.instances[number] += sign * count
+            self.instances[number] += nodes * count
         for index, slices in node.gpus:
             if index not in node.cordoned:
-                self.slices[index] += sign * slices
+                self.slices[index] += nodes * slices

@@ -14,7 +14,7 @@ from controller.metrics import ControllerMetrics
 from controller.placement_api import MAX_BODY, ControllerApi
 from controller.watched_policies import WatchedPolicies
 from kube.names import MAX_NAME
-from kube.scheduling import Constraints
+from kube.scheduling import Constraints, NodeSelectorTerm, Requirement
 from ledger.messages import (
     MAX_ASKS,
     MAX_DENIAL_REPORT_BYTES,
@@ -22,6 +22,7 @@ from ledger.messages import (
     MAX_POLICIES_BYTES,
     MAX_POLICY_FILES,
     MAX_REQUEST_BYTES,
+    Answered,
     Answers,
     Batch,
     DenialCount,
@@ -90,6 +91,22 @@ def test_what_fits_nowhere_is_said():
         place(api(state), PlacementRequest(EIGHTH, constraints=Constraints(node_selector={"x": "y"})))
     )
     assert isinstance(found, Unschedulable)
+
+
+def test_a_pod_that_demands_too_much_is_refused_in_words_that_webhooks_of_before_read_too():
+    state, _ = ready_state("a")
+    listed = Requirement("zone", "NotIn", tuple(f"z{number}" for number in range(30_000)))
+    demands = Constraints(required_terms=(NodeSelectorTerm((listed,)),))
+    reply = place(api(state), PlacementRequest(EIGHTH, constraints=demands), PlacementRequest(EIGHTH))
+    refused, other = answers(reply)
+    assert refused.is_too_much
+    assert isinstance(other, Placement)
+    assert msgspec.json.decode(reply.content)["answers"][0]["misfit"]["why"] == refused.why
+
+
+def test_what_fits_nowhere_is_said_as_it_was_before_some_demanded_too_much():
+    reply = Answered.of(Unschedulable("no"))
+    assert msgspec.json.encode(reply) == b'{"misfit":{"why":"no"}}'
 
 
 def test_a_standby_names_the_leader_and_decides_nothing():

@@ -1,4 +1,4 @@
-"""How much a pod may demand of its node: the ledger puts every demand to every node.
+"""How much a pod may demand of its node: nobody else is placed while the ledger looks its demands up.
 
 The API server checks lengths only after mutation, so a key or value here may be as long as the pod.
 """

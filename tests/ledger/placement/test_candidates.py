@@ -45,9 +45,11 @@ def test_a_selection_is_remembered_for_pods_that_ask_the_same() -> None:
             required_terms=(NodeSelectorTerm((Requirement("k", "In", ("x" * MAX_BYTES_OF_ONE,)),), None),)
         ),
         Constraints(
-            required_terms=(NodeSelectorTerm(None, (Requirement("k", "In", ("x",) * MAX_BYTES_OF_ONE),)),)
+            required_terms=(
+                NodeSelectorTerm(None, (Requirement("k", "In", ("x",) * (MAX_BYTES_OF_ONE // 64)),)),
+            )
         ),
-        Constraints(required_terms=(NodeSelectorTerm(None, None),) * MAX_BYTES_OF_ONE),
+        Constraints(required_terms=(NodeSelectorTerm(None, None),) * (MAX_BYTES_OF_ONE // 64 + 1)),
         Constraints(node_name="x" * MAX_BYTES_OF_ONE),
     ],
 )

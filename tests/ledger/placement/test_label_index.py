@@ -1,0 +1,79 @@
+"""The index of labels finds the nodes that asking each of them by itself finds."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kube.matching import labels_match
+from kube.scheduling import Constraints, NodeSelectorTerm, Requirement
+from ledger.facts import NodeFact
+from ledger.placement.label_index import LabelIndex, numbers_in
+from ledger.placement.work import Work
+from tests.effort import examples
+
+NAMES = [f"n{number}" for number in range(6)] + ["7", "-1"]
+KEYS = ["zone", "rank", "kubernetes.io/hostname", "nobody-has-it"]
+ARABIC_SEVEN = "\u0667"
+NUMBERS = ["7", "+7", "07", "-3", "7.0", " 7", ARABIC_SEVEN, str(2**63 - 1), str(2**63), str(-(2**63))]
+VALUES = ["a", "b", "", *NUMBERS, *NAMES]
+OPERATORS = ["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Nonsense", ""]
+
+texts = st.lists(st.sampled_from(VALUES), max_size=3).map(tuple)
+expressions = st.builds(Requirement, st.sampled_from(KEYS), st.sampled_from(OPERATORS), texts | st.none())
+fields = st.builds(
+    Requirement, st.sampled_from(["metadata.name", "metadata.uid"]), st.sampled_from(OPERATORS), texts
+)
+terms = st.builds(
+    NodeSelectorTerm,
+    st.none() | st.lists(expressions, max_size=3).map(tuple),
+    st.none() | st.lists(fields, max_size=2).map(tuple),
+)
+demands = st.builds(
+    Constraints,
+    node_selector=st.dictionaries(st.sampled_from(KEYS), st.sampled_from(VALUES), max_size=2),
+    required_terms=st.none() | st.lists(terms, max_size=3).map(tuple),
+)
+labels = st.dictionaries(st.sampled_from(KEYS[:3]), st.sampled_from(VALUES), max_size=3)
+changes = st.lists(st.tuples(st.sampled_from(NAMES), labels | st.none()), max_size=14)
+
+
+@given(changes, st.lists(demands, min_size=1, max_size=4))
+@settings(max_examples=examples(500), deadline=None)
+def test_whatever_nodes_came_and_went_it_finds_what_asking_each_node_finds(
+    told: list[tuple[str, dict[str, str] | None]], asked: list[Constraints]
+) -> None:
+    index, known = LabelIndex(), dict[str, NodeFact]()
+    for name, found in told:
+        if name in known:
+            index.remove(NAMES.index(name), known.pop(name))
+        if found is not None:
+            known[name] = NodeFact(name=name, labels=found)
+            index.add(NAMES.index(name), known[name])
+        for constraints in asked:
+            assert names_of(index, constraints) == {
+                each for each, fact in known.items() if labels_match(constraints, each, fact.labels)
+            }
+
+
+def test_bounds_are_found_in_every_block_of_values() -> None:
+    index = LabelIndex()
+    for number in range(200):
+        index.add(number, NodeFact(name=f"n{number}", labels={"rank": str(3 * number)}))
+    for bound in range(-1, 602):
+        for operator, holds in (("Gt", int.__gt__), ("Lt", int.__lt__)):
+            term = NodeSelectorTerm((Requirement("rank", operator, (str(bound),)),))
+            found = numbers_in(index.matching(Constraints(required_terms=(term,)), Work()))
+            assert list(found) == [number for number in range(200) if holds(3 * number, bound)]
+
+
+def test_what_is_forgotten_of_all_nodes_is_gone() -> None:
+    index, fact = LabelIndex(), NodeFact(name="n", labels={"rank": "7"})
+    index.add(4, fact)
+    assert "rank" in index
+    index.remove(4, fact)
+    assert (index.nodes, "rank" in index, len(index.values("rank"))) == (0, False, 0)
+
+
+def names_of(index: LabelIndex, constraints: Constraints) -> set[str]:
+    return {NAMES[number] for number in numbers_in(index.matching(constraints, Work()))}

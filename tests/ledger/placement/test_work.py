@@ -1,0 +1,125 @@
+"""What a pod's author may write costs a decision few comparisons, however many nodes there are."""
+
+from __future__ import annotations
+
+import pytest
+
+import kube.matching
+from kube.scheduling import Constraints, NodeSelectorTerm, Requirement, Taint, Toleration
+from ledger.ledger import Ledger
+from ledger.placement.work import LEAST, PER_NODE, Work
+from ledger.placement_request import Placement, PlacementRequest, Unschedulable
+from tests.ledger.cluster import eighths, gpu_node, ledger_of
+from tests.ledger.snapshot import books
+
+NODES = 1000
+MOST_COMPARISONS = 10_000
+"""Of a pod with 100 terms: a tenth of what asking each node takes."""
+
+
+def each_term(key: str, operator: str, *values: str) -> Constraints:
+    """100 terms with one expression each."""
+    terms = [NodeSelectorTerm((Requirement(key, operator, (value,)),)) for value in values]
+    return Constraints(required_terms=tuple(terms))
+
+
+def one_term(key: str, operator: str, *values: tuple[str, ...]) -> Constraints:
+    """One term with 100 expressions."""
+    asked = tuple([Requirement(key, operator, some) for some in values])
+    return Constraints(required_terms=(NodeSelectorTerm(asked),))
+
+
+def named(operator: str, *values: tuple[str, ...]) -> Constraints:
+    asked = tuple([Requirement("metadata.name", operator, some) for some in values])
+    return Constraints(required_terms=(NodeSelectorTerm(None, asked),))
+
+
+HUNDRED = [str(number) for number in range(100)]
+TENS = [tuple(f"{number}-{each}" for each in range(10)) for number in range(100)]
+DEAR = {
+    "no host name is above a number": each_term("kubernetes.io/hostname", "Gt", *HUNDRED[1:]),
+    "no rank is so low": each_term("rank", "Lt", *[f"-{number}" for number in HUNDRED]),
+    "half of the ranks are higher": each_term("rank", "Gt", *[str(500 + int(each)) for each in HUNDRED]),
+    "ranks that there are none of": each_term("rank", "In", *[f"x{each}" for each in HUNDRED]),
+    "all but ranks that there are none of": one_term("rank", "NotIn", *TENS),
+    "all but nodes that there are none of": named("NotIn", *TENS),
+    "a label that few have": each_term("odd", "Exists", *HUNDRED),
+    "tolerations of other taints": Constraints(
+        tolerations=tuple(Toleration(each, "Exists") for each in HUNDRED)
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def ledger() -> Ledger:
+    facts = [
+        gpu_node(f"n{number:04}", labels=labels_of(number), taints=taints_of(number))
+        for number in range(NODES)
+    ]
+    return ledger_of(*facts)
+
+
+def labels_of(number: int) -> dict[str, str]:
+    odd = {"odd": str(number)} if number % 10 == 1 else {}
+    return {
+        "nvidia.com/gpu.memory": "81920",
+        "kubernetes.io/hostname": f"n{number:04}",
+        "rank": str(number),
+        **odd,
+    }
+
+
+def taints_of(number: int) -> tuple[Taint, ...]:
+    return (Taint("team", "NoSchedule", str(number % 40)),) if number % 2 else ()
+
+
+@pytest.fixture
+def compared(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What nodes are asked one by one."""
+    asked: list[str] = []
+    for name in ("_holds", "_tolerates"):
+        real = getattr(kube.matching, name)
+        monkeypatch.setattr(
+            kube.matching, name, lambda *one, real=real, name=name: (asked.append(name), real(*one))[1]
+        )
+    return asked
+
+
+@pytest.mark.parametrize("dear", DEAR)
+@pytest.mark.parametrize("reservation", [None, "r"])
+def test_a_hundred_terms_are_not_put_to_every_node(
+    ledger: Ledger, compared: list[str], dear: str, reservation: str | None
+) -> None:
+    ledger.place(eighths(1, constraints=DEAR[dear], reservation=reservation), 0.0)
+    assert len(compared) <= MOST_COMPARISONS
+    assert 0 < ledger._finder.work.spent <= MOST_COMPARISONS
+
+
+def test_the_labels_of_a_pod_are_compared_once_for_all_sizes_that_are_tried(ledger: Ledger) -> None:
+    constraints = DEAR["all but ranks that there are none of"]
+    ledger.place(eighths(1, constraints=constraints), 0.0)
+    once = ledger._finder.work.spent
+    ledger.place(eighths(1, constraints=DEAR["no rank is so low"]), 0.0)
+    ledger.place(eighths(3, constraints=constraints, reservation="r"), 0.0)
+    assert ledger._finder.work.spent <= once
+
+
+def test_a_pod_that_demands_more_is_refused_and_holds_nothing(ledger: Ledger) -> None:
+    before = books(ledger)
+    answer = ledger.place(endless(reservation="refused"), 0.0)
+    assert isinstance(answer, Unschedulable)
+    assert answer.is_too_much
+    assert books(ledger) == before
+    assert isinstance(ledger.place(eighths(1), 0.0), Placement)
+
+
+@pytest.mark.parametrize("nodes", [0, 10_000])
+def test_what_a_decision_may_compare_grows_with_the_cluster(nodes: int) -> None:
+    work = Work()
+    work.begin(nodes)
+    assert work.most == LEAST + PER_NODE * nodes
+
+
+def endless(**changes: object) -> PlacementRequest:
+    values = tuple(f"v{number}" for number in range(30_000))
+    return eighths(1, constraints=one_term("rank", "NotIn", values), **changes)

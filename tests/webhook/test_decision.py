@@ -1,0 +1,31 @@
+"""What a pod is told that got no placement."""
+
+from __future__ import annotations
+
+import pytest
+
+from ledger.placement.work import Work
+from ledger.placement_request import Unschedulable
+from webhook.admission.denial import MESSAGE_LIMIT, Reason
+from webhook.decision import deny_unplaced
+
+
+@pytest.mark.parametrize("nodes", [0, 10**9])
+def test_a_pod_that_demands_too_much_of_its_node_is_told_what_to_write_instead(nodes: int) -> None:
+    work = Work()
+    work.begin(nodes)
+    denial = deny_unplaced(work.refusal())
+    assert denial.reason is Reason.MANY_DEMANDS
+    assert denial.message == (
+        f"the pod cannot be placed: its demands of a node take more than {work.most} comparisons with the"
+        " cluster's nodes: use fewer terms, expressions and tolerations"
+    )
+    assert len(denial.message) <= MESSAGE_LIMIT
+
+
+def test_a_pod_that_no_node_could_hold_is_told_so() -> None:
+    denial = deny_unplaced(Unschedulable("there is no node yet"))
+    assert (denial.reason, denial.message) == (
+        Reason.NO_NODE,
+        "no node of this cluster could ever hold the pod: there is no node yet",
+    )
