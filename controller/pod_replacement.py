@@ -23,7 +23,6 @@ from controller.replacement_pace import ReplacementPlan, WaitingPod, waits_repla
 from controller.resources import Owner, SeenPod
 from kube.scheduling import Constraints
 from ledger.facts import PodFact
-from ledger.placement.feasibility import obstacle
 from ledger.placement_request import Placement, PlacementRequest
 from modes.resource_names import ResourceNames
 from policies.model.schema import Policy
@@ -163,13 +162,14 @@ class PodReplacement:
         if ask is None:
             return None
         async for names in self._state.turns.slices(list(self._state.nodes)):
-            if any(self._fits_on(name, ask, pod.fact) for name in names):
+            suits = self._state.ledger.suits(ask)
+            if any(suits(name) and self._fits_on(name, ask, pod.fact) for name in names):
                 return None
         return self._room(ask)
 
     def _fits_on(self, name: str, ask: PlacementRequest, fact: PodFact) -> bool:
         node, ledger = self._state.nodes.get(name), self._state.ledger
-        if node is None or not node.fact.usable or obstacle(node.fact, ask) is not None:
+        if node is None or not node.fact.usable:
             return False
         room = ledger.room(name)
         if room is None or any((ledger.free(name, (index,)) or 0) < slices for index, slices in fact.gpus):
