@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry, Gauge
 from ledger.messages import MAX_ASKS, MAX_ASKS_BYTES, MAX_RELEASES, MAX_REQUEST_BYTES, Answered, Batch
 from ledger.placement_request import Placement, PlacementRequest
 from service.log import get_logger
+from service.yielding import Stint
 from webhook.admission.denial import Reason
 from webhook.placing.client import ControllerClient
 from webhook.placing.fallback import Fallback
@@ -129,7 +130,7 @@ class ControllerPlacer:
                 answers = (await self._client.place(Batch(asks, releases))).answers
             self._deliver(batch, answers)
         except (OSError, ValueError, TimeoutError, RecursionError) as error:
-            self._fail_over(batch, error)
+            await self._fail_over(batch, error)
         else:
             self._report(answers=True)
 
@@ -151,18 +152,23 @@ class ControllerPlacer:
             if not waiting.answered.done():
                 waiting.answered.set_result(_placed(waiting.request, answered))
 
-    def _fail_over(self, batch: list[_Waiting], error: Exception) -> None:
-        """Let everybody who waits go on without the controller, and leave it alone for a moment."""
+    async def _fail_over(self, batch: list[_Waiting], error: Exception) -> None:
+        """Let everybody who waits go on without the controller, and leave it alone for a moment.
+
+        Hundreds may wait: other reviews are answered between them.
+        """
         self._client.drop()
         self._away_until = self._clock() + AWAY_SECONDS
         self._releases += [w.request.reservation for w in batch if w.request.reservation is not None]
         del self._releases[MAX_RELEASES:]
         batch += self._waiting
         self._waiting = []
+        self._report(answers=False, error=f"{type(error).__name__}: {error}")
+        stint = Stint()
         for waiting in batch:
             if not waiting.answered.done():
                 self._place_without(waiting)
-        self._report(answers=False, error=f"{type(error).__name__}: {error}")
+            await stint.pause()
 
     def _place_without(self, waiting: _Waiting) -> None:
         try:
