@@ -1,8 +1,9 @@
 """Run with `python -m bench.controller_load TLS_DIR SECONDS`: everybody who asks a controller.
 
-Webhooks that follow its stream and have batches placed, a scraper, and people who follow the page, open it
-anew, and look at the whole ledger. Begins when it reads the ports of API, plain listener and page from a line
-of input, and prints the milliseconds of each batch as a JSON list.
+Webhooks that follow its stream and have batches placed, some for a pod's author who demands all that may be
+demanded of a node, a scraper, and people who follow the page, open it anew, and look at the whole ledger.
+Begins when it reads the ports of API, plain listener and page from a line of input, and prints the
+milliseconds of each batch as a JSON list.
 """
 
 from __future__ import annotations
@@ -23,6 +24,11 @@ BATCHES_PER_SECOND = 50
 ASKS = 4
 RESERVATIONS = 400
 """Asks of one batch now and then, whose reservations all end together half a minute later."""
+
+DEAR_PER_SECOND, TERMS = 5, 100
+"""Asks for pods whose authors write as many terms as the webhook lets pass, and how many these are."""
+DEAR = ("Gt", "Lt", "NotIn")
+HOST_LABEL = "kubernetes.io/hostname"
 
 
 class Load:
@@ -50,6 +56,7 @@ class Load:
             group.create_task(self._again(2.0, lambda: self._api.get("/v1/ledger")))
             group.create_task(self._again(1 / BATCHES_PER_SECOND, lambda: self._place(ASKS)))
             group.create_task(self._again(5.0, lambda: self._place(RESERVATIONS)))
+            group.create_task(self._again(1 / DEAR_PER_SECOND, self._place_dear))
 
     async def _again(self, seconds: float, ask: Callable[[], Awaitable[httpx.Response | None]]) -> None:
         while time.monotonic() < self._until:
@@ -78,6 +85,18 @@ class Load:
         response = await self._api.post("/v1/placements", json={"asks": asks})
         if count == ASKS:
             self.batches.append(1000 * (time.perf_counter() - start))
+        assert response.is_success, response.text
+
+    async def _place_dear(self) -> None:
+        """Ask for a pod whose author has written all that the webhook lets pass, and never the same twice."""
+        asked, operator = self._ask(), DEAR[self._number % len(DEAR)]
+        values = [f"{self._number * TERMS + each}" for each in range(TERMS)]
+        terms = [
+            {"matchExpressions": [{"key": HOST_LABEL, "operator": operator, "values": [value]}]}
+            for value in values
+        ]
+        asked["constraints"] = {"required_terms": terms}
+        response = await self._api.post("/v1/placements", json={"asks": [asked]})
         assert response.is_success, response.text
 
     def _ask(self) -> dict[str, object]:

@@ -3,8 +3,8 @@
 The whole controller runs in this process, against an API server in another that makes 10,000 nodes and 80,000
 pods up. A step is all that the loop does between two looks at its sockets; it is counted in the thread's CPU
 time, so that a busy machine does not lengthen it. The phases: the first list; everything that a new leader
-publishes and tells while it is scraped, watched and asked for placements; and a list that begins anew under
-the same load.
+publishes and tells while it is scraped, watched and asked for placements, some of them for pods with as many
+terms as may be; and a list that begins anew under the same load.
 """
 
 from __future__ import annotations
