@@ -43,10 +43,18 @@ def full_geometries(card: MigCard) -> tuple[Geometry, ...]:
     )
 
 
-@cache
 def most_instances(card: MigCard, profile: str) -> int:
     """Return how many instances of one profile the card can have at once; 0 for an unknown profile."""
-    return max(Counter(each)[profile] for each in geometries(card))
+    return _most_of_each(card).get(profile, 0)
+
+
+@cache
+def _most_of_each(card: MigCard) -> dict[str, int]:
+    """By card alone, and not by profile: whoever writes pods makes up the names that are asked about."""
+    most = Counter[str]()
+    for each in geometries(card):
+        most |= Counter(each)
+    return dict(most)
 
 
 def _arranged(card: MigCard, start: int, placed: tuple[Placement, ...]) -> Iterator[tuple[Placement, ...]]:
