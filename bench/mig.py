@@ -5,7 +5,8 @@ has them (or, without a trace, as a made-up list does), come in a Poisson stream
 The fixed division is the one with the shortest wait, in hindsight, of six that are chosen knowing the load:
 cards one after the other get the full geometry that serves most of what the cards before leave unserved, of
 the load with more or less to spare. On demand, every card begins undivided, the product's planner decides,
-and a division takes three minutes in which the node takes no pod. Pods are bound in the order of arrival.
+and a division takes three minutes in which the node takes no pod; the pause after it is the product's.
+Pods are bound in the order of arrival.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import typer
 from bench.harness import Bar, Figure, report
 from bench.machine import Watch
 from controller.geometry.model import MigNode, MigRequest
+from controller.geometry.pauses import PAUSE_SECONDS
 from controller.geometry.planner import plan
 from modes.fraction import Fraction
 from modes.mig_choice import fit_of_fraction
@@ -44,10 +46,12 @@ class Cluster:
 
     nodes: dict[str, MigNode]
     on_demand: bool
+    pause: float = 0.0
+    """Seconds after a division for which a node is not divided again."""
     waiting: list[tuple[float, str, float]] = field(default_factory=list)
     """Arrival, profile and duration, in order of arrival."""
     events: list[tuple[float, int, str, str | None]] = field(default_factory=list)
-    """Time, number, node and the profile that is given back; None where a division ends."""
+    """Time, number, node and the profile that is given back; None where a division ends, or its pause."""
     waits: list[float] = field(default_factory=list)
     divisions: int = 0
     number: int = 0
@@ -58,10 +62,17 @@ class Cluster:
             at, _, name, profile = heapq.heappop(self.events)
             node = self.nodes[name]
             if profile is None:
-                self.nodes[name] = replace(node, is_changing=False)
+                self._end(node, at)
             else:
                 self.nodes[name] = replace(node, held=Counter(node.held) - Counter([profile]))
             self.serve(at)
+
+    def _end(self, node: MigNode, now: float) -> None:
+        """End a node's division, or its pause."""
+        paused_until = now + self.pause if node.is_changing and self.pause else None
+        self.nodes[node.name] = replace(node, is_changing=False, paused_until=paused_until)
+        if paused_until is not None:
+            self._later(paused_until, node.name, None)
 
     def serve(self, now: float) -> None:
         """Bind what fits, and divide for what does not."""
@@ -88,11 +99,9 @@ class Cluster:
             MigRequest(("", str(i)), ((profile, 1),), f"{at:020.6f}")
             for i, (at, profile, _) in enumerate(self.waiting)
         ]
-        for change in plan(self.nodes.values(), requests):
+        for change in plan(self.nodes.values(), requests).changes:
             node = self.nodes[change.node]
-            cards = list(node.geometries)
-            cards[change.card] = change.geometry
-            self.nodes[change.node] = replace(node, geometries=tuple(cards), is_changing=True)
+            self.nodes[change.node] = replace(node, geometries=(change.geometry,), is_changing=True)
             self._later(now + DIVISION_SECONDS, change.node, None)
             self.divisions += 1
 
@@ -137,8 +146,8 @@ def profiles_of(eighths: Mapping[int, int]) -> dict[str, int]:
     return dict(found)
 
 
-def compare(
-    weights: Mapping[str, int], seed: int, *, nodes: int, pods: int, load: float
+def compare(  # noqa: PLR0913 - each is an option of the command
+    weights: Mapping[str, int], seed: int, *, nodes: int, pods: int, load: float, pause: float
 ) -> tuple[Cluster, Cluster]:
     """Run the same pods on demand and on the best fixed division."""
     rng = random.Random(seed)  # noqa: S311 - a repeatable experiment, no secret
@@ -154,13 +163,21 @@ def compare(
     empty: list[Geometry] = [()] * nodes
     divisions = [fixed(nodes, {name: spare * each for name, each in offered.items()}) for spare in SPARE]
     still = [run(each, arriving, on_demand=False) for each in divisions]
-    return run(empty, arriving, on_demand=True), min(still, key=lambda cluster: mean(cluster.waits))
+    return run(empty, arriving, on_demand=True, pause=pause), min(
+        still, key=lambda cluster: mean(cluster.waits)
+    )
 
 
-def run(divided: list[Geometry], arriving: list[tuple[float, str, float]], *, on_demand: bool) -> Cluster:
+def run(
+    divided: list[Geometry],
+    arriving: list[tuple[float, str, float]],
+    *,
+    on_demand: bool,
+    pause: float = 0.0,
+) -> Cluster:
     """Run pods on nodes of one card, divided so; pods that never start wait until the last arrival."""
     nodes = {f"n{i}": MigNode(f"n{i}", CARD, (each,)) for i, each in enumerate(divided)}
-    cluster = Cluster(nodes, on_demand)
+    cluster = Cluster(nodes, on_demand, pause)
     for pod in arriving:
         cluster.until(pod[0])
         cluster.waiting.append(pod)
@@ -177,13 +194,16 @@ def main(  # noqa: PLR0913 - each is an option of the command
     load: Annotated[
         float, typer.Option(help="Part of all memory slices that is asked for on average.")
     ] = 0.7,
+    pause: Annotated[
+        float, typer.Option(help="Seconds after a division for which a node is not divided again.")
+    ] = PAUSE_SECONDS,
     seeds: Annotated[int, typer.Option(help="Runs.")] = 3,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures here.")] = None,
 ) -> None:
     """Compare who is served at once, and how long pods wait."""
     weights = profiles_of(eighths_of(trace) if trace is not None else EIGHTHS)
     watch = Watch()
-    runs = [compare(weights, seed, nodes=nodes, pods=pods, load=load) for seed in range(seeds)]
+    runs = [compare(weights, seed, nodes=nodes, pods=pods, load=load, pause=pause) for seed in range(seeds)]
 
     def figures(name: str, unit: str, of: dict[str, list[float]], bar: Bar | None) -> Figure:
         return Figure(name, unit, of["demand"], "best fixed division", of["fixed"], bar)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -10,6 +11,7 @@ from kube.names import (
     MIG_CHANGE_ANNOTATION,
     MIG_CONFIG_LABEL,
     MIG_CONFIG_STATE_LABEL,
+    MIG_DIVIDED_AT_ANNOTATION,
 )
 from kube.objects import Condition, Node, PodSpec
 from kube.quantity import whole
@@ -23,6 +25,8 @@ MAX_PROFILES = 8
 MAX_PROFILE_NAME = 32
 MAX_CONSTRAINTS = 16 * 1024
 """Bytes of a pod's selectors and tolerations; a pod with more is left to itself."""
+MAX_TIME = 40
+"""Characters of a time as Kubernetes writes it, and some more."""
 
 
 class MigPod(msgspec.Struct, frozen=True, gc=False):
@@ -36,6 +40,8 @@ class MigPod(msgspec.Struct, frozen=True, gc=False):
     """The scheduler has found no node for it."""
     constraints: Constraints | None
     """Of a pod that waits; None where they are too large to be looked at."""
+    digest: bytes = b""
+    """Of its constraints: the same for pods that demand the same of a node."""
 
 
 class MigNodeFact(msgspec.Struct, frozen=True, gc=False):
@@ -49,6 +55,8 @@ class MigNodeFact(msgspec.Struct, frozen=True, gc=False):
     """Our annotation while a change is under way."""
     amounts: tuple[tuple[str, int], ...]
     """MIG resources that it advertises, by name."""
+    divided_at: str | None = None
+    """When it was divided last, as our annotation says it; cut where no time is so long."""
 
 
 class MigPodSpec(PodSpec, rename="camel", gc=False):
@@ -64,8 +72,10 @@ class HasReason(Condition, gc=False):
     reason: str | None = None
 
 
-def mig_pod(uid: str, created: str, spec: MigPodSpec, conditions: Sequence[HasReason]) -> MigPod | None:
-    """Return what a pod asks of MIG; None if it asks for nothing.
+def mig_pod(
+    uid: str, created: str, spec: MigPodSpec, conditions: Sequence[HasReason], *, is_ending: bool = False
+) -> MigPod | None:
+    """Return what a pod asks of MIG; None if it asks for nothing. One that `is_ending` waits for nothing.
 
     Raises:
         ValueError: an amount cannot be read.
@@ -75,12 +85,18 @@ def mig_pod(uid: str, created: str, spec: MigPodSpec, conditions: Sequence[HasRe
         return None
     request = effective_request(spec.containers or (), spec.init_containers or (), counts=_is_mig)
     wants = sorted((_profile(name), amount) for name, amount in request.extended.items() if amount)
-    waits = spec.node_name is None and any(
-        (each.type, each.status, each.reason) == ("PodScheduled", "False", "Unschedulable")
-        for each in conditions
+    waits = (
+        not is_ending
+        and spec.node_name is None
+        and any(
+            (each.type, each.status, each.reason) == ("PodScheduled", "False", "Unschedulable")
+            for each in conditions
+        )
     )
     constraints = _constraints(spec) if waits else None
-    return MigPod(uid, created, tuple(wants[:MAX_PROFILES]), waits, constraints) if wants else None
+    if not wants:
+        return None
+    return MigPod(uid, created, tuple(wants[:MAX_PROFILES]), waits, constraints, _digest(constraints))
 
 
 def mig_node(node: Node) -> MigNodeFact | None:
@@ -90,7 +106,8 @@ def mig_node(node: Node) -> MigNodeFact | None:
         ValueError: an amount cannot be read.
     """
     labels = node.metadata.labels or {}
-    change = (node.metadata.annotations or {}).get(MIG_CHANGE_ANNOTATION)
+    annotations = node.metadata.annotations or {}
+    change, divided_at = annotations.get(MIG_CHANGE_ANNOTATION), annotations.get(MIG_DIVIDED_AT_ANNOTATION)
     is_ours = is_divided_on_demand(labels)
     amounts = _amounts((node.status and node.status.allocatable) or {})
     if not is_ours and change is None and not amounts:
@@ -101,6 +118,7 @@ def mig_node(node: Node) -> MigNodeFact | None:
         state=labels.get(MIG_CONFIG_STATE_LABEL, ""),
         change=change,
         amounts=amounts,
+        divided_at=divided_at[:MAX_TIME] if divided_at is not None else None,
     )
 
 
@@ -132,3 +150,7 @@ def _constraints(spec: MigPodSpec) -> Constraints | None:
         tolerations=spec.tolerations or (),
     )
     return found if found.size() <= MAX_CONSTRAINTS else None
+
+
+def _digest(constraints: Constraints | None) -> bytes:
+    return hashlib.sha256(msgspec.json.encode(constraints)).digest()[:16] if constraints is not None else b""

@@ -140,9 +140,14 @@ class _Pod(Pod, kw_only=True, gc=False):
     status: _PodStatus | None = None
 
 
+class _MigPodMetadata(_PodMetadata, rename="camel", kw_only=True, gc=False):
+    deletion_timestamp: str | None = None
+
+
 class _MigPod(_Pod, kw_only=True, gc=False):
     """A pod with what tells where a request for MIG instances can be served, too."""
 
+    metadata: _MigPodMetadata
     spec: MigPodSpec
 
 
@@ -185,7 +190,10 @@ def pods(names: ResourceNames, *, with_mig: bool = False) -> Resource[SeenPod]:
 
 def _mig(pod: _MigPod) -> MigPod | None:
     conditions = (pod.status and pod.status.conditions) or ()
-    return mig_pod(pod.metadata.uid, pod.metadata.creation_timestamp or "", pod.spec, conditions)
+    metadata = pod.metadata
+    is_ending = metadata.deletion_timestamp is not None
+    created = metadata.creation_timestamp or ""
+    return mig_pod(metadata.uid, created, pod.spec, conditions, is_ending=is_ending)
 
 
 def nodes(names: ResourceNames) -> Resource[SeenNode]:

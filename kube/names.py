@@ -46,6 +46,8 @@ PARTITIONING_LABELS = ("cdmo.clear.ml/gpu-partitioning", PREFIX + "gpu-partition
 """Labels of a node, either of them: with the value "mig" its cards are divided on demand."""
 MIG_CHANGE_ANNOTATION = PREFIX + "mig-change"
 """Annotation of a node that is cordoned while a card is divided: configuration before, ">", the next one."""
+MIG_DIVIDED_AT_ANNOTATION = PREFIX + "mig-divided-at"
+"""Annotation of a node: when the last division of its cards ended, as RFC 3339."""
 
 GROUP = "clearml-injector.io"
 """API group of the GpuLedger and of the GpuNode."""

@@ -6,29 +6,64 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from controller.geometry.feasibility import NodeOffer
 from controller.geometry.mig_config import Division
-from controller.geometry.model import MigRequest
 from controller.geometry.node_view import NodeDivision, view
-from controller.geometry.planner import MAX_REQUESTS
 from controller.ledger_store import LedgerStore
-from controller.mig_facts import MigNodeFact
+from controller.mig_facts import MigNodeFact, MigPod
 from controller.resources import SeenNode, SeenPod
-from kube.matching import labels_match, tolerates
-from ledger.facts import PodKey
+from ledger.facts import NodeFact
 from modes.mig_profiles import MIG_RESOURCE_PREFIX, MigCard
+
+
+@dataclass(slots=True)
+class NodeUse:
+    """What the pods on a node hold."""
+
+    instances: Counter[str] = field(default_factory=Counter)
+    cpu_milli: int = 0
+    memory_bytes: int = 0
+    has_gpus: bool = False
+    """Whether a pod on it holds a GPU or an instance."""
+
+    def add(self, pod: SeenPod) -> None:
+        """Count a pod."""
+        self.cpu_milli += pod.fact.cpu_milli
+        self.memory_bytes += pod.fact.memory_bytes
+        self.has_gpus = self.has_gpus or pod.mig is not None or bool(pod.fact.slices)
+        if pod.mig is not None:
+            self.instances.update(dict(pod.mig.wants))
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterNode:
     """A node that is divided on demand, or has instances."""
 
-    name: str
+    node: NodeFact
     uid: str
     fact: MigNodeFact
     view: NodeDivision
-    held: Mapping[str, int]
-    is_usable: bool
-    """Ready and schedulable."""
+    use: NodeUse
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.node.name
+
+    @property
+    def is_usable(self) -> bool:
+        """Ready and schedulable."""
+        return self.node.usable
+
+    @property
+    def offer(self) -> NodeOffer | None:
+        """What it could ever offer a pod; None where its cards are not ours to divide, or not known."""
+        card, node = self.view.card, self.node
+        if card is None or not self.fact.is_ours:
+            return None
+        return NodeOffer(
+            node.name, card, self.view.cards, node.labels, node.taints, node.cpu_milli, node.memory_bytes
+        )
 
     @property
     def division(self) -> Division | None:
@@ -49,72 +84,48 @@ class ClusterNode:
 
 @dataclass(slots=True)
 class Cluster:
-    """What there is, and who waits: the oldest of those that wait, as many as one plan looks at."""
+    """What there is, and who waits."""
 
     nodes: list[ClusterNode]
-    requests: list[MigRequest]
-    uids: dict[PodKey, str] = field(default_factory=dict)
-    """Of the pods that wait."""
+    waiting: dict[str, SeenPod]
+    """Pods that the scheduler has found no node for, by uid."""
 
-    def is_advertised(self, request: MigRequest) -> bool:
-        """Whether a node already has as many instances as are wanted, whatever we know of its card."""
-        return any(
-            all(dict(node.fact.amounts).get(_resource(name), 0) >= count for name, count in request.wants)
-            for node in self.nodes
-        )
+    @property
+    def advertised(self) -> Mapping[str, int]:
+        """The most instances of each resource that a node has already, whatever we know of its card."""
+        most = Counter[str]()
+        for node in self.nodes:
+            most |= Counter(dict(node.fact.amounts))
+        return most
 
     @classmethod
     async def of(cls, state: LedgerStore, configs: Mapping[str, Division]) -> Cluster:
         """Read it off the ledger's store, a part in each step of the event loop."""
         seen = {name: node for name, node in state.nodes.items() if node.mig is not None}
-        held: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        busy = set[str]()
-        waiting: list[SeenPod] = []
+        use: defaultdict[str, NodeUse] = defaultdict(NodeUse)
+        waiting = dict[str, SeenPod]()
         async for keys in state.turns.slices(list(state.pods)):
             for pod in filter(None, map(state.pods.get, keys)):
-                node = pod.fact.node
                 if pod.fact.is_over:
                     continue
-                if node in seen and (pod.mig is not None or pod.fact.slices):
-                    busy.add(node)
-                    held[node].update(dict(pod.mig.wants) if pod.mig is not None else {})
+                if pod.fact.node in seen:
+                    use[pod.fact.node].add(pod)
                 elif pod.mig is not None and pod.mig.waits:
-                    waiting.append(pod)
-        nodes = [_node(node, configs, held[name], is_empty=name not in busy) for name, node in seen.items()]
-        waiting = sorted(waiting, key=lambda pod: (pod.mig.created if pod.mig else "", pod.fact.key))[
-            :MAX_REQUESTS
-        ]
-        requests = [_request(pod, seen) for pod in waiting]
-        return cls(
-            nodes,
-            [request for request in requests if request.nodes is None or request.nodes],
-            {pod.fact.key: pod.mig.uid for pod in waiting if pod.mig is not None},
-        )
+                    waiting[pod.mig.uid] = pod
+        return cls([_node(node, configs, use[name]) for name, node in seen.items()], waiting)
 
 
-def _node(
-    node: SeenNode, configs: Mapping[str, Division], held: Counter[str], *, is_empty: bool
-) -> ClusterNode:
+def is_advertised(mig: MigPod, advertised: Mapping[str, int]) -> bool:
+    """Whether nodes have as many instances of each profile as a pod wants."""
+    return all(advertised.get(_resource(name), 0) >= count for name, count in mig.wants)
+
+
+def _node(node: SeenNode, configs: Mapping[str, Division], use: NodeUse) -> ClusterNode:
     fact = node.mig
     if fact is None:
         raise ValueError(f"node {node.fact.name} has nothing to do with MIG")
-    seen = view(fact, node.fact.labels, configs, is_empty=is_empty)
-    return ClusterNode(node.fact.name, node.uid, fact, seen, held, node.fact.usable)
-
-
-def _request(pod: SeenPod, nodes: Mapping[str, SeenNode]) -> MigRequest:
-    if pod.mig is None or pod.mig.constraints is None:
-        return MigRequest(pod.fact.key, (), nodes=frozenset())
-    constraints = pod.mig.constraints
-    fitting = frozenset(
-        name
-        for name, node in nodes.items()
-        if node.mig is not None
-        and node.mig.is_ours
-        and labels_match(constraints, name, node.fact.labels)
-        and tolerates(constraints.tolerations, node.fact.taints)
-    )
-    return MigRequest(pod.fact.key, pod.mig.wants, pod.mig.created, fitting)
+    seen = view(fact, node.fact.labels, configs, is_empty=not use.has_gpus)
+    return ClusterNode(node.fact, node.uid, fact, seen, use)
 
 
 def _resource(profile: str) -> str:

@@ -6,21 +6,13 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from controller.geometry.model import Amounts, MigNode, MigRequest
+from controller.geometry.model import Amounts, MigNode, MigRequest, Work
 from modes.mig_geometry import Geometry, full_geometries, most_instances
 
-MAX_STEPS = 2000
+MAX_STEPS = 5000
 """Divisions of single cards that are tried for one request on one node."""
-
-
-@dataclass(frozen=True, slots=True)
-class CardChange:
-    """The first of some changes after which a request fits on a node."""
-
-    card: int
-    geometry: Geometry
-    changes: int
-    """How many cards have to be divided in all; the others' turn comes when this is done."""
+CardChanges = tuple[tuple[int, Geometry], ...]
+"""Cards that are divided at once, by index, and into what each is."""
 
 
 @dataclass(slots=True)
@@ -30,75 +22,107 @@ class Room:
     node: MigNode
     free: Counter[str] = field(init=False)
     """Instances that no pod holds and no request was given; negative where a request still waits for some."""
-    is_open: bool = field(init=False)
-    """Whether a card of it may be divided in this plan: one at a time."""
+    geometries: list[Geometry] = field(init=False)
+    """What each card is divided into, or will be by this plan."""
+    is_promised: bool = False
+    """Whether a request of this plan was given something of it."""
+    _changed: set[int] = field(init=False, default_factory=set)
+    _cpu_free: int = field(init=False)
+    _memory_free: int = field(init=False)
 
     def __post_init__(self) -> None:
         self.free = self.node.total
         self.free.subtract(self.node.held)
-        self.is_open = not self.node.is_changing
+        self.geometries = list(self.node.geometries)
+        self._cpu_free, self._memory_free = self.node.cpu_free, self.node.memory_free
 
     def accepts(self, request: MigRequest) -> bool:
-        """Whether the pod may run on this node."""
-        return request.nodes is None or self.node.name in request.nodes
+        """Whether the pod may run on this node, and has CPU and memory there."""
+        return (
+            (request.nodes is None or self.node.name in request.nodes)
+            and request.cpu_milli <= self._cpu_free
+            and request.memory_bytes <= self._memory_free
+        )
 
     def fits(self, wants: Amounts) -> bool:
         """Whether so many instances are free."""
         return all(self.free[name] >= count for name, count in wants)
 
-    def give(self, wants: Amounts) -> None:
-        """Set instances aside, also those that are still to be made."""
-        self.free.subtract(dict(wants))
+    def give(self, request: MigRequest) -> None:
+        """Set what a request wants aside, also instances that are still to be made."""
+        self.free.subtract(dict(request.wants))
+        self._cpu_free -= request.cpu_milli
+        self._memory_free -= request.memory_bytes
+        self.is_promised = True
 
-    def divide(self, card: int, geometry: Geometry) -> None:
-        """Count a card as divided so."""
-        self.free.update(geometry)
-        self.free.subtract(self.node.geometries[card])
-        self.is_open = False
+    def divide(self, changes: CardChanges) -> None:
+        """Count cards as divided so."""
+        for card, geometry in changes:
+            self.free.update(geometry)
+            self.free.subtract(self.geometries[card])
+            self.geometries[card] = geometry
+            self._changed.add(card)
+
+    def open_cards(self, *, after_pause: bool = False) -> tuple[int, ...]:
+        """Cards that may be divided: idle ones; of a paused node only those that are not divided at all."""
+        if self.node.is_changing:
+            return ()
+        is_paused = self.node.paused_until is not None and not after_pause
+        return tuple(
+            index
+            for index in self.node.idle
+            if index not in self._changed and not (is_paused and self.geometries[index])
+        )
 
 
-def divisions(room: Room, wants: Amounts) -> Iterator[CardChange]:
-    """All first changes of the shortest way to make a request fit here; none where there is no way now.
+def divisions(room: Room, wants: Amounts, work: Work, *, after_pause: bool = False) -> Iterator[CardChanges]:
+    """All divisions of as few cards as can make a request fit here: one for each first step.
 
-    No instance that was given to another request goes, and no card with an instance in use is touched.
+    None where there is no way now. No instance that was given to another request goes, and no card with an
+    instance in use is touched.
     """
     if any(not most_instances(room.node.card, name) for name, _ in wants):
         return
-    idle = room.node.idle
-    search = _Search(room, dict(wants))
+    cards = room.open_cards(after_pause=after_pause)
+    search = _Search(room, dict(wants), work)
     # Each change has to bring an instance that is lacking.
-    for changes in range(1, min(len(idle), search.lack) + 1):
-        if search.bound(changes):
+    for changes in range(1, min(len(cards), search.lack) + 1):
+        if search.bound(room.free, changes):
             continue
         found = False
-        for card, geometry, free in search.first_steps(room.free, idle):
-            if search.completes(free, tuple(other for other in idle if other != card), changes - 1):
+        for card, geometry, free in search.first_steps(room.free, cards):
+            rest = search.completed(free, _without(cards, card), changes - 1)
+            if rest is not None:
                 found = True
-                yield CardChange(card, geometry, changes)
-        if found or search.steps >= MAX_STEPS:
+                yield ((card, geometry), *rest)
+        if found or search.is_over:
             return
 
 
 class _Search:
-    def __init__(self, room: Room, wants: dict[str, int]) -> None:
+    def __init__(self, room: Room, wants: dict[str, int], work: Work) -> None:
         self._room = room
         self._wants = wants
         self._useful = [
             each for each in full_geometries(room.node.card) if any(name in wants for name in each)
         ]
-        self.steps = 0
+        self._work = work
+        self._until = work.left - MAX_STEPS
+
+    @property
+    def is_over(self) -> bool:
+        """Whether enough has been tried."""
+        return self._work.is_over or self._work.left < self._until
 
     @property
     def lack(self) -> int:
         """Instances that are wanted and not free."""
         return sum(lack for _, lack in self._lacking(self._room.free))
 
-    def bound(self, changes: int) -> bool:
+    def bound(self, free: Counter[str], changes: int) -> bool:
         """Whether so many changes cannot be enough, whatever they are."""
         card = self._room.node.card
-        return any(
-            lack > changes * most_instances(card, name) for name, lack in self._lacking(self._room.free)
-        )
+        return any(lack > changes * most_instances(card, name) for name, lack in self._lacking(free))
 
     def first_steps(
         self, free: Counter[str], cards: tuple[int, ...]
@@ -106,30 +130,33 @@ class _Search:
         """Cards, one of those that are divided alike, with each useful geometry and what is free then."""
         seen = set[Geometry]()
         for card in cards:
-            before = self._room.node.geometries[card]
+            before = self._room.geometries[card]
             if before in seen:
                 continue
             seen.add(before)
             for geometry in self._useful:
+                self._work.spend()
                 after = Counter(free)
                 after.update(geometry)
                 after.subtract(before)
                 if geometry != before and all(after[name] >= min(0, free[name]) for name in before):
                     yield card, geometry, after
 
-    def completes(self, free: Counter[str], idle: tuple[int, ...], changes: int) -> bool:
-        """Whether the request fits after so many more changes."""
-        self.steps += 1
-        lacking = self._lacking(free)
-        if not lacking or not changes or self.steps > MAX_STEPS:
-            return not lacking
-        card = self._room.node.card
-        if any(lack > changes * most_instances(card, name) for name, lack in lacking):
-            return False
-        return any(
-            self.completes(after, tuple(other for other in idle if other != index), changes - 1)
-            for index, _, after in self.first_steps(free, idle)
-        )
+    def completed(self, free: Counter[str], cards: tuple[int, ...], changes: int) -> CardChanges | None:
+        """Return so many more changes after which the request fits; None where none are found."""
+        if not self._lacking(free):
+            return ()
+        if not changes or self.is_over or self.bound(free, changes):
+            return None
+        for card, geometry, after in self.first_steps(free, cards):
+            rest = self.completed(after, _without(cards, card), changes - 1)
+            if rest is not None:
+                return ((card, geometry), *rest)
+        return None
 
     def _lacking(self, free: Counter[str]) -> list[tuple[str, int]]:
         return [(name, count - free[name]) for name, count in self._wants.items() if free[name] < count]
+
+
+def _without(cards: tuple[int, ...], card: int) -> tuple[int, ...]:
+    return tuple(other for other in cards if other != card)

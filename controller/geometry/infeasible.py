@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from controller.geometry.model import MigNode, MigRequest
+from controller.geometry.model import Amounts
 from modes.mig_geometry import most_instances
 from modes.mig_profiles import CARDS, MigCard
 
@@ -12,34 +12,27 @@ MAX_CARDS_ON_A_NODE = 16
 """More than any server has: what a request is measured by while no node shows how many there are."""
 
 
-def never_fits(request: MigRequest, nodes: Iterable[MigNode]) -> str | None:
+def never_fits(wants: Amounts, largest: Mapping[MigCard, int]) -> str | None:
     """Return what is wrong with a request that no division can ever serve; None if one may serve it.
 
-    Judged by all known cards, and by the largest of these nodes with a card that has the profile.
+    Judged by all known cards, and by the largest node with each card: how many it has of it.
     """
-    largest = dict[MigCard, int]()
-    for node in nodes:
-        largest[node.card] = max(largest.get(node.card, 0), len(node.geometries))
-    for name, count in request.wants:
+    for name, count in wants:
         able = {card: most_instances(card, name) for card in CARDS if most_instances(card, name)}
         if not able:
             return f"no known card has the MIG profile {name}: {_advice(largest)}"
         most = max(each * largest.get(card, MAX_CARDS_ON_A_NODE) for card, each in able.items())
         if count > most:
             return f"{count} instances of {name} are more than the {most} that a node can have: ask for fewer"
-    if not any(_holds(card, count, request) for card, count in _largest_of_all(largest).items()):
+    if not any(_holds(card, largest.get(card, MAX_CARDS_ON_A_NODE), wants) for card in CARDS):
         return "no node's cards can have all of these MIG profiles at once: ask for less in one pod"
     return None
 
 
-def _largest_of_all(largest: dict[MigCard, int]) -> dict[MigCard, int]:
-    return {card: largest.get(card, MAX_CARDS_ON_A_NODE) for card in CARDS}
-
-
-def _holds(card: MigCard, count: int, request: MigRequest) -> bool:
+def _holds(card: MigCard, count: int, wants: Amounts) -> bool:
     """Whether so many cards have the slices and the instances that are wanted; their places are not tried."""
     memory = compute = 0
-    for name, wanted in request.wants:
+    for name, wanted in wants:
         profile = card.profile(name)
         if profile is None or wanted > count * most_instances(card, name):
             return False

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
 
 from controller.geometry.cluster import Cluster, ClusterNode
-from controller.geometry.infeasible import never_fits
+from controller.geometry.demand import Decision, Demand
 from controller.geometry.metrics import GeometryMetrics
 from controller.geometry.mig_config import (
     BrokenFileError,
@@ -25,15 +25,15 @@ from controller.geometry.mig_config import (
     other_attempt,
 )
 from controller.geometry.mig_manager import MigManager
-from controller.geometry.model import Change, MigNode, MigRequest
+from controller.geometry.model import MigNode
 from controller.geometry.node_view import Action, change_text, is_idle_for, next_action, target_of
-from controller.geometry.planner import plan
+from controller.geometry.pauses import PAUSE_SECONDS, Pauses, time_text
+from controller.geometry.planned import PlannedChanges
 from controller.geometry.reports import Reports
 from controller.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
 from controller.leader_loop import while_leading
 from controller.leadership import Leadership
 from controller.ledger_store import LedgerStore
-from ledger.facts import PodKey
 from service.log import get_logger
 from service.retry import Backoff
 
@@ -54,6 +54,8 @@ class GeometryOptions:
     step_seconds: float = STEP_SECONDS
     drain_seconds: float = 2.0
     """After the cordon, until a pod that the scheduler was just binding is seen."""
+    pause_seconds: float = PAUSE_SECONDS
+    """For which the divided cards of a node are left as they are after it was divided."""
 
 
 @dataclass(slots=True)
@@ -67,7 +69,7 @@ class _Attempts:
 class GeometryLoop:
     """Plans, and carries out one change of each node at a time."""
 
-    def __init__(  # noqa: PLR0913 - the last is replaced in tests only
+    def __init__(  # noqa: PLR0913 - the last two are replaced in tests only
         self,
         api: ApiServer,
         state: LedgerStore,
@@ -76,6 +78,7 @@ class GeometryLoop:
         options: GeometryOptions,
         *,
         clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
     ) -> None:
         self._manager = MigManager(api, options.namespace, options.config_map)
         self._reports = Reports(api)
@@ -84,7 +87,10 @@ class GeometryLoop:
         self._metrics = metrics
         self._options = options
         self._clock = clock
-        self._planned: dict[str, Change] = {}
+        self._wall = wall
+        self._demand = Demand()
+        self._planned = PlannedChanges()
+        self._pauses = Pauses(options.pause_seconds)
         self._readable_at: dict[str, float] = {}
         """When the MIG manager can read a configuration, by name."""
         self._since: dict[tuple[str, str], float] = {}
@@ -109,13 +115,26 @@ class GeometryLoop:
             self._metrics.errors.inc()
             self._log.warning("MIG configurations cannot be read", error=str(error))
             return
+        self._forget_gone(cluster)
         for node in cluster.nodes:
             await self._guarded(node, self._advance(node, file))
-        infeasible = await self._report(cluster)
-        await self._plan(cluster, file, infeasible)
+        await self._plan(cluster, file)
 
-    async def _guarded(self, node: ClusterNode, work: Awaitable[None]) -> None:
-        """One node's trouble is not another's: it is tried again in the next step."""
+    def _forget_gone(self, cluster: Cluster) -> None:
+        """Keep nothing of nodes that are gone: another may come by the same name."""
+        names = {node.name for node in cluster.nodes}
+        self._pauses.keep(names)
+        self._since = {key: at for key, at in self._since.items() if key[0] in names}
+        self._failed = {name: each for name, each in self._failed.items() if name in names}
+
+    async def _guarded(self, node: ClusterNode, work: Coroutine[None, None, None]) -> None:
+        """One node's trouble is not another's: it is tried again in the next step.
+
+        Nothing more is written once another replica may lead, in the midst of a long step too.
+        """
+        if not self._leadership.leads:
+            work.close()
+            return
         try:
             await work
         except (ApiError, *TRANSPORT_ERRORS) as error:
@@ -141,7 +160,8 @@ class GeometryLoop:
             case Action.FINISH:
                 self._failed.pop(node.name, None)
                 await self._end(node, "succeeded")
-                await self._reports.divided(node, file.divisions[target])
+                not_before = time_text(self._wall() + self._options.pause_seconds)
+                await self._reports.divided(node, file.divisions[target], not_before)
             case Action.ABANDON:
                 await self._end(node, "abandoned")
 
@@ -167,80 +187,62 @@ class GeometryLoop:
         await self._reports.failed(node, target, why)
 
     async def _end(self, node: ClusterNode, result: str) -> None:
-        await self._manager.uncordon(node.name)
-        self._planned.pop(node.name, None)
+        is_divided = result != "abandoned"
+        await self._manager.uncordon(node.name, time_text(self._wall()) if is_divided else None)
+        self._planned.drop(node.name)
         self._since = {key: at for key, at in self._since.items() if key[0] != node.name}
         self._metrics.changes.labels(result).inc()
 
-    async def _report(self, cluster: Cluster) -> set[PodKey]:
-        """Say which pods can never run and which nodes cannot be divided; return the former."""
-        shapes = [
-            MigNode(node.name, node.view.card, ((),) * node.view.cards)
-            for node in cluster.nodes
-            if node.fact.is_ours and node.view.card is not None
-        ]
-        infeasible = set[PodKey]()
-        for request in cluster.requests:
-            if (problem := never_fits(request, shapes)) is not None and not cluster.is_advertised(request):
-                infeasible.add(request.key)
-                await self._reports.never_fits(cluster.uids[request.key], request, problem)
-        for node in cluster.nodes:
-            if node.fact.is_ours and node.view.problem is not None:
-                await self._reports.not_divided(node, node.view.problem)
-        self._metrics.waiting.set(len(cluster.requests))
-        self._metrics.infeasible.set(len(infeasible))
-        return infeasible
-
-    async def _plan(self, cluster: Cluster, file: MigConfigFile, infeasible: set[PodKey]) -> None:
-        requests = [request for request in cluster.requests if request.key not in infeasible]
+    async def _plan(self, cluster: Cluster, file: MigConfigFile) -> None:
+        now = self._clock()
         known = {
-            node.name: mig for node in cluster.nodes if (mig := self._for_planner(node, file)) is not None
+            node.name: mig
+            for node in cluster.nodes
+            if (mig := self._for_planner(node, file, now)) is not None
         }
-        self._keep_planned(known, requests)
-        nodes = [self._with_planned(node) for node in known.values()]
+        self._planned.keep(known, cluster.waiting)
+        nodes = [self._planned.applied_to(node) for node in known.values()]
+        offers = [offer for node in cluster.nodes if (offer := node.offer) is not None]
         # In a thread: thousands of nodes take longer than a step of the event loop may.
-        for change in await asyncio.to_thread(plan, nodes, requests):
-            self._planned[change.node] = change
-        wanted = {name: self._wanted(known[name], change) for name, change in self._planned.items()}
-        wanted |= self._retried(cluster, file)
+        decision = await asyncio.to_thread(self._demand.decide, cluster.waiting, offers, nodes, now)
+        self._planned.add(decision.plan.changes)
+        wanted = self._planned.wanted(known) | self._retried(cluster, file)
         await self._write(cluster, file, {name: division for name, (_, division) in wanted.items()})
         for node in cluster.nodes:
             if node.name in wanted and node.fact.change is None:
                 await self._guarded(node, self._cordon(node, wanted[node.name][0]))
+        await self._report(cluster, decision)
 
-    def _for_planner(self, node: ClusterNode, file: MigConfigFile) -> MigNode | None:
+    async def _report(self, cluster: Cluster, decision: Decision) -> None:
+        """Say which nodes cannot be divided, and why nothing is divided for pods."""
+        self._metrics.show(len(cluster.waiting), decision, self._pauses.count(self._clock()))
+        if not self._leadership.leads:
+            return
+        self._reports.begin()
+        for node in cluster.nodes:
+            if node.fact.is_ours and node.view.problem is not None:
+                await self._reports.not_divided(node, node.view.problem)
+        await self._reports.waiting(cluster, decision, self._pauses.end)
+
+    def _for_planner(self, node: ClusterNode, file: MigConfigFile, now: float) -> MigNode | None:
         """Return a node with the division that it has or will have; None where it takes no part now."""
         fact, card = node.fact, node.view.card
+        paused_until = self._pauses.until(node.name, fact.divided_at, now, self._wall())
         if card is None or not fact.is_ours or node.name in self._failed:
             return None
-        if fact.change is not None:
-            target = file.divisions.get(target_of(fact.change))
-            return MigNode(node.name, card, target, node.held, is_changing=True) if target else None
-        if node.division is None or not node.is_usable:
+        target = file.divisions.get(target_of(fact.change)) if fact.change is not None else node.division
+        if target is None or (fact.change is None and not node.is_usable):
             return None
-        return MigNode(node.name, card, node.division, node.held)
-
-    def _keep_planned(self, known: dict[str, MigNode], requests: list[MigRequest]) -> None:
-        """Forget plans for pods that are gone, and those whose card is no longer idle."""
-        waiting = {request.key for request in requests}
-        self._planned = {
-            name: change
-            for name, change in self._planned.items()
-            if change.request in waiting
-            and (node := known.get(name)) is not None
-            and (node.is_changing or change.card in node.idle)
-        }
-
-    def _with_planned(self, node: MigNode) -> MigNode:
-        change = self._planned.get(node.name)
-        if change is None or node.is_changing:
-            return node
-        return replace(node, geometries=_divided(node, change), is_changing=True)
-
-    def _wanted(self, node: MigNode, change: Change) -> tuple[str, Division]:
-        """Return the configuration that a plan leads to, by name and content."""
-        division = node.geometries if node.is_changing else _divided(node, change)
-        return config_name(node.name, division), division
+        return MigNode(
+            node.name,
+            card,
+            target,
+            node.use.instances,
+            is_changing=fact.change is not None,
+            paused_until=paused_until,
+            cpu_free=node.node.cpu_milli - node.use.cpu_milli,
+            memory_free=node.node.memory_bytes - node.use.memory_bytes,
+        )
 
     def _retried(self, cluster: Cluster, file: MigConfigFile) -> dict[str, tuple[str, Division]]:
         """Return the configurations that failed and are due again, under their other names."""
@@ -263,6 +265,8 @@ class GeometryLoop:
 
     async def _write(self, cluster: Cluster, file: MigConfigFile, wanted: dict[str, Division]) -> None:
         """Write configurations that the file lacks, and drop those that no node names."""
+        if not self._leadership.leads:
+            return
         now, before = self._clock(), set(file.divisions)
         for name in before:
             self._readable_at.setdefault(name, now + self._options.delay_seconds)
@@ -289,9 +293,3 @@ class GeometryLoop:
         if self._clock() < self._readable_at.get(target, float("inf")) or not node.is_usable:
             return
         await self._manager.cordon(node.name, change_text(node.fact.config, target))
-
-
-def _divided(node: MigNode, change: Change) -> Division:
-    cards = list(node.geometries)
-    cards[change.card] = change.geometry
-    return tuple(cards)

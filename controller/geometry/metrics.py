@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter as Tally
+
 from prometheus_client import CollectorRegistry, Counter, Gauge
+
+from controller.geometry.demand import Decision
+from controller.geometry.model import Obstacle
 
 RESULTS = ("started", "succeeded", "failed", "abandoned")
 
@@ -32,3 +37,32 @@ class GeometryMetrics:
             "Pods that wait for MIG instances that no card can have.",
             registry=registry,
         )
+        self.paused = Gauge(
+            "fraction_injector_mig_paused_nodes",
+            "Nodes that were divided a short while ago, and whose divided cards are left as they are.",
+            registry=registry,
+        )
+        self.unserved = Gauge(
+            "fraction_injector_mig_unserved",
+            "Waiting pods, of those looked at, for which no card is divided now, by reason: no-room for "
+            "their CPU or memory, paused nodes, not-its-turn, or in-use.",
+            ["reason"],
+            registry=registry,
+        )
+        for obstacle in Obstacle:
+            self.unserved.labels(obstacle)
+        self.deferred = Counter(
+            "fraction_injector_mig_deferred_pods",
+            "Pods left alone for a while, as they got no node though MIG instances were free.",
+            registry=registry,
+        )
+
+    def show(self, waiting: int, decision: Decision, paused: int) -> None:
+        """Show one step: pods that wait, what was decided for them, and nodes that pause."""
+        self.waiting.set(waiting)
+        self.infeasible.set(len(decision.selection.impossible))
+        self.paused.set(paused)
+        self.deferred.inc(len(decision.deferred))
+        reasons = Tally(each.obstacle for each in decision.plan.unserved.values())
+        for obstacle in Obstacle:
+            self.unserved.labels(obstacle).set(reasons[obstacle])

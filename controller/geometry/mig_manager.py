@@ -12,7 +12,12 @@ import msgspec
 from controller.geometry.mig_config import KEY, MigConfigFile
 from controller.kube_client import MERGE_PATCH, ApiError, ApiServer
 from controller.mig_facts import HasReason, MigPodSpec, mig_pod
-from kube.names import MIG_CHANGE_ANNOTATION, MIG_CONFIG_LABEL, MIG_CONFIG_STATE_LABEL
+from kube.names import (
+    MIG_CHANGE_ANNOTATION,
+    MIG_CONFIG_LABEL,
+    MIG_CONFIG_STATE_LABEL,
+    MIG_DIVIDED_AT_ANNOTATION,
+)
 
 
 class _Metadata(msgspec.Struct, rename="camel"):
@@ -123,16 +128,16 @@ class MigManager:
             {"metadata": {"annotations": {MIG_CHANGE_ANNOTATION: change}}, "spec": {"unschedulable": True}},
         )
 
-    async def uncordon(self, node: str) -> None:
-        """Take our cordon back; the inverse of `cordon`.
+    async def uncordon(self, node: str, divided_at: str | None) -> None:
+        """Take our cordon back; the inverse of `cordon`. Write when the node was divided, if it was.
 
         Raises:
             ApiError, OSError, TimeoutError, aiohttp.ClientError: it could not be written.
         """
-        await self._patch(
-            node,
-            {"metadata": {"annotations": {MIG_CHANGE_ANNOTATION: None}}, "spec": {"unschedulable": None}},
-        )
+        annotations: dict[str, str | None] = {MIG_CHANGE_ANNOTATION: None}
+        if divided_at is not None:
+            annotations |= {MIG_DIVIDED_AT_ANNOTATION: divided_at}
+        await self._patch(node, {"metadata": {"annotations": annotations}, "spec": {"unschedulable": None}})
 
     async def ask(self, node: str, configuration: str) -> None:
         """Ask for a configuration. The state of the last one goes, so that it is not taken for this one's.

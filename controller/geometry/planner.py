@@ -1,47 +1,210 @@
-"""Which card is divided again, and into what, so that pods that wait for MIG instances get them.
+"""Which cards are divided again, and into what, so that pods that wait for MIG instances get them.
 
-Pure: the same nodes and requests make the same plan. The rules:
+Pure: the same nodes, requests and turns make the same plan. The rules:
+- Namespaces take turns, the one first that was served longest ago; in a namespace older requests come first.
 - A request that fits into free instances changes nothing: the scheduler will place it.
-- Otherwise an idle card is divided, in the way that serves most of the other waiting requests, then destroys
-  fewest idle instances, then offers most of what is in use and asked for in the cluster.
+- Otherwise idle cards of one node are divided, in the way that serves most of the other waiting requests,
+  then destroys fewest idle instances, then offers most of what is in use and asked for in the cluster.
 - A card with an instance that may be in use is never touched, nor one whose instances were given to another
-  request.
-- Older requests come first; a node has one change at a time.
+  request, nor a divided card of a node that pauses.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 
-from controller.geometry.division import CardChange, Room, divisions
-from controller.geometry.model import Amounts, Change, MigNode, MigRequest
+from controller.geometry.division import CardChanges, Room, divisions
+from controller.geometry.model import (
+    Change,
+    MigNode,
+    MigRequest,
+    Obstacle,
+    Plan,
+    Unserved,
+    Work,
+)
+from ledger.facts import PodKey
 
 MAX_REQUESTS = 100
-"""The oldest ones that one plan looks at; the others' turn comes when these are served."""
+"""That one plan looks at."""
 MAX_OTHERS = 16
-"""Further requests that a geometry is judged by."""
+"""Further requests that a division is judged by."""
+MAX_STEPS = 200_000
+"""Steps of one plan, a second or so; requests that it does not come to are first in the next."""
+Turns = Mapping[str, float]
+"""When a namespace was served last; none that never was."""
 _Score = tuple[int, int, int, int]
+_Shape = tuple[object, ...]
 
 
-def plan(nodes: Iterable[MigNode], requests: Iterable[MigRequest]) -> tuple[Change, ...]:
-    """Return the changes to begin now, one for a node at most; none where nothing helps or is needed."""
+def in_turn(requests: Iterable[MigRequest], turns: Turns) -> list[MigRequest]:
+    """Return requests in the order in which they are served: one of each namespace, then the next of each."""
+    by_namespace = defaultdict[str, list[MigRequest]](list)
+    for request in sorted(requests, key=lambda each: (each.since, each.key)):
+        by_namespace[request.key[0]].append(request)
+    ranks = {
+        name: rank
+        for rank, name in enumerate(
+            sorted(by_namespace, key=lambda each: turn_key(each, by_namespace[each][0].since, turns))
+        )
+    }
+    ordered = [
+        (place, ranks[name], request)
+        for name, each in by_namespace.items()
+        for place, request in enumerate(each)
+    ]
+    return [request for _, _, request in sorted(ordered, key=lambda each: each[:2])]
+
+
+def turn_key(namespace: str, oldest: str, turns: Turns) -> tuple[float, str, str]:
+    """Return what namespaces are sorted by: the last turn, then the age of the oldest request."""
+    return turns.get(namespace, float("-inf")), oldest, namespace
+
+
+def plan(
+    nodes: Iterable[MigNode],
+    requests: Iterable[MigRequest],
+    turns: Turns = MappingProxyType({}),
+    work: Work | None = None,
+) -> Plan:
+    """Return the changes to begin now, and why there are none for the other requests."""
     rooms = [Room(node) for node in sorted(nodes, key=lambda node: node.name)]
-    oldest = sorted(requests, key=lambda each: (each.since, each.key))[:MAX_REQUESTS]
-    demand = _demand(rooms, oldest)
-    waiting = [request for request in oldest if not _gets_free(rooms, request)]
-    changes: list[Change] = []
-    for position, request in enumerate(waiting):
-        if _gets_free(rooms, request):
-            continue
-        others = waiting[position + 1 : position + 1 + MAX_OTHERS]
-        best = _best(rooms, request, others, demand)
-        if best is not None:
-            room, division = best
-            room.divide(division.card, division.geometry)
-            room.give(request.wants)
-            changes.append(Change(room.node.name, division.card, division.geometry, request.key))
-    return tuple(changes)
+    ordered = in_turn(requests, turns)[:MAX_REQUESTS]
+    return _Planner(rooms, ordered, Work(MAX_STEPS) if work is None else work).plan()
+
+
+class _Planner:
+    def __init__(self, rooms: Sequence[Room], requests: Sequence[MigRequest], work: Work) -> None:
+        self._rooms = rooms
+        self._requests = requests
+        self._work = work
+        self._demand = _demand(rooms, requests)
+        self._changes: list[Change] = []
+        self._set_aside: dict[PodKey, str] = {}
+        self._failed: dict[_Shape, Unserved] = {}
+        """What was found of requests that ask for the same on the same nodes: later ones find no more."""
+
+    def plan(self) -> Plan:
+        lacking = self._lacking()
+        unserved = dict[PodKey, Unserved]()
+        reached = set[str]()
+        for position, request in enumerate(self._requests):
+            if self._work.is_over:
+                break
+            reached.add(request.key[0])
+            if self._gets_free(request):
+                continue
+            others = [each for each in self._requests[position + 1 :] if each.key in lacking][:MAX_OTHERS]
+            found = self._failed.get(_shape(request)) or self._divide(request, others)
+            if found is not None:
+                unserved[request.key] = self._failed[_shape(request)] = found
+        unreached = frozenset(request.key[0] for request in self._requests) - reached
+        return Plan(tuple(self._changes), self._set_aside, unserved, unreached)
+
+    def _lacking(self) -> set[PodKey]:
+        """Requests that would not fit into what is free, were it given to all in order."""
+        rooms = [Room(room.node) for room in self._rooms]
+        lacking = set[PodKey]()
+        for request in self._requests:
+            room = next((each for each in rooms if _takes(each, request)), None)
+            if room is not None:
+                room.give(request)
+            else:
+                lacking.add(request.key)
+        return lacking
+
+    def _gets_free(self, request: MigRequest) -> bool:
+        """Give a request free instances, or those of a change under way, if there are enough on a node."""
+        for room in self._rooms:
+            if _takes(room, request):
+                room.give(request)
+                if not room.node.is_changing and room.geometries == list(room.node.geometries):
+                    self._set_aside[request.key] = room.node.name
+                return True
+        return False
+
+    def _divide(self, request: MigRequest, others: Sequence[MigRequest]) -> Unserved | None:
+        """Divide cards for a request; return why that cannot be."""
+        best = self._best(request, others)
+        if best is None:
+            return self._why_not(request)
+        room, changes = best
+        room.divide(changes)
+        room.give(request)
+        self._changes += [
+            Change(room.node.name, card, geometry, request.key, request.uid) for card, geometry in changes
+        ]
+        return None
+
+    def _best(self, request: MigRequest, others: Sequence[MigRequest]) -> tuple[Room, CardChanges] | None:
+        best: tuple[_Score, Room, CardChanges] | None = None
+        seen = set[tuple[object, ...]]()
+        for room in self._rooms:
+            if self._work.is_over:
+                break
+            if not room.accepts(request) or not room.open_cards():
+                continue
+            self._work.spend(1 + len(others))
+            state = _state(room, others)
+            if state in seen:
+                continue
+            seen.add(state)
+            for changes in divisions(room, request.wants, self._work):
+                score = self._score(room, changes, request, others)
+                if best is None or score > best[0]:
+                    best = score, room, changes
+        return best and best[1:]
+
+    def _score(
+        self, room: Room, changes: CardChanges, request: MigRequest, others: Sequence[MigRequest]
+    ) -> _Score:
+        """How good it is: few cards, many requests served, few instances destroyed, many in demand."""
+        before = Counter(name for card, _ in changes for name in room.geometries[card])
+        after = Counter(name for _, geometry in changes for name in geometry)
+        free = Counter(room.free)
+        free.update(after)
+        free.subtract(before)
+        free.subtract(dict(request.wants))
+        served = 0
+        for other in others:
+            if room.accepts(other) and all(free[name] >= count for name, count in other.wants):
+                free.subtract(dict(other.wants))
+                served += 1
+        destroyed = sum((before - after).values())
+        card = room.node.card
+        offered = sum(self._demand[each.name] * each.memory * after[each.name] for each in card.profiles)
+        return -len(changes), served, -destroyed, offered
+
+    def _why_not(self, request: MigRequest) -> Unserved:
+        """Say what is in the way of a request for which no card can be divided now."""
+        rooms = [room for room in self._rooms if request.nodes is None or room.node.name in request.nodes]
+        fresh = [room for each in rooms if (room := Room(each.node)).accepts(request)]
+        if not fresh:
+            return Unserved(Obstacle.NO_ROOM)
+        promised = {room.node.name for room in rooms if room.is_promised}
+        if any(room.node.name in promised and self._can_hold(room, request) for room in fresh):
+            return Unserved(Obstacle.NOT_ITS_TURN)
+        paused = [room for room in fresh if room.node.paused_until is not None]
+        for room in sorted(paused, key=lambda each: each.node.paused_until or 0.0):
+            if self._can_hold(room, request, after_pause=True):
+                return Unserved(Obstacle.PAUSED, room.node)
+        return Unserved(Obstacle.IN_USE)
+
+    def _can_hold(self, room: Room, request: MigRequest, *, after_pause: bool = False) -> bool:
+        if room.fits(request.wants):
+            return True
+        found = divisions(room, request.wants, self._work, after_pause=after_pause)
+        return next(found, None) is not None
+
+
+def _takes(room: Room, request: MigRequest) -> bool:
+    return room.accepts(request) and room.fits(request.wants)
+
+
+def _shape(request: MigRequest) -> _Shape:
+    return request.wants, request.nodes, request.cpu_milli, request.memory_bytes
 
 
 def _demand(rooms: Sequence[Room], requests: Sequence[MigRequest]) -> Counter[str]:
@@ -54,61 +217,16 @@ def _demand(rooms: Sequence[Room], requests: Sequence[MigRequest]) -> Counter[st
     return demand
 
 
-def _gets_free(rooms: Sequence[Room], request: MigRequest) -> bool:
-    """Give a request free instances, or those of a change under way, if there are enough on a node."""
-    for room in rooms:
-        if room.accepts(request) and room.fits(request.wants):
-            room.give(request.wants)
-            return True
-    return False
-
-
-def _best(
-    rooms: Sequence[Room], request: MigRequest, others: Sequence[MigRequest], demand: Counter[str]
-) -> tuple[Room, CardChange] | None:
-    best: tuple[_Score, Room, CardChange] | None = None
-    seen = set[tuple[object, ...]]()
-    for room in rooms:
-        if not room.is_open or not room.accepts(request):
-            continue
-        state = _state(room, others)
-        if state in seen:
-            continue
-        seen.add(state)
-        for division in divisions(room, request.wants):
-            score = _score(room, division, request.wants, others, demand)
-            if best is None or score > best[0]:
-                best = score, room, division
-    return best and best[1:]
-
-
 def _state(room: Room, others: Sequence[MigRequest]) -> tuple[object, ...]:
     """Everything of a node that its score depends on: nodes in the same state are looked at once."""
     node = room.node
     free = tuple(sorted(room.free.items()))
     held = tuple(sorted(node.held.items()))
-    return node.card, node.geometries, held, free, tuple(room.accepts(other) for other in others)
-
-
-def _score(
-    room: Room,
-    division: CardChange,
-    wants: Amounts,
-    others: Sequence[MigRequest],
-    demand: Counter[str],
-) -> _Score:
-    """How good a division is: few changes, many requests served, few instances destroyed, many in demand."""
-    before, after = Counter(room.node.geometries[division.card]), Counter(division.geometry)
-    free = Counter(room.free)
-    free.update(after)
-    free.subtract(before)
-    free.subtract(dict(wants))
-    served = 0
-    for other in others:
-        if room.accepts(other) and all(free[name] >= count for name, count in other.wants):
-            free.subtract(dict(other.wants))
-            served += 1
-    destroyed = sum((before - after).values())
-    card = room.node.card
-    offered = sum(demand[each.name] * each.memory * after[each.name] for each in card.profiles)
-    return -division.changes, served, -destroyed, offered
+    return (
+        node.card,
+        tuple(room.geometries),
+        room.open_cards(),
+        held,
+        free,
+        tuple(room.accepts(other) for other in others),
+    )

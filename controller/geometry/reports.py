@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Literal
 
 from controller.event_writer import EventWriter
-from controller.geometry.cluster import ClusterNode
+from controller.geometry.cluster import Cluster, ClusterNode, is_advertised
+from controller.geometry.demand import Decision
 from controller.geometry.mig_config import Division
-from controller.geometry.model import MigRequest
+from controller.geometry.model import Obstacle, Unserved
+from controller.geometry.turns import FIRST_DEFERRAL_SECONDS, USE_SECONDS
 from controller.kube_client import ApiServer
+from controller.resources import SeenPod
 from kube.events import event, event_name
 
 MAX_WRITTEN = 10_000
-"""Events whose names are kept, so that they are not sent again in each step."""
+"""Events that are kept in mind, so that they are not sent again in each step."""
+MAX_POD_EVENTS = 10
+"""Events on pods in one step: a tenant may have any number of pods to tell something on."""
+NEVER_FITS, WAITS = "MigNeverFits", "MigWaits"
+_UNUSED = (
+    f"instances were free for it for {USE_SECONDS:.0f} s, and the scheduler has another reason not to bind "
+    f"it: see its Events; nothing is divided for it for {FIRST_DEFERRAL_SECONDS / 60:.0f} minutes or more"
+)
 
 
 class Reports:
@@ -22,13 +33,35 @@ class Reports:
 
     def __init__(self, api: ApiServer) -> None:
         self._events = EventWriter(api)
-        self._written: dict[str, None] = {}
+        self._written: dict[tuple[str, ...], None] = {}
+        self._now = datetime.now(UTC)
+        self._left = 0
 
-    async def never_fits(self, uid: str, request: MigRequest, problem: str) -> None:
-        """Say on a pod why it can never run."""
-        namespace, name = request.key
-        involved = {"kind": "Pod", "namespace": namespace, "name": name, "uid": uid}
-        await self._write(involved, "MigNeverFits", problem)
+    def begin(self) -> None:
+        """Begin a step: so many Events on pods are written in it, and the rest later."""
+        self._now = datetime.now(UTC)
+        self._left = MAX_POD_EVENTS
+
+    async def waiting(self, cluster: Cluster, decision: Decision, pause_end: Callable[[str], str]) -> None:
+        """Say on pods why they can never run, or why no card is divided for them now."""
+        advertised = cluster.advertised
+        for pod, problem in decision.selection.impossible:
+            if pod.mig is not None and not is_advertised(pod.mig, advertised):
+                await self._on_pod(pod, NEVER_FITS, problem)
+        for uid in decision.deferred:
+            if uid in cluster.waiting:
+                await self._on_pod(cluster.waiting[uid], WAITS, _UNUSED)
+        for request in decision.selection.requests:
+            found = decision.plan.unserved.get(request.key)
+            text = _why_not(found, pause_end) if found is not None else None
+            if text is not None and request.uid in cluster.waiting:
+                await self._on_pod(cluster.waiting[request.uid], WAITS, text)
+
+    async def _on_pod(self, pod: SeenPod, reason: str, message: str) -> None:
+        if pod.mig is not None and self._left:
+            namespace, name = pod.fact.key
+            involved = {"kind": "Pod", "namespace": namespace, "name": name, "uid": pod.mig.uid}
+            self._left -= await self._write(involved, reason, message)
 
     async def not_divided(self, node: ClusterNode, problem: str) -> None:
         """Say on a node why it is not divided."""
@@ -38,12 +71,14 @@ class Reports:
         """Say on a node that a change failed."""
         await self._write(_involved(node), "MigChangeFailed", f"{why}; configuration {target} is tried again")
 
-    async def divided(self, node: ClusterNode, division: Division) -> None:
-        """Say on a node how it is divided now."""
+    async def divided(self, node: ClusterNode, division: Division, not_before: str) -> None:
+        """Say on a node how it is divided now, and until when."""
         counts = Counter(name for names in division for name in names)
         text = ", ".join(f"{count} x {name}" for name, count in sorted(counts.items()))
         now = f"divided into {text or 'nothing'}, configuration {node.fact.config}"
-        await self._write(_involved(node), "MigDivided", now, kind="Normal")
+        await self._write(
+            _involved(node), "MigDivided", f"{now}; not divided again before {not_before}", kind="Normal"
+        )
 
     async def _write(
         self,
@@ -51,16 +86,35 @@ class Reports:
         reason: str,
         message: str,
         kind: Literal["Normal", "Warning"] = "Warning",
-    ) -> None:
-        now = datetime.now(UTC)
+    ) -> bool:
+        """Write an Event; return False where it was written before."""
         # An API server keeps Events for an hour: what is still so is said again in each.
-        name = event_name(involved["name"], f"{involved['uid']} {reason} {message} {now:%Y-%m-%dT%H}")
-        if name in self._written:
-            return
-        await self._events.write(event(involved, reason, message, name=name, now=now, kind=kind))
-        self._written[name] = None
+        identity = involved["uid"], reason, message, f"{self._now:%Y-%m-%dT%H}"
+        if identity in self._written:
+            return False
+        name = event_name(involved["name"], " ".join(identity))
+        await self._events.write(event(involved, reason, message, name=name, now=self._now, kind=kind))
+        self._written[identity] = None
         if len(self._written) > MAX_WRITTEN:
             del self._written[next(iter(self._written))]
+        return True
+
+
+def _why_not(found: Unserved, pause_end: Callable[[str], str]) -> str | None:
+    """Return why no card is divided for a pod; None where too many are in use, as the scheduler says."""
+    match found.obstacle:
+        case Obstacle.PAUSED if found.node is not None:
+            name = found.node.name
+            return f"node {name} can be divided for it after a pause, not before {pause_end(name)}"
+        case Obstacle.NOT_ITS_TURN:
+            return (
+                "what can be divided for it goes to other pods first: to older ones of its namespace, and to "
+                "those of namespaces that were served longer ago"
+            )
+        case Obstacle.NO_ROOM:
+            return "no node that could be divided for it takes pods and has CPU and memory left for it"
+        case _:
+            return None
 
 
 def _involved(node: ClusterNode) -> dict[str, str]:

@@ -3,6 +3,7 @@
 import copy
 import json
 from collections import Counter
+from datetime import UTC, datetime, timedelta
 
 from prometheus_client import CollectorRegistry
 
@@ -18,6 +19,9 @@ from testbed.mig_manager import MigManagerStandIn, gpu_node_labels
 
 NAMES = ResourceNames()
 DELAY = 4.0
+OTHER_AMOUNTS = {"cpu": "64", "memory": "256Gi"}
+"""Of each node."""
+BEGINNING = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class CrashError(Exception):
@@ -31,8 +35,16 @@ class Leading:
 class MigCluster:
     """Everything that the geometry loop talks to; time goes on with each turn."""
 
-    def __init__(self, product="NVIDIA-A100-SXM4-40GB", cards=(1,)):
+    def __init__(self, product="NVIDIA-A100-SXM4-40GB", cards=(1,), work_turns=2, **options):
         self.now = 0.0
+        self.skew = 0.0
+        """By which the controller's wall clock is ahead."""
+        self.seconds = 1.0
+        """Of a turn."""
+        quick = {"delay_seconds": DELAY, "step_seconds": 1.0, "drain_seconds": 1.0, "pause_seconds": 0.0}
+        self.options = {**quick, **options}
+        self._work_turns = work_turns
+        self._made = 0
         self.nodes, self.pods, self.managers = {}, {}, {}
         self.events = []
         self.config_map = None
@@ -40,6 +52,8 @@ class MigCluster:
         self.crash_after = None
         """Writes until the controller crashes, before or after the last of them."""
         self.refuse = 0
+        self.unbindable = set()
+        """Names of pods that lack what no node tells of, such as a volume."""
         self.registry = CollectorRegistry()
         for number, count in enumerate(cards):
             self.add_node(f"n{number}", product, count)
@@ -50,19 +64,24 @@ class MigCluster:
         self.nodes[name] = {
             "metadata": {"name": name, "uid": f"uid-{name}", "labels": own, "annotations": {}},
             "spec": {},
-            "status": {"allocatable": {}, "conditions": [{"type": "Ready", "status": "True"}]},
+            "status": {
+                "allocatable": dict(OTHER_AMOUNTS),
+                "conditions": [{"type": "Ready", "status": "True"}],
+            },
         }
-        self.managers[name] = MigManagerStandIn()
+        self.managers[name] = MigManagerStandIn(self._work_turns)
 
-    def add_pod(self, name, profile, count=1, **spec):
+    def add_pod(self, name, profile, count=1, namespace="team", cpu="1", **spec):
         resource = MIG_RESOURCE_PREFIX + profile.replace("+", ".")
-        requests = {resource: str(count)}
+        requests = {resource: str(count), "cpu": cpu}
+        self._made += 1
+        created = BEGINNING + timedelta(seconds=self._made)
         self.pods[name] = {
             "metadata": {
                 "name": name,
-                "namespace": "team",
-                "uid": f"uid-{name}",
-                "creationTimestamp": f"2026-01-01T00:00:{len(self.pods):02}Z",
+                "namespace": namespace,
+                "uid": f"uid-{name}-{self._made}",
+                "creationTimestamp": created.strftime("%Y-%m-%dT%H:%M:%SZ"),
             },
             "spec": {"containers": [{"name": "c", "resources": {"requests": requests}}], **spec},
             "status": {"phase": "Pending"},
@@ -71,10 +90,13 @@ class MigCluster:
     def start(self):
         """Start a controller: the one before it may have ended anywhere."""
         self.registry = CollectorRegistry()
+        started = self.now
         self.store = LedgerStore(lambda: self.now)
-        options = GeometryOptions("gpu-operator", "configs", DELAY, 1.0, 1.0)
+        options = GeometryOptions("gpu-operator", "configs", **self.options)
         metrics = GeometryMetrics(self.registry)
-        self.loop = GeometryLoop(self, self.store, Leading(), metrics, options, clock=lambda: self.now)
+        clock, wall = (lambda: self.now - started), (lambda: BEGINNING.timestamp() + self.now + self.skew)
+        self.leadership = Leading()
+        self.loop = GeometryLoop(self, self.store, self.leadership, metrics, options, clock=clock, wall=wall)
 
     def count(self, result):
         return self.registry.get_sample_value("fraction_injector_mig_changes_total", {"result": result})
@@ -97,7 +119,7 @@ class MigCluster:
         await self.run(15)
 
     async def turn(self):
-        self.now += 1.0
+        self.now += self.seconds
         self.schedule()
         for name, manager in self.managers.items():
             node = self.nodes[name]
@@ -105,7 +127,7 @@ class MigCluster:
             answer = manager.turn(node, held, self.config_map)
             node["metadata"]["labels"].update(answer.labels)
             if answer.allocatable is not None:
-                node["status"]["allocatable"] = answer.allocatable
+                node["status"]["allocatable"] = {**OTHER_AMOUNTS, **answer.allocatable}
         self.watch()
         try:
             await self.loop.step()
@@ -128,14 +150,25 @@ class MigCluster:
     def schedule(self):
         """Bind what fits, as the scheduler does, and say of the rest that it does not."""
         for pod in self.waiting():
+            if pod["metadata"].get("deletionTimestamp") or pod["metadata"]["name"] in self.unbindable:
+                self._refuse(pod)
+                continue
             wants = pod["spec"]["containers"][0]["resources"]["requests"]
-            fitting = [name for name in self.nodes if self._fits(name, wants)]
+            selector = pod["spec"].get("nodeSelector", {}).items()
+            fitting = [
+                name
+                for name, node in self.nodes.items()
+                if selector <= node["metadata"]["labels"].items() and self._fits(name, wants)
+            ]
             if fitting:
                 pod["spec"]["nodeName"] = fitting[0]
                 pod["status"] = {"phase": "Running"}
             else:
-                condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
-                pod["status"]["conditions"] = [condition]
+                self._refuse(pod)
+
+    def _refuse(self, pod):
+        condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+        pod["status"]["conditions"] = [condition]
 
     def waiting(self):
         return [pod for pod in self.pods.values() if "nodeName" not in pod["spec"]]
@@ -147,7 +180,8 @@ class MigCluster:
             if pod["spec"].get("nodeName") == name:
                 requests = pod["spec"]["containers"][0]["resources"]["requests"]
                 used.update({key: int(amount) for key, amount in requests.items()})
-        free = {key: int(value) - used[key] for key, value in node["status"]["allocatable"].items()}
+        amounts = node["status"]["allocatable"]
+        free = {key: int(value) - used[key] for key, value in amounts.items() if key != "memory"}
         return not node["spec"].get("unschedulable") and all(
             free.get(key, 0) >= int(amount) for key, amount in wants.items()
         )

@@ -87,11 +87,11 @@ def test_two_pods_at_once_share_a_card():
     assert cluster.count("started") == 1
 
 
-def test_a_pod_of_two_cards_gets_one_after_the_other():
+def test_a_pod_of_two_cards_gets_both_at_once():
     cluster = MigCluster(cards=(2,))
     cluster.add_pod("p", "7g.40gb", 2)
     assert_settled(run(cluster))
-    assert cluster.count("succeeded") == 2
+    assert cluster.count("succeeded") == 1
 
 
 def test_a_card_in_use_stays_while_its_neighbour_is_divided():

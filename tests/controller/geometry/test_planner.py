@@ -7,13 +7,17 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from controller.geometry.model import MigNode, MigRequest
-from controller.geometry.planner import plan
+from controller.geometry.planner import plan as planned
 from modes.mig_geometry import full_geometries, geometries, geometry
 from modes.mig_profiles import A30, A100_40GB, H100_80GB
 from tests.controller.geometry.planned import node, request
 
 SEVEN = geometry(["1g.5gb"] * 7)
 HALVES = ("3g.20gb", "3g.20gb")
+
+
+def plan(*args):
+    return planned(*args).changes
 
 
 def test_a_request_that_fits_changes_nothing():
@@ -65,9 +69,9 @@ def test_the_older_of_two_requests_is_served_first():
     assert (change.request, change.geometry) == (("team", "old"), ("7g.40gb",))
 
 
-def test_a_node_has_one_change_at_a_time():
+def test_cards_of_one_node_are_divided_at_once_and_none_while_it_changes():
     both = [request("p", "7g.40gb"), request("q", "7g.40gb")]
-    assert len(plan([node("a", (), ())], both)) == 1
+    assert {(each.node, each.card) for each in plan([node("a", (), ())], both)} == {("a", 0), ("a", 1)}
     assert plan([node("a", (), (), is_changing=True)], both) == ()
 
 
@@ -81,12 +85,13 @@ def test_only_nodes_that_the_pod_may_run_on_are_divided():
     assert change.node == "b"
 
 
-def test_a_pod_of_many_instances_gets_one_card_after_the_other():
+def test_a_pod_of_many_instances_gets_all_cards_at_once():
     wanted = request("p", "3g.20gb", 4)
-    (first,) = plan([node("a", (), ())], [wanted])
-    assert first.geometry == HALVES
-    (second,) = plan([node("a", HALVES, ())], [wanted])
-    assert (second.card, second.geometry) == (1, HALVES)
+    first, second = plan([node("a", (), ())], [wanted])
+    assert {first.card, second.card} == {0, 1}
+    assert first.geometry == second.geometry == HALVES
+    (rest,) = plan([node("a", HALVES, ())], [wanted])
+    assert (rest.card, rest.geometry) == (1, HALVES)
     assert plan([node("a", HALVES, HALVES)], [wanted]) == ()
 
 
@@ -160,7 +165,7 @@ class Cluster:
         self.bind()
         while changes := plan(self.nodes.values(), self.waiting):
             rounds += 1
-            assert len({change.node for change in changes}) == len(changes)
+            assert len({(change.node, change.card) for change in changes}) == len(changes)
             for change in changes:
                 self.apply(change)
             self.bind()

@@ -1,0 +1,144 @@
+"""On which nodes a waiting pod could ever run, by any division of their cards.
+
+Answers are kept by what pods ask for, so that pods that are alike cost one search, and are brought up to date
+for the nodes that have changed. The comparisons are counted: what is over the count is looked at later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from controller.geometry.division import MAX_STEPS, Room, divisions
+from controller.geometry.infeasible import never_fits
+from controller.geometry.model import Amounts, MigNode, Work
+from controller.mig_facts import MigPod
+from controller.resources import SeenPod
+from kube.matching import labels_match, tolerates
+from kube.scheduling import Constraints, Taint
+from modes.mig_profiles import MigCard
+
+MAX_WORK = 300_000
+"""Comparisons in one step of the loop, some tenths of a second."""
+MAX_CARD_ANSWERS = 10_000
+"""Of which wants a node's cards can hold: forgotten beyond."""
+_SEARCH_WORK = 100
+"""To know which nodes have changed, and what is wrong with a request."""
+Shape = tuple[Amounts, bytes, int, int]
+"""What a pod asks for: instances, a digest of its constraints, milli-CPU and bytes of memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeOffer:
+    """What a node that is divided on demand could ever offer a pod."""
+
+    name: str
+    card: MigCard
+    cards: int
+    labels: Mapping[str, str]
+    taints: tuple[Taint, ...]
+    cpu_milli: int
+    memory_bytes: int
+
+
+@dataclass(slots=True)
+class Answer:
+    """Where pods of one shape could run."""
+
+    nodes: frozenset[str]
+    problem: str | None
+    """What is wrong with the request itself, where no node is enough."""
+    version: int
+
+
+def shape_of(pod: SeenPod, mig: MigPod) -> Shape:
+    """Return what a pod asks for."""
+    return mig.wants, mig.digest, pod.fact.cpu_milli, pod.fact.memory_bytes
+
+
+class Feasibility:
+    """Answers for the nodes that `update` was told last."""
+
+    def __init__(self) -> None:
+        self._offers: dict[str, NodeOffer] = {}
+        self._changed: dict[str, int] = {}
+        """By node the version in which it changed last."""
+        self._version = 0
+        self._largest: dict[MigCard, int] = {}
+        self._answers: dict[Shape, Answer] = {}
+        self._holds: dict[tuple[MigCard, int, Amounts], bool] = {}
+
+    def update(self, offers: Iterable[NodeOffer]) -> None:
+        """Take in the nodes as they are now."""
+        now = {offer.name: offer for offer in offers}
+        if self._offers.keys() - now.keys():
+            self._answers.clear()
+        changed = [name for name, offer in now.items() if self._offers.get(name) != offer]
+        if changed:
+            self._version += 1
+            self._changed |= dict.fromkeys(changed, self._version)
+        self._offers = now
+        self._largest = {}
+        for offer in now.values():
+            self._largest[offer.card] = max(self._largest.get(offer.card, 0), offer.cards)
+        if len(self._holds) > MAX_CARD_ANSWERS:
+            self._holds.clear()
+
+    def known(self, shape: Shape) -> Answer | None:
+        """Return the answer for pods of a shape, if it needs no work."""
+        answer = self._answers.get(shape)
+        return answer if answer is not None and answer.version == self._version else None
+
+    def answer(self, shape: Shape, mig: MigPod, work: Work) -> Answer:
+        """Return on which nodes pods of a shape could run, and count what that took."""
+        constraints = mig.constraints or Constraints()
+        known = self._answers.get(shape)
+        since = known.version if known is not None else -1
+        offers = [offer for name, offer in self._offers.items() if self._changed[name] > since]
+        nodes = set(known.nodes) if known is not None else set[str]()
+        nodes.difference_update([offer.name for offer in offers])
+        work.spend(_SEARCH_WORK + len(self._offers) // 8)
+        cost = _cost(constraints)
+        for offer in offers:
+            if self._could_run(shape, constraints, offer, cost, work):
+                nodes.add(offer.name)
+        problem = None if nodes else never_fits(shape[0], self._largest)
+        found = self._answers[shape] = Answer(frozenset(nodes), problem, self._version)
+        return found
+
+    def keep(self, shapes: Collection[Shape]) -> None:
+        """Forget the answers for other shapes."""
+        self._answers = {shape: each for shape, each in self._answers.items() if shape in shapes}
+
+    def _could_run(
+        self, shape: Shape, constraints: Constraints, offer: NodeOffer, cost: int, work: Work
+    ) -> bool:
+        wants, _, cpu_milli, memory_bytes = shape
+        work.spend()
+        if cpu_milli > offer.cpu_milli or memory_bytes > offer.memory_bytes:
+            return False
+        if not self._can_hold(offer.card, offer.cards, wants, work):
+            return False
+        work.spend(cost * (1 + len(offer.taints)))
+        return labels_match(constraints, offer.name, offer.labels) and tolerates(
+            constraints.tolerations, offer.taints
+        )
+
+    def _can_hold(self, card: MigCard, cards: int, wants: Amounts, work: Work) -> bool:
+        """Whether so many cards can be divided for a request, were nothing on them."""
+        key = card, cards, wants
+        if key not in self._holds:
+            empty, own = Room(MigNode("", card, ((),) * cards)), Work(MAX_STEPS)
+            found = next(divisions(empty, wants, own), None)
+            # What has too many ways to try them all is taken for possible.
+            self._holds[key] = found is not None or own.is_over
+            work.spend(MAX_STEPS - own.left)
+        return self._holds[key]
+
+
+def _cost(constraints: Constraints) -> int:
+    """Comparisons that a node takes, about."""
+    terms = constraints.required_terms or ()
+    asked = [each for term in terms for each in (*(term.match_expressions or ()), *(term.match_fields or ()))]
+    values = sum([1 + len(each.values or ()) for each in asked])
+    return 1 + len(constraints.node_selector) + len(terms) + values + len(constraints.tolerations)

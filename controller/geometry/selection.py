@@ -1,0 +1,97 @@
+"""Which waiting pods one plan looks at: those that some node could ever run, a share for each namespace.
+
+Namespaces take turns: each gives its oldest pod, then its next one, until there are enough. A pod that no
+node could run is passed over, and costs its own namespace a turn if that took a search.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from controller.geometry.feasibility import Feasibility, Shape, shape_of
+from controller.geometry.model import MigRequest, Work
+from controller.geometry.planner import MAX_REQUESTS, Turns, turn_key
+from controller.mig_facts import MigPod
+from controller.resources import SeenPod
+
+
+@dataclass(slots=True)
+class Selection:
+    """What was chosen, and what was seen on the way."""
+
+    requests: list[MigRequest] = field(default_factory=list)
+    impossible: list[tuple[SeenPod, str]] = field(default_factory=list)
+    """Pods that no card can ever serve, and why."""
+    seen: set[str] = field(default_factory=set)
+    """Namespaces of which at least one pod was looked at."""
+    is_cut: bool = False
+    """Whether there are namespaces of which none was."""
+    shapes: set[Shape] = field(default_factory=set)
+    """Of the pods that were looked at."""
+
+
+_Entry = tuple[str, tuple[str, str], SeenPod, MigPod]
+
+
+def select(
+    waiting: Iterable[SeenPod],
+    feasibility: Feasibility,
+    turns: Turns,
+    work: Work,
+    skips: Callable[[str], bool] = lambda _: False,
+) -> Selection:
+    """Choose among the pods that wait, without those, by uid, that `skips` leaves out.
+
+    Once the work is over, pods are chosen only where the answer is known. Whoever is missed by that comes
+    first the next time, if the others are said to have had their turn.
+    """
+    queues = _queues(waiting, skips)
+    order = sorted(queues, key=lambda each: turn_key(each, queues[each][0][0], turns))
+    selection, left = Selection(), order
+    while left and len(selection.requests) < MAX_REQUESTS:
+        for namespace in left[: MAX_REQUESTS - len(selection.requests)]:
+            _take(queues[namespace], feasibility, work, selection)
+        left = [namespace for namespace in left if queues[namespace]]
+    selection.is_cut = len(selection.seen) < len(queues)
+    return selection
+
+
+def _queues(waiting: Iterable[SeenPod], skips: Callable[[str], bool]) -> dict[str, list[_Entry]]:
+    """Pods by namespace, each a heap with the oldest one first."""
+    queues = defaultdict[str, list[_Entry]](list)
+    for pod in waiting:
+        mig = pod.mig
+        if mig is not None and mig.constraints is not None and not skips(mig.uid):
+            queues[pod.fact.namespace].append((mig.created, pod.fact.key, pod, mig))
+    for queue in queues.values():
+        heapq.heapify(queue)
+    return dict(queues)
+
+
+def _take(queue: list[_Entry], feasibility: Feasibility, work: Work, selection: Selection) -> None:
+    """Take pods off a queue until one is chosen, or one has cost a search."""
+    while queue:
+        _, key, pod, mig = heapq.heappop(queue)
+        shape = shape_of(pod, mig)
+        known = feasibility.known(shape)
+        if known is None and work.is_over and selection.seen:
+            queue.clear()
+            return
+        answer = known or feasibility.answer(shape, mig, work)
+        selection.seen.add(key[0])
+        selection.shapes.add(shape)
+        if answer.nodes:
+            selection.requests.append(_request(pod, mig, answer.nodes))
+            return
+        if answer.problem is not None:
+            selection.impossible.append((pod, answer.problem))
+        if known is None:
+            return
+
+
+def _request(pod: SeenPod, mig: MigPod, nodes: frozenset[str]) -> MigRequest:
+    fact = pod.fact
+    return MigRequest(fact.key, mig.wants, mig.created, nodes, fact.cpu_milli, fact.memory_bytes, mig.uid)

@@ -1,0 +1,79 @@
+"""Whose turn it is: namespaces that were served longest ago come first, and what is not used is given up.
+
+Pure: seconds of one clock that never runs back are passed in. Kept in memory alone. A controller that
+starts gives every namespace its turn by the age of its oldest pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+USE_SECONDS = 60.0
+"""For which free instances are set aside: the scheduler looks at a pod again within about ten."""
+FIRST_DEFERRAL_SECONDS, MAX_DEFERRAL_SECONDS = 300.0, 3600.0
+MEMORY_SECONDS = 3600.0
+"""After which it no longer counts that a namespace was served."""
+
+
+class NamespaceTurns:
+    """When each namespace was served last."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, float] = {}
+        self._given_since: dict[str, float] = {}
+
+    @property
+    def last(self) -> Mapping[str, float]:
+        """Seconds of the last turn by namespace, of those that had one lately."""
+        return self._last
+
+    def take(self, namespaces: Iterable[str], now: float) -> None:
+        """Note that namespaces had their turn."""
+        for namespace in namespaces:
+            self._last[namespace] = now
+
+    def give(self, namespaces: Collection[str], now: float) -> None:
+        """Note for which namespaces instances are set aside. For so long in a row, that is a turn."""
+        since = {name: self._given_since.get(name, now) for name in namespaces}
+        late = [name for name, at in since.items() if now - at >= USE_SECONDS]
+        self.take(late, now)
+        self._given_since = {name: now if name in late else at for name, at in since.items()}
+
+    def forget(self, now: float) -> None:
+        """Forget what is long ago."""
+        self._last = {name: at for name, at in self._last.items() if now - at < MEMORY_SECONDS}
+
+
+@dataclass(slots=True)
+class _Deferral:
+    until: float
+    seconds: float
+
+
+class Deferrals:
+    """Pods that did not use what was set aside for them: for some other reason no node takes them."""
+
+    def __init__(self) -> None:
+        self._given_since: dict[str, float] = {}
+        self._deferred: dict[str, _Deferral] = {}
+
+    def give(self, pods: Collection[str], now: float) -> list[str]:
+        """Note for which pods, by uid, instances are set aside; return those deferred from now on."""
+        since = {uid: self._given_since.get(uid, now) for uid in pods}
+        late = [uid for uid, at in since.items() if now - at >= USE_SECONDS]
+        for uid in late:
+            known = self._deferred.get(uid)
+            seconds = min(2 * known.seconds, MAX_DEFERRAL_SECONDS) if known else FIRST_DEFERRAL_SECONDS
+            self._deferred[uid] = _Deferral(now + seconds, seconds)
+        self._given_since = {uid: at for uid, at in since.items() if uid not in late}
+        return late
+
+    def is_deferred(self, uid: str, now: float) -> bool:
+        """Whether nothing is done for a pod at this moment."""
+        known = self._deferred.get(uid)
+        return known is not None and now < known.until
+
+    def keep(self, waiting: Collection[str]) -> None:
+        """Forget the pods, by uid, that no longer wait."""
+        self._deferred = {uid: each for uid, each in self._deferred.items() if uid in waiting}

@@ -1,0 +1,149 @@
+"""Whom one plan looks at, and how much work that may be."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.geometry.feasibility import MAX_WORK, Feasibility
+from controller.geometry.model import Work
+from controller.geometry.planner import MAX_REQUESTS
+from controller.geometry.selection import select
+from kube.matching import labels_match
+from tests.controller.geometry.waiting import asking, offer, pod, pod_of
+
+ONE_CARD = (offer(),)
+
+
+def chosen(pods, offers=ONE_CARD, turns=None, limit=MAX_WORK, feasibility=None):
+    feasibility = feasibility or Feasibility()
+    feasibility.update(offers)
+    return select(pods, feasibility, turns or {}, Work(limit))
+
+
+def names(selection):
+    return [request.key[1] for request in selection.requests]
+
+
+def test_within_a_namespace_the_oldest_pods_are_chosen():
+    pods = [pod(f"p{number:03}", created=f"{999 - number}") for number in range(150)]
+    assert names(chosen(pods)) == [f"p{number:03}" for number in range(149, 49, -1)]
+
+
+def test_a_namespace_with_ten_thousand_pods_leaves_a_share_to_each_other():
+    pods = [pod(f"a{number}", namespace="greedy", created="0") for number in range(10_000)]
+    pods += [pod(f"{name}{number}", namespace=name, created="1") for name in "bcd" for number in range(3)]
+    selection = chosen(pods)
+    assert len(selection.requests) == MAX_REQUESTS
+    assert {f"{name}{number}" for name in "bcd" for number in range(3)} <= set(names(selection))
+
+
+def test_the_namespace_that_was_served_longest_ago_is_first():
+    pods = [pod(name, namespace=name, created=name) for name in "abc"]
+    assert names(chosen(pods, turns={"a": 7.0, "b": 5.0})) == ["c", "b", "a"]
+
+
+def test_what_no_node_could_ever_run_is_passed_over_before_anything_is_counted():
+    pods = [pod(f"a{number}", "1g.7gb", created="0") for number in range(1000)]
+    pods += [pod(f"b{number}", count=3, created="0") for number in range(1000)]
+    pods += [pod(f"c{number}", created="0", constraints=asking("disk", "none")) for number in range(1000)]
+    pods += [pod(f"d{number}", created="0", cpu_milli=64_001) for number in range(1000)]
+    selection = chosen([*pods, pod("p", created="1")])
+    assert names(selection) == ["p"]
+    assert len(selection.impossible) == 2000
+
+
+def test_instances_that_fit_by_number_and_by_no_geometry_are_passed_over():
+    # 14 of 14 compute slices; but the card beside the one with 4g would need four of 2g, and three have room.
+    odd = pod_of("p", (("2g.10gb", 5), ("4g.20gb", 1)))
+    assert names(chosen([odd], [offer(cards=2)])) == []
+    assert names(chosen([odd], [offer(cards=3)])) == ["p"]
+
+
+def test_pods_that_are_alike_cost_one_search():
+    works = []
+    for count in (1, 5000):
+        work = Work(MAX_WORK)
+        feasibility = Feasibility()
+        feasibility.update([offer(f"n{number}") for number in range(20)])
+        pods = [pod(f"p{number}", constraints=asking("disk", "none")) for number in range(count)]
+        select(pods, feasibility, {}, work)
+        works.append(MAX_WORK - work.left)
+    assert works[0] == works[1]
+
+
+def different(count, namespace="greedy", values=50):
+    """Pods that no node could run, each for a reason of its own."""
+    return [
+        pod(
+            f"{namespace}{number}",
+            namespace=namespace,
+            created="0",
+            constraints=asking(f"k{number}", *map(str, range(values))),
+        )
+        for number in range(count)
+    ]
+
+
+def test_pods_that_are_all_different_cost_no_more_than_one_step_may():
+    offers = [offer(f"n{number}") for number in range(50)]
+    feasibility, work = Feasibility(), Work(10_000)
+    feasibility.update(offers)
+    selection = select([*different(2000), pod("p", namespace="modest", created="1")], feasibility, {}, work)
+    # The last one began before the work was over, and looked at each node.
+    assert work.left > -(100 + 50 * 60)
+    assert names(selection) == ["p"]
+
+
+def test_whoever_was_missed_is_first_the_next_time():
+    offers = [offer(f"n{number}") for number in range(50)]
+    pods = [*different(10), pod("p", namespace="modest", created="1")]
+    feasibility = Feasibility()
+    first = chosen(pods, offers, limit=1, feasibility=feasibility)
+    assert (names(first), first.is_cut, first.seen) == ([], True, {"greedy"})
+    second = chosen(pods, offers, dict.fromkeys(first.seen, 1.0), limit=1, feasibility=feasibility)
+    assert names(second) == ["p"]
+
+
+def test_what_was_found_is_known_in_the_next_step_so_that_all_are_looked_at_in_the_end():
+    offers = [offer(f"n{number}") for number in range(50)]
+    pods = [*different(100), pod("p", namespace="greedy", created="1")]
+    feasibility = Feasibility()
+    steps = 0
+    while not names(chosen(pods, offers, limit=20_000, feasibility=feasibility)):
+        steps += 1
+        assert steps < 50
+    assert steps > 1
+
+
+def test_more_namespaces_than_one_step_looks_at_are_said_to_be_missed():
+    pods = [pod(f"p{number}", namespace=f"ns{number:04}") for number in range(3000)]
+    selection = chosen(pods)
+    assert len(selection.requests) == MAX_REQUESTS
+    assert selection.is_cut
+    turns = dict.fromkeys(selection.seen, 1.0)
+    assert not selection.seen & chosen(pods, turns=turns).seen
+
+
+LABELS = st.dictionaries(st.sampled_from("ab"), st.sampled_from("xy"), max_size=2)
+
+
+@given(st.lists(st.lists(LABELS, min_size=1, max_size=3), min_size=1, max_size=4), st.data())
+def test_answers_that_are_brought_up_to_date_equal_those_found_anew(rounds, data):
+    constraints = [asking(key, *values) for key in "ab" for values in ("x", "y", "xy")]
+    pods = [pod(f"p{i}", constraints=each, cpu_milli=i * 1000) for i, each in enumerate(constraints)]
+    feasibility = Feasibility()
+    for labels in rounds:
+        cpu = data.draw(st.integers(0, 6)) * 1000
+        offers = [offer(f"n{i}", cpu=cpu, **each) for i, each in enumerate(labels)]
+        requests = chosen(pods, offers, feasibility=feasibility).requests
+        kept = {request.key: request.nodes for request in requests}
+        expected = {}
+        for each in pods:
+            fitting = {
+                node.name
+                for node in offers
+                if labels_match(each.mig.constraints, node.name, node.labels)
+                and each.fact.cpu_milli <= node.cpu_milli
+            }
+            if fitting:
+                expected[each.fact.key] = fitting
+        assert kept == expected

@@ -1,0 +1,124 @@
+"""What one tenant can take of nodes that are divided on demand, and what is left to the others."""
+
+import asyncio
+
+from tests.controller.geometry.cluster import MigCluster
+from tests.controller.geometry.tenants import DIVISION_S, TURN_S, Tenants
+
+MANY = 120
+"""More pods than one plan looks at."""
+OLD = "2025-01-01T00:00:00Z"
+
+
+def add_old(cluster, pods, profile, namespace="greedy", **more):
+    """Add pods that are older than all others, with names that are sorted to be first."""
+    for number in range(pods):
+        name = f"{number:05}-{namespace}-{profile}"
+        cluster.add_pod(name, profile, namespace=namespace, **more)
+        cluster.pods[name]["metadata"]["creationTimestamp"] = OLD
+
+
+def node_of(cluster, name):
+    return cluster.pods[name]["spec"].get("nodeName")
+
+
+def test_a_tenant_that_always_asks_for_other_instances_leaves_nodes_to_others_most_of_the_time():
+    pause = 600.0
+    tenants = Tenants.on(pause_seconds=pause)
+    share = tenants.run(hours=2)
+    # The cordon stands a few turns longer than the division: to drain, to see the end.
+    assert share <= (DIVISION_S + 4 * TURN_S) / (DIVISION_S + pause)
+    assert len(tenants.waits) == 2
+    assert not tenants.still_waiting
+
+
+def test_pods_that_no_card_can_serve_do_not_stop_the_others():
+    cluster = MigCluster()
+    add_old(cluster, MANY, "1g.7gb")
+    add_old(cluster, MANY, "3g.20gb", namespace="wide", count=3)
+    add_old(cluster, MANY, "3g.20gb", namespace="selective", nodeSelector={"disk": "none-has-it"})
+    add_old(cluster, MANY, "3g.20gb", namespace="thirsty", cpu="65")
+    cluster.add_pod("p", "3g.20gb", namespace="modest")
+    asyncio.run(cluster.run(30))
+    assert node_of(cluster, "p") == "n0"
+
+
+def test_a_tenant_with_many_waiting_pods_does_not_shut_out_another_with_one():
+    cluster = MigCluster(cards=())
+    cluster.add_node("large", "NVIDIA-A30", 1)
+    # All of them could run on the node that the first of them takes, and nowhere else.
+    add_old(cluster, MANY, "4g.24gb")
+    asyncio.run(cluster.run(20))
+    cluster.add_node("n0", "NVIDIA-A100-SXM4-40GB", 1)
+    cluster.add_pod("p", "3g.20gb", namespace="modest")
+    asyncio.run(cluster.run(30))
+    assert node_of(cluster, "p") is not None
+
+
+def test_instances_that_a_pod_cannot_use_for_want_of_cpu_are_divided_for_others():
+    cluster = MigCluster()
+    cluster.add_pod("small", "1g.5gb")
+    asyncio.run(cluster.run(30))
+    del cluster.pods["small"]
+    cluster.add_pod("holds-cpu", "1g.5gb", nodeName="n0")
+    cluster.pods["holds-cpu"]["spec"]["containers"][0]["resources"]["requests"] = {"cpu": "60"}
+    cluster.add_pod("lacks-cpu", "1g.5gb", namespace="greedy", cpu="8")
+    cluster.add_pod("p", "7g.40gb", namespace="modest")
+    asyncio.run(cluster.run(30))
+    assert node_of(cluster, "p") == "n0"
+    assert node_of(cluster, "lacks-cpu") is None
+
+
+def test_instances_that_a_pod_does_not_use_for_whatever_reason_are_divided_for_others():
+    cluster = MigCluster(pause_seconds=10.0)
+    cluster.unbindable.add("lacks-volume")
+    cluster.add_pod("lacks-volume", "1g.5gb", namespace="greedy")
+    asyncio.run(cluster.run(30))
+    assert cluster.count("succeeded") == 1
+    cluster.add_pod("p", "7g.40gb", namespace="modest")
+    asyncio.run(cluster.run(150))
+    assert node_of(cluster, "p") == "n0"
+
+
+def test_nothing_is_divided_again_and_again_for_a_pod_that_does_not_use_it():
+    cluster = MigCluster(cards=(1, 1), pause_seconds=10.0)
+    cluster.unbindable.add("lacks-volume")
+    cluster.add_pod("lacks-volume", "1g.5gb", namespace="greedy")
+    for number in range(6):
+        cluster.add_pod(f"p{number}", "7g.40gb", namespace="modest")
+        asyncio.run(cluster.run(100))
+        assert node_of(cluster, f"p{number}") is not None
+        del cluster.pods[f"p{number}"]
+    assert cluster.count("succeeded") <= 6
+
+
+def test_nothing_is_divided_for_a_pod_that_is_being_deleted():
+    cluster = MigCluster()
+    cluster.add_pod("p", "3g.20gb")
+    cluster.pods["p"]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    asyncio.run(cluster.run(30))
+    assert cluster.count("started") == 0
+
+
+def test_a_node_is_not_divided_again_before_the_pause_is_over_whoever_leads():
+    cluster = MigCluster(pause_seconds=300.0)
+    cluster.add_pod("p", "3g.20gb")
+    asyncio.run(cluster.run(20))
+    assert cluster.count("succeeded") == 1
+    del cluster.pods["p"]
+    cluster.add_pod("q", "7g.40gb")
+    asyncio.run(cluster.run(100))
+    cluster.start()
+    asyncio.run(cluster.run(150))
+    assert node_of(cluster, "q") is None
+    asyncio.run(cluster.run(80))
+    assert node_of(cluster, "q") == "n0"
+
+
+def test_a_card_that_is_not_divided_yet_waits_for_no_pause():
+    cluster = MigCluster(cards=(2,), pause_seconds=300.0)
+    cluster.add_pod("p", "7g.40gb")
+    asyncio.run(cluster.run(20))
+    cluster.add_pod("q", "3g.20gb")
+    asyncio.run(cluster.run(20))
+    assert (node_of(cluster, "p"), node_of(cluster, "q")) == ("n0", "n0")
