@@ -162,6 +162,12 @@ def controller(  # noqa: PLR0913 each is an option of the command
         float,
         typer.Option(min=0, help="Seconds until a change of that ConfigMap has reached the MIG manager."),
     ] = 90,
+    mig_pause: Annotated[
+        float,
+        typer.Option(
+            min=0, help="Seconds after a division for which a node's divided cards stay as they are."
+        ),
+    ] = 600,
     agent_pods: Annotated[
         str | None,
         typer.Option(
@@ -212,7 +218,7 @@ def controller(  # noqa: PLR0913 each is an option of the command
         page=(page_host, page_port) if page else None,
         policies=policies,
         policies_config_map=policies_config_map,
-        geometry=GeometryOptions(*_namespaced(mig_config_map), mig_config_delay)
+        geometry=GeometryOptions(*_namespaced(mig_config_map), mig_config_delay, pause_seconds=mig_pause)
         if mig_config_map is not None
         else None,
         agents=_agents(agent_pods) if agent_pods is not None else None,

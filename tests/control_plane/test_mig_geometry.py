@@ -95,7 +95,12 @@ def node(control_plane, namespace):
 def dividing(control_plane, namespace, folder):
     """A leading controller that divides cards."""
     install_crd(control_plane.api)
-    more = (*SHORT_LEASE, f"--mig-config-map={namespace}/{CONFIG_MAP}", "--mig-config-delay=1")
+    more = (
+        *SHORT_LEASE,
+        f"--mig-config-map={namespace}/{CONFIG_MAP}",
+        "--mig-config-delay=1",
+        "--mig-pause=1",
+    )
     tls = write_tls(folder / "tls")
     with Controller(control_plane.kubeconfig, folder, tls, f"geometry-{namespace}", more=more) as controller:
         controller.until_leading()

@@ -101,6 +101,8 @@ def test_names_that_nobody_knows_are_not_kept():
     class Name(str):
         """One that tells whether somebody keeps it."""
 
+        __slots__ = ("__weakref__",)
+
     name = Name("9g.2gb")
     kept = weakref.ref(name)
     assert most_instances(A30, name) == 0
