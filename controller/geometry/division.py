@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from controller.geometry.model import Amounts, MigNode, MigRequest, Work
 from modes.mig_geometry import Geometry, full_geometries, most_instances
 
-MAX_STEPS = 5000
+MAX_STEPS = 2000
 """Divisions of single cards that are tried for one request on one node."""
 CardChanges = tuple[tuple[int, Geometry], ...]
 """Cards that are divided at once, by index, and into what each is."""
@@ -119,14 +119,14 @@ class _Search:
         """Instances that are wanted and not free."""
         return sum(lack for _, lack in self._lacking(self._room.free))
 
-    def bound(self, free: Counter[str], changes: int) -> bool:
+    def bound(self, free: Mapping[str, int], changes: int) -> bool:
         """Whether so many changes cannot be enough, whatever they are."""
         card = self._room.node.card
         return any(lack > changes * most_instances(card, name) for name, lack in self._lacking(free))
 
     def first_steps(
-        self, free: Counter[str], cards: tuple[int, ...]
-    ) -> Iterator[tuple[int, Geometry, Counter[str]]]:
+        self, free: Mapping[str, int], cards: tuple[int, ...]
+    ) -> Iterator[tuple[int, Geometry, Mapping[str, int]]]:
         """Cards, one of those that are divided alike, with each useful geometry and what is free then."""
         seen = set[Geometry]()
         for card in cards:
@@ -136,13 +136,11 @@ class _Search:
             seen.add(before)
             for geometry in self._useful:
                 self._work.spend()
-                after = Counter(free)
-                after.update(geometry)
-                after.subtract(before)
-                if geometry != before and all(after[name] >= min(0, free[name]) for name in before):
+                after = _changed(free, before, geometry)
+                if geometry != before and all(after[name] >= min(0, free.get(name, 0)) for name in before):
                     yield card, geometry, after
 
-    def completed(self, free: Counter[str], cards: tuple[int, ...], changes: int) -> CardChanges | None:
+    def completed(self, free: Mapping[str, int], cards: tuple[int, ...], changes: int) -> CardChanges | None:
         """Return so many more changes after which the request fits; None where none are found."""
         if not self._lacking(free):
             return ()
@@ -154,8 +152,19 @@ class _Search:
                 return ((card, geometry), *rest)
         return None
 
-    def _lacking(self, free: Counter[str]) -> list[tuple[str, int]]:
-        return [(name, count - free[name]) for name, count in self._wants.items() if free[name] < count]
+    def _lacking(self, free: Mapping[str, int]) -> list[tuple[str, int]]:
+        missing = [(name, count - free.get(name, 0)) for name, count in self._wants.items()]
+        return [(name, lack) for name, lack in missing if lack > 0]
+
+
+def _changed(free: Mapping[str, int], before: Geometry, after: Geometry) -> dict[str, int]:
+    """Return what is free after one card was divided again."""
+    changed = dict(free)
+    for name in after:
+        changed[name] = changed.get(name, 0) + 1
+    for name in before:
+        changed[name] = changed.get(name, 0) - 1
+    return changed
 
 
 def _without(cards: tuple[int, ...], card: int) -> tuple[int, ...]:

@@ -6,7 +6,7 @@ for the nodes that have changed. The comparisons are counted: what is over the c
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from controller.geometry.division import MAX_STEPS, Room, divisions
@@ -94,35 +94,35 @@ class Feasibility:
         constraints = mig.constraints or Constraints()
         known = self._answers.get(shape)
         since = known.version if known is not None else -1
-        offers = [offer for name, offer in self._offers.items() if self._changed[name] > since]
-        nodes = set(known.nodes) if known is not None else set[str]()
-        nodes.difference_update([offer.name for offer in offers])
         work.spend(_SEARCH_WORK + len(self._offers) // 8)
-        cost = _cost(constraints)
-        for offer in offers:
-            if self._could_run(shape, constraints, offer, cost, work):
-                nodes.add(offer.name)
+        offers = [offer for name, offer in self._offers.items() if self._changed[name] > since]
+        nodes = known.nodes - {offer.name for offer in offers} if known is not None else frozenset[str]()
+        nodes |= {offer.name for offer in self._possible(shape, constraints, offers, work)}
         problem = None if nodes else never_fits(shape[0], self._largest)
-        found = self._answers[shape] = Answer(frozenset(nodes), problem, self._version)
+        found = self._answers[shape] = Answer(nodes, problem, self._version)
         return found
 
     def keep(self, shapes: Collection[Shape]) -> None:
         """Forget the answers for other shapes."""
         self._answers = {shape: each for shape, each in self._answers.items() if shape in shapes}
 
-    def _could_run(
-        self, shape: Shape, constraints: Constraints, offer: NodeOffer, cost: int, work: Work
-    ) -> bool:
-        wants, _, cpu_milli, memory_bytes = shape
-        work.spend()
-        if cpu_milli > offer.cpu_milli or memory_bytes > offer.memory_bytes:
-            return False
-        if not self._can_hold(offer.card, offer.cards, wants, work):
-            return False
-        work.spend(cost * (1 + len(offer.taints)))
-        return labels_match(constraints, offer.name, offer.labels) and tolerates(
-            constraints.tolerations, offer.taints
-        )
+    def _possible(
+        self, shape: Shape, constraints: Constraints, offers: Sequence[NodeOffer], work: Work
+    ) -> Iterator[NodeOffer]:
+        """Those of some nodes that could run pods of a shape."""
+        cost = _cost(constraints)
+        kinds = {(offer.card.name, offer.cards): offer for offer in offers}
+        holds = {
+            kind: self._can_hold(offer.card, offer.cards, shape[0], work) for kind, offer in kinds.items()
+        }
+        for offer in offers:
+            work.spend()
+            if not holds[offer.card.name, offer.cards] or not _has_room(shape, offer):
+                continue
+            work.spend(cost * (1 + len(offer.taints)))
+            matches = labels_match(constraints, offer.name, offer.labels)
+            if matches and tolerates(constraints.tolerations, offer.taints):
+                yield offer
 
     def _can_hold(self, card: MigCard, cards: int, wants: Amounts, work: Work) -> bool:
         """Whether so many cards can be divided for a request, were nothing on them."""
@@ -134,6 +134,12 @@ class Feasibility:
             self._holds[key] = found is not None or own.is_over
             work.spend(MAX_STEPS - own.left)
         return self._holds[key]
+
+
+def _has_room(shape: Shape, offer: NodeOffer) -> bool:
+    """Whether an empty node has CPU and memory for a pod."""
+    _, _, cpu_milli, memory_bytes = shape
+    return cpu_milli <= offer.cpu_milli and memory_bytes <= offer.memory_bytes
 
 
 def _cost(constraints: Constraints) -> int:

@@ -31,8 +31,10 @@ MAX_REQUESTS = 100
 """That one plan looks at."""
 MAX_OTHERS = 16
 """Further requests that a division is judged by."""
-MAX_STEPS = 200_000
+MAX_STEPS = 100_000
 """Steps of one plan, a second or so; requests that it does not come to are first in the next."""
+MAX_REQUEST_STEPS = MAX_STEPS // 10
+"""Steps for one request: the nodes that it does not come to by then are left out."""
 Turns = Mapping[str, float]
 """When a namespace was served last; none that never was."""
 _Score = tuple[int, int, int, int]
@@ -141,8 +143,9 @@ class _Planner:
     def _best(self, request: MigRequest, others: Sequence[MigRequest]) -> tuple[Room, CardChanges] | None:
         best: tuple[_Score, Room, CardChanges] | None = None
         seen = set[tuple[object, ...]]()
+        until = max(0, self._work.left - MAX_REQUEST_STEPS)
         for room in self._rooms:
-            if self._work.is_over:
+            if self._work.left <= until:
                 break
             if not room.accepts(request) or not room.open_cards():
                 continue
@@ -152,6 +155,7 @@ class _Planner:
                 continue
             seen.add(state)
             for changes in divisions(room, request.wants, self._work):
+                self._work.spend(1 + len(others))
                 score = self._score(room, changes, request, others)
                 if best is None or score > best[0]:
                     best = score, room, changes
@@ -195,6 +199,8 @@ class _Planner:
     def _can_hold(self, room: Room, request: MigRequest, *, after_pause: bool = False) -> bool:
         if room.fits(request.wants):
             return True
+        if self._work.is_over:
+            return False
         found = divisions(room, request.wants, self._work, after_pause=after_pause)
         return next(found, None) is not None
 
