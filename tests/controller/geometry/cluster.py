@@ -29,7 +29,14 @@ class CrashError(Exception):
 
 
 class Leading:
-    leads = True
+    """Leads, for as many more writes as a test says."""
+
+    def __init__(self, cluster):
+        self._cluster = cluster
+
+    @property
+    def leads(self):
+        return self._cluster.leads_for != 0
 
 
 class MigCluster:
@@ -51,6 +58,8 @@ class MigCluster:
         self.version = 0
         self.crash_after = None
         """Writes until the controller crashes, before or after the last of them."""
+        self.leads_for = None
+        """Writes to nodes until the controller no longer leads; None for any number."""
         self.refuse = 0
         self.unbindable = set()
         """Names of pods that lack what no node tells of, such as a volume."""
@@ -95,7 +104,7 @@ class MigCluster:
         options = GeometryOptions("gpu-operator", "configs", **self.options)
         metrics = GeometryMetrics(self.registry)
         clock, wall = (lambda: self.now - started), (lambda: BEGINNING.timestamp() + self.now + self.skew)
-        self.leadership = Leading()
+        self.leadership = Leading(self)
         self.loop = GeometryLoop(self, self.store, self.leadership, metrics, options, clock=clock, wall=wall)
 
     def count(self, result):
@@ -137,6 +146,8 @@ class MigCluster:
 
     def watch(self):
         nodes = node_resource(NAMES).reader
+        for name in self.store.nodes.keys() - self.nodes.keys():
+            self.store.remove_node(name)
         for data in self.nodes.values():
             page, _ = nodes.read_list(json.dumps({"items": [data], "metadata": {}}).encode())
             self.store.set_node(page[0])
@@ -222,7 +233,11 @@ class MigCluster:
             self.version += 1
             self.config_map = body["data"]["config.yaml"]
             return
-        node = self.nodes[path.rpartition("/")[2]]
+        name = path.rpartition("/")[2]
+        if name not in self.nodes:
+            raise ApiError(404, "not found")
+        node = self.nodes[name]
+        self.leads_for = self.leads_for and self.leads_for - 1
         for key, changes in body.get("metadata", {}).items():
             node["metadata"][key].update(changes)
             node["metadata"][key] = {k: v for k, v in node["metadata"][key].items() if v is not None}

@@ -1,0 +1,157 @@
+"""What is told of pods that wait, and what a change of leader, a lost node or a jumping clock does."""
+
+import asyncio
+
+import pytest
+
+from tests.controller.geometry.cluster import MigCluster
+
+CHANGE, DIVIDED_AT = "clearml-injector/mig-change", "clearml-injector/mig-divided-at"
+
+
+def told(cluster, name):
+    return [event["message"] for event in cluster.events if event["involvedObject"]["name"] == name]
+
+
+def node_of(cluster, name):
+    return cluster.pods[name]["spec"].get("nodeName")
+
+
+def divided(**options):
+    """A cluster whose one node was divided for a pod that is gone."""
+    cluster = MigCluster(**options)
+    cluster.add_pod("first", "3g.20gb")
+    asyncio.run(cluster.run(20))
+    assert cluster.count("succeeded") == 1
+    del cluster.pods["first"]
+    return cluster
+
+
+def test_who_waits_for_a_pause_is_told_until_when_and_so_are_node_and_metrics():
+    cluster = divided(pause_seconds=300.0)
+    cluster.add_pod("p", "7g.40gb")
+    asyncio.run(cluster.run(40))
+    ends = cluster.nodes["n0"]["metadata"]["annotations"][DIVIDED_AT].replace(":00:", ":05:")
+    assert told(cluster, "p") == [f"node n0 can be divided for it after a pause, not before {ends}"]
+    (of_node,) = told(cluster, "n0")
+    assert of_node.endswith(f"; not divided again before {ends}")
+    samples = cluster.registry.get_sample_value
+    assert samples("fraction_injector_mig_paused_nodes") == 1
+    assert samples("fraction_injector_mig_unserved", {"reason": "paused"}) == 1
+    assert samples("fraction_injector_mig_waiting") == 1
+
+
+def test_who_waits_for_its_turn_or_for_cpu_is_told():
+    cluster = MigCluster(pause_seconds=300.0)
+    cluster.add_pod("p", "7g.40gb")
+    cluster.add_pod("q", "3g.20gb")
+    cluster.add_pod("thirsty", "3g.20gb", cpu="40")
+    cluster.add_pod("cpu-holder", "3g.20gb", nodeName="n0")
+    cluster.pods["cpu-holder"]["spec"]["containers"][0]["resources"]["requests"] = {"cpu": "30"}
+    asyncio.run(cluster.run(3))
+    assert "goes to other pods first" in told(cluster, "q")[0]
+    assert told(cluster, "thirsty") == [
+        "no node that could be divided for it takes pods and has CPU and memory left for it"
+    ]
+
+
+def test_who_does_not_use_what_is_free_is_told():
+    cluster = MigCluster()
+    cluster.unbindable.add("p")
+    cluster.add_pod("p", "3g.20gb")
+    asyncio.run(cluster.run(90))
+    (message,) = told(cluster, "p")
+    assert message.startswith("instances were free for it for 60 s")
+    assert cluster.registry.get_sample_value("fraction_injector_mig_deferred_pods_total") == 1
+
+
+def test_a_thousand_pods_to_tell_something_are_told_a_few_in_each_step():
+    cluster = MigCluster()
+    for number in range(300):
+        cluster.add_pod(f"p{number}", "1g.7gb", namespace="greedy")
+    cluster.add_pod("q", "1g.7gb", namespace="modest")
+    asyncio.run(cluster.run(2))
+    # The first turn is of nobody: the scheduler has not looked yet.
+    assert len(cluster.events) <= 20
+    assert told(cluster, "q")
+
+
+@pytest.mark.parametrize("skew", [-(10**7), 10**7])
+def test_a_wall_clock_that_jumps_ends_no_pause_early_and_prolongs_none(skew):
+    cluster = divided(pause_seconds=100.0)
+    cluster.add_pod("p", "7g.40gb")
+    asyncio.run(cluster.run(5))
+    cluster.skew = skew
+    asyncio.run(cluster.run(60))
+    assert node_of(cluster, "p") is None
+    asyncio.run(cluster.run(80))
+    assert node_of(cluster, "p") == "n0"
+
+
+def test_a_controller_with_a_clock_that_is_behind_waits_for_one_pause_at_most():
+    cluster = divided(pause_seconds=100.0)
+    cluster.skew = -(10.0**7)
+    cluster.start()
+    cluster.add_pod("p", "7g.40gb")
+    asyncio.run(cluster.run(90))
+    assert node_of(cluster, "p") is None
+    asyncio.run(cluster.run(40))
+    assert node_of(cluster, "p") == "n0"
+
+
+def test_a_replica_that_stops_leading_in_the_midst_of_a_step_writes_nothing_more():
+    cluster = MigCluster(cards=(1, 1))
+    for name in "pq":
+        cluster.add_pod(name, "7g.40gb")
+    while not any(CHANGE in node["metadata"]["annotations"] for node in cluster.nodes.values()):
+        before = [dict(node["metadata"]["annotations"]) for node in cluster.nodes.values()]
+        cluster.leads_for = 1
+        asyncio.run(cluster.turn())
+    after = [dict(node["metadata"]["annotations"]) for node in cluster.nodes.values()]
+    assert sum(one != other for one, other in zip(before, after, strict=True)) == 1
+
+
+@pytest.mark.parametrize("turns", range(4, 16))
+def test_two_controllers_that_take_turns_end_what_the_other_began(turns):
+    """Each goes on from where it was itself: with plans, and with clocks that began at other times."""
+    cluster = MigCluster(cards=(1, 1))
+    for name in "pq":
+        cluster.add_pod(name, "7g.40gb")
+    cluster.start()
+    other = cluster.loop, cluster.store
+    cluster.start()
+    for _ in range(12):
+        asyncio.run(cluster.run(turns))
+        (cluster.loop, cluster.store), other = other, (cluster.loop, cluster.store)
+    assert {node_of(cluster, name) for name in "pq"} == {"n0", "n1"}
+    assert sum(manager.refusals for manager in cluster.managers.values()) == 0
+    asyncio.run(cluster.run(20))
+    assert not any(CHANGE in node["metadata"]["annotations"] for node in cluster.nodes.values())
+
+
+@pytest.mark.parametrize("turns", range(1, 14))
+def test_a_node_that_is_gone_in_the_midst_of_its_division_stops_nobody(turns):
+    cluster = MigCluster()
+    cluster.add_pod("p", "7g.40gb")
+    asyncio.run(cluster.run(turns))
+    del cluster.nodes["n0"], cluster.managers["n0"]
+    if "nodeName" in cluster.pods["p"]["spec"]:
+        del cluster.pods["p"]
+        cluster.add_pod("p", "7g.40gb")
+    asyncio.run(cluster.run(3))
+    for name in ("n0", "n1"):
+        cluster.add_node(name, "NVIDIA-A100-SXM4-40GB", 1)
+    cluster.add_pod("q", "3g.20gb")
+    asyncio.run(cluster.run(60))
+    assert {node_of(cluster, name) for name in "pq"} == {"n0", "n1"}
+
+
+def test_a_pod_made_anew_under_its_name_that_asks_for_something_else_gets_that():
+    cluster = MigCluster(delay_seconds=30.0)
+    cluster.add_pod("p", "3g.20gb")
+    asyncio.run(cluster.run(10))
+    assert not any(CHANGE in node["metadata"]["annotations"] for node in cluster.nodes.values())
+    cluster.add_pod("p", "7g.40gb")
+    asyncio.run(cluster.run(60))
+    assert node_of(cluster, "p") == "n0"
+    assert cluster.count("succeeded") == 1
