@@ -155,3 +155,14 @@ def test_a_pod_made_anew_under_its_name_that_asks_for_something_else_gets_that()
     asyncio.run(cluster.run(60))
     assert node_of(cluster, "p") == "n0"
     assert cluster.count("succeeded") == 1
+
+
+def test_a_node_whose_cpu_goes_while_its_division_is_planned_is_not_cordoned():
+    cluster = MigCluster(delay_seconds=30.0)
+    cluster.add_pod("p", "3g.20gb", cpu="40")
+    asyncio.run(cluster.run(10))
+    cluster.add_pod("cpu-holder", "3g.20gb", nodeName="n0")
+    cluster.pods["cpu-holder"]["spec"]["containers"][0]["resources"]["requests"] = {"cpu": "30"}
+    asyncio.run(cluster.run(60))
+    assert CHANGE not in cluster.nodes["n0"]["metadata"]["annotations"]
+    assert cluster.count("started") == 0
