@@ -25,8 +25,9 @@ from controller.pod_details import (
 from controller.pod_summary import summary_of
 from controller.replacement_pace import OWNER_KINDS
 from controller.resources import SeenPod, pods
+from kube.events import MIG_NEVER_FITS, MIG_WAITS
 from ledger.free_nodes import FreeNodes, amounts_of, free_nodes
-from ledger.why import PodSummary, why
+from ledger.why import PodSummary, asks_for_instances, why
 from ledger.why_refused import ToldEvent, why_absent, why_refused
 from modes.resource_names import ResourceNames
 from policies.loading.loader import parse_policies
@@ -117,6 +118,8 @@ class WhyQuery:
             scheduler_says=details.scheduler_says,
             trouble=details.trouble,
         )
+        if pod.fact.node is None and asks_for_instances(pod.fact):
+            summary = replace(summary, division=await self._division(pod, details))
         if not summary.lacks_slices:
             return summary
         free = await self._free(pod)
@@ -124,6 +127,17 @@ class WhyQuery:
         if free is not None and free.elsewhere and details.owner and details.owner.kind in OWNER_KINDS:
             after = await self._replaced_after(summary.policy)
         return replace(summary, free=free, replaced_after=after)
+
+    async def _division(self, pod: SeenPod, details: PodDetails) -> str | None:
+        """Return why no card is divided for a pod; an Event older than the pod is on another of its name."""
+        namespace, name = pod.fact.key
+        age = details.age_seconds or 0.0
+
+        def is_told(event: ToldEvent) -> bool:
+            return event.reason in {MIG_NEVER_FITS, MIG_WAITS} and (event.age_seconds or 0.0) <= age
+
+        found = await self._events(namespace, f"involvedObject.name={name}", keep=is_told)
+        return found.events[0].message if found.events else None
 
     async def _free(self, pod: SeenPod) -> FreeNodes | None:
         try:

@@ -10,6 +10,8 @@ from typing import Any, Literal
 COMPONENT = "fraction-injector"
 CLUSTER_NAMESPACE = "default"
 """Where Events on objects without a namespace belong."""
+MIG_NEVER_FITS, MIG_WAITS = "MigNeverFits", "MigWaits"
+"""Reasons of Events on pods that wait for MIG instances: no card can ever have them, none is divided now."""
 MAX_OBJECT_NAME = 200
 """Characters of an object's name that its Event's name begins with."""
 

@@ -65,6 +65,8 @@ class PodSummary:
     """Where slices are free for it; None where nobody could tell."""
     replaced_after: str | None = None
     """Its policy's `replaceWaiting.after`, where the policy says one."""
+    division: str | None = None
+    """Why no card is divided for it, as the controller's last Event on it says."""
 
 
 def why(pod: PodSummary, names: ResourceNames | None = None) -> str:
@@ -85,10 +87,15 @@ def needs(fact: PodFact, names: ResourceNames) -> str:
     return f"slices {' and '.join(each)}{memory}{model}"
 
 
+def asks_for_instances(fact: PodFact) -> bool:
+    """Whether a pod asks for MIG instances."""
+    has_instances = bool(fact.gpus) and is_instance(fact.gpus[-1][0])
+    return has_instances or bool(fact.pooled and pool_profile(fact, None))
+
+
 def _of(fact: PodFact) -> str:
     """Return what a pod holds, in one word for users."""
-    has_instances = bool(fact.gpus) and is_instance(fact.gpus[-1][0])
-    return _INSTANCES if has_instances or (fact.pooled and pool_profile(fact, None)) else "slices"
+    return _INSTANCES if asks_for_instances(fact) else "slices"
 
 
 def _resource(index: int, names: ResourceNames) -> str:
@@ -181,6 +188,8 @@ def _waiting(pod: PodSummary, names: ResourceNames) -> Iterator[str]:
         yield f"It waits for something else than {_of(pod.fact)}."
         yield _scheduler(pod)
         yield "Mend what that names, or ask the admin."
+    if pod.division is not None and not pod.gates:
+        yield f"On dividing a card for it the injector says: {quoted(pod.division)}."
 
 
 def _waiting_for_slices(pod: PodSummary, names: ResourceNames) -> Iterator[str]:

@@ -15,13 +15,12 @@ from controller.geometry.model import Obstacle, Unserved
 from controller.geometry.turns import FIRST_DEFERRAL_SECONDS, USE_SECONDS
 from controller.kube_client import ApiServer
 from controller.resources import SeenPod
-from kube.events import event, event_name
+from kube.events import MIG_NEVER_FITS, MIG_WAITS, event, event_name
 
 MAX_WRITTEN = 10_000
 """Events that are kept in mind, so that they are not sent again in each step."""
 MAX_POD_EVENTS = 10
 """Events on pods in one step: a tenant may have any number of pods to tell something on."""
-NEVER_FITS, WAITS = "MigNeverFits", "MigWaits"
 _UNUSED = (
     f"instances were free for it for {USE_SECONDS:.0f} s, and the scheduler has another reason not to bind "
     f"it: see its Events; nothing is divided for it for {FIRST_DEFERRAL_SECONDS / 60:.0f} minutes or more"
@@ -47,15 +46,15 @@ class Reports:
         advertised = cluster.advertised
         for pod, problem in decision.selection.impossible:
             if pod.mig is not None and not is_advertised(pod.mig, advertised):
-                await self._on_pod(pod, NEVER_FITS, problem)
+                await self._on_pod(pod, MIG_NEVER_FITS, problem)
         for uid in decision.deferred:
             if uid in cluster.waiting:
-                await self._on_pod(cluster.waiting[uid], WAITS, _UNUSED)
+                await self._on_pod(cluster.waiting[uid], MIG_WAITS, _UNUSED)
         for request in decision.selection.requests:
             found = decision.plan.unserved.get(request.key)
             text = _why_not(found, pause_end) if found is not None else None
             if text is not None and request.uid in cluster.waiting:
-                await self._on_pod(cluster.waiting[request.uid], WAITS, text)
+                await self._on_pod(cluster.waiting[request.uid], MIG_WAITS, text)
 
     async def _on_pod(self, pod: SeenPod, reason: str, message: str) -> None:
         if pod.mig is not None and self._left:

@@ -161,6 +161,24 @@ def test_a_plain_user_gets_the_same_from_the_pod_and_is_told_what_could_not_be_r
     assert ended.stderr.startswith("Not read: GpuLedgers, which tell where slices are free: ")
 
 
+@pytest.mark.parametrize("labels", [{"clearml-injector/fraction": "0.500"}, {}])
+def test_who_waits_for_a_card_to_be_divided_is_told_why_it_is_not(ask, labels):
+    found = waiting()
+    amounts = {"nvidia.com/mig-3g.40gb": "1"}
+    found["spec"]["containers"][0]["resources"] = {"limits": amounts, "requests": amounts}
+    found["metadata"]["labels"] = labels
+    says = "0/1 nodes are available: 1 Insufficient nvidia.com/mig-3g.40gb."
+    found["status"]["conditions"][0]["message"] = says
+    waits = event("Pod", "train", "MigWaits", "node gpu-1 can be divided for it after a pause")
+    of_another = {**event("Pod", "train", "MigNeverFits", "no card has it"), "lastTimestamp": ago(700)}
+    scheduler = {**event("Pod", "train", "FailedScheduling", says), "lastTimestamp": ago(1)}
+    events = {"items": [of_another, scheduler, waits]}
+    ended = ask({f"{NAMESPACE}/pods/train": found, f"{NAMESPACE}/events?involvedObject.name=train": events})
+    said = "On dividing a card for it the injector says: node gpu-1 can be divided for it after a pause."
+    assert said in ended.stdout
+    assert "no card has it" not in ended.stdout
+
+
 def test_a_refused_job_is_told_by_its_event(ask):
     events = [
         event("Job", "train", "FailedCreate", DENIED),
