@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from controller.geometry.feasibility import MAX_WORK, Feasibility, NodeOffer
-from controller.geometry.model import MigNode, Plan, Work
+from controller.geometry.model import MigNode, Plan, Steps
 from controller.geometry.planner import plan
 from controller.geometry.selection import Selection, select
 from controller.geometry.turns import Deferrals, NamespaceTurns
@@ -50,7 +50,7 @@ class Demand:
             waiting.values(),
             self._feasibility,
             self._turns.last,
-            Work(MAX_WORK),
+            Steps(MAX_WORK),
             lambda uid: self._deferrals.is_deferred(uid, now),
         )
         self._feasibility.keep(selection.shapes)

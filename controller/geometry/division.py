@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from controller.geometry.model import Amounts, MigNode, MigRequest, Work
+from controller.geometry.model import Amounts, MigNode, MigRequest, Steps
 from modes.mig_geometry import Geometry, full_geometries, most_instances
 
 MAX_STEPS = 2000
@@ -75,7 +75,7 @@ class Room:
         )
 
 
-def divisions(room: Room, wants: Amounts, work: Work, *, after_pause: bool = False) -> Iterator[CardChanges]:
+def divisions(room: Room, wants: Amounts, work: Steps, *, after_pause: bool = False) -> Iterator[CardChanges]:
     """All divisions of as few cards as can make a request fit here: one for each first step.
 
     None where there is no way now. No instance that was given to another request goes, and no card with an
@@ -100,7 +100,7 @@ def divisions(room: Room, wants: Amounts, work: Work, *, after_pause: bool = Fal
 
 
 class _Search:
-    def __init__(self, room: Room, wants: dict[str, int], work: Work) -> None:
+    def __init__(self, room: Room, wants: dict[str, int], work: Steps) -> None:
         self._room = room
         self._wants = wants
         self._useful = [

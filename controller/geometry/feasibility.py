@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from controller.geometry.division import MAX_STEPS, Room, divisions
 from controller.geometry.infeasible import never_fits
-from controller.geometry.model import Amounts, MigNode, Work
+from controller.geometry.model import Amounts, MigNode, Steps
 from controller.mig_facts import MigPod
 from controller.resources import SeenPod
 from kube.matching import labels_match, tolerates
@@ -89,7 +89,7 @@ class Feasibility:
         answer = self._answers.get(shape)
         return answer if answer is not None and answer.version == self._version else None
 
-    def answer(self, shape: Shape, mig: MigPod, work: Work) -> Answer:
+    def answer(self, shape: Shape, mig: MigPod, work: Steps) -> Answer:
         """Return on which nodes pods of a shape could run, and count what that took."""
         constraints = mig.constraints or Constraints()
         known = self._answers.get(shape)
@@ -107,7 +107,7 @@ class Feasibility:
         self._answers = {shape: each for shape, each in self._answers.items() if shape in shapes}
 
     def _possible(
-        self, shape: Shape, constraints: Constraints, offers: Sequence[NodeOffer], work: Work
+        self, shape: Shape, constraints: Constraints, offers: Sequence[NodeOffer], work: Steps
     ) -> Iterator[NodeOffer]:
         """Those of some nodes that could run pods of a shape."""
         cost = _cost(constraints)
@@ -124,11 +124,11 @@ class Feasibility:
             if matches and tolerates(constraints.tolerations, offer.taints):
                 yield offer
 
-    def _can_hold(self, card: MigCard, cards: int, wants: Amounts, work: Work) -> bool:
+    def _can_hold(self, card: MigCard, cards: int, wants: Amounts, work: Steps) -> bool:
         """Whether so many cards can be divided for a request, were nothing on them."""
         key = card, cards, wants
         if key not in self._holds:
-            empty, own = Room(MigNode("", card, ((),) * cards)), Work(MAX_STEPS)
+            empty, own = Room(MigNode("", card, ((),) * cards)), Steps(MAX_STEPS)
             found = next(divisions(empty, wants, own), None)
             # What has too many ways to try them all is taken for possible.
             self._holds[key] = found is not None or own.is_over

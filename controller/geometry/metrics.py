@@ -7,7 +7,7 @@ from collections import Counter as Tally
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from controller.geometry.demand import Decision
-from controller.geometry.model import Obstacle
+from controller.geometry.model import UnservedReason
 
 RESULTS = ("started", "succeeded", "failed", "abandoned")
 
@@ -49,8 +49,8 @@ class GeometryMetrics:
             ["reason"],
             registry=registry,
         )
-        for obstacle in Obstacle:
-            self.unserved.labels(obstacle)
+        for reason in UnservedReason:
+            self.unserved.labels(reason)
         self.deferred = Counter(
             "fraction_injector_mig_deferred_pods",
             "Pods left alone for a while, as they got no node though MIG instances were free.",
@@ -63,6 +63,6 @@ class GeometryMetrics:
         self.infeasible.set(len(decision.selection.impossible))
         self.paused.set(paused)
         self.deferred.inc(len(decision.deferred))
-        reasons = Tally(each.obstacle for each in decision.plan.unserved.values())
-        for obstacle in Obstacle:
-            self.unserved.labels(obstacle).set(reasons[obstacle])
+        reasons = Tally(each.reason for each in decision.plan.unserved.values())
+        for reason in UnservedReason:
+            self.unserved.labels(reason).set(reasons[reason])

@@ -79,7 +79,7 @@ class Change:
     """Of its pod."""
 
 
-class Obstacle(StrEnum):
+class UnservedReason(StrEnum):
     """Why no card is divided for a request now."""
 
     NO_ROOM = "no-room"
@@ -96,7 +96,7 @@ class Obstacle(StrEnum):
 class Unserved:
     """Why no card is divided for a request now, and where."""
 
-    obstacle: Obstacle
+    reason: UnservedReason
     node: MigNode | None = None
     """The paused one that can be divided first."""
 
@@ -114,7 +114,7 @@ class Plan:
     """Namespaces of requests of which none was looked at, as the work was over."""
 
 
-class Work:
+class Steps:
     """Counts the steps of what pods' authors can make long, so that it ends."""
 
     def __init__(self, limit: int) -> None:

@@ -20,10 +20,10 @@ from controller.geometry.model import (
     Change,
     MigNode,
     MigRequest,
-    Obstacle,
     Plan,
+    Steps,
     Unserved,
-    Work,
+    UnservedReason,
 )
 from ledger.facts import PodKey
 
@@ -69,16 +69,16 @@ def plan(
     nodes: Iterable[MigNode],
     requests: Iterable[MigRequest],
     turns: Turns = MappingProxyType({}),
-    work: Work | None = None,
+    work: Steps | None = None,
 ) -> Plan:
     """Return the changes to begin now, and why there are none for the other requests."""
     rooms = [Room(node) for node in sorted(nodes, key=lambda node: node.name)]
     ordered = in_turn(requests, turns)[:MAX_REQUESTS]
-    return _Planner(rooms, ordered, Work(MAX_STEPS) if work is None else work).plan()
+    return _Planner(rooms, ordered, Steps(MAX_STEPS) if work is None else work).plan()
 
 
 class _Planner:
-    def __init__(self, rooms: Sequence[Room], requests: Sequence[MigRequest], work: Work) -> None:
+    def __init__(self, rooms: Sequence[Room], requests: Sequence[MigRequest], work: Steps) -> None:
         self._rooms = rooms
         self._requests = requests
         self._work = work
@@ -186,15 +186,15 @@ class _Planner:
         rooms = [room for room in self._rooms if request.nodes is None or room.node.name in request.nodes]
         fresh = [room for each in rooms if (room := Room(each.node)).accepts(request)]
         if not fresh:
-            return Unserved(Obstacle.NO_ROOM)
+            return Unserved(UnservedReason.NO_ROOM)
         promised = {room.node.name for room in rooms if room.is_promised}
         if any(room.node.name in promised and self._can_hold(room, request) for room in fresh):
-            return Unserved(Obstacle.NOT_ITS_TURN)
+            return Unserved(UnservedReason.NOT_ITS_TURN)
         paused = [room for room in fresh if room.node.paused_until is not None]
         for room in sorted(paused, key=lambda each: each.node.paused_until or 0.0):
             if self._can_hold(room, request, after_pause=True):
-                return Unserved(Obstacle.PAUSED, room.node)
-        return Unserved(Obstacle.IN_USE)
+                return Unserved(UnservedReason.PAUSED, room.node)
+        return Unserved(UnservedReason.IN_USE)
 
     def _can_hold(self, room: Room, request: MigRequest, *, after_pause: bool = False) -> bool:
         if room.fits(request.wants):

@@ -11,7 +11,7 @@ from controller.event_writer import EventWriter
 from controller.geometry.cluster import Cluster, ClusterNode, is_advertised
 from controller.geometry.demand import Decision
 from controller.geometry.mig_config import Division
-from controller.geometry.model import Obstacle, Unserved
+from controller.geometry.model import Unserved, UnservedReason
 from controller.geometry.turns import FIRST_DEFERRAL_SECONDS, USE_SECONDS
 from controller.kube_client import ApiServer
 from controller.resources import SeenPod
@@ -101,16 +101,16 @@ class Reports:
 
 def _why_not(found: Unserved, pause_end: Callable[[str], str]) -> str | None:
     """Return why no card is divided for a pod; None where too many are in use, as the scheduler says."""
-    match found.obstacle:
-        case Obstacle.PAUSED if found.node is not None:
+    match found.reason:
+        case UnservedReason.PAUSED if found.node is not None:
             name = found.node.name
             return f"node {name} can be divided for it after a pause, not before {pause_end(name)}"
-        case Obstacle.NOT_ITS_TURN:
+        case UnservedReason.NOT_ITS_TURN:
             return (
                 "what can be divided for it goes to other pods first: to older ones of its namespace, and to "
                 "those of namespaces that were served longer ago"
             )
-        case Obstacle.NO_ROOM:
+        case UnservedReason.NO_ROOM:
             return "no node that could be divided for it takes pods and has CPU and memory left for it"
         case _:
             return None

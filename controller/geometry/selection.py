@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from controller.geometry.feasibility import Feasibility, Shape, shape_of
-from controller.geometry.model import MigRequest, Work
+from controller.geometry.model import MigRequest, Steps
 from controller.geometry.planner import MAX_REQUESTS, Turns, turn_key
 from controller.mig_facts import MigPod
 from controller.resources import SeenPod
@@ -40,7 +40,7 @@ def select(
     waiting: Iterable[SeenPod],
     feasibility: Feasibility,
     turns: Turns,
-    work: Work,
+    work: Steps,
     skips: Callable[[str], bool] = lambda _: False,
 ) -> Selection:
     """Choose among the pods that wait, without those, by uid, that `skips` leaves out.
@@ -71,7 +71,7 @@ def _queues(waiting: Iterable[SeenPod], skips: Callable[[str], bool]) -> dict[st
     return dict(queues)
 
 
-def _take(queue: list[_Entry], feasibility: Feasibility, work: Work, selection: Selection) -> None:
+def _take(queue: list[_Entry], feasibility: Feasibility, work: Steps, selection: Selection) -> None:
     """Take pods off a queue until one is chosen, or one has cost a search."""
     while queue:
         _, key, pod, mig = heapq.heappop(queue)

@@ -2,7 +2,7 @@
 
 import random
 
-from controller.geometry.model import MigNode, MigRequest, Obstacle, Work
+from controller.geometry.model import MigNode, MigRequest, Steps, UnservedReason
 from controller.geometry.planner import MAX_STEPS, in_turn, plan
 from modes.mig_geometry import full_geometries
 from modes.mig_profiles import A100_40GB
@@ -54,14 +54,14 @@ def test_a_card_is_divided_only_where_the_pod_has_cpu_and_memory():
     assert change.node == "b"
     tight = MigNode("a", A100_40GB, ((),), memory_free=2**30)
     assert plan([tight], [request("p", memory_bytes=2**30 + 1)]).changes == ()
-    assert why([tight], request("p", memory_bytes=2**30 + 1)).obstacle is Obstacle.NO_ROOM
+    assert why([tight], request("p", memory_bytes=2**30 + 1)).reason is UnservedReason.NO_ROOM
 
 
 def test_cpu_is_given_out_once():
     both = [request("p", cpu_milli=600, since="1"), request("q", cpu_milli=600, since="2")]
     tight = MigNode("a", A100_40GB, ((), ()), cpu_free=1000)
     assert {change.request for change in plan([tight], both).changes} == {("team", "p")}
-    assert why([tight], *both, of="q").obstacle is Obstacle.NOT_ITS_TURN
+    assert why([tight], *both, of="q").reason is UnservedReason.NOT_ITS_TURN
 
 
 def test_free_instances_are_set_aside_only_where_the_pod_has_cpu():
@@ -81,7 +81,7 @@ def test_a_paused_node_is_left_as_it_is_and_the_first_that_can_be_divided_is_tol
     assert plan(nodes, [request("p", "3g.20gb")]).changes == ()
     held = MigNode("c", A100_40GB, (WHOLE,), {"7g.40gb": 1}, paused_until=300.0)
     found = why([*nodes[:2], held], request("p", "3g.20gb"))
-    assert (found.obstacle, found.node.name) == (Obstacle.PAUSED, "b")
+    assert (found.reason, found.node.name) == (UnservedReason.PAUSED, "b")
 
 
 def test_a_card_that_is_not_divided_is_divided_in_a_pause():
@@ -91,9 +91,9 @@ def test_a_card_that_is_not_divided_is_divided_in_a_pause():
 
 def test_who_waits_for_cards_in_use_is_told_apart_from_who_waits_for_a_turn():
     in_use = MigNode("a", A100_40GB, (SEVEN,), {"1g.5gb": 1})
-    assert why([in_use], request("p")).obstacle is Obstacle.IN_USE
+    assert why([in_use], request("p")).reason is UnservedReason.IN_USE
     first = request("first", "7g.40gb", since="1")
-    assert why([node()], first, request("p", since="2")).obstacle is Obstacle.NOT_ITS_TURN
+    assert why([node()], first, request("p", since="2")).reason is UnservedReason.NOT_ITS_TURN
 
 
 def test_a_plan_is_no_more_work_than_it_may_be_and_names_whom_it_did_not_come_to():
@@ -105,11 +105,11 @@ def test_a_plan_is_no_more_work_than_it_may_be_and_names_whom_it_did_not_come_to
         MigRequest((f"ns{i:02}", "p"), ((names[0], 25 + i), (names[-2], 5), (names[-3], 3)), cpu_milli=i % 7)
         for i in range(60)
     ]
-    work = Work(20_000)
+    work = Steps(20_000)
     planned = plan(nodes, requests, {}, work)
     assert work.is_over
     assert work.left > -1000
     assert planned.unreached
     assert {f"ns{i:02}" for i in range(60)} > planned.unreached
-    whole = Work(MAX_STEPS)
+    whole = Steps(MAX_STEPS)
     assert not plan(nodes[:4], requests[:4], {}, whole).unreached

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.geometry.feasibility import MAX_WORK, Feasibility
-from controller.geometry.model import Work
+from controller.geometry.model import Steps
 from controller.geometry.planner import MAX_REQUESTS
 from controller.geometry.selection import select
 from kube.matching import labels_match
@@ -16,7 +16,7 @@ ONE_CARD = (offer(),)
 def chosen(pods, offers=ONE_CARD, turns=None, limit=MAX_WORK, feasibility=None):
     feasibility = feasibility or Feasibility()
     feasibility.update(offers)
-    return select(pods, feasibility, turns or {}, Work(limit))
+    return select(pods, feasibility, turns or {}, Steps(limit))
 
 
 def names(selection):
@@ -61,7 +61,7 @@ def test_instances_that_fit_by_number_and_by_no_geometry_are_passed_over():
 def test_pods_that_are_alike_cost_one_search():
     works = []
     for count in (1, 5000):
-        work = Work(MAX_WORK)
+        work = Steps(MAX_WORK)
         feasibility = Feasibility()
         feasibility.update([offer(f"n{number}") for number in range(20)])
         pods = [pod(f"p{number}", constraints=asking("disk", "none")) for number in range(count)]
@@ -85,7 +85,7 @@ def different(count, namespace="greedy", values=50):
 
 def test_pods_that_are_all_different_cost_no_more_than_one_step_may():
     offers = [offer(f"n{number}") for number in range(50)]
-    feasibility, work = Feasibility(), Work(10_000)
+    feasibility, work = Feasibility(), Steps(10_000)
     feasibility.update(offers)
     selection = select([*different(2000), pod("p", namespace="modest", created="1")], feasibility, {}, work)
     # The last one began before the work was over, and looked at each node.
