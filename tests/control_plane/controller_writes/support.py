@@ -23,6 +23,7 @@ CONFIGURATIONS = f"/apis/{ADMISSION}/mutatingwebhookconfigurations/{RELEASE}"
 OURS = {"key": AGENT_TAINT, "effect": "NoSchedule"}
 OTHER = {"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}
 BEFORE, AFTER = "all-disabled", "fraction-injector-0123456789abcdef-a"
+DIVIDED_AT = "2026-01-01T00:00:00Z"
 CHANGE = change_text(BEFORE, AFTER)
 PARTITIONED = {PARTITIONING_LABELS[0]: "mig"}
 

@@ -8,6 +8,7 @@ from kube.names import (
     MIG_CHANGE_ANNOTATION,
     MIG_CONFIG_LABEL,
     MIG_CONFIG_STATE_LABEL,
+    MIG_DIVIDED_AT_ANNOTATION,
     PARTITIONING_LABELS,
 )
 from testbed.api import MERGE_PATCH
@@ -15,6 +16,7 @@ from tests.control_plane.controller_writes.support import (
     AFTER,
     BEFORE,
     CHANGE,
+    DIVIDED_AT,
     OTHER,
     OURS,
     PARTITIONED,
@@ -46,6 +48,7 @@ ON_NODES = {
         **{MIG_CONFIG_LABEL: AFTER, MIG_CONFIG_STATE_LABEL: "pending"}
     ),
     "a state without a change": labels(**{MIG_CONFIG_STATE_LABEL: "success"}),
+    "a time of no division": annotated(MIG_DIVIDED_AT_ANNOTATION, DIVIDED_AT),
     "another provider": {"spec": {"providerID": "cloud://mine"}},
     "addresses of pods": {"spec": {"podCIDR": "10.9.0.0/24", "podCIDRs": ["10.9.0.0/24"]}},
     "a finalizer": {"metadata": {"finalizers": ["example.com/stay"]}},
@@ -85,6 +88,12 @@ def test_a_node_that_is_not_divided_on_demand_is_not_cordoned(stolen, make_node)
     assert_policy_refuses(stolen, "PATCH", make_node(labels={}), change, MERGE_PATCH)
 
 
+def ended_at(time):
+    """A change that ends, with the time of its end."""
+    annotations = {MIG_CHANGE_ANNOTATION: None, MIG_DIVIDED_AT_ANNOTATION: time}
+    return {"metadata": {"annotations": annotations}, "spec": {"unschedulable": None}}
+
+
 UNDER_WAY = {
     "another configuration than the change's": labels(**{MIG_CONFIG_LABEL: f"{AFTER[:-1]}b"}),
     "another's configuration": labels(**{MIG_CONFIG_LABEL: "all-balanced"}),
@@ -92,6 +101,8 @@ UNDER_WAY = {
     "a state that the MIG manager writes": labels(**{MIG_CONFIG_STATE_LABEL: "success"}),
     "another change": annotated(MIG_CHANGE_ANNOTATION, f"{CHANGE[:-1]}b"),
     "an empty change": annotated(MIG_CHANGE_ANNOTATION, ""),
+    "a time before its end": annotated(MIG_DIVIDED_AT_ANNOTATION, DIVIDED_AT),
+    "an end at no time": ended_at("tomorrow"),
     "its end without the cordon's": annotated(MIG_CHANGE_ANNOTATION, None),
     "the cordon's end without its own": {"spec": {"unschedulable": None}},
 }

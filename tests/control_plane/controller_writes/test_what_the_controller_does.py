@@ -20,6 +20,7 @@ from kube.names import (
     MIG_CHANGE_ANNOTATION,
     MIG_CONFIG_LABEL,
     MIG_CONFIG_STATE_LABEL,
+    MIG_DIVIDED_AT_ANNOTATION,
 )
 from kube.scheduling import Taint
 from testbed.chart import ADMISSION, CONFIGURATION, RELEASE
@@ -32,6 +33,7 @@ from tests.control_plane.controller_writes.support import (
     AFTER,
     BEFORE,
     CHANGE,
+    DIVIDED_AT,
     OTHER,
     OURS,
     VALUES,
@@ -104,7 +106,7 @@ def test_the_controller_divides_cards(control_plane, stolen, make_node, tmp_path
             cordoned = control_plane.api.get("Node", name)
             await manager.ask(name, AFTER)
             asked = control_plane.api.get("Node", name)
-            await manager.uncordon(name)
+            await manager.uncordon(name, DIVIDED_AT)
             return written, cordoned, asked, control_plane.api.get("Node", name)
 
     written, cordoned, asked, free = asyncio.run(main())
@@ -116,6 +118,7 @@ def test_the_controller_divides_cards(control_plane, stolen, make_node, tmp_path
     assert asked["metadata"]["labels"][MIG_CONFIG_STATE_LABEL] == "pending"
     assert "unschedulable" not in free["spec"]
     assert MIG_CHANGE_ANNOTATION not in free["metadata"]["annotations"]
+    assert free["metadata"]["annotations"][MIG_DIVIDED_AT_ANNOTATION] == DIVIDED_AT
 
 
 def test_the_controller_takes_its_cordon_back_from_a_node_that_others_uncordoned_or_took_over(
@@ -127,7 +130,7 @@ def test_the_controller_takes_its_cordon_back_from_a_node_that_others_uncordoned
     async def main():
         async with connected(control_plane, tmp_path) as api:
             for path in paths:
-                await MigManager(api, OWN_NAMESPACE, CONFIG_MAP).uncordon(path.rpartition("/")[2])
+                await MigManager(api, OWN_NAMESPACE, CONFIG_MAP).uncordon(path.rpartition("/")[2], None)
 
     asyncio.run(main())
     for path in paths:
