@@ -80,7 +80,7 @@ def matches(pattern: str, product: str) -> bool:
 
 
 def _is_word(wanted: str, word: str) -> bool:
-    return _stands_for(wanted, word) or _stands_for(wanted + GIGABYTES, word)
+    return _stands_for(wanted, word) or (word.endswith(GIGABYTES) and _stands_for(wanted + GIGABYTES, word))
 
 
 def _stands_for(wanted: str, word: str) -> bool:

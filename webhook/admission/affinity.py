@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
+from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL, MAX_LABEL_VALUE
 from kube.objects import PLACED_WEIGHT
 from kube.scheduling import NodeSelectorTerm, Requirement, with_requirement
 from ledger.placement_request import Placement
@@ -24,6 +24,8 @@ _Required = tuple[str, str, tuple[str, ...]]
 """Key, operator and values of a requirement."""
 MAX_MODELS = 1000
 """Of one expression of a pod that was injected before."""
+MAX_MATCHED_MODELS = 64
+"""Different models of such a pod that are matched with its patterns; a cluster has a few."""
 
 
 def required_terms(spec: PodSpec) -> tuple[NodeSelectorTerm, ...] | None:
@@ -65,15 +67,30 @@ def demands_models(spec: PodSpec, kinds: GpuKinds) -> bool:
     if not kinds.models:
         return True
     terms = [term for term in required_terms(spec) or () if not term.is_empty]
-    return bool(terms) and all(
-        any(_takes(each, kinds) for each in term.match_expressions or ()) for term in terms
-    )
+    models = _MatchedModels(kinds)
+    return bool(terms) and all(any(map(models.are_all_of, term.match_expressions or ())) for term in terms)
 
 
-def _takes(requirement: Requirement, kinds: GpuKinds) -> bool:
-    values = requirement.values or ()
-    is_model = (requirement.key, requirement.operator) == (GPU_PRODUCT_LABEL, "In")
-    return is_model and 0 < len(values) <= MAX_MODELS and all(map(kinds.takes_model, values))
+class _MatchedModels:
+    """Matches each model once, and so many at most: the author of a pod writes patterns and models."""
+
+    def __init__(self, kinds: GpuKinds) -> None:
+        self._kinds = kinds
+        self._taken: dict[str, bool] = {}
+
+    def are_all_of(self, requirement: Requirement) -> bool:
+        """Whether a requirement names models, and only such as are taken."""
+        is_model = (requirement.key, requirement.operator) == (GPU_PRODUCT_LABEL, "In")
+        return is_model and bool(requirement.values) and all(map(self._takes, requirement.values or ()))
+
+    def _takes(self, model: str) -> bool:
+        if len(model) > MAX_LABEL_VALUE:
+            return False
+        if model not in self._taken:
+            if len(self._taken) >= MAX_MATCHED_MODELS:
+                return False
+            self._taken[model] = self._kinds.takes_model(model)
+        return self._taken[model]
 
 
 def bind_node(spec: PodSpec, placement: Placement, kinds: GpuKinds) -> list[Operation]:

@@ -123,8 +123,9 @@ def _one_share(spec: PodSpec) -> Container | Denial:
         return _denied(
             f"of {HAMI_MEMORY} only init containers ask: ask in the container that comes after them"
         )
+    share = _hami_share(asking[0])
     for each in inits:
-        if _hami_share(each) != _hami_share(asking[0]):
+        if _hami_share(each) != share:
             name = cut_text(each.name, MAX_CHARACTERS)
             return _denied(
                 f'init container "{name}" asks for another share than its pod: write the same, or none'

@@ -5,7 +5,8 @@ import pytest
 from cli.explainer import Explainer
 from ledger.ledger import Ledger
 from tests.ledger.cluster import gpu_node
-from tests.webhook.support import LABEL, Webhook, container, pod, policies
+from tests.webhook.support import LABEL, Webhook, as_body, container, pod, policies, review_of
+from tests.webhook.support.bounded_work import check
 
 KAI, HAMI = policies("aliases: {kai: true}"), policies("aliases: {hami: true}")
 GPU, MEM, PERCENT = "nvidia.com/gpu", "nvidia.com/gpumem", "nvidia.com/gpumem-percentage"
@@ -221,6 +222,13 @@ def test_a_second_review_of_a_pod_with_an_init_container_of_hamis_changes_nothin
     warm = container("warm", limits={MEM: "100"})
     stored = webhook.decide(hami({GPU: "1", MEM: "100"}, initContainers=[warm])).stored
     assert webhook.decide(stored, uid="another").patch == []
+
+
+def test_many_init_containers_of_hamis_beside_many_amounts_take_bounded_work():
+    amounts = {f"example.com/{number}": "1" for number in range(1500)} | {GPU: "1", MEM: "4096"}
+    inits = [container(f"init-{number}", limits={GPU: "1", MEM: "4096"}) for number in range(150)]
+    (outcome,) = check(as_body(review_of(hami(amounts, initContainers=inits))), 1, HAMI)
+    assert outcome.reason == "pod-too-large"
 
 
 def test_beside_our_label_they_are_refused_as_ever():

@@ -4,7 +4,8 @@ import pytest
 
 from modes.gpu_kinds import matches
 from tests.ledger.cluster import gpu_node
-from tests.webhook.support import decide, pod, policies
+from tests.webhook.support import as_body, container, decide, pod, policies, review_of
+from tests.webhook.support.bounded_work import check
 from tests.webhook.support.gpu_pods import JOBS, MEMORY, bound_to, job_of, slices_of, webhook_of
 
 MODEL = "clearml-injector/gpu-model"
@@ -189,3 +190,32 @@ def test_nodes_that_do_not_exist_yet_are_taken_by_their_memory():
     webhook = webhook_of(policy_set=policies("assume: {gpusPerNode: 2, gpuMemoryMiB: 24576}"))
     assert webhook.decide(of_kind(min_gpu_memory="20Gi")).allowed
     assert webhook.decide(of_kind(min_gpu_memory="40Gi")).code == "no-matching-node"
+
+
+def bound_to_models(*values_of_terms):
+    """A pod that says that it was injected before, with a required term for each list of models."""
+    terms = [
+        {"matchExpressions": [{"key": "nvidia.com/gpu.product", "operator": "In", "values": values}]}
+        for values in values_of_terms
+    ]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    said = {"injected": "default@1", "gpu-model": "b-b*,c-c*,d-d*,e-e*,f-f*,g-g*,h-h*,a*"}
+    return pod(
+        containers=[container(limits={"nvidia.com/gpu-0": "4"})],
+        metadata={"annotations": {f"clearml-injector/{name}": text for name, text in said.items()}},
+        affinity={"nodeAffinity": required},
+    )
+
+
+@pytest.mark.parametrize(
+    "values_of_terms",
+    [
+        [["a" + 250_000 * "-a"]],
+        [[f"{number}-{29 * '-b'}-a" for number in range(1000)] for _ in range(10)],
+        [[f"{term}-{number}{28 * '-b'}-a" for number in range(100)] for term in range(100)],
+    ],
+    ids=["one long value", "the same values in each term", "many values"],
+)
+def test_models_of_the_pods_own_affinity_are_matched_in_bounded_work(values_of_terms):
+    (outcome,) = check(as_body(review_of(bound_to_models(*values_of_terms))), reviews=1)
+    assert outcome.reason == "gpu-index-set"
