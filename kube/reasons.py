@@ -47,6 +47,8 @@ class Reason(StrEnum):
     NO_CONTROLLER = "controller-away"
     NO_POLICIES = "policies-broken"
     UNREADABLE = "unreadable-object"
+    TOO_COSTLY = "too-costly"
+    BUSY = "webhook-busy"
     INTERNAL = "internal-error"
 
     # A text's own: that of enumerations is a function in Python, and each review needs it three times.

@@ -24,6 +24,11 @@ class Labels(msgspec.Struct, gc=False):
     queue_name: str | None = msgspec.field(default=None, name=QUEUE_NAME_LABEL)
     queue_id: str | None = msgspec.field(default=None, name=QUEUE_ID_LABEL)
 
+    @property
+    def asks(self) -> bool:
+        """Whether one of them asks for a share."""
+        return self.fraction is not msgspec.UNSET or self.memory is not msgspec.UNSET
+
 
 class ObjectMetadata(msgspec.Struct, gc=False):
     """Labels, and the names of annotations."""

@@ -9,12 +9,12 @@ from typing import Generic, TypeVar
 import msgspec
 from pybase64 import b64encode
 
-from kube.names import ASKING_LABELS, MAX_LABEL_VALUE, is_namespace, is_uid
+from kube.names import MAX_LABEL_VALUE, is_namespace, is_uid
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.label import asked_of
 from webhook.admission.nesting import head_of, is_surely_unlabelled
-from webhook.admission.pod import Job, Pod
-from webhook.admission_request import PodObject, Request, unreadable
+from webhook.admission.pod import LABEL, MEMORY_LABEL, Job, Pod
+from webhook.admission_request import Labels, PodObject, Request, unreadable
 
 P = TypeVar("P", bound=PodObject)
 
@@ -70,8 +70,15 @@ class _RawReview(msgspec.Struct, rename="camel", gc=False):
     kind: str = "AdmissionReview"
 
 
+class _AskingLabels(msgspec.Struct, gc=False):
+    """Labels that ask for a share, of any type; empty where they are missing."""
+
+    fraction: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw, name=LABEL)
+    memory: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw, name=MEMORY_LABEL)
+
+
 class _LabelledMetadata(msgspec.Struct, gc=False):
-    labels: dict[str, msgspec.Raw] | None = None
+    labels: _AskingLabels | None = None
 
 
 class _Labelled(msgspec.Struct, gc=False):
@@ -80,6 +87,35 @@ class _Labelled(msgspec.Struct, gc=False):
     metadata: _LabelledMetadata | None = None
 
 
+class _HeadMetadata(msgspec.Struct, gc=False):
+    labels: Labels | None = None
+
+
+class _HeadObject(msgspec.Struct, gc=False):
+    metadata: _HeadMetadata | None = None
+
+
+class _HeadRequest(_Header):
+    object: _HeadObject | None = None
+
+
+class _HeadReview(msgspec.Struct, rename="camel", gc=False):
+    request: _HeadRequest
+    api_version: str = "admission.k8s.io/v1"
+    kind: str = "AdmissionReview"
+
+
+class Head(msgspec.Struct, frozen=True, eq=False, gc=False):
+    """What can be read of a review of any size in little time: nothing of its object but labels of ours."""
+
+    request: Request
+    """Without its object; with a Denial in its place where it is nested too deep and may be labelled."""
+    is_labelled: bool
+    queue: tuple[str | None, str | None] = (None, None)
+    """Name and id of the ClearML queue, by the object's labels."""
+
+
+_head_review = msgspec.json.Decoder(_HeadReview)
 _job_review = msgspec.json.Decoder(_JobReview)
 _raw_review = msgspec.json.Decoder(_RawReview)
 _labels_only = msgspec.json.Decoder(_Labelled)
@@ -107,6 +143,39 @@ def decode(body: bytes, pod_type: type[PodObject] = PodObject) -> Request:
         return _decode_in_parts(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise UnreadableReviewError(f"the body is not JSON: {error}") from error
+
+
+def decode_head(body: bytes) -> Head:
+    """Decode what `Head` holds.
+
+    Raises:
+        UnreadableReviewError: as `decode` does.
+    """
+    try:
+        review = _head_review.decode(body)
+    except RecursionError as error:
+        request = _nested_too_deep(body, error)
+        return Head(request, is_labelled=request.object is not None)
+    except msgspec.ValidationError:
+        return _lenient_head(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise UnreadableReviewError(f"the body is not JSON: {error}") from error
+    request = _request(review.request, review.api_version, None, body)
+    found = review.request.object
+    labels = found.metadata.labels if found is not None and found.metadata is not None else None
+    if labels is None:
+        return Head(request, is_labelled=False)
+    return Head(request, labels.asks, (labels.queue_name, labels.queue_id))
+
+
+def _lenient_head(body: bytes) -> Head:
+    """Decode the head of a review some of whose labels are no texts."""
+    try:
+        review = _raw_review.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise UnreadableReviewError(f"no readable AdmissionReview: {error}") from error
+    request = _request(review.request, review.api_version, None, body)
+    return Head(request, _is_labelled(review.request.object))
 
 
 def allow(request: Request, reason: Reason, patch: bytes = b"", note: str | None = None) -> bytes:
@@ -210,11 +279,7 @@ def _nested_too_deep(body: bytes, error: RecursionError) -> Request:
 
 def _partly_read(request: _RawRequest) -> PodObject | Denial | None:
     """Return the metadata of a labelled pod, or deny another labelled object; None without the label."""
-    try:
-        metadata = _labels_only.decode(request.object).metadata
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-    if metadata is None or not metadata.labels or metadata.labels.keys().isdisjoint(ASKING_LABELS):
+    if not _is_labelled(request.object):
         return None
     kind: type[Pod | Job] = Job
     if request.resource.resource != "jobs":
@@ -228,3 +293,13 @@ def _partly_read(request: _RawRequest) -> PodObject | Denial | None:
     return Denial.of(
         Reason.UNREADABLE, "the labelled object cannot be read: create it anew from its manifest"
     )
+
+
+def _is_labelled(found: msgspec.Raw) -> bool:
+    """Whether an object carries a label of ours, whatever else is wrong with it."""
+    try:
+        metadata = _labels_only.decode(found).metadata
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    labels = metadata.labels if metadata is not None else None
+    return labels is not None and (len(memoryview(labels.fraction)) > 0 or len(memoryview(labels.memory)) > 0)

@@ -7,12 +7,12 @@ from typing import Protocol
 
 import msgspec
 
-from ledger.placement_request import OverQuota, Placement, PlacementRequest, Unschedulable
+from ledger.placement_request import OverQuota, Placement, PlacementRequest
 from policies.model.effective import EffectivePolicy
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.mutate import Injection
 from webhook.admission_request import PodObject, Request
-from webhook.placing.placer import Unanswered
+from webhook.placing.placer import Unanswered, Unplaced
 from webhook.policy_resolver import ResolvedPolicy
 
 # To look a member up in its enumeration is a call of a function in Python.
@@ -58,7 +58,7 @@ class Outcome(msgspec.Struct, frozen=True, eq=False, gc=False):
         return cls(_INJECTED if decided.patch else _UNCHANGED, decided.patch, None, decided, policy)
 
 
-def deny_unplaced(result: Unschedulable | OverQuota | Unanswered) -> Denial:
+def deny_unplaced(result: Unplaced) -> Denial:
     """Return the denial of a pod that got no placement."""
     if isinstance(result, Unanswered):
         return Denial.of(result.reason, result.why)

@@ -37,6 +37,7 @@ from webhook.placing.last_good_policies import LastGoodPolicies
 from webhook.placing.placer import LedgerPlacer, Placer
 from webhook.review import Observer, Reviewer
 from webhook.rules import Rules
+from webhook.worker.workers import Workers
 
 if TYPE_CHECKING:
     from web.page import Page
@@ -109,7 +110,10 @@ class WebhookProcess:
         self._reports: DenialReports | None = None
         placer = self._placer(ledger)
         observe, self._page = self._observer(ledger)
-        reviewer = Reviewer(lambda: self._policies.current, PatchCache(Rules()), placer, observe)
+        self._workers = Workers(self._metrics.workers)
+        reviewer = Reviewer(
+            lambda: self._policies.current, PatchCache(Rules()), placer, observe, self._workers
+        )
         router = self._process.router(self._detail)
         app = WebhookApp(reviewer, self._metrics)
         app.include_router(router)
@@ -126,7 +130,8 @@ class WebhookProcess:
     async def run(self) -> None:
         """Serve until SIGTERM or SIGINT."""
         stop = self._page.stop if self._page is not None else lambda: None
-        await self._process.serve(self._listeners, self._tasks(), on_stopping=stop)
+        with self._workers.budget.kept():
+            await self._process.serve(self._listeners, self._tasks(), on_stopping=stop)
 
     def _shown(self, ledger: Ledger, denials: RecentDenials) -> Page:
         """Make the page of the ledger in this process."""

@@ -1,48 +1,59 @@
-"""One review from bytes to bytes: the small shell around the pure decision."""
+"""One review from bytes to bytes: the small shell around the pure decision.
+
+What is pure runs in the event loop while it takes a few milliseconds, and in a worker that can be ended where
+it takes more, or where the body is large: no review keeps others waiting, whatever it is made of.
+"""
 
 from __future__ import annotations
 
-import traceback
-from asyncio import Future
-from collections.abc import Callable, Collection, Coroutine
-from pathlib import Path
+from asyncio import CancelledError, Future, shield
+from collections.abc import Callable, Coroutine
+from functools import partial
 from time import perf_counter
 from typing import Any
 
-from kube.names import ASKING_LABELS
-from ledger.placement_request import Placement
-from policies.loading.reload import NoPoliciesError
-from webhook.admission.denial import Denial, Reason
-from webhook.admission.jobs import prepare_job
-from webhook.admission.mutate import Injection
-from webhook.admission.pod import QUEUE_ID_LABEL, QUEUE_NAME_LABEL, Job
-from webhook.admission_request import MIRROR_ANNOTATION, PodObject, Request
-from webhook.admission_review import allow, decode, deny
+from ledger.placement_request import Placement, PlacementRequest
+from webhook.admission.denial import Reason
+from webhook.admission_request import Request
+from webhook.admission_review import Head, allow, decode, decode_head, deny
 from webhook.decision import Decider, Outcome, Pending, deny_unplaced
-from webhook.placing.placer import Placed, Placer
-from webhook.pod_change import refuse_change
-from webhook.policy_resolver import Policies, PolicyResolver
-from webhook.rules import begin_alias, may_be_alias
-
-NO_POLICIES = "the injector's policies are broken since it started: ask the admin to mend them, see /readyz"
+from webhook.dispatch import TOO_COSTLY, Dispatcher, broken, undecided
+from webhook.inline_budget import NEW, InlineBudget, OverrunError
+from webhook.placing.placer import Placed, Placer, Unanswered, Unplaced
+from webhook.policy_resolver import Policies
+from webhook.recent_overruns import RecentOverruns
+from webhook.worker.limits import DECIDE_SECONDS, INLINE_BYTES
+from webhook.worker.messages import Decided
+from webhook.worker.workers import UndecidedError, Workers
 
 Observer = Callable[[Request, Outcome, float], None]
 """Told of each decision, with the seconds it took."""
+Answer = bytes | Coroutine[Any, Any, bytes]
+_CANCELLED = Unanswered(Reason.INTERNAL, "its placement was cancelled: try again or tell your admin")
 
 
 class Reviewer:
     """Decides reviews under the policies of the moment."""
 
     def __init__(
-        self, policies: Callable[[], Policies], decider: Decider, placer: Placer, observe: Observer
+        self,
+        policies: Callable[[], Policies],
+        decider: Decider,
+        placer: Placer,
+        observe: Observer,
+        workers: Workers | None = None,
     ) -> None:
-        self._resolver = PolicyResolver(policies)
-        self._decider = decider
+        """Without `workers` every review is decided where it is asked for, however long that takes."""
+        self.dispatcher = Dispatcher(policies, decider)
         self._placer = placer
         self._observe = observe
+        self._workers = workers
+        self._inline_bytes = INLINE_BYTES if workers is not None else float("inf")
+        self._budget = workers.budget if workers is not None else InlineBudget()
+        self._overruns = RecentOverruns()
 
     async def review(self, body: bytes) -> bytes:
-        """Answer one AdmissionReview, waiting for the ledger where that must be.
+        """Answer one AdmissionReview, waiting for the ledger or a worker where that must be.
 
         Raises:
             UnreadableReviewError: there is no request to answer.
@@ -50,41 +61,127 @@ class Reviewer:
         answer = self.answer(body)
         return answer if isinstance(answer, bytes) else await answer
 
-    def answer(self, body: bytes) -> bytes | Coroutine[Any, Any, bytes]:
-        """Answer at once, or give what answers when the ledger has; raises as `review` does."""
-        start = perf_counter()
-        request = decode(body, self._decider.pod_type)
+    def answer(self, body: bytes) -> Answer:
+        """Answer at once, or give what answers later; raises as `review` does."""
+        start, budget, outcome = perf_counter(), self._budget, None
+        if len(body) > self._inline_bytes:
+            return self._leave_to_worker(body, start)
         try:
-            outcome = self._begin(request)
-            if isinstance(outcome, Pending):
-                placed = self._placer.place(outcome.request)
-                if isinstance(placed, Future):
-                    return self._answer_later(request, outcome, placed, start)
-                outcome = self._finish(outcome, placed)
-        except NoPoliciesError:
-            outcome = Outcome.of(Denial.of(Reason.NO_POLICIES, NO_POLICIES), None)
+            budget.since = NEW
+            try:
+                request = decode(body, self.dispatcher.pod_type)
+                if not self._overruns or not self._overruns.hold(request.namespace, start):
+                    outcome = self.dispatcher.begin(request)
+            finally:
+                budget.since = None
+        except OverrunError:
+            return self._leave_to_worker(body, start, overran=True)
+        if isinstance(outcome, Pending):
+            return self._place(request, outcome, start)
+        return self._leave_to_worker(body, start) if outcome is None else self._end(request, outcome, start)
+
+    def _place(self, request: Request, pending: Pending, start: float) -> Answer:
+        try:
+            placed = self._placer.place(pending.request)
         except Exception as error:  # noqa: BLE001 whatever breaks, a labelled pod is not let through
-            outcome = _broken(request, error)
-        return self._end(request, outcome, start)
+            return self._end(request, broken(request, error), start)
+        if isinstance(placed, Future):
+            return self._answer_later(request, pending, placed, start)
+        return self._finish(request, pending, placed, start)
 
     async def _answer_later(
-        self, request: Request, pending: Pending, placed: Future[Placed], start: float
+        self, request: Request, pending: Pending, coming: Future[Placed], start: float
     ) -> bytes:
         try:
-            outcome = self._finish(pending, await placed)
+            placed = await self._arrival(coming)
         except Exception as error:  # noqa: BLE001 as above
-            outcome = _broken(request, error)
+            return self._end(request, broken(request, error), start)
+        answer = self._finish(request, pending, placed, start)
+        return answer if isinstance(answer, bytes) else await answer
+
+    def _finish(self, request: Request, pending: Pending, placed: Placed, start: float) -> Answer:
+        """Answer; the reservation for a pod that is denied after all is released."""
+        if not isinstance(placed, Placement):
+            return self._end(request, Outcome.of(deny_unplaced(placed), pending.policy), start)
+        budget = self._budget
+        try:
+            budget.since = NEW
+            try:
+                outcome = self.dispatcher.finish(request, pending, placed)
+            finally:
+                budget.since = None
+        except OverrunError:
+            return self._leave_to_worker(request.body, start, placed, overran=True)
+        if outcome.injection is None:
+            self._release(placed)
         return self._end(request, outcome, start)
 
-    def _finish(self, pending: Pending, result: Placed) -> Outcome:
-        """Return the outcome; the reservation for a pod that is denied after all is released."""
-        decided = None
+    def _leave_to_worker(
+        self, body: bytes, start: float, placed: Placement | None = None, *, overran: bool = False
+    ) -> Answer:
+        """Let a worker decide what may be one of ours; `placed` is its placement, if it has one already."""
+        head = decode_head(body)
+        if overran:
+            self._overruns.note(head.request.namespace, start)
+        outcome = self.dispatcher.let_through(head)
+        if outcome is None and self._workers is not None:
+            return self._answer_by_worker(self._workers, head, placed, start)
+        if placed is not None:
+            self._release(placed)
+        return self._end(head.request, outcome or undecided(head, TOO_COSTLY), start)
+
+    async def _answer_by_worker(
+        self, workers: Workers, head: Head, placed: Placement | None, start: float
+    ) -> bytes:
+        request, promised, outcome = head.request, Promised(placed), None
+        seconds = start + DECIDE_SECONDS - perf_counter()
         try:
-            decided = pending.finish(result) if isinstance(result, Placement) else deny_unplaced(result)
+            decided = await workers.decide(
+                request, self.dispatcher, partial(self._promise, promised), seconds
+            )
+            outcome = self._outcome(head, decided)
+        except UndecidedError as error:
+            outcome = undecided(head, error.denial, error.error)
+        except Exception as error:  # noqa: BLE001 as above
+            outcome = broken(request, error)
         finally:
-            if not isinstance(decided, Injection) and isinstance(result, Placement):
-                self._release(result)
-        return Outcome.of(decided, pending.policy)
+            if promised.placement is not None and (outcome is None or outcome.injection is None):
+                self._release(promised.placement)
+        return self._end(request, outcome, start)
+
+    def _outcome(self, head: Head, decided: Decided | Unplaced) -> Outcome:
+        resolved = self.dispatcher.resolved(head)
+        policy = resolved.policy if resolved is not None else None
+        if isinstance(decided, Decided):
+            return decided.outcome(policy)
+        return Outcome.of(deny_unplaced(decided), policy)
+
+    async def _promise(self, promised: Promised, request: PlacementRequest) -> Placed:
+        """Return the placement for a worker, and remember that it is promised."""
+        if promised.placement is not None:
+            return promised.placement
+        placed = self._placer.place(request)
+        if isinstance(placed, Future):
+            placed = await self._arrival(placed)
+        if isinstance(placed, Placement):
+            promised.placement = placed
+        return placed
+
+    async def _arrival(self, coming: Future[Placed]) -> Placed:
+        """Wait for a placement; one that comes when nobody waits any more is released."""
+        try:
+            return await shield(coming)
+        except CancelledError:
+            if coming.cancelled():
+                return _CANCELLED
+            coming.add_done_callback(self._release_unused)
+            raise
+
+    def _release_unused(self, coming: Future[Placed]) -> None:
+        if not coming.cancelled() and coming.exception() is None:
+            placed = coming.result()
+            if isinstance(placed, Placement):
+                self._release(placed)
 
     def _release(self, placement: Placement) -> None:
         if placement.reservation is not None:
@@ -95,89 +192,12 @@ class Reviewer:
         self._observe(request, outcome, perf_counter() - start)
         return reply
 
-    def _begin(self, request: Request) -> Outcome | Pending:
-        """Return the outcome, or the placement request that it depends on."""
-        found = request.object
-        if request.operation != "CREATE" or request.sub_resource:
-            return self._change(request)
-        if isinstance(found, PodObject):
-            return self._pod(request, found)
-        if isinstance(found, Job):
-            return self._job(request, found)
-        if isinstance(found, Denial):
-            return Outcome(Reason.MIRROR_POD) if request.is_mirror_pod() else Outcome.of(found, None)
-        return Outcome(Reason.NOT_LABELLED)
 
-    def _change(self, request: Request) -> Outcome:
-        """Refuse an update of a labelled pod that Kubernetes would refuse; let everything else pass."""
-        denial = None
-        if request.operation == "UPDATE" and request.resource == "pods" and not request.sub_resource:
-            found = request.object
-            if isinstance(found, PodObject) and found.labels is not None:
-                denial = refuse_change(request.body)
-        return Outcome(Reason.NOT_HANDLED) if denial is None else Outcome.of(denial, None)
+class Promised:
+    """What the placer has promised to a review that a worker decides."""
 
-    def _job(self, request: Request, job: Job) -> Outcome:
-        labels = (job.metadata.labels if job.metadata is not None else None) or {}
-        if labels.keys().isdisjoint(ASKING_LABELS):
-            return Outcome(Reason.NOT_LABELLED)
-        queue_name, queue_id = labels.get(QUEUE_NAME_LABEL), labels.get(QUEUE_ID_LABEL)
-        resolved = self._resolver.find(request.namespace, queue_name, queue_id)
-        if isinstance(resolved, Denial):
-            return Outcome.of(resolved, None)
-        policy = resolved.policy
-        patch = prepare_job(job, policy)
-        if isinstance(patch, Denial):
-            return Outcome(patch.reason, denial=patch, policy=policy)
-        return Outcome(Reason.INJECTED if patch else Reason.UNCHANGED, patch, policy=policy)
-
-    def _pod(self, request: Request, pod: PodObject) -> Outcome | Pending:
-        metadata, labels = pod.metadata, pod.labels
-        if metadata is None or labels is None:
-            return self._alias(request, pod)
-        if request.resource != "pods":
-            return Outcome(Reason.NOT_HANDLED)
-        if _is_mirror(request, metadata.annotations):
-            return Outcome(Reason.MIRROR_POD)
-        resolved = self._resolver.find(request.namespace, labels.queue_name, labels.queue_id)
-        if isinstance(resolved, Denial):
-            return Outcome.of(resolved, None)
-        begun = self._decider.begin(request, resolved)
-        return begun if isinstance(begun, Pending) else Outcome.of(begun, resolved.policy)
-
-    def _alias(self, request: Request, pod: PodObject) -> Outcome | Pending:
-        """Decide an unlabelled pod: by the policy's aliases where it has some, else it is let through."""
-        labels = pod.metadata.labels if pod.metadata is not None else None
-        names = (None, None) if labels is None else (labels.queue_name, labels.queue_id)
-        if pod.metadata is None or request.resource != "pods":
-            return Outcome(Reason.NOT_LABELLED)
-        try:
-            resolved = self._resolver.find(request.namespace, *names)
-        except NoPoliciesError:
-            # Only where a policy takes these words is such a pod sent: it shall not start without its limit.
-            if may_be_alias(request) and not _is_mirror(request, pod.metadata.annotations):
-                raise
-            return Outcome(Reason.NOT_LABELLED)
-        if isinstance(resolved, Denial) or not resolved.policy.aliases:
-            return Outcome(Reason.NOT_LABELLED)
-        begun = begin_alias(request, resolved)
-        if begun is None:
-            return Outcome(Reason.NOT_LABELLED)
-        if _is_mirror(request, pod.metadata.annotations):
-            return Outcome(Reason.MIRROR_POD)
-        return begun if isinstance(begun, Pending) else Outcome.of(begun, resolved.policy)
-
-
-def _is_mirror(request: Request, annotations: Collection[str] | None) -> bool:
-    return MIRROR_ANNOTATION in (annotations or ()) and request.is_mirror_pod()
-
-
-def _broken(request: Request, error: Exception) -> Outcome:
-    """Deny in words that hold nothing of the pod: the kind of error and its line of code."""
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    place = f"{type(error).__name__} at {Path(frame.filename).name}:{frame.lineno}"
-    text = f"internal error ({type(error).__name__}) in review {request.uid}: try again or tell your admin"
-    return Outcome(Reason.INTERNAL, denial=Denial.of(Reason.INTERNAL, text), error=place)
+    def __init__(self, placement: Placement | None) -> None:
+        self.placement = placement
 
 
 def _reply(request: Request, outcome: Outcome) -> bytes:

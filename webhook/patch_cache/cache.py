@@ -79,8 +79,10 @@ class Entry:
         return Injection(patch, name, template.slices, placement, template.memory_mib, template.index)
 
     def _add_template(self, key: tuple[object, ...], placement: Placement) -> Template | None:
-        template = self._templates[key] = self._template(placement)
+        template = self._template(placement)
+        # Counted first: the review may be interrupted anywhere.
         self._reserve(_BYTES_OF_A_TEMPLATE_KEY + (template.size if template is not None else 0))
+        self._templates[key] = template
         return template
 
     def _template(self, placement: Placement) -> Template | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ledger.ledger import Ledger
-from ledger.placement_request import PlacementRequest, PlacementResult
+from ledger.placement_request import OverQuota, PlacementRequest, PlacementResult, Unschedulable
 from webhook.admission.denial import Reason
 
 
@@ -21,6 +21,8 @@ class Unanswered:
 
 
 Placed = PlacementResult | Unanswered
+Unplaced = Unschedulable | OverQuota | Unanswered
+"""Results by which a pod gets no placement."""
 
 
 class Placer(Protocol):

@@ -76,7 +76,7 @@ def finish(coroutine):
 
 def entry_of(reviewer, policies, body):
     """The patch cache's entry for a body's pod; None for whatever else a body may hold."""
-    cache = reviewer._decider
+    cache = reviewer.dispatcher.decider
     try:
         request = decode(body, cache.pod_type)
     except UnreadableReviewError:

@@ -25,15 +25,15 @@ def test_only_so_many_keys_that_came_once_are_kept(monkeypatch):
     reviewer = reviewer_of(policy_set)
     for number in range(120):
         assert entry_of(reviewer, policy_set, numbered(number)) is None
-        assert len(reviewer._decider._seen_once) <= 50
-    assert reviewer._decider._entries == {}
+        assert len(reviewer.dispatcher.decider._seen_once) <= 50
+    assert reviewer.dispatcher.decider._entries == {}
 
 
 def test_entries_and_their_templates_keep_to_their_bytes_under_a_flood(monkeypatch):
     monkeypatch.setattr(cache, "MAX_BYTES", 200_000)
     policy_set = policies()
     reviewer = reviewer_of(policy_set, Roomy(*((index, 81920, "gpu-1", ("81920",)) for index in range(7))))
-    patch_cache = reviewer._decider
+    patch_cache = reviewer.dispatcher.decider
     sizes = []
     for number in range(60):
         body = numbered(number)
@@ -54,7 +54,7 @@ def test_one_key_in_a_flood_of_places_keeps_to_its_bytes_and_is_rendered_rightly
     for index in range(100):
         limits = webhook.decide(pod()).container()["resources"]["limits"]
         assert limits == {f"nvidia.com/gpu-{index}": "4"}
-        assert webhook.reviewer._decider._bytes <= 100_000
+        assert webhook.reviewer.dispatcher.decider._bytes <= 100_000
 
 
 def test_a_key_that_is_too_long_is_never_kept():
@@ -64,7 +64,7 @@ def test_a_key_that_is_too_long_is_never_kept():
     many = as_body(review_of(pod(containers=[container(f"c-{number}") for number in range(1000)])))
     for body in (long, many):
         assert not learn(reviewer, policy_set, body)
-    assert reviewer._decider._entries == {}
+    assert reviewer.dispatcher.decider._entries == {}
 
 
 def test_key_readers_are_bounded_by_the_number_of_policies(monkeypatch):
@@ -75,7 +75,7 @@ def test_key_readers_are_bounded_by_the_number_of_policies(monkeypatch):
         assert webhook.decide(pod(), dryRun=True).annotations["clearml-injector/memory-mib"] == str(
             webhook.outcomes[-1].injection.placement.gpu_mib // 2 - reserve
         )
-        assert len(webhook.reviewer._decider._readers) <= 4
+        assert len(webhook.reviewer.dispatcher.decider._readers) <= 4
 
 
 def test_after_a_reload_nothing_of_the_old_policies_is_used():
@@ -114,9 +114,9 @@ def test_a_pod_that_waits_for_its_place_keeps_the_entry_and_the_policy_it_began_
     before = webhook.policies
     webhook.learn(review_of(pod()))
     webhook.placer._placer.meanwhile = [
-        webhook.reviewer._decider._entries.clear,
-        webhook.reviewer._decider._readers.clear,
+        webhook.reviewer.dispatcher.decider._entries.clear,
+        webhook.reviewer.dispatcher.decider._readers.clear,
     ]
     decided = webhook.send(review_of(pod()), learns=False)
     assert decided.annotations["clearml-injector/injected"] == before.resolve("team", None, None).marker
-    assert webhook.reviewer._decider._entries == {}
+    assert webhook.reviewer.dispatcher.decider._entries == {}

@@ -1,0 +1,178 @@
+"""The pure part of a review: what it is about decides who decides it. Event loop and workers run it alike."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+from kube.names import ASKING_LABELS
+from ledger.placement_request import Placement
+from policies.loading.reload import NoPoliciesError
+from webhook.admission.aliases import is_surely_without_aliases
+from webhook.admission.denial import Denial, Reason
+from webhook.admission.jobs import prepare_job
+from webhook.admission.pod import QUEUE_ID_LABEL, QUEUE_NAME_LABEL, Job
+from webhook.admission_request import MIRROR_ANNOTATION, PodObject, Request
+from webhook.admission_review import Head
+from webhook.decision import Decider, Outcome, Pending
+from webhook.pod_change import refuse_change
+from webhook.policy_resolver import Policies, PolicyResolver, ResolvedPolicy
+from webhook.rules import begin_alias, may_be_alias
+
+NO_POLICIES = "the injector's policies are broken since it started: ask the admin to mend them, see /readyz"
+TOO_COSTLY = Denial.of(
+    Reason.TOO_COSTLY,
+    "it takes more CPU or memory to decide than a review may use: make it smaller, with fewer containers,"
+    " variables, annotations, amounts or values of affinity",
+)
+
+
+class Dispatcher:
+    """Decides reviews under the policies of the moment, but for their placement. Raises no Exception."""
+
+    def __init__(self, policies: Callable[[], Policies], decider: Decider) -> None:
+        self._resolver = PolicyResolver(policies)
+        self.decider = decider
+        self.pod_type = decider.pod_type
+        """What pods are decoded into."""
+
+    def begin(self, request: Request) -> Outcome | Pending:
+        """Return the outcome, or the placement request that it depends on."""
+        try:
+            if request.operation != "CREATE" or request.sub_resource:
+                return self._change(request)
+            return self._created(request, request.object)
+        except NoPoliciesError:
+            return Outcome.of(Denial.of(Reason.NO_POLICIES, NO_POLICIES), None)
+        except Exception as error:  # noqa: BLE001 whatever breaks, a labelled pod is not let through
+            return broken(request, error)
+
+    def finish(self, request: Request, pending: Pending, placement: Placement) -> Outcome:
+        """Return the outcome of a placement."""
+        try:
+            return Outcome.of(pending.finish(placement), pending.policy)
+        except Exception as error:  # noqa: BLE001 as above
+            return broken(request, error)
+
+    def let_through(self, head: Head) -> Outcome | None:
+        """Return the outcome of a review whose head decides it; None where more must be read."""
+        request = head.request
+        if isinstance(request.object, Denial):
+            return Outcome.of(request.object, None)
+        if request.operation != "CREATE" or request.sub_resource:
+            is_change = (
+                request.operation == "UPDATE" and request.resource == "pods" and not request.sub_resource
+            )
+            return None if is_change and head.is_labelled else Outcome(Reason.NOT_HANDLED)
+        if head.is_labelled or (request.resource == "pods" and self._may_take(head)):
+            return None
+        return Outcome(Reason.NOT_LABELLED)
+
+    def resolved(self, head: Head) -> ResolvedPolicy | None:
+        """Return what a pod follows by its head; None where that is not known."""
+        queue_name, queue_id = head.queue
+        try:
+            found = self._resolver.find(head.request.namespace, queue_name, queue_id)
+        except NoPoliciesError:
+            return None
+        return None if isinstance(found, Denial) else found
+
+    def _may_take(self, head: Head) -> bool:
+        """Whether an unlabelled pod may ask in words of another system that a policy takes."""
+        resolved = self.resolved(head)
+        if resolved is not None and not resolved.policy.aliases:
+            return False
+        return not is_surely_without_aliases(head.request.body)
+
+    def _created(self, request: Request, found: PodObject | Job | Denial | None) -> Outcome | Pending:
+        if isinstance(found, PodObject):
+            return self._pod(request, found)
+        if isinstance(found, Job):
+            return self._job(request, found)
+        if isinstance(found, Denial):
+            return Outcome(Reason.MIRROR_POD) if request.is_mirror_pod() else Outcome.of(found, None)
+        return Outcome(Reason.NOT_LABELLED)
+
+    def _change(self, request: Request) -> Outcome:
+        """Refuse an update of a labelled pod that Kubernetes would refuse; let everything else pass."""
+        denial = None
+        if request.operation == "UPDATE" and request.resource == "pods" and not request.sub_resource:
+            found = request.object
+            if isinstance(found, PodObject) and found.labels is not None:
+                denial = refuse_change(request.body)
+        return Outcome(Reason.NOT_HANDLED) if denial is None else Outcome.of(denial, None)
+
+    def _job(self, request: Request, job: Job) -> Outcome:
+        labels = (job.metadata.labels if job.metadata is not None else None) or {}
+        if labels.keys().isdisjoint(ASKING_LABELS):
+            return Outcome(Reason.NOT_LABELLED)
+        queue_name, queue_id = labels.get(QUEUE_NAME_LABEL), labels.get(QUEUE_ID_LABEL)
+        resolved = self._resolver.find(request.namespace, queue_name, queue_id)
+        if isinstance(resolved, Denial):
+            return Outcome.of(resolved, None)
+        policy = resolved.policy
+        patch = prepare_job(job, policy)
+        if isinstance(patch, Denial):
+            return Outcome(patch.reason, denial=patch, policy=policy)
+        return Outcome(Reason.INJECTED if patch else Reason.UNCHANGED, patch, policy=policy)
+
+    def _pod(self, request: Request, pod: PodObject) -> Outcome | Pending:
+        metadata, labels = pod.metadata, pod.labels
+        if metadata is None or labels is None:
+            return self._alias(request, pod)
+        if request.resource != "pods":
+            return Outcome(Reason.NOT_HANDLED)
+        if _is_mirror(request, metadata.annotations):
+            return Outcome(Reason.MIRROR_POD)
+        resolved = self._resolver.find(request.namespace, labels.queue_name, labels.queue_id)
+        if isinstance(resolved, Denial):
+            return Outcome.of(resolved, None)
+        begun = self.decider.begin(request, resolved)
+        return begun if isinstance(begun, Pending) else Outcome.of(begun, resolved.policy)
+
+    def _alias(self, request: Request, pod: PodObject) -> Outcome | Pending:
+        """Decide an unlabelled pod: by the policy's aliases where it has some, else it is let through."""
+        labels = pod.metadata.labels if pod.metadata is not None else None
+        names = (None, None) if labels is None else (labels.queue_name, labels.queue_id)
+        if pod.metadata is None or request.resource != "pods":
+            return Outcome(Reason.NOT_LABELLED)
+        try:
+            resolved = self._resolver.find(request.namespace, *names)
+        except NoPoliciesError:
+            # Only where a policy takes these words is such a pod sent: it shall not start without its limit.
+            if may_be_alias(request) and not _is_mirror(request, pod.metadata.annotations):
+                raise
+            return Outcome(Reason.NOT_LABELLED)
+        if isinstance(resolved, Denial) or not resolved.policy.aliases:
+            return Outcome(Reason.NOT_LABELLED)
+        begun = begin_alias(request, resolved)
+        if begun is None:
+            return Outcome(Reason.NOT_LABELLED)
+        if _is_mirror(request, pod.metadata.annotations):
+            return Outcome(Reason.MIRROR_POD)
+        return begun if isinstance(begun, Pending) else Outcome.of(begun, resolved.policy)
+
+
+def _is_mirror(request: Request, annotations: Collection[str] | None) -> bool:
+    return MIRROR_ANNOTATION in (annotations or ()) and request.is_mirror_pod()
+
+
+def broken(request: Request, error: Exception) -> Outcome:
+    """Deny in words that hold nothing of the pod: the kind of error and its line of code."""
+    if isinstance(error, MemoryError):
+        return Outcome.of(TOO_COSTLY, None)
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    place = f"{type(error).__name__} at {Path(frame.filename).name}:{frame.lineno}"
+    text = f"internal error ({type(error).__name__}) in review {request.uid}: try again or tell your admin"
+    return Outcome(Reason.INTERNAL, denial=Denial.of(Reason.INTERNAL, text), error=place)
+
+
+def undecided(head: Head, denial: Denial, error: str | None = None) -> Outcome:
+    """Return what becomes of an object that nobody could decide: what asks for a share is denied.
+
+    An update is left to the API server, which refuses itself what is refused here.
+    """
+    if head.request.operation == "UPDATE":
+        return Outcome(Reason.NOT_HANDLED, error=error)
+    return Outcome(denial.reason, denial=denial, error=error)

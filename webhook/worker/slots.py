@@ -1,0 +1,86 @@
+"""Who gets a worker next: namespaces take it in turn, and what waits is bounded in number and bytes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+import msgspec
+
+
+class FullError(Exception):
+    """Too many reviews wait already, most of them of this namespace."""
+
+
+class _Waiting(msgspec.Struct, eq=False):
+    granted: asyncio.Future[None]
+    size: int
+
+
+class Slots:
+    """So many at once; whoever comes while all are taken waits. Namespaces are of bounded length."""
+
+    def __init__(self, at_once: int, max_waiting: int, max_bytes: int) -> None:
+        """`max_waiting` and `max_bytes` bound the reviews that wait, all together."""
+        self._free = at_once
+        self._max_waiting = max_waiting
+        self._max_bytes = max_bytes
+        self._waiting: dict[str, deque[_Waiting]] = {}
+        """By namespace, in the order in which they get a turn."""
+
+    async def acquire(self, namespace: str, size: int) -> None:
+        """Wait for a slot, to be given back by `release`.
+
+        Where too much waits, the namespace that waits with the most bytes loses its last review.
+
+        Raises:
+            FullError: this is the one.
+        """
+        if self._free:
+            self._free -= 1
+            return
+        waiting = _Waiting(asyncio.get_running_loop().create_future(), size)
+        self._waiting.setdefault(namespace, deque()).append(waiting)
+        if self._is_full():
+            self._drop(max(self._waiting, key=self._bytes))
+        try:
+            await waiting.granted
+        except asyncio.CancelledError:
+            self._leave(namespace, waiting)
+            raise
+
+    def release(self) -> None:
+        """Give a slot back, to the next namespace in turn if any waits."""
+        if not self._waiting:
+            self._free += 1
+            return
+        namespace = next(iter(self._waiting))
+        queue = self._waiting.pop(namespace)
+        queue.popleft().granted.set_result(None)
+        if queue:
+            self._waiting[namespace] = queue
+
+    def _is_full(self) -> bool:
+        number = sum(map(len, self._waiting.values()))
+        return number > self._max_waiting or sum(map(self._bytes, self._waiting)) > self._max_bytes
+
+    def _bytes(self, namespace: str) -> int:
+        return sum(each.size for each in self._waiting[namespace])
+
+    def _drop(self, namespace: str) -> None:
+        self._waiting[namespace].pop().granted.set_exception(FullError())
+        self._forget_empty(namespace)
+
+    def _leave(self, namespace: str, waiting: _Waiting) -> None:
+        """Forget a review that nobody waits for any more."""
+        granted = waiting.granted
+        if granted.done() and not granted.cancelled():
+            if granted.exception() is None:
+                self.release()
+        elif namespace in self._waiting:
+            self._waiting[namespace].remove(waiting)
+            self._forget_empty(namespace)
+
+    def _forget_empty(self, namespace: str) -> None:
+        if not self._waiting[namespace]:
+            del self._waiting[namespace]

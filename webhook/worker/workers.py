@@ -1,0 +1,127 @@
+"""Decides reviews in workers: so many at once, and each within its bounds of CPU, memory and time."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from ledger.placement_request import Placement, PlacementRequest
+from webhook.admission.denial import Denial, Reason
+from webhook.admission_request import Request
+from webhook.dispatch import TOO_COSTLY, Dispatcher
+from webhook.inline_budget import InlineBudget
+from webhook.metrics import WorkerEnd, WorkerMetrics
+from webhook.placing.placer import Placed, Unplaced
+from webhook.worker.child import decide
+from webhook.worker.limits import AT_ONCE, MAX_WAITING, MAX_WAITING_BYTES, cpu_seconds
+from webhook.worker.messages import Ask, Decided, framed, read_step
+from webhook.worker.process import Ended, EndedError, WorkerProcess
+from webhook.worker.slots import FullError, Slots
+
+BUSY = Denial.of(
+    Reason.BUSY, "the injector is busy with other large or costly pods: try again in a few seconds"
+)
+Place = Callable[[PlacementRequest], Awaitable[Placed]]
+
+
+class UndecidedError(Exception):
+    """A review got no decision: why, for its author; and for the admin, where it is none of the author's."""
+
+    def __init__(self, denial: Denial, error: str | None = None) -> None:
+        super().__init__(denial.message)
+        self.denial = denial
+        self.error = error
+
+
+class Workers:
+    """Makes workers of this process, and ends each."""
+
+    def __init__(self, metrics: WorkerMetrics) -> None:
+        self.budget = InlineBudget()
+        """Of what the event loop decides itself: whoever overruns it is left to a worker."""
+        self._metrics = metrics
+        self._slots = Slots(AT_ONCE, MAX_WAITING, MAX_WAITING_BYTES)
+        self._ending: set[asyncio.Task[Ended]] = set()
+
+    async def decide(
+        self, request: Request, dispatcher: Dispatcher, place: Place, seconds: float
+    ) -> Decided | Unplaced:
+        """Return a worker's decision, or what `place` returned, where that is no placement.
+
+        Args:
+            request: its body is decided; of the rest only uid and namespace are read here.
+            dispatcher: decides it, in the worker.
+            place: asks for a placement; called once at most.
+            seconds: until nobody waits any more, for a worker included.
+
+        Raises:
+            UndecidedError: there was no worker, or it was ended before it had decided.
+        """
+        try:
+            async with asyncio.timeout(seconds):
+                await self._slots.acquire(request.namespace, len(request.body))
+                decided = await self._decide(request, dispatcher, place)
+        except (FullError, TimeoutError) as error:
+            raise self._undecided("busy", BUSY) from error
+        self._metrics.reviews["decided"].inc()
+        return decided
+
+    async def _decide(self, request: Request, dispatcher: Dispatcher, place: Place) -> Decided | Unplaced:
+        """Decide in a worker; its slot is free again when it is gone."""
+        body = request.body
+        try:
+            worker = WorkerProcess(partial(decide, body=body, dispatcher=dispatcher), cpu_seconds(len(body)))
+        except OSError as error:
+            self._slots.release()
+            raise self._undecided("failed", BUSY, f"no worker can be started: {error}") from error
+        try:
+            return await _converse(worker, place)
+        except EndedError as error:
+            raise await self._failed(request, worker, error) from error
+        finally:
+            ending = worker.end()
+            self._ending.add(ending)
+            ending.add_done_callback(self._ended)
+
+    async def _failed(self, request: Request, worker: WorkerProcess, error: EndedError) -> UndecidedError:
+        number = (await asyncio.shield(worker.end())).signal
+        if number == signal.SIGPROF:
+            return self._undecided("over-budget", TOO_COSTLY)
+        why = signal.Signals(number).name if number else str(error)
+        text = f"internal error (its worker ended) in review {request.uid}: try again or tell your admin"
+        return self._undecided("failed", Denial.of(Reason.INTERNAL, text), f"worker ended: {why}")
+
+    def _undecided(self, end: WorkerEnd, denial: Denial, error: str | None = None) -> UndecidedError:
+        self._metrics.reviews[end].inc()
+        return UndecidedError(denial, error)
+
+    def _ended(self, ending: asyncio.Task[Ended]) -> None:
+        self._ending.discard(ending)
+        self._slots.release()
+        if not ending.cancelled() and ending.exception() is None:
+            self._metrics.cpu_seconds.inc(ending.result().cpu_seconds)
+
+
+async def _converse(worker: WorkerProcess, place: Place) -> Decided | Unplaced:
+    """Return what a worker decides, with a placement where it asks for one."""
+    step = await _step(worker)
+    if isinstance(step, Decided):
+        return step
+    placed = await place(step.request)
+    if not isinstance(placed, Placement):
+        return placed
+    await worker.send(framed(placed))
+    decided = await _step(worker)
+    if not isinstance(decided, Decided):
+        raise EndedError("it asked twice")
+    return decided
+
+
+async def _step(worker: WorkerProcess) -> Ask | Decided:
+    said = await worker.receive()
+    try:
+        return read_step(said)
+    except ValueError as error:
+        raise EndedError(f"it said what is no message: {error}") from error
