@@ -131,7 +131,9 @@ class WebhookProcess:
         """Serve until SIGTERM or SIGINT."""
         stop = self._page.stop if self._page is not None else lambda: None
         with self._workers.budget.kept():
-            await self._process.serve(self._listeners, self._tasks(), on_stopping=stop)
+            await self._process.serve(
+                self._listeners, self._tasks(), on_stopping=stop, last=self._workers.gone
+            )
 
     def _shown(self, ledger: Ledger, denials: RecentDenials) -> Page:
         """Make the page of the ledger in this process."""

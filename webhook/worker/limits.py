@@ -12,8 +12,8 @@ JSON_SECONDS_PER_BYTE = 60e-9
 """Of json.loads at worst: of 3 MiB of objects with a key each it took 58 ns on that machine."""
 TIMES_JSON, MORE_SECONDS = 3, 0.05
 """CPU that a worker may use: so many times what json.loads of the review takes at worst, and so much more."""
-MEMORY_BYTES = 128 * 2**20
-"""That a worker may allocate beside what this process has: 3 MiB of empty lists take 96 MiB once decoded."""
+MEMORY_BYTES = 96 * 2**20
+"""That a worker may allocate beside what this process has: of those pods none takes more than 64 MiB."""
 NICENESS = 10
 """A worker gets a tenth of what the event loop does where both want a CPU."""
 AT_ONCE = 2

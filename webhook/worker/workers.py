@@ -68,6 +68,11 @@ class Workers:
         self._metrics.reviews["decided"].inc()
         return decided
 
+    async def gone(self) -> None:
+        """Wait until nothing is left of workers whose reviews have ended."""
+        if self._ending:
+            await asyncio.wait(self._ending)
+
     async def _decide(self, request: Request, dispatcher: Dispatcher, place: Place) -> Decided | Unplaced:
         """Decide in a worker; its slot is free again when it is gone."""
         body = request.body
