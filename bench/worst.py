@@ -1,8 +1,8 @@
 """Run with `python -m bench.worst`: what a review may cost at worst, for every list, map and text of a pod.
 
 Each pod (bench/oversized.py) is reviewed three times by a reviewer that never met it, as in the webhook's
-process: by the rules, by the rules and to learn its form, and from the patch cache if it has one. The dearest of
-the three counts. Once the pod is as large as pods can be, once just so small that no worker takes it.
+process: by the rules, by the rules and to learn its form, and from the patch cache if it has one. The dearest
+of the three counts. Once the pod is as large as pods can be, once just so small that no worker takes it.
 """
 
 from __future__ import annotations

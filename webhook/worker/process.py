@@ -19,7 +19,11 @@ _PART_BYTES = 2**18
 
 
 class EndedError(Exception):
-    """The worker ended before it said what was waited for, or said what it never says."""
+    """The worker ended before it said what was waited for."""
+
+
+class NonsenseError(EndedError):
+    """It said what no worker says."""
 
 
 class Ended(NamedTuple):
@@ -57,11 +61,12 @@ class WorkerProcess:
         """Wait for its next message.
 
         Raises:
-            EndedError: it ended, or the message is too long to be one.
+            EndedError: it ended.
+            NonsenseError: the message is too long to be one.
         """
         size = int.from_bytes(await self._exactly(LENGTH_BYTES))
         if size > MAX_MESSAGE_BYTES:
-            raise EndedError(f"its message has {size} bytes")
+            raise NonsenseError(f"its message has {size} bytes")
         return await self._exactly(size)
 
     async def send(self, message: bytes) -> None:

@@ -17,7 +17,7 @@ from webhook.placing.placer import Placed, Unplaced
 from webhook.worker.child import decide
 from webhook.worker.limits import AT_ONCE, MAX_WAITING, MAX_WAITING_BYTES, cpu_seconds
 from webhook.worker.messages import Ask, Decided, framed, read_step
-from webhook.worker.process import Ended, EndedError, WorkerProcess
+from webhook.worker.process import Ended, EndedError, NonsenseError, WorkerProcess
 from webhook.worker.slots import FullError, Slots
 
 BUSY = Denial.of(
@@ -94,7 +94,8 @@ class Workers:
         number = (await asyncio.shield(worker.end())).signal
         if number == signal.SIGPROF:
             return self._undecided("over-budget", TOO_COSTLY)
-        why = signal.Signals(number).name if number else str(error)
+        was_killed = number and not isinstance(error, NonsenseError)
+        why = signal.Signals(number).name if was_killed else str(error)
         text = f"internal error (its worker ended) in review {request.uid}: try again or tell your admin"
         return self._undecided("failed", Denial.of(Reason.INTERNAL, text), f"worker ended: {why}")
 
@@ -120,7 +121,7 @@ async def _converse(worker: WorkerProcess, place: Place) -> Decided | Unplaced:
     await worker.send(framed(placed))
     decided = await _step(worker)
     if not isinstance(decided, Decided):
-        raise EndedError("it asked twice")
+        raise NonsenseError("it asked twice")
     return decided
 
 
@@ -129,4 +130,4 @@ async def _step(worker: WorkerProcess) -> Ask | Decided:
     try:
         return read_step(said)
     except ValueError as error:
-        raise EndedError(f"it said what is no message: {error}") from error
+        raise NonsenseError(f"it said what is no message: {error}") from error

@@ -1,0 +1,101 @@
+"""What is read of a large review before anything else says of its labels what the whole of it says."""
+
+import json
+
+import pytest
+
+from tests.webhook.support import FIXTURES, LABEL, as_body, pod, review_of
+from webhook.admission.aliases import is_surely_without_aliases
+from webhook.admission_request import PodObject
+from webhook.admission_review import UnreadableReviewError, decode, decode_head
+
+MEMORY_LABEL = "clearml-injector/gpu-memory"
+QUEUE = "clearml/queue-name"
+ODD = {
+    "a number": {"labels": {LABEL: 0.5}},
+    "null": {"labels": {LABEL: None}},
+    "the other label": {"labels": {MEMORY_LABEL: "4Gi"}},
+    "the other label, a list": {"labels": {MEMORY_LABEL: []}},
+    "no labels": {},
+    "labels of null": {"labels": None},
+    "labels that are a list": {"labels": [LABEL]},
+    "labels that are a text": {"labels": LABEL},
+    "an annotation": {"annotations": {LABEL: "0.500"}},
+    "another label of a wrong type": {"labels": {LABEL: "0.500", "a": 1}},
+}
+
+
+def is_labelled(body):
+    """What the decoder of small reviews says."""
+    found = decode(body).object
+    return found.labels is not None if isinstance(found, PodObject) else found is not None
+
+
+def check(body):
+    head, request = decode_head(body), decode(body)
+    assert head.is_labelled == is_labelled(body)
+    for field in ("uid", "api_version", "operation", "resource", "sub_resource", "namespace", "dry_run"):
+        assert getattr(head.request, field) == getattr(request, field)
+    assert head.request.body == body
+    return head
+
+
+@pytest.mark.parametrize(
+    "name", sorted(path.name for path in (FIXTURES / "admission-reviews").iterdir() if "job" not in path.name)
+)
+def test_heads_of_real_reviews(name):
+    check((FIXTURES / "admission-reviews" / name).read_bytes())
+
+
+@pytest.mark.parametrize("metadata", ODD.values(), ids=ODD)
+def test_heads_of_odd_reviews(metadata):
+    check(as_body(review_of({"metadata": metadata, "spec": {}})))
+
+
+@pytest.mark.parametrize("found", [None, [], 1, {"metadata": None}, {"metadata": []}])
+def test_heads_of_reviews_without_an_object(found):
+    assert not check(as_body(review_of(found))).is_labelled
+
+
+def test_a_label_whose_key_is_written_with_escapes_is_one():
+    body = as_body(review_of(pod())).replace(LABEL.encode(), rb"\u0063learml-injector\/fraction")
+    assert check(body).is_labelled
+
+
+def test_the_last_of_several_labels_objects_counts():
+    body = as_body(review_of(pod())).replace(b'"labels": {', b'"labels": {"a": "b"}, "labels": {', 1)
+    assert check(body).is_labelled
+    body = as_body(review_of(pod(fraction=None)))
+    twice = b'"labels": {"%b": "0.500"}, "labels": {' % LABEL.encode()
+    assert not check(body.replace(b'"labels": {', twice, 1)).is_labelled
+
+
+@pytest.mark.parametrize("fraction", ["0.500", None])
+def test_of_what_is_nested_too_deep_it_says_what_can_be_said(fraction):
+    review = as_body(review_of(pod(fraction=fraction, deep="HERE")))
+    check(review.replace(b'"HERE"', b"[" * 100_000 + b"]" * 100_000))
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"{}", b'{"request": {}}', b'{"request": {"uid": 1}}'])
+def test_what_is_no_review_is_none_here_either(body):
+    for read in (decode, decode_head):
+        with pytest.raises(UnreadableReviewError):
+            read(body)
+
+
+KAI = {"metadata": {"annotations": {"gpu-fraction": "0.5"}}}
+
+
+@pytest.mark.parametrize(
+    ("body", "is_sure"),
+    [
+        (as_body(review_of(pod())), True),
+        (as_body(review_of(KAI)), False),
+        (as_body(review_of(KAI)).replace(b"gpu", rb"\u0067pu"), False),
+        (as_body(review_of(pod(args=["--gpu-fraction", "a gpu-memory", "é\n<"]))), True),
+        (json.dumps({"nvidia.com/gpumem": "1"}).encode(), False),
+        (rb'{"nvidia.com\/gpumem-percentage": "1"}', False),
+    ],
+)
+def test_words_of_other_systems_are_found_however_json_writes_them(body, is_sure):
+    assert is_surely_without_aliases(body) is is_sure
