@@ -5,7 +5,7 @@ import sys
 from tests.webhook.support import as_body, default_policies, pod, review_of
 from tests.webhook.support.many_policies import Roomy
 from webhook.inline_budget import OverrunError
-from webhook.patch_cache.cache import PatchCache
+from webhook.patch_cache.cache import _BYTES_OF_A_TEMPLATE_KEY, _BYTES_OF_AN_ENTRY, PatchCache
 from webhook.review import Reviewer
 from webhook.rules import Rules
 
@@ -58,8 +58,13 @@ def check(at):
     assert answers(found) == EXPECTED
     cache = found.dispatcher.decider
     kept = [entry for entry in cache._entries.values() if entry is not None]
-    templates = [each.size for entry in kept for each in entry._templates.values() if each is not None]
-    assert cache._bytes >= sum(templates)
+    templates = [
+        _BYTES_OF_A_TEMPLATE_KEY + each.size
+        for entry in kept
+        for each in entry._templates.values()
+        if each is not None
+    ]
+    assert cache._bytes >= len(kept) * _BYTES_OF_AN_ENTRY + sum(templates)
     return any(b"too-costly" in answer for answer in said)
 
 
