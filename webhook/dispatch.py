@@ -39,10 +39,13 @@ class Dispatcher:
 
     def begin(self, request: Request) -> Outcome | Pending:
         """Return the outcome, or the placement request that it depends on."""
+        found = request.object
         try:
             if request.operation != "CREATE" or request.sub_resource:
                 return self._change(request)
-            return self._created(request, request.object)
+            if isinstance(found, PodObject):
+                return self._pod(request, found)
+            return self._job(request, found) if isinstance(found, Job) else _unread(request, found)
         except NoPoliciesError:
             return Outcome.of(Denial.of(Reason.NO_POLICIES, NO_POLICIES), None)
         except Exception as error:  # noqa: BLE001 whatever breaks, a labelled pod is not let through
@@ -84,15 +87,6 @@ class Dispatcher:
         if resolved is not None and not resolved.policy.aliases:
             return False
         return not is_surely_without_aliases(head.request.body)
-
-    def _created(self, request: Request, found: PodObject | Job | Denial | None) -> Outcome | Pending:
-        if isinstance(found, PodObject):
-            return self._pod(request, found)
-        if isinstance(found, Job):
-            return self._job(request, found)
-        if isinstance(found, Denial):
-            return Outcome(Reason.MIRROR_POD) if request.is_mirror_pod() else Outcome.of(found, None)
-        return Outcome(Reason.NOT_LABELLED)
 
     def _change(self, request: Request) -> Outcome:
         """Refuse an update of a labelled pod that Kubernetes would refuse; let everything else pass."""
@@ -152,6 +146,13 @@ class Dispatcher:
         if _is_mirror(request, pod.metadata.annotations):
             return Outcome(Reason.MIRROR_POD)
         return begun if isinstance(begun, Pending) else Outcome.of(begun, resolved.policy)
+
+
+def _unread(request: Request, found: Denial | None) -> Outcome:
+    """Return the outcome of an object that cannot be read, or that there is not."""
+    if found is None:
+        return Outcome(Reason.NOT_LABELLED)
+    return Outcome(Reason.MIRROR_POD) if request.is_mirror_pod() else Outcome.of(found, None)
 
 
 def _is_mirror(request: Request, annotations: Collection[str] | None) -> bool:
