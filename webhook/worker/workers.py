@@ -78,7 +78,7 @@ class Workers:
         body = request.body
         try:
             worker = WorkerProcess(partial(decide, body=body, dispatcher=dispatcher), cpu_seconds(len(body)))
-        except OSError as error:
+        except (OSError, MemoryError) as error:
             self._slots.release()
             raise self._undecided("failed", BUSY, f"no worker can be started: {error}") from error
         try:
