@@ -23,6 +23,8 @@ JSON = "application/json"
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 APPLY = "application/apply-patch+yaml"
+METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+"""To accept: an object's metadata, without what it holds."""
 MAX_CONNECTIONS = 32
 CONNECT_SECONDS = 5.0
 REQUEST_SECONDS = 30.0
@@ -70,6 +72,7 @@ class ApiServer:
         body: Any = None,
         content_type: str = JSON,
         seconds: float = REQUEST_SECONDS,
+        accept: str = JSON,
     ) -> bytes:
         """Ask once and return the body.
 
@@ -78,7 +81,7 @@ class ApiServer:
             OSError, TimeoutError, aiohttp.ClientError: no whole answer within `seconds`.
         """
         limit = aiohttp.ClientTimeout(total=seconds, sock_connect=CONNECT_SECONDS)
-        response = await self._send(method, _url(path, query), body, content_type, limit)
+        response = await self._send(method, _url(path, query), body, limit, content_type, accept)
         data = await response.read()
         if not response.ok:
             _refuse(response, data)
@@ -95,7 +98,7 @@ class ApiServer:
             OSError, TimeoutError, aiohttp.ClientError: the connection broke.
         """
         limit = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=silence_seconds)
-        response = await self._send("GET", _url(path, query), None, JSON, limit)
+        response = await self._send("GET", _url(path, query), None, limit)
         try:
             if not response.ok:
                 _refuse(response, await response.read())
@@ -107,10 +110,16 @@ class ApiServer:
         """Close all connections."""
         await self._rest.close()
 
-    async def _send(
-        self, method: str, url: str, body: Any, content_type: str, limit: aiohttp.ClientTimeout
+    async def _send(  # noqa: PLR0913 each is a part of an HTTP request
+        self,
+        method: str,
+        url: str,
+        body: Any,
+        limit: aiohttp.ClientTimeout,
+        content_type: str = JSON,
+        accept: str = JSON,
     ) -> aiohttp.ClientResponse:
-        headers = {"Accept": JSON, "Content-Type": content_type}
+        headers = {"Accept": accept, "Content-Type": content_type}
         token = await self._configuration.get_api_key_with_prefix("BearerToken")
         if token:
             headers["Authorization"] = token

@@ -26,6 +26,7 @@ from controller.options import ControllerOptions
 from controller.pod_deletion import PodDeletion
 from controller.pod_events import PodEvents
 from controller.pod_replacement import PodReplacement
+from controller.policy_delivery import PolicyDelivery
 from controller.policy_events import PolicyEvents
 from controller.watch_health import WatchHealth
 from controller.watched_policies import WatchedPolicies
@@ -108,10 +109,11 @@ class LeaderTasks:
         )
         yield BackgroundTask("replacement", replacement.run, STEP_SECONDS)
         if (name := self._options.policies_config_map) is not None:
+            namespace = self._options.namespace
             events = PolicyEvents(context.api, context.leadership, policies)
-            yield BackgroundTask(
-                "policy events", partial(events.run, self._options.namespace, name), STEP_SECONDS
-            )
+            yield BackgroundTask("policy events", partial(events.run, namespace, name), STEP_SECONDS)
+            delivery = PolicyDelivery(context.api, context.leadership, namespace, name)
+            yield BackgroundTask("policy delivery", delivery.run, STEP_SECONDS)
 
     def _of_geometry(self) -> Iterator[BackgroundTask]:
         context, options = self._context, self._options.geometry

@@ -61,6 +61,7 @@ Task = Literal[
     "node events",
     "replacement",
     "policy events",
+    "policy delivery",
     "MIG geometry",
     "node holding",
     "audit",

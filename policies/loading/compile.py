@@ -189,7 +189,7 @@ def _key(entry: QueueEntry, key: str) -> tuple[str, ...]:
 
 
 def _digest(parts: Parts) -> str:
-    """Return the digest of the canonical content: models with their defaults, by kind and name."""
+    """Return the digest of the canonical content, models with their defaults, and behind it the lock's number."""
     content = {
         kind: {name: part.model_dump(mode="json", by_alias=True) for name, (part, _) in table.items()}
         for kind, table in (
@@ -199,4 +199,5 @@ def _digest(parts: Parts) -> str:
         )
     }
     canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(canonical.encode()).hexdigest()[:DIGEST_LENGTH]
+    digest = hashlib.sha256(canonical.encode()).hexdigest()[:DIGEST_LENGTH]
+    return f"{digest}.{parts.lock_number}" if parts.lock_number else digest

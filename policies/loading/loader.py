@@ -9,7 +9,7 @@ from pathlib import Path
 
 from policies.loading.compile import compile_policies
 from policies.loading.policy_set import PolicySet
-from policies.loading.sources import read_parts
+from policies.loading.sources import LOCK_FILE, read_parts
 from policies.loading.strict_yaml import MAX_BYTES
 from policies.model.problems import PolicyError, Problem, UnreadableError
 
@@ -55,7 +55,7 @@ def parse_handed(files: Mapping[str, bytes]) -> PolicySet:
 
 
 def load_policies(directory: Path) -> PolicySet:
-    """Read a policy directory: top level only, `.yaml` and `.yml`, no names beginning with a dot.
+    """Read a policy directory: top level only, `.yaml` and `.yml`, no names beginning with a dot; and LOCK_FILE.
 
     Raises:
         PolicyError: with every problem found, unreadable files and folders included.
@@ -115,7 +115,7 @@ def _too_many(files: int) -> Problem:
 
 
 def _is_policy_file(name: str) -> bool:
-    return name.endswith(ENDINGS) and not name.startswith(".")
+    return (name.endswith(ENDINGS) and not name.startswith(".")) or name == LOCK_FILE
 
 
 def _read_file(file: Path) -> bytes:

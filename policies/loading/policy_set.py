@@ -31,7 +31,9 @@ class PolicySet:
     """All policies, limiters and queues of a directory. Immutable; every lookup is a few dict reads."""
 
     digest: str
-    """Short hex digest of what the set says, presets included; file names and comments do not count."""
+    """Short hex digest of what the set says, presets included; file names and comments do not count.
+
+    Where the chart wrote the set, a dot and the number of the second lock's tables follow."""
     parts: Parts
     compiled: Mapping[tuple[str | None, str], CompiledPolicy]
     """By queue entry (None without) and policy."""

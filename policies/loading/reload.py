@@ -14,6 +14,10 @@ from policies.model.problems import PolicyError
 RELOAD_SECONDS = 1.0
 """Between two readings of the directory; the kubelet itself takes up to a minute to bring a ConfigMap."""
 
+SETTLING_LOOKS = 5
+"""Readings, a second each, before a set with another number of the lock is in force: Helm writes the lock after the
+policies, an API server takes a second to take it up, and one that has not yet refuses the pods of that set."""
+
 
 @dataclass(frozen=True, slots=True)
 class Reload:
@@ -22,7 +26,7 @@ class Reload:
     digest: str | None
     """Digest of the set in force after it; None while there has been no good one."""
     error: PolicyError | None = None
-    """Why the set on disk is not in force; None when it is."""
+    """Why the set on disk cannot be in force; None when it is, or will be when it has settled."""
     changed: bool = False
     """Whether another set is in force than before."""
     handed: bool = False
@@ -59,6 +63,8 @@ class LivePolicies:
         self._current: PolicySet | None = None
         self._good_files: Mapping[str, bytes] | None = None
         self._handed = False
+        self._settling: PolicySet | None = None
+        self._looks_left = 0
         self._last = self._read()
         if self._last.error is not None:
             if not may_wait:
@@ -121,12 +127,35 @@ class LivePolicies:
             self._files = None
             return self._kept(error)
         if files == self._files:
-            return self._kept(self._last.error)
-        self._files = files
+            return self._settled()
+        self._files, self._settling = files, None
         try:
             fresh = parse_policies(files)
         except PolicyError as error:
             return self._kept(error)
+        if self._has_another_lock(fresh):
+            self._settling, self._looks_left = fresh, SETTLING_LOOKS
+            return self._settled()
+        return self._taken(fresh, files)
+
+    def _has_another_lock(self, fresh: PolicySet) -> bool:
+        """Whether pods of a set are judged by other tables of the lock than those of the set in force."""
+        if self._current is None:
+            return False
+        before, after = self._current.parts.lock_number, fresh.parts.lock_number
+        return bool(before and after) and before != after
+
+    def _settled(self) -> Reload:
+        """Take the set that settles once it has done so; without one, all stays as it is."""
+        if self._settling is None or self._files is None:
+            return self._kept(self._last.error)
+        if self._looks_left:
+            self._looks_left -= 1
+            return self._kept(None)
+        fresh, self._settling = self._settling, None
+        return self._taken(fresh, self._files)
+
+    def _taken(self, fresh: PolicySet, files: Mapping[str, bytes]) -> Reload:
         self._good_files, self._handed = files, False
         if self._current is not None and fresh.digest == self._current.digest:
             return Reload(fresh.digest)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path as FilePath
 from typing import TypeVar
@@ -18,6 +19,9 @@ _Part = TypeVar("_Part", Policy, Limiter, QueueEntry)
 
 MAX_ENTRIES = 2000
 """Policies, limiters and queues of one set."""
+LOCK_FILE = "second-lock"
+"""File beside the policies, by the chart: the number of the tables that the second lock was made of with them."""
+_LOCK_NUMBER = re.compile(rb"[0-9a-f]{8}\n?")
 PRESETS_FOLDER = FilePath(__file__).parent.parent / "limiters"
 
 
@@ -49,6 +53,8 @@ class Parts:
     """By the name that the file writes."""
     base_templates: Sequence[Source] = ()
     """Where a file holds the template that all queues of the agent chart have in common."""
+    lock_number: str = ""
+    """Of the second lock's tables; empty where no chart wrote it."""
 
 
 @cache
@@ -68,6 +74,9 @@ def read_parts(files: Mapping[str, bytes]) -> Parts:
     documents: list[Document] = []
     problems: list[Problem] = []
     for name, content in sorted(files.items()):
+        if name == LOCK_FILE:
+            problems += _lock_problems(content)
+            continue
         try:
             documents += (found := read_documents(name, content))
         except PolicyError as error:
@@ -82,7 +91,13 @@ def read_parts(files: Mapping[str, bytes]) -> Parts:
         raise PolicyError([*problems, *error.problems]) from None
     if problems:
         raise PolicyError(problems)
-    return parts
+    return replace(parts, lock_number=files.get(LOCK_FILE, b"").decode().strip())
+
+
+def _lock_problems(content: bytes) -> list[Problem]:
+    if _LOCK_NUMBER.fullmatch(content):
+        return []
+    return [Problem(LOCK_FILE, 0, "", "must be 8 hexadecimal digits, as the chart writes them")]
 
 
 def _size_problem(documents: list[Document]) -> Problem | None:

@@ -8,15 +8,16 @@ class Mount:
         self.folder = folder
         self.version = 0
 
-    def write(self, **files):
+    def write(self, others=None, **files):
+        """Replace all files: `name=text` means name.yaml; `others` are by their whole names."""
         self.version += 1
         fresh = self.folder / f"..v{self.version}"
         fresh.mkdir()
-        for name, text in files.items():
-            (fresh / f"{name}.yaml").write_text(text)
-            link = self.folder / f"{name}.yaml"
+        for name, text in ({f"{name}.yaml": text for name, text in files.items()} | (others or {})).items():
+            (fresh / name).write_text(text)
+            link = self.folder / name
             if not link.is_symlink():
-                link.symlink_to(f"..data/{name}.yaml")
+                link.symlink_to(f"..data/{name}")
         data = self.folder / "..data"
         before = data.resolve() if data.exists() else None
         (self.folder / "..data_tmp").symlink_to(fresh.name)
@@ -25,3 +26,6 @@ class Mount:
             for file in before.iterdir():
                 file.unlink()
             before.rmdir()
+        for link in self.folder.iterdir():
+            if link.is_symlink() and not link.exists():
+                link.unlink()

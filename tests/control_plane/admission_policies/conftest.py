@@ -86,10 +86,15 @@ def mounted_policies(helm, folder):
     """The chart's ConfigMap as the kubelet would mount it."""
     directory = folder / "policies"
     directory.mkdir()
-    [found] = [obj for obj in helm.rendered(VALUES) if obj["metadata"]["name"] == f"{RELEASE}-policies"]
-    for name, content in found["data"].items():
+    for name, content in policy_files(helm, VALUES).items():
         (directory / name).write_text(content)
     return directory
+
+
+def policy_files(helm, values):
+    """What the chart puts into that ConfigMap, by name of the file."""
+    [found] = [obj for obj in helm.rendered(values) if obj["metadata"]["name"] == f"{RELEASE}-policies"]
+    return found["data"]
 
 
 @pytest.fixture(scope="package")

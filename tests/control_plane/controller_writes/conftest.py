@@ -91,8 +91,11 @@ def owned(control_plane, namespace):
 
 @pytest.fixture
 def own_pod(control_plane, stolen):
-    """A pod in the controller's namespace that mounts the certificate."""
-    volume = {"name": "tls", "secret": {"secretName": f"{RELEASE}-tls"}}
-    control_plane.api.create(pod("touched", volumes=[volume], **NOWHERE), OWN_NAMESPACE)
+    """A pod in the controller's namespace that mounts the certificate and the policies."""
+    volumes = [
+        {"name": "tls", "secret": {"secretName": f"{RELEASE}-tls"}},
+        {"name": "policies", "configMap": {"name": f"{RELEASE}-policies"}},
+    ]
+    control_plane.api.create(pod("touched", volumes=volumes, **NOWHERE), OWN_NAMESPACE)
     yield f"/api/v1/namespaces/{OWN_NAMESPACE}/pods/touched"
     control_plane.api.delete("Pod", "touched", OWN_NAMESPACE)

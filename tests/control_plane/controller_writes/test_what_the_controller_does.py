@@ -15,12 +15,14 @@ from controller.geometry.mig_manager import MigManager
 from controller.kube_client import JSON_PATCH, connect
 from controller.metrics import ControllerMetrics
 from controller.pod_deletion import PodDeletion
+from controller.policy_delivery import PolicyDelivery
 from kube.names import (
     CERTIFICATE_ANNOTATION,
     MIG_CHANGE_ANNOTATION,
     MIG_CONFIG_LABEL,
     MIG_CONFIG_STATE_LABEL,
     MIG_DIVIDED_AT_ANNOTATION,
+    POLICIES_ANNOTATION,
 )
 from kube.scheduling import Taint
 from testbed.chart import ADMISSION, CONFIGURATION, RELEASE
@@ -155,6 +157,28 @@ def test_the_controller_writes_the_ca_and_touches_its_pods(control_plane, stolen
 
 class Leading:
     leads = True
+
+
+def test_the_controller_touches_its_pods_when_the_policies_change(
+    control_plane, stolen, helm, own_pod, tmp_path
+):
+    marks = []
+
+    async def main():
+        async with connected(control_plane, tmp_path) as api:
+            delivery = PolicyDelivery(api, Leading(), OWN_NAMESPACE, f"{RELEASE}-policies")
+            for values in (VALUES, {**VALUES, "queues": {"new": {"place": "spread"}}}):
+                await asyncio.to_thread(helm.apply, values)
+                for _ in range(2):
+                    await delivery.check()
+                marks.append(control_plane.api.call("GET", own_pod)["metadata"]["annotations"])
+
+    asyncio.run(main())
+    helm.apply(VALUES)
+    first, second = [found[POLICIES_ANNOTATION] for found in marks]
+    assert first != second
+    stored = control_plane.api.get("ConfigMap", f"{RELEASE}-policies", OWN_NAMESPACE)
+    assert int(first) < int(second) < int(stored["metadata"]["resourceVersion"])
 
 
 def test_the_controller_deletes_a_pod_that_waits(control_plane, stolen, namespace, owned, tmp_path):

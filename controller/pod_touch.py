@@ -1,0 +1,91 @@
+"""Touches running pods that mount something, so that the kubelet brings what it has become at once.
+
+It looks at a pod's mounted Secrets and ConfigMaps again when the pod changes; alone, it takes a minute and more.
+An annotation is such a change, and it can be written through the subresource `status`, a right by which nothing
+of what runs in a pod can be changed.
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+import msgspec
+
+from controller.kube_client import MERGE_PATCH, ApiError, ApiServer
+
+
+class _Metadata(msgspec.Struct):
+    name: str
+    annotations: dict[str, str] = {}
+
+
+class _SecretSource(msgspec.Struct, rename="camel"):
+    secret_name: str = ""
+
+
+class _ConfigMapSource(msgspec.Struct):
+    name: str = ""
+
+
+class _Volume(msgspec.Struct, rename="camel"):
+    secret: _SecretSource | None = None
+    config_map: _ConfigMapSource | None = None
+
+    @property
+    def source(self) -> tuple[str, str] | None:
+        if self.secret is not None:
+            return "Secret", self.secret.secret_name
+        return ("ConfigMap", self.config_map.name) if self.config_map is not None else None
+
+
+class _Spec(msgspec.Struct):
+    volumes: list[_Volume] = []
+
+
+class _Pod(msgspec.Struct):
+    metadata: _Metadata
+    spec: _Spec
+
+
+class _Pods(msgspec.Struct):
+    items: list[_Pod]
+
+
+class PodTouch:
+    """Marks the pods of a namespace that mount one Secret or ConfigMap.
+
+    Args:
+        api: with the right to list pods, and to patch their status.
+        namespace: of the pods.
+        source: kind and name of what they mount.
+        annotation: that holds the mark.
+    """
+
+    def __init__(self, api: ApiServer, namespace: str, source: tuple[str, str], annotation: str) -> None:
+        self._api = api
+        self._pods = f"/api/v1/namespaces/{namespace}/pods"
+        self._source = source
+        self._annotation = annotation
+
+    async def mark(self, mark: str) -> None:
+        """Write the mark on every pod that does not carry it yet.
+
+        Raises:
+            ApiError: the API server refuses.
+            OSError, TimeoutError, aiohttp.ClientError: it does not answer.
+        """
+        listed = msgspec.json.decode(await self._api.request("GET", self._pods), type=_Pods)
+        for pod in listed.items:
+            is_marked = pod.metadata.annotations.get(self._annotation) == mark
+            if not is_marked and any(volume.source == self._source for volume in pod.spec.volumes):
+                await self._write(pod.metadata.name, mark)
+
+    async def _write(self, name: str, mark: str) -> None:
+        body = {"metadata": {"annotations": {self._annotation: mark}}}
+        path = f"{self._pods}/{name}/status"
+        try:
+            await self._api.request("PATCH", path, body=body, content_type=MERGE_PATCH)
+        except ApiError as error:
+            # A pod that went since it was listed needs nothing any more, and the next one does.
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise

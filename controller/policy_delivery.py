@@ -1,0 +1,66 @@
+"""Delivers changed policies to running pods within seconds: the kubelet alone takes a minute and more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from controller.kube_client import METADATA_ONLY, TRANSPORT_ERRORS, ApiError, ApiServer
+from controller.leader_loop import Leads, while_leading
+from controller.pod_touch import PodTouch
+from kube.names import POLICIES_ANNOTATION
+from service.log import get_logger
+
+SECONDS_BETWEEN_LOOKS = 1.0
+
+
+class PolicyDelivery:
+    """The leader's loop: touches the pods that mount the policies' ConfigMap when it has changed."""
+
+    def __init__(self, api: ApiServer, leadership: Leads, namespace: str, config_map: str) -> None:
+        self._api = api
+        self._leadership = leadership
+        self._path = f"/api/v1/namespaces/{namespace}/configmaps/{config_map}"
+        self._touch = PodTouch(api, namespace, ("ConfigMap", config_map), POLICIES_ANNOTATION)
+        self._seen: str | None = None
+        self._delivered: str | None = None
+        self._is_told = False
+        self._log = get_logger("policies")
+
+    async def run(self, turned: Callable[[], None] = lambda: None) -> None:
+        """Deliver what changes while this replica leads; call `turned` after each look."""
+        await while_leading(self._leadership, self.check, SECONDS_BETWEEN_LOOKS, turned)
+
+    async def check(self) -> None:
+        """Look at the ConfigMap once; touch pods where the look before saw the same new version.
+
+        The kubelets hear of a change as this replica does, and one that has not yet would bring the old one.
+        """
+        try:
+            version = await self._version()
+            if version == self._seen and version != self._delivered:
+                await self._touch.mark(version)
+                self._delivered = version
+            self._seen = version
+        except (ApiError, *TRANSPORT_ERRORS) as error:
+            if not self._is_told:
+                text = "pods are not touched: they get changed policies in a minute or two"
+                self._log.warning(text, error=str(error))
+            self._is_told = True
+        else:
+            self._is_told = False
+
+    async def _version(self) -> str:
+        reply = await self._api.request(
+            "GET", self._path, query={"resourceVersion": "0"}, accept=METADATA_ONLY
+        )
+        return msgspec.json.decode(reply, type=_ConfigMap).metadata.resource_version
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    resource_version: str
+
+
+class _ConfigMap(msgspec.Struct):
+    metadata: _Metadata

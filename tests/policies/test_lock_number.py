@@ -1,0 +1,109 @@
+"""The number of the second lock's tables, which the chart writes beside the policies that it made them of."""
+
+import pytest
+
+from policies.loading.loader import load_policies, parse_handed, parse_policies
+from policies.loading.reload import SETTLING_LOOKS, LivePolicies, Reload
+from policies.loading.sources import LOCK_FILE
+from policies.model.problems import PolicyError
+from tests.policies.kubelet import Mount
+from tests.policies.support import DEFAULT, policy_set
+
+POLICY = "kind: Policy\nname: default\nmemory: {{reserveMiB: {n}}}\n"
+
+
+@pytest.fixture
+def mount(tmp_path):
+    return Mount(tmp_path)
+
+
+def write(mount, number, reserve=1):
+    """The policies and the lock's number, as one change."""
+    files = {LOCK_FILE: number} if number is not None else {}
+    mount.write(others=files, default=POLICY.format(n=reserve))
+
+
+def test_pods_carry_the_number_behind_the_digest():
+    files = {"default.yaml": DEFAULT, LOCK_FILE: b"0123abcd\n"}
+    found, without = parse_policies(files), policy_set()
+    assert found.digest == f"{without.digest}.0123abcd"
+    assert found.resolve("any", None, None).marker == f"default@{without.digest}.0123abcd"
+    assert parse_handed(files).digest == found.digest
+
+
+def test_a_directory_may_hold_it(mount):
+    write(mount, "0123abcd")
+    assert load_policies(mount.folder).digest.endswith(".0123abcd")
+
+
+@pytest.mark.parametrize("text", [b"", b"0123abc", b"0123ABCD", b"0123abcd.x", b"0123abcd " * 9, b"\xff" * 8])
+def test_what_is_no_number_is_a_mistake(text):
+    with pytest.raises(
+        PolicyError, match="^second-lock: must be 8 hexadecimal digits, as the chart writes them"
+    ):
+        parse_policies({"default.yaml": DEFAULT, LOCK_FILE: text})
+
+
+def test_policies_of_another_number_are_in_force_when_the_api_servers_know_it_too(mount):
+    """Helm writes the lock seconds after the policies: pods of a number that is not there yet are refused."""
+    write(mount, "00000001")
+    told = []
+    live = LivePolicies(mount.folder, told.append)
+    before = live.current
+    write(mount, "00000002", reserve=2)
+    assert [live.reload() for _ in range(SETTLING_LOOKS)] == [Reload(before.digest)] * SETTLING_LOOKS
+    assert live.current is before
+    assert live.reload() == Reload(live.current.digest, changed=True)
+    assert live.current.digest.endswith(".00000002")
+    assert live.reload() == Reload(live.current.digest)
+    assert [reload.digest for reload in told] == [live.current.digest]
+
+
+def test_a_change_that_the_lock_does_not_look_at_is_in_force_at_once(mount):
+    write(mount, "00000001")
+    live = LivePolicies(mount.folder)
+    write(mount, "00000001", reserve=2)
+    assert live.reload().changed is True
+    assert live.current.resolve("any", None, None).reserve_mib == 2
+
+
+@pytest.mark.parametrize(("before", "after"), [(None, "00000001"), ("00000001", None)])
+def test_a_lock_that_comes_or_goes_is_not_waited_for(mount, before, after):
+    write(mount, before)
+    live = LivePolicies(mount.folder)
+    write(mount, after)
+    assert live.reload().changed is True
+
+
+def test_a_change_taken_back_meanwhile_leaves_what_was(mount):
+    write(mount, "00000001")
+    live = LivePolicies(mount.folder)
+    before = live.current
+    for number in ("00000002", "00000001"):
+        write(mount, number)
+        live.reload()
+    for _ in range(SETTLING_LOOKS + 1):
+        assert live.reload() == Reload(before.digest)
+    assert live.current is before
+
+
+def test_the_newest_of_several_changes_waits_anew(mount):
+    write(mount, "00000001")
+    live = LivePolicies(mount.folder)
+    for number in ("00000002", "00000003"):
+        write(mount, number)
+        for _ in range(SETTLING_LOOKS):
+            assert live.reload().changed is False
+    assert live.reload().changed is True
+    assert live.current.digest.endswith(".00000003")
+
+
+def test_a_broken_set_meanwhile_is_told_and_ends_the_wait(mount):
+    write(mount, "00000001")
+    live = LivePolicies(mount.folder)
+    write(mount, "00000002", reserve=2)
+    live.reload()
+    write(mount, "00000003", reserve="much")
+    for _ in range(SETTLING_LOOKS + 1):
+        assert "reserveMiB" in str(live.reload().error)
+    assert live.current.digest.endswith(".00000001")
