@@ -110,7 +110,7 @@ class ApiServer:
         """Close all connections."""
         await self._rest.close()
 
-    async def _send(  # noqa: PLR0913 each is a part of an HTTP request
+    async def _send(  # noqa: PLR0913, PLR0917 each is a part of an HTTP request
         self,
         method: str,
         url: str,

@@ -26,8 +26,10 @@ from controller.options import ControllerOptions
 from controller.pod_deletion import PodDeletion
 from controller.pod_events import PodEvents
 from controller.pod_replacement import PodReplacement
+from controller.policies_in_force import PoliciesInForce
 from controller.policy_delivery import PolicyDelivery
 from controller.policy_events import PolicyEvents
+from controller.served_policies import WebhookPolicies
 from controller.watch_health import WatchHealth
 from controller.watched_policies import WatchedPolicies
 from service.background import BackgroundTask
@@ -45,6 +47,7 @@ class LeaderContext:
     leadership: Leadership
     policies: WatchedPolicies | None
     watch_of_cards: WatchHealth
+    served: WebhookPolicies
     hindrance: Callable[[], str | None]
     """Why another replica should rather lead."""
 
@@ -114,6 +117,8 @@ class LeaderTasks:
             yield BackgroundTask("policy events", partial(events.run, namespace, name), STEP_SECONDS)
             delivery = PolicyDelivery(context.api, context.leadership, namespace, name)
             yield BackgroundTask("policy delivery", delivery.run, STEP_SECONDS)
+            in_force = PoliciesInForce(context.api, context.leadership, policies, context.served)
+            yield BackgroundTask("policies in force", partial(in_force.run, namespace, name), STEP_SECONDS)
 
     def _of_geometry(self) -> Iterator[BackgroundTask]:
         context, options = self._context, self._options.geometry

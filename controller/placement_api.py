@@ -1,11 +1,11 @@
-"""The controller's HTTP API, over mTLS: the leader places and hears of denials, any replica tells the ledger.
+"""The controller's HTTP API, over mTLS: the leader places and is told things, any replica tells the ledger.
 
 | situation | status |
 |---|---|
-| this replica does not lead | 409 with the leader's address, for placements and denials |
+| this replica does not lead | 409 with the leader's address, for placements, denials and served policies |
 | nodes and pods are not listed yet | 503 |
-| a body that is no batch, or no report of denials | 400 |
-| a body over 4 MiB; of denials over 128 KiB | 413 |
+| a body that is no batch, or no report | 400 |
+| a body over 4 MiB; of denials over 128 KiB; of served policies over 2 KiB | 413 |
 | one request that cannot be read | 200, refused in its own answer |
 | no good policy set since this replica started | 404 |
 """
@@ -27,10 +27,12 @@ from controller.leadership import Leadership
 from controller.ledger_store import LedgerStore
 from controller.ledger_stream import backlog_json, ledger_json
 from controller.metrics import ControllerMetrics
+from controller.served_policies import WebhookPolicies
 from ledger.denial_counts import DenialWindow
 from ledger.messages import (
     MAX_ASKS,
     MAX_DENIAL_REPORT_BYTES,
+    MAX_SERVED_POLICIES_BYTES,
     Answered,
     Answers,
     Batch,
@@ -38,6 +40,7 @@ from ledger.messages import (
     DenialReport,
     HandedPolicies,
     NotLeading,
+    ServedPolicies,
     StreamEvent,
     read_request,
 )
@@ -57,6 +60,7 @@ _BEAT = b": beat\n\n"
 T = TypeVar("T")
 _batch = msgspec.json.Decoder(Batch)
 _denial_report = msgspec.json.Decoder(DenialReport)
+_served_policies = msgspec.json.Decoder(ServedPolicies)
 _encode = msgspec.json.Encoder().encode
 
 
@@ -69,12 +73,14 @@ class ControllerApi:
         leadership: Leadership,
         metrics: ControllerMetrics,
         policies: Callable[[], HandedPolicies | None] = lambda: None,
+        served: WebhookPolicies | None = None,
     ) -> None:
-        """`policies` gives the last good set, for webhooks that start on a broken one."""
+        """`policies` gives the last good set, for webhooks that start on a broken one; `served` keeps theirs."""
         self._state = state
         self._leadership = leadership
         self._metrics = metrics
         self._policies = policies
+        self._served = served if served is not None else WebhookPolicies(time.monotonic)
         self._denials = DenialWindow()
         self._stopping = False
 
@@ -91,6 +97,9 @@ class ControllerApi:
         router = APIRouter(prefix="/v1")
         router.add_api_route("/placements", self._placements, methods=["POST"], response_class=Response)
         router.add_api_route("/denials", self._told_denials, methods=["POST"], response_class=Response)
+        router.add_api_route(
+            "/served-policies", self._told_policies, methods=["POST"], response_class=Response
+        )
         router.add_api_route("/ledger", self._ledger, response_class=Response)
         router.add_api_route("/policies", self._last_policies, response_class=Response)
         router.add_api_route("/ledger/stream", self._stream, response_class=Response)
@@ -122,6 +131,16 @@ class ControllerApi:
         now = time.monotonic()
         for counted in report.denials:
             self._denials.add(counted, now)
+        return _json({})
+
+    async def _told_policies(self, request: Request) -> Response:
+        """Take in which policies a webhook serves."""
+        told = await _decoded(request, _served_policies, MAX_SERVED_POLICIES_BYTES, "report of policies")
+        if isinstance(told, Response):
+            return told
+        if not self._leadership.leads:
+            return _json(NotLeading(self._leadership.leader), status=409)
+        self._served.add(told)
         return _json({})
 
     async def _decide(self, batch: Batch) -> list[Answered] | None:

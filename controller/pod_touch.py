@@ -1,8 +1,8 @@
 """Touches running pods that mount something, so that the kubelet brings what it has become at once.
 
-It looks at a pod's mounted Secrets and ConfigMaps again when the pod changes; alone, it takes a minute and more.
-An annotation is such a change, and it can be written through the subresource `status`, a right by which nothing
-of what runs in a pod can be changed.
+It looks at a pod's mounted Secrets and ConfigMaps again when the pod changes; alone, it takes a minute and
+more. An annotation is such a change, and it can be written through the subresource `status`, a right by which
+nothing of what runs in a pod can be changed.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class PolicyEvents:
         if name == self._told:
             return
         try:
-            involved = await self._involved(namespace, config_map)
+            involved, _ = await involved_config_map(self._api, namespace, config_map)
             await self._events.post(policy_event(name, involved, problem, now))
         except ApiError as error:
             self._log.warning("an Event is lost", reason=REASON, error=str(error))
@@ -65,16 +65,23 @@ class PolicyEvents:
             return
         self._told = name
 
-    async def _involved(self, namespace: str, config_map: str) -> dict[str, str]:
-        """Name the ConfigMap as Events do; without a uid, `kubectl describe` would not show them."""
-        reply = await self._api.request("GET", f"/api/v1/namespaces/{namespace}/configmaps/{config_map}")
-        found = msgspec.json.decode(reply, type=_ConfigMap)
-        known = {"apiVersion": "v1", "kind": "ConfigMap", "namespace": namespace, "name": config_map}
-        return {**known, "uid": found.metadata.uid}
+
+async def involved_config_map(api: ApiServer, namespace: str, config_map: str) -> tuple[dict[str, str], str]:
+    """Name a ConfigMap as Events do, and its version; without a uid, `kubectl describe` would not show them.
+
+    Raises:
+        ApiError: the API server refuses.
+        OSError, TimeoutError, aiohttp.ClientError: it does not answer.
+    """
+    reply = await api.request("GET", f"/api/v1/namespaces/{namespace}/configmaps/{config_map}")
+    found = msgspec.json.decode(reply, type=_ConfigMap).metadata
+    known = {"apiVersion": "v1", "kind": "ConfigMap", "namespace": namespace, "name": config_map}
+    return {**known, "uid": found.uid}, found.resource_version
 
 
-class _Metadata(msgspec.Struct):
+class _Metadata(msgspec.Struct, rename="camel"):
     uid: str
+    resource_version: str = ""
 
 
 class _ConfigMap(msgspec.Struct):

@@ -29,6 +29,7 @@ from controller.options import ControllerOptions
 from controller.page_authorization import TokenAuthorizer
 from controller.placement_api import ControllerApi
 from controller.resources import nodes, pods
+from controller.served_policies import WebhookPolicies
 from controller.usage_metrics import UsageCollector
 from controller.watch_health import WatchHealth
 from controller.watched_policies import WatchedPolicies
@@ -62,6 +63,7 @@ Task = Literal[
     "replacement",
     "policy events",
     "policy delivery",
+    "policies in force",
     "MIG geometry",
     "node holding",
     "audit",
@@ -103,12 +105,21 @@ class ControllerProcess:
         self._state = LedgerStore(time.monotonic, lambda: self._watches["pods"].known_until)
         self._leadership = Leadership(api, self._candidate(), options.lease_timing, hindrance=self._hindrance)
         self._policies = WatchedPolicies(options.policies) if options.policies is not None else None
+        self._served_policies = WebhookPolicies(time.monotonic)
         context = LeaderContext(
-            api, self._state, self._leadership, self._policies, self._watch_of_cards, self._hindrance
+            api,
+            self._state,
+            self._leadership,
+            self._policies,
+            self._watch_of_cards,
+            served=self._served_policies,
+            hindrance=self._hindrance,
         )
         self._leader = LeaderTasks(context, options, self._metrics, self._registry)
         last_good = self._policies.last_good if self._policies is not None else lambda: None
-        self._served = ControllerApi(self._state, self._leadership, self._metrics, last_good)
+        self._served = ControllerApi(
+            self._state, self._leadership, self._metrics, last_good, self._served_policies
+        )
         self._page = self._shown() if options.page is not None else None
         self._page_socket = bind(*options.page) if options.page is not None else None
         self._registry.register(LedgerCollector(self._state))
@@ -128,6 +139,7 @@ class ControllerProcess:
         policies = self._policies
         quotas, queues = (policies.quotas, policies.queues) if policies is not None else (tuple, tuple)
         self._registry.register(UsageCollector(self._state.ledger, quotas, queues))
+        self._registry.register(self._served_policies)
         self._registry.register(policy_info(lambda: policies.digest if policies is not None else None))
 
     @property
@@ -278,7 +290,9 @@ class ControllerProcess:
         away = leadership.failure and f"the API server is out of reach: {leadership.failure}"
         behind = self._leader.behind if leadership.leads else None
         policies = self._policies.detail if self._policies is not None else None
-        return "; ".join(filter(None, [self._role(), away, self._hindrance(), behind, policies]))
+        digest = self._policies.digest if self._policies is not None and leadership.leads else None
+        served = self._served_policies.detail(digest)
+        return "; ".join(filter(None, [self._role(), away, self._hindrance(), behind, policies, served]))
 
     def _hindrance(self) -> str | None:
         """Why another replica should rather lead: a watch that tells nothing."""

@@ -26,6 +26,8 @@ MAX_DENIALS = 100
 """Reasons in namespaces in one report of denials."""
 MAX_DENIAL_REPORT_BYTES = 2**17
 """Of such a report: 100 lines of 200 characters, and what stands beside them."""
+MAX_SERVED_POLICIES_BYTES = 2048
+"""Of a report of the policies that a webhook serves."""
 MAX_DENIAL_LINE = 200
 """Characters."""
 _Reason = Annotated[str, msgspec.Meta(max_length=MAX_LABEL_VALUE)]
@@ -33,6 +35,8 @@ _Namespace = Annotated[str, msgspec.Meta(max_length=MAX_LABEL_VALUE)]
 _DeniedPods = Annotated[int, msgspec.Meta(ge=1, le=2**31)]
 _DenialLine = Annotated[str, msgspec.Meta(max_length=MAX_DENIAL_LINE)]
 _FileName = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
+_Webhook = Annotated[str, msgspec.Meta(pattern=r"^[-.A-Za-z0-9]+\Z", max_length=MAX_NAME)]
+_Digest = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f.]*\Z", max_length=MAX_LABEL_VALUE)]
 _Release = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
 
 _decode_request = msgspec.json.Decoder(PlacementRequest).decode
@@ -148,6 +152,15 @@ class HandedPolicies(msgspec.Struct, frozen=True):
     """Of the set, for people."""
     files: Annotated[dict[_FileName, bytes], msgspec.Meta(max_length=MAX_POLICY_FILES)]
     """Content by name."""
+
+
+class ServedPolicies(msgspec.Struct, frozen=True):
+    """Body of `POST /v1/served-policies`: what one webhook serves, told every few seconds."""
+
+    webhook: _Webhook
+    """Its name, which no other has."""
+    digest: _Digest
+    """Of the set in force; empty while there is none."""
 
 
 class DenialCount(msgspec.Struct, frozen=True, gc=False):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -35,6 +36,7 @@ from webhook.placing.controller import ControllerPlacer
 from webhook.placing.controller_wait import CONTROLLER_WAIT_SECONDS, ControllerWait
 from webhook.placing.last_good_policies import LastGoodPolicies
 from webhook.placing.placer import LedgerPlacer, Placer
+from webhook.policy_reports import PolicyReports
 from webhook.review import Observer, Reviewer
 from webhook.rules import Rules
 from webhook.worker.workers import Workers
@@ -49,6 +51,7 @@ TASKS = (
     "placement batches",
     "controller snapshot",
     "denial reports",
+    "policy reports",
 )
 """Background tasks that are run again when they fail."""
 
@@ -204,7 +207,13 @@ class WebhookProcess:
         placer = self._asking = ControllerPlacer(client, self._registry)
         self._older = LastGoodPolicies(client, self._policies)
         reports = self._reports = DenialReports(ControllerClient(url, lambda: certificate.client))
-        self._background = {**placer.background(), "denial reports": reports.run}
+        told = ControllerClient(url, lambda: certificate.client)
+        serves = PolicyReports(told, socket.gethostname(), lambda: self._policies.last.digest)
+        self._background = {
+            **placer.background(),
+            "denial reports": reports.run,
+            "policy reports": serves.run,
+        }
         self._controller_wait = ControllerWait(placer.knows_nodes, self._options.controller_wait_seconds)
         return placer
 

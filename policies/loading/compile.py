@@ -189,7 +189,7 @@ def _key(entry: QueueEntry, key: str) -> tuple[str, ...]:
 
 
 def _digest(parts: Parts) -> str:
-    """Return the digest of the canonical content, models with their defaults, and behind it the lock's number."""
+    """Return the digest of the content, models with their defaults, and behind it the lock's number."""
     content = {
         kind: {name: part.model_dump(mode="json", by_alias=True) for name, (part, _) in table.items()}
         for kind, table in (

@@ -55,7 +55,7 @@ def parse_handed(files: Mapping[str, bytes]) -> PolicySet:
 
 
 def load_policies(directory: Path) -> PolicySet:
-    """Read a policy directory: top level only, `.yaml` and `.yml`, no names beginning with a dot; and LOCK_FILE.
+    """Read a policy directory: LOCK_FILE, and of its top level `.yaml` and `.yml` without a dot before.
 
     Raises:
         PolicyError: with every problem found, unreadable files and folders included.

@@ -15,8 +15,8 @@ RELOAD_SECONDS = 1.0
 """Between two readings of the directory; the kubelet itself takes up to a minute to bring a ConfigMap."""
 
 SETTLING_LOOKS = 5
-"""Readings, a second each, before a set with another number of the lock is in force: Helm writes the lock after the
-policies, an API server takes a second to take it up, and one that has not yet refuses the pods of that set."""
+"""Readings, a second each, before a set with another number of the lock is in force: Helm writes the lock
+after the policies, an API server takes a second to take it up, and before that refuses the set's pods."""
 
 
 @dataclass(frozen=True, slots=True)

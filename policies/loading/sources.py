@@ -20,7 +20,7 @@ _Part = TypeVar("_Part", Policy, Limiter, QueueEntry)
 MAX_ENTRIES = 2000
 """Policies, limiters and queues of one set."""
 LOCK_FILE = "second-lock"
-"""File beside the policies, by the chart: the number of the tables that the second lock was made of with them."""
+"""File beside the policies, by the chart: the number of the second lock's tables, made of the same values."""
 _LOCK_NUMBER = re.compile(rb"[0-9a-f]{8}\n?")
 PRESETS_FOLDER = FilePath(__file__).parent.parent / "limiters"
 

@@ -1,4 +1,4 @@
-"""Policies that change while pods are created: in force within seconds at every webhook, and no pod refused."""
+"""Policies that change while pods are created: in force at every webhook soon, and no pod is refused."""
 
 import itertools
 import re

@@ -1,4 +1,4 @@
-"""Pods that mount the policies' ConfigMap are touched when it changes, so that the kubelet brings it at once."""
+"""Pods that mount the policies' ConfigMap are touched when it changes: the kubelet then brings it at once."""
 
 import asyncio
 

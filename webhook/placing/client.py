@@ -8,13 +8,21 @@ from http import HTTPStatus
 
 import msgspec
 
-from ledger.messages import MAX_POLICIES_BYTES, Answers, Batch, DenialReport, HandedPolicies, NotLeading
+from ledger.messages import (
+    MAX_POLICIES_BYTES,
+    Answers,
+    Batch,
+    DenialReport,
+    HandedPolicies,
+    NotLeading,
+    ServedPolicies,
+)
 from webhook.placing.http_client import Address, ClientConnection
 
 MAX_HOPS = 3
 """Replicas asked for one thing, before it is given up."""
 MAX_REPORT_REPLY = 4096
-"""Bytes of the answer to a report of denials."""
+"""Bytes of the answer to a report."""
 
 _encode = msgspec.json.Encoder().encode
 _answers = msgspec.json.Decoder(Answers)
@@ -64,6 +72,10 @@ class ControllerClient:
             ValueError: what came is no answer.
         """
         await self._post("/v1/denials", _encode(denials), MAX_REPORT_REPLY)
+
+    async def tell_policies(self, served: ServedPolicies) -> None:
+        """Tell the leader which policies this webhook serves; raises as `report` does."""
+        await self._post("/v1/served-policies", _encode(served), MAX_REPORT_REPLY)
 
     async def policies(self) -> HandedPolicies:
         """Ask any replica for the last good policy set, on a connection of its own.

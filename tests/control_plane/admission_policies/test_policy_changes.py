@@ -1,6 +1,6 @@
 """A change of policies: the lock has it at once, webhooks some time later, and meanwhile no pod is refused.
 
-The webhook writes the number of the lock's tables behind the marker's digest; the chart keeps the tables before.
+The webhook writes the number of the lock's tables behind the marker's digest; the chart keeps those before.
 """
 
 import copy
@@ -51,12 +51,18 @@ AFTER = {
     "limiters": {"other": {"env": {"OTHER_MIB": "{memory_mib}"}}},
     "queues": {},
 }
-"""Every kind of change: fractions, limiter, variables, mode, slices, a policy that goes and one that comes."""
+"""Every kind of change: fractions, limiter, variables, mode, slices; a policy goes and another comes."""
 AGAIN = {
     **AFTER,
-    "policies": {**AFTER["policies"], "driver": {"namespaces": ["lock-driver"], "limiter": "other"}},
+    "policies": {
+        **AFTER["policies"],
+        "default": {"fractions": WHOLE, "limits": {"from": "agent"}},
+        "driver": {"namespaces": ["lock-driver"], "limiter": "other"},
+    },
+    "agent": {"enabled": True},
 }
-ASKED_AFTER = ASKS | {"lock-whole": "0.375"}
+"""A change more, which leaves the limits of the default policy to the nodes' agents."""
+ASKED_AFTER = ASKS | {"lock-whole": "0.375", "lock-default": "0.125"}
 ADVICE = "leave out what the injector writes, and if you did, tell your admin"
 
 
@@ -178,8 +184,8 @@ def test_pods_of_the_policies_before_are_held_to_them(in_lock, changing, before)
         {"name": "CUDA_DEVICE_MEMORY_LIMIT_0", "value": f"{mib}m"},
         {"name": "LD_PRELOAD", "value": "/usr/local/vgpu/libvgpu.so"},
     ]
-    env = "env of GPU containers: must hold the limiter's variables once, for the MiB in clearml-injector/memory-mib: "
-    with refused("injected", env + ADVICE):
+    rule = "must hold the limiter's variables once, for the MiB in clearml-injector/memory-mib"
+    with refused("injected", f"env of GPU containers: {rule}: {ADVICE}"):
         changing.api.create(pod, "lock-driver", dry_run=True)
     number = changing.variables()["number"].strip("'")
     changing.api.create(numbered(pod, number), "lock-driver", dry_run=True)
@@ -237,10 +243,9 @@ def test_of_two_changes_only_the_last_is_bridged(changing, before, after):
     changing.without_webhook()
     unknown = numbered(after["lock-driver"], "ffffffff")
     eventually(lambda: not is_allowed(changing.api, unknown, "lock-driver"), "the next tables are in effect")
-    assert [
-        namespace for namespace in ASKS if not is_allowed(changing.api, after[namespace], namespace)
-    ] == []
-    assert [namespace for namespace in ASKS if is_allowed(changing.api, before[namespace], namespace)] == []
+    assert [name for name in ASKED_AFTER if not is_allowed(changing.api, after[name], name)] == []
+    assert [name for name in ASKS if is_allowed(changing.api, before[name], name)] == []
+    assert not is_allowed(changing.api, numbered(after["lock-default"], "ffffffff"), "lock-default")
 
 
 def test_the_lock_of_two_tables_is_sound_to_the_api_server(changing, after):
