@@ -24,6 +24,7 @@ from controller.ledger_store import LedgerStore
 from controller.metrics import ControllerMetrics, LedgerCollector
 from controller.node_agents.metrics import NodeAgentMetrics
 from controller.process import Task
+from controller.served_policies import WebhookPolicies
 from controller.usage_metrics import UsageCollector
 from service.metrics import policy_info
 from service.process import Process
@@ -58,6 +59,7 @@ def registries() -> dict[str, CollectorRegistry]:
     NodeAgentMetrics(controller)
     store = LedgerStore(lambda: 0.0)
     controller.register(LedgerCollector(store))
+    controller.register(WebhookPolicies(lambda: 0.0))
     controller.register(UsageCollector(store.ledger, tuple, tuple))
     for registry in (webhook, controller):
         ServedCertificate(registry, "/tls")

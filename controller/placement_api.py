@@ -75,7 +75,7 @@ class ControllerApi:
         policies: Callable[[], HandedPolicies | None] = lambda: None,
         served: WebhookPolicies | None = None,
     ) -> None:
-        """`policies` gives the last good set, for webhooks that start on a broken one; `served` keeps theirs."""
+        """`policies` gives the last good set, for webhooks that start on a broken one."""
         self._state = state
         self._leadership = leadership
         self._metrics = metrics
