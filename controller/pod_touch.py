@@ -14,9 +14,14 @@ import msgspec
 from controller.kube_client import MERGE_PATCH, ApiError, ApiServer
 
 
-class _Metadata(msgspec.Struct):
+class _Owner(msgspec.Struct):
+    kind: str
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
     name: str
     annotations: dict[str, str] = {}
+    owner_references: list[_Owner] = []
 
 
 class _SecretSource(msgspec.Struct, rename="camel"):
@@ -46,6 +51,10 @@ class _Pod(msgspec.Struct):
     metadata: _Metadata
     spec: _Spec
 
+    @property
+    def is_on_each_node(self) -> bool:
+        return any(owner.kind == "DaemonSet" for owner in self.metadata.owner_references)
+
 
 class _Pods(msgspec.Struct):
     items: list[_Pod]
@@ -68,17 +77,24 @@ class PodTouch:
         self._annotation = annotation
 
     async def mark(self, mark: str) -> None:
-        """Write the mark on every pod that does not carry it yet.
+        """Write the mark on every pod that does not carry it yet; those that are on each node come last.
 
         Raises:
-            ApiError: the API server refuses.
+            ApiError: the API server refuses; of a pod, once the others are marked.
             OSError, TimeoutError, aiohttp.ClientError: it does not answer.
         """
+        refusal: ApiError | None = None
         listed = msgspec.json.decode(await self._api.request("GET", self._pods), type=_Pods)
-        for pod in listed.items:
+        for pod in sorted(listed.items, key=lambda pod: pod.is_on_each_node):
             is_marked = pod.metadata.annotations.get(self._annotation) == mark
-            if not is_marked and any(volume.source == self._source for volume in pod.spec.volumes):
+            if is_marked or all(volume.source != self._source for volume in pod.spec.volumes):
+                continue
+            try:
                 await self._write(pod.metadata.name, mark)
+            except ApiError as error:
+                refusal = error
+        if refusal is not None:
+            raise refusal
 
     async def _write(self, name: str, mark: str) -> None:
         body = {"metadata": {"annotations": {self._annotation: mark}}}

@@ -87,5 +87,23 @@ def test_what_failed_is_tried_again_and_told_once(refused, capfd):
     assert capfd.readouterr().err.count("pods are not touched") == 1
 
 
+def test_pods_of_daemon_sets_come_last_for_there_is_one_on_each_node():
+    on_each = pod("agent", MOUNTED)
+    on_each["metadata"]["ownerReferences"] = [{"kind": "DaemonSet", "name": "agent"}]
+    webhook = pod("webhook", MOUNTED)
+    webhook["metadata"]["ownerReferences"] = [{"kind": "ReplicaSet", "name": "webhook"}]
+    done = asked(version("7"), version("7"), pods(on_each, webhook), reply({}), reply({}), looks=2)
+    assert done[-2:] == [touch("webhook", "7"), touch("agent", "7")]
+
+
+def test_a_pod_that_cannot_be_touched_keeps_no_other_from_it_and_is_tried_again(capfd):
+    both = pods(pod("one", MOUNTED), pod("two", MOUNTED))
+    first = [version("7"), version("7"), both, refusal(422, "one is odd"), reply({})]
+    again = [version("7"), pods(pod("one", MOUNTED), pod("two", MOUNTED, mark="7")), reply({})]
+    done = asked(*first, *again, looks=3)
+    assert done[-5:] == [touch("one", "7"), touch("two", "7"), LOOK, LIST, touch("one", "7")]
+    assert "one is odd" in capfd.readouterr().err
+
+
 def test_a_config_map_that_cannot_be_read_touches_nobody():
     assert asked(version("7"), refusal(404), version("7"), pods(), looks=3) == [LOOK, LOOK, LOOK, LIST]

@@ -21,6 +21,7 @@ from tests.control_plane.admission_policies.support import (
     WHOLE,
     in_effect,
     is_allowed,
+    large_pod,
     refused,
 )
 
@@ -152,7 +153,13 @@ def before(changing):
 
 
 @pytest.fixture(scope="module")
-def in_lock(changing, before):
+def large(changing):
+    """About the largest pod that the webhook admits, of the policies before."""
+    return created(changing.api, large_pod("large"), "lock-default")
+
+
+@pytest.fixture(scope="module")
+def in_lock(changing, before, large):
     """The change is in the lock alone, which is certain when it judges by the new tables."""
     changing.apply(AFTER)
     changing.without_webhook()
@@ -165,6 +172,12 @@ def test_pods_of_the_policies_before_are_let_in_as_the_webhook_left_them(in_lock
         namespace for namespace, pod in before.items() if not is_allowed(changing.api, pod, namespace)
     }
     assert refusals == set()
+
+
+def test_a_large_pod_is_within_what_the_api_server_computes_by_either_tables(in_lock, changing, large):
+    number = changing.variables()["number"].strip("'")
+    for pod in (large, numbered(large, number)):
+        changing.api.create(pod, "lock-default", dry_run=True)
 
 
 @pytest.mark.parametrize("namespace", ASKS)
