@@ -154,8 +154,7 @@ def decode_head(body: bytes) -> Head:
     try:
         review = _head_review.decode(body)
     except RecursionError as error:
-        request = _nested_too_deep(body, error)
-        return Head(request, is_labelled=request.object is not None)
+        return _head_of_nested(body, error)
     except msgspec.ValidationError:
         return _lenient_head(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -172,10 +171,17 @@ def _lenient_head(body: bytes) -> Head:
     """Decode the head of a review some of whose labels are no texts."""
     try:
         review = _raw_review.decode(body)
+    except RecursionError as error:
+        return _head_of_nested(body, error)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise UnreadableReviewError(f"no readable AdmissionReview: {error}") from error
     request = _request(review.request, review.api_version, None, body)
     return Head(request, _is_labelled(review.request.object))
+
+
+def _head_of_nested(body: bytes, error: RecursionError) -> Head:
+    request = _nested_too_deep(body, error)
+    return Head(request, is_labelled=request.object is not None)
 
 
 def allow(request: Request, reason: Reason, patch: bytes = b"", note: str | None = None) -> bytes:

@@ -76,6 +76,12 @@ def test_of_what_is_nested_too_deep_it_says_what_can_be_said(fraction):
     check(review.replace(b'"HERE"', b"[" * 100_000 + b"]" * 100_000))
 
 
+@pytest.mark.parametrize("metadata", ODD.values(), ids=ODD)
+def test_an_odd_review_may_be_nested_too_deep_besides(metadata):
+    body = as_body(review_of({"metadata": metadata, "spec": "@"}))
+    check(body.replace(b'"@"', b"[" * 100_000 + b"]" * 100_000))
+
+
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"{}", b'{"request": {}}', b'{"request": {"uid": 1}}'])
 def test_what_is_no_review_is_none_here_either(body):
     for read in (decode, decode_head):
