@@ -45,6 +45,7 @@ PROTECTED = (
     "/run/docker.sock",
     "/run/dockershim.sock",
     "/run/k0s",
+    "/run/nri",
     "/run/nvidia",
     "/sys",
     "/usr/local/nvidia",

@@ -24,14 +24,16 @@ PROTECTED = (
     "/run/dockershim.sock",
     "/run/k0s",
     "/run/k3s/containerd",
+    "/run/nri",
     "/usr/local/vgpu",
     "/var/lib/kubelet/device-plugins",
+    "/var/lib/k0s/kubelet/device-plugins",
     "/var/lib/clearml-injector",
     "/var/snap/microk8s/common/run",
     "/var/snap/microk8s/common/var/lib/kubelet/device-plugins",
 )
 """Device files (/proc/1/root leads to them too), CDI specifications, driver and limiter files, container
-runtime sockets and the kubelet's device-plugin sockets. /var/run stands for /run, which it is a link to."""
+runtime sockets and that of their plugins (NRI), and the kubelet's device-plugin sockets. /var/run stands for /run, which it is a link to."""
 
 
 def protected_place(

@@ -43,6 +43,8 @@ from webhook.admission.host_paths import PROTECTED, normalised, protected_place,
         ("/run/k3s/containerd/containerd.sock", "/run/k3s/containerd"),
         ("/var/snap/microk8s/common/run/containerd.sock", "/var/snap/microk8s/common/run"),
         ("/run/dockershim.sock", "/run/dockershim.sock"),
+        ("/run/nri/nri.sock", "/run/nri"),
+        ("/var/run/nri", "/run/nri"),
         ("/var/run/dockershim.sock", "/run/dockershim.sock"),
         ("/var/lib/clearml-injector/library", "/var/lib/clearml-injector"),
         (
@@ -55,7 +57,7 @@ from webhook.admission.host_paths import PROTECTED, normalised, protected_place,
         ("/var/lib/rancher", "/var/lib/rancher"),
         ("/etc/rancher/k3s/k3s.yaml", "/etc/rancher"),
         ("/etc/crio/crio.conf.d", "/etc/crio"),
-        ("/var/lib/k0s/kubelet", "/var/lib/k0s"),
+        ("/var/lib/k0s/kubelet/pods", "/var/lib/k0s"),
         ("/etc/kubernetes", "/etc/kubernetes"),
         ("//etc/./kubernetes/pki/", "/etc/kubernetes"),
         ("/var/lib/kubelet/pods", "/var/lib/kubelet"),
@@ -110,7 +112,16 @@ def test_a_policy_opens_one_place_of_the_node_at_a_time(place):
 
 
 @pytest.mark.parametrize(
-    "path", ["/var/lib/kubelet", "/var/lib/kubelet/device-plugins", "/var", "/dev", "/dev/nvidia0", "/"]
+    "path",
+    [
+        "/var/lib/kubelet",
+        "/var/lib/kubelet/device-plugins",
+        "/var/lib/k0s/kubelet/device-plugins",
+        "/var",
+        "/dev",
+        "/dev/nvidia0",
+        "/",
+    ],
 )
 def test_no_policy_opens_the_places_below_an_open_one_that_are_always_shut(path):
     found = pod(volumes=[{"name": "host", "hostPath": {"path": path}}])
