@@ -53,11 +53,8 @@ class LimiterLibrary:
         source = self._source or self._folder
         with _said(self._state_dir):
             self._digests = dict(_digests(source))
-            if (name := PurePosixPath(preload).name) not in self._digests:
-                raise LibraryError(
-                    f"{source / name} is not there: put the library of limiter {self._limiter.name} there, or"
-                    " choose a policy with limiter none"
-                )
+            if (file := source / PurePosixPath(preload).name).name not in self._digests:
+                raise self._missing(file)
             if self._folder.is_symlink():
                 raise LibraryError(f"{self._folder} is a link: remove it")
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -73,6 +70,14 @@ class LimiterLibrary:
             self._log.warning(
                 "the limiter's library on the node was another one: it is put back", folder=str(self._folder)
             )
+
+    def _missing(self, file: Path) -> LibraryError:
+        if file.is_symlink():
+            return LibraryError(f"{file} is a link: have the init container copy the library itself")
+        return LibraryError(
+            f"{file} is not there: put the library of limiter {self._limiter.name} there, or choose a policy"
+            " with limiter none"
+        )
 
     def _write(self) -> bool:
         """Write what differs; return whether a file of the library did."""

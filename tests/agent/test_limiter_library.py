@@ -109,6 +109,13 @@ def test_a_library_that_is_not_there_is_missed(state_dir, source):
         prepared(state_dir, source)
 
 
+def test_a_library_that_is_a_link_is_said_to_be_one(state_dir, source):
+    (source / "libvgpu.so").rename(source / "libvgpu.so.2")
+    (source / "libvgpu.so").symlink_to("libvgpu.so.2")
+    with pytest.raises(LibraryError, match=r"source/libvgpu\.so is a link: have the init container copy"):
+        prepared(state_dir, source)
+
+
 def test_a_folder_that_leads_elsewhere_is_refused(state_dir, source, tmp_path):
     state_dir.mkdir()
     (state_dir / "library").symlink_to(tmp_path)

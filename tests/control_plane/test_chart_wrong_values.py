@@ -75,6 +75,10 @@ TOLD_BY_HELM = {
         {"policies": {"default": {"namespaces": ["team"]}, "other": {"namespaces": ["team"]}}},
         '"team" belongs to policy "default" already',
     ),
+    "too many protected places with the agent's": (
+        {**default(protectedHostPaths=[f"/opt/{n}" for n in range(46)]), "agent": {"enabled": True}},
+        "policies.default.protectedHostPaths: 51 with those of agent, of at most 50: leave some out",
+    ),
     "a namespace twice": (default(namespaces=["team", "team"]), '"team" belongs to policy "default" already'),
     "no default policy": ({"policies": {"default": None, "other": {}}}, "default"),
     "an unknown key of a policy": (default(limitr="none"), "limitr"),
