@@ -32,8 +32,9 @@ PROTECTED = (
     "/var/snap/microk8s/common/run",
     "/var/snap/microk8s/common/var/lib/kubelet/device-plugins",
 )
-"""Device files (/proc/1/root leads to them too), CDI specifications, driver and limiter files, container
-runtime sockets and that of their plugins (NRI), and the kubelet's device-plugin sockets. /var/run stands for /run, which it is a link to."""
+"""Device files (/proc/1/root leads to them too), CDI specifications, driver and limiter files, sockets
+of runtimes and of their plugins (NRI), and the kubelet's device-plugin sockets. /var/run stands for /run,
+which it is a link to."""
 
 
 def protected_place(

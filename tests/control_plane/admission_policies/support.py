@@ -162,8 +162,9 @@ def annotated_pod(annotation: str, name: str = "unlabelled", **spec: object) -> 
 def takes_devices(annotation: str) -> str:
     """What the lock says of it."""
     return (
-        f"annotation {annotation} gives devices without a limit: leave it out, and ask for a share by the "
-        "label clearml-injector/fraction, or for a GPU by its resource"
+        f"annotation {annotation} gives devices without a limit: ask by the label "
+        "clearml-injector/fraction or a resource instead, or let the admin write "
+        "secondLock.deviceAnnotationNamespaces"
     )
 
 
