@@ -72,8 +72,11 @@ class LimiterLibrary:
             )
 
     def _missing(self, file: Path) -> LibraryError:
-        if file.is_symlink():
-            return LibraryError(f"{file} is a link: have the init container copy the library itself")
+        if os.path.lexists(file):
+            return LibraryError(
+                f"{file} is no file that the agent can read: have the init container copy the library itself,"
+                " no link to it, for all to read"
+            )
         return LibraryError(
             f"{file} is not there: put the library of limiter {self._limiter.name} there, or choose a policy"
             " with limiter none"

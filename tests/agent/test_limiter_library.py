@@ -109,10 +109,12 @@ def test_a_library_that_is_not_there_is_missed(state_dir, source):
         prepared(state_dir, source)
 
 
-def test_a_library_that_is_a_link_is_said_to_be_one(state_dir, source):
-    (source / "libvgpu.so").rename(source / "libvgpu.so.2")
-    (source / "libvgpu.so").symlink_to("libvgpu.so.2")
-    with pytest.raises(LibraryError, match=r"source/libvgpu\.so is a link: have the init container copy"):
+@pytest.mark.parametrize("what", ["a link", "a folder"])
+def test_a_library_that_is_there_and_no_file_is_not_said_to_be_missing(state_dir, source, what):
+    library = source / "libvgpu.so"
+    library.rename(source / "libvgpu.so.2")
+    library.mkdir() if what == "a folder" else library.symlink_to("libvgpu.so.2")
+    with pytest.raises(LibraryError, match=r"libvgpu\.so is no file that the agent can read: have the init"):
         prepared(state_dir, source)
 
 
