@@ -108,10 +108,15 @@ class LimiterLibrary:
         # A new file in place of the old one: programs that run have the old one in their memory.
         fresh = path.with_name(f".{name}.new")
         fresh.unlink(missing_ok=True)
-        with _opened(self._source / name) as file, fresh.open("xb") as copy:
-            shutil.copyfileobj(file, copy)
-        fresh.chmod(0o644)
-        fresh.replace(path)
+        try:
+            with _opened(self._source / name) as file, fresh.open("xb") as copy:
+                shutil.copyfileobj(file, copy)
+            fresh.chmod(0o644)
+            fresh.replace(path)
+        finally:
+            # Half of it would take what a full disk has left.
+            with contextlib.suppress(OSError):
+                fresh.unlink(missing_ok=True)
 
 
 def _digests(folder: Path) -> Iterator[tuple[str, str]]:

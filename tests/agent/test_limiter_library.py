@@ -82,6 +82,16 @@ def test_a_link_to_another_one_is_replaced_and_never_followed(state_dir, source,
     assert other.read_bytes() == b"the limiter"
 
 
+def test_nothing_is_left_of_one_that_cannot_be_put_back(state_dir, source):
+    library = prepared(state_dir, source)
+    on_the_node = state_dir / "library" / "libvgpu.so"
+    on_the_node.unlink()
+    on_the_node.mkdir()
+    with pytest.raises(LibraryError, match="cannot be written: Is a directory"):
+        library.check()
+    assert sorted(path.name for path in (state_dir / "library").iterdir()) == sorted(ALL)
+
+
 def test_a_link_in_the_limiters_image_brings_no_file_of_the_agents_to_pods(state_dir, source, tmp_path):
     secret = tmp_path / "token"
     secret.write_bytes(b"secret")
