@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 USE_SECONDS = 60.0
 """For which free instances are set aside: the scheduler looks at a pod again within about ten."""
@@ -16,12 +17,22 @@ MEMORY_SECONDS = 3600.0
 """After which it no longer counts that a namespace was served."""
 
 
+class _Given(NamedTuple):
+    seconds: float
+    """For which instances were set aside."""
+    at: float
+    """When that was counted last."""
+
+
 class NamespaceTurns:
     """When each namespace was served last."""
 
     def __init__(self) -> None:
         self._last: dict[str, float] = {}
-        self._given_since: dict[str, float] = {}
+        self._given: dict[str, _Given] = {}
+        """Of those for which instances were set aside since their last turn."""
+        self._given_now: frozenset[str] = frozenset()
+        self._looked_at = 0.0
 
     @property
     def last(self) -> Mapping[str, float]:
@@ -32,17 +43,24 @@ class NamespaceTurns:
         """Note that namespaces had their turn."""
         for namespace in namespaces:
             self._last[namespace] = now
+            self._given.pop(namespace, None)
 
     def give(self, namespaces: Collection[str], now: float) -> None:
-        """Note for which namespaces instances are set aside. For so long in a row, that is a turn."""
-        since = {name: self._given_since.get(name, now) for name in namespaces}
-        late = [name for name, at in since.items() if now - at >= USE_SECONDS]
-        self.take(late, now)
-        self._given_since = {name: now if name in late else at for name, at in since.items()}
+        """Note for which namespaces instances are set aside now. For so long in all, that is a turn.
+
+        Two namespaces that hold instances back by turns would else each begin again whenever the other does.
+        """
+        since, self._looked_at = self._looked_at, now
+        for name in self._given_now:
+            seconds = self._given[name].seconds if name in self._given else 0.0
+            self._given[name] = _Given(seconds + now - since, now)
+        self._given_now = frozenset(namespaces)
+        self.take([name for name, each in self._given.items() if each.seconds >= USE_SECONDS], now)
 
     def forget(self, now: float) -> None:
         """Forget what is long ago."""
         self._last = {name: at for name, at in self._last.items() if now - at < MEMORY_SECONDS}
+        self._given = {name: each for name, each in self._given.items() if now - each.at < MEMORY_SECONDS}
 
 
 @dataclass(slots=True)

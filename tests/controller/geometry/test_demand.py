@@ -35,6 +35,20 @@ def test_pods_that_are_made_anew_again_and_again_hold_instances_back_for_a_minut
     assert now <= USE_SECONDS + STEP_S
 
 
+def test_namespaces_that_hold_instances_back_by_turns_do_not_stay_first():
+    """Each has a pod for less than a minute at a time, and the other one's turn was longer ago."""
+    demand = Demand()
+    large = pod("large", "7g.40gb", namespace="modest", created="2")
+    decide(demand, [large])
+    for now in range(STEP_S, int(4 * USE_SECONDS), STEP_S):
+        number = now // 40
+        small = pod(f"small-{number}", "1g.5gb", namespace=f"greedy-{number % 2}", created="1")
+        changes = decide(demand, [small, large], now=float(now)).plan.changes
+        if changes:
+            break
+    assert [change.request for change in changes] == [("modest", "large")]
+
+
 def test_a_pod_that_did_not_use_what_was_free_is_left_alone_for_a_while():
     demand, waits = Demand(), pod("waits", "1g.5gb")
     assert decide(demand, [waits]).plan.set_aside

@@ -19,11 +19,31 @@ def test_a_namespace_for_which_instances_stay_aside_has_had_its_turn():
     assert turns.last == {"a": USE_SECONDS}
 
 
-def test_a_namespace_that_used_what_was_set_aside_begins_again():
+def test_only_the_time_counts_for_which_instances_are_set_aside_however_it_is_spread():
+    turns = NamespaceTurns()
+    for begin in (0.0, 100.0, 200.0):
+        assert not turns.last
+        turns.give({"a"}, begin)
+        turns.give(set(), begin + USE_SECONDS / 3)
+    assert turns.last == {"a": 200.0 + USE_SECONDS / 3}
+
+
+def test_a_turn_begins_the_count_of_what_is_set_aside_again():
+    turns = NamespaceTurns()
+    turns.give({"a"}, 0.0)
+    turns.give({"a"}, USE_SECONDS - 1)
+    turns.take(["a"], USE_SECONDS - 1)
+    turns.give({"a"}, USE_SECONDS)
+    assert turns.last == {"a": USE_SECONDS - 1}
+
+
+def test_what_was_set_aside_is_forgotten_after_an_hour():
     turns = NamespaceTurns()
     turns.give({"a"}, 0.0)
     turns.give(set(), USE_SECONDS - 1)
-    turns.give({"a"}, USE_SECONDS)
+    turns.forget(USE_SECONDS - 1 + MEMORY_SECONDS)
+    turns.give({"a"}, MEMORY_SECONDS * 2)
+    turns.give(set(), MEMORY_SECONDS * 2 + 1)
     assert not turns.last
 
 
