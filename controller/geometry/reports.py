@@ -16,11 +16,14 @@ from controller.geometry.turns import FIRST_DEFERRAL_SECONDS, USE_SECONDS
 from controller.kube_client import ApiServer
 from controller.resources import SeenPod
 from kube.events import MIG_NEVER_FITS, MIG_WAITS, event, event_name
+from service.yielding import Stint
 
 MAX_WRITTEN = 10_000
 """Events that are kept in mind, so that they are not sent again in each step."""
 MAX_POD_EVENTS = 10
 """Events on pods in one step: a tenant may have any number of pods to tell something on."""
+MAX_NAMESPACE_EVENTS = 2
+"""Of them on pods of one namespace."""
 _UNUSED = (
     f"instances were free for it for {USE_SECONDS:.0f} s, and the scheduler has another reason not to bind "
     f"it: see its Events; nothing is divided for it for {FIRST_DEFERRAL_SECONDS / 60:.0f} minutes or more"
@@ -35,18 +38,17 @@ class Reports:
         self._written: dict[tuple[str, ...], None] = {}
         self._now = datetime.now(UTC)
         self._left = 0
+        self._of_namespace = Counter[str]()
 
     def begin(self) -> None:
         """Begin a step: so many Events on pods are written in it, and the rest later."""
         self._now = datetime.now(UTC)
         self._left = MAX_POD_EVENTS
+        self._of_namespace.clear()
 
     async def waiting(self, cluster: Cluster, decision: Decision, pause_end: Callable[[str], str]) -> None:
         """Say on pods why they can never run, or why no card is divided for them now."""
-        advertised = cluster.advertised
-        for pod, problem in decision.selection.impossible:
-            if pod.mig is not None and not is_advertised(pod.mig, advertised):
-                await self._on_pod(pod, MIG_NEVER_FITS, problem)
+        stint = Stint()
         for uid in decision.deferred:
             if uid in cluster.waiting:
                 await self._on_pod(cluster.waiting[uid], MIG_WAITS, _UNUSED)
@@ -55,12 +57,21 @@ class Reports:
             text = _why_not(found, pause_end) if found is not None else None
             if text is not None and request.uid in cluster.waiting:
                 await self._on_pod(cluster.waiting[request.uid], MIG_WAITS, text)
+        # The last, as these may be any number: those before are as many as one plan looks at.
+        advertised = cluster.advertised
+        for pod, problem in decision.selection.impossible:
+            if pod.mig is not None and not is_advertised(pod.mig, advertised):
+                await self._on_pod(pod, MIG_NEVER_FITS, problem)
+            await stint.pause()
 
     async def _on_pod(self, pod: SeenPod, reason: str, message: str) -> None:
-        if pod.mig is not None and self._left:
-            namespace, name = pod.fact.key
-            involved = {"kind": "Pod", "namespace": namespace, "name": name, "uid": pod.mig.uid}
-            self._left -= await self._write(involved, reason, message)
+        namespace, name = pod.fact.key
+        if pod.mig is None or not self._left or self._of_namespace[namespace] >= MAX_NAMESPACE_EVENTS:
+            return
+        involved = {"kind": "Pod", "namespace": namespace, "name": name, "uid": pod.mig.uid}
+        if await self._write(involved, reason, message):
+            self._left -= 1
+            self._of_namespace[namespace] += 1
 
     async def not_divided(self, node: ClusterNode, problem: str) -> None:
         """Say on a node why it is not divided."""

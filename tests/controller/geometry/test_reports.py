@@ -1,0 +1,66 @@
+"""Who is told what of dividing cards, where far more could be told than is written in one step."""
+
+import asyncio
+from collections import Counter
+
+from controller.geometry.cluster import Cluster
+from controller.geometry.demand import Demand
+from controller.geometry.model import MigNode
+from controller.geometry.reports import MAX_POD_EVENTS, Reports
+from modes.mig_profiles import A100_40GB
+from tests.controller.geometry.waiting import offer, pod
+
+IN_USE = MigNode("n0", A100_40GB, (("1g.5gb",) * 7,), {"1g.5gb": 7}, paused_until=600.0)
+FREE_LATER = MigNode("n1", A100_40GB, (("1g.5gb",) * 7,), paused_until=600.0)
+
+
+class WrittenEvents:
+    """An API server that keeps the Events alone."""
+
+    def __init__(self):
+        self.events = []
+
+    async def request(self, method, path, *, body):
+        self.events.append(body)
+        return b"{}"
+
+    def namespaces(self):
+        return Counter(event["involvedObject"]["namespace"] for event in self.events)
+
+
+def report(api, *steps):
+    """Decide and report once for each of some lists of pods that wait."""
+    reports, demand = Reports(api), Demand()
+
+    async def run():
+        for now, pods in enumerate(steps):
+            waiting = {each.mig.uid: each for each in pods}
+            decision = demand.decide(waiting, [offer("n0"), offer("n1")], [IN_USE, FREE_LATER], float(now))
+            reports.begin()
+            await reports.waiting(Cluster([], waiting), decision, lambda _: "later")
+
+    asyncio.run(run())
+
+
+def impossible(namespace, count):
+    return [pod(f"{namespace}-{at}", "9g.99gb", namespace=namespace, created="1") for at in range(count)]
+
+
+def test_pods_that_can_never_run_do_not_keep_others_from_being_told():
+    api = WrittenEvents()
+    waits = pod("waits", "7g.40gb", namespace="modest", created="2")
+    report(api, [*impossible("evil", 20 * MAX_POD_EVENTS), waits])
+    assert api.namespaces()["modest"] == 1
+    assert len(api.events) <= MAX_POD_EVENTS
+
+
+def test_a_namespace_with_very_many_pods_leaves_others_their_part_of_what_is_written():
+    api, many = WrittenEvents(), impossible("evil", 20 * MAX_POD_EVENTS)
+    report(api, many, [*many, *impossible("modest", 1)])
+    assert api.namespaces()["modest"] == 1
+
+
+def test_in_time_all_pods_of_a_namespace_are_told():
+    api = WrittenEvents()
+    report(api, *[impossible("team", MAX_POD_EVENTS)] * MAX_POD_EVENTS)
+    assert api.namespaces() == {"team": MAX_POD_EVENTS}
