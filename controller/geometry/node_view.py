@@ -134,5 +134,7 @@ def next_action(fact: MigNodeFact, card: MigCard | None, configs: Mapping[str, D
 
 def is_idle_for(node: MigNode, division: Division) -> bool:
     """Whether every card that another division changes certainly has no instance in use."""
-    changed = [index for index, names in enumerate(node.geometries) if division[index] != names]
-    return len(division) == len(node.geometries) and set(changed) <= set(node.idle)
+    if len(division) != len(node.geometries):
+        return False
+    pairs = enumerate(zip(node.geometries, division, strict=True))
+    return {index for index, (before, after) in pairs if before != after} <= set(node.idle)

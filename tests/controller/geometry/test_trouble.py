@@ -166,3 +166,15 @@ def test_a_node_whose_cpu_goes_while_its_division_is_planned_is_not_cordoned():
     asyncio.run(cluster.run(60))
     assert CHANGE not in cluster.nodes["n0"]["metadata"]["annotations"]
     assert cluster.count("started") == 0
+
+
+@pytest.mark.parametrize("turns", range(1, 14))
+def test_a_card_that_comes_back_in_the_midst_of_a_division_ends_no_step(turns):
+    cluster = MigCluster(cards=(2,))
+    cluster.add_pod("p", "7g.40gb")
+    asyncio.run(cluster.run(turns))
+    cluster.nodes["n0"]["metadata"]["labels"]["nvidia.com/gpu.count"] = "3"
+    cluster.managers["n0"].cards.append(())
+    asyncio.run(cluster.run(60))
+    assert node_of(cluster, "p") == "n0"
+    assert CHANGE not in cluster.nodes["n0"]["metadata"]["annotations"]
