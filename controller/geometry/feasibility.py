@@ -73,6 +73,7 @@ class Feasibility:
         now = {offer.name: offer for offer in offers}
         if self._offers.keys() - now.keys():
             self._answers.clear()
+            self._changed = {name: version for name, version in self._changed.items() if name in now}
         changed = [name for name, offer in now.items() if self._offers.get(name) != offer]
         if changed:
             self._version += 1

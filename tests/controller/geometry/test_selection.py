@@ -147,3 +147,10 @@ def test_answers_that_are_brought_up_to_date_equal_those_found_anew(rounds, data
             if fitting:
                 expected[each.fact.key] = fitting
         assert kept == expected
+
+
+def test_nodes_that_come_under_ever_new_names_leave_nothing_behind():
+    feasibility = Feasibility()
+    for number in range(100):
+        assert names(chosen([pod("p")], [offer(f"n{number}")], feasibility=feasibility)) == ["p"]
+    assert set(feasibility._changed) == {"n99"}
