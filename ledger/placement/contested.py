@@ -69,19 +69,18 @@ class Contested:
         self, candidates: Candidates, request: PlacementRequest, prices: ShadowPrices, own: str | None
     ) -> Iterator[NodeAccount]:
         """The nodes with room for the pod, as they are without what others than `own` have reserved."""
-        eligible = filter(candidates.holds, self._looked_at(own))
-        without = (each.without_reservations(own) for each in eligible)
+        looked_at = (each for each in self._looked_at() if _may_have_room(each, request, own))
+        without = (each.without_reservations(own) for each in filter(candidates.holds, looked_at))
         return islice((each for each in without if score(each, request, prices) is not None), MAX_WITH_ROOM)
 
-    def _looked_at(self, own: str | None) -> Iterator[NodeAccount]:
-        """The nodes on which others have reserved something."""
+    def _looked_at(self) -> Iterator[NodeAccount]:
+        """The nodes on which something is reserved."""
         left = MAX_LOOKED_AT
         for account in self._node_index.reserved.values():
             left -= len(account.reserved)
             if left < 0:
                 return
-            if any(claim.namespace != own for claim in account.reserved.values()):
-                yield account
+            yield account
 
     def _ranked(
         self, found: Counter[_Place], request: PlacementRequest, own: str | None
@@ -97,6 +96,19 @@ class Contested:
             if all(of_own.get(stock, 0) + each <= pods * each for stock in stocks):
                 load = max([waiting[gpu_mib].get(stock, 0) for stock in stocks]) + each
                 yield load * _PRECISION // (pods * each), place
+
+
+def _may_have_room(account: NodeAccount, request: PlacementRequest, own: str | None) -> bool:
+    """Whether one GPU of a node would do, were all on it that others than `own` have reserved.
+
+    Where pods fill nearly all, few nodes pass: to copy each account takes a thousand times a usual decision.
+    """
+    gained = sum([claim.slices for claim in account.reserved.values() if claim.namespace != own])
+    if not gained:
+        return False
+    fraction, free = request.fraction, request.mode_type.free(account, request.stock)
+    least = max(fraction.split) if fraction.is_apart else fraction.slices_on_each
+    return max(free, default=0) + gained >= least
 
 
 def _places(

@@ -13,6 +13,7 @@ from ledger.accounts import NodeAccount
 from ledger.facts import PodFact
 from ledger.ledger import Ledger
 from ledger.placement import contested
+from ledger.placement.best_node import score
 from ledger.placement_request import Placement, PlacementRequest
 from ledger.reservations import COUNTED_SECONDS, LIFETIME_SECONDS
 from modes.fraction import Fraction
@@ -225,15 +226,20 @@ def test_a_step_ages_only_so_many_and_says_that_there_may_be_more(monkeypatch: p
     assert (ledger.totals().used, ledger.reservations) == (0, 25)
 
 
-def test_only_so_many_nodes_are_looked_at_for_one_pod(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def looked(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often each node was looked at as it is without reservations."""
     looked = Counter[str]()
-    score = contested.score
 
     def counted(account: NodeAccount, *args: Any) -> int | None:
         looked[account.name] += 1
         return score(account, *args)
 
     monkeypatch.setattr(contested, "score", counted)
+    return looked
+
+
+def test_only_so_many_nodes_are_looked_at_for_one_pod(looked: Counter[str]) -> None:
     count = contested.MAX_WITH_ROOM + 20
     ledger = ledger_of(*[gpu_node(f"n{number}", 1) for number in range(count)])
     for number in range(count):
@@ -243,3 +249,16 @@ def test_only_so_many_nodes_are_looked_at_for_one_pod(monkeypatch: pytest.Monkey
     assert isinstance(answer, Placement)
     assert answer.node is None
     assert sum(looked.values()) == contested.MAX_WITH_ROOM
+
+
+def test_nodes_that_pods_fill_are_not_looked_at_for_what_little_is_reserved_there(
+    looked: Counter[str],
+) -> None:
+    holders = tuple(holder(f"p{number}", f"n{number}", (0, 6)) for number in range(50))
+    ledger = ledger_of(*[gpu_node(f"n{number}", 1) for number in range(50)], holders=holders)
+    for number in range(100):
+        ledger.place(eighths(1, namespace=f"evil-{number}", reservation=f"r{number}"), 0.0)
+    assert isinstance(ledger.place(eighths(3, namespace="team"), 0.0), Placement)
+    assert not looked
+    ledger.place(eighths(2, namespace="team"), 0.0)
+    assert looked
