@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import yaml
@@ -34,7 +34,7 @@ Division = tuple[Geometry, ...]
 
 class _Entry(msgspec.Struct, rename="kebab"):
     devices: list[int]
-    mig_devices: dict[str, int]
+    mig_devices: dict[str, Annotated[int, msgspec.Meta(ge=0)]]
 
 
 class BrokenFileError(ValueError):
