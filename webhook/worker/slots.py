@@ -31,7 +31,8 @@ class Slots:
     async def acquire(self, namespace: str, size: int) -> None:
         """Wait for a slot, to be given back by `release`.
 
-        Where too much waits, the namespace that waits with the most bytes loses its last review.
+        Where too many wait, the namespace with the most of them loses its last review; where they hold too
+        many bytes, the namespace with the most bytes does.
 
         Raises:
             FullError: this is the one.
@@ -41,8 +42,7 @@ class Slots:
             return
         waiting = _Waiting(asyncio.get_running_loop().create_future(), size)
         self._waiting.setdefault(namespace, deque()).append(waiting)
-        if self._is_full():
-            self._drop(max(self._waiting, key=self._bytes))
+        self._make_room()
         try:
             await waiting.granted
         except asyncio.CancelledError:
@@ -60,9 +60,14 @@ class Slots:
         if queue:
             self._waiting[namespace] = queue
 
-    def _is_full(self) -> bool:
-        number = sum(map(len, self._waiting.values()))
-        return number > self._max_waiting or sum(map(self._bytes, self._waiting)) > self._max_bytes
+    def _make_room(self) -> None:
+        while sum(map(self._number, self._waiting)) > self._max_waiting:
+            self._drop(max(self._waiting, key=self._number))
+        while sum(map(self._bytes, self._waiting)) > self._max_bytes:
+            self._drop(max(self._waiting, key=self._bytes))
+
+    def _number(self, namespace: str) -> int:
+        return len(self._waiting[namespace])
 
     def _bytes(self, namespace: str) -> int:
         return sum(each.size for each in self._waiting[namespace])

@@ -104,3 +104,36 @@ def test_a_slot_that_comes_when_nobody_waits_any_more_goes_to_the_next():
         assert order == ["x0", "b1"]
 
     asyncio.run(check())
+
+
+def test_many_small_reviews_of_one_namespace_displace_no_large_one_of_another():
+    async def check():
+        slots = Slots(1, 3, 100)
+        await slots.acquire("x", 1)
+        many = [asyncio.ensure_future(slots.acquire("a", 1)) for _ in range(3)]
+        large = asyncio.ensure_future(slots.acquire("b", 90))
+        await turns()
+        assert [task.done() for task in (*many, large)] == [False, False, True, False]
+        with pytest.raises(FullError):
+            await many[2]
+        for task in (*many, large):
+            task.cancel()
+
+    asyncio.run(check())
+
+
+def test_a_large_review_displaces_as_many_as_it_takes_the_place_of():
+    async def check():
+        slots = Slots(1, 10, 100)
+        await slots.acquire("x", 1)
+        small = [asyncio.ensure_future(slots.acquire("a", 20)) for _ in range(5)]
+        large = asyncio.ensure_future(slots.acquire("b", 50))
+        await turns()
+        assert [task.done() for task in (*small, large)] == [False, False, True, True, True, False]
+        for task in small[2:]:
+            with pytest.raises(FullError):
+                await task
+        for task in (*small[:2], large):
+            task.cancel()
+
+    asyncio.run(check())
