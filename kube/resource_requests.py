@@ -72,7 +72,7 @@ def effective_request(
     pod_level: Quantities | None = None,
     counts: Callable[[str], bool] = no_extended,
 ) -> EffectiveRequest:
-    """Add up a pod's requests.
+    """Add up a pod's requests. Less than none, which the API server refuses after its webhooks, is none.
 
     Args:
         containers: The regular containers.
@@ -91,7 +91,7 @@ def effective_request(
         running |= _amounts(pod_level, no_extended)
     if overhead:
         _add(running, _amounts(overhead, counts))
-    return EffectiveRequest(running.pop("cpu", 0), running.pop("memory", 0), running)
+    return EffectiveRequest(max(0, running.pop("cpu", 0)), max(0, running.pop("memory", 0)), running)
 
 
 def _with_init(

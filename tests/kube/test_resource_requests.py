@@ -63,6 +63,13 @@ def test_overhead_comes_on_top_and_the_pods_own_request_takes_the_sums_place() -
     assert request == EffectiveRequest(3250, 2**30 + 2**26, {GPU: 1})
 
 
+@pytest.mark.parametrize("amounts", [{"cpu": "-4", "memory": "-1Gi"}, {"cpu": "-1m", "memory": -1}])
+def test_less_than_nothing_counts_as_nothing(amounts: dict[str, str | int]) -> None:
+    """The API server refuses such a pod, but only after its webhooks: until then it must make no room."""
+    made = effective_request([Container(ContainerRequests(amounts))])
+    assert (made.cpu_milli, made.memory_bytes) == (0, 0)
+
+
 def test_an_extended_resource_that_is_no_whole_number_is_an_error() -> None:
     with pytest.raises(ValueError, match=r'quantity "500m" is not a whole number'):
         effective_request([container(gpu="500m")], counts=NAMES.counts)
