@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Hashable, Mapping
+from typing import TypeVar
 
 from ledger.accounts import Claim, ClaimKey
 
 _Required = tuple[str, ...] | None
+_Key = TypeVar("_Key", bound=Hashable)
 
 
 class PendingPods:
@@ -22,18 +24,14 @@ class PendingPods:
     def add(self, key: ClaimKey, claim: Claim) -> None:
         """Add a pending claim; the inverse of `remove`."""
         self.claims[key] = claim
-        _add(self._slices.setdefault(claim.memory_values, {}), claim, 1)
-        _add(self._by_namespace.setdefault(claim.namespace, {}), claim, 1)
+        _count(self._slices, claim.memory_values, claim, 1)
+        _count(self._by_namespace, claim.namespace, claim, 1)
 
     def remove(self, key: ClaimKey) -> None:
         """Remove a claim that is pending no more; the inverse of `add`."""
         claim = self.claims.pop(key)
-        _add(self._slices[claim.memory_values], claim, -1)
-        if not self._slices[claim.memory_values]:
-            del self._slices[claim.memory_values]
-        _add(self._by_namespace[claim.namespace], claim, -1)
-        if not self._by_namespace[claim.namespace]:
-            del self._by_namespace[claim.namespace]
+        _count(self._slices, claim.memory_values, claim, -1)
+        _count(self._by_namespace, claim.namespace, claim, -1)
 
     def add_stale(self, claim: Claim, sign: int = 1) -> None:
         """Note a reservation that is not counted any more, or with a sign of -1 forget it."""
@@ -56,6 +54,14 @@ class PendingPods:
                 for index, slices in by_index.items():
                     waiting[index] = waiting.get(index, 0) + slices
         return waiting
+
+
+def _count(tables: dict[_Key, dict[int | None, int]], key: _Key, claim: Claim, sign: int) -> None:
+    """Count in one of several tables; an empty one, as of a claim that waits for no slices, is not kept."""
+    by_index = tables.setdefault(key, {})
+    _add(by_index, claim, sign)
+    if not by_index:
+        del tables[key]
 
 
 def _add(by_index: dict[int | None, int], claim: Claim, sign: int) -> None:
