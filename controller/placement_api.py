@@ -6,7 +6,7 @@
 | nodes and pods are not listed yet | 503 |
 | a body that is no batch, or no report | 400 |
 | a body over 4 MiB; of denials over 128 KiB; of served policies over 2 KiB | 413 |
-| one request that cannot be read | 200, refused in its own answer |
+| one request that cannot be read or decided | 200, refused in its own answer |
 | no good policy set since this replica started | 404 |
 """
 
@@ -15,7 +15,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+import traceback
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import TypeVar
 
 import msgspec
@@ -45,6 +47,7 @@ from ledger.messages import (
     read_request,
 )
 from service.changes import Changes
+from service.log import get_logger
 from service.yielding import NODES_AT_ONCE, Stint
 
 MAX_BODY = 4 * 1024 * 1024
@@ -83,6 +86,7 @@ class ControllerApi:
         self._served = served if served is not None else WebhookPolicies(time.monotonic)
         self._denials = DenialWindow()
         self._stopping = False
+        self._log = get_logger("placement")
 
     def stop_streams(self) -> None:
         """End all streams, so that the server can drain."""
@@ -158,12 +162,18 @@ class ControllerApi:
         return answers
 
     def _answer(self, data: msgspec.Raw) -> Answered:
-        """Decide one request; one that cannot be read is refused alone."""
+        """Decide one request; one that cannot be read or decided is refused alone."""
         try:
             request = read_request(data)
         except ValueError as error:
             return Answered(refused=str(error)[:MAX_REFUSAL])
-        answer = self._state.place(request)
+        try:
+            answer = self._state.place(request)
+        except Exception as error:  # noqa: BLE001 whatever breaks, the others of its batch are answered
+            kind, frame = type(error).__name__, traceback.extract_tb(error.__traceback__)[-1]
+            place = f"{Path(frame.filename).name}:{frame.lineno}"
+            self._log.error("a request has broken the ledger and was refused", error=f"{kind} at {place}")
+            return Answered(refused=f"internal error ({kind}), see the controller's log")
         self._metrics.answered(answer)
         return Answered.of(answer)
 

@@ -9,6 +9,7 @@ import msgspec
 from kube.names import MAX_LABEL_VALUE, MAX_NAME
 from ledger.facts import NodeFact
 from ledger.owners import Replicas
+from ledger.placement.preference import family_requests
 from ledger.placement_request import OverQuota, Placement, PlacementRequest, PlacementResult, Unschedulable
 from ledger.view import LedgerView, NodeView, PendingView
 
@@ -55,12 +56,17 @@ def read_request(data: msgspec.Raw) -> PlacementRequest:
     """Read one request of a batch.
 
     Raises:
-        ValueError: it is none, or larger than any that the webhook sends.
+        ValueError: it is none, or larger than any of the webhook's, or no mode or placement goes with it.
     """
     size = len(memoryview(data))
     if size > MAX_REQUEST_BYTES:
         raise ValueError(f"{size} bytes are over {MAX_REQUEST_BYTES}")
-    return _decode_request(data)
+    request = _decode_request(data)
+    if request.keeps is not None:
+        request.granted(request.keeps)
+    if request.prefer and not family_requests(request):
+        raise ValueError(f"it prefers no mode that gives {request.resource or 'slices'}")
+    return request
 
 
 class Answered(msgspec.Struct, frozen=True, omit_defaults=True):

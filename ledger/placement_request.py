@@ -23,13 +23,19 @@ Oversized = Literal["wait", "take"]
 MAX_OWNER = 16
 """Characters of an owner's key."""
 _ReservationName = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
+_Amount = Annotated[int, msgspec.Meta(ge=0)]
+"""Checked where a request is decoded: less than nothing would be room that nobody has."""
+
+
+MAX_ASSUMED_GPUS, MAX_ASSUMED_MIB = 1000, 100_000_000
+"""As in a policy: each GPU is looked at, also those of a caller that is no webhook."""
 
 
 class Assumption(msgspec.Struct, frozen=True):
     """What to take for granted of nodes that do not exist yet (clusters that scale from zero)."""
 
-    gpus_per_node: int
-    gpu_mib: int
+    gpus_per_node: Annotated[int, msgspec.Meta(ge=1, le=MAX_ASSUMED_GPUS)]
+    gpu_mib: Annotated[int, msgspec.Meta(ge=1, le=MAX_ASSUMED_MIB)]
     """MiB of one GPU."""
 
 
@@ -41,14 +47,14 @@ class Quota(msgspec.Struct, frozen=True):
 
     scope: Literal["namespace", "queue"]
     name: str
-    slices: int | None = None
-    max_pods: int | None = None
+    slices: _Amount | None = None
+    max_pods: _Amount | None = None
     keys: tuple[str, ...] = ()
     """Of a queue, by name and by id: pods of either count, once. Empty stands for the name alone."""
     namespaces: tuple[str, ...] | None = None
     """Where pods of a queue count; None is everywhere but in `other_namespaces`."""
     other_namespaces: tuple[str, ...] = ()
-    memory_mib: int | None = None
+    memory_mib: _Amount | None = None
     """MiB of GPU memory, summed over all GPUs."""
 
     @property
@@ -64,8 +70,8 @@ class Quota(msgspec.Struct, frozen=True):
 class Placement(msgspec.Struct, frozen=True, gc=False):
     """Where a pod's slices go. Empty `indices` in pooled mode: the kubelet chooses the GPUs."""
 
-    indices: tuple[int, ...]
-    gpu_mib: int
+    indices: tuple[_Amount, ...]
+    gpu_mib: _Amount
     """MiB of one GPU of the chosen kind."""
     memory_values: tuple[str, ...]
     """Values of the node label nvidia.com/gpu.memory whose share comes to the same MiB, sorted by number.
@@ -77,7 +83,7 @@ class Placement(msgspec.Struct, frozen=True, gc=False):
     reservation: _ReservationName | None = None
     model: str | None = None
     """Value of the node label nvidia.com/gpu.product that the pod must keep to; None when it need not."""
-    slices: int = 0
+    slices: _Amount = 0
     """Slices on each GPU, where MiB were asked for; 0 where the request says them itself."""
     models: tuple[str, ...] = ()
     """Values of the node label nvidia.com/gpu.product that the pod may have; empty where it takes any."""
@@ -86,7 +92,7 @@ class Placement(msgspec.Struct, frozen=True, gc=False):
     come to other slices."""
     degraded: bool = False
     """Made without the controller, from a last snapshot or an assumption."""
-    containers: tuple[int, ...] = ()
+    containers: tuple[_Amount, ...] = ()
     """Index of each container's GPU, where several share a pod's part and no one GPU had room for all."""
     instance: Instance | None = None
     """The MIG instance that the pod is given instead of slices; None in other modes."""
@@ -103,9 +109,9 @@ class PlacementRequest(msgspec.Struct, frozen=True, gc=False):
     queues: Annotated[tuple[_QueueKey, ...], msgspec.Meta(max_length=2)] = ()
     """Keys of the pod's ClearML queue (ledger/queue_names.py)."""
     constraints: Constraints = msgspec.field(default_factory=Constraints)
-    cpu_milli: int = 0
+    cpu_milli: _Amount = 0
     """Effective CPU request, milli-CPU."""
-    memory_bytes: int = 0
+    memory_bytes: _Amount = 0
     """Effective memory request, bytes."""
     assume: Assumption | None = None
     quotas: tuple[Quota, ...] = ()
@@ -138,7 +144,7 @@ class PlacementRequest(msgspec.Struct, frozen=True, gc=False):
     """Modes between which room decides, the first of equals; empty where there is only `mode`."""
     instance: Instance | None = None
     """The one kind of MIG instance that is looked for: the ledger asks for one after the other."""
-    reserve_mib: int = 0
+    reserve_mib: _Amount = 0
     """The policy's reserve, of which `fraction.mib` holds one for each container beside what is asked for."""
 
     @property

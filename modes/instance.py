@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
 from modes.fraction import Fraction
@@ -11,14 +13,17 @@ ONE_INSTANCE = Fraction(1, EIGHTHS)
 """What the accounts of a node count for a pod: instances, whatever their size."""
 
 
+_Amount = Annotated[int, msgspec.Meta(ge=0)]
+
+
 class Instance(msgspec.Struct, frozen=True, gc=False):
     """A share in hardware, on nodes where it is of one size; what is asked for decides, no policy does."""
 
-    number: int
+    number: _Amount
     """Of the profile (modes/mig_instances.py)."""
-    eighths: int
+    eighths: _Amount
     """Of the card's memory that it is worth to quotas."""
-    mib: int
+    mib: _Amount
     """MiB of it, the least of all those models."""
     products: tuple[str, ...]
     """Values of the node label nvidia.com/gpu.product on whose nodes it is this size, sorted."""

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import Field, StringConstraints
 
-from ledger.placement_request import Oversized
+from ledger.placement_request import MAX_ASSUMED_GPUS, Oversized
 from modes.fraction import ALLOWED_SLICES_PER_GPU
 from modes.mode import DEFAULT_MODE, ModeName
 from policies.model.allowances import Capability, HostPath
@@ -80,7 +80,7 @@ to the container, by the very card, and the webhook writes neither (docs/agent.m
 class Assume(Part):
     """What to take for granted of nodes that do not exist yet, in clusters that scale from zero."""
 
-    gpus_per_node: Annotated[int, Field(ge=1, le=1000)]
+    gpus_per_node: Annotated[int, Field(ge=1, le=MAX_ASSUMED_GPUS)]
     """GPUs of one node."""
     gpu_memory_mib: Annotated[Mib, Field(alias="gpuMemoryMiB")]
     """MiB of one GPU, as the node label nvidia.com/gpu.memory will say."""

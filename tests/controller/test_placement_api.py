@@ -31,8 +31,9 @@ from ledger.messages import (
     LedgerReply,
     StreamEvent,
 )
-from ledger.placement_request import OverQuota, Placement, PlacementRequest, Quota, Unschedulable
+from ledger.placement_request import Assumption, OverQuota, Placement, PlacementRequest, Quota, Unschedulable
 from modes.fraction import Fraction
+from modes.instance import Instance
 from policies.loading.loader import MAX_FILES, MAX_TOTAL_BYTES, parse_handed
 from tests.controller.test_ledger_store import ready_state, seen_node, seen_pod
 
@@ -115,6 +116,75 @@ def test_a_standby_names_the_leader_and_decides_nothing():
     assert (reply.status_code, reply.json()) == (409, {"leader": "https://other:9443"})
     assert state.reservations == 0
     assert place(api(state, leads=False, leader=None)).json() == {"leader": None}
+
+
+@pytest.mark.parametrize("assumed", [(0, 81920), (1001, 81920), (2**62, 81920), (4, 0), (4, 10**9)])
+def test_an_assumption_that_no_policy_can_make_is_refused(assumed):
+    """Else a caller could have the controller walk over 2**62 GPUs of a node that does not exist."""
+    state, _ = ready_state()
+    reply = place(api(state), PlacementRequest(EIGHTH, assume=Assumption(*assumed)))
+    [answered] = msgspec.json.decode(reply.content, type=Answers).answers
+    assert "$.assume" in (answered.refused or "")
+
+
+def test_the_largest_assumption_of_a_policy_is_taken():
+    state, _ = ready_state()
+    [found] = answers(place(api(state), PlacementRequest(EIGHTH, assume=Assumption(1000, 100_000_000))))
+    assert (found.indices, found.gpu_mib) == ((0,), 100_000_000)
+
+
+def test_a_kept_placement_of_containers_that_share_nothing_is_refused():
+    state, _ = ready_state("a")
+    keeps = Placement((0,), 81920, (), containers=(0, 0))
+    reply = place(api(state), PlacementRequest(EIGHTH, keeps=keeps), PlacementRequest(EIGHTH))
+    first, second = msgspec.json.decode(reply.content, type=Answers).answers
+    assert "are no parts of" in (first.refused or "")
+    assert second.placement is not None
+
+
+NEGATIVE = [
+    {"cpu_milli": -1},
+    {"memory_bytes": -1},
+    {"reserve_mib": -1},
+    {"quotas": (Quota("namespace", "team", slices=-1),)},
+    {"keeps": Placement((0,), -1, ())},
+    {"keeps": Placement((-1,), 81920, ())},
+    {"keeps": Placement((), 81920, (), slices=-1)},
+    {"keeps": Placement((), 81920, (), instance=Instance(21020, -1, 9728, ()))},
+    {"instance": Instance(-1, 1, 9728, ())},
+    {"instance": Instance(21020, 1, -1, ())},
+]
+
+
+@pytest.mark.parametrize("fields", NEGATIVE)
+def test_what_is_less_than_nothing_is_refused(fields):
+    """Else it would make room on a node, or in a quota, that nobody has."""
+    state, _ = ready_state("a")
+    reply = place(api(state), PlacementRequest(EIGHTH, **fields))
+    [answered] = msgspec.json.decode(reply.content, type=Answers).answers
+    assert "Expected `int` >= " in (answered.refused or "")
+
+
+def test_a_preference_that_leaves_no_mode_is_refused():
+    state, _ = ready_state("a")
+    request = PlacementRequest(EIGHTH, prefer=("pooled", "per-gpu"), resource="nvidia.com/mig-1g.10gb")
+    reply = place(api(state), request)
+    [answered] = msgspec.json.decode(reply.content, type=Answers).answers
+    assert answered.refused == "it prefers no mode that gives nvidia.com/mig-1g.10gb"
+
+
+def test_a_request_that_breaks_the_ledger_is_refused_alone(monkeypatch):
+    state, _ = ready_state("a")
+    place_one = state.place
+
+    def broken(request):
+        return place_one(request) if request.namespace == "team" else 1 // 0
+
+    monkeypatch.setattr(state, "place", broken)
+    both = [PlacementRequest(EIGHTH, namespace=name) for name in ("other", "team")]
+    first, second = msgspec.json.decode(place(api(state), *both).content, type=Answers).answers
+    assert first.refused == "internal error (ZeroDivisionError), see the controller's log"
+    assert second.placement is not None
 
 
 @pytest.mark.parametrize("path", ["/openapi.json", "/docs", "/redoc", "/"])
