@@ -1,0 +1,1 @@
+"""A campaign against the controller: hostile asks, watch events, MIG cards, and requests to its page."""

@@ -1,0 +1,467 @@
+"""One made-up cluster, and what happens to it: asks, events that come late or twice, lists, time."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import math
+import random
+import sys
+from collections import Counter
+from collections.abc import Callable
+from types import FunctionType, MethodType, ModuleType, SimpleNamespace
+from typing import Any
+
+import msgspec
+from prometheus_client import CollectorRegistry
+
+from controller.gpu_ledger import status_of
+from controller.gpu_node import gpu_nodes
+from controller.informer import Watcher
+from controller.ledger_store import LedgerStore
+from controller.ledger_stream import backlog_json, ledger_json
+from controller.metrics import ControllerMetrics
+from controller.object_reader import StaleError
+from controller.page import WaitingReasons
+from controller.placement_api import ControllerApi
+from controller.resources import nodes as node_resource
+from controller.resources import pods as pod_resource
+from ledger.messages import Answers, Batch, LedgerReply, NodeState, StreamEvent, read_request
+from ledger.placement_request import Placement, PlacementRequest
+from ledger.reservations import COUNTED_SECONDS
+from modes.resource_names import ResourceNames
+from tests.campaign.controller import asks, cluster
+from tests.campaign.controller.cluster import Object
+from tests.campaign.search.meter import LineCounts
+from tests.ledger.snapshot import books
+from tests.ledger.test_ledger import rebuilt
+
+NAMES = ResourceNames()
+HAPPENINGS = (
+    ("ask", 30),
+    ("pod_shows_up", 14),
+    ("pod_changes", 18),
+    ("stray_pod", 6),
+    ("node_changes", 6),
+    ("agent_speaks", 3),
+    ("event_comes_late", 3),
+    ("event_is_lost", 1),
+    ("list_again", 1),
+    ("broken_event", 1),
+    ("time_passes", 6),
+    ("look", 2),
+)
+"""What can happen, and how often."""
+MOST_LINES = 400_000
+"""Lines of Python that one batch of asks, or one event, may run in a cluster of a few nodes."""
+MOST_BYTES = 2**20
+"""That a ledger may hold of what it learnt from a cluster that is gone."""
+MOST_PODS = 60
+LATE = 6
+"""Events that may come once more, after others."""
+
+
+class FoundError(AssertionError):
+    """Something that does not hold."""
+
+
+class Granted(msgspec.Struct):
+    """A placement that was promised under a name."""
+
+    request: PlacementRequest
+    placement: Placement
+    at: float
+
+
+class Epoch:
+    """A cluster from its first node to its end. `step` gives how many decisions were made."""
+
+    def __init__(self, dice: random.Random, loop: asyncio.AbstractEventLoop, counts: Counter[str]) -> None:
+        self.dice, self._loop, self._counts = dice, loop, counts
+        self.now = 0.0
+        self.store = LedgerStore(lambda: self.now)
+        leadership: Any = SimpleNamespace(leads=True, leader="https://a:1", transition=1)
+        self._api = ControllerApi(self.store, leadership, ControllerMetrics(CollectorRegistry()))
+        self.reasons = WaitingReasons(self.store, NAMES, clock=lambda: self.now)
+        self._objects: dict[str, dict[tuple[str, str], Object]] = {
+            "nodes": {},
+            "pods": {},
+            "gpunodes": {},
+        }
+        resources: dict[str, Any] = {
+            "nodes": (node_resource(NAMES), self.store.watched_nodes),
+            "pods": (pod_resource(NAMES, with_mig=True), self.store.watched_pods),
+            "gpunodes": (gpu_nodes(), self.store.watched_cards),
+        }
+        self._readers = {name: resource.reader for name, (resource, _) in resources.items()}
+        self._watchers = {
+            name: Watcher(self, resource, watched, self)  # type: ignore[arg-type]
+            for name, (resource, watched) in resources.items()
+        }
+        self._is_known = dict.fromkeys(self._objects, True)
+        """Whether all events of a resource came, each once and in order, since its last list."""
+        self._late: list[tuple[str, bytes]] = []
+        self._granted: dict[str, Granted] = {}
+        self._number = 0
+        self.last: Any = None
+        """What was done last, to show what was found."""
+        for name in asks.NODES[: dice.randint(2, len(asks.NODES))]:
+            self._set("nodes", cluster.node(name, dice), "ADDED")
+        for name in self._objects:
+            self._list(name)
+
+    # As an API server, and as who counts troubles.
+
+    async def request(self, _method: str, path: str, *, query: Any) -> bytes:
+        """Give a page of a list."""
+        found = list(self._objects[path.rpartition("/")[2]].values())
+        begin = int(query.get("continue", 0))
+        end = begin + min(query["limit"], 7)
+        metadata = {"resourceVersion": "1"} | ({"continue": str(end)} if end < len(found) else {})
+        return msgspec.json.encode({"items": found[begin:end], "metadata": metadata})
+
+    def listed(self, _resource: str) -> None:
+        """Whole lists need no counting."""
+
+    def failed(self, _resource: str, _reason: str) -> None:
+        """Nor do broken ones."""
+
+    # What can happen.
+
+    def step(self) -> int:
+        """Let something happen; return the decisions that it took."""
+        name = self.dice.choices([each for each, _ in HAPPENINGS], [weight for _, weight in HAPPENINGS])[0]
+        happen: Callable[[], int] = getattr(self, f"_{name}")
+        self._counts[name] += 1
+        if self.dice.random() < 0.01:
+            with LineCounts() as lines:
+                made = happen()
+            if lines.counts.total() > MOST_LINES:
+                raise FoundError(f"{lines.counts.total()} lines for {name}")
+            return made
+        return happen()
+
+    def _ask(self) -> int:
+        dice = self.dice
+        requests = [asks.ask(dice, self._reservation()) for _ in range(dice.choice((1, 1, 2, 4)))]
+        raw = [asks.raw(each, dice) for each in requests]
+        releases = [dice.choice(list(self._granted) or ["none"])] if dice.random() < 0.05 else []
+        self.last = raw, releases
+        before = self._before(requests, releases)
+        live = {name: each for name, each in self._young().items() if name not in releases}
+        batch = Batch([msgspec.Raw(each) for each in raw], releases)
+        answers = self._loop.run_until_complete(self._api._decide(batch))
+        if answers is None:
+            raise FoundError("a leader that does not answer")
+        if msgspec.json.decode(msgspec.json.encode(Answers(answers)), type=Answers).answers != answers:
+            raise FoundError("answers that do not read as they were written")
+        for data, answered in zip(raw, answers, strict=True):
+            self._counts[_kind_of(answered)] += 1
+            if "internal" in (answered.refused or ""):
+                raise FoundError(answered.refused)
+            if answered.refused is None:
+                self._check(read_request(msgspec.Raw(data)), answered.answer(), live)
+        if before is not None and books(self.store.ledger) != before:
+            raise FoundError("a dry run, or a pod without a place, has changed the books")
+        return len(raw)
+
+    def _before(self, requests: list[PlacementRequest], releases: list[str]) -> Any:
+        """The books before a dry run, of one in ten."""
+        is_dry = not releases and all(each.reservation is None for each in requests)
+        if not is_dry or self.dice.random() > 0.1:
+            return None
+        self.store.expire()
+        return books(self.store.ledger)
+
+    def _pod_shows_up(self) -> int:
+        """A pod that was promised a place; in one of ten there is a copy, or something else in it."""
+        dice = self.dice
+        if not self._granted or len(self._objects["pods"]) > MOST_PODS:
+            return self._pod_changes()
+        name = dice.choice(list(self._granted))
+        found = self._granted[name]
+        if dice.random() < 0.9:
+            del self._granted[name]
+        else:
+            found.at = -math.inf  # whatever is reserved by that name later is another's
+        self._number += 1
+        made = cluster.pod_of(
+            f"{found.request.namespace}-{self._number}", found.request, found.placement, dice
+        )
+        if dice.random() < 0.1:
+            made = cluster.damaged(made, dice)
+        return self._set("pods", made, "ADDED")
+
+    def _pod_changes(self) -> int:
+        """A pod is bound, ends, is deleted, once or twice, or is changed anywhere."""
+        dice, pods = self.dice, self._objects["pods"]
+        if not pods:
+            return self._stray_pod()
+        key = dice.choice(list(pods))
+        found = msgspec.json.decode(msgspec.json.encode(pods[key]))
+        kind = dice.random()
+        if kind < 0.35 or len(pods) > MOST_PODS:
+            self._drop("pods", key)
+            return 1 + (self._drop("pods", key) if dice.random() < 0.1 else 0)
+        if kind < 0.7 and isinstance(found.get("spec"), dict):
+            self._bind(found)
+        elif kind < 0.9:
+            found["status"] = {"phase": dice.choice(["Running", "Succeeded", "Failed"])}
+        else:
+            found = cluster.damaged(found, dice)
+        return self._set("pods", found, "MODIFIED")
+
+    def _bind(self, found: Object) -> None:
+        """Bind a pod to the node that it was promised, where it has one and is lucky."""
+        seen = self.store.pods.get((found["metadata"].get("namespace", ""), found["metadata"]["name"]))
+        promised = seen.fact.promised_node if seen is not None else None
+        nodes = [name for _, name in self._objects["nodes"]] or ["nowhere"]
+        found["spec"]["nodeName"] = (
+            promised if promised and self.dice.random() < 0.8 else self.dice.choice(nodes)
+        )
+        found["status"] = {"phase": "Running"}
+
+    def _stray_pod(self) -> int:
+        if len(self._objects["pods"]) > MOST_PODS:
+            return self._pod_changes()
+        self._number += 1
+        namespace = self.dice.choice(asks.NAMESPACES)
+        nodes = [name for _, name in self._objects["nodes"]]
+        made = cluster.stray_pod(f"{namespace}-{self._number}", namespace, nodes, self.dice)
+        return self._set(
+            "pods", cluster.damaged(made, self.dice) if self.dice.random() < 0.2 else made, "ADDED"
+        )
+
+    def _node_changes(self) -> int:
+        dice = self.dice
+        name = dice.choice(asks.NODES)
+        if dice.random() < 0.2 and ("", name) in self._objects["nodes"]:
+            self._drop("nodes", ("", name))
+            return 1 + (self._drop("nodes", ("", name)) if dice.random() < 0.2 else 0)
+        made = cluster.node(name, dice)
+        return self._set("nodes", cluster.damaged(made, dice) if dice.random() < 0.2 else made, "MODIFIED")
+
+    def _agent_speaks(self) -> int:
+        dice = self.dice
+        name = dice.choice(asks.NODES)
+        if dice.random() < 0.3:
+            return self._drop("gpunodes", ("", name))
+        made = cluster.gpu_node(name, dice)
+        return self._set("gpunodes", cluster.damaged(made, dice) if dice.random() < 0.3 else made, "MODIFIED")
+
+    def _event_comes_late(self) -> int:
+        if not self._late:
+            return 0
+        name, line = self.dice.choice(self._late)
+        self._is_known[name] = False
+        return self._take(name, line)
+
+    def _event_is_lost(self) -> int:
+        name = self.dice.choice(list(self._objects))
+        if self._objects[name]:
+            del self._objects[name][self.dice.choice(list(self._objects[name]))]
+            self._is_known[name] = False
+        return 0
+
+    def _list_again(self) -> int:
+        name = self.dice.choice(list(self._objects))
+        self._list(name)
+        return len(self._objects[name])
+
+    def _broken_event(self) -> int:
+        """A line that is no event, or that says that the version is forgotten: all is listed again."""
+        name = self.dice.choice(list(self._objects))
+        lines = [
+            b'{"type":"ERROR","object":{"kind":"Status","message":"too old","code":410}}',
+            b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"5"}}}',
+            b'{"type":"MODIFIED"}',
+            b'{"type":"x","object":{"metadata":{"name":"n0"}}}',
+            b"{",
+            b"\xff",
+            b"[]",
+        ]
+        if self.dice.random() < 0.5:
+            self._is_known[name] = False
+        return self._take(name, self.dice.choice(lines))
+
+    def _time_passes(self) -> int:
+        self.now += self.dice.choice([0.1, 1.0, 4.0, 6.0, 20.0, 31.0])
+        while self.store.expire():
+            pass
+        self._granted = {
+            name: each for name, each in self._granted.items() if self.store.ledger.is_reserved(name)
+        }
+        return 0
+
+    def _look(self) -> int:
+        """Everything that shows the ledger can be made, and read."""
+        store = self.store
+        for name in store.nodes:
+            state = store.node_state(name)
+            if state is None:
+                continue
+            if msgspec.json.decode(msgspec.json.encode(state), type=NodeState) != state:
+                raise FoundError(f"a node's state does not read as it was written: {state}")
+            msgspec.json.encode(status_of(state.view, 1, "2026-01-01T00:00:00Z", ()))
+        self._loop.run_until_complete(self._look_at_all())
+        return 1
+
+    async def _look_at_all(self) -> None:
+        whole = b"".join([part async for part in ledger_json(self.store, None, 1)])
+        msgspec.json.decode(whole, type=LedgerReply)
+        msgspec.json.decode(await backlog_json(self.store), type=StreamEvent)
+        for waiting in self.store.ledger.view().backlog[:5]:
+            text = await self.reasons.of(waiting)
+            if not text or len(text) > 4000 or "\n" in text:
+                raise FoundError(f"why a pod waits: {text!r}")
+
+    # What must hold.
+
+    def check(self) -> None:
+        """Compare the ledger with one that is made of lists."""
+        store, ledger = self.store, self.store.ledger
+        ledger.expire(self.now)
+        facts = {name: each.fact for name, each in store.nodes.items()}
+        pods = {key: each.fact for key, each in store.pods.items()}
+        kept, listed = books(ledger), books(rebuilt(facts, pods, ledger, self.now))
+        if kept != listed:
+            found = _difference(kept, listed)
+            raise FoundError(f"the ledger kept by events is not the one made of lists: {found}")
+        for name, known in (("pods", pods), ("nodes", facts)):
+            if self._is_known[name]:
+                self._check_known(name, known)
+
+    def _check_known(self, name: str, known: dict[Any, Any]) -> None:
+        page = msgspec.json.encode({"items": list(self._objects[name].values()), "metadata": {}})
+        items, _ = self._readers[name].read_list(page)
+        if name == "pods":
+            expected = {each.fact.key: each.fact for each in items}
+            if expected != known:
+                raise FoundError("pods of the store are not those of the API server")
+        elif {each.fact.name for each in items} != set(known):
+            raise FoundError("nodes of the store are not those of the API server")
+
+    def end(self) -> int:
+        """Take everything away; return the bytes of what the ledger still knows: what it has learnt."""
+        for name, objects in self._objects.items():
+            for key in list(objects):
+                self._drop(name, key)
+            self._list(name)
+        for _ in range(3):
+            self.now += 60.0
+            while self.store.expire():
+                pass
+        left = {name: found for name, found in books(self.store.ledger).items() if found}
+        left.pop("backlog")
+        if any(value for value in left.values() if value not in ({}, ({}, {}), [])):
+            raise FoundError(f"of an empty cluster is left: {str(left)[:500]}")
+        size = _footprint(self.store.ledger)
+        if size > MOST_BYTES:
+            raise FoundError(f"the ledger of an empty cluster holds {size} bytes")
+        return size
+
+    def _check(self, request: PlacementRequest, answer: object, live: dict[str, Granted]) -> None:
+        """Check one placement against what holders and live promises have taken, added up here."""
+        # What was reserved under the same name is given back first.
+        live.pop(request.reservation or "", None)
+        if not isinstance(answer, Placement) or request.keeps is not None or request.reservation is None:
+            return
+        granted = request.granted(answer)
+        if answer.node is not None:
+            self._check_capacity(granted, answer, live)
+        for quota in request.quotas:
+            if quota == asks.QUOTAS.get(request.namespace) and answer.instance is None:
+                self._check_quota(request.namespace, granted.slices, live)
+        if answer.reservation is not None:
+            live[answer.reservation] = self._granted[answer.reservation] = Granted(request, answer, self.now)
+
+    def _check_capacity(self, granted: PlacementRequest, answer: Placement, live: dict[str, Granted]) -> None:
+        node = self.store.nodes.get(answer.node or "")
+        if node is None:
+            raise FoundError(f"placed on {answer.node}, which is not there")
+        capacity = Counter(dict(node.fact.gpus)) + Counter(dict(node.fact.instances))
+        taken = Counter(dict(granted.taken_by(answer)[0]))
+        for pod in self.store.pods.values():
+            if pod.fact.node == answer.node and not pod.fact.is_over:
+                taken.update(dict(pod.fact.gpus))
+        for each in live.values():
+            if each.placement.node == answer.node:
+                taken.update(dict(each.request.granted(each.placement).taken_by(each.placement)[0]))
+        for index in answer.indices:
+            if taken[index] > capacity[index]:
+                raise FoundError(f"{answer.node} GPU {index}: {taken[index]} of {capacity[index]} slices")
+
+    def _check_quota(self, namespace: str, asked: int, live: dict[str, Granted]) -> None:
+        # As the ledger has them: what an instance is worth hangs on the card of its node.
+        pods = [self.store.ledger._pods[key] for key, pod in self.store.pods.items() if not pod.fact.is_over]
+        held = sum(each.slices for each in pods if each.namespace == namespace)
+        young = [each for each in live.values() if each.request.namespace == namespace]
+        promised = sum(each.request.granted(each.placement).slices for each in young)
+        if held + promised + asked > asks.QUOTA:
+            raise FoundError(f"{namespace}: {held} held, {promised} promised, {asked} more of {asks.QUOTA}")
+
+    def _young(self) -> dict[str, Granted]:
+        """Promises that quotas still count."""
+        ledger = self.store.ledger
+        return {
+            name: each
+            for name, each in self._granted.items()
+            if self.now - each.at < COUNTED_SECONDS and ledger._reservations.get(name) is not None
+        }
+
+    # How it is told.
+
+    def _reservation(self) -> str | None:
+        if self.dice.random() < 0.2:
+            return None
+        if self._granted and self.dice.random() < 0.05:
+            return self.dice.choice(list(self._granted))
+        return f"{self.dice.getrandbits(64):016x}"
+
+    def _set(self, name: str, found: Object, kind: str) -> int:
+        metadata = found["metadata"]
+        self._objects[name][metadata.get("namespace", ""), metadata["name"]] = found
+        return self._take(name, msgspec.json.encode({"type": kind, "object": found}))
+
+    def _drop(self, name: str, key: tuple[str, str]) -> int:
+        found = self._objects[name].pop(key, None)
+        names = {"name": key[1]} | ({"namespace": key[0]} if key[0] else {})
+        found = {"metadata": names} if found is None else found
+        return self._take(name, msgspec.json.encode({"type": "DELETED", "object": found}))
+
+    def _take(self, name: str, line: bytes) -> int:
+        """Take in one line of a watch, as a watcher does: where it cannot go on, all is listed again."""
+        self.last = line
+        self._late = [*self._late[1 - LATE :], (name, line)]
+        try:
+            self._watchers[name]._take(line)
+        except StaleError:
+            self._list(name)
+        return 1
+
+    def _list(self, name: str) -> None:
+        self._loop.run_until_complete(self._watchers[name]._list())
+        self._is_known[name] = True
+
+
+def _footprint(root: object) -> int:
+    """Bytes of an object and of all that hangs on it, but for code."""
+    seen, waiting, size = {id(root)}, [root], 0
+    while waiting:
+        one = waiting.pop()
+        size += sys.getsizeof(one)
+        for each in gc.get_referents(one):
+            if id(each) not in seen and not isinstance(each, type | ModuleType | FunctionType | MethodType):
+                seen.add(id(each))
+                waiting.append(each)
+    return size
+
+
+def _kind_of(answered: Any) -> str:
+    return next(name for name in answered.__struct_fields__ if getattr(answered, name) is not None)
+
+
+def _difference(one: dict[str, Any], other: dict[str, Any]) -> str:
+    """Name the books that differ, and how they begin."""
+    found = [name for name in one if one[name] != other[name]]
+    return "; ".join(f"{name}: {str(one[name])[:400]} and {str(other[name])[:400]}" for name in found)
