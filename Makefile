@@ -79,8 +79,10 @@ bench-page: browser ## Measure the page in Chromium at 1,000 nodes of 8 GPUs whi
 bench-api-server: $(READY) ## Create pods on a real API server, with and without the webhook (needs Go 1.26)
 	$(BIN)/python -m bench.api_server $(call TO,api-server) $(BENCH)
 
-bench-campaign: $(READY) ## Send hostile reviews for about an hour of CPU; REVIEWS=N for less, SEED=S for others
-	$(BIN)/python -m tests.campaign.decisions --reviews $(or $(REVIEWS),700000) --seed $(or $(SEED),1)
+bench-campaign: $(READY) ## Make 5 million hostile decisions and search an hour for dear reviews, two hours; REVIEWS=N DECISIONS=N MINUTES=M for less, SEED=S for others, SAVE=DIR keeps what was found
+	$(BIN)/python -m tests.campaign.decisions --reviews $(or $(REVIEWS),1200000) --seed $(or $(SEED),1) $(if $(SAVE),--save $(SAVE))
+	$(BIN)/python -m tests.campaign.controller --decisions $(or $(DECISIONS),2600000) --seed $(or $(SEED),1)
+	$(BIN)/python -m tests.campaign.search --minutes $(or $(MINUTES),60) --seed $(or $(SEED),1) $(if $(SAVE),--save $(SAVE))
 
 bench-hostile: $(READY) ## Send 25,000 hostile connections to a webhook process, about ten minutes; BENCH="--seed 1" for others
 	$(BIN)/python -m bench.hostile $(BENCH)

@@ -24,18 +24,16 @@ BASE = Base("a pod", msgspec.json.encode(review_of(pod())))
 
 
 class Planted:
-    """The rules, and one that compares each pattern of an annotation with each toleration."""
+    """The rules, and one that compares each toleration with each volume."""
 
     pod_type: type[PodObject] = PodObject
     compared = 0
 
     def begin(self, request, resolved):
-        found = request.pod()
-        metadata, spec = getattr(found, "metadata", None), getattr(found, "spec", None)
-        if metadata is not None and spec is not None:
-            patterns = (metadata.annotations or {}).get(GPU_MODEL_ANNOTATION, "").split(",")
-            for _ in patterns:
-                Planted.compared += len(spec.tolerations or ())
+        spec = getattr(request.pod(), "spec", None)
+        if spec is not None:
+            for _ in spec.tolerations or ():
+                Planted.compared += len(spec.volumes or ())
         return Rules().begin(request, resolved)
 
 
@@ -43,8 +41,11 @@ class Comparisons:
     """Measures what the planted rule compares for each byte: no timing decides these tests."""
 
     def measure(self, name, setting, body, reviews=1):
+        return self.explore(name, setting, body)
+
+    def explore(self, name, setting, body):
         Planted.compared = 0
-        cost = CpuMeter.measure(CPU, name, setting, body, 1)
+        cost = CPU.explore(name, setting, body)
         return Cost(Planted.compared / len(body), Planted.compared / len(body), cost.outcome)
 
     def hottest(self, name, setting, body):
@@ -66,8 +67,8 @@ def test_a_planted_rule_that_grows_with_the_square_of_a_body_is_found():
         search.step()
     (found,) = search.findings.values()
     review = json.loads(found.body)["request"]["object"]
-    assert review["metadata"]["annotations"][GPU_MODEL_ANNOTATION].count(",") > 5
     assert len(review["spec"]["tolerations"]) > 5
+    assert len(review["spec"]["volumes"]) > 5
     assert len(found.body) <= SIZES[-1]
     # What the finding does not need is left out, so that a reader sees the cause.
     assert len(found.scored.genome.edits) <= 4

@@ -10,13 +10,17 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, Protocol, Self
 
+from service.metrics import new_registry
 from tests.campaign.search.settings import Setting
 from webhook.admission_review import UnreadableReviewError
+from webhook.metrics import WebhookMetrics
+from webhook.worker.workers import Workers
 
 ROOT = Path(__file__).parents[3]
 REVIEWS = 2
@@ -40,6 +44,9 @@ class Meter(Protocol):
     def measure(self, name: str, setting: Setting, body: bytes, reviews: int = REVIEWS) -> Cost:
         """Return what the dearest of so many reviews of a body costs under a setting."""
 
+    def explore(self, name: str, setting: Setting, body: bytes) -> Cost:
+        """Review a small body once, all of it in this thread: its lines are counted."""
+
     def hottest(self, name: str, setting: Setting, body: bytes) -> str:
         """Return where in the product most of it goes."""
 
@@ -56,21 +63,36 @@ class SteppedLoop(asyncio.SelectorEventLoop):
 
 
 class CpuMeter:
-    """Measures CPU of the thread that the webhook's event loop runs in."""
+    """Measures CPU of the thread that the webhook's event loop runs in; what a worker pays counts nothing."""
 
     def __init__(self) -> None:
         self._ledgers: dict[str, Any] = {}
         self._loop = SteppedLoop()
+        # Its child watcher ends with it, and workers are waited for.
+        asyncio.set_event_loop(self._loop)
+        self.workers = Workers(WebhookMetrics(new_registry()).workers)
 
     def measure(self, name: str, setting: Setting, body: bytes, reviews: int = REVIEWS) -> Cost:
         """Review a body by a reviewer that has met none; the dearest of its reviews counts."""
+        with self.workers.budget.kept():
+            return self._measure(name, setting, body, reviews, self.workers)
+
+    def explore(self, name: str, setting: Setting, body: bytes) -> Cost:
+        """Review a small body once, without a budget."""
+        return self._measure(name, setting, body, 1, None)
+
+    def _measure(
+        self, name: str, setting: Setting, body: bytes, reviews: int, workers: Workers | None
+    ) -> Cost:
         if name not in self._ledgers:
             self._ledgers[name] = setting.ledger()
         # As in the process, whose heap is small: what the search keeps is walked by no collection.
         gc.freeze()
         outcomes: list[str] = []
         reviewer, placer = setting.reviewer(
-            self._ledgers[name], lambda _request, made, _seconds: outcomes.append(made.reason.value)
+            self._ledgers[name],
+            lambda _request, made, _seconds: outcomes.append(made.reason.value),
+            workers,
         )
         longest = total = 0
         for _ in range(reviews):
@@ -80,23 +102,16 @@ class CpuMeter:
         return Cost(longest / 1e6, total / 1e6, outcomes[-1] if outcomes else "unreadable")
 
     def _review(self, answer: Callable[[bytes], Any], body: bytes) -> tuple[int, int]:
-        start = time.thread_time_ns()
-        try:
-            answered = answer(body)
-        except UnreadableReviewError:
-            answered = b""
-        first = time.thread_time_ns() - start
-        if isinstance(answered, bytes):
-            return first, first
         self._loop.longest = 0
-        self._loop.run_until_complete(answered)
+        start = time.thread_time_ns()
+        first = self._loop.run_until_complete(_answered(answer, body))
         return max(first, self._loop.longest), time.thread_time_ns() - start
 
     def hottest(self, name: str, setting: Setting, body: bytes) -> str:
         """Return where in the product most of a body's time goes."""
         profile = cProfile.Profile()
         profile.enable()
-        self.measure(name, setting, body, reviews=1)
+        self._measure(name, setting, body, 1, self.workers)
         profile.disable()
         found: dict[tuple[str, int, str], Any] = pstats.Stats(profile).stats  # type: ignore[attr-defined]
         ours = {key: value for key, value in found.items() if key[0].startswith(PRODUCT)}
@@ -106,6 +121,20 @@ class CpuMeter:
             ours[key] = _own_time(key, found)
         file, line, function = max(ours, key=lambda key: ours[key])
         return f"{file.removeprefix(f'{ROOT}/')}:{line} {function}"
+
+
+async def _answered(answer: Callable[[bytes], Any], body: bytes) -> int:
+    """Answer as a connection does; return the nanoseconds until it was answered or had to be waited for."""
+    start = time.thread_time_ns()
+    try:
+        answering = answer(body)
+    except UnreadableReviewError:
+        answering = b""
+    first = time.thread_time_ns() - start
+    if not isinstance(answering, bytes):
+        with suppress(UnreadableReviewError):
+            await answering
+    return first
 
 
 def _own_time(key: tuple[str, int, str], found: dict[tuple[str, int, str], Any]) -> float:

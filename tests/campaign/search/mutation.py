@@ -13,7 +13,8 @@ import msgspec
 from tests.campaign.search import words
 from tests.campaign.search.genome import ODD_JSON, Base, Copy, Edit, Genome, Grow, Odd, Put, without
 from tests.campaign.search.schema import ANY_KEY, Field, Path, paths, review_field
-from tests.webhook.support.field_values import GONE, Also
+from tests.webhook.support.field_values import GONE, VALUES, Also
+from tests.webhook.support.mutations import FIELDS, places_in
 
 MOST_EDITS = 8
 COUNTS = (1, 3, 10, 30, 100, 300, 1000, 10_000, 100_000, 3_000_000)
@@ -37,10 +38,28 @@ class Mutator:
             sorted({each for values in self._known.values() for each in values if isinstance(each, str)})
         )
 
-    def child(self, parent: Genome, partner: Genome | None = None) -> Genome:
-        """Return a genome that differs in one to three edits, or that has edits of a second one too."""
+    def listed(self, base: Base, size: int) -> list[Genome]:
+        """Return a genome for each listed value of each field that stands in a base, in any order."""
+        places = places_in(msgspec.json.decode(base.body))
+        found = [
+            Genome(base, (_put((*path, FIELDS[name].encode_name), value),), size)
+            for kind, path in places
+            for name, values in VALUES.items()
+            if name.partition(".")[0] == kind.__name__
+            for value in values
+        ]
+        self._dice.shuffle(found)
+        return found
+
+    def child(self, parent: Genome, partner: Genome | None = None, growths: Sequence[Grow] = ()) -> Genome:
+        """Return a genome that differs in one to three edits, or that has edits of a second one too.
+
+        `growths` are some that others have, and that made a difference there.
+        """
         dice, edits = self._dice, parent.edits
-        self._there = [*places_of(parent.base), *(path for each in edits for path in _places_by(each))]
+        self._growths = growths
+        self._made = [path for each in edits for path in _places_by(each)]
+        self._there = places_of(parent.base)
         if partner is not None:
             others = [each for each in partner.edits if dice.random() < 0.7]
             edits = (*edits, *others) if dice.random() < 0.5 else (*others, *edits)
@@ -66,7 +85,9 @@ class Mutator:
 
     def _edit(self) -> Edit:
         dice, kind = self._dice, self._dice.random()
-        path = self._path()
+        if self._growths and kind < 0.3:
+            return dice.choice(self._growths)
+        path, kind = self._path(), dice.random()
         if kind < 0.4:
             return self._put(path)
         if kind < 0.85:
@@ -91,8 +112,9 @@ class Mutator:
     def _path(self) -> Path:
         """A place that is there, or one of the schema: in a list the first, second or last, in a map any."""
         dice = self._dice
-        if dice.random() < 0.5:
-            return dice.choice(self._there)
+        kind = dice.random()
+        if kind < 0.5 and (places := self._made if self._made and kind < 0.25 else self._there):
+            return dice.choice(places)
         places = dice.choices([each for each, _ in self._paths], [weight for _, weight in self._paths])[0]
         path: Path = ()
         for step in dice.choice(places):
@@ -114,10 +136,7 @@ class Mutator:
         field, name = review_field().at(path), path[-1]
         listed = self._listed.get(str(name), ())
         if listed and dice.random() < 0.6:
-            value = dice.choice(listed)
-            if value is GONE:
-                return Put(path, None, merged=True)
-            return Put(path, value.members, merged=True) if isinstance(value, Also) else Put(path, value)
+            return _put(path, dice.choice(listed))
         if field is not None and field.member is not None:
             key = self._key(path)
             return Put(path, {key: self._value(key)}, merged=True)
@@ -146,10 +165,20 @@ class Mutator:
 
     def _unit(self, key: str) -> str:
         dice, kind = self._dice, self._dice.random()
-        if kind < 0.35:
+        if kind < 0.25:
             return dice.choice(words.UNITS)
-        value = str(self._value(key)) if kind < 0.7 else self._key()
-        return value + dice.choice(("#", "#", "#", ",", "-#", "#,", "=#", "/#", ""))
+        value = str(self._value(key)) if kind < 0.75 else self._key()
+        signs = sorted({each for each in value if not each.isalnum()}) or [","]
+        if kind < 0.4:
+            return dice.choice(("", "#", "x")) + dice.choice(signs)  # as its words are parted
+        return value + dice.choice(("#", "#", ",", "#,", f"#{dice.choice(signs)}", dice.choice(signs), ""))
+
+
+def _put(path: Path, value: Any) -> Put:
+    """An edit that writes a listed value."""
+    if value is GONE:
+        return Put(path, None, merged=True)
+    return Put(path, value.members, merged=True) if isinstance(value, Also) else Put(path, value)
 
 
 @cache

@@ -11,7 +11,7 @@ from types import CodeType
 
 import msgspec
 
-from tests.campaign.search.genome import Base, Genome, without
+from tests.campaign.search.genome import Base, Genome, Grow, without
 from tests.campaign.search.meter import PRODUCT, Cost, LineCounts, Meter
 from tests.campaign.search.mutation import Mutator, first
 from tests.campaign.search.settings import Setting, patched
@@ -26,6 +26,10 @@ OFTEN = (60, 15, 3, 1)
 MOST_ELITES = 8
 MOST_SEEDS = 300
 """Of a setting. Beyond that a new one takes the place of any."""
+RICHEST = 2
+"""Bases, the first ones, in whose fields every listed value is tried."""
+MOST_GROWTHS = 60
+"""Of a setting."""
 NEWEST = 30
 """Seeds that are chosen as often as all together."""
 EXPLORATIONS, CLIMBS = 4, 6
@@ -94,7 +98,13 @@ class Search:
         self._bases = {name: [*bases, *again[name]] for name in settings}
         documents = [msgspec.json.decode(each.body) for each in (*bases, *again[self._names[0]])]
         self._mutator = Mutator(self._dice, documents)
+        self._listed = {
+            name: [each for base in bases[:RICHEST] for each in self._mutator.listed(base, SMALL)]
+            for name in settings
+        }
+        """What has not been tried yet of the values that the tests list."""
         self._seeds: dict[str, list[Genome]] = defaultdict(list)
+        self._growths: dict[str, dict[tuple[object, ...], Grow]] = defaultdict(dict)
         self._reached: dict[tuple[str, CodeType, int], int] = {}
         self._elites: dict[tuple[str, int], dict[tuple[object, ...], Scored]] = defaultdict(dict)
         self.tally = Tally()
@@ -114,13 +124,14 @@ class Search:
 
         Lines are no time, but they are the same each time: what costs the square of a body shows already.
         """
-        genome = replace(self._parent(setting, SMALL), size=SMALL)
+        listed = self._listed[setting]
+        genome = listed.pop() if listed and self._dice.random() < 0.5 else self._parent(setting, SMALL)
         body = genome.body()
         if body is None:
             return
         self.tally.explored += 1
         with LineCounts(self._code) as lines:
-            cost = self._meter.measure(setting, self._settings[setting], body, reviews=1)
+            cost = self._meter.explore(setting, self._settings[setting], body)
         self.tally.outcomes[cost.outcome] += 1
         self._keep(Scored(genome, setting, Cost(lines.counts.total(), 0), len(body)), SMALL)
         if self._is_new(setting, lines.counts):
@@ -128,6 +139,16 @@ class Search:
             if len(seeds) >= MOST_SEEDS:
                 del seeds[self._dice.randrange(MOST_SEEDS)]
             seeds.append(genome)
+            self._learn(setting, genome)
+
+    def _learn(self, setting: str, genome: Genome) -> None:
+        """Remember what is grown in a genome that did something new, the newest of each place."""
+        known = self._growths[setting]
+        for edit in genome.edits:
+            if isinstance(edit, Grow):
+                known[edit.path, edit.unit[-1:]] = edit
+        while len(known) > MOST_GROWTHS:
+            del known[next(iter(known))]
 
     def climb(self, setting: str) -> None:
         """Measure one review of a class of size, and keep it if it is among the dearest there."""
@@ -175,7 +196,8 @@ class Search:
             chosen = first(dice.choice(self._bases[setting]), size)
         partners = [*elites, *smaller, *seeds]
         partner = dice.choice(partners) if partners and dice.random() < 0.25 else None
-        return self._mutator.child(replace(chosen, size=size), partner)
+        growths = tuple(self._growths[setting].values())
+        return self._mutator.child(replace(chosen, size=size), partner, growths)
 
     def _is_new(self, setting: str, counts: Mapping[tuple[CodeType, int], int]) -> bool:
         """Whether a line is new, or runs four times as often as it ever did."""

@@ -18,7 +18,16 @@ from policies.loading.policy_set import PolicySet
 from tests.campaign import hostile, instances
 from tests.campaign.search.genome import Base
 from tests.ledger.cluster import gpu_node
-from tests.webhook.support import FIXTURES, fixture_ledger, fixture_review, policies, review_of
+from tests.webhook.support import (
+    FIXTURES,
+    container,
+    fixture_ledger,
+    fixture_review,
+    pod,
+    policies,
+    review_of,
+)
+from tests.webhook.support.field_values import PREFERRED, REQUIRED
 from tests.webhook.support.many_policies import POLICIES
 from webhook.admission_review import UnreadableReviewError
 from webhook.decision import Decider
@@ -26,6 +35,7 @@ from webhook.patch_cache.cache import PatchCache
 from webhook.placing.placer import LedgerPlacer, Placed
 from webhook.review import Observer, Reviewer
 from webhook.rules import Rules
+from webhook.worker.workers import Workers
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 JOBS = {"group": "batch", "version": "v1", "resource": "jobs"}
@@ -39,10 +49,12 @@ class Setting:
     ledger: Callable[[], Ledger] = fixture_ledger
     decider: Callable[[], Decider] = lambda: PatchCache(Rules())
 
-    def reviewer(self, ledger: Ledger, observe: Observer) -> tuple[Reviewer, ForgetfulPlacer]:
-        """Return a reviewer that has met no pod yet."""
+    def reviewer(
+        self, ledger: Ledger, observe: Observer, workers: Workers | None = None
+    ) -> tuple[Reviewer, ForgetfulPlacer]:
+        """Return a reviewer that has met no pod yet; without workers it decides all by itself."""
         placer = ForgetfulPlacer(ledger)
-        return Reviewer(lambda: self.policies, self.decider(), placer, observe), placer
+        return Reviewer(lambda: self.policies, self.decider(), placer, observe, workers), placer
 
 
 class ForgetfulPlacer(LedgerPlacer):
@@ -85,11 +97,52 @@ def settings() -> dict[str, Setting]:
 def bases() -> list[Base]:
     """Recorded and made-up reviews, of every kind; those that are no creation too."""
     recorded = sorted(path.name.removesuffix(".json") for path in (FIXTURES / "admission-reviews").iterdir())
-    found = {name: fixture_review(name) for name in recorded}
+    found: dict[str, Any] = {
+        "a rich pod": rich_pod(),
+        "a rich pod without our label": rich_pod(fraction=None),
+    }
+    found["a Job of such pods"] = rich_job()
+    found |= {name: fixture_review(name) for name in recorded}
     found |= {f"made {number}": each for number, each in enumerate(hostile.bases())}
     for file in sorted([*EXAMPLES.glob("*/*.yaml"), *(FIXTURES / "added").glob("*.yaml")]):
         found |= {f"{file.parent.name}/{file.name} {at}": each for at, each in enumerate(_reviews_of(file))}
     return [Base(name, msgspec.json.encode(each)) for name, each in found.items()]
+
+
+def rich_pod(fraction: str | None = "0.500") -> dict[str, Any]:
+    """A review of a pod that has something in every list and map that rules read."""
+    asked = {"cpu": "1", "memory": "1Gi"}
+    fields = {
+        "env": [{"name": "A", "value": "a"}],
+        "volumeMounts": [{"name": "data", "mountPath": "/data"}],
+        "volumeDevices": [{"name": "raw", "devicePath": "/raw"}],
+        "securityContext": {"capabilities": {"add": ["NET_ADMIN"]}},
+    }
+    terms = [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}]
+    affinity = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}, PREFERRED: []}}
+    made = pod(
+        fraction=fraction,
+        metadata={"annotations": {"note": "x"}, "ownerReferences": [{"uid": "u-1", "controller": True}]},
+        containers=[container(limits=asked, **fields)],
+        initContainers=[container("first", limits=asked, **fields)],
+        volumes=[{"name": "data", "emptyDir": {}}],
+        affinity=affinity,
+        tolerations=[{"key": "gpu", "operator": "Exists"}],
+        nodeSelector={"zone": "a"},
+        overhead={"cpu": "1m"},
+        resources={"limits": {}, "requests": {}},
+    )
+    return review_of(made, userInfo={"username": "ann", "groups": ["system:authenticated"]})
+
+
+def rich_job() -> dict[str, Any]:
+    """A review of a Job of such pods."""
+    review = rich_pod()
+    found = review["request"]["object"]
+    template = {"metadata": dict(found["metadata"]), "spec": found["spec"]}
+    review["request"]["object"] = {"metadata": found["metadata"], "spec": {"template": template}}
+    review["request"]["resource"] = JOBS
+    return review
 
 
 def _reviews_of(file: Path) -> Iterator[dict[str, Any]]:
