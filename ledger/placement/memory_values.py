@@ -47,19 +47,21 @@ class MemoryValues:
     def of_share(self, request: PlacementRequest, gpu_mib: int) -> tuple[str, ...]:
         """The values of which the share is as many MiB as of `gpu_mib`, by number; none where none bind.
 
-        Where MiB are asked for, those on whose GPUs they come to the same slices.
+        Where MiB are asked for, those on whose GPUs they come to the same slices. Cards of less memory than
+        the pod takes are left out.
         """
         if not request.is_bound_by_memory:
             return ()
-        fraction = request.fraction
+        fraction, least = request.fraction, request.kinds.min_mib
         if fraction.mib:
             # Whoever writes a pod may ask for any number of MiB: too many to remember.
-            return tuple(text for mib, text in sorted(self._nodes) if fraction.on_card(mib) == fraction)
+            sizes = sorted(self._nodes)
+            return tuple(text for mib, text in sizes if mib >= least and fraction.on_card(mib) == fraction)
         key = fraction.ratio, gpu_mib
         values = self._of_share.get(key)
         if values is None:
             values = self._of_share[key] = self._sharing(fraction, gpu_mib)
-        return values
+        return tuple(text for text in values if int(text) >= least) if least else values
 
     def not_of_size(self, fraction: Fraction) -> tuple[str, ...]:
         """The values on whose GPUs MiB that were asked for come to other slices, or to none; by number."""

@@ -112,9 +112,15 @@ def _kept(
     if pod.spec is None or not _says_injected(pod.metadata) or not demands_models(pod.spec, kinds):
         return fraction, None
     kept = kept_placement(pod, policy, fraction, containers, policy.mode)
-    if kept is None or any(int(value) < kinds.min_mib for value in kept.memory_values):
+    if kept is None or _are_too_small(kept, kinds):
         return fraction, None
     return fraction.apart() if kept.containers else fraction, kept
+
+
+def _are_too_small(kept: Placement, kinds: GpuKinds) -> bool:
+    """Whether a pod is bound to cards of which none has the memory that it takes; of others it keeps those."""
+    values = kept.memory_values
+    return bool(values) and all(int(value) < kinds.min_mib for value in values)
 
 
 def _says_injected(metadata: ObjectMeta | None) -> bool:

@@ -13,6 +13,7 @@ from ledger.ledger import Ledger
 from modes.resource_names import ResourceNames
 from policies.loading.loader import load_policies, parse_policies
 from tests.webhook.patch_cache.differential import Recorder, check_by_rules, finish, learn, readable
+from tests.webhook.support.reviewed_again import check_again, is_admitted_pod
 from webhook.decision import Outcome
 from webhook.patch_cache.cache import PatchCache
 from webhook.placing.placer import LedgerPlacer
@@ -138,12 +139,16 @@ def named(items, name):
 
 
 class Webhook:
-    """A reviewer over a ledger, without a server. Whatever it decides, the rules alone decide the same."""
+    """A reviewer over a ledger, without a server. Whatever it decides, the rules alone decide the same.
 
-    def __init__(self, policy_set=None, ledger=None):
+    Every pod that it admits is reviewed again (reviewed_again.py), unless a test says that it cannot be.
+    """
+
+    def __init__(self, policy_set=None, ledger=None, *, again=True):
         self.policies = policy_set or default_policies()
         self.ledger = ledger or fixture_ledger()
         self.outcomes: list[Outcome] = []
+        self._again = again
         self.placer = Recorder(LedgerPlacer(self.ledger))
         self.reviewer = Reviewer(lambda: self.policies, PatchCache(Rules()), self.placer, self._observe)
 
@@ -164,7 +169,11 @@ class Webhook:
         outcome = self.outcomes[-1]
         check_by_rules(body, self.policies, answered, outcome, self.placer.take())
         patch = readable(answered)["response"].get("patch", [])
-        return Decision(json.loads(body)["request"].get("object"), json.loads(answered), outcome, patch)
+        sent = json.loads(body)
+        decided = Decision(sent["request"].get("object"), json.loads(answered), outcome, patch)
+        if self._again and is_admitted_pod(sent, decided):
+            check_again(self.policies, self.ledger, sent, decided.stored)
+        return decided
 
     def decide(self, found: Any, **request) -> Decision:
         return self.send(review_of(found, **request))

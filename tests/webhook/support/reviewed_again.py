@@ -1,0 +1,84 @@
+"""Reviews every admitted pod again, as an API server does: as it was stored, and after a stranger's webhook."""
+
+import copy
+import json
+
+from kube.names import ASKING_LABELS
+from tests.webhook.patch_cache.differential import finish, is_of_wrong_type_unread, readable
+from webhook.placing.placer import LedgerPlacer
+from webhook.review import Reviewer
+from webhook.rules import Rules
+
+SIDECAR = {
+    "name": "stranger-proxy",
+    "image": "example.com/proxy:1",
+    "volumeMounts": [{"name": "stranger-token", "mountPath": "/var/run/secrets/tokens", "readOnly": True}],
+}
+DEFAULTS = {"limits": {"ephemeral-storage": "4Gi"}, "requests": {"ephemeral-storage": "1Gi"}}
+"""What a LimitRange gives to containers that do not say it."""
+VOID = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}]
+
+
+def check_again(policies, ledger, review, stored):
+    """Check that a second review of an admitted pod patches nothing, and a third only what a stranger brought.
+
+    Both are dry runs over the same ledger, and leave no trace in it.
+    """
+    second, _ = decide_again(policies, ledger, review, stored)
+    if is_of_wrong_type_unread(second):
+        return
+    assert_unchanged(second)
+    changed = after_a_stranger(stored)
+    third, patch = decide_again(policies, ledger, review, changed)
+    assert third.denial is None, third.denial
+    assert patch == missing(changed, third.policy), patch
+
+
+def decide_again(policies, ledger, review, found):
+    """Decide a pod by the rules as a dry run; return the outcome and the patch."""
+    request = {**review["request"], "object": found, "dryRun": True}
+    outcomes = []
+    reviewer = Reviewer(
+        lambda: policies, Rules(), LedgerPlacer(ledger), lambda _r, outcome, _s: outcomes.append(outcome)
+    )
+    answer = finish(reviewer.review(json.dumps({**review, "request": request}).encode()))
+    return outcomes[0], readable(answer)["response"].get("patch", [])
+
+
+def assert_unchanged(outcome):
+    """Assert that a review had nothing to change."""
+    assert outcome.denial is None, outcome.denial
+    assert (outcome.reason.value, outcome.patch) == ("unchanged", b"")
+
+
+def after_a_stranger(stored):
+    """Return an admitted pod after another webhook: a sidecar, a toleration, defaults of resources and more."""
+    changed = copy.deepcopy(stored)
+    metadata, spec = changed["metadata"], changed["spec"]
+    metadata["annotations"] = {**(metadata.get("annotations") or {}), "stranger.example.com/injected": "yes"}
+    metadata["labels"] = {**metadata["labels"], "stranger.example.com/injected": "yes"}
+    toleration = {"key": "stranger", "operator": "Exists"}
+    spec["tolerations"] = [*(spec.get("tolerations") or ()), toleration]
+    spec["volumes"] = [*(spec.get("volumes") or ()), {"name": "stranger-token", "projected": {"sources": []}}]
+    for each in [*spec["containers"], *(spec.get("initContainers") or ())]:
+        resources = each["resources"] = each.get("resources") or {}
+        for field, amounts in DEFAULTS.items():
+            resources[field] = {**amounts, **(resources.get(field) or {})}
+    spec["containers"] = [*spec["containers"], copy.deepcopy(SIDECAR)]
+    return changed
+
+
+def missing(changed, policy):
+    """Return the patch of what a stranger's changes lack: the sidecar must see no GPU."""
+    if not policy.hide_gpus_from_others:
+        return []
+    at = len(changed["spec"]["containers"]) - 1
+    return [{"op": "add", "path": f"/spec/containers/{at}/env", "value": VOID}]
+
+
+def is_admitted_pod(review, decided):
+    """Whether a review let a labelled pod in with a share."""
+    labels = (decided.sent.get("metadata") or {}).get("labels") or {} if isinstance(decided.sent, dict) else {}
+    return decided.code in ("injected", "unchanged") and not labels.keys().isdisjoint(ASKING_LABELS) and (
+        review["request"]["resource"]["resource"] == "pods"
+    )
