@@ -7,7 +7,10 @@ run reaches the rules too. What is refused here no rule walks.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from itertools import chain
 
+from kube.names import INJECTED_ANNOTATION
 from webhook.admission.affinity import required_terms
 from webhook.admission.denial import Denial, Reason, cut_text
 from webhook.admission.free_names import MAX_NAME
@@ -33,6 +36,8 @@ MAX_TERMS = 200
 """Of the required node affinity: after a first review up to twice what `scheduling_demands` allows."""
 MAX_EXPRESSIONS = 1000
 MAX_EXPRESSION_VALUES = 10_000
+_MORE_WHERE_INJECTED = 5, 4
+"""A quarter. How much more a pod may have that says it was injected: what we wrote stands beside its own by then."""
 MAX_OPERATIONS = 500
 """Of a patch: an API server moves the rest of a list for each, and 85,000 of them took it 34 s."""
 MAX_PATCH_BYTES = 700_000
@@ -47,16 +52,23 @@ MAX_BYTES_UNCOUNTED = min(_BYTES_OF_A_VARIABLE * MAX_VARIABLES, _BYTES_OF_A_MOUN
 
 
 def refuse_oversized(metadata: ObjectMeta | None, spec: PodSpec) -> Denial | None:
-    """Deny a pod with more of anything than the bounds, or whose containers or volumes share a name."""
+    """Deny a pod with more of anything than the bounds, or whose containers or volumes share a name.
+
+    The bounds of a pod that says it was injected are higher by a quarter.
+    """
     volumes = spec.volumes or ()
     annotations = (metadata.annotations if metadata is not None else None) or ()
+    more, one = _MORE_WHERE_INJECTED if INJECTED_ANNOTATION in annotations else (1, 1)
+    said = (len(annotations), MAX_ANNOTATIONS, "annotations", "leave some out")
+    # One by one: what is counted later is walked only where there is not too much of what holds it.
+    for count, most, what, advice in chain((said,), _counts(spec)):
+        refused = _over(count, most * more // one, what, advice)
+        if refused is not None:
+            return refused
+    every = (*(spec.init_containers or ()), *(spec.containers or ()))
     return (
-        _over(len(volumes), MAX_VOLUMES, "volumes", "project several into one")
-        or _refuse_containers(spec)
+        _refuse_duplicates("containers", [each.name for each in every])
         or _refuse_duplicates("volumes", [volume.name for volume in volumes])
-        or _over(len(annotations), MAX_ANNOTATIONS, "annotations", "leave some out")
-        or _over(len(spec.tolerations or ()), MAX_TOLERATIONS, "tolerations", "leave some out")
-        or _refuse_amounts(spec)
         or _refuse_affinity(spec)
     )
 
@@ -81,36 +93,27 @@ def bounded(operations: list[Operation]) -> bytes | Denial:
     )
 
 
-def _refuse_containers(spec: PodSpec) -> Denial | None:
-    refused = _refuse_many(spec)
-    if refused is not None:
-        return refused
+def _counts(spec: PodSpec) -> Iterator[tuple[int, int, str, str]]:
+    """Yield what a pod has of each thing, how much it may have, what it is called, and what to do."""
     every = (*(spec.init_containers or ()), *(spec.containers or ()))
+    yield len(spec.tolerations or ()), MAX_TOLERATIONS, "tolerations", "leave some out"
+    yield len(spec.volumes or ()), MAX_VOLUMES, "volumes", "project several into one"
+    yield len(every), MAX_CONTAINERS, "containers", _SPLIT
+    variables = sum([len(each.env) for each in every if each.env])
+    yield variables, MAX_VARIABLES, "variables", "give them in a file or by envFrom"
+    mounts = sum([len(each.volume_mounts) for each in every if each.volume_mounts])
+    yield mounts, MAX_MOUNTS, "volume mounts", "mount the directory above them"
     devices = sum([len(each.volume_devices) for each in every if each.volume_devices])
-    refused = _over(devices, MAX_MOUNTS, "volume devices", _SPLIT)
-    if refused is not None:
-        return refused
+    yield devices, MAX_MOUNTS, "volume devices", _SPLIT
+    yield sum(map(_path_characters, every)), MAX_PATH_CHARACTERS, "characters of paths", _SHORTEN
     host_paths = [each.host_path.path for each in spec.volumes or () if each.host_path is not None]
     device_paths = [device.device_path for each in every for device in each.volume_devices or ()]
     characters = sum(map(len, host_paths)) + sum(map(len, device_paths))
-    refused = _over(characters, MAX_PATH_CHARACTERS, "characters of paths", _SHORTEN)
-    return refused or _refuse_duplicates("containers", [each.name for each in every])
-
-
-def _refuse_many(spec: PodSpec) -> Denial | None:
-    every = (*(spec.init_containers or ()), *(spec.containers or ()))
-    refused = _over(len(every), MAX_CONTAINERS, "containers", _SPLIT)
-    if refused is not None:
-        return refused
-    variables = sum([len(each.env) for each in every if each.env])
-    mounts = sum([len(each.volume_mounts) for each in every if each.volume_mounts])
+    yield characters, MAX_PATH_CHARACTERS, "characters of paths", _SHORTEN
     capabilities = max([_capabilities(each) for each in every], default=0)
-    return (
-        _over(variables, MAX_VARIABLES, "variables", "give them in a file or by envFrom")
-        or _over(mounts, MAX_MOUNTS, "volume mounts", "mount the directory above them")
-        or _over(sum(map(_path_characters, every)), MAX_PATH_CHARACTERS, "characters of paths", _SHORTEN)
-        or _over(capabilities, MAX_CAPABILITIES, "capabilities in one container", "name each once")
-    )
+    yield capabilities, MAX_CAPABILITIES, "capabilities in one container", "name each once"
+    amounts = sum([_amounts(each.resources) for each in (*every, spec)])
+    yield len(spec.overhead or ()) + amounts, MAX_AMOUNTS, "resource amounts", "leave out what it does not use"
 
 
 def _path_characters(container: Container) -> int:
@@ -134,12 +137,6 @@ def _refuse_duplicates(what: str, names: list[str]) -> Denial | None:
         Reason.DUPLICATE_NAME,
         f'several {what} of the pod are named "{shown}": give each a name of its own',
     )
-
-
-def _refuse_amounts(spec: PodSpec) -> Denial | None:
-    every = (*(spec.init_containers or ()), *(spec.containers or ()), spec)
-    count = len(spec.overhead or ()) + sum([_amounts(each.resources) for each in every])
-    return _over(count, MAX_AMOUNTS, "resource amounts", "leave out what it does not use")
 
 
 def _amounts(resources: Resources | None) -> int:

@@ -88,6 +88,18 @@ def test_a_pod_at_the_bound_gets_its_share_and_one_more_is_denied_in_words(what)
 
 
 @pytest.mark.parametrize("what", WITHIN)
+def test_a_pod_that_says_it_was_injected_may_have_a_quarter_more_and_no_more(what):
+    bound, make = WITHIN[what]
+    more = bound * 5 // 4
+    for count, is_refused in ((more, False), (more + 1, True)):
+        found = make(count - (what == "annotations"))
+        said = found["metadata"].setdefault("annotations", {})
+        said["clearml-injector/injected"] = "default@000000000000"
+        decided = Webhook(again=False).decide(found)
+        assert f"more than {more}: " in decided.message if is_refused else decided.code == "injected"
+
+
+@pytest.mark.parametrize("what", WITHIN)
 def test_without_the_label_a_pod_of_any_size_is_not_touched(what):
     bound, make = WITHIN[what]
     found = make(bound + 1)

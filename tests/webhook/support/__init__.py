@@ -13,7 +13,7 @@ from ledger.ledger import Ledger
 from modes.resource_names import ResourceNames
 from policies.loading.loader import load_policies, parse_policies
 from tests.webhook.patch_cache.differential import Recorder, check_by_rules, finish, learn, readable
-from tests.webhook.support.reviewed_again import check_again, is_admitted_pod
+from tests.webhook.support.reviewed_again import check_again, is_injected_pod
 from webhook.decision import Outcome
 from webhook.patch_cache.cache import PatchCache
 from webhook.placing.placer import LedgerPlacer
@@ -141,7 +141,7 @@ def named(items, name):
 class Webhook:
     """A reviewer over a ledger, without a server. Whatever it decides, the rules alone decide the same.
 
-    Every pod that it admits is reviewed again (reviewed_again.py), unless a test says that it cannot be.
+    Every pod that it injects is reviewed again (reviewed_again.py), unless a test says that it cannot be.
     """
 
     def __init__(self, policy_set=None, ledger=None, *, again=True):
@@ -171,7 +171,7 @@ class Webhook:
         patch = readable(answered)["response"].get("patch", [])
         sent = json.loads(body)
         decided = Decision(sent["request"].get("object"), json.loads(answered), outcome, patch)
-        if self._again and is_admitted_pod(sent, decided):
+        if self._again and is_injected_pod(sent, decided):
             check_again(self.policies, self.ledger, sent, decided.stored)
         return decided
 

@@ -76,9 +76,9 @@ def missing(changed, policy):
     return [{"op": "add", "path": f"/spec/containers/{at}/env", "value": VOID}]
 
 
-def is_admitted_pod(review, decided):
-    """Whether a review let a labelled pod in with a share."""
+def is_injected_pod(review, decided):
+    """Whether a review gave a labelled pod a share."""
     labels = (decided.sent.get("metadata") or {}).get("labels") or {} if isinstance(decided.sent, dict) else {}
-    return decided.code in ("injected", "unchanged") and not labels.keys().isdisjoint(ASKING_LABELS) and (
+    return decided.code == "injected" and not labels.keys().isdisjoint(ASKING_LABELS) and (
         review["request"]["resource"]["resource"] == "pods"
     )
