@@ -3,13 +3,16 @@
 import logging
 import sys
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
+from cli.explainer import Explainer, Explanation
 from service import log
 from testbed import image
 from testbed.kubernetes_version import UNDER_TEST
+from tests.webhook.support.reviewed_again import check_again, is_injected_pod
 
 pytest_plugins = ["tests.distribution", "tests.skipped"]
 
@@ -41,6 +44,20 @@ def _logging_as_before() -> Iterator[None]:
     root.handlers[:] = [handler for handler in root.handlers if not isinstance(handler, log._LibraryLogs)]
     root.setLevel(level)
     log._output.levels, log._output.render = before
+
+
+@pytest.fixture(autouse=True)
+def _explained_pods_are_reviewed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever `explain` admits in this process goes through the reviews that a real API server adds."""
+    plain = Explainer._review
+
+    def review(self: Explainer, asked: dict[str, Any]) -> Explanation:
+        explained = plain(self, asked)
+        if is_injected_pod(explained.outcome):
+            check_again(self._reviewer._resolver._policies(), self._ledger, asked, explained.pod)
+        return explained
+
+    monkeypatch.setattr(Explainer, "_review", review)
 
 
 def pytest_report_header() -> str:

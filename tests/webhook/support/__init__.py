@@ -171,7 +171,7 @@ class Webhook:
         patch = readable(answered)["response"].get("patch", [])
         sent = json.loads(body)
         decided = Decision(sent["request"].get("object"), json.loads(answered), outcome, patch)
-        if self._again and is_injected_pod(sent, decided):
+        if self._again and is_injected_pod(outcome):
             check_again(self.policies, self.ledger, sent, decided.stored)
         return decided
 

@@ -3,7 +3,6 @@
 import copy
 import json
 
-from kube.names import ASKING_LABELS
 from tests.webhook.patch_cache.differential import finish, is_of_wrong_type_unread, readable
 from webhook.placing.placer import LedgerPlacer
 from webhook.review import Reviewer
@@ -76,9 +75,6 @@ def missing(changed, policy):
     return [{"op": "add", "path": f"/spec/containers/{at}/env", "value": VOID}]
 
 
-def is_injected_pod(review, decided):
-    """Whether a review gave a labelled pod a share."""
-    labels = (decided.sent.get("metadata") or {}).get("labels") or {} if isinstance(decided.sent, dict) else {}
-    return decided.code == "injected" and not labels.keys().isdisjoint(ASKING_LABELS) and (
-        review["request"]["resource"]["resource"] == "pods"
-    )
+def is_injected_pod(outcome):
+    """Whether a review gave a pod a share, of our own labels or of another system's."""
+    return outcome.injection is not None and outcome.reason.value == "injected"

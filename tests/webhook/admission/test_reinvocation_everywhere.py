@@ -1,0 +1,81 @@
+"""Every request that tests admit is reviewed again, and every file of the examples and fixtures is one."""
+
+import pytest
+
+from cli.explainer import Explainer
+from cli.manifests import ManifestError, read_inventory, read_objects
+from ledger.ledger import Ledger
+from policies.loading.loader import load_policies
+from tests.webhook.support import FIXTURES, Webhook, container, decide, pod, reviewed_again
+from webhook.admission import mutate
+
+ROOT = FIXTURES.parent.parent
+EXAMPLES = sorted((ROOT / "examples").glob("*/*.yaml"))
+MANIFESTS = sorted([*(FIXTURES / "manifests").glob("*.yaml"), *(FIXTURES / "added").glob("*.yaml")])
+
+
+@pytest.fixture
+def reviewed(monkeypatch):
+    """The pods that were reviewed again."""
+    found, plain = [], reviewed_again.decide_again
+    monkeypatch.setattr(
+        reviewed_again, "decide_again", lambda *args: found.append(args[-1]) or plain(*args)
+    )
+    return found
+
+
+def explained(file):
+    folder = file.parent
+    inventory = folder / "inventory.yaml"
+    policy_set = load_policies(folder / "policies" if (folder / "policies").exists() else ROOT / "policies")
+    ledger = Ledger()
+    path = inventory if inventory.exists() else FIXTURES / "inventory.json"
+    ledger.replace(*read_inventory(path, policy_set.resource_names))
+    explainer = Explainer(policy_set, ledger)
+    return [each for found in objects(file) for each in explainer.explain(found)]
+
+
+def objects(file):
+    try:
+        return [found for found in read_objects(file) if found["kind"] != "Node"]
+    except ManifestError:
+        return []
+
+
+@pytest.mark.parametrize("file", [*EXAMPLES, *MANIFESTS], ids=lambda file: f"{file.parent.name}/{file.stem}")
+def test_every_pod_of_a_file_is_known_again(file, reviewed):
+    injected = [each for each in explained(file) if each.outcome.reason.value == "injected"]
+    assert len(reviewed) == 2 * len([each for each in injected if each.outcome.injection is not None])
+
+
+def test_most_files_of_the_examples_have_a_pod_that_is_admitted(reviewed):
+    admitted = {file.parent.name for file in EXAMPLES if any(each.allowed for each in explained(file))}
+    assert admitted >= {file.parent.name for file in EXAMPLES}
+    assert len(reviewed) > 2 * len(EXAMPLES) // 2
+
+
+def test_a_recorded_review_is_reviewed_twice_more(reviewed):
+    decide(pod())
+    assert len(reviewed) == 2
+    assert [each["name"] for each in reviewed[1]["spec"]["containers"]] == ["train", "stranger-proxy"]
+
+
+BROKEN = {
+    "amounts": (mutate, "replace_amounts"),
+    "variables": (mutate, "limit_env"),
+    "other containers": (mutate, "hide_gpus"),
+    "annotations": (mutate, "write_annotations"),
+    "affinity": (mutate, "bind_node"),
+    "limiter": (mutate, "_limiter_volumes"),
+}
+
+
+@pytest.mark.parametrize("rule", BROKEN)
+def test_the_harness_sees_a_rule_that_writes_nothing_the_first_time(rule, monkeypatch):
+    module, name = BROKEN[rule]
+    webhook, plain = Webhook(), getattr(module, name)
+    # The cache and the rules decide alike, so that only what comes after them can tell.
+    broken = [True] * 2
+    monkeypatch.setattr(module, name, lambda *args: [] if broken and broken.pop() else plain(*args))
+    with pytest.raises(AssertionError):
+        webhook.decide(pod(containers=[container(limits={"nvidia.com/gpu": "1"}), container("side")]))
