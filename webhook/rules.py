@@ -89,7 +89,9 @@ def _keep(
     validated: Validated, kept: Placement, result: Placement, *, is_reserved: bool
 ) -> Injection | Denial:
     """Keep the placement that a pod carries, unless the ledger knows better: it may be written by hand."""
-    if validated.keeps_assumption and result.memory_values:
+    if validated.keeps_assumption and not result.memory_values:
+        kept = msgspec.structs.replace(kept, memory_values=())
+    elif validated.keeps_assumption and not kept.memory_values:
         return refuse_index(validated.containers) or mutate(validated, result)
     kept = msgspec.structs.replace(kept, other_memory_values=result.other_memory_values)
     if not is_reserved:

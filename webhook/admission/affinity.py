@@ -48,11 +48,13 @@ def refuse_empty_affinity(spec: PodSpec) -> Denial | None:
 
 
 def demanded_memories(spec: PodSpec) -> Iterator[tuple[str, ...]]:
-    """Values of each `nvidia.com/gpu.memory In` of the required affinity, the user's and ours alike."""
+    """Values of each `nvidia.com/gpu.memory In` of a required term, the user's and ours alike; each once."""
     for term in required_terms(spec) or ():
-        for requirement in term.match_expressions or ():
-            if requirement.key == GPU_MEMORY_LABEL and requirement.operator == "In":
-                yield requirement.values or ()
+        yield from {
+            requirement.values or (): None
+            for requirement in term.match_expressions or ()
+            if requirement.key == GPU_MEMORY_LABEL and requirement.operator == "In"
+        }
 
 
 def with_least_memory(

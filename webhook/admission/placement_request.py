@@ -57,7 +57,7 @@ def placement_request(validated: Validated, pod: Requester) -> PlacementRequest 
         cpu_milli=amounts.cpu_milli,
         memory_bytes=amounts.memory_bytes,
         assume=policy.assume,
-        keeps=_keeps(kept),
+        keeps=_keeps(validated),
         kinds=validated.kinds,
         writes_limits=policy.writes_limits,
         any_gpu=policy.containers == "any-gpu" and len(validated.containers.parts) > 1,
@@ -98,11 +98,13 @@ def for_requester(request: PlacementRequest, pod: Requester, policy: EffectivePo
     )
 
 
-def _keeps(kept: Placement | None) -> Placement | None:
+def _keeps(validated: Validated) -> Placement | None:
     """What the pod brings, without more than a pod of ours would hold."""
-    if kept is None or len(kept.memory_values) <= MAX_KEPT_VALUES:
-        return kept
-    return msgspec.structs.replace(kept, memory_values=kept.memory_values[:MAX_KEPT_VALUES])
+    kept = validated.kept
+    if kept is None:
+        return None
+    values = () if validated.keeps_assumption else kept.memory_values[:MAX_KEPT_VALUES]
+    return msgspec.structs.replace(kept, memory_values=values)
 
 
 def _constraints(spec: PodSpec, policy: EffectivePolicy, kinds: GpuKinds) -> Constraints:

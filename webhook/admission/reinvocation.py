@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -12,7 +13,7 @@ from ledger.placement_request import Placement
 from modes.fraction import Fraction
 from modes.mode import Mode
 from policies.model.effective import EffectivePolicy
-from webhook.admission.affinity import demanded_memories
+from webhook.admission.affinity import demanded_memories, required_terms
 from webhook.admission.annotations import (
     GPU_CONTAINER,
     GPU_INDEX,
@@ -25,7 +26,7 @@ from webhook.admission.container_refs import ContainerRef
 from webhook.admission.containers import Containers
 from webhook.admission.instances import kept_instance
 from webhook.admission.memory_limit import mib_of_each, mib_text
-from webhook.admission.pod import ObjectMeta, Pod
+from webhook.admission.pod import ObjectMeta, Pod, PodSpec
 
 MAX_MIB_DIGITS = 9
 """Digits; more than any GPU memory has."""
@@ -112,6 +113,23 @@ def _kept_instance(
     return msgspec.structs.replace(kept, reservation=reservation)
 
 
+def keeps_assumption(pod: Pod, policy: EffectivePolicy, fraction: Fraction, kept: Placement) -> bool:
+    """Whether a placement that a pod carries may be an assumed one, which binds the pod to no memory.
+
+    Then only the ledger can tell. What its author demands in some terms may by chance be as many MiB, and
+    what we demand may be missing in a term that came later.
+    """
+    if kept.instance is not None or fraction.is_whole or not policy.writes_limits or pod.spec is None:
+        return False
+    if not kept.memory_values:
+        return True
+    said = ((pod.metadata.annotations if pod.metadata else None) or {}).get(MEMORY_MIB)
+    if policy.assume is None or said != _share_text(policy.assume.gpu_mib, fraction, policy):
+        return False
+    terms = [term for term in required_terms(pod.spec) or () if not term.is_empty]
+    return sum(values == kept.memory_values for values in demanded_memories(pod.spec)) < len(terms)
+
+
 def sized_as_said(fraction: Fraction, metadata: ObjectMeta) -> Fraction:
     """Return an ask for MiB with the slices of an earlier review, which hang on the GPU that was chosen."""
     slices = label_number((metadata.annotations or {}).get(SLICES)) or 0
@@ -162,15 +180,27 @@ def _memory(
         return (0, ()) if said is None else None
     if said is None:
         return None
-    for values in demanded_memories(pod.spec) if pod.spec is not None else ():
-        if len(values) not in range(1, MAX_MEMORY_VALUES + 1):
-            continue
+    for values in _by_terms(pod.spec) if pod.spec is not None else ():
         if all(_label_text(value, fraction, policy) == said for value in values):
             return int(values[0]), values
     assumed = policy.assume
     if assumed is not None and said == _share_text(assumed.gpu_mib, fraction, policy):
         return assumed.gpu_mib, ()
     return None
+
+
+def _by_terms(spec: PodSpec) -> list[tuple[str, ...]]:
+    """The sets of memory that terms of the required affinity demand, those that most of them demand first.
+
+    Ours is in every term, after what the pod's author wrote there: of equals the last comes first.
+    """
+    terms: Counter[tuple[str, ...]] = Counter()
+    for values in demanded_memories(spec):
+        if 1 <= len(values) <= MAX_MEMORY_VALUES:
+            count = terms.pop(values, 0)
+            terms[values] = count + 1
+    last_first = [*terms][::-1]
+    return sorted(last_first, key=lambda values: -terms[values])
 
 
 def _label_text(label_value: str, fraction: Fraction, policy: EffectivePolicy) -> str | None:

@@ -37,7 +37,7 @@ MAX_TERMS = 200
 MAX_EXPRESSIONS = 1000
 MAX_EXPRESSION_VALUES = 10_000
 _MORE_WHERE_INJECTED = 5, 4
-"""A quarter. How much more a pod may have that says it was injected: what we wrote stands beside its own by then."""
+"""By a quarter a pod may have more that says it was injected: what we wrote stands beside its own by then."""
 MAX_OPERATIONS = 500
 """Of a patch: an API server moves the rest of a list for each, and 85,000 of them took it 34 s."""
 MAX_PATCH_BYTES = 700_000
@@ -113,7 +113,12 @@ def _counts(spec: PodSpec) -> Iterator[tuple[int, int, str, str]]:
     capabilities = max([_capabilities(each) for each in every], default=0)
     yield capabilities, MAX_CAPABILITIES, "capabilities in one container", "name each once"
     amounts = sum([_amounts(each.resources) for each in (*every, spec)])
-    yield len(spec.overhead or ()) + amounts, MAX_AMOUNTS, "resource amounts", "leave out what it does not use"
+    yield (
+        len(spec.overhead or ()) + amounts,
+        MAX_AMOUNTS,
+        "resource amounts",
+        "leave out what it does not use",
+    )
 
 
 def _path_characters(container: Container) -> int:

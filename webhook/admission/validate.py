@@ -27,7 +27,12 @@ from webhook.admission.label import Asked, asked_of, read_label
 from webhook.admission.limiter import refuse_mounts
 from webhook.admission.pod import LABEL, ObjectMeta, Pod, PodSpec
 from webhook.admission.refusals import refuse_index, refuse_override_env, refuse_pod, refuse_privileged
-from webhook.admission.reinvocation import kept_placement, sized_as_said, split_as_said
+from webhook.admission.reinvocation import (
+    keeps_assumption,
+    kept_placement,
+    sized_as_said,
+    split_as_said,
+)
 from webhook.admission.sizes import refuse_oversized
 
 
@@ -46,6 +51,8 @@ class Validated(msgspec.Struct, frozen=True, eq=False):
     containers: Containers
     kept: Placement | None
     """The placement that the pod already carries from an earlier review."""
+    keeps_assumption: bool
+    """Whether the policy's `assume` may be all that vouches for the memory that the pod says it was given."""
     existing_injection: ExistingInjection
     kinds: GpuKinds
     """Of GPU, that the pod takes."""
@@ -54,13 +61,6 @@ class Validated(msgspec.Struct, frozen=True, eq=False):
     def resource(self) -> str:
         """Of MIG instances, that the pod itself asks for; empty where it leaves the choice."""
         return named_instance(self.containers)
-
-    @property
-    def keeps_assumption(self) -> bool:
-        """Whether only the policy's `assume` vouches for the memory that the pod says it was given."""
-        is_bound = self.policy.writes_limits and not self.fraction.is_whole
-        kept = self.kept
-        return is_bound and kept is not None and not kept.memory_values and kept.instance is None
 
 
 def validate(
@@ -91,8 +91,21 @@ def validate(
     if isinstance(containers, Denial):
         return containers
     fraction, kept = _kept(pod, policy, _shared(pod, policy, fraction, containers), containers, kinds)
+    is_assumed = kept is not None and keeps_assumption(pod, policy, fraction, kept)
     validated = Validated(
-        namespace, metadata, spec, policy, mode, fraction, limiter, every, containers, kept, existing, kinds
+        namespace,
+        metadata,
+        spec,
+        policy,
+        mode,
+        fraction,
+        limiter,
+        every,
+        containers,
+        kept,
+        is_assumed,
+        existing,
+        kinds,
     )
     return _refuse_containers(validated, asked) or validated
 
@@ -118,7 +131,7 @@ def _kept(
 
 
 def _are_too_small(kept: Placement, kinds: GpuKinds) -> bool:
-    """Whether a pod is bound to cards of which none has the memory that it takes; of others it keeps those."""
+    """Whether a pod is bound to cards of which none has the memory that it takes."""
     values = kept.memory_values
     return bool(values) and all(int(value) < kinds.min_mib for value in values)
 

@@ -18,9 +18,7 @@ MANIFESTS = sorted([*(FIXTURES / "manifests").glob("*.yaml"), *(FIXTURES / "adde
 def reviewed(monkeypatch):
     """The pods that were reviewed again."""
     found, plain = [], reviewed_again.decide_again
-    monkeypatch.setattr(
-        reviewed_again, "decide_again", lambda *args: found.append(args[-1]) or plain(*args)
-    )
+    monkeypatch.setattr(reviewed_again, "decide_again", lambda *args: found.append(args[-1]) or plain(*args))
     return found
 
 

@@ -1,4 +1,4 @@
-"""Reviews every admitted pod again, as an API server does: as it was stored, and after a stranger's webhook."""
+"""Reviews admitted pods again, as an API server does: as they were stored, and after a stranger's webhook."""
 
 import copy
 import json
@@ -19,7 +19,7 @@ VOID = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}]
 
 
 def check_again(policies, ledger, review, stored):
-    """Check that a second review of an admitted pod patches nothing, and a third only what a stranger brought.
+    """Check that a second review of an admitted pod patches nothing, and a third what a stranger brought.
 
     Both are dry runs over the same ledger, and leave no trace in it.
     """
@@ -51,7 +51,7 @@ def assert_unchanged(outcome):
 
 
 def after_a_stranger(stored):
-    """Return an admitted pod after another webhook: a sidecar, a toleration, defaults of resources and more."""
+    """Return an admitted pod after another webhook: a sidecar, a toleration, defaults of resources."""
     changed = copy.deepcopy(stored)
     metadata, spec = changed["metadata"], changed["spec"]
     metadata["annotations"] = {**(metadata.get("annotations") or {}), "stranger.example.com/injected": "yes"}

@@ -1,0 +1,134 @@
+"""Required node affinity of the pod's own, about the very label that binds it: a second review knows ours."""
+
+import copy
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.effort import examples
+from tests.webhook.admission.test_reinvocation_of_kinds import CARDS, POLICIES, asking, card
+from tests.webhook.support import policies
+from tests.webhook.support.gpu_pods import GPUS, MEMORY, webhook_of
+
+LABEL, PRODUCT = "nvidia.com/gpu.memory", "nvidia.com/gpu.product"
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+SIZES = sorted({*map(str, CARDS.values()), "23029", "1", "023028", "x"})
+ZONE = {"key": "zone", "operator": "Exists"}
+LEAST = {"1Gi": "1023", "23030Mi": "23029", "24Gi": "24575"}
+SETS = {name: policies(text) for name, text in POLICIES.items()}
+FRACTIONS = ("0.125", "0.250", "0.500", "0.875")
+
+subsets = st.lists(st.sampled_from(SIZES), min_size=1, max_size=4, unique=True)
+bounds = st.sampled_from(["0", "15360", "23027", "23028", "40959", "81920"])
+own = st.one_of(
+    st.fixed_dictionaries(
+        {"key": st.just(LABEL), "operator": st.sampled_from(["In", "In", "In", "NotIn"]), "values": subsets}
+    ),
+    st.fixed_dictionaries(
+        {"key": st.just(LABEL), "operator": st.sampled_from(["Gt", "Lt"]), "values": st.tuples(bounds)}
+    ),
+    st.fixed_dictionaries({"key": st.just(LABEL), "operator": st.just("Exists")}),
+    st.fixed_dictionaries(
+        {
+            "key": st.just(PRODUCT),
+            "operator": st.just("In"),
+            "values": st.lists(st.sampled_from(list(CARDS)), min_size=1, max_size=4, unique=True),
+        }
+    ),
+    st.just({"key": "nvidia.com/gpu.product", "operator": "Exists"}),
+)
+terms = st.lists(
+    st.one_of(
+        st.fixed_dictionaries({"matchExpressions": st.lists(own, min_size=1, max_size=3)}), st.just({})
+    ),
+    min_size=1,
+    max_size=3,
+)
+labels = st.one_of(
+    st.sampled_from([{"clearml-injector/fraction": text} for text in FRACTIONS]),
+    st.sampled_from([{MEMORY: text} for text in ("1Gi", "4Gi", "6Gi", "11518Mi", "20Gi")]),
+)
+kinds = st.fixed_dictionaries(
+    {},
+    optional={
+        "min-gpu-memory": st.sampled_from(list(LEAST)),
+        "gpu-model": st.sampled_from(["A10*", "A100", "*"]),
+    },
+)
+
+
+def with_terms(found, terms):
+    found["spec"]["affinity"] = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": copy.deepcopy(terms)}}}
+    return found
+
+
+def terms_of(found):
+    return found["spec"]["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
+
+
+@settings(max_examples=examples(400))
+@given(
+    terms=terms,
+    label=labels,
+    kinds=kinds,
+    setting=st.sampled_from([("per-gpu", {}), ("per-gpu", {GPUS: "2"}), ("reserve", {}), ("pooled", {})]),
+    models=st.lists(st.sampled_from(list(CARDS)), min_size=1, unique=True),
+)
+def test_whatever_terms_a_pod_brings_its_injection_is_known_again(terms, label, kinds, setting, models):
+    policy, form = setting
+    webhook = webhook_of(*(card(model, policy) for model in models), policy_set=SETS[policy])
+    decided = webhook.decide(with_terms(asking(label, kinds, form), terms))
+    if not decided.allowed:
+        return
+    # The harness has reviewed it twice by now, and a term that a stranger adds gets what is ours alone.
+    changed = decided.stored
+    terms_of(changed).append({"matchExpressions": [ZONE]})
+    again = webhook.decide(changed, uid="again")
+    if "gpu-model" in kinds:
+        # That term names no model, and only the ledger knows them: the pod is placed anew where it can be.
+        assert again.code == ("gpu-index-set" if policy != "pooled" else "injected")
+        return
+    ours = [
+        {"key": LABEL, "operator": "In", "values": list(decided.outcome.injection.placement.memory_values)}
+    ]
+    if "min-gpu-memory" in kinds:
+        ours.append({"key": LABEL, "operator": "Gt", "values": [LEAST[kinds["min-gpu-memory"]]]})
+    assert terms_of(again.stored) == [*terms_of(decided.stored), {"matchExpressions": [ZONE, *ours]}]
+
+
+@settings(max_examples=examples(200))
+@given(terms=terms, label=labels)
+def test_so_it_is_where_nodes_are_assumed(terms, label):
+    webhook = webhook_of(policy_set=SETS["assume"])
+    webhook.decide(with_terms(asking(label, {}, {}), terms))
+
+
+def test_the_terms_of_most_are_ours_however_many_fit():
+    webhook = webhook_of(card("NVIDIA-A10", "per-gpu"))
+    fitting = {"key": LABEL, "operator": "In", "values": ["23028", "23029"]}
+    found = asking({"clearml-injector/fraction": "0.125"}, {}, {})
+    stored = webhook.decide(
+        with_terms(found, [{"matchExpressions": [fitting]}, {"matchExpressions": [ZONE]}])
+    ).stored
+    assert [len(term["matchExpressions"]) for term in terms_of(stored)] == [2, 2]
+    assert webhook.decide(stored, uid="again").patch == []
+
+
+def test_where_nodes_may_be_assumed_and_are_known_a_strangers_term_is_bound_too():
+    webhook = webhook_of(card("NVIDIA-A100-SXM4-80GB", "per-gpu"), policy_set=SETS["assume"])
+    first = [{"matchExpressions": [{"key": PRODUCT, "operator": "Exists"}]}]
+    stored = webhook.decide(with_terms(asking({"clearml-injector/fraction": "0.500"}, {}, {}), first)).stored
+    terms_of(stored).append({"matchExpressions": [ZONE]})
+    ours = {"key": LABEL, "operator": "In", "values": ["81920"]}
+    assert terms_of(webhook.decide(stored, uid="again").stored)[1] == {"matchExpressions": [ZONE, ours]}
+
+
+def test_an_assumed_place_stays_unbound_whatever_the_pods_author_demands_in_a_term():
+    webhook = webhook_of(policy_set=SETS["assume"])
+    own = [{"matchExpressions": [{"key": LABEL, "operator": "In", "values": ["81920"]}]}]
+    found = with_terms(
+        asking({"clearml-injector/fraction": "0.500"}, {}, {}), [*own, {"matchExpressions": [ZONE]}]
+    )
+    stored = webhook.decide(found).stored
+    assert terms_of(stored) == terms_of(found)
+    assert webhook.decide(stored, uid="again").patch == []
