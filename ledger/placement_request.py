@@ -22,6 +22,8 @@ Oversized = Literal["wait", "take"]
 """`take`: as soon as nothing else has room; `wait`: only where nothing else could ever hold the pod."""
 MAX_OWNER = 16
 """Characters of an owner's key."""
+MAX_RESOURCE = MAX_NAME + 1 + MAX_LABEL_VALUE
+"""Characters of an extended resource: its domain, a slash and its name."""
 _ReservationName = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
 _Amount = Annotated[int, msgspec.Meta(ge=0)]
 """Checked where a request is decoded: less than nothing would be room that nobody has."""
@@ -136,7 +138,7 @@ class PlacementRequest(msgspec.Struct, frozen=True, gc=False):
     """Kinds of GPU that the pod takes."""
     any_gpu: bool = False
     """Whether containers that share the pod's part may be on different GPUs of a node if none holds all."""
-    resource: Annotated[str, msgspec.Meta(max_length=MAX_NAME + 1 + MAX_LABEL_VALUE)] = ""
+    resource: Annotated[str, msgspec.Meta(max_length=MAX_RESOURCE)] = ""
     """Extended resource of MIG instances that the pod itself asks for; empty where it leaves the choice."""
     oversized: Oversized = "wait"
     """When the pod takes an instance of more than twice what it asks for."""

@@ -26,7 +26,8 @@ class ResourceNames:
         """Return the GPU index, or the number of a MIG profile, that a name means; None for others."""
         if not resource.startswith(self.per_gpu_prefix):
             return instance_number(resource)
-        return _index(resource.removeprefix(self.per_gpu_prefix))
+        # One sign more than an index has tells that it is none: nothing longer is kept.
+        return _index(resource[len(self.per_gpu_prefix) :][: MAX_GPU_INDEX_DIGITS + 1])
 
     def counts(self, resource: str) -> bool:
         """Whether the ledger counts the resource."""

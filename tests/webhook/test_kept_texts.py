@@ -1,9 +1,12 @@
 """What is kept, logged or repeated of a review is what Kubernetes allows, whoever wrote it."""
 
+import functools
+import gc
 import json
 
 import pytest
 
+from kube.names import MAX_LABEL_VALUE, MAX_NAME
 from ledger.ledger import Ledger
 from tests.webhook.support import (
     LABEL,
@@ -13,6 +16,7 @@ from tests.webhook.support import (
     decide,
     fixture_ledger,
     pod,
+    policies,
     review_of,
 )
 from webhook.admission_review import UnreadableReviewError, decode
@@ -71,3 +75,61 @@ def test_what_stays_of_many_large_pods_is_bounded_in_bytes(dry_run):
 def kept_bytes(ledger: Ledger) -> int:
     remembered = [selection.request.constraints.size() for selection in ledger._finder._known.values()]
     return sum(remembered) + len(json.dumps(list(ledger._reservations._by_name)))
+
+
+AMOUNTS = {
+    "an instance": ("nvidia.com/mig-{}" + LONG, "1"),
+    "a GPU": ("nvidia.com/gpu-{}" + LONG, "1"),
+    "something of NVIDIA": ("nvidia.com/{}" + LONG, "1"),
+    "something else": ("{}.example.com/" + LONG, "1"),
+    "cpu": ("cpu", "{}" + LONG),
+}
+
+
+@pytest.mark.parametrize("what", AMOUNTS)
+@pytest.mark.parametrize("mode", ["per-gpu", "pooled", "mig"])
+def test_no_function_remembers_a_resource_or_an_amount_of_any_length(mode, what):
+    name, amount = AMOUNTS[what]
+    webhook = Webhook(policies(f"resources: {{mode: {mode}}}"))
+    for number in range(3):
+        limits = {name.format(number): amount.format(number)}
+        webhook.decide(pod(containers=[container(limits=limits)]), uid=f"uid-{number}")
+    remembered = {each.__qualname__: longest_text(each) for each in remembering_functions()}
+    assert len(remembered) > 5
+    assert {name: length for name, length in remembered.items() if length > MAX_NAME} == {}
+
+
+def remembering_functions():
+    """Every function of the product that keeps results by its arguments."""
+    rooms = ("webhook", "ledger", "modes", "policies", "kube")
+    every = [each for each in gc.get_objects() if isinstance(each, functools._lru_cache_wrapper)]
+    return [each for each in every if (each.__module__ or "").split(".")[0] in rooms]
+
+
+def longest_text(function):
+    """Characters of the longest text among the arguments and results that a function keeps."""
+    found, waiting, longest = set(), [function], 0
+    while waiting:
+        for each in gc.get_referents(waiting.pop()):
+            if id(each) in found:
+                continue
+            found.add(id(each))
+            if isinstance(each, str | bytes):
+                longest = max(longest, len(each))
+            elif isinstance(each, dict | tuple) or type(each).__name__ == "_lru_list_elem":
+                waiting.append(each)
+    return longest
+
+
+@pytest.mark.parametrize("profile", [LONG, "1g.10gb" + LONG])
+def test_a_placement_request_never_holds_a_name_of_any_length(profile):
+    class Keeping:
+        def place(self, request):
+            kept.append(request)
+            return plain.place(request)
+
+    kept, webhook = [], Webhook(policies("resources: {mode: mig}"))
+    plain, webhook.placer._placer = webhook.placer._placer, Keeping()
+    denied = webhook.decide(pod(containers=[container(limits={f"nvidia.com/mig-{profile}": "1"})]))
+    assert denied.message.endswith("is no MIG profile that is known: use another, or leave the resource out")
+    assert [len(request.resource) <= MAX_NAME + 1 + MAX_LABEL_VALUE for request in kept] == [True]

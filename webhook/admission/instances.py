@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kube.names import GPU_PRODUCT_LABEL
 from kube.scheduling import NodeSelectorTerm
-from ledger.placement_request import Placement
+from ledger.placement_request import MAX_RESOURCE, Placement
 from modes.fraction import Fraction
 from modes.mig_instances import instance_number
 from modes.mode import Mode
@@ -19,8 +19,11 @@ _NOTHING = {"0", 0}
 
 
 def named_instance(containers: Containers) -> str:
-    """Return the resource of MIG instances that GPU containers ask for; empty where they ask for none."""
-    return next(iter(_named(containers)), "")
+    """Return the resource of MIG instances that GPU containers ask for; empty where they ask for none.
+
+    It goes into a placement request, and so is cut to the length that a resource's name can have.
+    """
+    return next(iter(_named(containers)), "")[:MAX_RESOURCE]
 
 
 def refuse_instances(containers: Containers) -> Denial | None:
