@@ -54,7 +54,8 @@ def _explained_pods_are_reviewed_again(monkeypatch: pytest.MonkeyPatch) -> None:
     def review(self: Explainer, asked: dict[str, Any]) -> Explanation:
         explained = plain(self, asked)
         if is_injected_pod(explained.outcome):
-            check_again(self._reviewer._resolver._policies(), self._ledger, asked, explained.pod)
+            policies = self._reviewer._resolver._policies()
+            check_again(policies, self._ledger, asked, explained.pod, explained.outcome)
         return explained
 
     monkeypatch.setattr(Explainer, "_review", review)

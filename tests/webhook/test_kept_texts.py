@@ -91,6 +91,8 @@ AMOUNTS = {
 def test_no_function_remembers_a_resource_or_an_amount_of_any_length(mode, what):
     name, amount = AMOUNTS[what]
     webhook = Webhook(policies(f"resources: {{mode: {mode}}}"))
+    for each in remembering_functions():
+        each.cache_clear()
     for number in range(3):
         limits = {name.format(number): amount.format(number)}
         webhook.decide(pod(containers=[container(limits=limits)]), uid=f"uid-{number}")

@@ -11,7 +11,8 @@ from webhook.admission.json_patch import Operation, add, append, remove
 from webhook.admission.pod import Container, EnvEntry
 
 VISIBLE_DEVICES = "NVIDIA_VISIBLE_DEVICES"
-_HIDDEN = {VISIBLE_DEVICES: "void"}
+HIDDEN = {VISIBLE_DEVICES: "void"}
+"""Variables of a container without a share."""
 PRELOAD = "LD_PRELOAD"
 
 
@@ -50,8 +51,8 @@ def hide_gpus(ref: ContainerRef) -> list[Operation]:
     """Set NVIDIA_VISIBLE_DEVICES=void in a container without a share, whose image may ask for all GPUs."""
     copies = [at for at, entry in enumerate(ref.container.env or ()) if entry.name == VISIBLE_DEVICES]
     if not copies:
-        return _add(ref, _HIDDEN)
-    missing = _missing(ref.container.env or [], _HIDDEN)
+        return _add(ref, HIDDEN)
+    missing = _missing(ref.container.env or [], HIDDEN)
     return _rewrite(ref, set(copies) if missing else set(), missing)
 
 

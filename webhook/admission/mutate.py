@@ -42,16 +42,10 @@ def mutate(validated: Validated, placement: Placement) -> Injection | Denial:
     Parents come before children, and what we insert at the front of a list comes last, so that each
     path holds when it is applied.
     """
-    instance = placement.instance
-    asked = validated.fraction.apart() if placement.containers else validated.fraction
-    fraction = asked.on_card(placement.gpu_mib) if instance is None else instance.share
-    if fraction is None:
+    placed = as_placed(validated, placement)
+    if placed is None:
         return _no_memory(validated, placement)
-    if fraction is not validated.fraction:
-        validated = msgspec.structs.replace(validated, fraction=fraction)
-    if instance is not None and validated.policy.instance_mode is not None:
-        mode = validated.policy.instance_mode
-        validated = msgspec.structs.replace(validated, mode=mode, limiter=NO_LIMITER)
+    validated = placed
     share = share_of(validated, placement)
     smallest = share.smallest_mib
     if smallest is not None and smallest <= 0:
@@ -61,7 +55,7 @@ def mutate(validated: Validated, placement: Placement) -> Injection | Denial:
         return images
     names = validated.containers.names
     operations = [
-        *write_annotations(validated.metadata, _annotations(share, names, placement.reservation)),
+        *write_annotations(validated.metadata, annotations_of(share, names, placement.reservation)),
         *images,
         *_gpu_containers(validated, share),
         *_others(validated),
@@ -72,9 +66,24 @@ def mutate(validated: Validated, placement: Placement) -> Injection | Denial:
     patch = bounded(operations)
     if isinstance(patch, Denial):
         return patch
-    mib = share.memory_mib if instance is None else instance.mib
+    mib = share.memory_mib if placement.instance is None else placement.instance.mib
     index = share.annotations.get(GPU_INDEX)
     return Injection(patch, names, validated.fraction.slices, placement, mib, index)
+
+
+def as_placed(validated: Validated, placement: Placement) -> Validated | None:
+    """Return a pod with its share as it is on the GPUs of a placement; None if these are too small."""
+    instance = placement.instance
+    asked = validated.fraction.apart() if placement.containers else validated.fraction
+    fraction = asked.on_card(placement.gpu_mib) if instance is None else instance.share
+    if fraction is None:
+        return None
+    if fraction is not validated.fraction:
+        validated = msgspec.structs.replace(validated, fraction=fraction)
+    if instance is None or validated.policy.instance_mode is None:
+        return validated
+    mode = validated.policy.instance_mode
+    return msgspec.structs.replace(validated, mode=mode, limiter=NO_LIMITER)
 
 
 def _images(validated: Validated, share: PodShare, gpu_mib: int) -> list[Operation] | Denial:
@@ -88,7 +97,8 @@ def _images(validated: Validated, share: PodShare, gpu_mib: int) -> list[Operati
     return operations
 
 
-def _annotations(share: PodShare, containers: str, reservation: str | None) -> dict[str, str]:
+def annotations_of(share: PodShare, containers: str, reservation: str | None) -> dict[str, str]:
+    """Return all annotations of a placed pod, and the only ones of ours that it may have."""
     values = {**share.annotations, GPU_CONTAINER: containers}
     if reservation is not None:
         values[RESERVATION] = reservation

@@ -11,6 +11,7 @@ from ledger.placement_request import Placement, PlacementRequest
 from policies.model.effective import EffectivePolicy
 from webhook.admission.denial import Denial
 from webhook.admission.mutate import Injection, mutate
+from webhook.admission.patch_check import check_patch
 from webhook.admission.placement_request import Requester, for_requester, placement_request
 from webhook.admission.sizes import (
     MAX_BYTES_UNCOUNTED,
@@ -25,11 +26,12 @@ from webhook.admission_request import PodObject, Request
 from webhook.decision import Pending
 from webhook.patch_cache.key import Key, KeyReader, PlainKey
 from webhook.patch_cache.partial_pod import PartialPod, PartialSpec
-from webhook.patch_cache.representative_pod import representative_pod
+from webhook.patch_cache.representative_pod import representative_body, representative_pod
 from webhook.patch_cache.template import MEMORY, MODEL, NODE, RESERVATION, Template
 from webhook.policy_resolver import ResolvedPolicy
 from webhook.rules import Rules, requester_of
 
+_decode = msgspec.json.Decoder().decode
 MAX_POLICIES = 64
 MAX_BYTES = 2**24
 """Of all entries, about; beyond that the cache is flushed, and filled again by the pods that come."""
@@ -45,9 +47,14 @@ class Entry:
     """What the rules decided for a key, and the templates of its patches by placement."""
 
     def __init__(
-        self, validated: Validated, request: PlacementRequest, reserve: Callable[[int], None]
+        self,
+        body: bytes,
+        validated: Validated,
+        request: PlacementRequest,
+        reserve: Callable[[int], None],
     ) -> None:
         """Keep what the rules decided for the representative pod; `reserve` counts the bytes of templates."""
+        self._body = body
         self._plan = validated
         self._reserve = reserve
         self.request = request
@@ -79,7 +86,15 @@ class Entry:
         return Injection(patch, name, template.slices, placement, template.memory_mib, template.index)
 
     def _add_template(self, key: tuple[object, ...], placement: Placement) -> Template | None:
+        """Add a template that holds what was checked, once.
+
+        Raises:
+            UnsoundPatchError: the patch of the representative pod must not be sent.
+        """
         template = self._template(placement)
+        if template is not None:
+            patch = template.render(self._plan.containers.chosen.container.name, placement)
+            check_patch(_decode(self._body), patch, self._plan.namespace, self._plan.policy, placement)
         # Counted first: the review may be interrupted anywhere.
         self._reserve(_BYTES_OF_A_TEMPLATE_KEY + (template.size if template is not None else 0))
         self._templates[key] = template
@@ -193,8 +208,9 @@ def _is_small(spec: PartialSpec | None) -> bool:
 
 def _decide(key: Key, policy: EffectivePolicy, reserve: Callable[[int], None]) -> Entry | None:
     """Put a representative pod through the rules; None where they deny it, or where names matter to them."""
+    body = representative_body(key)
     try:
-        pod = representative_pod(key)
+        pod = representative_pod(body)
     except (msgspec.ValidationError, RecursionError):
         return None
     validated = validate(pod, key.namespace, policy, dict)
@@ -205,7 +221,7 @@ def _decide(key: Key, policy: EffectivePolicy, reserve: Callable[[int], None]) -
     ):
         return None
     request = placement_request(validated, Requester(validated.namespace))
-    return None if isinstance(request, Denial) else Entry(validated, request, reserve)
+    return None if isinstance(request, Denial) else Entry(body, validated, request, reserve)
 
 
 def _chosen_by_amounts(validated: Validated) -> bool:

@@ -14,13 +14,18 @@ from webhook.patch_cache.template import MARK
 _decode = msgspec.json.Decoder(Pod).decode
 
 
-def representative_pod(key: Key) -> Pod:
-    """Return the pod; its names are marks.
+def representative_pod(body: bytes) -> Pod:
+    """Return the pod of a body.
 
     Raises:
         msgspec.ValidationError: a JSON text of the key is not what the field takes.
         RecursionError: a JSON text of the key is nested too deep.
     """
+    return _decode(body)
+
+
+def representative_body(key: Key) -> bytes:
+    """Return the pod of a key as JSON; its names are marks."""
     labels = {LABEL: key.label, MEMORY_LABEL: key.memory_label}
     asked = {name: text for name, text in labels.items() if text is not msgspec.UNSET}
     metadata: dict[str, Any] = {"name": MARK, "labels": asked}
@@ -36,7 +41,7 @@ def representative_pod(key: Key) -> Pod:
     if key.has_runtime_class:
         spec["runtimeClassName"] = MARK
     spec |= _present(nodeSelector=key.node_selector, tolerations=key.tolerations)
-    return _decode(encode({"metadata": metadata, "spec": spec}))
+    return encode({"metadata": metadata, "spec": spec})
 
 
 def _container(key: ContainerKey, name: str) -> dict[str, Any]:

@@ -57,10 +57,9 @@ policy_sets = st.one_of(
 places = st.lists(
     st.tuples(
         st.sampled_from([0, 7]),
-        st.sampled_from([81920, 40960, 8]),
+        st.sampled_from([(81920, "81920"), (81920, "81920", "81921"), (40960, "40960"), (8, "8")]),
         st.sampled_from(["gpu-1", "gpu-2", None, 'n"%b']),
-        st.sampled_from([("81920",), ("81559", "81920"), ()]),
-    ),
+    ).map(lambda drawn: (drawn[0], drawn[1][0], drawn[2], drawn[1][1:])),
     min_size=1,
     max_size=3,
 )

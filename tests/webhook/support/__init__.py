@@ -172,7 +172,7 @@ class Webhook:
         sent = json.loads(body)
         decided = Decision(sent["request"].get("object"), json.loads(answered), outcome, patch)
         if self._again and is_injected_pod(outcome):
-            check_again(self.policies, self.ledger, sent, decided.stored)
+            check_again(self.policies, self.ledger, sent, decided.stored, outcome)
         return decided
 
     def decide(self, found: Any, **request) -> Decision:

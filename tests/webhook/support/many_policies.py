@@ -1,7 +1,7 @@
 """Policies that differ in everything that becomes part of a patch, and a ledger that always has room."""
 
-from ledger.placement_request import Placement
-from modes.instance import Instance
+from ledger.placement_request import Placement, Unschedulable
+from modes.registry import INSTANCE_MODE, MODES
 from tests.webhook.support import policies
 
 QUEUES = """
@@ -67,19 +67,21 @@ WITHOUT_KEYS = {"clearml-image", "own images"}
 """Their rules look at the image."""
 
 PLACES = (
-    (0, 81920, "gpu-1", ("81559", "81920")),
-    (7, 81920, "gpu-1", ("81559", "81920")),
-    (7, 40960, "gpu-1", ("81559", "81920")),
-    (7, 40960, None, ("81559", "81920")),
-    (7, 40960, None, ()),
+    (0, 81920, "gpu-1", ("81920", "81921")),
+    (7, 81920, "gpu-1", ("81920", "81921")),
+    (7, 40960, "gpu-1", ("40960", "40961")),
+    (7, 40960, None, ("40960", "40961")),
+    (7, 40960, None, ("40960",)),
 )
-"""Each differs from the one before it in one thing that a patch depends on."""
+"""Each differs from the one before it in one thing that a patch depends on, or in the memory of its GPU."""
 
-INSTANCES = (
-    Instance(21020, 1, 9728, ("NVIDIA-A100-SXM4-80GB",)),
-    Instance(41040, 2, 19968, ("NVIDIA-A100-SXM4-80GB", "NVIDIA-H100-80GB-HBM3")),
-    Instance(61080, 4, 40192, ("NVIDIA-H100-80GB-HBM3-MIG-3g.40gb",), is_pool=True),
-)
+OFFERS = [
+    [("NVIDIA-A100-SXM4-80GB", (21020, 41040, 61080, 141160))],
+    [("NVIDIA-A100-SXM4-80GB", (61080, 141160)), ("NVIDIA-H100-80GB-HBM3", (61080, 141160))],
+    [("NVIDIA-H100-80GB-HBM3-MIG-7g.80gb", (None,))],
+]
+"""Of MIG instances: of 1g.10gb, 2g.20gb, 3g.40gb and 7g.80gb, and the pool of a node of strategy `single`."""
+INSTANCE_TYPE = MODES[INSTANCE_MODE]
 MODELS = ("NVIDIA-H100", None, 'n"%b')
 
 
@@ -96,10 +98,18 @@ class Roomy:
         self._placed += 1
         fraction = ask.fraction
         if ask.mode == "mig" or (ask.prefer and self._placed % 2):
-            instance = INSTANCES[self._placed % len(INSTANCES)]
+            offers = OFFERS[self._placed % len(OFFERS)]
+            found = INSTANCE_TYPE.instances(fraction, offers, ask.resource)
+            if not found:
+                return Unschedulable("no instance holds it")
+            instance = found[0]
             return Placement(instance.indices, instance.mib, (), node, ask.reservation, instance=instance)
         indices = () if ask.mode == "pooled" else tuple(range(index, index + fraction.gpus))
-        if ask.assume is not None or fraction.is_whole:
+        if ask.assume is not None:
+            mib, values = ask.assume.gpu_mib, ()
+        elif ask.same_model:
+            values = (str(mib),)
+        if not ask.is_bound_by_memory:
             values = ()
         model = MODELS[self._placed % len(MODELS)] if ask.same_model else None
         return Placement(indices, mib, values, node, ask.reservation, model)

@@ -4,6 +4,9 @@ import copy
 import json
 
 from tests.webhook.patch_cache.differential import finish, is_of_wrong_type_unread, readable
+from webhook.admission.patch_check import check_patch
+from webhook.admission_request import PodObject
+from webhook.admission_review import decode
 from webhook.placing.placer import LedgerPlacer
 from webhook.review import Reviewer
 from webhook.rules import Rules
@@ -18,7 +21,7 @@ DEFAULTS = {"limits": {"ephemeral-storage": "4Gi"}, "requests": {"ephemeral-stor
 VOID = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}]
 
 
-def check_again(policies, ledger, review, stored):
+def check_again(policies, ledger, review, stored, outcome):
     """Check that a second review of an admitted pod patches nothing, and a third what a stranger brought.
 
     Both are dry runs over the same ledger, and leave no trace in it.
@@ -26,11 +29,20 @@ def check_again(policies, ledger, review, stored):
     second, _ = decide_again(policies, ledger, review, stored)
     if is_of_wrong_type_unread(second):
         return
+    if outcome.injection.alias is None:
+        check_its_patch(review, outcome)
     assert_unchanged(second)
     changed = after_a_stranger(stored)
     third, patch = decide_again(policies, ledger, review, changed)
     assert third.denial is None, third.denial
     assert patch == missing(changed, third.policy), patch
+
+
+def check_its_patch(sent, outcome):
+    """Check a patch as the webhook does: none that tests admit may be stopped."""
+    found = copy.deepcopy(sent["request"]["object"])
+    namespace = decode(json.dumps(sent).encode(), PodObject).namespace
+    check_patch(found, outcome.patch, namespace, outcome.policy, outcome.injection.placement)
 
 
 def decide_again(policies, ledger, review, found):
