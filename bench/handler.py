@@ -31,6 +31,7 @@ from policies.loading.loader import load_policies
 from service.log import configure_logging
 from service.metrics import new_registry
 from webhook.admission_review import decode
+from webhook.checked_rules import CheckedRules
 from webhook.decision_log import DecisionLog
 from webhook.metrics import WebhookMetrics
 from webhook.patch_cache.cache import PatchCache
@@ -101,7 +102,10 @@ def _handler(placer: Placer) -> Work:
     """The reviewer as the webhook process makes it."""
     policies = load_policies(POLICIES)
     reviewer = Reviewer(
-        lambda: policies, PatchCache(Rules()), placer, DecisionLog(WebhookMetrics(new_registry()))
+        lambda: policies,
+        PatchCache(CheckedRules(Rules())),
+        placer,
+        DecisionLog(WebhookMetrics(new_registry())),
     )
 
     async def every(sample: Sample) -> None:

@@ -22,6 +22,7 @@ from service.metrics import new_registry
 from service.serving import Listener, run, serve
 from service.sockets import bind
 from webhook.app import WebhookApp
+from webhook.checked_rules import CheckedRules
 from webhook.decision_log import DecisionLog
 from webhook.metrics import WebhookMetrics
 from webhook.patch_cache.cache import PatchCache
@@ -35,7 +36,8 @@ def ours() -> Any:
     policies = load_policies(Path(__file__).parent.parent / "policies")
     metrics = WebhookMetrics(new_registry())
     return WebhookApp(
-        Reviewer(lambda: policies, PatchCache(Rules()), ReadyPlacer(), DecisionLog(metrics)), metrics
+        Reviewer(lambda: policies, PatchCache(CheckedRules(Rules())), ReadyPlacer(), DecisionLog(metrics)),
+        metrics,
     )
 
 

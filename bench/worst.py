@@ -27,6 +27,7 @@ from bench.machine import MEASURED_CORE, Watch, pin
 from bench.oversized import POLICIES, SIZE, Shape, shapes
 from policies.loading.loader import load_policies
 from service.log import configure_logging
+from webhook.checked_rules import CheckedRules
 from webhook.decision_log import DecisionLog
 from webhook.metrics import WebhookMetrics
 from webhook.patch_cache.cache import PatchCache
@@ -122,7 +123,7 @@ class _Bench:
         """Measure a pod."""
         body = shape.make(size)
         reviewer = Reviewer(
-            lambda: self._policies, PatchCache(Rules()), ReadyPlacer(), self._log, self._workers
+            lambda: self._policies, PatchCache(CheckedRules(Rules())), ReadyPlacer(), self._log, self._workers
         )
         with self._workers.budget.kept():
             costs = [await self._review(reviewer, body) for _ in range(REVIEWS)]

@@ -12,6 +12,7 @@ from policies.loading.reload import NoPoliciesError
 from webhook.admission.aliases import is_surely_without_aliases
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.jobs import prepare_job
+from webhook.admission.patched import UnsoundPatchError
 from webhook.admission.pod import QUEUE_ID_LABEL, QUEUE_NAME_LABEL, Job
 from webhook.admission_request import MIRROR_ANNOTATION, PodObject, Request
 from webhook.admission_review import Head
@@ -165,6 +166,8 @@ def broken(request: Request, error: Exception) -> Outcome:
         return Outcome.of(TOO_COSTLY, None)
     frame = traceback.extract_tb(error.__traceback__)[-1]
     place = f"{type(error).__name__} at {Path(frame.filename).name}:{frame.lineno}"
+    if isinstance(error, UnsoundPatchError):
+        place = f"a patch was not sent: {error}"
     text = f"internal error ({type(error).__name__}) in review {request.uid}: try again or tell your admin"
     return Outcome(Reason.INTERNAL, denial=Denial.of(Reason.INTERNAL, text), error=place)
 

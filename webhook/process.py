@@ -25,6 +25,7 @@ from web.source import About, LoopbackAuthorizer
 from webhook.admission_request import Request
 from webhook.app import WebhookApp
 from webhook.certificate import self_signed_context
+from webhook.checked_rules import CheckedRules
 from webhook.decision import Outcome
 from webhook.decision_log import DecisionLog
 from webhook.denial_reports import DenialReports
@@ -114,9 +115,8 @@ class WebhookProcess:
         placer = self._placer(ledger)
         observe, self._page = self._observer(ledger)
         self._workers = Workers(self._metrics.workers)
-        reviewer = Reviewer(
-            lambda: self._policies.current, PatchCache(Rules()), placer, observe, self._workers
-        )
+        decider = PatchCache(CheckedRules(Rules()))
+        reviewer = Reviewer(lambda: self._policies.current, decider, placer, observe, self._workers)
         router = self._process.router(self._detail)
         app = WebhookApp(reviewer, self._metrics)
         app.include_router(router)

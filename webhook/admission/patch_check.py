@@ -15,13 +15,14 @@ from ledger.placement_request import Placement
 from policies.model.effective import EffectivePolicy
 from policies.model.reserved import is_reserved
 from webhook.admission.affinity import binds_node
-from webhook.admission.annotations import OUTPUTS
+from webhook.admission.annotations import INJECTED, OUTPUTS
 from webhook.admission.denial import Denial
 from webhook.admission.environment import HIDDEN, PRELOAD
+from webhook.admission.gpu_kinds import gpu_kinds
 from webhook.admission.limiter import is_in_place
 from webhook.admission.mutate import annotations_of, as_placed, mutate
 from webhook.admission.patched import UnsoundPatchError, apply_patch, rule_of
-from webhook.admission.pod import Pod
+from webhook.admission.pod import ObjectMeta, Pod, PodSpec
 from webhook.admission.share import ContainerShare, PodShare, share_of
 from webhook.admission.validate import Validated, validate
 
@@ -37,9 +38,11 @@ def check_patch(
         UnsoundPatchError: the patched pod is not what the placement gives it.
     """
     apply_patch(found, _decode(patch) if patch else [], policy.mode.kinds)
-    validated = validate(msgspec.convert(found, Pod), namespace, policy, lambda: found)
+    pod = msgspec.convert(found, Pod)
+    validated = validate(pod, namespace, policy, lambda: found)
     if isinstance(validated, Denial):
-        raise UnsoundPatchError(f"validate: a second review denies it ({validated.reason})")
+        rule = _missing(pod, placement)
+        raise UnsoundPatchError(f"{rule}: a second review denies it ({validated.reason.value})")
     placed = as_placed(validated, placement)
     if placed is None:
         raise UnsoundPatchError("memory_limit: the share is too small")
@@ -47,6 +50,15 @@ def check_patch(
         if not holds:
             raise UnsoundPatchError(f"{rule}: the patched pod does not have what it was given")
     _review_again(validated, placement)
+
+
+def _missing(pod: Pod, placement: Placement) -> str:
+    """Return the rule without which a second review takes a pod for one that was never injected."""
+    metadata, spec = pod.metadata or ObjectMeta(), pod.spec or PodSpec()
+    kinds = gpu_kinds(metadata)
+    if INJECTED not in (metadata.annotations or {}) or isinstance(kinds, Denial):
+        return "annotations"
+    return "validate" if binds_node(spec, placement, kinds) else "affinity"
 
 
 def _review_again(validated: Validated, placement: Placement) -> None:
@@ -61,7 +73,7 @@ def _review_again(validated: Validated, placement: Placement) -> None:
     )
     again = mutate(validated, known)
     if isinstance(again, Denial):
-        raise UnsoundPatchError(f"mutate: a second review denies it ({again.reason})")
+        raise UnsoundPatchError(f"mutate: a second review denies it ({again.reason.value})")
     if again.patch:
         rule = rule_of(_decode(again.patch)[0]["path"])
         raise UnsoundPatchError(f"{rule}: a second review changes it once more")

@@ -23,13 +23,13 @@ from webhook.admission.sizes import (
 )
 from webhook.admission.validate import Validated, validate
 from webhook.admission_request import PodObject, Request
-from webhook.decision import Pending
+from webhook.decision import Decider, Pending
 from webhook.patch_cache.key import Key, KeyReader, PlainKey
 from webhook.patch_cache.partial_pod import PartialPod, PartialSpec
 from webhook.patch_cache.representative_pod import representative_body, representative_pod
 from webhook.patch_cache.template import MEMORY, MODEL, NODE, RESERVATION, Template
 from webhook.policy_resolver import ResolvedPolicy
-from webhook.rules import Rules, requester_of
+from webhook.rules import requester_of
 
 _decode = msgspec.json.Decoder().decode
 MAX_POLICIES = 64
@@ -121,7 +121,7 @@ class PatchCache:
 
     pod_type: type[PodObject] = PartialPod
 
-    def __init__(self, rules: Rules) -> None:
+    def __init__(self, rules: Decider) -> None:
         self._rules = rules
         self._readers: dict[tuple[str, str | None], KeyReader] = {}
         self._entries: dict[PlainKey, Entry | None] = {}

@@ -14,6 +14,7 @@ from modes.resource_names import ResourceNames
 from policies.loading.loader import load_policies, parse_policies
 from tests.webhook.patch_cache.differential import Recorder, check_by_rules, finish, learn, readable
 from tests.webhook.support.reviewed_again import check_again, is_injected_pod
+from webhook.checked_rules import CheckedRules
 from webhook.decision import Outcome
 from webhook.patch_cache.cache import PatchCache
 from webhook.placing.placer import LedgerPlacer
@@ -150,7 +151,9 @@ class Webhook:
         self.outcomes: list[Outcome] = []
         self._again = again
         self.placer = Recorder(LedgerPlacer(self.ledger))
-        self.reviewer = Reviewer(lambda: self.policies, PatchCache(Rules()), self.placer, self._observe)
+        self.reviewer = Reviewer(
+            lambda: self.policies, PatchCache(CheckedRules(Rules())), self.placer, self._observe
+        )
 
     def _observe(self, _request, outcome, _seconds):
         self.outcomes.append(outcome)
