@@ -1,7 +1,8 @@
 """A campaign of hostile reviews: `python -m tests.campaign.decisions --reviews N [--seed S]`.
 
 Each review is decided with the patch cache and by the rules alone, which must agree; what is let in is
-patched, checked by the oracle, and reviewed a second time, which must change nothing. The ledger must never
+patched, checked by the oracle where it knows the request, and reviewed a second time, which must change
+nothing, and a third time after a stranger's webhook. The ledger must never
 promise a ninth slice, nor a namespace more than its quota. Prints counts; exits with 1 on a finding.
 """
 
@@ -25,6 +26,13 @@ from tests.campaign import hostile, instances, tampering
 from tests.campaign.oracle import LABEL, Expected, faults, faults_of_either
 from tests.webhook.patch_cache.differential import is_of_wrong_type_unread
 from tests.webhook.support import Decision, Webhook, as_body, fixture_ledger, policies
+from tests.webhook.support.reviewed_again import (
+    after_a_stranger,
+    check_its_patch,
+    decide_again,
+    missing,
+)
+from webhook.decision import Outcome
 
 EIGHTHS = {f"0.{eighths * 125:03d}": eighths for eighths in range(1, 8)}
 QUOTA = 24
@@ -99,7 +107,7 @@ class Campaign:
     def __init__(self, name: str, setting: Setting, dice: random.Random, tally: Tally) -> None:
         self._setting, self._expected = setting, setting.expected
         self._has_quota = name.endswith("quota")
-        self._webhook = Webhook(setting.policies, setting.ledger())
+        self._webhook = Webhook(setting.policies, setting.ledger(), again=False)
         self._dice = dice
         self._tally = tally
         self._bases = hostile.bases()
@@ -118,7 +126,7 @@ class Campaign:
         self._check_reply(review, decided)
         if not decided.allowed:
             self._check_denial(review, decided)
-        elif decided.code in ("injected", "unchanged") and _is_labelled_pod(review):
+        elif decided.code in ("injected", "unchanged") and _is_asking_pod(review):
             self._check_pod(review, decided)
         elif decided.patch and review["request"].get("resource", {}).get("resource") != "jobs":
             raise FoundError(f"a patch for what is not ours: {decided.code}")
@@ -187,9 +195,12 @@ class Campaign:
 
     def _check_pod(self, review: dict[str, Any], decided: Decision) -> None:
         stored = decided.stored
-        found = list(self._setting.faults(stored, self._expected))
+        is_plain = _asks_for_a_plain_fraction(stored)
+        found = list(self._setting.faults(stored, self._expected)) if is_plain else []
         if found:
             raise FoundError("; ".join(found))
+        if decided.code == "injected" and not is_of_wrong_type_unread(self._by_rules(review, stored)[0]):
+            check_its_patch(review, decided.outcome)
         again = {**review, "request": {**review["request"], "object": stored}}
         second = self._send(again)
         if second.code == "pod-too-large" or is_of_wrong_type_unread(second.outcome):
@@ -197,12 +208,28 @@ class Campaign:
             return
         if not second.allowed or second.patch:
             raise FoundError(f"a second review: {second.reply['response'].get('status')} {second.patch}")
-        if not review["request"].get("dryRun"):
+        self._check_third(review, stored)
+        if is_plain and not review["request"].get("dryRun"):
             self._count(review, stored)
         if len(self._stored) < 50:
             self._stored.append(again)
         else:
             self._stored[self._dice.randrange(50)] = again
+
+    def _check_third(self, review: dict[str, Any], stored: dict[str, Any]) -> None:
+        """Review a pod after a stranger's webhook: what that brought is all that is missing."""
+        changed = after_a_stranger(stored)
+        self._tally.decisions += 1
+        outcome, patch = self._by_rules(review, changed)
+        # A reservation vouches once for its pod, and the second review used it.
+        is_used_up = outcome.reason.value == "over-quota" and self._has_quota
+        if outcome.reason.value == "pod-too-large" or is_used_up:
+            return
+        if outcome.denial is not None or patch != missing(changed, outcome.policy):
+            raise FoundError(f"a third review: {outcome.denial} {patch}")
+
+    def _by_rules(self, review: dict[str, Any], found: dict[str, Any]) -> tuple[Outcome, Any]:
+        return decide_again(self._setting.policies, self._webhook.ledger, review, found)
 
     def _count(self, review: dict[str, Any], stored: dict[str, Any]) -> None:
         name = stored["metadata"].get("name")
@@ -231,10 +258,17 @@ def _carries(review: dict[str, Any], label: str) -> bool:
     return isinstance(labels, dict) and label in labels
 
 
-def _is_labelled_pod(review: dict[str, Any]) -> bool:
+def _asks_for_a_plain_fraction(stored: dict[str, Any]) -> bool:
+    """Whether a pod asks for a share of one GPU for one container, as the oracle knows it."""
+    said = stored["metadata"].get("annotations") or {}
+    beside = {"clearml-injector/gpus", "clearml-injector/containers"}
+    return LABEL in stored["metadata"]["labels"] and beside.isdisjoint(said)
+
+
+def _is_asking_pod(review: dict[str, Any]) -> bool:
     request = review["request"]
     return (
-        _carries(review, LABEL)
+        (_carries(review, LABEL) or _carries(review, MEMORY_LABEL))
         and request.get("operation") == "CREATE"
         and request.get("resource", {}).get("resource") == "pods"
         and not request.get("subResource")

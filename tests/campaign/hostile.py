@@ -34,9 +34,34 @@ def bases() -> list[Object]:
         ),
         pod(fraction=None),
         pod(labels={"clearml-agent-queue-name": "large"}),
+        *other_requests(),
     ]
     return [each for each in recorded if each["request"]["operation"] == "CREATE"] + [
         review_of(one) for one in made
+    ]
+
+
+def other_requests() -> list[Object]:
+    """Pods that ask for memory, for kinds of GPU, for several GPUs, and for parts for several containers."""
+    memory, asking = {"clearml-injector/gpu-memory": "4Gi"}, {"nvidia.com/gpu": "1"}
+    least, model = {"clearml-injector/min-gpu-memory": "20Gi"}, {"clearml-injector/gpu-model": "A100,A10*"}
+    two, parts = {"clearml-injector/gpus": "2"}, "clearml-injector/containers"
+    shared = [container(), container("eval"), container("side")]
+    return [
+        pod(fraction=None, labels=memory),
+        pod(fraction=None, labels=memory, metadata={"labels": memory, "annotations": least}),
+        pod(fraction=None, metadata={"labels": memory, "annotations": two | least}),
+        pod(metadata={"annotations": model}, containers=[container(limits=asking), container("side")]),
+        pod(metadata={"annotations": model | least}),
+        pod(
+            fraction="0.250", metadata={"annotations": two}, initContainers=[container("warm", limits=asking)]
+        ),
+        pod(fraction="0.750", containers=shared, metadata={"annotations": {parts: "train=0.500,eval=0.250"}}),
+        pod(
+            fraction=None,
+            containers=shared,
+            metadata={"labels": memory, "annotations": {parts: "train=3Gi,eval=1Gi"} | least},
+        ),
     ]
 
 

@@ -69,6 +69,13 @@ HOST_PATHS = [
     "/var/snap/microk8s/common/var/lib/kubelet",
 ]
 ANNOTATIONS = ["injected", "slices", "gpu-index", "gpu-container", "memory-mib", "reservation", "container"]
+ASKED = {
+    "gpu-model": ["A100", "A10*,H100", "*", "T4", "-", ",,"],
+    "min-gpu-memory": ["1Gi", "20Gi", "23029Mi", "40Gi", "500Gi", "4G"],
+    "gpus": ["1", "2", "3", "16", "0", "two"],
+    "containers": ["train=0.250,side=0.250", "train=3Gi,eval=1Gi", "train=1", "side=0.125,train=0.375", ""],
+}
+"""What a pod's author says beside the label, right and wrong."""
 
 
 def containers_of(found: Object) -> list[Object]:
@@ -222,6 +229,22 @@ def change_annotation(found: Object, dice: random.Random) -> None:
     metadata["annotations"] = said
 
 
+def ask_otherwise(found: Object, dice: random.Random) -> None:
+    """Ask for another kind of GPU, for several GPUs, for parts, or for memory instead of a fraction."""
+    metadata = found.setdefault("metadata", {}) or {}
+    if dice.random() < 0.3:
+        labels = metadata.get("labels") or {}
+        if dice.random() < 0.8:
+            labels.pop(LABEL, None)
+        labels["clearml-injector/gpu-memory"] = dice.choice(["1Gi", "4Gi", "11518Mi", "20Gi", "80Gi", "4G"])
+        metadata["labels"] = labels
+        return
+    said = metadata.get("annotations") or {}
+    name = dice.choice(list(ASKED))
+    said[f"clearml-injector/{name}"] = dice.choice(ASKED[name])
+    metadata["annotations"] = said
+
+
 def change_env(found: Object, dice: random.Random) -> None:
     """Add a variable to any container, at any place."""
     everyone = containers_of(found)
@@ -321,6 +344,7 @@ TAMPERS: list[Tamper] = [
     reorder,
     change_volume,
     change_annotation,
+    ask_otherwise,
     change_env,
     change_amount,
     change_affinity,

@@ -38,19 +38,19 @@ def test_the_first_of_a_kind_is_checked_and_then_one_in_so_many(checked, monkeyp
 
 
 def test_another_kind_begins_anew(checked):
-    webhook = Webhook(policies('fractions: {"0.500": 4, "1.000": 8}'))
-    for number, fraction in enumerate(["0.500", "0.500", "1.000", "1.000"]):
+    webhook = Webhook(policies('fractions: {"0.500": 4, "2.000": 16}'))
+    for number, fraction in enumerate(["0.500", "0.500", "2.000", "2.000"]):
         send(webhook, number, fraction=fraction)
     assert checked == ["pod-0", "pod-2"]
 
 
 def test_what_is_counted_is_bounded(monkeypatch):
     monkeypatch.setattr(checked_rules, "MAX_KINDS", 2)
-    webhook = Webhook(policies('fractions: {"0.500": 4, "1.000": 8}\nmaxGpus: 2'))
+    webhook = Webhook(policies('fractions: {"0.500": 4, "2.000": 16}'))
     for number in range(8):
-        found = {"fraction": ["0.500", "1.000"][number % 2]}
+        found = {"fraction": ["0.500", "2.000"][number % 2]}
         send(webhook, number, containers=[container()], **found)
-        assert len(webhook.reviewer._decider._rules._decided) <= 2
+        assert len(webhook.reviewer._decider._rules._begun) <= 2
 
 
 def test_a_pod_that_is_denied_is_not_checked(checked):
