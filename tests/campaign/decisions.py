@@ -24,6 +24,7 @@ from policies.loading.policy_set import PolicySet
 from testbed.registration import MEMORY_LABEL
 from tests.campaign import hostile, instances, tampering
 from tests.campaign.oracle import LABEL, Expected, faults, faults_of_either
+from tests.ledger.cluster import gpu_node
 from tests.webhook.patch_cache.differential import is_of_wrong_type_unread
 from tests.webhook.support import Decision, Webhook, as_body, fixture_ledger, policies
 from tests.webhook.support.reviewed_again import (
@@ -50,7 +51,20 @@ class Setting(NamedTuple):
     tampers: Sequence[tampering.Tamper] = tampering.TAMPERS
 
 
+def ledger_of_mixed_cards() -> Ledger:
+    """Return an empty cluster of cards of which several take as many slices of the same memory."""
+    made = Ledger()
+    cards = {"A10": 23028, "A10G": 23030, "L4": 23034, "A100-80GB": 81920, "H100": 81559, "T4": 15360}
+    for model, mib in cards.items():
+        for number in range(6):
+            node = gpu_node(f"{model.lower()}-{number}", mib=mib)
+            node.labels["nvidia.com/gpu.product"] = f"NVIDIA-{model}"
+            made.set_node(node)
+    return made
+
+
 POLICIES = {
+    "mixed": Setting(policies(), Expected(EIGHTHS), ledger=ledger_of_mixed_cards),
     "default": Setting(policies(), Expected(EIGHTHS)),
     "quota": Setting(
         policies("quotas: {namespaces: {team: {slices: %d}, other: {slices: %d}}}" % (QUOTA, QUOTA)),  # noqa: UP031 braces are YAML's
@@ -158,7 +172,8 @@ class Campaign:
             elif kind < 0.75:
                 hostile.damage(review, self._dice)
             elif kind < 0.97:
-                return hostile.vary(review, self._dice)
+                # A copy: what is listed shall not be changed by what comes next.
+                return dict(json.loads(json.dumps(hostile.vary(review, self._dice))))
             else:
                 hostile.enlarge(review, self._dice)
         except (TypeError, AttributeError, KeyError, IndexError, ValueError):

@@ -169,4 +169,4 @@ def test_every_kind_of_change_changes_some_pod(stored):
             tamper(found, dice)
             changed.append(found != stored)
         assert any(changed), tamper.__name__
-    assert len(POLICIES) == 6
+    assert len(POLICIES) == 7

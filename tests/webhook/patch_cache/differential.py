@@ -105,9 +105,17 @@ def check_by_rules(body, policies, answered, outcome, calls):
     by_rules = finish(reviewer.review(body))
     if outcome.reason in UP_TO_THE_LEDGER and is_of_wrong_type_unread(outcomes[0]):
         return
+    if outcome.reason is Reason.UNREADABLE and outcomes[0].denial is None and _is_no_pod_by_name(body):
+        # What is said to be a Job, and looks like a pod, no API server sends: the cache looks further into it.
+        return
     assert replay.take() == (asked, released)
     assert readable(answered) == readable(by_rules)
     assert content(outcome) == content(outcomes[0])
+
+
+def _is_no_pod_by_name(body):
+    """Whether a body has another resource than pods."""
+    return json.loads(body)["request"]["resource"]["resource"] != "pods"
 
 
 def is_of_wrong_type_unread(outcome):
