@@ -113,21 +113,23 @@ def _kept_instance(
     return msgspec.structs.replace(kept, reservation=reservation)
 
 
-def keeps_assumption(pod: Pod, policy: EffectivePolicy, fraction: Fraction, kept: Placement) -> bool:
+def may_be_assumed(
+    metadata: ObjectMeta, spec: PodSpec, policy: EffectivePolicy, fraction: Fraction, kept: Placement
+) -> bool:
     """Whether a placement that a pod carries may be an assumed one, which binds the pod to no memory.
 
     Then only the ledger can tell. What its author demands in some terms may by chance be as many MiB, and
     what we demand may be missing in a term that came later.
     """
-    if kept.instance is not None or fraction.is_whole or not policy.writes_limits or pod.spec is None:
+    if kept.instance is not None or fraction.is_whole or not policy.writes_limits:
         return False
     if not kept.memory_values:
         return True
-    said = ((pod.metadata.annotations if pod.metadata else None) or {}).get(MEMORY_MIB)
+    said = (metadata.annotations or {}).get(MEMORY_MIB)
     if policy.assume is None or said != _share_text(policy.assume.gpu_mib, fraction, policy):
         return False
-    terms = [term for term in required_terms(pod.spec) or () if not term.is_empty]
-    return sum(values == kept.memory_values for values in demanded_memories(pod.spec)) < len(terms)
+    terms = [term for term in required_terms(spec) or () if not term.is_empty]
+    return sum(values == kept.memory_values for values in demanded_memories(spec)) < len(terms)
 
 
 def sized_as_said(fraction: Fraction, metadata: ObjectMeta) -> Fraction:

@@ -27,12 +27,7 @@ from webhook.admission.label import Asked, asked_of, read_label
 from webhook.admission.limiter import refuse_mounts
 from webhook.admission.pod import LABEL, ObjectMeta, Pod, PodSpec
 from webhook.admission.refusals import refuse_index, refuse_override_env, refuse_pod, refuse_privileged
-from webhook.admission.reinvocation import (
-    keeps_assumption,
-    kept_placement,
-    sized_as_said,
-    split_as_said,
-)
+from webhook.admission.reinvocation import kept_placement, may_be_assumed, sized_as_said, split_as_said
 from webhook.admission.sizes import refuse_oversized
 
 
@@ -51,8 +46,6 @@ class Validated(msgspec.Struct, frozen=True, eq=False):
     containers: Containers
     kept: Placement | None
     """The placement that the pod already carries from an earlier review."""
-    keeps_assumption: bool
-    """Whether the policy's `assume` may be all that vouches for the memory that the pod says it was given."""
     existing_injection: ExistingInjection
     kinds: GpuKinds
     """Of GPU, that the pod takes."""
@@ -61,6 +54,12 @@ class Validated(msgspec.Struct, frozen=True, eq=False):
     def resource(self) -> str:
         """Of MIG instances, that the pod itself asks for; empty where it leaves the choice."""
         return named_instance(self.containers)
+
+    @property
+    def keeps_assumption(self) -> bool:
+        """Whether only the policy's `assume` may vouch for the memory that the pod says it was given."""
+        kept = self.kept
+        return kept is not None and may_be_assumed(self.metadata, self.spec, self.policy, self.fraction, kept)
 
 
 def validate(
@@ -91,21 +90,8 @@ def validate(
     if isinstance(containers, Denial):
         return containers
     fraction, kept = _kept(pod, policy, _shared(pod, policy, fraction, containers), containers, kinds)
-    is_assumed = kept is not None and keeps_assumption(pod, policy, fraction, kept)
     validated = Validated(
-        namespace,
-        metadata,
-        spec,
-        policy,
-        mode,
-        fraction,
-        limiter,
-        every,
-        containers,
-        kept,
-        is_assumed,
-        existing,
-        kinds,
+        namespace, metadata, spec, policy, mode, fraction, limiter, every, containers, kept, existing, kinds
     )
     return _refuse_containers(validated, asked) or validated
 

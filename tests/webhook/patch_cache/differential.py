@@ -106,7 +106,7 @@ def check_by_rules(body, policies, answered, outcome, calls):
     if outcome.reason in UP_TO_THE_LEDGER and is_of_wrong_type_unread(outcomes[0]):
         return
     if outcome.reason is Reason.UNREADABLE and outcomes[0].denial is None and _is_no_pod_by_name(body):
-        # What is said to be a Job, and looks like a pod, no API server sends: the cache looks further into it.
+        # What is said to be a Job and looks like a pod no API server sends: the cache looks further into it.
         return
     assert replay.take() == (asked, released)
     assert readable(answered) == readable(by_rules)
