@@ -54,7 +54,7 @@ def _explained_pods_are_reviewed_again(monkeypatch: pytest.MonkeyPatch) -> None:
     def review(self: Explainer, asked: dict[str, Any]) -> Explanation:
         explained = plain(self, asked)
         if is_injected_pod(explained.outcome):
-            policies = self._reviewer._resolver._policies()
+            policies = self._reviewer.dispatcher._resolver._policies()
             check_again(policies, self._ledger, asked, explained.pod, explained.outcome)
         return explained
 

@@ -50,7 +50,7 @@ def test_what_is_counted_is_bounded(monkeypatch):
     for number in range(8):
         found = {"fraction": ["0.500", "2.000"][number % 2]}
         send(webhook, number, containers=[container()], **found)
-        assert len(webhook.reviewer._decider._rules._begun) <= 2
+        assert len(webhook.reviewer.dispatcher.decider._rules._begun) <= 2
 
 
 def test_a_pod_that_is_denied_is_not_checked(checked):
