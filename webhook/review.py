@@ -15,7 +15,7 @@ from typing import Any
 from ledger.placement_request import Placement, PlacementRequest
 from webhook.admission.denial import Reason
 from webhook.admission_request import Request
-from webhook.admission_review import Head, allow, decode, decode_head, deny
+from webhook.admission_review import Head, UnreadableReviewError, allow, decode, decode_head, deny
 from webhook.decision import Decider, Outcome, Pending, deny_unplaced
 from webhook.dispatch import TOO_COSTLY, Dispatcher, broken, undecided
 from webhook.inline_budget import NEW, InlineBudget, OverrunError
@@ -120,7 +120,12 @@ class Reviewer:
         self, body: bytes, start: float, placed: Placement | None = None, *, overran: bool = False
     ) -> Answer:
         """Let a worker decide what may be one of ours; `placed` is its placement, if it has one already."""
-        head = decode_head(body)
+        try:
+            head = decode_head(body)
+        except UnreadableReviewError:
+            if placed is not None:
+                self._release(placed)
+            raise
         if overran:
             self._overruns.note(head.request.namespace, start)
         outcome = self.dispatcher.let_through(head)

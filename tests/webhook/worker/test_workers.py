@@ -24,6 +24,7 @@ from tests.webhook.worker.running import (
 )
 from webhook import review
 from webhook.admission.denial import Denial, Reason
+from webhook.admission_review import UnreadableReviewError
 from webhook.decision import Pending
 from webhook.patch_cache.cache import PatchCache
 from webhook.placing.placer import Unanswered
@@ -401,4 +402,21 @@ def test_without_workers_it_is_denied_as_if_one_had_been_ended():
 
     assert asyncio.run(run())["allowed"] is False
     assert [code(outcome) for outcome in bench.outcomes] == ["too-costly"]
+    assert bench.placer.released == ["a-reservation"]
+
+
+@pytest.mark.usefixtures("_inline")
+def test_a_reservation_goes_with_a_review_whose_head_cannot_be_read(monkeypatch):
+    bench = Bench(SlowHere(finishing=True))
+
+    def fail(_body):
+        raise UnreadableReviewError("nested too deep")
+
+    monkeypatch.setattr(review, "decode_head", fail)
+
+    async def run():
+        with bench.workers.budget.kept(), pytest.raises(UnreadableReviewError):
+            await bench.response()
+
+    asyncio.run(run())
     assert bench.placer.released == ["a-reservation"]
