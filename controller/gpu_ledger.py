@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from typing import Any
 
@@ -18,6 +19,8 @@ from modes.mig_profiles import MIG_RESOURCE_PREFIX
 COLLECTION = f"/apis/{API_VERSION}/gpuledgers"
 _encode = msgspec.json.Encoder().encode
 NEVER = "1970-01-01T00:00:00Z"
+_MOST = 2**63 - 1
+"""What an integer of the resource may be: the API server refuses a whole status for a larger one."""
 
 
 class Condition(msgspec.Struct, frozen=True, rename="camel", gc=False):
@@ -123,15 +126,15 @@ def status_of(view: NodeView, transition: int, now: str, before: tuple[Condition
         gpu_count=sum(gpu.index is not None and gpu.profile is None for gpu in gpus)
         + pooled // max(1, view.slices_per_gpu),
         slices_per_gpu=view.slices_per_gpu,
-        used=view.used,
-        free=sum(usable_free),
+        used=_bounded(view.used),
+        free=_bounded(sum(usable_free)),
         largest_free=min(view.slices_per_gpu, max(usable_free, default=0)),
-        over=view.over,
+        over=_bounded(view.over),
         gpu_memory_mib=view.gpu_mib,
         product=view.product,
         conditions=_conditions(view, now, before),
         gpus=gpus,
-        unlisted=view.unlisted,
+        unlisted=_bounded_rest(view.unlisted),
     )
 
 
@@ -139,16 +142,29 @@ def _gpu_status(gpu: GpuView) -> GpuStatus:
     has_profile = gpu.index is not None and is_instance(gpu.index)
     return GpuStatus(
         gpu.capacity,
-        gpu.used,
-        gpu.free,
-        gpu.over,
+        _bounded(gpu.used),
+        _bounded(gpu.free),
+        _bounded(gpu.over),
         None if has_profile else gpu.index,
         gpu.name if has_profile else None,
         gpu.cordoned,
         gpu.memory_mib,
-        gpu.shares,
-        gpu.unlisted,
+        tuple(map(_bounded_share, gpu.shares)),
+        _bounded_rest(gpu.unlisted),
     )
+
+
+def _bounded(amount: int) -> int:
+    """Return an amount as the resource can hold it: pods that name their node may ask for any sum."""
+    return max(-_MOST, min(_MOST, amount))
+
+
+def _bounded_share(share: Holding) -> Holding:
+    return share if share.slices <= _MOST else dataclasses.replace(share, slices=_MOST)
+
+
+def _bounded_rest(rest: Unlisted | None) -> Unlisted | None:
+    return rest and Unlisted(rest.count, _bounded(rest.used), _bounded(rest.held))
 
 
 def _index(gpu: GpuStatus) -> int | None:

@@ -77,6 +77,27 @@ def test_what_is_written_reads_back_as_the_same_view():
         assert view_of(msgspec.convert(json.loads(json.dumps(stored)), GpuLedger)) == original
 
 
+def test_sums_beyond_what_the_resource_can_hold_are_published_as_the_most_that_it_can():
+    huge = [Holding("team", name, "holder", 9 * 10**18) for name in "ab"]
+    rest = Unlisted(2, 18 * 10**18, 18 * 10**18)
+    one_pod = GpuView(1, 8, (Holding("team", "c", "holder", 18 * 10**18),))
+    pooled = GpuView(None, 8, (), unlisted=rest)
+    original = dataclasses.replace(view(GpuView(0, 8, tuple(huge)), one_pod, pooled), unlisted=rest)
+    status = status_of(original, 1, NOW, ())
+    assert (status.used, status.over, status.gpus[0].used) == (2**63 - 1,) * 3
+    numbers = list(integers_in(status_manifest("gpu-0", status)))
+    assert len(numbers) > 20
+    assert all(-(2**63) <= number < 2**63 for number in numbers)
+
+
+def integers_in(content):
+    if isinstance(content, dict | list | tuple):
+        for each in content.values() if isinstance(content, dict) else content:
+            yield from integers_in(each)
+    elif isinstance(content, int):
+        yield content
+
+
 def test_nothing_was_published_yet():
     assert view_of(GpuLedger(Metadata("gpu-0"))) is None
 
