@@ -156,7 +156,7 @@ class CandidateFinder:
     def begin(self) -> Work:
         """Begin a decision: all that is selected until the next one counts as its work."""
         self._node_index.begin()
-        self.work.begin(len(self._node_index.accounts))
+        self.work.begin(self._node_index.labels.nodes.bit_count())
         return self.work
 
     def select(self, request: PlacementRequest) -> Candidates:

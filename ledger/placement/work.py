@@ -24,7 +24,10 @@ class Work:
         self.spent = 0
 
     def begin(self, nodes: int) -> None:
-        """Begin to count for another pod, in a cluster of so many nodes."""
+        """Begin to count for another pod, in a cluster of so many known nodes.
+
+        A name that only a pod's `nodeName` has is no node: whoever makes pods writes as many as they like.
+        """
         self.most = LEAST + PER_NODE * nodes
         self.spent = 0
 

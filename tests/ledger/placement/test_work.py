@@ -9,7 +9,7 @@ from kube.scheduling import Constraints, NodeSelectorTerm, Requirement, Taint, T
 from ledger.ledger import Ledger
 from ledger.placement.work import LEAST, PER_NODE, Work
 from ledger.placement_request import Placement, PlacementRequest, Unschedulable
-from tests.ledger.cluster import eighths, gpu_node, ledger_of
+from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of
 from tests.ledger.snapshot import books
 
 NODES = 1000
@@ -118,6 +118,13 @@ def test_what_a_decision_may_compare_grows_with_the_cluster(nodes: int) -> None:
     work = Work()
     work.begin(nodes)
     assert work.most == LEAST + PER_NODE * nodes
+
+
+def test_nodes_that_only_pods_name_let_no_decision_compare_more() -> None:
+    pods = tuple([holder(f"p{at}", f"ghost-{at}", (0, 1)) for at in range(50)])
+    ledger = ledger_of(gpu_node("n0"), holders=pods)
+    ledger.place(eighths(1), 0.0)
+    assert ledger._finder.work.most == LEAST + PER_NODE
 
 
 def endless(**changes: object) -> PlacementRequest:
