@@ -269,12 +269,15 @@ class CandidateFinder:
         return Candidates(request, keys, classes, nodes, self._accepts(nodes))
 
     def _accepts(self, nodes: NodeSet) -> Callable[[NodeAccount], bool]:
-        """Return whether a node is in a set, counted as work of the decision that asks for it."""
+        """Return whether a node is in a set.
+
+        That is no work of the pod's: how many nodes are asked depends on what others left free, and is at
+        most each of them some times for each size that is tried, whatever the pod demands.
+        """
         numbers, size = self._node_index.numbers, nodes.bit_length() + 7 >> 3
         mask = nodes.to_bytes(size, "little")
 
         def accepts(account: NodeAccount) -> bool:
-            self.work.spend(1)
             number = numbers[account.name]
             return number >> 3 < size and bool(mask[number >> 3] >> (number & 7) & 1)
 

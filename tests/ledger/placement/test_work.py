@@ -127,6 +127,18 @@ def test_nodes_that_only_pods_name_let_no_decision_compare_more() -> None:
     assert ledger._finder.work.most == LEAST + PER_NODE
 
 
+def test_a_pod_with_one_selector_is_not_charged_for_nodes_that_others_left_free() -> None:
+    rows = 100
+    facts = [gpu_node(f"n{at:04}", 1, labels=labels_of(at) | {"row": str(at % rows)}) for at in range(10_000)]
+    full = tuple([holder(f"p{at}", facts[at].name, (0, 8)) for at in range(7, 10_000, rows)])
+    ledger = ledger_of(*facts, holders=full)
+    one_row = eighths(4, constraints=Constraints(node_selector={"row": "7"}))
+    placed = ledger.place(one_row, 0.0)
+    assert isinstance(placed, Placement)
+    assert placed.node is None
+    assert ledger._finder.work.spent < 10
+
+
 def endless(**changes: object) -> PlacementRequest:
     values = tuple(f"v{number}" for number in range(30_000))
     return eighths(1, constraints=one_term("rank", "NotIn", values), **changes)
