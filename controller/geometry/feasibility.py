@@ -14,8 +14,10 @@ from controller.geometry.infeasible import never_fits
 from controller.geometry.model import Amounts, MigNode, Steps
 from controller.mig_facts import MigPod
 from controller.resources import SeenPod
-from kube.matching import labels_match, tolerates
+from kube.matching import TolerationIndex
 from kube.scheduling import Constraints, Taint
+from ledger.placement.label_index import LabelIndex, NodeSet
+from ledger.placement.work import TooMuchWorkError, Work
 from modes.mig_profiles import MigCard
 
 MAX_WORK = 300_000
@@ -56,6 +58,10 @@ def shape_of(pod: SeenPod, mig: MigPod) -> Shape:
     return mig.wants, mig.digest, pod.fact.cpu_milli, pod.fact.memory_bytes
 
 
+class _TooMuchError(Exception):
+    """A pod's demands of a node take too many comparisons; the text tells its author."""
+
+
 class Feasibility:
     """Answers for the nodes that `update` was told last."""
 
@@ -67,6 +73,10 @@ class Feasibility:
         self._largest: dict[MigCard, int] = {}
         self._answers: dict[Shape, Answer] = {}
         self._holds: dict[tuple[MigCard, int, Amounts], bool] = {}
+        self._labels = LabelIndex()
+        self._numbers: dict[str, int] = {}
+        """By node, for sets of nodes."""
+        self._free_numbers: list[int] = []
 
     def update(self, offers: Iterable[NodeOffer]) -> None:
         """Take in the nodes as they are now."""
@@ -75,6 +85,7 @@ class Feasibility:
             self._answers.clear()
             self._changed = {name: version for name, version in self._changed.items() if name in now}
         changed = [name for name, offer in now.items() if self._offers.get(name) != offer]
+        self._enter(now, changed)
         if changed:
             self._version += 1
             self._changed |= dict.fromkeys(changed, self._version)
@@ -84,6 +95,19 @@ class Feasibility:
             self._largest[offer.card] = max(self._largest.get(offer.card, 0), offer.cards)
         if len(self._holds) > MAX_CARD_ANSWERS:
             self._holds.clear()
+
+    def _enter(self, now: Mapping[str, NodeOffer], changed: Iterable[str]) -> None:
+        """Bring the index of labels up to date."""
+        for name in self._offers.keys() - now.keys():
+            self._labels.remove(self._numbers[name], self._offers[name])
+            self._free_numbers.append(self._numbers.pop(name))
+        for name in changed:
+            if name in self._numbers:
+                self._labels.remove(self._numbers[name], self._offers[name])
+            else:
+                free = self._free_numbers
+                self._numbers[name] = free.pop() if free else len(self._numbers)
+            self._labels.add(self._numbers[name], now[name])
 
     def known(self, shape: Shape) -> Answer | None:
         """Return the answer for pods of a shape, if it needs no work."""
@@ -98,8 +122,11 @@ class Feasibility:
         work.spend(_SEARCH_WORK + len(self._offers) // 8)
         offers = [offer for name, offer in self._offers.items() if self._changed[name] > since]
         nodes = known.nodes - {offer.name for offer in offers} if known is not None else frozenset[str]()
-        nodes |= {offer.name for offer in self._possible(shape, constraints, offers, work)}
-        problem = None if nodes else never_fits(shape[0], self._largest)
+        try:
+            nodes |= {offer.name for offer in self._possible(shape, constraints, offers, work)}
+            problem = None if nodes else never_fits(shape[0], self._largest)
+        except _TooMuchError as refused:
+            nodes, problem = frozenset(), str(refused)
         found = self._answers[shape] = Answer(nodes, problem, self._version)
         return found
 
@@ -110,20 +137,44 @@ class Feasibility:
     def _possible(
         self, shape: Shape, constraints: Constraints, offers: Sequence[NodeOffer], work: Steps
     ) -> Iterator[NodeOffer]:
-        """Those of some nodes that could run pods of a shape."""
-        cost = _cost(constraints)
+        """Those of some nodes that could run pods of a shape.
+
+        Raises:
+            _TooMuchError: the pod's demands of a node take too many comparisons.
+        """
+        work.spend(len(offers))
         kinds = {(offer.card.name, offer.cards): offer for offer in offers}
         holds = {
             kind: self._can_hold(offer.card, offer.cards, shape[0], work) for kind, offer in kinds.items()
         }
-        for offer in offers:
-            work.spend()
-            if not holds[offer.card.name, offer.cards] or not _has_room(shape, offer):
-                continue
-            work.spend(cost * (1 + len(offer.taints)))
-            matches = labels_match(constraints, offer.name, offer.labels)
-            if matches and tolerates(constraints.tolerations, offer.taints):
-                yield offer
+        roomy = [each for each in offers if holds[each.card.name, each.cards] and _has_room(shape, each)]
+        if not roomy:
+            return
+        matching, tolerated = self._matching(constraints, work), dict[tuple[Taint, ...], bool]()
+        work.spend(len(constraints.tolerations))
+        tolerations = TolerationIndex(constraints.tolerations)
+        for offer in roomy:
+            if matching >> self._numbers[offer.name] & 1:
+                if offer.taints not in tolerated:
+                    work.spend(1 + len(offer.taints))
+                    tolerated[offer.taints] = tolerations.tolerates(offer.taints)
+                if tolerated[offer.taints]:
+                    yield offer
+
+    def _matching(self, constraints: Constraints, work: Steps) -> NodeSet:
+        """Return the nodes that a pod's selector and affinity accept.
+
+        Raises:
+            _TooMuchError: they take more.
+        """
+        compared = Work()
+        compared.begin(len(self._offers))
+        try:
+            return self._labels.matching(constraints, compared)
+        except TooMuchWorkError as error:
+            raise _TooMuchError(compared.refusal().why) from error
+        finally:
+            work.spend(min(compared.spent, compared.most))
 
     def _can_hold(self, card: MigCard, cards: int, wants: Amounts, work: Steps) -> bool:
         """Whether so many cards can be divided for a request, were nothing on them."""
@@ -141,11 +192,3 @@ def _has_room(shape: Shape, offer: NodeOffer) -> bool:
     """Whether an empty node has CPU and memory for a pod."""
     _, _, cpu_milli, memory_bytes = shape
     return cpu_milli <= offer.cpu_milli and memory_bytes <= offer.memory_bytes
-
-
-def _cost(constraints: Constraints) -> int:
-    """Comparisons that a node takes, about."""
-    terms = constraints.required_terms or ()
-    asked = [each for term in terms for each in (*(term.match_expressions or ()), *(term.match_fields or ()))]
-    values = sum([1 + len(each.values or ()) for each in asked])
-    return 1 + len(constraints.node_selector) + len(terms) + values + len(constraints.tolerations)

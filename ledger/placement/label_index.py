@@ -7,11 +7,11 @@ less than a tenth of a microsecond.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Protocol
 
 from kube.matching import bound_of, integer
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement
-from ledger.facts import NodeFact
 from ledger.placement.work import Work
 
 NodeSet = int
@@ -37,6 +37,20 @@ def union(sets: Iterable[NodeSet]) -> NodeSet:
     return nodes
 
 
+class Labelled(Protocol):
+    """Whatever states a node's name and labels."""
+
+    @property
+    def name(self) -> str:
+        """Name of the node."""
+        ...
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """Its labels."""
+        ...
+
+
 class LabelIndex:
     """All labels and names of nodes."""
 
@@ -46,7 +60,7 @@ class LabelIndex:
         self._keys: dict[str, LabelValues] = {}
         self._names = LabelValues()
 
-    def add(self, number: int, fact: NodeFact) -> None:
+    def add(self, number: int, fact: Labelled) -> None:
         """Enter a node; the inverse of `remove`."""
         bit = 1 << number
         self.nodes |= bit
@@ -57,7 +71,7 @@ class LabelIndex:
                 values = self._keys[key] = LabelValues()
             values.add(value, number, bit)
 
-    def remove(self, number: int, fact: NodeFact) -> None:
+    def remove(self, number: int, fact: Labelled) -> None:
         """Forget a node that states such labels."""
         self.nodes &= ~(1 << number)
         self._names.remove(fact.name, number)

@@ -8,6 +8,8 @@ from controller.geometry.model import Steps
 from controller.geometry.planner import MAX_REQUESTS
 from controller.geometry.selection import select
 from kube.matching import labels_match
+from kube.scheduling import Constraints, NodeSelectorTerm, Requirement
+from ledger.placement.work import LEAST
 from tests.controller.geometry.waiting import asking, offer, pod, pod_of
 
 ONE_CARD = (offer(),)
@@ -93,6 +95,21 @@ def test_pods_that_are_all_different_cost_no_more_than_one_step_may():
     assert names(selection) == ["p"]
 
 
+def test_one_pod_with_very_many_terms_takes_little_more_than_what_one_step_may():
+    offers = [offer(f"n{number}") for number in range(5000)]
+    asked = [NodeSelectorTerm((Requirement(f"k{at}", "In", ("v",)),)) for at in range(120)]
+    feasibility, work = Feasibility(), Steps(1)
+    feasibility.update(offers)
+    select([pod("p", constraints=Constraints(required_terms=tuple(asked)))], feasibility, {}, work)
+    assert work.left > -3 * len(offers)
+
+
+def test_a_pod_whose_demands_take_too_many_comparisons_is_told_so():
+    values = tuple(f"v{number}" for number in range(LEAST + 100))
+    (found,) = chosen([pod("p", constraints=asking("disk", *values))]).impossible
+    assert "use fewer terms" in found[1]
+
+
 def test_whoever_was_missed_is_first_the_next_time():
     offers = [offer(f"n{number}") for number in range(50)]
     pods = [*different(10), pod("p", namespace="modest", created="1")]
@@ -108,7 +125,7 @@ def test_what_was_found_is_known_in_the_next_step_so_that_all_are_looked_at_in_t
     pods = [*different(100), pod("p", namespace="greedy", created="1")]
     feasibility = Feasibility()
     steps = 0
-    while not names(chosen(pods, offers, limit=20_000, feasibility=feasibility)):
+    while not names(chosen(pods, offers, limit=5_000, feasibility=feasibility)):
         steps += 1
         assert steps < 50
     assert steps > 1
