@@ -60,7 +60,7 @@ class GeometryMetrics:
     def show(self, waiting: int, decision: Decision, paused: int) -> None:
         """Show one step: pods that wait, what was decided for them, and nodes that pause."""
         self.waiting.set(waiting)
-        self.infeasible.set(len(decision.selection.impossible))
+        self.infeasible.set(decision.selection.impossible_count)
         self.paused.set(paused)
         self.deferred.inc(len(decision.deferred))
         reasons = Tally(each.reason for each in decision.plan.unserved.values())

@@ -10,6 +10,7 @@ import heapq
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from itertools import chain, islice, zip_longest
 
 from controller.geometry.feasibility import Feasibility, Shape, shape_of
 from controller.geometry.model import MigRequest, Steps
@@ -17,20 +18,39 @@ from controller.geometry.planner import MAX_REQUESTS, Turns, turn_key
 from controller.mig_facts import MigPod
 from controller.resources import SeenPod
 
+MAX_NAMED = 1000
+"""Pods that no card can ever serve that are kept with the reason; the others are counted."""
+MAX_NAMED_OF_NAMESPACE = 100
+"""Of them of one namespace."""
+
 
 @dataclass(slots=True)
 class Selection:
     """What was chosen, and what was seen on the way."""
 
     requests: list[MigRequest] = field(default_factory=list)
-    impossible: list[tuple[SeenPod, str]] = field(default_factory=list)
-    """Pods that no card can ever serve, and why."""
+    impossible_count: int = 0
+    """Pods that no card can ever serve."""
     seen: set[str] = field(default_factory=set)
     """Namespaces of which at least one pod was looked at."""
     is_cut: bool = False
     """Whether there are namespaces of which none was."""
     shapes: set[Shape] = field(default_factory=set)
     """Of the pods that were looked at."""
+    _named: dict[str, list[tuple[SeenPod, str]]] = field(default_factory=dict)
+
+    def set_aside(self, pod: SeenPod, problem: str) -> None:
+        """Note a pod that no card can ever serve."""
+        self.impossible_count += 1
+        named = self._named.setdefault(pod.fact.namespace, [])
+        if len(named) < MAX_NAMED_OF_NAMESPACE:
+            named.append((pod, problem))
+
+    @property
+    def impossible(self) -> list[tuple[SeenPod, str]]:
+        """Some of these pods, with the reason: one of each namespace, then the next of each."""
+        turns = chain.from_iterable(zip_longest(*self._named.values()))
+        return list(islice((each for each in turns if each is not None), MAX_NAMED))
 
 
 _Entry = tuple[str, tuple[str, str], SeenPod, MigPod]
@@ -48,9 +68,9 @@ def select(
     Once the work is over, pods are chosen only where the answer is known. Whoever is missed by that comes
     first the next time, if the others are said to have had their turn.
     """
-    queues = _queues(waiting, skips)
-    order = sorted(queues, key=lambda each: turn_key(each, queues[each][0][0], turns))
-    selection, left = Selection(), order
+    selection = Selection()
+    queues = _queues(waiting, feasibility, skips, selection)
+    left = sorted(queues, key=lambda each: turn_key(each, queues[each][0][0], turns))
     while left and len(selection.requests) < MAX_REQUESTS:
         for namespace in left[: MAX_REQUESTS - len(selection.requests)]:
             _take(queues[namespace], feasibility, work, selection)
@@ -59,13 +79,26 @@ def select(
     return selection
 
 
-def _queues(waiting: Iterable[SeenPod], skips: Callable[[str], bool]) -> dict[str, list[_Entry]]:
-    """Pods by namespace, each a heap with the oldest one first."""
+def _queues(
+    waiting: Iterable[SeenPod], feasibility: Feasibility, skips: Callable[[str], bool], selection: Selection
+) -> dict[str, list[_Entry]]:
+    """Pods by namespace, each a heap with the oldest one first; without those known to fit nowhere.
+
+    Of those there may be any number, and putting them in order takes the most.
+    """
     queues = defaultdict[str, list[_Entry]](list)
     for pod in waiting:
         mig = pod.mig
-        if mig is not None and mig.constraints is not None and not skips(mig.uid):
+        if mig is None or mig.constraints is None or skips(mig.uid):
+            continue
+        shape = shape_of(pod, mig)
+        known = feasibility.known(shape)
+        if known is None or known.nodes:
             queues[pod.fact.namespace].append((mig.created, pod.fact.key, pod, mig))
+            continue
+        selection.shapes.add(shape)
+        if known.problem is not None:
+            selection.set_aside(pod, known.problem)
     for queue in queues.values():
         heapq.heapify(queue)
     return dict(queues)
@@ -87,7 +120,7 @@ def _take(queue: list[_Entry], feasibility: Feasibility, work: Steps, selection:
             selection.requests.append(_request(pod, mig, answer.nodes))
             return
         if answer.problem is not None:
-            selection.impossible.append((pod, answer.problem))
+            selection.set_aside(pod, answer.problem)
         if known is None:
             return
 

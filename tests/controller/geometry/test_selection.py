@@ -1,12 +1,15 @@
 """Whom one plan looks at, and how much work that may be."""
 
+import heapq
+from collections import Counter
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.geometry.feasibility import MAX_WORK, Feasibility
 from controller.geometry.model import Steps
 from controller.geometry.planner import MAX_REQUESTS
-from controller.geometry.selection import select
+from controller.geometry.selection import MAX_NAMED, MAX_NAMED_OF_NAMESPACE, select
 from kube.matching import labels_match
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement
 from ledger.placement.work import LEAST
@@ -50,7 +53,36 @@ def test_what_no_node_could_ever_run_is_passed_over_before_anything_is_counted()
     pods += [pod(f"d{number}", created="0", cpu_milli=64_001) for number in range(1000)]
     selection = chosen([*pods, pod("p", created="1")])
     assert names(selection) == ["p"]
-    assert len(selection.impossible) == 2000
+    assert selection.impossible_count == 2000
+
+
+def test_pods_known_to_be_impossible_are_counted_and_only_some_of_each_namespace_are_named():
+    pods = [pod(f"a{number}", "1g.7gb", namespace="greedy", created="0") for number in range(5000)]
+    pods += [pod(f"b{at}", "1g.7gb", namespace=f"ns{at}", created="1") for at in range(50)]
+    pods += [pod(f"c{at}", "1g.7gb", namespace=f"more{at}", created="1") for at in range(MAX_NAMED)]
+    feasibility = Feasibility()
+    for _ in range(2):
+        selection = chosen([*pods, pod("p")], feasibility=feasibility)
+        assert names(selection) == ["p"]
+        assert selection.impossible_count == 5050 + MAX_NAMED
+        named = Counter(seen.fact.namespace for seen, _ in selection.impossible)
+        assert sum(named.values()) == MAX_NAMED
+        assert max(named.values()) - min(named.values()) <= 1
+
+
+def test_of_one_namespace_so_many_impossible_pods_are_named_and_no_more():
+    selection = chosen([pod(f"a{number}", "1g.7gb") for number in range(5000)])
+    assert (selection.impossible_count, len(selection.impossible)) == (5000, MAX_NAMED_OF_NAMESPACE)
+
+
+def test_pods_known_to_be_impossible_are_not_put_in_order_again(monkeypatch):
+    taken, pop = [], heapq.heappop
+    monkeypatch.setattr(heapq, "heappop", lambda heap: (taken.append(1), pop(heap))[1])
+    pods, feasibility = [pod(f"a{number}", "1g.7gb") for number in range(1000)], Feasibility()
+    for _ in range(2):
+        taken.clear()
+        assert names(chosen([*pods, pod("p")], feasibility=feasibility)) == ["p"]
+    assert len(taken) == 1
 
 
 def test_instances_that_fit_by_number_and_by_no_geometry_are_passed_over():
