@@ -120,6 +120,8 @@ class Reviewer:
         self, body: bytes, start: float, placed: Placement | None = None, *, overran: bool = False
     ) -> Answer:
         """Let a worker decide what may be one of ours; `placed` is its placement, if it has one already."""
+        # Under a debugger the interrupt can come as the work ends; what follows it may not be ended anywhere.
+        self._budget.since = None
         try:
             head = decode_head(body)
         except UnreadableReviewError:

@@ -2,9 +2,11 @@
 
 import asyncio
 import errno
+import inspect
 import json
 import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -26,6 +28,7 @@ from webhook import review
 from webhook.admission.denial import Denial, Reason
 from webhook.admission_review import UnreadableReviewError
 from webhook.decision import Pending
+from webhook.inline_budget import OverrunError
 from webhook.patch_cache.cache import PatchCache
 from webhook.placing.placer import Unanswered
 from webhook.review import Reviewer
@@ -420,3 +423,30 @@ def test_a_reservation_goes_with_a_review_whose_head_cannot_be_read(monkeypatch)
 
     asyncio.run(run())
     assert bench.placer.released == ["a-reservation"]
+
+
+@pytest.mark.parametrize("method", [Reviewer.answer, Reviewer._finish])
+@pytest.mark.usefixtures("_inline")
+def test_an_interrupt_that_comes_as_the_work_ends_ends_nothing_else(method):
+    bench = Bench(Rules(), StandIn())
+    lines, first = inspect.getsourcelines(method)
+    end = first + next(at for at, line in enumerate(lines) if line.strip() == "budget.since = None")
+
+    def interrupt(frame, event, _):
+        if frame.f_code is not method.__code__:
+            return None
+        if event == "line" and frame.f_lineno == end:
+            sys.settrace(None)
+            frame.f_trace = None
+            raise OverrunError
+        return interrupt
+
+    before = sys.gettrace()
+    sys.settrace(interrupt)
+    try:
+        response = asyncio.run(bench.response())
+    finally:
+        sys.settrace(before)
+    assert response["allowed"]
+    assert bench.count("decided") == 1
+    assert bench.workers.budget.since is None
