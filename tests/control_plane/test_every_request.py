@@ -1,6 +1,7 @@
 """Every request in every mode on every kind of card, through one webhook and a real API server."""
 
 from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 from testbed.api import Api, ApiError
@@ -61,6 +62,49 @@ def test_every_request_in_mode_mig_gets_its_row(webhook, nodes, control_plane, n
         if (found := list(other_instance(request, stored(control_plane.api, namespace, request))))
     }
     assert wrong == {}
+
+
+LEAST = {"16Gi": 16384, "20Gi": 20480, "24Gi": 24576, "30Gi": 30720, "40Gi": 40960, "80Gi": 81920}
+
+
+def test_memory_of_gpus_of_a_least_size_is_given_although_reviews_come_twice(
+    webhook, nodes, control_plane, namespace, tmp_path
+):
+    nodes(*(GpuNode(gpus=2, memory_mib=mib, product=kind) for kind, mib in CARDS.items()))
+    policies = tmp_path / "policies"
+    policies.mkdir()
+    (policies / "default.yaml").write_text(POLICY.replace("NAME", "default").replace("MODE", "per-gpu"))
+    webhook(policies)
+    for memory, (least, mib) in product(("4Gi", "15000Mi", "20Gi"), LEAST.items()):
+        said = {f"{OURS}min-gpu-memory": least}
+        metadata = {"name": "asks", "labels": {f"{OURS}gpu-memory": memory}, "annotations": said}
+        spec = {"containers": [{"name": "train", "image": "example.com/task:1"}]}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+        found = control_plane.api.create(pod, namespace, dry_run=True)
+        notes = found["metadata"]["annotations"]
+        assert notes[f"{OURS}memory-mib"] == str(whole_mib(memory))
+        assert memory_values(found) <= {each for each in CARDS.values() if each >= mib}, (memory, least)
+        # As it comes back when another webhook changed it: this review changes nothing.
+        again = control_plane.api.create({**pod, **as_patched(found)}, namespace, dry_run=True)
+        assert again["spec"]["affinity"] == found["spec"]["affinity"]
+        assert again["metadata"]["annotations"] == notes
+
+
+def as_patched(found: dict[str, Any]) -> dict[str, Any]:
+    """A pod as it was patched, as another creation takes it."""
+    metadata = {name: found["metadata"][name] for name in ("name", "labels", "annotations")}
+    return {"metadata": metadata, "spec": found["spec"]}
+
+
+def whole_mib(text: str) -> int:
+    return int(text[:-2]) * (1024 if text.endswith("Gi") else 1)
+
+
+def memory_values(pod: dict[str, Any]) -> set[int]:
+    required = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    (term,) = required["nodeSelectorTerms"]
+    values = [each["values"] for each in term["matchExpressions"] if each["key"] == "nvidia.com/gpu.memory"]
+    return set.intersection(*({int(value) for value in each} for each in values))
 
 
 def other_instance(request: InstanceRequest, found: dict[str, Any] | str) -> Iterator[str]:
