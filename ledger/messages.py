@@ -63,10 +63,17 @@ def read_request(data: msgspec.Raw) -> PlacementRequest:
         raise ValueError(f"{size} bytes are over {MAX_REQUEST_BYTES}")
     request = _decode_request(data)
     if request.keeps is not None:
-        request.granted(request.keeps)
+        _check_kept(request, request.keeps)
     if request.prefer and not family_requests(request):
         raise ValueError(f"it prefers no mode that gives {request.resource or 'slices'}")
     return request
+
+
+def _check_kept(request: PlacementRequest, keeps: Placement) -> None:
+    request.granted(keeps)
+    if keeps.instance is not None and keeps.indices != keeps.instance.indices:
+        taken = keeps.instance.indices
+        raise ValueError(f"it keeps an instance that is taken from {keeps.indices} and not from {taken}")
 
 
 class Answered(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -142,6 +142,15 @@ def test_a_kept_placement_of_containers_that_share_nothing_is_refused():
     assert second.placement is not None
 
 
+def test_a_kept_instance_that_is_taken_from_elsewhere_is_refused():
+    """Its reservation would take nothing, and be given back all the same."""
+    state, _ = ready_state("a")
+    keeps = Placement((), 9728, (), instance=Instance(21020, 1, 9728, ()))
+    reply = place(api(state), PlacementRequest(EIGHTH, mode="mig", keeps=keeps))
+    [answered] = msgspec.json.decode(reply.content, type=Answers).answers
+    assert answered.refused == "it keeps an instance that is taken from () and not from (21020,)"
+
+
 NEGATIVE = [
     {"cpu_milli": -1},
     {"memory_bytes": -1},

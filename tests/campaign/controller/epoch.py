@@ -280,8 +280,7 @@ class Epoch:
             b"\xff",
             b"[]",
         ]
-        if self.dice.random() < 0.5:
-            self._is_known[name] = False
+        self._is_known[name] = False
         return self._take(name, self.dice.choice(lines))
 
     def _time_passes(self) -> int:
@@ -406,7 +405,7 @@ class Epoch:
         return {
             name: each
             for name, each in self._granted.items()
-            if self.now - each.at < COUNTED_SECONDS and ledger._reservations.get(name) is not None
+            if self.now - each.at < COUNTED_SECONDS - 0.01 and ledger._reservations.get(name) is not None
         }
 
     # How it is told.
