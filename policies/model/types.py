@@ -59,8 +59,10 @@ def _env_name(text: str) -> str:
 def _pinned_image(text: str) -> str:
     name, at, digest = text.partition("@")
     tag = name.rpartition("/")[2].partition(":")[2]
-    if not re.fullmatch(r"[a-z0-9][A-Za-z0-9._:/-]*", name) or (at and not digest.startswith("sha256:")):
+    if not re.fullmatch(r"[a-z0-9][A-Za-z0-9._:/-]*", name):
         raise ValueError("must be an image reference such as projecthami/hamicore:v2.10.0")
+    if at and not re.fullmatch(r"sha256:[0-9a-f]{64}", digest):
+        raise ValueError("ends in a digest such as @sha256: and 64 digits of 0-9 and a-f, or in a tag alone")
     if not digest and tag in {"", "latest"}:
         pinned = f"{name.removesuffix(':latest')}:v1.2.3"
         raise ValueError(f"must be pinned to a tag other than latest, such as {quoted(pinned)}")

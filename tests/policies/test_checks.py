@@ -137,6 +137,13 @@ def test_a_policy_that_breaks_a_rule_is_told_which(text, expected):
             INIT.format(tag="latest", env="{NVIDIA_VISIBLE_DEVICES: void}"),
             "must be pinned to a tag other than latest",
         ),
+        *(
+            (
+                INIT.format(tag=f"v1@{digest}", env="{NVIDIA_VISIBLE_DEVICES: void}"),
+                "ends in a digest such as @sha256: and 64 digits of 0-9 and a-f",
+            )
+            for digest in ("sha256:", "sha256:abc", f"sha256:{'A' * 64}", f"sha256:{'a' * 65}", "md5:abc")
+        ),
         (INIT.format(tag="v1", env="{}"), "must hold NVIDIA_VISIBLE_DEVICES: void"),
         (
             INIT.format(tag="v1", env="{NVIDIA_VISIBLE_DEVICES: void}")

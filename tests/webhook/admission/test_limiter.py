@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.webhook.support import CACHE, LIBRARY, container, decide, pod, policies
+from tests.webhook.support import CACHE, LIBRARY, Webhook, container, decide, pod, policies
 
 WHOLE = 'fractions: {"0.500": 4, "1.000": 8, "2": 16}\nassume: {gpusPerNode: 8, gpuMemoryMiB: 81920}'
 
@@ -124,3 +124,34 @@ def test_our_init_container_copies_cpu_and_memory_alone(own, copied):
 def test_our_init_container_comes_first():
     decided = decide(pod(initContainers=[container("a"), container("b", restartPolicy="Always")]))
     assert [each["name"] for each in decided.spec["initContainers"]] == ["gpu-limiter", "a", "b"]
+
+
+DIGEST = "sha256:" + "0123456789abcdef" * 4
+PINNED = f"docker.io/projecthami/hamicore:v2.10.0@{DIGEST}"
+BY_DIGEST = f"kind: Limiter\nname: hami-core\nextends: hami-core\ninitContainer: {{image: '{PINNED}'}}\n"
+
+
+def test_a_limiter_by_digest_is_written_as_it_stands_and_known_again():
+    """Tag and digest: people read the one, the runtime pulls by the other."""
+    webhook = Webhook(policies(pinned=BY_DIGEST))
+    first = webhook.decide(pod())
+    assert first.container("gpu-limiter")["image"] == PINNED
+    assert webhook.decide(first.stored).patch == []
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        PINNED.partition("@")[0],
+        PINNED.replace("0123", "3210"),
+        PINNED.replace(":v2.10.0", ""),
+        PINNED.replace("docker.io/", ""),
+    ],
+)
+def test_another_image_than_that_of_the_digest_is_not_believed(image):
+    webhook = Webhook(policies(pinned=BY_DIGEST))
+    stored = webhook.decide(pod()).stored
+    stored["spec"]["initContainers"][0]["image"] = image
+    again = webhook.decide(stored)
+    assert [each["image"] for each in again.spec["initContainers"]] == [PINNED, image]
+    assert webhook.decide(again.stored).patch == []
