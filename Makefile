@@ -5,7 +5,7 @@ LOCK := requirements/dev.txt
 READY := .venv/ready
 BENCHES := handler webhook placing rotation placement packing churn waiting degraded ledger controller-loop api-server cluster
 
-.PHONY: help demo test test-oldest test-unit browser screenshots lint bench bench-hostile bench-mig bench-page $(BENCHES:%=bench-%) bench-docs bench-campaign cluster cluster-test chart metrics sbom image-test lock clean
+.PHONY: help demo test test-oldest test-unit browser screenshots lint bench bench-hostile bench-mig bench-page $(BENCHES:%=bench-%) bench-docs bench-campaign cluster cluster-test chart metrics sbom audit references image-test lock clean
 help: ## Show what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
@@ -121,6 +121,15 @@ sbom: $(READY) ## Write build/sbom.cdx.json: the bill of materials (CycloneDX) o
 	mkdir -p build
 	$(BIN)/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible -o build/sbom.cdx.json requirements/runtime.txt
 
+audit: $(READY) ## Look all locked packages up among known vulnerabilities (asks pypi.org); in an environment of its own
+	$(PYTHON) -m venv --clear build/audit
+	build/audit/bin/pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements/audit.txt
+	for lock in runtime build dev browser audit; do build/audit/bin/pip-audit --strict --disable-pip --require-hashes --requirement requirements/$$lock.txt || exit 1; done
+
+references: $(READY) ## Write the reviewed tags and digests of images and actions (requirements/references.toml) into the files that name them
+	$(BIN)/python -m testbed.references
+	$(BIN)/python -m charts.generate
+
 image-test: $(READY) ## Build and run the image (as root, with Debian's buildah and mmdebstrap)
 	IMAGE_TESTS=1 $(BIN)/pytest tests/image
 
@@ -129,6 +138,7 @@ lock: $(READY) ## Compile the lock files anew from pyproject.toml
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -c requirements/runtime.txt --group dev -o requirements/dev.txt pyproject.toml
 	echo uv | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -c requirements/dev.txt -o requirements/build.txt -
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -c requirements/dev.txt --group pyproject.toml:browser -o requirements/browser.txt
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -c requirements/dev.txt --group pyproject.toml:audit -o requirements/audit.txt
 
 clean: ## Remove what make made
 	rm -rf .venv dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

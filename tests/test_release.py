@@ -42,6 +42,24 @@ def test_the_release_workflow_grants_no_more_than_each_job_needs_and_says_that_i
     assert not [step for step in steps if "${{" in step.get("run", "")]
 
 
+def test_the_workflow_of_pull_requests_looks_for_what_is_known_to_be_broken():
+    text = (WORKFLOWS / "pull-request.yml").read_text()
+    assert "It has never run" in text
+    workflow = yaml.safe_load(text)
+    jobs = workflow["jobs"]
+    assert workflow["permissions"] == {}
+    assert set(jobs) == {"checks", "packages", "image", "codeql"}
+    # `on` is a boolean to YAML 1.1. A pull request of a stranger gets no secret and no right to write.
+    assert set(workflow[True]) == {"pull_request", "push", "schedule"}
+    assert all(job["permissions"]["contents"] == "read" for job in jobs.values())
+    assert [step["run"] for step in jobs["packages"]["steps"] if "run" in step] == ["make audit"]
+    [scan] = [step for step in jobs["image"]["steps"] if "scan-action" in step.get("uses", "")]
+    assert (scan["with"]["severity-cutoff"], scan["with"].get("fail-build", True)) == ("high", True)
+    assert jobs["codeql"]["strategy"]["matrix"]["language"] == ["python", "javascript-typescript", "actions"]
+    for job in jobs.values():
+        assert not [step for step in job["steps"] if "${{" in step.get("run", "")]
+
+
 @pytest.mark.slow
 def test_the_bill_of_materials_lists_every_locked_package(tmp_path):
     lock = ROOT / "requirements" / "runtime.txt"

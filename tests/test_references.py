@@ -1,0 +1,189 @@
+"""Images and actions from outside: named as they were reviewed, and a bump is seen."""
+
+import re
+import shutil
+
+import pytest
+import yaml
+
+from testbed.references import ACTION, IMAGE, LOCK, ROOT, entries, files, problems, unpinned, write
+
+IMAGES = {each.name: each for each in entries() if each.kind == "image"}
+
+
+def test_what_files_name_is_what_was_reviewed():
+    assert list(problems()) == []
+
+
+def test_every_action_is_named_by_its_commit():
+    named = [
+        found for file, kind in files() if kind == "action" for found in ACTION.finditer(file.read_text())
+    ]
+    assert len(named) > 15
+    assert all(re.fullmatch("[0-9a-f]{40}", found["at"]) for found in named)
+    uses = sum(file.read_text().count("uses:") for file, kind in files() if kind == "action")
+    assert uses == len(named), "a reference that is not read"
+
+
+def test_the_base_image_and_the_limiters_are_looked_at():
+    named = {
+        found["name"]
+        for file, kind in files()
+        if kind == "image"
+        for found in IMAGE.finditer(file.read_text())
+    }
+    assert named == {"docker.io/library/python", "docker.io/projecthami/hamicore"}
+
+
+def test_an_image_without_a_digest_says_why():
+    for each in IMAGES.values():
+        assert each.digest or len(each.unpinned) > 20, each.name
+
+
+def test_a_release_is_not_made_of_what_has_no_digest():
+    """The release workflow asks before it builds anything."""
+    without = [each.name for each in entries() if not each.digest]
+    assert [each.partition(": ")[2].partition(":")[0] for each in unpinned(entries())] == without
+    steps = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yml").read_text())["jobs"]["checks"][
+        "steps"
+    ]
+    assert any("testbed.references --all-pinned" in step.get("run", "") for step in steps)
+
+
+@pytest.fixture
+def copy(tmp_path):
+    """The files that name something, and the lock, to be changed."""
+    for file in [LOCK, *(file for file, _ in files())]:
+        to = tmp_path / file.relative_to(ROOT)
+        to.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, to)
+    return tmp_path
+
+
+def change(root, name, before, after):
+    file = root / name
+    text = file.read_text()
+    assert before in text
+    file.write_text(text.replace(before, after, 1))
+
+
+TWICE = """[[action]]
+name = "actions/checkout"
+tag = "v4.4.0"
+digest = "11d5960a326750d5838078e36cf38b85af677262"
+reviewed = "11d5960a3267: x"
+
+[[action]]"""
+CHANGES = {
+    "another tag of the limiter": (
+        "policies/limiters/hami-core.yaml",
+        "hamicore:v2.10.0",
+        "hamicore:v2.11.0",
+        "is not what was reviewed",
+    ),
+    "another base image": (
+        "Dockerfile",
+        "docker.io/library/python",
+        "docker.io/library/pypy",
+        "is not in requirements/references.toml",
+    ),
+    "a base image without a tag": ("Dockerfile", "python:3.13-slim", "python", "has no tag"),
+    "a digest that nobody reviewed": (
+        "Dockerfile",
+        "python:3.13-slim",
+        f"python:3.13-slim@sha256:{'a' * 64}",
+        "is not what was reviewed",
+    ),
+    "an action by its tag": (
+        ".github/workflows/release.yml",
+        "actions/checkout@11d5960a326750d5838078e36cf38b85af677262 # v4.4.0",
+        "actions/checkout@v4",
+        "is not what was reviewed",
+    ),
+    "an action at another commit": (
+        ".github/workflows/release.yml",
+        "@11d5960a326750d5838078e36cf38b85af677262",
+        f"@{'b' * 40}",
+        "is not what was reviewed",
+    ),
+    "a new action": (
+        ".github/workflows/release.yml",
+        "docker/login-action@",
+        "evil/login-action@",
+        "is not in requirements/references.toml",
+    ),
+    "a commit without another note": (
+        "requirements/references.toml",
+        'digest = "11d5960a326750d5838078e36cf38b85af677262"',
+        f'digest = "{"c" * 40}"',
+        "`reviewed` begins with 'cccccccccccc'",
+    ),
+    "a tag without another note": (
+        "requirements/references.toml",
+        'tag = "v2.10.0"',
+        'tag = "v2.11.0"',
+        "`reviewed` begins with 'v2.11.0'",
+    ),
+    "a note that says nothing": (
+        "requirements/references.toml",
+        '"v2.10.0: its paths',
+        '"its paths',
+        "`reviewed` begins with 'v2.10.0'",
+    ),
+    "an action without a commit": (
+        "requirements/references.toml",
+        'digest = "11d5960a326750d5838078e36cf38b85af677262"',
+        'digest = "v4"',
+        "the commit of its tag",
+    ),
+    "an image without a reason": (
+        "requirements/references.toml",
+        'unpinned = "no registry could be asked for the digest yet; a release',
+        '# unpinned = "a release',
+        "or says in `unpinned` why it has none",
+    ),
+    "an entry that nothing uses": (
+        "requirements/references.toml",
+        "[[image]]",
+        '[[image]]\nname = "docker.io/x"\ntag = "1"\nunpinned = "y"\nreviewed = "1: z"\n\n[[image]]',
+        "no file names the image docker.io/x any more",
+    ),
+    "an entry twice": (
+        "requirements/references.toml",
+        "[[action]]",
+        TWICE,
+        "actions/checkout stands there twice",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", CHANGES)
+def test_it_is_told(kind, copy):
+    name, before, after, told = CHANGES[kind]
+    assert list(problems(copy)) == []
+    change(copy, name, before, after)
+    assert any(told in each for each in problems(copy)), list(problems(copy))
+
+
+def test_a_digest_that_is_entered_is_written_into_the_files(copy):
+    digest = "d" * 64
+    lock = copy / "requirements" / "references.toml"
+    text = lock.read_text()
+    for each in IMAGES.values():
+        before = f'unpinned = "{each.unpinned}"\nreviewed = "{each.reviewed}"'
+        assert before in text
+        text = text.replace(
+            before, f'digest = "{digest}"\nreviewed = "{digest[:12]}: the index of all platforms"'
+        )
+    lock.write_text(text)
+    assert any("is not what was reviewed" in each for each in problems(copy))
+    assert len(write(copy)) == 2
+    assert list(problems(copy)) == []
+    assert write(copy) == []
+    assert (
+        f"image: docker.io/projecthami/hamicore:v2.10.0@sha256:{digest}\n"
+        in (copy / "policies" / "limiters" / "hami-core.yaml").read_text()
+    )
+    assert (
+        f"ARG BASE=docker.io/library/python:3.13-slim@sha256:{digest}\n" in (copy / "Dockerfile").read_text()
+    )
