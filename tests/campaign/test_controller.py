@@ -1,5 +1,7 @@
 """A short campaign against the controller in every run of the suite, and proof that it sees defects."""
 
+import re
+
 import pytest
 
 from controller.geometry.division import Room
@@ -68,7 +70,7 @@ DEFECTS = {
     _keeps_what_was_deleted: "not those of the API server",
     _never_ends_a_reservation: "is left",
     _divides_cards_in_use: "in use",
-    _shows_all_to_everybody: "sees pods of",
+    _shows_all_to_everybody: "sees pods of|was let in",
 }
 
 
@@ -76,7 +78,7 @@ DEFECTS = {
 def test_a_campaign_finds(defect, monkeypatch):
     defect(monkeypatch)
     _, findings = run(20_000, seed=1, most_findings=3)
-    assert any(DEFECTS[defect] in each for each in findings), findings
+    assert any(re.search(DEFECTS[defect], each) for each in findings), findings
 
 
 def test_a_request_whose_fields_are_drawn_has_every_field():

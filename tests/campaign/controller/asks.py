@@ -18,7 +18,6 @@ from modes.instance import Instance
 from modes.registry import MODES
 from tests.campaign import hostile
 from tests.ledger.strategies import KEYS, PRODUCTS, VALUES
-from tests.webhook.support.many_policies import INSTANCES
 
 NAMESPACES = ("red", "blue")
 QUOTA = 24
@@ -43,6 +42,12 @@ FRACTIONS = [
     Fraction(1, 2),
     Fraction(6, 8, split=(4, 2)),
     Fraction(2, 8, exact=(1, 5)),
+]
+A100, H100 = "NVIDIA-A100-SXM4-80GB", "NVIDIA-H100-80GB-HBM3"
+INSTANCES = [
+    Instance(21020, 1, 9728, (A100,)),
+    Instance(41040, 2, 19968, (A100, H100)),
+    Instance(61080, 4, 40192, (f"{H100}-MIG-3g.40gb",), is_pool=True),
 ]
 OPERATORS = ["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "x"]
 NUMBERS = [0, 0, 1, 2, 7, 8, 500, 3000, 64000, 2**31, 2**62, -1]
@@ -157,7 +162,7 @@ def _types(kind: type) -> dict[str, Any]:
     return {each.name: hints[each.name] for each in dataclasses.fields(kind)}
 
 
-_LISTED: dict[type, list[Any]] = {Fraction: FRACTIONS, Instance: list(INSTANCES)}
+_LISTED: dict[type, list[Any]] = {Fraction: FRACTIONS, Instance: INSTANCES}
 """Types of which not every value can be."""
 _TOLERATION = typing.get_args(_types(Constraints)["tolerations"])[0]
 _SET = ("reservation", "quotas", "namespace", "fraction")
