@@ -121,7 +121,7 @@ sbom: $(READY) ## Write build/sbom.cdx.json: the bill of materials (CycloneDX) o
 	mkdir -p build
 	$(BIN)/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible -o build/sbom.cdx.json requirements/runtime.txt
 
-audit: $(READY) ## Look all locked packages up among known vulnerabilities (asks pypi.org); in an environment of its own
+audit: $(READY) ## Look all locked packages up among known vulnerabilities (asks the Python Package Index); in an environment of its own
 	$(PYTHON) -m venv --clear build/audit
 	build/audit/bin/pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements/audit.txt
 	for lock in runtime build dev browser audit; do build/audit/bin/pip-audit --strict --disable-pip --require-hashes --requirement requirements/$$lock.txt || exit 1; done
