@@ -222,8 +222,14 @@ def test_the_driver_holds_a_containers_own_group_from_before_its_start_to_its_en
 
 
 def test_the_kubelet_starts_again(cluster, pods):
+    agent = cluster.nodes[NODE].agent
     pods.run("before", container(gpu0=5))
+    registered = agent.log.read_text().count('"registered"')
     cluster.nodes[NODE].restart_kubelet()
+    # Until the new kubelet has written it, the node's status is that of the old one.
+    eventually(
+        lambda: agent.log.read_text().count('"registered"') >= registered + 2, "both names are registered", 60
+    )
     until_offered(cluster)
     pods.run("after", container(gpu0=3))
     assert restarts(pods, "before") == 0
