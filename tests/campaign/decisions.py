@@ -336,6 +336,7 @@ def main() -> int:
         *(f"FOUND {finding.text}" for finding in findings),
     ]
     for number, finding in enumerate(findings if given.save else []):
+        given.save.mkdir(parents=True, exist_ok=True)
         (given.save / f"finding-{number}.json").write_text(json.dumps(finding.review))
     sys.stdout.write("\n".join(lines) + "\n")
     return 1 if findings else 0

@@ -68,8 +68,6 @@ class CpuMeter:
     def __init__(self) -> None:
         self._ledgers: dict[str, Any] = {}
         self._loop = SteppedLoop()
-        # Its child watcher ends with it, and workers are waited for.
-        asyncio.set_event_loop(self._loop)
         self.workers = Workers(WebhookMetrics(new_registry()).workers)
 
     def measure(self, name: str, setting: Setting, body: bytes, reviews: int = REVIEWS) -> Cost:
@@ -105,6 +103,8 @@ class CpuMeter:
         self._loop.longest = 0
         start = time.thread_time_ns()
         first = self._loop.run_until_complete(_answered(answer, body))
+        # To be rid of a worker is the loop's work too, and none may run while another body is measured.
+        self._loop.run_until_complete(self.workers.gone())
         return max(first, self._loop.longest), time.thread_time_ns() - start
 
     def hottest(self, name: str, setting: Setting, body: bytes) -> str:
