@@ -57,13 +57,13 @@ CPU = CpuMeter()
 
 def planted_search(seed=1, bound=3):
     known = {"planted": Setting(default_policies(), decider=Planted)}
-    return Search(known, bases(), Comparisons(), bound, seed, (*PRODUCT, __file__))
+    return Search(known, bases()[:3], Comparisons(), bound, seed, (*PRODUCT, __file__))
 
 
 def test_a_planted_rule_that_grows_with_the_square_of_a_body_is_found():
     """A list alone cannot be compared more than once for every three of its bytes."""
     search = planted_search()
-    while not search.findings and search.tally.steps < 6000:
+    while not search.findings and search.tally.steps < 40_000:
         search.step()
     (found,) = search.findings.values()
     review = json.loads(found.body)["request"]["object"]
