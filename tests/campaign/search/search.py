@@ -165,7 +165,7 @@ class Search:
         self._keep(scored, SIZES[at])
 
     def dearest(self, count: int) -> list[Scored]:
-        """The most expensive reviews that are no findings, one of each idea, measured again: noise is none."""
+        """The most expensive reviews that are no findings, one of each idea, measured again."""
         found: dict[tuple[object, ...], Scored] = {}
         for niche in (each for (_, size), each in self._elites.items() if size > SMALL):
             for signature, each in niche.items():
