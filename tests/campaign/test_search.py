@@ -40,29 +40,35 @@ class Planted:
 class Comparisons:
     """Measures what the planted rule compares for each byte: no timing decides these tests."""
 
+    def __init__(self, cpu):
+        self._cpu = cpu
+
     def measure(self, name, setting, body, reviews=1):
         return self.explore(name, setting, body)
 
     def explore(self, name, setting, body):
         Planted.compared = 0
-        cost = CPU.explore(name, setting, body)
+        cost = self._cpu.explore(name, setting, body)
         return Cost(Planted.compared / len(body), Planted.compared / len(body), cost.outcome)
 
     def hottest(self, name, setting, body):
         return "planted"
 
 
-CPU = CpuMeter()
+@pytest.fixture(scope="module")
+def cpu():
+    with CpuMeter() as meter:
+        yield meter
 
 
-def planted_search(seed=1, bound=3):
+def planted_search(cpu, seed=1, bound=3):
     known = {"planted": Setting(default_policies(), decider=Planted)}
-    return Search(known, bases()[:3], Comparisons(), bound, seed, (*PRODUCT, __file__))
+    return Search(known, bases()[:3], Comparisons(cpu), bound, seed, (*PRODUCT, __file__))
 
 
-def test_a_planted_rule_that_grows_with_the_square_of_a_body_is_found():
+def test_a_planted_rule_that_grows_with_the_square_of_a_body_is_found(cpu):
     """A list alone cannot be compared more than once for every three of its bytes."""
-    search = planted_search()
+    search = planted_search(cpu)
     while not search.findings and search.tally.steps < 40_000:
         search.step()
     (found,) = search.findings.values()
@@ -74,9 +80,9 @@ def test_a_planted_rule_that_grows_with_the_square_of_a_body_is_found():
     assert len(found.scored.genome.edits) <= 4
 
 
-def test_a_search_of_one_seed_is_the_same_twice_but_for_timings():
+def test_a_search_of_one_seed_is_the_same_twice_but_for_timings(cpu):
     # The first fills the product's caches: what they hold runs no line again.
-    searches = [planted_search(7) for _ in range(3)]
+    searches = [planted_search(cpu, 7) for _ in range(3)]
     for search in searches:
         for _ in range(20):
             search.step()
@@ -87,8 +93,8 @@ def test_a_search_of_one_seed_is_the_same_twice_but_for_timings():
     ]
 
 
-def test_a_short_search_of_the_webhook_goes_on_under_every_policy():
-    search = Search(settings(), bases(), CpuMeter(), bound=10_000, seed=1)
+def test_a_short_search_of_the_webhook_goes_on_under_every_policy(cpu):
+    search = Search(settings(), bases(), cpu, bound=10_000, seed=1)
     for _ in range(12):
         search.step()
     assert search.tally.explored > 20
@@ -191,9 +197,9 @@ def test_any_genome_is_a_body_of_json_or_none_and_fits():
     assert made > 400
 
 
-def test_lines_of_the_product_are_counted_and_no_others():
+def test_lines_of_the_product_are_counted_and_no_others(cpu):
     with LineCounts() as lines:
-        CPU.measure("default", settings()["default"], BASE.body)
+        cpu.measure("default", settings()["default"], BASE.body)
     files = {code.co_filename for code, _ in lines.counts}
     assert any("webhook/admission" in each for each in files)
     assert not any("/tests/" in each for each in files)

@@ -36,9 +36,10 @@ def main() -> int:
     reference = reference_ms()
     bound = BOUND_MS * max(1.0, reference / REFERENCE_MS)
     start = _cpu_seconds()
-    search = Search(settings(), bases(), CpuMeter(), bound, given.seed)
-    while _cpu_seconds() - start < given.minutes * 60 and len(search.findings) < given.most_findings:
-        search.step()
+    with CpuMeter() as meter:
+        search = Search(settings(), bases(), meter, bound, given.seed)
+        while _cpu_seconds() - start < given.minutes * 60 and len(search.findings) < given.most_findings:
+            search.step()
     seconds = _cpu_seconds() - start
     sys.stdout.write("\n".join(_report(search, seconds, reference, bound)) + "\n")
     if given.save is not None:

@@ -63,12 +63,21 @@ class SteppedLoop(asyncio.SelectorEventLoop):
 
 
 class CpuMeter:
-    """Measures CPU of the thread that the webhook's event loop runs in; what a worker pays counts nothing."""
+    """Measures CPU of the thread that the webhook's event loop runs in; what a worker pays counts nothing.
+
+    Whoever is done with it leaves its `with`, which closes its event loop.
+    """
 
     def __init__(self) -> None:
         self._ledgers: dict[str, Any] = {}
         self._loop = SteppedLoop()
         self.workers = Workers(WebhookMetrics(new_registry()).workers)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.close()
 
     def measure(self, name: str, setting: Setting, body: bytes, reviews: int = REVIEWS) -> Cost:
         """Review a body by a reviewer that has met none; the dearest of its reviews counts."""
