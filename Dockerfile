@@ -1,6 +1,6 @@
 # One image for both processes: `webhook` and `controller` are its first argument.
 # BASE: any image with Python 3.11 or newer and venv as `python3`; the image has its architecture.
-ARG BASE=docker.io/library/python:3.13-slim
+ARG BASE=docker.io/library/python:3.13-slim@sha256:7c61056e61ac89e852de05f3dc6fa51a6dd2181797bceed46aa725dd7cb2cd3b
 
 FROM ${BASE} AS build
 WORKDIR /build

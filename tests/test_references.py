@@ -9,6 +9,8 @@ import yaml
 from testbed.references import ACTION, IMAGE, LOCK, ROOT, entries, files, problems, unpinned, write
 
 IMAGES = {each.name: each for each in entries() if each.kind == "image"}
+BASE = IMAGES["docker.io/library/python"]
+LIMITER = IMAGES["docker.io/projecthami/hamicore"]
 
 
 def test_what_files_name_is_what_was_reviewed():
@@ -87,11 +89,11 @@ CHANGES = {
         "docker.io/library/pypy",
         "is not in requirements/references.toml",
     ),
-    "a base image without a tag": ("Dockerfile", "python:3.13-slim", "python", "has no tag"),
+    "a base image without a tag": ("Dockerfile", BASE.text(), BASE.name, "has no tag"),
     "a digest that nobody reviewed": (
         "Dockerfile",
-        "python:3.13-slim",
-        f"python:3.13-slim@sha256:{'a' * 64}",
+        BASE.text(),
+        f"{BASE.name}:{BASE.tag}@sha256:{'a' * 64}",
         "is not what was reviewed",
     ),
     "an action by its tag": (
@@ -138,8 +140,8 @@ CHANGES = {
     ),
     "an image without a reason": (
         "requirements/references.toml",
-        'unpinned = "no registry could be asked for the digest yet; a release',
-        '# unpinned = "a release',
+        f'unpinned = "{LIMITER.unpinned}"' if LIMITER.unpinned else f'digest = "{LIMITER.digest}"',
+        "",
         "or says in `unpinned` why it has none",
     ),
     "an entry that nothing uses": (
@@ -170,7 +172,8 @@ def test_a_digest_that_is_entered_is_written_into_the_files(copy):
     lock = copy / "requirements" / "references.toml"
     text = lock.read_text()
     for each in IMAGES.values():
-        before = f'unpinned = "{each.unpinned}"\nreviewed = "{each.reviewed}"'
+        held = f'digest = "{each.digest}"' if each.digest else f'unpinned = "{each.unpinned}"'
+        before = f'{held}\nreviewed = "{each.reviewed}"'
         assert before in text
         text = text.replace(
             before, f'digest = "{digest}"\nreviewed = "{digest[:12]}: the index of all platforms"'
