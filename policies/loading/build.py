@@ -55,9 +55,9 @@ def effective_limiter(limiter: Limiter, mode: ModeName, compute: str | int = "no
 def effective_policy(policy: Policy, limiter: Limiter, digest: str, names: ResourceNames) -> EffectivePolicy:
     """Return a checked policy as pods get it, without quotas: those hang on namespace and queue."""
     assume = policy.assume
-    fractions, left_out = fraction_table(policy.fractions, policy.slices_per_gpu)
+    fractions, left_out = _fraction_table(policy.fractions, policy.slices_per_gpu)
     return EffectivePolicy(
-        memory=memory_bounds(policy, policy.fractions),
+        memory=memory_bounds(policy),
         name=policy.name,
         digest=digest,
         slices_per_gpu=policy.slices_per_gpu,
@@ -109,7 +109,7 @@ def _instance_mode(policy: Policy, names: ResourceNames) -> Mode | None:
     return mode(mode.default_resource, names, frozenset(policy.allow.resources))
 
 
-def fraction_table(
+def _fraction_table(
     fractions: Mapping[str, int] | None, slices_per_gpu: int
 ) -> tuple[dict[str, Fraction], tuple[str, ...]]:
     """Return the table of a checked policy, and the texts of the contract that its slices cannot express."""
@@ -179,11 +179,10 @@ def _on_node(path: str) -> str:
     return path.removeprefix("/var") if f"{path}/".startswith("/var/run/") else path
 
 
-def memory_bounds(policy: Policy, table: Mapping[str, int] | None) -> MemoryBounds | None:
-    """Return how much memory pods with such a table may ask for; None where fractions are all."""
+def memory_bounds(policy: Policy) -> MemoryBounds | None:
+    """Return how much memory pods may ask for; None where fractions are all."""
     memory = policy.memory
-    if policy.limits.source == "agent" or not (
-        memory.allowed if memory.allowed is not None else table is None
-    ):
+    is_allowed = memory.allowed if memory.allowed is not None else policy.fractions is None
+    if policy.limits.source == "agent" or not is_allowed:
         return None
     return MemoryBounds(memory_mib(memory.min or "") or 0, memory_mib(memory.max or "") or 0)

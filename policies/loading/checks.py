@@ -95,7 +95,7 @@ def memory_problems(policy: Policy, source: Source) -> Iterator[Problem]:
     if least and most and least > most:
         yield source.problem(f"{quoted(memory.min)} is more than max {quoted(memory.max)}", "memory", "min")
     for key, bound in (("min", memory.min), ("max", memory.max)):
-        if bound is not None and memory_bounds(policy, policy.fractions) is None:
+        if bound is not None and memory_bounds(policy) is None:
             rule = "bounds what no pod may ask for: say allowed: true, or leave it out"
             yield source.problem(f"{quoted(bound)} {rule}", "memory", key)
 

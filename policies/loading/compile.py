@@ -9,13 +9,7 @@ from dataclasses import replace
 from itertools import chain, islice
 
 from ledger.queue_names import sanitised
-from policies.loading.build import (
-    effective_limiter,
-    effective_policy,
-    fraction_table,
-    memory_bounds,
-    resource_names,
-)
+from policies.loading.build import effective_policy, resource_names
 from policies.loading.clearml_chart import BASE, ChartQueue, base_queue, queue_problems, template_queue
 from policies.loading.policy_set import DEFAULT, CompiledPolicy, PolicySet
 from policies.loading.relaxation import relaxations
@@ -23,8 +17,9 @@ from policies.loading.set_checks import set_problems
 from policies.loading.sources import Parts, Source
 from policies.model.effective import EffectivePolicy
 from policies.model.problems import MAX_PROBLEMS, PolicyError, Problem
+from policies.model.queue_overrides import with_overrides
 from policies.model.quotas import Counted, limits, limits_under
-from policies.model.schema import Limiter, Policy, QueueEntry
+from policies.model.schema import Limiter, QueueEntry
 
 DIGEST_LENGTH = 12
 MAX_COMBINATIONS = 20_000
@@ -109,30 +104,14 @@ def _compile_all(
     for queue, (entry, _) in parts.queues.items():
         for name in under[queue]:
             base = compiled[None, name]
-            effective = replace(_under_entry(parts, base.effective, base.policy, entry), queue=queue)
+            policy = with_overrides(base.policy, entry)
+            effective = base.effective
+            if policy is not base.policy:
+                effective = effective_policy(policy, _limiter(parts, policy.limiter), digest, names)
             compiled[queue, name] = CompiledPolicy(
-                effective, base.policy, limits_under(base.policy, base.limits, queue, entry)
+                replace(effective, queue=queue), policy, limits_under(policy, base.limits, queue, entry)
             )
     return compiled
-
-
-def _under_entry(
-    parts: Parts, effective: EffectivePolicy, policy: Policy, entry: QueueEntry
-) -> EffectivePolicy:
-    if entry.limiter is not None and not effective.mode.gives_instances:
-        limiter = effective_limiter(_limiter(parts, entry.limiter), effective.mode.name, effective.compute)
-        effective = replace(effective, limiter=limiter)
-    if entry.fractions is not None:
-        table, left_out = fraction_table(entry.fractions, effective.slices_per_gpu)
-        memory = memory_bounds(policy, entry.fractions)
-        effective = replace(effective, fractions=table, left_out=left_out, memory=memory)
-    if entry.place is not None:
-        effective = replace(effective, place=entry.place)
-    if entry.prefer is not None:
-        effective = replace(effective, prefer=tuple(entry.prefer))
-    if entry.same_model is not None:
-        effective = replace(effective, same_model=entry.same_model)
-    return effective
 
 
 def _limiter(parts: Parts, name: str) -> Limiter:

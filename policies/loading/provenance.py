@@ -8,6 +8,7 @@ from typing import Any
 
 from policies.loading.policy_set import PolicySet
 from policies.loading.sources import Source
+from policies.model.queue_overrides import key_of
 
 BUILT_IN = "built-in default"
 
@@ -27,16 +28,18 @@ def trace(
 ) -> Iterator[Value]:
     """Yield every key of the policy that applies, in the order of the model."""
     entry = policy_set.entry_of(namespace, queue_name, queue_id)
-    policy, source = policy_set.parts.policies[policy_set.policy_of(namespace, entry)]
-    content = policy.model_dump(mode="json", by_alias=True)
-    overridden = _of_entry(policy_set, entry)
+    name = policy_set.policy_of(namespace, entry)
+    source = policy_set.parts.policies[name][1]
     effective = policy_set.resolve(namespace, queue_name, queue_id)
+    policy = policy_set.compiled[entry, name].policy
+    content = policy.model_dump(mode="json", by_alias=True, exclude={"kind", "quotas"})
     content["fractions"] = {text: fraction.slices for text, fraction in effective.fractions.items()}
     content["resources"]["name"] = effective.mode.resource
-    for key in ("kind", "quotas"):
-        del content[key]
-    for key, value in content.items():
-        yield from [overridden[key]] if key in overridden else _leaves(source, (key,), value)
+    for path, value in _leaves((), content):
+        if path == ("limiter",) and effective.mode.gives_instances:
+            yield Value(path, effective.limiter.name, f"mode {effective.mode.name}")
+        else:
+            yield Value(path, value, _origin(policy_set, entry, source, path))
     for rule in effective.quotas:
         quota = rule.quota
         amounts = {"slices": quota.slices, "maxPods": quota.max_pods, "memoryMiB": quota.memory_mib}
@@ -46,29 +49,22 @@ def trace(
                 yield Value(path, amount, _quota_origin(policy_set, entry, source, path))
 
 
-def _leaves(source: Source, path: tuple[str, ...], value: Any) -> Iterator[Value]:
+def _leaves(path: tuple[str, ...], value: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
     if isinstance(value, dict) and value and path != ("fractions",):
         for key, item in value.items():
-            yield from _leaves(source, (*path, key), item)
+            yield from _leaves((*path, key), item)
     else:
-        yield Value(path, value, source.line(*path) or BUILT_IN)
+        yield path, value
 
 
-def _of_entry(policy_set: PolicySet, entry: str | None) -> dict[str, Value]:
-    if entry is None:
-        return {}
-    part, source = policy_set.parts.queues[entry]
-    values = {
-        "limiter": part.limiter,
-        "fractions": part.fractions,
-        "place": part.place,
-        "sameModel": part.same_model,
-    }
-    return {
-        key: Value((key,), value, f"{source.line(key)}, queue {entry}")
-        for key, value in values.items()
-        if value is not None
-    }
+def _origin(policy_set: PolicySet, entry: str | None, source: Source, path: tuple[str, ...]) -> str:
+    """Return the line of the queue entry's key where it has one for this, else the policy's own."""
+    key = key_of(path)
+    if entry is not None and key is not None:
+        line = policy_set.parts.queues[entry][1].line(key)
+        if line is not None:
+            return f"{line}, queue {entry}"
+    return source.line(*path) or BUILT_IN
 
 
 def _quota_origin(policy_set: PolicySet, entry: str | None, source: Source, path: tuple[str, ...]) -> str:

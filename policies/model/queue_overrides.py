@@ -1,0 +1,56 @@
+"""What a queue's entry changes of the policy that its pods follow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from policies.model.schema import Policy, QueueEntry
+
+OVERRIDES: Mapping[str, tuple[str, ...]] = {
+    "limiter": ("limiter",),
+    "fractions": ("fractions",),
+    "place": ("place",),
+    "same_model": ("same_model",),
+    "prefer": ("resources", "prefer"),
+}
+"""Field of a queue's entry to the field of a policy that it replaces; `quotas.py` has its limits."""
+
+
+def with_overrides(policy: Policy, entry: QueueEntry) -> Policy:
+    """Return a policy as a queue's entry changes it; the same object where it changes nothing."""
+    update: dict[str, Any] = {}
+    for field, (head, *rest) in OVERRIDES.items():
+        value = getattr(entry, field)
+        if value is not None:
+            update[head] = _replaced(getattr(policy, head), rest, value)
+    return policy.model_copy(update=update) if update else policy
+
+
+def _replaced(part: Any, path: list[str], value: Any) -> Any:
+    if not path:
+        return value
+    return part.model_copy(update={path[0]: _replaced(getattr(part, path[0]), path[1:], value)})
+
+
+def key_of(path: tuple[str, ...]) -> str | None:
+    """Return the entry's key, as files write it, that replaces a policy's key; None where no entry does.
+
+    Args:
+        path: of the policy's key, as files write it, such as ("resources", "prefer").
+    """
+    return _KEYS.get(path)
+
+
+def _written(path: tuple[str, ...]) -> tuple[str, ...]:
+    """Return a field of a policy as files write it."""
+    model: Any = Policy
+    written = []
+    for name in path:
+        field = model.model_fields[name]
+        written.append(field.alias or name)
+        model = field.annotation
+    return tuple(written)
+
+
+_KEYS = {_written(path): QueueEntry.model_fields[field].alias or field for field, path in OVERRIDES.items()}
