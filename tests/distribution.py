@@ -2,9 +2,13 @@
 
 A control plane is made once a worker. The two nodes of `tests/cluster/` and what is installed on them are one
 for all files but those below, so that one worker takes all of these files; so it is with the image.
+`SHUFFLE=SEED` in the environment runs the files in a random order: what passes only behind another fails.
 """
 
 from __future__ import annotations
+
+import os
+import random
 
 import pytest
 from xdist.scheduler.loadscope import LoadScopeScheduling
@@ -12,6 +16,7 @@ from xdist.scheduler.loadscope import LoadScopeScheduling
 NODES, IMAGE, CONTROL_PLANE = "tests/cluster/", "tests/image/", "tests/control_plane/"
 LAST = (NODES, IMAGE, CONTROL_PLANE)
 """In this order: what takes longest begins first, and single files fill the end."""
+SEED = os.environ.get("SHUFFLE", "")
 WITH_NODES_OF_ITS_OWN = tuple(f"{NODES}test_{name}.py" for name in ("agent", "agent_chart", "leftovers"))
 
 
@@ -34,6 +39,24 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> FileByFil
     return FileByFile(config, log) if config.getoption("dist") == "loadfile" else None
 
 
+def pytest_report_header() -> str | None:
+    """Name the order, so that it can be repeated."""
+    return f"files in the random order of SHUFFLE={SEED}" if SEED else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run what needs a cluster last: what is quick to fail comes first."""
+    if SEED:
+        items[:] = shuffled(items, SEED)
+        return
     items.sort(key=lambda item: next((1 + at for at, of in enumerate(LAST) if item.nodeid.startswith(of)), 0))
+
+
+def shuffled(items: list[pytest.Item], seed: str) -> list[pytest.Item]:
+    """Return tests with their scopes in a random order, the same for each worker."""
+    scopes: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        scopes.setdefault(scope(item.nodeid), []).append(item)
+    order = sorted(scopes)
+    random.Random(seed).shuffle(order)  # noqa: S311 an order, no secret
+    return [item for each in order for item in scopes[each]]

@@ -1,12 +1,13 @@
 """Which tests one worker takes together, and in which order files come."""
 
 import ast
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from tests.distribution import NODES, WITH_NODES_OF_ITS_OWN, pytest_collection_modifyitems, scope
+from tests.distribution import NODES, WITH_NODES_OF_ITS_OWN, pytest_collection_modifyitems, scope, shuffled
 
 CHECKOUT = Path(__file__).parents[1]
 OF_INSTALLATION = ("cluster", "installation")
@@ -49,3 +50,19 @@ def test_what_needs_a_cluster_comes_last_and_real_nodes_first_of_it():
     items = [SimpleNamespace(nodeid=file) for file in files]
     pytest_collection_modifyitems(items)
     assert [item.nodeid for item in items] == [files[2], files[3], files[1], files[0]]
+
+
+def test_a_seed_shuffles_files_and_leaves_what_shares_nodes_together():
+    nodeids = [f"tests/ledger/test_{name}.py::test_{number}" for name in "abcdefgh" for number in (2, 1)]
+    nodeids += [f"{NODES}test_{name}.py::test_one" for name in ("faults", "uninstall")]
+    items = [SimpleNamespace(nodeid=nodeid) for nodeid in nodeids]
+    found = [item.nodeid for item in shuffled(items, "7")]
+    assert sorted(found) == sorted(nodeids)
+    assert found != nodeids
+    assert found == [item.nodeid for item in shuffled(items, "7")]
+    assert found != [item.nodeid for item in shuffled(items, "8")]
+    scopes = [scope(nodeid) for nodeid in found]
+    assert sum(one != other for one, other in pairwise(scopes)) == len(set(scopes)) - 1
+    for file in "abcdefgh":
+        first = found.index(f"tests/ledger/test_{file}.py::test_2")
+        assert found[first + 1].endswith(f"test_{file}.py::test_1")
