@@ -182,7 +182,7 @@ def _asked(labels: PodLabels | None) -> tuple[tuple[int, int] | None, int]:
     if labels is None:
         return None, 0
     if labels.gpu_memory is not None:
-        return None, memory_mib(labels.gpu_memory) or 0
+        return None, memory_mib(labels.gpu_memory, decimal=True) or 0
     text = labels.fraction
     return Fraction.ratio_of_text(text) if text and len(text) <= MAX_LABEL_VALUE else None, 0
 

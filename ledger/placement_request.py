@@ -78,7 +78,7 @@ class Placement(msgspec.Struct, frozen=True, gc=False):
     memory_values: tuple[str, ...]
     """Values of the node label nvidia.com/gpu.memory whose share comes to the same MiB, sorted by number.
 
-    Empty when the placement is assumed, or when memory does not bind: whole GPUs, limits of an agent.
+    Empty when the placement is assumed, or when memory does not bind: whole GPUs, fractions that an agent limits.
     """
     node: str | None = None
     """The node to prefer; None when no node has room now."""
@@ -167,8 +167,12 @@ class PlacementRequest(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def is_bound_by_memory(self) -> bool:
-        """Whether the pod may only go where its share comes to the MiB that were written into it."""
-        return self.writes_limits and not self.fraction.is_whole
+        """Whether the pod may only go where its share comes to the MiB that were written into it.
+
+        Or, where MiB were asked for and the node's agent limits, where its slices are the fewest that hold them.
+        """
+        asks_agent = bool(self.fraction.mib) and self.needs_agent
+        return (self.writes_limits or asks_agent) and not self.fraction.is_whole
 
     @property
     def needs_agent(self) -> bool:

@@ -1,4 +1,4 @@
-"""GPU memory as users and admins write it: whole Mi or Gi, and nothing else."""
+"""GPU memory as users and admins write it: whole Mi or Gi, and whole M or G where that is allowed."""
 
 from __future__ import annotations
 
@@ -7,18 +7,33 @@ import re
 MAX_MIB = 100_000_000
 """More than any GPU has, by far."""
 EXAMPLES = '"512Mi" or "4Gi"'
-_TEXT = re.compile(r"([1-9][0-9]{0,8})(Mi|Gi)", re.ASCII)
+_MIB = 2**20
+_BYTES = {"Mi": _MIB, "Gi": 2**30, "M": 10**6, "G": 10**9}
+_BINARY = re.compile(r"([1-9][0-9]{0,8})(Mi|Gi)", re.ASCII)
+_ANY = re.compile(r"([1-9][0-9]{0,8})(Mi|Gi|M|G)", re.ASCII)
 
 
-def memory_mib(text: str) -> int | None:
-    """Return the MiB that a text such as "4Gi" means; None for any other, and for more than `MAX_MIB`."""
-    match = _TEXT.fullmatch(text)
+def memory_mib(text: str, *, decimal: bool = False) -> int | None:
+    """Return the MiB that a text such as "4Gi" means; None for any other, and for more than `MAX_MIB`.
+
+    With `decimal` also those of "4G", which are rounded down: 3814. Less than one MiB is none.
+    """
+    match = (_ANY if decimal else _BINARY).fullmatch(text)
     if match is None:
         return None
-    mib = int(match[1]) * (1024 if match[2] == "Gi" else 1)
-    return mib if mib <= MAX_MIB else None
+    mib = int(match[1]) * _BYTES[match[2]] // _MIB
+    return mib if 0 < mib <= MAX_MIB else None
 
 
 def memory_text(mib: int) -> str:
     """Return MiB as such a text, in Gi where they are whole ones."""
     return f"{mib}Mi" if mib % 1024 else f"{mib // 1024}Gi"
+
+
+def memory_rule(text: str, *, decimal: bool) -> str:
+    """Return why a text is no amount of memory, and what to write: for `4G` what it would be in Mi."""
+    if decimal:
+        return 'is no whole number of Mi, Gi, M or G: write it such as "4Gi" or "4G"'
+    meant = memory_mib(text, decimal=True)
+    examples = EXAMPLES if meant is None else f'"{memory_text(meant)}"'
+    return f"is no whole number of Mi or Gi: write it such as {examples}"

@@ -119,10 +119,21 @@ def _details(explanation: Explanation, facts: dict[str, Any]) -> Iterator[str]:
         yield f"container {facts['container']}: MIG instance {_instance(explanation, facts)}"
         yield from _operations(explanation)
         return
-    share = f"{_slices(facts['slices'])} of GPU {_index(facts['index'])}{memory}"
+    limited = _by_agent(explanation) if by_agent else ""
+    share = f"{_slices(facts['slices'])} of GPU {_index(facts['index'])}{memory}{limited}"
     yield f"container {facts['container']}: {share}"
     yield from _parts(explanation, facts)
     yield from _operations(explanation)
+
+
+def _by_agent(explanation: Explanation) -> str:
+    """Say to how many MiB the agent limits a share of such a card: to the slices, whatever was asked for."""
+    injection, policy = explanation.outcome.injection, explanation.outcome.policy
+    if injection is None or policy is None or "," in injection.container or not injection.placement.gpu_mib:
+        return ""
+    slices = injection.slices // max(1, len(injection.placement.indices))
+    mib = injection.placement.gpu_mib * slices // policy.slices_per_gpu - policy.reserve_mib
+    return f", limited to {mib} MiB by the agent: what the slices are on such a card"
 
 
 def _operations(explanation: Explanation) -> Iterator[str]:

@@ -189,7 +189,10 @@ def _limit(fraction: Fraction, policy: EffectivePolicy) -> str:
         return "no limiter, as for all whole GPUs"
     if policy.prefer:
         return f"{' or '.join(policy.prefer)} by room, limiter {policy.limiter.name} for slices alone"
-    return f"limiter {policy.limiter.name}" if policy.writes_limits else "limits from the agent of its node"
+    if policy.writes_limits:
+        return f"limiter {policy.limiter.name}"
+    to = ", to the slices and not to the MiB" if fraction.mib else ""
+    return f"limits from the agent of its node{to}"
 
 
 def _capacity(

@@ -182,7 +182,7 @@ def _on_node(path: str) -> str:
 def memory_bounds(policy: Policy) -> MemoryBounds | None:
     """Return how much memory pods may ask for; None where fractions are all."""
     memory = policy.memory
-    is_allowed = memory.allowed if memory.allowed is not None else policy.fractions is None
-    if policy.limits.source == "agent" or not is_allowed:
+    if not (memory.allowed if memory.allowed is not None else policy.fractions is None):
         return None
-    return MemoryBounds(memory_mib(memory.min or "") or 0, memory_mib(memory.max or "") or 0)
+    least, most = memory_mib(memory.min or "") or 0, memory_mib(memory.max or "") or 0
+    return MemoryBounds(least, most, memory.decimal)

@@ -86,18 +86,20 @@ def limiter_problems(limiter: Limiter, source: Source) -> Iterator[Problem]:
 
 
 def memory_problems(policy: Policy, source: Source) -> Iterator[Problem]:
-    """Yield bounds that bound nothing."""
+    """Yield what is said of amounts that no pod may ask for, and bounds that exclude each other."""
     memory = policy.memory
-    if memory.allowed and policy.limits.source == "agent":
-        rule = "with limits.from agent a share is limited by its slices, and never to other MiB: leave it out"
-        yield source.problem(rule, "memory", "allowed")
     least, most = memory_mib(memory.min or ""), memory_mib(memory.max or "")
     if least and most and least > most:
         yield source.problem(f"{quoted(memory.min)} is more than max {quoted(memory.max)}", "memory", "min")
+    if memory_bounds(policy) is not None:
+        return
     for key, bound in (("min", memory.min), ("max", memory.max)):
-        if bound is not None and memory_bounds(policy) is None:
+        if bound is not None:
             rule = "bounds what no pod may ask for: say allowed: true, or leave it out"
             yield source.problem(f"{quoted(bound)} {rule}", "memory", key)
+    if memory.decimal:
+        rule = "is about amounts that no pod may ask for: say allowed: true, or leave it out"
+        yield source.problem(rule, "memory", "decimal")
 
 
 def _resource_problems(policy: Policy, source: Source) -> Iterator[Problem]:

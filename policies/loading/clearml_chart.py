@@ -24,7 +24,7 @@ from modes.amounts import choices, fits
 from modes.fraction import Fraction
 from modes.gpu_kinds import EVERY_KIND, GpuKinds, KindProblem, read_gpu_kinds
 from modes.gpu_names import CLEARML_FRACTION_PREFIX
-from modes.memory_text import EXAMPLES, memory_mib
+from modes.memory_text import memory_mib, memory_rule
 from modes.mig_choice import named_problem
 from modes.mig_instances import instance_number
 from modes.mig_profiles import MIG_RESOURCE_PREFIX
@@ -108,7 +108,7 @@ class ChartQueue:
             return None
         if self.asks_by == FRACTION_LABEL:
             return policy.fractions.get(self.label)
-        mib = memory_mib(self.label)
+        mib = memory_mib(self.label, decimal=_takes_decimal(policy))
         if mib is None or memory_problem(mib, policy) is not None:
             return None
         return Fraction.of_memory(mib + policy.reserve_mib, policy.slices_per_gpu)
@@ -356,14 +356,19 @@ def _instance_problem(resource: str, amount: Any, fraction: Fraction, policy: Ef
 
 def _not_allowed(queue: ChartQueue, label: str, policy: EffectivePolicy) -> str:
     if queue.asks_by == MEMORY_LABEL:
-        mib = memory_mib(label)
+        decimal = _takes_decimal(policy)
+        mib = memory_mib(label, decimal=decimal)
         if mib is None:
-            return f"{quoted(label)} is no whole number of Mi or Gi: write it such as {EXAMPLES}"
+            return f"{quoted(label)} {memory_rule(label, decimal=decimal)}"
         return f"{quoted(label)} is not allowed: {memory_problem(mib, policy)}"
     advice = label_advice(label, policy)
     if advice is None:
         return f"policy {policy.name} allows no fraction: ask for one in its fractions"
     return f"{quoted(label)} is not allowed by policy {policy.name}: {advice}"
+
+
+def _takes_decimal(policy: EffectivePolicy) -> bool:
+    return policy.memory is not None and policy.memory.decimal
 
 
 def _disagreement(

@@ -16,7 +16,7 @@ from policies.model.schema import Limiter
 def lint(policy_set: PolicySet) -> list[Problem]:
     """Return what an admin should know of a set that has no mistakes, by file and line."""
     found = {*_limiters(policy_set), *_unused(policy_set), *_quotas(policy_set), *_slices(policy_set)}
-    return sorted({*found, *_fractions(policy_set), *_containers(policy_set)})
+    return sorted({*found, *_fractions(policy_set), *_containers(policy_set), *_memory(policy_set)})
 
 
 def _containers(policy_set: PolicySet) -> Iterator[Problem]:
@@ -25,6 +25,13 @@ def _containers(policy_set: PolicySet) -> Iterator[Problem]:
         if policy.containers == "any-gpu" and mode.several_gpus_problem is not None:
             rule = f"any-gpu has no effect in mode {mode.name}, in which placement chooses no GPUs"
             yield source.problem(rule, "containers")
+
+
+def _memory(policy_set: PolicySet) -> Iterator[Problem]:
+    for policy, source in policy_set.parts.policies.values():
+        if policy.memory.allowed and policy.limits.source == "agent":
+            rule = "with limits.from agent a pod is limited to the fewest slices that hold what it asks for"
+            yield source.problem(rule, "memory", "allowed")
 
 
 def _fractions(policy_set: PolicySet) -> Iterator[Problem]:

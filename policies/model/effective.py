@@ -117,6 +117,8 @@ class MemoryBounds:
 
     min_mib: int = 0
     max_mib: int = 0
+    decimal: bool = False
+    """Whether they may write them in M and G too."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,6 +67,8 @@ table of `fractions` says what they may ask for."""
     """Least that they may ask for, such as `1Gi`."""
     max: MemoryText | None = None
     """Most that they may ask for. Default: what the GPUs hold."""
+    decimal: bool = False
+    """Take decimal amounts too, whole `M` or `G`: `4G` is 4,000,000,000 bytes, rounded down to 3814 MiB."""
 
 
 class LimitsPart(Part):

@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cli.app import app
+from testbed.gpu_nodes import GpuNode
 from tests.cli.running import FIXTURES, INVENTORY, MANIFESTS, as_yaml, explain, facts_of, invoke, told
 from tests.webhook.support import LABEL, container, fixture_review, pod
 
@@ -364,3 +365,18 @@ def test_the_kinds_of_gpu_that_remain_are_listed(tmp_path):
     out = invoke(file, "--inventory", nodes).output
     assert "GPUs that it may get: A100-SXM4-80GB of 81920 MiB (1 node), NVIDIA-H100-80GB-HBM3" in out
     assert "container train: 1 slice of GPU 0, 9216 MiB" in out
+
+
+@pytest.mark.parametrize("mode", ["per-gpu", "pooled"])
+def test_a_share_that_an_agent_limits_is_said_with_the_mib_of_its_slices(tmp_path, mode):
+    text = f"kind: Policy\nname: default\nlimits: {{from: agent}}\nresources: {{mode: {mode}}}\n"
+    (tmp_path / "default.yaml").write_text(text + "memory: {reserveMiB: 96}\n")
+    file = tmp_path / "pod.json"
+    file.write_text(json.dumps(pod(fraction=None, labels={"clearml-injector/gpu-memory": "4Gi"})))
+    nodes = tmp_path / "nodes.json"
+    node = GpuNode(gpus=2, memory_mib=24564, pooled=mode == "pooled").manifest("a")
+    nodes.write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": [node]}))
+    out = invoke(file, "--inventory", nodes, "--policies", tmp_path).output
+    gpu = "0" if mode == "per-gpu" else "any (pooled)"
+    assert "policy default, limits from the agent of its node" in out
+    assert f"2 slices of GPU {gpu}, limited to 6045 MiB by the agent: what the slices are on" in out

@@ -149,13 +149,13 @@ def test_values_of_both_charts_are_told_apart():
 def check_memory(tmp_path):
     """Checks a queue whose pods ask for so much memory."""
 
-    def check(text):
+    def check(text, *more):
         values = tmp_path / "values.yaml"
         values.write_text(
             "agentk8sglue:\n  queues:\n    q:\n      templateOverrides:\n        labels:\n"
             f'          clearml-injector/gpu-memory: "{text}"\n'
         )
-        return invoke("queues", "check", values)
+        return invoke("queues", "check", values, *more)
 
     return check
 
@@ -170,3 +170,17 @@ def test_a_queue_that_asks_for_memory_in_another_unit_is_told_what_to_write(chec
     code, _, err = check_memory("4G")
     assert code == 1
     assert 'labels."clearml-injector/gpu-memory": "4G" is no whole number of Mi or Gi' in err
+    assert 'write it such as "3814Mi"' in err
+
+
+def test_a_queue_may_ask_for_decimal_memory_that_an_agent_limits_where_the_policy_says_so(
+    check_memory, tmp_path
+):
+    policies = tmp_path / "policies"
+    policies.mkdir()
+    text = "kind: Policy\nname: default\nlimits: {from: agent}\nmemory: {decimal: true}\n"
+    (policies / "default.yaml").write_text(text)
+    code, out, _ = check_memory("4G", "--policies", policies)
+    assert code == 0
+    assert 'label "4G" is 3814 MiB, on the fewest of 8 slices that hold them' in out
+    assert "limits from the agent of its node, to the slices and not to the MiB" in out

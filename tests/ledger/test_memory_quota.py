@@ -115,6 +115,7 @@ def test_where_nodes_are_made_on_demand_a_card_is_as_the_policy_assumes() -> Non
         ({"clearml-injector/fraction": "9" * 5000}, 4 * EIGHTH),
         ({"clearml-injector/fraction": "4"}, 4 * EIGHTH),
         ({"clearml-injector/gpu-memory": "35Gi"}, 35840),
+        ({"clearml-injector/gpu-memory": "37G"}, 35285),
         ({"clearml-injector/gpu-memory": "1Mi"}, 3 * EIGHTH + 1),
         ({"clearml-injector/gpu-memory": "900Gi"}, 4 * EIGHTH),
     ],

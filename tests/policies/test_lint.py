@@ -29,6 +29,11 @@ def test_the_built_in_policy_leaves_nothing_to_say():
             4,
             "with limits.from agent is limited to these slices, not to 0.2",
         ),
+        (
+            "limits: {from: agent}\nmemory: {allowed: true}\n",
+            5,
+            "is limited to the fewest slices that hold what it asks for",
+        ),
         ("containers: any-gpu\nresources: {mode: pooled}\n", 4, "any-gpu has no effect in mode pooled"),
         ("slicesPerGpu: 4\n", 4, "4 differs from policy default (8) on the same nvidia.com/gpu-{index}"),
     ],

@@ -1,11 +1,12 @@
-"""The labels that ask for a share: a fraction is a text of the policy's table, memory is whole Mi or Gi."""
+"""The labels that ask for a share: a fraction is a text of the policy's table, memory is whole Mi or Gi,
+or M or G where the policy takes these."""
 
 from __future__ import annotations
 
 import msgspec
 
 from modes.fraction import Fraction
-from modes.memory_text import EXAMPLES, memory_mib
+from modes.memory_text import memory_mib, memory_rule
 from policies.model.effective import EffectivePolicy
 from policies.model.label_advice import label_advice, memory_problem
 from webhook.admission.denial import Denial, Reason
@@ -53,10 +54,10 @@ def _read_fraction(text: str, policy: EffectivePolicy) -> Fraction | Denial:
 
 
 def _read_memory(text: str, policy: EffectivePolicy) -> Fraction | Denial:
-    mib = memory_mib(text)
+    decimal = policy.memory is not None and policy.memory.decimal
+    mib = memory_mib(text, decimal=decimal)
     if mib is None:
-        why = f"is no whole number of Mi or Gi: write it such as {EXAMPLES}"
-        return Denial.of(Reason.LABEL, f'{MEMORY_LABEL} "{text}" {why}')
+        return Denial.of(Reason.LABEL, f'{MEMORY_LABEL} "{text}" {memory_rule(text, decimal=decimal)}')
     problem = memory_problem(mib, policy)
     if problem is not None:
         return Denial.of(Reason.LABEL, f'{MEMORY_LABEL} "{text}" is not allowed: {problem}')

@@ -121,12 +121,12 @@ def may_be_assumed(
     Then only the ledger can tell. What its author demands in some terms may by chance be as many MiB, and
     what we demand may be missing in a term that came later.
     """
-    if kept.instance is not None or fraction.is_whole or not policy.writes_limits:
+    if kept.instance is not None or not _binds_memory(policy, fraction):
         return False
     if not kept.memory_values:
         return True
     said = (metadata.annotations or {}).get(MEMORY_MIB)
-    if policy.assume is None or said != _share_text(policy.assume.gpu_mib, fraction, policy):
+    if policy.assume is None or not _comes_to(said, policy.assume.gpu_mib, fraction, policy):
         return False
     terms = [term for term in required_terms(spec) or () if not term.is_empty]
     return sum(values == kept.memory_values for values in demanded_memories(spec)) < len(terms)
@@ -178,15 +178,13 @@ def _memory(
     pod: Pod, policy: EffectivePolicy, fraction: Fraction, said: str | None
 ) -> tuple[int, tuple[str, ...]] | None:
     """MiB of one GPU and the node label's values that the pod is bound to, if they give what it says."""
-    if fraction.is_whole or not policy.writes_limits:
+    if not _binds_memory(policy, fraction):
         return (0, ()) if said is None else None
-    if said is None:
-        return None
     for values in _by_terms(pod.spec) if pod.spec is not None else ():
-        if all(_label_text(value, fraction, policy) == said for value in values):
+        if all(_comes_to(said, _mib_of_label(value), fraction, policy) for value in values):
             return int(values[0]), values
     assumed = policy.assume
-    if assumed is not None and said == _share_text(assumed.gpu_mib, fraction, policy):
+    if assumed is not None and _comes_to(said, assumed.gpu_mib, fraction, policy):
         return assumed.gpu_mib, ()
     return None
 
@@ -205,18 +203,23 @@ def _by_terms(spec: PodSpec) -> list[tuple[str, ...]]:
     return sorted(last_first, key=lambda values: -terms[values])
 
 
-def _label_text(label_value: str, fraction: Fraction, policy: EffectivePolicy) -> str | None:
-    gpu_mib = _mib_of_label(label_value)
-    return _share_text(gpu_mib, fraction, policy) if gpu_mib is not None else None
-
-
 def _mib_of_label(value: str) -> int | None:
     is_number = value.isascii() and value.isdigit() and len(value) <= MAX_MIB_DIGITS
     return int(value) if is_number else None
 
 
-def _share_text(gpu_mib: int, fraction: Fraction, policy: EffectivePolicy) -> str | None:
-    if fraction.mib and (not gpu_mib or fraction.on_card(gpu_mib) != fraction):
-        return None
+def _binds_memory(policy: EffectivePolicy, fraction: Fraction) -> bool:
+    """Whether a placement of slices binds the pod to cards of some memory, by `is_bound_by_memory`."""
+    return not fraction.is_whole and (policy.writes_limits or fraction.mib > 0)
+
+
+def _comes_to(said: str | None, gpu_mib: int | None, fraction: Fraction, policy: EffectivePolicy) -> bool:
+    """Whether the share of such a GPU is the MiB that the pod says: none where the node's agent limits."""
+    if not gpu_mib:
+        return False
+    if fraction.mib and fraction.on_card(gpu_mib) != fraction:
+        return False
+    if not policy.writes_limits:
+        return said is None
     each = mib_of_each(fraction, gpu_mib, policy.reserve_mib)
-    return None if each is None else mib_text(each)
+    return each is not None and said == mib_text(each)

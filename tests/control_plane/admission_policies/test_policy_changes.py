@@ -12,8 +12,8 @@ from policies.loading.sources import LOCK_FILE
 from testbed.chart import ADMISSION, CHART, CONFIGURATION, RELEASE, Helm
 from testbed.process import eventually
 from testbed.product import INJECTED, decides
-from testbed.registration import labelled_pod, probe
-from tests.control_plane.admission_policies.conftest import created, policy_files
+from testbed.registration import asking_for_memory, labelled_pod, probe
+from tests.control_plane.admission_policies.conftest import created, policy_files, sharing
 from tests.control_plane.admission_policies.support import (
     OLD,
     POLICIES,
@@ -57,7 +57,11 @@ AGAIN = {
     **AFTER,
     "policies": {
         **AFTER["policies"],
-        "default": {"fractions": WHOLE, "limits": {"from": "agent"}},
+        "default": {
+            "fractions": WHOLE,
+            "limits": {"from": "agent"},
+            "memory": {"allowed": True, "decimal": True},
+        },
         "driver": {"namespaces": ["lock-driver"], "limiter": "other"},
     },
     "agent": {"enabled": True},
@@ -268,3 +272,37 @@ def test_the_lock_of_two_tables_is_sound_to_the_api_server(changing, after):
     generation = changing.api.get(LOCK, f"{RELEASE}-injected", api=ADMISSION)["metadata"]["generation"]
     eventually(lambda: (status() or {}).get("observedGeneration") == generation, "it is checked")
     assert status()["typeChecking"] == {}
+
+
+@pytest.fixture(scope="module")
+def by_agent(changing, after):
+    """Pods that ask for memory, which the nodes' agents limit, as the webhook left them; it is gone since."""
+    changing.apply(AGAIN, "--force-conflicts")
+    eventually(lambda: decides(probe(changing.api, OLD)), "the webhook is in effect again")
+    changing.bring(AGAIN)
+    asking = {text: asking_for_memory(text) for text in ("4Gi", "4G")}
+    asking["parts"] = sharing(asking_for_memory("6Gi"), "train=4Gi,eval=2Gi")
+    found = {name: created(changing.api, pod, "lock-default") for name, pod in asking.items()}
+    changing.without_webhook()
+    return found
+
+
+@pytest.mark.parametrize("asked", ["4Gi", "4G", "parts"])
+def test_memory_that_an_agent_limits_passes_with_its_slices_alone(by_agent, changing, asked):
+    pod = by_agent[asked]
+    assert "clearml-injector/memory-mib" not in pod["metadata"]["annotations"]
+    changing.api.create(pod, "lock-default", dry_run=True)
+
+
+def test_mib_beside_an_agents_limit_are_refused(by_agent, changing):
+    pod = copy.deepcopy(by_agent["4G"])
+    pod["metadata"]["annotations"]["clearml-injector/memory-mib"] = "3814"
+    rule = "clearml-injector/memory-mib: the node's agent decides the MiB under this policy"
+    with refused("injected", f"{rule}: {ADVICE}", "-by-memory"):
+        changing.api.create(pod, "lock-default", dry_run=True)
+
+
+def test_parts_that_an_agent_limits_come_to_what_the_label_says(by_agent, changing):
+    pod = copy.deepcopy(by_agent["parts"])
+    pod["metadata"]["annotations"]["clearml-injector/containers"] = "train=4Gi,eval=1Gi"
+    assert not is_allowed(changing.api, pod, "lock-default")

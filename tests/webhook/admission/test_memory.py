@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from policies.model.problems import PolicyError
 from tests.effort import examples
 from tests.ledger.cluster import gpu_node, holder
 from tests.webhook.support import LABEL, Webhook, container, decide, pod, policies, review_of
@@ -49,8 +50,9 @@ def test_every_row_of_the_table(text, mib, kind, mode):
     "text",
     [
         *(
-            "4G",
             "4.5Gi",
+            "4.5G",
+            "4T",
             "1e3Mi",
             "0",
             "0Gi",
@@ -257,3 +259,35 @@ def test_enough_is_granted_and_less_than_one_slice_more(mib, cards, per_gpu, mod
     assert decided.annotations["clearml-injector/memory-mib"] == str(mib)
     [limit] = [value for name, value in decided.env() if name.startswith("CUDA_DEVICE_MEMORY_LIMIT")]
     assert limit == f"{mib}m"
+
+
+@pytest.mark.parametrize(
+    ("text", "mib"), [("4G", 3814), ("1G", 953), ("2M", 1), ("500M", 476), ("17G", 16212), ("4Gi", 4096)]
+)
+def test_decimal_amounts_are_what_they_say_rounded_down_where_the_policy_takes_them(text, mib):
+    under = policies("memory: {decimal: true}")
+    webhook = webhook_of(gpu_node("a", mib=24576), policy_set=under)
+    decided = webhook.decide(asking_memory(text))
+    assert slices_of(decided) == -(-mib * 8 // 24576)
+    assert decided.annotations["clearml-injector/memory-mib"] == str(mib)
+    assert webhook.decide(decided.stored).patch == []
+
+
+@pytest.mark.parametrize(("text", "instead"), [("4G", "3814Mi"), ("1024M", "976Mi"), ("1073741824M", None)])
+def test_decimal_amounts_are_denied_elsewhere_with_as_much_in_mi(text, instead):
+    decided = decide(asking_memory(text))
+    examples = f'"{instead}"' if instead else '"512Mi" or "4Gi"'
+    assert decided.message == f'{MEMORY} "{text}" is no whole number of Mi or Gi: write it such as {examples}'
+
+
+@pytest.mark.parametrize("text", ["4g", "4.5G", "4GB", "04G", "0G", "1M", "4T", "4e9", "-4G", ""])
+def test_other_texts_are_denied_under_such_a_policy_too(text):
+    decided = decide(asking_memory(text), policies("memory: {decimal: true}"))
+    assert decided.message == (
+        f'{MEMORY} "{text}" is no whole number of Mi, Gi, M or G: write it such as "4Gi" or "4G"'
+    )
+
+
+def test_a_policy_that_takes_no_memory_cannot_say_how_it_is_written():
+    with pytest.raises(PolicyError, match="memory.decimal: is about amounts that no pod may ask for"):
+        policies('fractions: {"0.500": 4}\nmemory: {decimal: true}')
