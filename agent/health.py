@@ -88,8 +88,9 @@ class HealthWatch:
         elif gpu.uuid in self._ailing:
             self._ailing.discard(gpu.uuid)
             self._log.info("GPU is healthy again", index=gpu.index, uuid=gpu.uuid)
-            self._metrics.set_healthy(gpu.index, gpu.uuid, healthy=True)
             self._state.mark_healthy(gpu.uuid)
+            healthy = gpu.uuid not in self._state.unhealthy
+            self._metrics.set_healthy(gpu.index, gpu.uuid, healthy=healthy)
 
     def _mark(self, gpu: Gpu, why: str) -> None:
         if self._state.unhealthy.get(gpu.uuid) == why:

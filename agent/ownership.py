@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from agent.kubelet import Kubelet, KubeletError
+from agent.other_plugins import OtherPlugins
 from agent.registration import Registrar
 from service.log import get_logger
 from service.retry import Backoff
@@ -15,14 +16,15 @@ CALM_SECONDS = 300.0
 
 
 class Ownership:
-    """Compares what the kubelet counts with what is registered.
+    """Compares what the kubelet counts with what is registered, and with what other plugins offer.
 
     A name that was taken is registered again, but ever more rarely while the other plugin takes it back: each
     change of hands shows the scheduler an empty node for a moment.
     """
 
-    def __init__(self, kubelet: Kubelet, registrars: Sequence[Registrar]) -> None:
+    def __init__(self, kubelet: Kubelet, registrars: Sequence[Registrar], others: OtherPlugins) -> None:
         self._kubelet = kubelet
+        self._others = others
         self._registrars = registrars
         self._retries = {each: Backoff(first_seconds=1.0, max_seconds=60.0) for each in registrars}
         self._taken_at: dict[Registrar, float] = {}
@@ -36,13 +38,14 @@ class Ownership:
             turned()
             settled = [each for each in self._registrars if each.is_settled]
             try:
-                counted = await self._kubelet.allocatable() if settled else {}
+                counted = await self._kubelet.allocatable()
                 self._error = None
             except KubeletError as error:
                 if str(error) != self._error:
                     self._log.warning("cannot see which devices the kubelet counts", error=str(error))
                 self._error = str(error)
                 continue
+            self._others.look(counted)
             for registrar in settled:
                 self._compare(registrar, counted.get(registrar.plugin.resource, frozenset()))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -19,6 +20,7 @@ from agent.kubelet_checkpoint import Checkpoint, divisions_of
 from agent.limiter_library import LibraryError, LimiterLibrary
 from agent.metrics import AgentMetrics
 from agent.node_lock import NodeLock
+from agent.other_plugins import OtherPlugins
 from agent.ownership import Ownership
 from agent.policy import PolicyWatch
 from agent.private_folder import UntrustedError
@@ -32,6 +34,8 @@ from service.log import get_logger
 
 INDEX = "{index}"
 RETRY_SECONDS = 1.0
+LOOK_SECONDS = 1.0
+"""An agent that starts waits no longer for what the kubelet counts."""
 
 
 class NotPreparedError(Exception):
@@ -84,6 +88,7 @@ class DevicePlugins:
         )
         for resource, _ in self._offers:
             metrics.add_resource(resource)
+        self._others = OtherPlugins(state, [resource for resource, _ in self._offers], metrics)
 
     def are_limited_by_driver(self) -> bool:
         """Return whether the driver holds the containers that start now, of every card."""
@@ -100,6 +105,7 @@ class DevicePlugins:
     async def _run(self, turned: Callable[[], None]) -> None:
         allocator, specifications = await self._prepared(turned)
         await self._withhold()
+        await self._look_for_others()
         remove_stale_sockets(self._kubelet.plugins)
         registrars = [
             Registrar(
@@ -110,7 +116,7 @@ class DevicePlugins:
         async with asyncio.TaskGroup() as group:
             for registrar in registrars:
                 group.create_task(registrar.run(turned))
-            group.create_task(Ownership(self._kubelet, registrars).run(turned))
+            group.create_task(Ownership(self._kubelet, registrars, self._others).run(turned))
             if specifications is not None:
                 group.create_task(self._drop_unused(specifications))
                 write_again = partial(self._write_again, specifications)
@@ -145,6 +151,10 @@ class DevicePlugins:
 
     async def _prepare(self) -> tuple[Allocator, SliceSpecifications | None]:
         options, policy = self._options, self._policy
+        if options.divide and INDEX not in policy.resource:
+            raise NotPreparedError(
+                "some cards shall stay whole (agent.divide), and a pool names all alike: use mode per-gpu"
+            )
         if not self._lock.take():
             raise NotPreparedError(
                 f"another agent runs on this node and holds {self._lock.path}: end one of the two"
@@ -177,6 +187,12 @@ class DevicePlugins:
             self._write_all(specifications)
         except CdiError as error:
             self._log.warning("our CDI devices are as they were", error=str(error))
+
+    async def _look_for_others(self) -> None:
+        """Withdraw cards that another plugin offers, before any is offered; `Ownership` looks again."""
+        with contextlib.suppress(KubeletError, TimeoutError):
+            async with asyncio.timeout(LOOK_SECONDS):
+                self._others.look(await self._kubelet.allocatable())
 
     async def _withhold(self) -> None:
         """Withhold slices by the kubelet's file, before any is offered; `Usage` asks the kubelet then."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,8 @@ from typing import Literal, get_args
 from prometheus_client import CollectorRegistry
 
 from agent.card_names import CardNames
-from agent.gpu import GpuSource
+from agent.divide import is_divided
+from agent.gpu import Gpu, GpuSource
 from agent.gpu_file import GpuFile
 from agent.health import HealthWatch
 from agent.metrics import AgentMetrics
@@ -146,9 +147,10 @@ class AgentProcess:
 
     async def _run(self) -> None:
         gpus = await asyncio.to_thread(self._source.list_gpus)
+        divide = self._options.divide
         for gpu in gpus:
-            self._log.info("GPU is in MIG mode: left out" if gpu.mig else "GPU", **_fields(gpu))
-        self.state = AgentState(gpu for gpu in gpus if not gpu.mig)
+            self._log.info(_what_of(gpu, divide), **_fields(gpu))
+        self.state = AgentState(gpu for gpu in gpus if not gpu.mig and is_divided(gpu, divide))
         why_none = await asyncio.to_thread(self._source.why_no_driver_limits)
         self._log.info("limits by the driver", offered=why_none is None, reason=why_none)
         agent = Agent(self._options, self._policy, self.state, self._source, self._registry, why_none is None)
@@ -217,6 +219,12 @@ def _after(
         await run(turned)
 
     return one_after_the_other
+
+
+def _what_of(gpu: Gpu, divide: Collection[str]) -> str:
+    if gpu.mig:
+        return "GPU is in MIG mode: left out"
+    return "GPU" if is_divided(gpu, divide) else "GPU stays whole: left out"
 
 
 def _fields(gpu: object) -> dict[str, object]:

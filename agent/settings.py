@@ -61,6 +61,8 @@ class AgentOptions(msgspec.Struct, frozen=True):
     """As the node's status says it, such as containerd://1.7.27; None reads the file."""
     runtime_version_file: str | None = None
     """Where `agent.runtime_version` wrote it."""
+    divide: tuple[str, ...] = ()
+    """Cards that are divided into slices, by index, UUID or model; empty for all. The others stay whole."""
     library: str | None = None
     """Folder of the agent's pod with the limiter's library; None takes what lies in state_dir for it."""
     driver_limits: bool = False

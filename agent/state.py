@@ -12,6 +12,10 @@ from dataclasses import dataclass
 
 from agent.gpu import Gpu
 
+_TWICE = (
+    "another device plugin offers it too, as {}: keep it from that plugin, or leave it out of agent.divide"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Registration:
@@ -34,12 +38,13 @@ class AgentState:
     """The GPUs that are offered, their health, and their registrations.
 
     Args:
-        gpus: those that are shared, GPUs in MIG mode left out.
+        gpus: those that are shared; GPUs in MIG mode, and those that stay whole, are left out.
     """
 
     def __init__(self, gpus: Iterable[Gpu]) -> None:
         self._gpus = {gpu.uuid: gpu for gpu in gpus}
         self._unhealthy: dict[str, str] = {}
+        self._elsewhere: Mapping[str, str] = {}
         self._registrations: dict[str, Registration] = {}
         self._held: Mapping[str, Held] | None = None
         self._withheld: frozenset[str] = frozenset()
@@ -55,8 +60,13 @@ class AgentState:
 
     @property
     def unhealthy(self) -> Mapping[str, str]:
-        """Why a GPU is unhealthy, by uuid; healthy ones are not in it."""
-        return self._unhealthy
+        """Why a GPU is unhealthy, or not ours alone, by uuid; others are not in it."""
+        return {uuid: _TWICE.format(resource) for uuid, resource in self._elsewhere.items()} | self._unhealthy
+
+    @property
+    def elsewhere(self) -> Mapping[str, str]:
+        """By uuid the resource as which another device plugin offers a GPU too."""
+        return self._elsewhere
 
     @property
     def held(self) -> Mapping[str, Held] | None:
@@ -99,6 +109,12 @@ class AgentState:
     def mark_healthy(self, uuid: str) -> None:
         """Note that a GPU is well again."""
         if self._unhealthy.pop(uuid, None) is not None:
+            self._say_changed()
+
+    def set_elsewhere(self, resources: Mapping[str, str]) -> None:
+        """Note which GPUs another device plugin offers too."""
+        if self._elsewhere != resources:
+            self._elsewhere = resources
             self._say_changed()
 
     def set_held(self, held: Mapping[str, Held] | None) -> None:

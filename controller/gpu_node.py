@@ -42,6 +42,7 @@ class _Card(msgspec.Struct, gc=False):
     held_pods: _Count = msgspec.field(default=0, name="heldPods")
     healthy: bool = False
     mig: bool = False
+    whole: bool = False
 
 
 class _Status(msgspec.Struct, gc=False):
@@ -81,7 +82,7 @@ def _report(found: _GpuNode) -> AgentReport:
         ValueError: two cards have one index.
     """
     status = found.status or _Status()
-    shared = [card for card in status.gpus if not card.mig]
+    shared = [card for card in status.gpus if not (card.mig or card.whole)]
     cards = {card.index: card.memory_mib for card in shared}
     if len(cards) < len(shared):
         raise ValueError("two GPUs have one index")

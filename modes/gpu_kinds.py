@@ -60,6 +60,11 @@ def read_gpu_kinds(annotations: Mapping[str, str]) -> GpuKinds | KindProblem:
     return GpuKinds(patterns, mib)
 
 
+def is_pattern(text: str) -> bool:
+    """Whether a text can be a pattern of a model."""
+    return _PATTERN.fullmatch(text) is not None
+
+
 def _patterns(text: str) -> tuple[str, ...] | KindProblem:
     if len(text) > MAX_TEXT:
         return KindProblem(GPU_MODEL_ANNOTATION, text, f"write at most {MAX_TEXT} characters")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +28,8 @@ class NodeReport:
     """Tells one boot of the node from the next; empty where that is not known."""
     held: Mapping[str, Held] | None = None
     """What containers hold, by uuid; None while the kubelet's books cannot be read."""
+    whole: Collection[str] = ()
+    """Uuids of the GPUs that are not divided."""
 
 
 def manifest(node: str, node_uid: str, gpus: Iterable[Gpu], report: NodeReport) -> dict[str, Any]:
@@ -36,13 +38,11 @@ def manifest(node: str, node_uid: str, gpus: Iterable[Gpu], report: NodeReport) 
     Args:
         node: name.
         node_uid: of the Node.
-        gpus: all, those in MIG mode included.
+        gpus: all, those in MIG mode and those that stay whole included.
         report: what else is said.
     """
     missing = report.missing
-    cards = [_card(gpu, report.unhealthy.get(gpu.uuid), (report.held or {}).get(gpu.uuid)) for gpu in gpus][
-        :MAX_GPUS
-    ]
+    cards = [_card(gpu, report) for gpu in gpus][:MAX_GPUS]
     status: dict[str, Any] = {
         "gpuCount": len(cards),
         "unhealthy": sum(not card["healthy"] for card in cards),
@@ -61,7 +61,8 @@ def manifest(node: str, node_uid: str, gpus: Iterable[Gpu], report: NodeReport) 
     }
 
 
-def _card(gpu: Gpu, why: str | None, held: Held | None) -> dict[str, Any]:
+def _card(gpu: Gpu, report: NodeReport) -> dict[str, Any]:
+    why, held = report.unhealthy.get(gpu.uuid), (report.held or {}).get(gpu.uuid)
     card: dict[str, Any] = {
         "index": gpu.index,
         "uuid": gpu.uuid[:MAX_NAME],
@@ -70,6 +71,8 @@ def _card(gpu: Gpu, why: str | None, held: Held | None) -> dict[str, Any]:
         "healthy": why is None,
         "mig": gpu.mig,
     }
+    if gpu.uuid in report.whole:
+        card["whole"] = True  # on no other: a schema of before refuses what it does not know
     if held is not None:
         card |= {"heldSlices": held.slices, "heldPods": held.pods}
     return card if why is None else {**card, "why": why[:MAX_TEXT]}

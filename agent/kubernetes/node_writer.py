@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from agent.divide import is_divided
 from agent.gpu import Gpu, GpuSourceError
 from agent.kubernetes.api_server import ApiServerClient, ApiServerError
 from agent.kubernetes.gpu_node import NodeReport, manifest
@@ -112,8 +113,9 @@ class NodeWriter:
             self._api.apply(f"{GPU_NODES_PATH}/{self._node}", body)
 
     def _body(self, gpus: Sequence[Gpu]) -> dict[str, Any]:
-        state = self._agent.state
-        report = NodeReport(state.unhealthy, state.missing, self._boot_id, state.held)
+        state, divide = self._agent.state, self._agent.options.divide
+        whole = {gpu.uuid for gpu in gpus if not is_divided(gpu, divide)}
+        report = NodeReport(state.unhealthy, state.missing, self._boot_id, state.held, whole)
         return manifest(self._node, self._uid, gpus, report)
 
     def _uid_of_node(self) -> str:

@@ -10,6 +10,7 @@ from typing import Annotated
 import msgspec
 import typer
 
+from agent.divide import is_card_name
 from agent.settings import APPLICATION_XIDS, CDI_DIRS, STRATEGIES, AgentOptions, DeviceListStrategy
 from cli.process_options import LOOPBACK, LogFormatOption, LogLevelOption
 
@@ -76,6 +77,15 @@ def agent(  # noqa: PLR0913 each is an option of the command
             "agent itself never opens the runtime's socket.",
         ),
     ] = None,
+    divide: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="CARD",
+            show_default="all",
+            help="Card to offer in slices, by index (0), UUID (GPU-...) or words of its model (A100-40*); "
+            "the others stay whole, for another device plugin. Mode per-gpu only.",
+        ),
+    ] = None,
     library: Annotated[
         Path | None,
         typer.Option(
@@ -138,6 +148,7 @@ def agent(  # noqa: PLR0913 each is an option of the command
         strategy=_strategy(device_list_strategy),
         runtime_version=runtime_version,
         runtime_version_file=str(runtime_version_file) if runtime_version_file is not None else None,
+        divide=_card_names(divide or []),
         library=str(library) if library is not None else None,
         driver_limits=driver_limits,
         gpu_file=str(gpu_file.absolute()) if gpu_file is not None else None,
@@ -153,6 +164,17 @@ def agent(  # noqa: PLR0913 each is an option of the command
     environment = {"MALLOC_ARENA_MAX": "2", **os.environ, "PYTHONPATH": path}
     command = [sys.executable, "-m", "agent", msgspec.json.encode(options).decode()]
     os.execve(sys.executable, command, environment)  # noqa: S606 the command line's libraries leave the memory
+
+
+def _card_names(texts: list[str]) -> tuple[str, ...]:
+    for text in texts:
+        if not is_card_name(text):
+            rule = (
+                "names no card: write an index such as 0, a UUID such as GPU-..., or a model such as A100-40*"
+            )
+            typer.echo(f'fraction-injector: --divide "{text}" {rule}', err=True)
+            raise typer.Exit(UNUSABLE)
+    return tuple(texts)
 
 
 def _strategy(text: str) -> DeviceListStrategy:

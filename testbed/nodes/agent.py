@@ -70,6 +70,8 @@ class AgentOnNode:
         self._process: Process | None = None
         self._gpus = gpus
         self._driver_limits = False
+        self.divide: Sequence[str] = ()
+        """Cards that it offers in slices, from its next start on; all where none is named."""
         (self._folder / "library").mkdir(parents=True, exist_ok=True)
         (self._folder / "library" / "libvgpu.so").write_text(LIBRARY_TEXT)
         (self._folder / "policies").mkdir(exist_ok=True)
@@ -147,10 +149,23 @@ class AgentOnNode:
             f"--runtime-version-file={version}",
             f"--gpu-file={self._folder / 'gpus.json'}",
             "--driver-limits",
+            *(f"--divide={card}" for card in self.divide),
         ]
         environment = {**self._environment, "PYTHONPATH": str(CHECKOUT)}
         command = [sys.executable, "-m", "cli.main", "agent", *options]
         self._process = self._sandbox.start("agent", command, environment)
+
+    def start_whole_gpus(self, *uuids: str) -> Process:
+        """Start another device plugin on the node, which offers whole cards as NVIDIA's does."""
+        command = [
+            sys.executable,
+            "-m",
+            "testbed.nodes.whole_gpus",
+            "/var/lib/kubelet/device-plugins",
+            *uuids,
+        ]
+        environment = {**self._environment, "PYTHONPATH": str(CHECKOUT)}
+        return self._sandbox.start("whole-gpus", command, environment)
 
     def kill(self) -> None:
         """Kill it as the kernel would, with what it started."""

@@ -313,6 +313,56 @@ def taken_back(log: str) -> bool:
     return log.count("counts another plugin") >= 2 and after.count('"registered"') >= 2
 
 
+@pytest.fixture
+def half_divided(cluster: RealCluster) -> Iterator[AgentOnNode]:
+    """The agent of a node of whose two cards only the large one is divided."""
+    agent = cluster.nodes[NODE].agent
+    restart(cluster, ("A100-80*",), small=0)
+    yield agent
+    restart(cluster, (), small=8)
+
+
+def restart(cluster: RealCluster, divide: tuple[str, ...], small: int) -> None:
+    """Start the agent anew, with other cards to divide."""
+    agent = cluster.nodes[NODE].agent
+    agent.stop()
+    until_offered(cluster, 0, 0)
+    agent.divide = divide
+    agent.start()
+    until_offered(cluster, small, 8)
+
+
+def test_a_card_is_divided_and_the_other_stays_whole_for_another_plugin(cluster, pods, half_divided):
+    whole = half_divided.start_whole_gpus(GPUS[SMALL]["uuid"])
+    try:
+        eventually(lambda: allocatable(cluster, "nvidia.com/gpu") == {"nvidia.com/gpu": "1"}, "a card", 60)
+        pods.run("share", container(gpu1=4))
+        assert pods.environment("share")["CUDA_DEVICE_MEMORY_LIMIT_0"] == "40960m"
+        pods.run("whole", pooled(1))
+        assert pods.environment("whole")["NVIDIA_VISIBLE_DEVICES"] == GPUS[SMALL]["uuid"]
+        assert pods.held() == {("share", "nvidia.com/gpu-1"): 4, ("whole", "nvidia.com/gpu"): 1}
+        assert "offered twice" not in half_divided.log.read_text()
+    finally:
+        pods.delete_all()
+        whole.stop()
+
+
+def test_a_card_that_another_plugin_offers_too_is_withdrawn_until_it_does_not(cluster, pods):
+    agent = cluster.nodes[NODE].agent
+    pods.run("before", container(gpu1=1))
+    whole = agent.start_whole_gpus(GPUS[LARGE]["uuid"])
+    try:
+        until_offered(cluster, 8, 0)
+        assert "GPU is offered twice: it gets no new pods" in agent.log.read_text()
+        pods.create("waits", container(gpu1=1))
+        eventually(lambda: "Insufficient" in str(pods.status("waits").get("conditions")), "it waits")
+        assert pods.phase("before") == "Running"
+    finally:
+        whole.stop()
+    until_offered(cluster)
+    pods.until_running("waits")
+
+
 def test_with_another_policy_the_agent_starts_again_and_offers_a_pool(cluster, pods):
     agent = cluster.nodes[NODE].agent
     agent.write_policy(POOL)

@@ -133,6 +133,12 @@ def test_the_driver_limits_only_where_the_values_say_so(helm):
     assert {**limiting, "args": plain["args"]} == plain
 
 
+def test_cards_that_are_divided_are_named_as_the_values_name_them(helm):
+    arguments = agent_of(helm, merged(divide=["0", "GPU-a1b2-c3", "A100-40*"]))["containers"][0]["args"]
+    named = [each for each in arguments if each.startswith("--divide")]
+    assert named == ["--divide=0", "--divide=GPU-a1b2-c3", "--divide=A100-40*"]
+
+
 def test_it_sees_the_nodes_processes_only_where_the_values_ask_for_the_metrics_of_pods(helm):
     assert "hostPID" not in agent_of(helm, ON)
     pod = agent_of(helm, merged(podMetrics=True))

@@ -92,6 +92,17 @@ AT_ODDS = {
         {"policies": {"default": {"limits": {"from": "agent"}}}},
         "policies.default.limits.from: agent needs agent.enabled: nothing else would limit its pods",
     ),
+    "some cards whole in a pool": (
+        {
+            "agent": {"enabled": True, "divide": ["0"]},
+            "policies": {"default": {"resources": {"mode": "pooled"}}},
+        },
+        "agent.divide: some cards stay whole only in mode per-gpu of agent.policy: a pool names all alike",
+    ),
+    "a card that no node can have": (
+        {"agent": {"enabled": True, "divide": ["0,1"]}},
+        "'0,1' does not match pattern",
+    ),
     "an agent that limits nobody": (
         {"agent": {"enabled": True}, "policies": {"other": {"limits": {"from": "agent"}}}},
         'policies.other.limits.from: agent, but admission in agent.policy "default", by which the agent',

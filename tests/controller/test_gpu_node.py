@@ -53,6 +53,13 @@ def placed(store, **request):
     return answer
 
 
+def test_a_card_that_stays_whole_is_none_to_share_and_holds_the_audit_up_for_nobody():
+    told = [card(0, 40960, heldSlices=4, heldPods=1), card(1, 81920, whole=True)]
+    assert read(told).cards == ((0, 40960),)
+    assert read(told).held == ((0, 4, 1),)
+    assert not read([card(1, 81920, whole=True)]).has_healthy_cards
+
+
 def test_cards_are_read_by_index_without_those_in_mig_mode():
     assert read([card(1, 81920), card(0, 40960), card(2, 1, mig=True)]).cards == ((0, 40960), (1, 81920))
 

@@ -359,6 +359,9 @@ Refuse values that the product would refuse when its pods start, as far as can b
 then reads of it at once. The rest is `fraction-injector policy check`.
 */}}
 {{- define "fraction-injector.checkPolicies" -}}
+{{- if and .Values.agent.enabled .Values.agent.divide (not (contains "{index}" (include "fraction-injector.resource" (dig .Values.agent.policy dict .Values.policies)))) -}}
+{{- fail "agent.divide: some cards stay whole only in mode per-gpu of agent.policy: a pool names all alike" -}}
+{{- end -}}
 {{- $owner := dict -}}
 {{- $allowed := list -}}
 {{- $sizes := list -}}

@@ -19,6 +19,12 @@ def status(gpus=(SMALL, MIG), unhealthy=None, missing=None):
     )["status"]
 
 
+def test_a_gpu_that_stays_whole_is_told_as_such_and_no_other_so_that_an_older_schema_takes_the_object():
+    report = NodeReport({}, None, "", whole={"GPU-b"})
+    told = manifest("n", "uid", [SMALL, MIG], report)["status"]["gpus"]
+    assert [each.get("whole") for each in told] == [None, True]
+
+
 def test_every_gpu_is_told_with_its_memory_and_whether_it_is_in_mig_mode():
     told = status()
     assert [(gpu["index"], gpu["memoryMiB"], gpu["mig"]) for gpu in told["gpus"]] == [
@@ -40,7 +46,9 @@ def test_an_unhealthy_gpu_and_a_missing_registration_are_told_with_the_reason():
 def test_the_schema_knows_every_field_that_is_written():
     schema = yaml.safe_load(CRD.read_text())["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     known = schema["properties"]["status"]["properties"]
-    told = status(unhealthy={"GPU-a": "Xid 79"}, missing="no library")
+    held = {"GPU-a": Held(5, 2)}
+    report = NodeReport({"GPU-a": "Xid 79"}, "no library", "boot-1", held, whole={"GPU-a"})
+    told = manifest("gpu-1", "uid-1", [SMALL], report)["status"]
     assert told.keys() == known.keys()
     assert told["gpus"][0].keys() == known["gpus"]["items"]["properties"].keys()
 

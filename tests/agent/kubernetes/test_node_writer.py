@@ -42,13 +42,17 @@ def quick(monkeypatch):
     monkeypatch.setattr(node_writer, "MAX_RETRY_SECONDS", 0.001)
 
 
-def writes(api, change=lambda state: None, wanted=1, proc="/nowhere", begin=lambda state: None):
-    """What is written until so much was, changes being made after the beginning and after the first."""
+def writes(api, change=lambda state: None, wanted=1, proc="/nowhere", **more):
+    """What is written until so much was, changes being made after the beginning and after the first.
+
+    More: `begin` changes the state before, `divide` names the cards that are divided.
+    """
+    begin, divide = more.get("begin", lambda state: None), more.get("divide", ())
 
     async def run():
         state = AgentState([GPU])
         source = SimpleNamespace(list_gpus=lambda: (GPU,))
-        options = SimpleNamespace(proc=str(proc))
+        options = SimpleNamespace(proc=str(proc), divide=divide)
         agent = SimpleNamespace(state=state, source=source, options=options)
         task = asyncio.ensure_future(NodeWriter(api, "gpu-1", agent).run())
         for _ in range(10):
@@ -131,3 +135,13 @@ def test_the_object_of_a_node_that_was_made_anew_is_written_once_its_kubelet_sta
     (_, before), (_, after) = writes(api, again, 2, **begin)[:2]
     assert before == after
     assert api.owners[:2] == ["uid-1", "uid-2"]
+
+
+@pytest.mark.parametrize(
+    ("divide", "whole"), [((), None), (("0",), None), (("A100",), None), (("H100",), True)]
+)
+def test_a_card_that_is_not_divided_is_told_as_whole(divide, whole):
+    api = Api()
+    writes(api, divide=divide)
+    [card] = api.applied[0][1]["gpus"]
+    assert card.get("whole") is whole

@@ -35,6 +35,7 @@ class FakeKubelet(RegistrationServicer, PodResourcesListerServicer):
         first_devices: What was said first.
         may_list: Cleared, pod-resources does not answer.
         lists: False, pod-resources answers with an error.
+        looks: How often it was asked what it counts.
         registrations: Endpoints in their order, by resource.
         held: What pod-resources says: (pod, container) to device ids by resource.
     """
@@ -46,6 +47,7 @@ class FakeKubelet(RegistrationServicer, PodResourcesListerServicer):
         self.may_list = asyncio.Event()
         self.may_list.set()
         self.lists = True
+        self.looks = 0
         self.topology: dict[str, list[int]] = {}
         self.options: dict[str, api.DevicePluginOptions] = {}
         self.registrations: dict[str, list[str]] = {}
@@ -182,6 +184,7 @@ class FakeKubelet(RegistrationServicer, PodResourcesListerServicer):
         )
 
     async def GetAllocatableResources(self, request, context):  # noqa: N802 - the interface's name
+        self.looks += 1
         return resources.AllocatableResourcesResponse(
             devices=[
                 resources.ContainerDevices(

@@ -1,0 +1,96 @@
+"""Some cards of a node are divided, and the others stay whole."""
+
+import asyncio
+
+import pytest
+from typer.testing import CliRunner
+
+from agent.divide import is_card_name, is_divided
+from agent.gpu import Gpu
+from cli.app import app
+from tests.agent.support.kubelet import kubelet_in
+from tests.agent.support.node import POOLED, card, node_folder, ready, running, served, until
+
+LARGE = Gpu(3, "GPU-c0ffee-1", "NVIDIA A100-SXM4-80GB", 81920)
+SMALL = Gpu(13, "GPU-c0ffee-12", "NVIDIA A100 80GB PCIe", 81920)
+
+
+@pytest.mark.parametrize(
+    ("cards", "divided"),
+    [
+        ((), True),
+        (("3",), True),
+        (("03",), True),
+        (("1", "13"), False),
+        (("0", "GPU-c0ffee-1"), True),
+        (("GPU-c0ffee",), False),
+        (("GPU-c0ffee-12",), False),
+        (("A100-80",), True),
+        (("a100-sxm4*",), True),
+        (("H100", "A100-40"), False),
+        (("NVIDIA-A100-SXM4-80GB",), True),
+    ],
+)
+def test_a_card_is_named_by_index_uuid_or_words_of_its_model(cards, divided):
+    assert is_divided(LARGE, cards) is divided
+
+
+def test_a_model_with_blanks_is_named_as_the_nodes_label_has_it():
+    assert is_divided(SMALL, ("NVIDIA-A100-80GB-PCIe",))
+    assert not is_divided(SMALL, ("SXM4",))
+
+
+@pytest.mark.parametrize("text", ["", " ", "0,1", "-1", "GPU-a b", "A100 80", "x" * 80, "GPU-" + "a" * 80])
+def test_what_names_no_card_ends_the_command_with_what_to_write(text):
+    assert not is_card_name(text)
+    result = CliRunner().invoke(app, ["agent", "--divide", "0", "--divide", text])
+    assert result.exit_code == 2
+    assert f'--divide "{text}" names no card: write an index such as 0' in result.stderr
+
+
+@pytest.mark.parametrize("divide", [("1",), ("GPU-1",), ("A100-80*",)])
+def test_only_the_named_cards_are_offered(divide):
+    async def offer():
+        whole, large = card(0), card(1, 81920, model="NVIDIA A100-SXM4-80GB")
+        with node_folder(divide=divide) as node:
+            node.write_gpus(whole, large)
+            node.write_card_names("GPU-1")  # of one that stays whole no name is needed
+            async with kubelet_in(node.root) as kubelet, running(node) as process:
+                await kubelet.until_offered("nvidia.com/gpu-1")
+                await until(lambda: process.state.missing is None)
+                assert kubelet.devices.keys() == {"nvidia.com/gpu-1"}
+
+    asyncio.run(offer())
+
+
+def test_a_node_without_a_named_card_offers_nothing_and_lacks_nothing():
+    async def offer():
+        with node_folder(divide=("H100",)) as node:
+            node.write_gpus(card(0))
+            async with kubelet_in(node.root) as kubelet, running(node) as process:
+                await until(lambda: process.state is not None)
+                response = await ready(process)
+                assert (response.status_code, kubelet.devices) == (200, {})
+
+    asyncio.run(offer())
+
+
+def test_a_pool_has_one_name_for_all_cards_so_that_none_can_stay_whole():
+    async def refuse():
+        with node_folder(divide=("0",)) as node:
+            node.write_gpus(card(0), card(1))
+            node.write_card_names("GPU-0", "GPU-1")
+            async with kubelet_in(node.root) as kubelet, running(node, POOLED) as process:
+                await until(lambda: process.state and "use mode per-gpu" in (process.state.missing or ""))
+                assert (await ready(process)).status_code == 503
+                assert kubelet.devices == {}
+
+    asyncio.run(refuse())
+
+
+def test_without_names_every_card_is_offered():
+    async def offer():
+        async with served(card(0), card(1)) as (_, kubelet):
+            assert kubelet.devices.keys() == {"nvidia.com/gpu-0", "nvidia.com/gpu-1"}
+
+    asyncio.run(offer())

@@ -1,0 +1,106 @@
+"""A card that another device plugin offers too is given to no new pod."""
+
+import asyncio
+
+import grpc
+import pytest
+
+from agent import ownership
+from agent.gpu import Gpu
+from agent.other_plugins import offered_elsewhere
+from tests.agent.support.kubelet import kubelet_in
+from tests.agent.support.node import card, ids, node_folder, running, served, until
+from tests.agent.support.other_plugin import OtherPlugin
+
+OURS = ["nvidia.com/gpu-0", "nvidia.com/gpu-1"]
+GPUS = [Gpu(0, "GPU-ab-1", "A100", 40960), Gpu(1, "GPU-ab-12", "A100", 40960)]
+WHY = (
+    "another device plugin offers it too, as nvidia.com/gpu: keep it from that plugin, or leave it out of"
+    " agent.divide"
+)
+
+
+@pytest.mark.parametrize(
+    ("counted", "found"),
+    [
+        ({}, {}),
+        ({"nvidia.com/gpu-0": ["GPU-ab-1::0"], "nvidia.com/gpu-1": ["GPU-ab-12::7"]}, {}),
+        ({"nvidia.com/gpu": ["GPU-ab-1"]}, {"GPU-ab-1": "nvidia.com/gpu"}),
+        ({"nvidia.com/gpu": ["GPU-ab-12::0", "GPU-ab-12::1"]}, {"GPU-ab-12": "nvidia.com/gpu"}),
+        ({"nvidia.com/gpu": ["GPU-ab-1-0"]}, {"GPU-ab-1": "nvidia.com/gpu"}),
+        ({"nvidia.com/gpu": ["GPU-ab-123", "GPU-ab", "", "0"]}, {}),
+        ({"nvidia.com/mig-1g.10gb": ["MIG-ab-1"]}, {}),
+        (
+            {"b.example/gpu": ["GPU-ab-1"], "a.example/gpu": ["GPU-ab-1"]},
+            {"GPU-ab-1": "a.example/gpu"},
+        ),
+    ],
+)
+def test_a_card_is_known_by_its_uuid_at_the_front_of_others_device_ids(counted, found):
+    assert offered_elsewhere(counted, OURS, GPUS) == found
+
+
+@pytest.fixture
+def quick_looks(monkeypatch):
+    """The kubelet's books are looked at more often."""
+    monkeypatch.setattr(ownership, "PERIOD_SECONDS", 0.1)
+
+
+@pytest.mark.usefixtures("quick_looks")
+def test_a_card_is_withdrawn_for_as_long_as_another_plugin_offers_it(capfd):
+    async def offer():
+        async with served(card(0), card(1)) as (node, kubelet):
+            other = OtherPlugin(node.root / "device-plugins", "nvidia.sock", ["GPU-1"])
+            await other.start("nvidia.com/gpu")
+            await kubelet.until(lambda: set(kubelet.devices["nvidia.com/gpu-1"].values()) == {"Unhealthy"})
+            assert set(kubelet.devices["nvidia.com/gpu-0"].values()) == {"Healthy"}
+            with pytest.raises(grpc.aio.AioRpcError, match="another device plugin offers it too"):
+                await kubelet.allocate("nvidia.com/gpu-1", *ids(1, 0))
+            await other.stop()
+            await kubelet.until_offered("nvidia.com/gpu-1")
+
+    asyncio.run(offer())
+    log = capfd.readouterr().err
+    assert log.count("GPU is offered twice: it gets no new pods") == 1
+    assert WHY in log
+    assert "GPU is ours alone again" in log
+
+
+def test_an_agent_that_starts_beside_another_plugin_never_offers_its_card():
+    async def offer():
+        with node_folder() as node:
+            node.write_gpus(card(0), card(1))
+            node.write_card_names("GPU-0", "GPU-1")
+            async with kubelet_in(node.root) as kubelet:
+                other = OtherPlugin(node.root / "device-plugins", "nvidia.sock", ["GPU-0::0", "GPU-0::1"])
+                await other.start("nvidia.com/gpu")
+                await kubelet.until(lambda: kubelet.devices.get("nvidia.com/gpu"))
+                async with running(node) as process:
+                    await kubelet.until_offered("nvidia.com/gpu-1")
+                    await kubelet.until(lambda: "nvidia.com/gpu-0" in kubelet.first_devices)
+                    assert set(kubelet.first_devices["nvidia.com/gpu-0"].values()) == {"Unhealthy"}
+                    assert process.state.unhealthy == {"GPU-0": WHY}
+                await other.stop()
+
+    asyncio.run(offer())
+
+
+@pytest.mark.usefixtures("quick_looks")
+def test_a_card_that_stays_whole_is_the_other_plugins():
+    async def offer():
+        with node_folder(divide=("1",)) as node:
+            node.write_gpus(card(0), card(1))
+            node.write_card_names("GPU-1")
+            async with kubelet_in(node.root) as kubelet:
+                other = OtherPlugin(node.root / "device-plugins", "nvidia.sock", ["GPU-0"])
+                await other.start("nvidia.com/gpu")
+                await kubelet.until(lambda: kubelet.devices.get("nvidia.com/gpu"))
+                async with running(node) as process:
+                    await kubelet.until_offered("nvidia.com/gpu-1")
+                    looked = kubelet.looks
+                    await until(lambda: kubelet.looks >= looked + 3)
+                    assert process.state.unhealthy == {}
+                    assert kubelet.devices.keys() == {"nvidia.com/gpu", "nvidia.com/gpu-1"}
+                await other.stop()
+
+    asyncio.run(offer())
