@@ -10,6 +10,7 @@ class Reason(StrEnum):
 
     INJECTED = "injected"
     UNCHANGED = "unchanged"
+    NO_SHARE = "no-share"
     NOT_LABELLED = "not-labelled"
     NOT_HANDLED = "not-handled"
     MIRROR_POD = "mirror-pod"
@@ -56,7 +57,14 @@ class Reason(StrEnum):
 
 
 ADMITTED = frozenset(
-    {Reason.INJECTED, Reason.UNCHANGED, Reason.NOT_LABELLED, Reason.NOT_HANDLED, Reason.MIRROR_POD}
+    {
+        Reason.INJECTED,
+        Reason.UNCHANGED,
+        Reason.NO_SHARE,
+        Reason.NOT_LABELLED,
+        Reason.NOT_HANDLED,
+        Reason.MIRROR_POD,
+    }
 )
 """Reasons under which an object is let through."""
 

@@ -9,9 +9,11 @@ from pathlib import Path
 from kube.names import ASKING_LABELS
 from ledger.placement_request import Placement
 from policies.loading.reload import NoPoliciesError
+from policies.model.effective import EffectivePolicy
 from webhook.admission.aliases import is_surely_without_aliases
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.jobs import prepare_job
+from webhook.admission.no_share import without_share
 from webhook.admission.patched import UnsoundPatchError
 from webhook.admission.pod import QUEUE_ID_LABEL, QUEUE_NAME_LABEL, Job
 from webhook.admission_request import MIRROR_ANNOTATION, PodObject, Request
@@ -123,6 +125,8 @@ class Dispatcher:
         resolved = self._resolver.find(request.namespace, labels.queue_name, labels.queue_id)
         if isinstance(resolved, Denial):
             return Outcome.of(resolved, None)
+        if not resolved.policy.gives_share:
+            return _without_share(request, resolved.policy)
         begun = self.decider.begin(request, resolved)
         return begun if isinstance(begun, Pending) else Outcome.of(begun, resolved.policy)
 
@@ -154,6 +158,14 @@ def _unread(request: Request, found: Denial | None) -> Outcome:
     if found is None:
         return Outcome(Reason.NOT_LABELLED)
     return Outcome(Reason.MIRROR_POD) if request.is_mirror_pod() else Outcome.of(found, None)
+
+
+def _without_share(request: Request, policy: EffectivePolicy) -> Outcome:
+    pod = request.pod()
+    patch = pod if isinstance(pod, Denial) else without_share(pod, policy)
+    if isinstance(patch, Denial):
+        return Outcome(patch.reason, denial=patch, policy=policy)
+    return Outcome(Reason.NO_SHARE, patch, policy=policy)
 
 
 def _is_mirror(request: Request, annotations: Collection[str] | None) -> bool:

@@ -26,6 +26,7 @@ from cli.options import (
 from cli.printing import say
 from cli.terminal import Terminal
 from kube.names import MEMORY_MIB_ANNOTATION
+from kube.reasons import Reason
 from policies.model.problems import printable
 from webhook.admission_review import UnreadableReviewError
 
@@ -101,6 +102,9 @@ def _print(explanation: Explanation) -> None:
 def _details(explanation: Explanation, facts: dict[str, Any]) -> Iterator[str]:
     if not explanation.allowed:
         yield facts["message"]
+    if facts["code"] == Reason.NO_SHARE:
+        yield f"queue {facts['queue']} gives no share: label and GPU limits are taken out"
+        yield from _operations(explanation)
     if facts["slices"] is None:
         return
     by_agent = facts["limitsFrom"] == "agent" and facts["limiter"] != "none"

@@ -96,13 +96,10 @@ def _report(
         nodes = [node for node in nodes if _is_taken(node, queue.kinds)]
     if is_wrong:
         return [f"{head}: its pods will be denied, see below"]
-    if fraction is None and queue.instances:
-        return [
-            f"{head}: no fraction label, its pods are left alone; counted are {_named(queue)}",
-            *_capacity_of_instances(queue, lambda node: _as_named(queue, node), nodes),
-        ]
     if fraction is None:
-        return [f"{head}: no fraction label, its pods are left alone"]
+        return _report_unlabelled(queue, head, nodes)
+    if not policy.gives_share:
+        return [f"{head}: share: none, its pods run without a GPU: label and GPU limits are taken out"]
     under = f"policy {policy.name}" + (f", queue entry {policy.queue}" if policy.queue else "")
     lines = [
         f'{head}: label "{queue.label}" is {_share(fraction, policy.mode)}',
@@ -122,6 +119,14 @@ def _report(
     if policy.instance_mode is None:
         return [*lines, *_capacity(queue, fraction, policy.mode, nodes)]
     return [*lines, *_capacity_of_instances(queue, partial(_fit_of_both, policy, fraction), nodes)]
+
+
+def _report_unlabelled(queue: ChartQueue, head: str, nodes: Sequence[NodeFact] | None) -> list[str]:
+    said = f"{head}: no fraction label, its pods are left alone"
+    if not queue.instances:
+        return [said]
+    capacity = _capacity_of_instances(queue, lambda node: _as_named(queue, node), nodes)
+    return [f"{said}; counted are {_named(queue)}", *capacity]
 
 
 def _is_taken(node: NodeFact, kinds: GpuKinds) -> bool:

@@ -86,6 +86,7 @@ def effective_policy(policy: Policy, limiter: Limiter, digest: str, names: Resou
         oversized=policy.resources.oversized,
         prefer=tuple(policy.resources.prefer or ()),
         instance_mode=_instance_mode(policy, names),
+        gives_share=policy.share == "label",
     )
 
 

@@ -20,6 +20,8 @@ def relaxations(over: CompiledPolicy, base: CompiledPolicy) -> Iterator[tuple[st
 def _of_values(over: EffectivePolicy, base: EffectivePolicy) -> Iterator[tuple[str, str]]:
     if base.limiter.name not in {"none", over.limiter.name}:
         yield "limiter", f"limiter {over.limiter.name} instead of {base.limiter.name}"
+    if over.gives_share and not base.gives_share:
+        yield "share", "share label instead of none"
     if base.limits_from != over.limits_from and over.limits_from == "agent":
         yield "policy", "limits.from agent instead of admission"
     if more := [text for text in over.fractions if text not in base.fractions]:

@@ -170,6 +170,8 @@ class EffectivePolicy:
     """Where containers that share a pod's part may be."""
     queue: str | None = None
     """The queue entry that applied, if any."""
+    gives_share: bool = True
+    """Whether labelled pods get a share, or run without a GPU."""
     place: Literal["pack", "spread"] = "pack"
     same_model: bool = False
     """Whether all pods of one owner get GPUs of one model."""

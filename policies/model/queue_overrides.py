@@ -13,6 +13,7 @@ OVERRIDES: Mapping[str, tuple[str, ...]] = {
     "place": ("place",),
     "same_model": ("same_model",),
     "prefer": ("resources", "prefer"),
+    "share": ("share",),
 }
 """Field of a queue's entry to the field of a policy that it replaces; `quotas.py` has its limits."""
 

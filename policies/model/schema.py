@@ -32,6 +32,7 @@ from policies.model.types import (
 
 Text = Annotated[str, StringConstraints(min_length=1, max_length=253)]
 Place = Literal["pack", "spread"]
+ShareOf = Literal["label", "none"]
 Fractions = Annotated[dict[str, Count], Field(max_length=200)]
 
 
@@ -192,6 +193,9 @@ class Policy(Part):
 slices, such as "0.2", takes the larger one and is limited to its exact share. Default: "0.125" to "0.875"."""
     resources: ResourcesPart = Field(default_factory=ResourcesPart)
     """How a share is written into the pod's limits."""
+    share: ShareOf = "label"
+    """`label`: pods get what their label says; `none`: they run without a GPU, label and GPU limits are taken \
+out."""
     max_gpus: Annotated[int, Field(ge=1, le=MAX_GPUS)] = MAX_GPUS
     """GPUs of one node of which one pod may ask the same part by annotation `clearml-injector/gpus`. \
 1: such pods are denied."""
@@ -365,6 +369,8 @@ class QueueEntry(Part):
     """Placement instead of the policy's."""
     same_model: bool | None = None
     """One GPU model for each owner, or not, instead of as the policy says."""
+    share: ShareOf | None = None
+    """Share of labelled pods instead of the policy's; `none` for queues of ClearML's pipeline controllers."""
     prefer: Prefer | None = None
     """Order of slices and MIG instances instead of the policy's `resources.prefer`, which must be given."""
     template_overrides: TemplateOverrides = Field(default_factory=TemplateOverrides)

@@ -380,3 +380,16 @@ def test_a_share_that_an_agent_limits_is_said_with_the_mib_of_its_slices(tmp_pat
     gpu = "0" if mode == "per-gpu" else "any (pooled)"
     assert "policy default, limits from the agent of its node" in out
     assert f"2 slices of GPU {gpu}, limited to 6045 MiB by the agent: what the slices are on" in out
+
+
+def test_a_pod_of_a_queue_that_gives_no_share_is_told_what_is_taken_out(tmp_path):
+    (tmp_path / "default.yaml").write_text("kind: Policy\nname: default\n")
+    (tmp_path / "queues.yaml").write_text("kind: Queues\nqueues:\n  services: {share: none}\n")
+    file = tmp_path / "pod.json"
+    labels = {"clearml-agent-queue-name": "services"}
+    file.write_text(json.dumps(pod(labels=labels, containers=[container(limits={"nvidia.com/gpu": "1"})])))
+    out = invoke(file, "--policies", tmp_path).output
+    assert "task: allowed (no-share)" in out
+    assert "queue services gives no share: label and GPU limits are taken out" in out
+    assert "remove  /metadata/labels/clearml-injector~1fraction" in out
+    assert "remove  /spec/containers/0/resources/limits/nvidia.com~1gpu" in out

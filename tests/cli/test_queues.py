@@ -184,3 +184,14 @@ def test_a_queue_may_ask_for_decimal_memory_that_an_agent_limits_where_the_polic
     assert code == 0
     assert 'label "4G" is 3814 MiB, on the fewest of 8 slices that hold them' in out
     assert "limits from the agent of its node, to the slices and not to the MiB" in out
+
+
+def test_a_queue_that_gives_no_share_is_said_to(check_memory, tmp_path):
+    policies = tmp_path / "policies"
+    policies.mkdir()
+    (policies / "default.yaml").write_text("kind: Policy\nname: default\n")
+    (policies / "queues.yaml").write_text("kind: Queues\nqueues:\n  q: {share: none}\n")
+    code, out, _ = check_memory("4Gi", "--policies", policies)
+    assert code == 0
+    assert "share: none, its pods run without a GPU: label and GPU limits are taken out" in out
+    assert "MiB" not in out

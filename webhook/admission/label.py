@@ -1,5 +1,4 @@
-"""The labels that ask for a share: a fraction is a text of the policy's table, memory is whole Mi or Gi,
-or M or G where the policy takes these."""
+"""The labels that ask for a share: a text of the policy's table, or an amount of memory."""
 
 from __future__ import annotations
 

@@ -66,7 +66,10 @@ LIMITERS = {
         "modes": {"per-gpu": {"env": {"SITE_MIB": "{memory_mib}"}}},
     }
 }
-QUEUES = {"trusted": {"namespaces": ["lock-queue"], "limiter": "none", "fractions": {"0.50": 4, "0.500": 4}}}
+QUEUES = {
+    "services": {"share": "none"},
+    "trusted": {"namespaces": ["lock-queue"], "limiter": "none", "fractions": {"0.50": 4, "0.500": 4}},
+}
 UNSERVED = ("kube-system", "lock-excluded", "lock-unselected", "lock-not-selected")
 TRUSTED = "lock-trusted"
 """A namespace that is not served either, whose pods may ask for slices all the same."""

@@ -351,3 +351,19 @@ def test_elsewhere_they_stay_as_they_are(lock, control_plane, pod):
     created = control_plane.api.create(pod, "lock-default", dry_run=True)
     assert LABEL not in created["metadata"].get("labels", {})
     assert created["metadata"].get("annotations") == pod["metadata"].get("annotations")
+
+
+@pytest.mark.parametrize("pod", [labelled_pod("controller", "0.500"), asking_for_memory("4Gi", "controller")])
+def test_a_pod_of_a_queue_that_gives_no_share_passes_without_label_and_gpu(
+    lock, control_plane, namespace, pod
+):
+    pod = {**pod, "metadata": {**pod["metadata"], "labels": dict(pod["metadata"]["labels"])}}
+    pod["metadata"]["labels"]["clearml-agent-queue-name"] = "services"
+    asks = {"limits": {"nvidia.com/gpu": "1", "cpu": "1"}}
+    pod["spec"] = {**pod["spec"], "containers": [{**pod["spec"]["containers"][0], "resources": asks}]}
+    stored = control_plane.api.create(pod, namespace)
+    assert stored["metadata"]["labels"] == {"clearml-agent-queue-name": "services"}
+    assert stored["metadata"]["annotations"]["clearml-injector/no-share"] == "services"
+    [container] = stored["spec"]["containers"]
+    assert container["resources"] == {"limits": {"cpu": "1"}, "requests": {"cpu": "1"}}
+    assert container["env"] == [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}]
