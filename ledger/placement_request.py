@@ -78,7 +78,8 @@ class Placement(msgspec.Struct, frozen=True, gc=False):
     memory_values: tuple[str, ...]
     """Values of the node label nvidia.com/gpu.memory whose share comes to the same MiB, sorted by number.
 
-    Empty when the placement is assumed, or when memory does not bind: whole GPUs, fractions that an agent limits.
+    Empty when the placement is assumed, or when memory does not bind: whole GPUs, fractions that an agent
+    limits.
     """
     node: str | None = None
     """The node to prefer; None when no node has room now."""
@@ -169,7 +170,7 @@ class PlacementRequest(msgspec.Struct, frozen=True, gc=False):
     def is_bound_by_memory(self) -> bool:
         """Whether the pod may only go where its share comes to the MiB that were written into it.
 
-        Or, where MiB were asked for and the node's agent limits, where its slices are the fewest that hold them.
+        Where MiB were asked for and the node's agent limits: where its slices are the fewest that hold them.
         """
         asks_agent = bool(self.fraction.mib) and self.needs_agent
         return (self.writes_limits or asks_agent) and not self.fraction.is_whole

@@ -119,6 +119,35 @@ def test_from_zero_a_pod_asks_for_a_name_that_a_template_node_must_have_and_for_
     assert "affinity" not in made["spec"]
 
 
+@pytest.fixture(params=["admission", "agent"])
+def waiting(request, nodes, webhook, create, tmp_path):
+    """A pod of a cluster without a GPU node, whose policy assumes some."""
+    nodes(PlainNode(gpus=0))
+    keys = f"limits: {{from: {request.param}}}\nassume: {{gpusPerNode: 2, gpuMemoryMiB: 81920}}"
+    webhook(policies(tmp_path, keys))
+    return create(labelled_pod("task", "0.500"))
+
+
+@pytest.mark.usefixtures("waiting")
+def test_from_zero_the_scheduler_takes_a_template_node_of_names_alone_and_none_without_the_names(
+    control_plane, namespace, nodes
+):
+    """The scheduler's own filters are what the Cluster Autoscaler asks about a group's template node."""
+    eventually(lambda: "Insufficient nvidia.com/gpu-" in waits_for(control_plane, namespace), "it waits")
+    [template] = nodes(PlainNode(gpus=2))
+    eventually(lambda: on_node(control_plane, namespace) == template, "it is bound")
+
+
+def waits_for(control_plane, namespace):
+    """What the scheduler says that the task's pod lacks."""
+    conditions = control_plane.api.get("Pod", "task", namespace).get("status", {}).get("conditions", [])
+    return " ".join(each.get("message", "") for each in conditions)
+
+
+def on_node(control_plane, namespace):
+    return control_plane.api.get("Pod", "task", namespace)["spec"].get("nodeName")
+
+
 def test_from_zero_without_assume_a_pod_is_denied(nodes, webhook, create):
     nodes(PlainNode(gpus=0))
     webhook()

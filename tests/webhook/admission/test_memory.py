@@ -289,5 +289,12 @@ def test_other_texts_are_denied_under_such_a_policy_too(text):
 
 
 def test_a_policy_that_takes_no_memory_cannot_say_how_it_is_written():
-    with pytest.raises(PolicyError, match="memory.decimal: is about amounts that no pod may ask for"):
+    with pytest.raises(PolicyError, match=r"memory\.decimal: is about amounts that no pod may ask for"):
         policies('fractions: {"0.500": 4}\nmemory: {decimal: true}')
+
+
+def test_with_the_drivers_limiter_the_driver_holds_a_decimal_amount_exactly():
+    under = policies("limiter: nvidia-driver\nresources: {mode: pooled}\nmemory: {decimal: true}")
+    decided = webhook_of(pooled_node("a", mib=24576), policy_set=under).decide(asking_memory("4G"))
+    assert ("NVIDIA_GPU_MEMORY_LIMIT", "3814") in decided.env()
+    assert slices_of(decided) == 2
