@@ -9,8 +9,6 @@ from agent.metrics import AgentMetrics
 from agent.state import AgentState
 from service.log import get_logger
 
-MAX_NAME = 63
-
 
 def offered_elsewhere(
     counted: Mapping[str, Iterable[str]], ours: Collection[str], gpus: Iterable[Gpu]

@@ -15,10 +15,8 @@ from kube.names import (
     CORDON_ANNOTATION,
     FRACTION_LABEL,
     GPU_INDEX_ANNOTATION,
-    INJECTED_ANNOTATION,
     MAX_NAME,
     MEMORY_LABEL,
-    MEMORY_MIB_ANNOTATION,
     SLICES_ANNOTATION,
 )
 from kube.objects import (
@@ -111,10 +109,8 @@ class SeenNode(msgspec.Struct, frozen=True, gc=False):
 
 
 class _PodAnnotations(PodAnnotations, gc=False):
-    injected: str | None = msgspec.field(default=None, name=INJECTED_ANNOTATION)
     slices: str | None = msgspec.field(default=None, name=SLICES_ANNOTATION)
     gpu_index: str | None = msgspec.field(default=None, name=GPU_INDEX_ANNOTATION)
-    memory_mib: str | None = msgspec.field(default=None, name=MEMORY_MIB_ANNOTATION)
 
 
 class _PodMetadata(PodMetadata, rename="camel", kw_only=True, gc=False):

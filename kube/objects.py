@@ -9,7 +9,9 @@ import msgspec
 
 from kube.names import (
     FRACTION_LABEL,
+    INJECTED_ANNOTATION,
     MEMORY_LABEL,
+    MEMORY_MIB_ANNOTATION,
     QUEUE_ID_LABEL,
     QUEUE_NAME_LABEL,
     RESERVATION_ANNOTATION,
@@ -76,9 +78,11 @@ class PodLabels(msgspec.Struct, gc=False):
 
 
 class PodAnnotations(msgspec.Struct, gc=False):
-    """Our annotation of a pod."""
+    """Our annotations of a pod."""
 
     reservation: str | None = msgspec.field(default=None, name=RESERVATION_ANNOTATION)
+    injected: str | None = msgspec.field(default=None, name=INJECTED_ANNOTATION)
+    memory_mib: str | None = msgspec.field(default=None, name=MEMORY_MIB_ANNOTATION)
 
 
 class PodMetadata(msgspec.Struct, rename="camel", gc=False):

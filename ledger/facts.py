@@ -83,6 +83,8 @@ class PodFact(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """MiB of each GPU that its label asks for, of all where containers share them; 0 where none does."""
     sharing: int = 1
     """Containers that share `asked_mib`."""
+    in_slices: bool = False
+    """Whether no MiB were written into it, so that its slices are its limit, whatever its label says."""
     reservation: str | None = None
     """The reservation that its annotation claims to be."""
     promised_node: str | None = None

@@ -143,6 +143,7 @@ def pod_fact(pod: Pod, names: ResourceNames) -> PodFact:
         share=share,
         asked_mib=asked_mib,
         sharing=_sharing(spec.containers or (), names) if asked_mib else 1,
+        in_slices=_is_limited_by_slices(metadata.annotations) if share or asked_mib else False,
         reservation=_reservation(metadata.annotations),
         promised_node=_promised_node(affinity, status),
         memory_values=_memory_values(affinity),
@@ -169,6 +170,11 @@ def _reservation(annotations: PodAnnotations | None) -> str | None:
     """What the annotation names, if it can be a reservation: anybody may write annotations of 256 KiB."""
     name = annotations.reservation if annotations is not None else None
     return name if name is not None and is_uid(name) else None
+
+
+def _is_limited_by_slices(annotations: PodAnnotations | None) -> bool:
+    """Whether a pod was injected without MiB: the agent of its node limits it, to its slices."""
+    return annotations is not None and annotations.injected is not None and annotations.memory_mib is None
 
 
 def _queues(labels: PodLabels | None) -> tuple[str, ...]:

@@ -18,6 +18,8 @@ from modes.mig_instances import instance_mib, is_instance
 
 UNKNOWN_CARD_MIB = 2**20
 """What a card counts as while no card's memory is known: no card has as much."""
+USUAL_SLICES = 8
+"""Of a card, while nobody says how many a pod's has: it waits without a node."""
 _PARTS = 16
 """Slices of the most finely divided card."""
 
@@ -50,6 +52,8 @@ class _Asked(NamedTuple):
 
     share: tuple[int, int] | None
     mib: int
+    in_slices: bool = False
+    """Whether its slices are what it gets, whatever the label says."""
 
 
 class _Card(NamedTuple):
@@ -61,7 +65,7 @@ class _Card(NamedTuple):
 
 def memory_of_pod(pod: PodFact, node: NodeFact | None) -> GpuMemory:
     """Return what a pod holds on its node, which is None while it has none that is known."""
-    if pod.sharing > 1:
+    if pod.sharing > 1 and not pod.in_slices:
         return _of_sharing(pod, node)
     if pod.pooled and (profile := pool_profile(pod, node)) is not None:
         found = GpuMemory(mib_of_instances(pod, node, profile, pod.pooled))
@@ -103,7 +107,7 @@ def _shared(asked: int, containers: int, cards: Sequence[tuple[int, int]], per_g
 
 
 def _asked(pod: PodFact) -> _Asked:
-    return _Asked(pod.share, pod.asked_mib)
+    return _Asked(pod.share, pod.asked_mib, pod.in_slices)
 
 
 def memory_of_placement(
@@ -111,9 +115,10 @@ def memory_of_placement(
 ) -> GpuMemory:
     """Return what a pod would hold where it is placed; `in_slices` rounds each share up to whole slices.
 
-    One that neither has a node nor is bound to GPUs of some memory may get any card.
+    One that neither has a node nor is bound to GPUs of some memory may get any card. What an agent limits is
+    counted in whole slices: these are its limit.
     """
-    fraction = request.fraction
+    fraction, in_slices = request.fraction, in_slices or request.needs_agent
     if placement.instance is not None:
         return GpuMemory(_most_mib(placement.instance, node))
     if fraction.split_mib or placement.containers:
@@ -172,10 +177,11 @@ def _of_pool(pod: PodFact, node: NodeFact | None) -> GpuMemory:
     if node is None or not node.pooled_gpus:
         # Each slice may be a whole GPU, unless the label says how much of one it is.
         gpus = 1 if pod.share is not None or pod.asked_mib else pod.pooled
+        slices = pod.pooled if pod.in_slices else 1
         mib = (node.gpu_mib if node is not None else _required_mib(pod)) or 0
         if pod.share is not None:
             return _part(mib, *pod.share)
-        return _share(_asked(pod), _Card(mib, 0), 1).times(gpus)
+        return _share(_asked(pod), _Card(mib, 0), slices).times(gpus)
     card = _Card(node.gpu_mib or 0, max(1, node.pooled // node.pooled_gpus))
     whole, rest = divmod(pod.pooled, card.slices)
     found = _share(_asked(pod), card, card.slices).times(whole)
@@ -184,6 +190,9 @@ def _of_pool(pod: PodFact, node: NodeFact | None) -> GpuMemory:
 
 def _share(said: _Asked, card: _Card, slices: int) -> GpuMemory:
     """The share that a pod has by its label, as far as the slices of one card agree with it."""
+    if said.in_slices and (said.mib or card.slices):
+        per_gpu = card.slices or USUAL_SLICES
+        return _part(card.mib, min(slices, per_gpu), per_gpu)
     if not card.mib:
         if said.mib:
             return GpuMemory(said.mib)

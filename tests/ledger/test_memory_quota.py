@@ -161,10 +161,24 @@ def test_pods_beyond_the_reservations_are_one_sum_however_their_containers_share
     assert kind.pods == 3
 
 
-def _pod(name: str, labels: dict[str, str], amounts: dict[str, str], node: str | None) -> PodFact:
+def _pod(
+    name: str,
+    labels: dict[str, str],
+    amounts: dict[str, str],
+    node: str | None,
+    **more: Any,
+) -> PodFact:
+    """A pod; `annotations` of ours it may have, and several `containers`."""
     resources = {"limits": amounts, "requests": amounts}
-    spec = {"containers": [{"name": "c", "resources": resources}], "nodeName": node}
-    pod = {"metadata": {"name": name, "namespace": "red", "labels": labels}, "spec": spec}
+    each = [{"name": f"c{number}", "resources": resources} for number in range(more.get("containers", 1))]
+    spec = {"containers": each, "nodeName": node}
+    metadata = {
+        "name": name,
+        "namespace": "red",
+        "labels": labels,
+        "annotations": _ours(more.get("annotations") or {}),
+    }
+    pod = {"metadata": metadata, "spec": spec}
     return pod_from_object(pod, ResourceNames())
 
 
@@ -285,3 +299,67 @@ def test_a_pod_that_keeps_its_placement_is_counted_by_the_card_that_it_is_bound_
     quota = Quota("namespace", "red", memory_mib=20479)
     request = eighths(4, keeps=brings, namespace="red", quotas=(quota,), reservation="r")
     assert ledger.place(request, 0.0) == OverQuota(quota, 0, 20480, 20479, "MiB")
+
+
+def _by_agent(fraction: Fraction, **changes: Any) -> PlacementRequest:
+    return asked(fraction, writes_limits=False, **changes)
+
+
+@pytest.mark.parametrize(
+    ("fraction", "mib"),
+    [
+        (Fraction.of_memory(1, 8), EIGHTH),
+        (Fraction.of_memory(EIGHTH + 1, 8).on_each_of(2), 4 * EIGHTH),
+        (Fraction.rounded_up("0.2", 8), 2 * EIGHTH),
+        (Fraction.of_memory(2, 8).shared_by([Fraction.of_memory(1, 8)] * 2), 2 * EIGHTH),
+    ],
+)
+def test_what_an_agent_limits_counts_as_its_slices_for_no_less_is_the_limit(
+    fraction: Fraction, mib: int
+) -> None:
+    ledger = ledger_of(gpu_node("a", agent="serving"))
+    placed = ledger.place(_by_agent(fraction, quota=Quota("namespace", "red", memory_mib=mib)), 0.0)
+    assert isinstance(placed, Placement)
+    over = ledger.place(_by_agent(fraction, quota=Quota("namespace", "red", memory_mib=mib - 1)), 0.0)
+    assert isinstance(over, OverQuota)
+    assert over.asked == mib
+
+
+@pytest.mark.parametrize(
+    ("annotations", "mib"),
+    [({"memory-mib": "1"}, EIGHTH + 1), ({}, 2 * EIGHTH), (None, EIGHTH + 1)],
+)
+@pytest.mark.parametrize("label", [{"gpu-memory": "1Mi"}, {"fraction": "0.0001"}])
+def test_a_pod_without_mib_of_its_own_counts_as_its_slices(
+    label: dict[str, str], annotations: dict[str, str] | None, mib: int
+) -> None:
+    said = None if annotations is None else {"injected": "default@0", **annotations}
+    found = _pod("p", _ours(label), {"nvidia.com/gpu-0": "2"}, "a", annotations=said)
+    by_slices = memory_of_pod(found, gpu_node("a"))
+    assert by_slices.at_most(CARD) == mib
+
+
+def test_containers_that_an_agent_limits_count_as_all_their_slices() -> None:
+    label, said = _ours({"gpu-memory": "2Mi"}), {"injected": "default@0"}
+    found = _pod("p", label, {"nvidia.com/gpu-0": "1"}, "a", annotations=said, containers=2)
+    assert memory_of_pod(found, gpu_node("a")).at_most(0) == 2 * EIGHTH
+
+
+@pytest.mark.parametrize("resource", ["nvidia.com/gpu-0", "nvidia.com/gpu"])
+def test_while_it_waits_for_any_node_its_slices_count_as_eighths(resource: str) -> None:
+    label, said = _ours({"gpu-memory": "1Mi"}), {"injected": "default@0"}
+    found = _pod("p", label, {resource: "2"}, None, annotations=said)
+    assert memory_of_pod(found, None).at_most(CARD) == 2 * EIGHTH
+
+
+def test_a_reservation_by_an_agents_policy_is_counted_as_the_pod_that_comes_of_it() -> None:
+    ledger = ledger_of(gpu_node("a", agent="serving"))
+    ledger.place(_by_agent(Fraction.of_memory(EIGHTH + 1, 8), reservation="r"), 0.0)
+    before = used(ledger)
+    label, said = _ours({"gpu-memory": f"{EIGHTH + 1}Mi"}), {"injected": "default@0", "reservation": "r"}
+    ledger.set_pod(_pod("p", label, {"nvidia.com/gpu-0": "2"}, "a", annotations=said))
+    assert (before, used(ledger)) == (2 * EIGHTH, 2 * EIGHTH)
+
+
+def _ours(texts: dict[str, str]) -> dict[str, str]:
+    return {f"clearml-injector/{name}": text for name, text in texts.items()}
