@@ -103,7 +103,8 @@ def _details(explanation: Explanation, facts: dict[str, Any]) -> Iterator[str]:
     if not explanation.allowed:
         yield facts["message"]
     if facts["code"] == Reason.NO_SHARE:
-        yield f"queue {facts['queue']} gives no share: label and GPU limits are taken out"
+        by = f"queue {facts['queue']}" if facts["queue"] is not None else f"policy {facts['policy']}"
+        yield f"{by} gives no share: label and GPU limits are taken out"
         yield from _operations(explanation)
     if facts["slices"] is None:
         return

@@ -12,6 +12,8 @@ from policies.model.effective import EffectivePolicy, MemoryBounds
 def relaxations(over: CompiledPolicy, base: CompiledPolicy) -> Iterator[tuple[str, str]]:
     """Yield each loosened value as the entry's key for it and half a sentence."""
     yield from _of_values(over.effective, base.effective)
+    if over.effective.gives_share and not base.effective.gives_share:
+        yield "share", "share label instead of none"
     yield from (("quota", what) for what in _of_limits(over, base))
     if base.limits and base.policy.quotas.when_degraded == "deny" != over.policy.quotas.when_degraded:
         yield "policy", "quotas.whenDegraded admit instead of deny"
@@ -20,8 +22,6 @@ def relaxations(over: CompiledPolicy, base: CompiledPolicy) -> Iterator[tuple[st
 def _of_values(over: EffectivePolicy, base: EffectivePolicy) -> Iterator[tuple[str, str]]:
     if base.limiter.name not in {"none", over.limiter.name}:
         yield "limiter", f"limiter {over.limiter.name} instead of {base.limiter.name}"
-    if over.gives_share and not base.gives_share:
-        yield "share", "share label instead of none"
     if base.limits_from != over.limits_from and over.limits_from == "agent":
         yield "policy", "limits.from agent instead of admission"
     if more := [text for text in over.fractions if text not in base.fractions]:

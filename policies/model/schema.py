@@ -194,8 +194,8 @@ slices, such as "0.2", takes the larger one and is limited to its exact share. D
     resources: ResourcesPart = Field(default_factory=ResourcesPart)
     """How a share is written into the pod's limits."""
     share: ShareOf = "label"
-    """`label`: pods get what their label says; `none`: they run without a GPU, label and GPU limits are taken \
-out."""
+    """`label`: pods get what their label says. `none`: label and GPU limits are taken out, and they run \
+without a GPU."""
     max_gpus: Annotated[int, Field(ge=1, le=MAX_GPUS)] = MAX_GPUS
     """GPUs of one node of which one pod may ask the same part by annotation `clearml-injector/gpus`. \
 1: such pods are denied."""

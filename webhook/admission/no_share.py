@@ -1,4 +1,4 @@
-"""Labelled pods of queues that give no share, such as ClearML's pipeline controllers."""
+"""Labelled pods of queues or policies that give no share, such as ClearML's pipeline controllers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Queue key `share: none`: its labelled pods, such as ClearML's pipeline controllers, run without a GPU."""
+"""Key `share: none` of queues and policies: labelled pods, as ClearML's pipeline controllers, get no GPU."""
 
 import pytest
 
+from policies.model.problems import PolicyError
 from tests.webhook.support import LABEL, container, decide, pod, policies
 from tests.webhook.support.gpu_pods import JOBS, job_of
 
@@ -88,3 +89,17 @@ def test_a_job_of_such_a_queue_is_let_in_and_its_pods_lose_their_label_later():
     template = of_queue()
     decided = decide(job_of(template), policy_set=NONE, resource=JOBS)
     assert decided.allowed
+
+
+def test_a_policy_may_give_none_and_a_queue_of_its_namespaces_the_share_again():
+    text = "kind: Queues\nqueues:\n  gpu: {share: label, namespaces: [default]}\n"
+    under = policies("share: none", queues=text)
+    decided = decide(pod(), policy_set=under)
+    assert (decided.code, decided.annotations) == ("no-share", {NOTE: "default"})
+    assert decide(of_queue("gpu"), policy_set=under, namespace="default").code == "injected"
+
+
+def test_an_entry_for_all_namespaces_gives_no_share_where_the_policy_gives_none():
+    text = "kind: Queues\nqueues:\n  gpu: {share: label}\n"
+    with pytest.raises(PolicyError, match=r"queues.gpu.share: relaxes policy default \(share label instead"):
+        policies("share: none", queues=text)
