@@ -87,6 +87,22 @@ class Constraints(msgspec.Struct, frozen=True):
         return size
 
 
+def without_label(constraints: Constraints, label: str) -> Constraints:
+    """Return demands without what the required node affinity says of a label; the same object if nothing."""
+    terms = constraints.required_terms or ()
+    if not any(each.key == label for term in terms for each in term.match_expressions or ()):
+        return constraints
+    kept = tuple([_without(term, label) for term in terms])
+    # A term that asked for nothing else is fulfilled by every node, and one is enough.
+    is_free = any(after.is_empty and not before.is_empty for before, after in zip(terms, kept, strict=True))
+    return msgspec.structs.replace(constraints, required_terms=None if is_free else kept)
+
+
+def _without(term: NodeSelectorTerm, label: str) -> NodeSelectorTerm:
+    left = tuple([each for each in term.match_expressions or () if each.key != label])
+    return NodeSelectorTerm(left, term.match_fields)
+
+
 def _texts(*texts: str | None) -> int:
     """A character takes up to four bytes."""
     return sum([4 * len(text) + _BYTES_OF_A_MEMBER for text in texts if text is not None])

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from kube.matching import TolerationIndex
-from kube.scheduling import Constraints, Taint
+from kube.names import GPU_MEMORY_LABEL
+from kube.scheduling import Constraints, Taint, without_label
 from ledger.accounts import NodeAccount, PricedClass
 from ledger.facts import NodeFact
 from ledger.placement.feasibility import (
@@ -229,32 +230,26 @@ class CandidateFinder:
             _, oldest = self._known.popitem(last=False)
             self._taken -= oldest.size
 
-    def _obstacles(self, request: PlacementRequest) -> Iterator[tuple[Obstacle, int]]:
-        """What keeps the pod off, and of how many nodes; asked of classes, which answer for their members."""
+    def _obstacles(self, request: PlacementRequest) -> Iterator[tuple[Obstacle, int, bool]]:
+        """What keeps the pod off, of how many nodes, and whether its own demands accept these.
+
+        Asked of classes, which answer for their members.
+        """
         named = request.constraints.node_name
         account = self._node_index.accounts.get(named) if named is not None else None
         if account is not None and account.fact is not None:
-            yield obstacle(account.fact, request.on_card(account.fact.gpu_mib)) or Obstacle.OTHER_NODE, 1
+            yield (
+                obstacle(account.fact, request.on_card(account.fact.gpu_mib)) or Obstacle.OTHER_NODE,
+                1,
+                True,
+            )
             return
+        # What a pod says of GPU memory shuts out nodes that lack the label, and these are to be told.
+        matching = self.matching(request.constraints)
+        accepted = self.matching(without_label(request.constraints, GPU_MEMORY_LABEL))
         for node_class in self._node_index.classes.values():
-            yield from self._obstacles_of_class(node_class, request.on_card(node_class.sample.gpu_mib))
-
-    def _obstacles_of_class(
-        self, node_class: NodeClass, request: PlacementRequest
-    ) -> Iterator[tuple[Obstacle, int]]:
-        """What keeps the pod off the nodes of a class, none of which could hold it."""
-        by_gpus = gpu_obstacle(node_class.sample, request)
-        if request.constraints.node_name is not None:
-            yield Obstacle.OTHER_NODE, len(node_class.members)
-        elif by_gpus is not None:
-            yield by_gpus, len(node_class.members)
-        else:
-            # What matches by its labels as well is kept off by its taints.
-            matching = (node_class.nodes & self.matching(request.constraints)).bit_count()
-            if matching:
-                yield Obstacle.TAINTS, matching
-            if len(node_class.members) > matching:
-                yield Obstacle.LABELS, len(node_class.members) - matching
+            on_card = request.on_card(node_class.sample.gpu_mib)
+            yield from _obstacles_of_class(node_class, on_card, matching, accepted)
 
     def _select(self, request: PlacementRequest) -> Candidates:
         keys, matching = label_keys(request.constraints), self.matching(request.constraints)
@@ -319,3 +314,22 @@ def _key(request: PlacementRequest) -> Hashable:
     stock = request.stock if request.instance is not None else None
     of_mode = request.mode, stock
     return of_mode, size, limits, selector, asked.required_terms, asked.tolerations, asked.node_name
+
+
+def _obstacles_of_class(
+    node_class: NodeClass, request: PlacementRequest, matching: NodeSet, accepted: NodeSet
+) -> Iterator[tuple[Obstacle, int, bool]]:
+    """What keeps the pod off the nodes of a class, none of which could hold it.
+
+    `matching` are the nodes that the pod's demands accept, `accepted` those without what it says of memory.
+    """
+    if request.constraints.node_name is not None:
+        yield Obstacle.OTHER_NODE, len(node_class.members), False
+        return
+    by_gpus = gpu_obstacle(node_class.sample, request)
+    # What matches by its labels as well is kept off by its taints.
+    count = (node_class.nodes & (matching if by_gpus is None else accepted)).bit_count()
+    if count:
+        yield by_gpus or Obstacle.TAINTS, count, True
+    if len(node_class.members) > count:
+        yield by_gpus or Obstacle.LABELS, len(node_class.members) - count, False

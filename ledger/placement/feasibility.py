@@ -109,22 +109,26 @@ def _memory_obstacle(gpu_mib: int | None, fraction: Fraction, *, needs_memory: b
     return Obstacle.TOO_SMALL if on_card is None else Obstacle.OTHER_KIND
 
 
-def why_unschedulable(obstacles: Iterable[tuple[Obstacle, int]], request: PlacementRequest) -> Unschedulable:
+def why_unschedulable(
+    obstacles: Iterable[tuple[Obstacle, int, bool]], request: PlacementRequest
+) -> Unschedulable:
     """Say why no node could ever hold the pod, by the obstacle of those that came nearest, and what to do.
 
+    Nodes with GPUs that the pod's own demands accept come nearer than those that the demands shut out.
+
     Args:
-        obstacles: what keeps the pod off, and of how many nodes.
+        obstacles: what keeps the pod off, of how many nodes, and whether the pod's own demands accept these.
         request: of the pod.
     """
-    counts: Counter[Obstacle] = Counter()
-    for found, nodes in obstacles:
-        counts[found] += nodes
+    counts: Counter[tuple[bool, Obstacle]] = Counter()
+    for found, nodes, is_accepted in obstacles:
+        counts[is_accepted and found > Obstacle.NO_GPUS, found] += nodes
     if not counts:
         return Unschedulable(
             "there is no node yet: ask the admin to add some, or to set assume in the policy"
         )
     nearest = max(counts)
-    text = _WHY[nearest].format(
+    text = _WHY[nearest[1]].format(
         at="on 1 node" if counts[nearest] == 1 else f"on {counts[nearest]} nodes",
         node=(request.constraints.node_name or "")[:_MAX_NAME],
         slices=request.fraction.slices_per_gpu,

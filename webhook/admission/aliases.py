@@ -15,7 +15,7 @@ from kube.names import CONTAINER_ANNOTATION, CONTAINERS_ANNOTATION, GPU_RESOURCE
 from kube.quantity import whole
 from modes.fraction import Fraction
 from policies.model.effective import EffectivePolicy
-from policies.model.label_advice import label_advice
+from policies.model.label_advice import MAX_SHOWN, label_advice
 from webhook.admission.annotations import INJECTED
 from webhook.admission.denial import Denial, Reason, cut_text
 from webhook.admission.json_patch import Operation, add, pointer, remove
@@ -241,24 +241,39 @@ def _percent(text: str, policy: EffectivePolicy) -> tuple[str, str] | Denial:
     if _PERCENT.fullmatch(text) is None:
         shown = cut_text(text, MAX_CHARACTERS)
         return _denied(f'{HAMI_PERCENT} "{shown}" is no whole number from 1 to 100: mend it')
-    return _fraction(HAMI_PERCENT, "1" if text == "100" else f"0.{int(text):02d}", policy)
+    known = _known_text(_as_decimal(int(text)), policy)
+    if known is not None:
+        return LABEL, known
+    allowed = [str(each) for each in range(1, 101) if _known_text(_as_decimal(each), policy) is not None]
+    advice = (
+        f"use {', '.join(allowed[:MAX_SHOWN])}, or the label {LABEL}" if allowed else f"use the label {LABEL}"
+    )
+    return _denied(f'{HAMI_PERCENT} "{text}" is no fraction of policy {policy.name}: {advice}')
+
+
+def _as_decimal(percent: int) -> str:
+    return f"{percent // 100}.{percent % 100:02d}"
 
 
 def _fraction(what: str, text: str, policy: EffectivePolicy) -> tuple[str, str] | Denial:
     """Find the text of the policy's table that means the same amount."""
-    known = None
-    if len(text) <= MAX_CHARACTERS:
-        try:
-            amount = Fraction.rounded_up(text, policy.slices_per_gpu)
-        except ValueError:
-            pass
-        else:
-            known = next((each for each, fraction in policy.fractions.items() if fraction == amount), None)
+    known = _known_text(text, policy)
     if known is not None:
         return LABEL, known
     shown = cut_text(text, MAX_CHARACTERS)
     advice = label_advice(shown, policy) or f"policy {policy.name} allows no fraction: ask the admin"
     return _denied(f'{what} "{shown}" is no fraction of policy {policy.name}: {advice}')
+
+
+def _known_text(text: str, policy: EffectivePolicy) -> str | None:
+    """Return the policy's text of a decimal's amount; None where it has none."""
+    if len(text) > MAX_CHARACTERS:
+        return None
+    try:
+        amount = Fraction.rounded_up(text, policy.slices_per_gpu)
+    except ValueError:
+        return None
+    return next((each for each, fraction in policy.fractions.items() if fraction == amount), None)
 
 
 def _denied(rule: str) -> Denial:

@@ -117,11 +117,22 @@ def _is_task(ref: ContainerRef, metadata: ObjectMeta, policy: EffectivePolicy) -
 def _several(first: ContainerRef, second: ContainerRef) -> Denial:
     # A sidecar is no container to share with.
     share = "" if second.is_init else f", or say in {CONTAINERS_ANNOTATION} how they share it"
+    if not (first.gpu_amounts and first.asks_for_gpu):
+        return Denial.of(Reason.SEVERAL_GPU_CONTAINERS, f"{_only_one_asks(first, second)}{share}")
     return Denial.of(
         Reason.SEVERAL_GPU_CONTAINERS,
         f'containers "{first.container.name}" and "{second.container.name}" both ask for a GPU:'
         f" leave it to one of them{share}",
     )
+
+
+def _only_one_asks(chosen: ContainerRef, other: ContainerRef) -> str:
+    role, name = "sidecar" if other.is_init else "container", other.container.name
+    resource = next(
+        resource for resource, amount, kind in other.gpu_amounts if kind.asks and amount not in {"0", 0}
+    )
+    gets = f'{role} "{name}" asks for {resource}, but the share is for container "{chosen.container.name}"'
+    return f"{gets}: remove it from the {role}"
 
 
 def _names(regular: list[ContainerRef]) -> str:

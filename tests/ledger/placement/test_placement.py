@@ -11,8 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
+from kube.matching import labels_match
 from kube.names import GPU_MEMORY_LABEL
-from kube.scheduling import Constraints, NodeSelectorTerm, Requirement, Taint, Toleration
+from kube.scheduling import (
+    Constraints,
+    NodeSelectorTerm,
+    Requirement,
+    Taint,
+    Toleration,
+    without_label,
+)
 from ledger.facts import NodeFact, PodFact, PodKey
 from ledger.ledger import Ledger
 from ledger.placement import candidates as selection
@@ -298,8 +306,13 @@ def test_an_unschedulable_pod_is_told_the_nearest_obstacle_of_any_node(
         ledger.replace(by_name.values(), [])
         answer = ledger.place(request, 0.0)
     if isinstance(answer, Unschedulable):
-        obstacles = [obstacle(node, request) for node in by_name.values()]
-        assert answer == why_unschedulable([(found, 1) for found in obstacles if found is not None], request)
+        own = without_label(request.constraints, GPU_MEMORY_LABEL)
+        obstacles = [
+            (found, 1, labels_match(own, node.name, node.labels))
+            for node in by_name.values()
+            if (found := obstacle(node, request)) is not None
+        ]
+        assert answer == why_unschedulable(obstacles, request)
 
 
 def test_neither_a_place_nor_why_there_is_none_is_found_by_asking_single_nodes(monkeypatch) -> None:
@@ -372,11 +385,42 @@ def test_what_nodes_lack_is_said_with_their_number_and_what_to_do(nodes_there, m
     assert ledger_of(*nodes_there).place(eighths(4, mode=mode), 0.0) == Unschedulable(why)
 
 
+UNLABELLED = (
+    "on 1 node the label nvidia.com/gpu.memory is missing or no number of MiB: ask the admin to set it"
+    " (docs/install.md)"
+)
+SHUT_OUT = "on 2 nodes with such GPUs its node selector or affinity does not match: mend it"
+MEMORY = Requirement(GPU_MEMORY_LABEL, "Gt", ("40000",))
+
+
+@pytest.mark.parametrize(
+    ("constraints", "why"),
+    [
+        (Constraints(node_selector={"pool": "new"}), UNLABELLED),
+        (
+            Constraints(
+                node_selector={"pool": "new"}, required_terms=(NodeSelectorTerm(match_expressions=(MEMORY,)),)
+            ),
+            UNLABELLED,
+        ),
+        (Constraints(node_selector={"pool": "empty"}), SHUT_OUT),
+        (Constraints(node_selector={"pool": "none"}), SHUT_OUT),
+    ],
+    ids=["selector", "memory, too", "without GPUs", "no such node"],
+)
+def test_among_other_nodes_those_that_the_pod_asked_for_are_told_of(constraints, why) -> None:
+    new = gpu_node("a", gpu_mib=None, labels={"pool": "new"})
+    others = [gpu_node(name, labels={"pool": "old", GPU_MEMORY_LABEL: "81920"}) for name in "bc"]
+    bare = gpu_node("d", gpus=(), gpu_mib=None, labels={"pool": "empty"})
+    ledger = ledger_of(new, *others, bare)
+    assert ledger.place(eighths(4, constraints=constraints), 0.0) == Unschedulable(why)
+
+
 def test_why_no_node_fits_leaves_room_for_the_denials_own_words() -> None:
     obstacles = [(found, 10_000) for found in Obstacle]
     request = PlacementRequest(Fraction(1_000_000 * 16, 16), constraints=Constraints(node_name="n" * 253))
     for found in obstacles:
-        assert len(why_unschedulable([found], request).why) <= 150
+        assert len(why_unschedulable([(*found, True)], request).why) <= 150
 
 
 def test_pods_that_differ_only_in_their_containers_slices_are_looked_for_apart() -> None:

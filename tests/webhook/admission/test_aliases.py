@@ -146,7 +146,10 @@ def test_a_percentage_of_hamis_is_the_fraction_of_the_same_amount():
         ({GPU: "1", MEM: "100", PERCENT: "10"}, "are two amounts: keep one"),
         ({GPU: "1", MEM: "1G"}, f'{MEM} "1G" is no whole number of MiB'),
         ({GPU: "1", PERCENT: "101"}, f'{PERCENT} "101" is no whole number from 1 to 100'),
-        ({GPU: "1", PERCENT: "33"}, f'{PERCENT} "0.33" is no fraction of policy default: use 0.125'),
+        (
+            {GPU: "1", PERCENT: "33"},
+            f'{PERCENT} "33" is no fraction of policy default: use 25, 50, 75, or the label {LABEL}',
+        ),
     ],
 )
 def test_amounts_of_hamis_that_have_no_match_are_denied(amounts, message):

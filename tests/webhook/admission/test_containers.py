@@ -36,8 +36,8 @@ def test_the_annotation_does_not_let_another_container_ask_for_a_gpu():
     decided = decide(found)
     assert decided.code == "several-gpu-containers"
     assert decided.message == (
-        'containers "main" and "a" both ask for a GPU: leave it to one of them,'
-        " or say in clearml-injector/containers how they share it"
+        'container "a" asks for nvidia.com/gpu, but the share is for container "main": remove it from the'
+        " container, or say in clearml-injector/containers how they share it"
     )
 
 
@@ -99,7 +99,16 @@ def test_a_native_sidecar_that_asks_is_denied():
     sidecar = container("side", limits=GPU, restartPolicy="Always")
     decided = decide(pod(initContainers=[sidecar]))
     assert decided.code == "several-gpu-containers"
-    assert decided.message.startswith('containers "train" and "side" both ask')
+    assert decided.message == (
+        'sidecar "side" asks for nvidia.com/gpu, but the share is for container "train": remove it from the'
+        " sidecar"
+    )
+
+
+def test_a_native_sidecar_that_asks_beside_its_task_is_named_with_it():
+    sidecar = container("side", limits=GPU, restartPolicy="Always")
+    decided = decide(pod(containers=[container("task", limits=GPU)], initContainers=[sidecar]))
+    assert decided.message == 'containers "task" and "side" both ask for a GPU: leave it to one of them'
 
 
 def test_init_containers_that_ask_get_the_same_slices_limiter_and_a_cache_of_their_own():
