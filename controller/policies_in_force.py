@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from controller.event_writer import EventWriter
 from controller.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
 from controller.leader_loop import Leads, while_leading
-from controller.policy_events import involved_config_map
+from controller.policy_events import read_config_map
 from controller.served_policies import FORGET_SECONDS, WebhookPolicies
 from controller.watched_policies import WatchedPolicies
 from kube.events import event, event_name
@@ -65,9 +65,9 @@ class PoliciesInForce:
     async def _tell(
         self, namespace: str, config_map: str, digest: str, webhooks: list[str], now: datetime
     ) -> None:
-        involved, version = await involved_config_map(self._api, namespace, config_map)
+        found = await read_config_map(self._api, namespace, config_map)
         named = ", ".join(webhooks[:MAX_NAMED])
         message = f"policies {digest} are in force at every webhook ({len(webhooks)}): {named}"
         # The version, so that policies that come back are told again, and by a new leader they are not.
-        name = event_name(config_map, f"in force {version} {digest}")
-        await self._events.post(event(involved, REASON, message, name=name, now=now, kind="Normal"))
+        name = event_name(config_map, f"in force {found.version} {digest}")
+        await self._events.post(event(found.involved, REASON, message, name=name, now=now, kind="Normal"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any
@@ -21,7 +22,14 @@ REASON = "BrokenPolicies"
 SECONDS_BETWEEN_LOOKS = 10.0
 MAX_PROBLEM = 700
 """Characters of what is wrong; an API server takes 1,024 of a message."""
-ADVICE = "mend the values and run helm upgrade; fraction-injector policy check lists every problem"
+CHECK = "fraction-injector policy check lists every problem"
+ADVICE = f"fix the values and run helm upgrade; {CHECK}"
+EDITED = (
+    "the ConfigMap was changed by {manager}, so the values may be right: write the change into them and run"
+    f" helm upgrade --force-conflicts (Helm 3: without that option), which puts theirs back; {CHECK}"
+)
+_BY_HAND = ("kubectl-edit", "kubectl-patch", "kubectl-replace", "kubectl-create", "kubectl-set")
+"""Field managers of commands with which a person changes an object past its chart."""
 
 
 class PolicyEvents:
@@ -53,8 +61,8 @@ class PolicyEvents:
         if name == self._told:
             return
         try:
-            involved, _ = await involved_config_map(self._api, namespace, config_map)
-            await self._events.post(policy_event(name, involved, problem, now))
+            found = await read_config_map(self._api, namespace, config_map)
+            await self._events.post(policy_event(name, found, problem, now))
         except ApiError as error:
             self._log.warning("an Event is lost", reason=REASON, error=str(error))
             is_busy = error.status == HTTPStatus.TOO_MANY_REQUESTS
@@ -66,8 +74,19 @@ class PolicyEvents:
         self._told = name
 
 
-async def involved_config_map(api: ApiServer, namespace: str, config_map: str) -> tuple[dict[str, str], str]:
-    """Name a ConfigMap as Events do, and its version; without a uid, `kubectl describe` would not show them.
+@dataclass(frozen=True, slots=True)
+class PoliciesConfigMap:
+    """What Events on the policies' ConfigMap need of it."""
+
+    involved: dict[str, str]
+    """As Events name it; without a uid, `kubectl describe` would not show them."""
+    version: str
+    edited_by: str | None
+    """Field manager of the command with which a person changed its data; None where nobody did."""
+
+
+async def read_config_map(api: ApiServer, namespace: str, config_map: str) -> PoliciesConfigMap:
+    """Read the ConfigMap of the policies.
 
     Raises:
         ApiError: the API server refuses.
@@ -76,23 +95,35 @@ async def involved_config_map(api: ApiServer, namespace: str, config_map: str) -
     reply = await api.request("GET", f"/api/v1/namespaces/{namespace}/configmaps/{config_map}")
     found = msgspec.json.decode(reply, type=_ConfigMap).metadata
     known = {"apiVersion": "v1", "kind": "ConfigMap", "namespace": namespace, "name": config_map}
-    return {**known, "uid": found.uid}, found.resource_version
+    editors = (each.manager for each in found.managed_fields if each.manager in _BY_HAND and each.fields.data)
+    return PoliciesConfigMap({**known, "uid": found.uid}, found.resource_version, next(editors, None))
+
+
+class _Fields(msgspec.Struct):
+    data: dict[str, Any] = msgspec.field(default_factory=dict, name="f:data")
+
+
+class _ManagedFields(msgspec.Struct, rename="camel"):
+    manager: str = ""
+    fields: _Fields = msgspec.field(default_factory=_Fields, name="fieldsV1")
 
 
 class _Metadata(msgspec.Struct, rename="camel"):
     uid: str
     resource_version: str = ""
+    managed_fields: list[_ManagedFields] = []
 
 
 class _ConfigMap(msgspec.Struct):
     metadata: _Metadata
 
 
-def policy_event(name: str, involved: dict[str, str], problem: str, now: datetime) -> dict[str, Any]:
+def policy_event(name: str, found: PoliciesConfigMap, problem: str, now: datetime) -> dict[str, Any]:
     """Return the Event on the ConfigMap."""
     shown = problem if len(problem) <= MAX_PROBLEM else f"{problem[:MAX_PROBLEM]}..."
-    message = f"the policies are broken and not in force: {shown}\n{ADVICE}"
-    return event(involved, REASON, message, name=name, now=now)
+    advice = EDITED.format(manager=found.edited_by) if found.edited_by is not None else ADVICE
+    message = f"the policies are broken and not in force: {shown}\n{advice}"
+    return event(found.involved, REASON, message, name=name, now=now)
 
 
 def _name(config_map: str, problem: str, now: datetime) -> str:

@@ -1,13 +1,18 @@
 """Turning the product off on a real API server: as the notes say, and by uninstalling; what is left then."""
 
+import re
 import time
 from pathlib import Path
 
 import pytest
+import yaml
 
 from testbed.chart import ADMISSION, CHART, RELEASE
+from testbed.playground import POD
 from testbed.process import eventually
 from testbed.registration import OWN_NAMESPACE, probe, refuses
+
+OTHER = "other-name"
 
 pytestmark = pytest.mark.usefixtures("no_release_left")
 
@@ -90,6 +95,60 @@ def test_the_notes_say_how_to_turn_it_off_and_it_works(helm, control_plane, name
     for command in commands:
         assert control_plane.kubectl(*command).code == 0
     eventually(lambda: not refuses(probe(control_plane.api, namespace)), "labelled pods come in as they are")
+
+
+def notes_of(helm, values):
+    """What Helm would tell the admin who installs with these values."""
+    return helm.run("install", RELEASE, str(CHART), "--dry-run=client", helm.values(values)).stdout
+
+
+def test_the_notes_lead_to_the_agents_page_where_it_divides_the_cards(helm):
+    agent, operator = notes_of(helm, {"agent": {"enabled": True}}), notes_of(helm, {})
+    for own, others in ((agent, "docs/gpu-operator.md"), (operator, "docs/agent.md")):
+        assert others not in own
+    assert "docs/agent.md" in agent
+    assert "kubectl get gpunodes" in agent
+    assert f"rollout status daemonset/{RELEASE}-agent" in agent
+    rendered = helm.rendered({"agent": {"enabled": True}})
+    assert [each["metadata"]["name"] for each in rendered if each["kind"] == "DaemonSet"] == [
+        f"{RELEASE}-agent"
+    ]
+
+
+def test_the_pod_of_the_notes_has_a_name_of_its_own(helm):
+    """The notes stand where the playground and the README lead to, each with a pod to create."""
+    [name] = re.findall(r"kubectl run (\S+) ", notes_of(helm, {}))
+    examples = [
+        obj
+        for file in CHART.parents[1].glob("examples/*/*.yaml")
+        for obj in yaml.safe_load_all(file.read_text())
+    ]
+    names = {obj["metadata"]["name"] for obj in examples if obj and obj.get("kind") == "Pod"}
+    assert yaml.safe_load(POD.read_text())["metadata"]["name"] in names
+    assert name not in names
+
+
+def test_another_release_is_told_how_to_adopt_or_remove_the_kept_crds_and_it_works(helm, control_plane):
+    helm.apply({})
+    helm.uninstall()
+    refused = helm.run("install", OTHER, str(CHART), helm.values({}))
+    assert refused.code != 0
+    assert f'CRDs of release "{RELEASE}" of namespace "{OWN_NAMESPACE}" are still there' in refused.stderr
+    adopt = re.search(r"Adopt them: (.*)", refused.stderr)[1]
+    remove = re.search(r"with all GpuLedgers and GpuNodes: kubectl (.*)", refused.stderr)[1]
+    assert control_plane.kubectl(*remove.split(), "--dry-run=server").code == 0
+    for command in adopt.split(" && "):
+        assert control_plane.kubectl(*command.split()[1:]).code == 0, command
+    try:
+        installed = helm.run("install", OTHER, str(CHART), helm.values({}))
+        assert (installed.code, installed.stderr) == (0, "")
+    finally:
+        helm.run("uninstall", OTHER)
+        back = [
+            word.replace(f"release-name={OTHER}", f"release-name={RELEASE}")
+            for word in adopt.split(" && ")[1].split()
+        ]
+        assert control_plane.kubectl(*back[1:]).code == 0
 
 
 def test_the_paths_in_the_notes_exist(helm):

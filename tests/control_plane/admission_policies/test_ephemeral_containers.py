@@ -20,8 +20,8 @@ def debug(api, namespace, pod, env, name="debug", **more):
 @pytest.mark.parametrize("env", [[], [ALL], [VOID, ALL], [ALL, VOID]], ids=["none", "all", "last", "first"])
 def test_an_ephemeral_container_that_could_see_gpus_is_refused(injected, control_plane, namespace, env):
     message = (
-        "ephemeral containers of a pod labelled clearml-injector/fraction could see every GPU: "
-        "set env NVIDIA_VISIBLE_DEVICES=void, such as by kubectl debug --env"
+        "ephemeral container debug could see every GPU of the node: "
+        "set its env NVIDIA_VISIBLE_DEVICES=void, such as by kubectl debug --env"
     )
     with refused("ephemeral-containers", message):
         debug(control_plane.api, namespace, "injected", env)
@@ -39,19 +39,21 @@ def test_pods_without_the_label_take_any_ephemeral_container(unlabelled, control
 
 
 CONTEXTS = [
-    {"privileged": True},
-    {"capabilities": {"add": ["SYS_ADMIN"]}},
-    {"capabilities": {"drop": ["ALL"], "add": ["KILL", "SYS_PTRACE"]}},
-    {"capabilities": {"add": ["ALL"]}},
-    {"capabilities": {"add": ["CAP_SYS_ADMIN"]}},
+    ({"privileged": True}, "is privileged"),
+    ({"capabilities": {"add": ["SYS_ADMIN"]}}, "adds capability SYS_ADMIN"),
+    ({"capabilities": {"drop": ["ALL"], "add": ["KILL", "SYS_PTRACE"]}}, "adds capability SYS_PTRACE"),
+    ({"capabilities": {"add": ["ALL"]}}, "adds capability ALL"),
+    ({"capabilities": {"add": ["CAP_SYS_ADMIN"]}}, "adds capability CAP_SYS_ADMIN"),
 ]
 
 
-@pytest.mark.parametrize("context", CONTEXTS, ids=str)
-def test_an_ephemeral_container_with_more_rights_is_refused(injected, control_plane, namespace, context):
+@pytest.mark.parametrize(("context", "what"), CONTEXTS, ids=str)
+def test_an_ephemeral_container_with_more_rights_is_refused(
+    injected, control_plane, namespace, context, what
+):
     message = (
-        "ephemeral containers of a pod labelled clearml-injector/fraction may not be privileged nor add "
-        "capabilities: use kubectl debug --profile=baseline"
+        f"ephemeral container debug {what}, a way past the pod's share of a GPU: "
+        "use kubectl debug --profile=baseline"
     )
     with refused("ephemeral-containers", message):
         debug(control_plane.api, namespace, "injected", [VOID], securityContext=context)
@@ -66,16 +68,18 @@ def of_volumes(lock, control_plane, namespace):
     return {m["mountPath"]: m["name"] for m in mounts if m["name"].startswith("gpu-limiter")}
 
 
-MOUNTS = (
-    "ephemeral containers of a pod labelled clearml-injector/fraction may mount neither the limiter's "
-    'volumes nor nvidia-container-devices, and no path with dots or "//": leave the mount out'
-)
+def mounts_of(container, volume, path):
+    """What is said of a mount."""
+    return (
+        f"ephemeral container {container} mounts volume {volume} at {path}: volumes of the limiter, "
+        'nvidia-container-devices, and paths with dots or "//" are not for it: leave the mount out'
+    )
 
 
 @pytest.mark.parametrize("path", ["/usr/local/vgpu", "/usr/local/vgpu-cache"])
 def test_an_ephemeral_container_may_not_have_the_limiters_volumes(of_volumes, control_plane, namespace, path):
     mounts = [{"name": of_volumes[path], "mountPath": "/mine"}]
-    with refused("ephemeral-containers", MOUNTS):
+    with refused("ephemeral-containers", mounts_of("debug", of_volumes[path], "/mine")):
         debug(control_plane.api, namespace, "injected", [VOID], volumeMounts=mounts)
 
 
@@ -93,7 +97,7 @@ DEVICE_LISTS = [
 @pytest.mark.parametrize("path", DEVICE_LISTS)
 def test_an_ephemeral_container_may_not_list_devices(of_volumes, control_plane, namespace, path):
     mounts = [{"name": "mine", "mountPath": path}]
-    with refused("ephemeral-containers", MOUNTS):
+    with refused("ephemeral-containers", mounts_of("debug", "mine", path)):
         debug(control_plane.api, namespace, "injected", [VOID], volumeMounts=mounts)
 
 
@@ -115,6 +119,6 @@ def test_a_large_pod_is_within_what_the_api_server_computes(lock, control_plane,
     mounts = [{"name": f"volume-{n}", "mountPath": f"/mnt/{n}"} for n in range(40)]
     for n in range(5):
         debug(control_plane.api, namespace, "large", [VOID] * 50, f"debug-{n}", volumeMounts=mounts)
-    with refused("ephemeral-containers", MOUNTS):
+    with refused("ephemeral-containers", mounts_of("last", "gpu-limiter-library", "/mine")):
         mounts.append({"name": "gpu-limiter-library", "mountPath": "/mine"})
         debug(control_plane.api, namespace, "large", [VOID], "last", volumeMounts=mounts)
