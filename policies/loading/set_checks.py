@@ -16,6 +16,10 @@ from policies.loading.checks import (
 from policies.loading.policy_set import DEFAULT
 from policies.loading.sources import Parts
 from policies.model.problems import Problem, did_you_mean
+from policies.model.schema import Policy, QueueEntry
+
+MAX_NAMED = 5
+"""Policies that one mistake names."""
 
 
 def set_problems(parts: Parts, under: Mapping[str, Sequence[str]]) -> Iterator[Problem]:
@@ -82,12 +86,23 @@ def _entry_problems(parts: Parts, queue: str, under: Sequence[str]) -> Iterator[
     for mode in sorted({policy.resources.mode for policy in policies}):
         if entry.limiter is not None:
             yield from limiter_name_problems(entry.limiter, mode, source, parts)
-    for policy in policies if entry.prefer is not None else ():
-        problem = preference_problem(entry.prefer or (), mode_of(policy))
-        if policy.resources.prefer is None:
-            problem = f"orders what policy {policy.name} does not give both of: give it resources.prefer"
-        if problem is not None:
+    if entry.prefer is not None:
+        for problem in dict.fromkeys(_order_problems(entry, policies)):
             yield source.problem(problem, "prefer")
     if entry.limiter is not None and any(policy.limits.source == "agent" for policy in policies):
         rule = "has no effect under a policy with limits.from agent, which limits all pods of a node alike"
         yield source.problem(f"{rule}: leave it out", "limiter")
+
+
+def _order_problems(entry: QueueEntry, policies: Sequence[Policy]) -> Iterator[str]:
+    """Yield what is wrong with a queue's order of slices and instances, once for all policies."""
+    lacking = [policy.name for policy in policies if policy.resources.prefer is None]
+    if lacking:
+        more = f" and {len(lacking) - MAX_NAMED} more" if len(lacking) > MAX_NAMED else ""
+        named = f"{', '.join(lacking[:MAX_NAMED])}{more}"
+        where = "" if entry.namespaces else ", or say in namespaces where the entry holds"
+        yield f"orders slices and instances, and policy {named} gives not both: add resources.prefer{where}"
+    for policy in policies:
+        problem = preference_problem(entry.prefer or (), mode_of(policy))
+        if policy.resources.prefer is not None and problem is not None:
+            yield problem

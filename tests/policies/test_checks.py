@@ -177,3 +177,18 @@ def test_a_queue_names_no_limiter_where_the_agent_puts_in_one_for_all():
     queues = "kind: Queues\nqueues: {a: {namespaces: [x], limiter: none}}"
     (problem,) = problems(default=default, queues=queues)
     assert "limiter: has no effect under a policy with limits.from agent" in problem
+
+
+def test_a_queues_order_that_no_policy_can_follow_is_one_mistake():
+    def teams(count):
+        return {f"p{n}": f"kind: Policy\nname: team{n}\nnamespaces: [t{n}]" for n in range(count)}
+
+    queues = "kind: Queues\nqueues: {mixed: {prefer: [mig, per-gpu]}}"
+    [problem] = problems(queues=queues, **teams(2))
+    assert (
+        "mixed.prefer: orders slices and instances, and policy default, team0, team1 gives not both"
+        in problem
+    )
+    assert problem.endswith("add resources.prefer, or say in namespaces where the entry holds")
+    [problem] = problems(queues=queues, **teams(9))
+    assert "default, team0, team1, team2, team3 and 5 more gives not both" in problem
