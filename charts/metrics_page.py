@@ -26,7 +26,7 @@ from controller.node_agents.metrics import NodeAgentMetrics
 from controller.process import Task
 from controller.served_policies import WebhookPolicies
 from controller.usage_metrics import UsageCollector
-from service.metrics import policy_info
+from service.metrics import PolicySince, policy_info
 from service.process import Process
 from service.served_certificate import ServedCertificate
 from webhook.metrics import WebhookMetrics
@@ -64,6 +64,7 @@ def registries() -> dict[str, CollectorRegistry]:
     for registry in (webhook, controller):
         ServedCertificate(registry, "/tls")
         registry.register(policy_info(lambda: None))
+        registry.register(PolicySince(lambda: None))
     agent = Process("agent", (), 0).registry
     AgentMetrics(agent)
     return {"webhook": webhook, "controller": controller, "agent": agent}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -64,6 +65,15 @@ ContextOption = Annotated[
 ]
 
 
+class OutputFormat(StrEnum):
+    """How an answer is printed."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+OutputOption = Annotated[OutputFormat, typer.Option("--output", "-o", help="json: for scripts.")]
+
 GpuResourceOption = Annotated[
     str,
     typer.Option(
@@ -71,6 +81,22 @@ GpuResourceOption = Annotated[
     ),
 ]
 ONE_GPU_RESOURCE = GPU_RESOURCE_PREFIX + INDEX
+CONFIG_MAP = "gpu-fraction-injector/fraction-injector-policies"
+PoliciesConfigMapOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAMESPACE/NAME", show_default=CONFIG_MAP, help="The ConfigMap of the injector's policies."
+    ),
+]
+
+
+def config_map_of(given: str | None) -> tuple[str, str]:
+    """Return namespace and name of the policies' ConfigMap, or end the command where the text is none."""
+    text = CONFIG_MAP if given is None else given
+    namespace, _, name = text.partition("/")
+    if not namespace or not name:
+        fail(f'--policies-config-map "{text}" must be NAMESPACE/NAME, such as {CONFIG_MAP}')
+    return namespace, name
 
 
 def resource_names_of(gpu_resource: str) -> ResourceNames:

@@ -5,6 +5,8 @@ Apart from `terminal`, because the serving processes print too, and load no rich
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import typer
 
 from policies.model.problems import printable
@@ -13,6 +15,14 @@ from policies.model.problems import printable
 def say(text: str, *, err: bool = False) -> None:
     """Print lines; what is not printable in them is shown as an escape."""
     typer.echo("\n".join(map(printable, text.split("\n"))), err=err)
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """Return rows of texts as lines, each column but the last as wide as it takes."""
+    shown = [[printable(text) for text in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
+    lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)) for row in shown]
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def shortened(name: str, most: int) -> str:

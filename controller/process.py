@@ -37,7 +37,7 @@ from ledger.facts import NodeFact
 from policies.loading.reload import RELOAD_SECONDS
 from service.background import BackgroundTask
 from service.health import health_app
-from service.metrics import CONTENT_TYPE, policy_info
+from service.metrics import CONTENT_TYPE, PolicySince, policy_info
 from service.process import Process
 from service.served_certificate import ServedCertificate
 from service.serving import Listener
@@ -141,6 +141,7 @@ class ControllerProcess:
         self._registry.register(UsageCollector(self._state.ledger, quotas, queues))
         self._registry.register(self._served_policies)
         self._registry.register(policy_info(lambda: policies.digest if policies is not None else None))
+        self._registry.register(PolicySince(lambda: policies.since if policies is not None else None))
 
     @property
     def ports(self) -> tuple[int, int]:

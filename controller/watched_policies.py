@@ -54,6 +54,11 @@ class WatchedPolicies:
         """Digest of the set in force; None while there is none."""
         return self._live.last.digest
 
+    @property
+    def since(self) -> float | None:
+        """When the set in force came into force, in Unix seconds; None while there is none."""
+        return self._live.since
+
     def queues(self) -> tuple[Quota, ...]:
         """Return each queue that the policies in force name, without its limits."""
         try:

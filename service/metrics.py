@@ -58,6 +58,29 @@ class Info(Collector):
         yield metric
 
 
+POLICY_INFO = "fraction_injector_policy_info"
+POLICY_SINCE = "fraction_injector_policy_in_force_since_timestamp_seconds"
+
+
+class PolicySince(Collector):
+    """When the policy set came into force that is so now.
+
+    Args:
+        since: returns it in Unix seconds; None while there is no set.
+    """
+
+    def __init__(self, since: Callable[[], float | None]) -> None:
+        self._since = since
+
+    def collect(self) -> Iterator[Metric]:
+        """Make the gauge."""
+        documentation = "When the policy set in force came into force in this process, in Unix seconds."
+        family = GaugeMetricFamily(POLICY_SINCE, documentation)
+        if (since := self._since()) is not None:
+            family.add_metric((), since)
+        yield family
+
+
 def policy_info(digest: Callable[[], str | None]) -> Info:
     """Make the metric that names the policy set in force, by the digest that pods carry too."""
 

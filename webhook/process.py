@@ -15,7 +15,7 @@ from ledger.ledger import Ledger
 from policies.loading.reload import RELOAD_SECONDS, LivePolicies, Reload
 from service.background import BackgroundTask
 from service.health import health_app
-from service.metrics import policy_info
+from service.metrics import PolicySince, policy_info
 from service.process import Process
 from service.served_certificate import ServedCertificate
 from service.serving import Listener
@@ -105,6 +105,7 @@ class WebhookProcess:
         # Beside a controller it runs in a cluster, where a start that fails is a riddle in a restart loop.
         self._policies = LivePolicies(options.policies, self._reloaded, may_wait=ledger is None)
         self._registry.register(policy_info(lambda: self._policies.last.digest))
+        self._registry.register(PolicySince(lambda: self._policies.since))
         self._mounted = self._mounted_certificate()
         context, trust = self._served()
         self._background: Mapping[str, Callable[[], Awaitable[None]]] = {}

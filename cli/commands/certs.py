@@ -2,55 +2,64 @@
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 
 from certs.observation import Observation
-from certs.rotation import RotationSettings, Wait, decide, phase
-from cli.options import POD_NAMESPACE, KubeconfigOption, fail, kubeconfig_of
+from certs.rotation import Phase, RotationSettings, Wait, decide, phase
+from cli.cluster import ask
+from cli.options import POD_NAMESPACE, ContextOption, KubeconfigOption, fail, kubeconfig_of
+from cli.printing import say
 from cli.terminal import Terminal
 
-certs_app = typer.Typer(help="Look at an installation's certificates.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from controller.kube_client import ApiServer
+
+certs_app = typer.Typer(
+    help="Look at an installation's certificates, and have them renewed.", no_args_is_help=True
+)
 CHART_NAMESPACE = "gpu-fraction-injector"
+UNDER_WAY = 1
+"""Exit status while a rotation is."""
 
 
 @certs_app.callback()
 def _certs() -> None:
-    """Look at an installation's certificates."""
+    """Look at an installation's certificates, and have them renewed."""
+
+
+NameArgument = Annotated[str, typer.Argument(help="Of the installation: of its webhook configuration.")]
+NamespaceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--namespace", "-n", show_default="the pod's own, or gpu-fraction-injector", help="Of its Secrets."
+    ),
+]
 
 
 @certs_app.command()
 def status(
-    name: Annotated[
-        str, typer.Argument(help="Of the installation: of its webhook configuration.")
-    ] = "fraction-injector",
-    namespace: Annotated[
-        str | None,
-        typer.Option(
-            "--namespace",
-            "-n",
-            show_default="the pod's own, or gpu-fraction-injector",
-            help="Of its Secrets.",
-        ),
-    ] = None,
+    name: NameArgument = "fraction-injector",
+    namespace: NamespaceOption = None,
     webhook_endpoint: Annotated[
         list[str] | None,
         typer.Option(metavar="HOST:PORT", show_default="those of the Service", help="Webhook to dial."),
     ] = None,
     kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
 ) -> None:
     """Say where the rotation is, what it waits for, and when each certificate ends.
 
     It reads Secrets, so it takes an administrator's rights. Exit status: 0 steady, 1 under way.
     """
-    found = kubeconfig_of(kubeconfig)
-    where_to_look = namespace or (_own_namespace() if found is None else CHART_NAMESPACE)
-    seen = asyncio.run(_look(found, where_to_look, name, tuple(webhook_endpoint or ())))
+    where_to_look = _namespace(namespace, kubeconfig)
+    what = f"certificates of {name} in {where_to_look} cannot be read"
+    seen = ask(kubeconfig, context, lambda api: _look(api, where_to_look, name, webhook_endpoint or ()), what)
     now, where = datetime.now(UTC), phase(seen)
     action = decide(seen, now, RotationSettings())
     console = Terminal()
@@ -58,7 +67,56 @@ def status(
     what = f"waits: {action.why}" if isinstance(action, Wait) else f"next: {type(action).__name__}"
     console.print(what)
     console.print(_table(seen, now))
-    raise typer.Exit(0 if where.value.startswith("S0") and isinstance(action, Wait) else 1)
+    raise typer.Exit(0 if where.value.startswith("S0") and isinstance(action, Wait) else UNDER_WAY)
+
+
+@certs_app.command()
+def rotate(  # noqa: PLR0913 each is an option of the command
+    name: NameArgument = "fraction-injector",
+    *,
+    authority: Annotated[
+        bool, typer.Option("--authority", help="A new CA too; the old one stays trusted for a day.")
+    ] = False,
+    namespace: NamespaceOption = None,
+    lease: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", show_default="<name>-controller", help="The controller's Lease."),
+    ] = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+) -> None:
+    """Have the controller issue a new leaf now, or a new CA and then a leaf of it.
+
+    Removes the key from the Secret, which the leading controller answers with a new certificate. Webhooks
+    serve the old one until they have the new. Only for certificates that the controller issues (tls.mode
+    self-managed). Exit status: 0 asked for, 1 a change of the CA is under way already, 2 it cannot be done.
+    """
+    where = _namespace(namespace, kubeconfig)
+    suffix, key = ("ca", "ca.key") if authority else ("tls", "tls.key")
+
+    async def drop(api: ApiServer) -> None:
+        # Here and not above: the other subcommands must start without the Kubernetes client.
+        from controller.certificates.rotate import drop_key, has_leader  # noqa: PLC0415
+
+        seen = await _look(api, where, name, ())
+        if seen.authorities.current is None:
+            fail(f"Secret {where}/{name}-ca has no CA with its key: renew certificates where they are issued")
+        if authority and phase(seen) not in {Phase.STEADY, Phase.RETIRING}:
+            say(f"a change of the CA is under way, {phase(seen).value}: see fraction-injector certs status")
+            raise typer.Exit(UNDER_WAY)
+        if not await has_leader(api, where, lease or f"{name}-controller", datetime.now(UTC)):
+            fail(f"no controller leads in {where}, so nobody would issue a new certificate: start one first")
+        await drop_key(api, where, f"{name}-{suffix}", key)
+
+    ask(kubeconfig, context, drop, f"certificates of {name} in {where} cannot be changed")
+    what = "CA, and then a leaf of it" if authority else "leaf"
+    say(
+        f"Secret {where}/{name}-{suffix} has lost its key: the controller issues a new {what} in some seconds"
+    )
+
+
+def _namespace(given: str | None, kubeconfig: Path | None) -> str:
+    return given or (_own_namespace() if kubeconfig_of(kubeconfig) is None else CHART_NAMESPACE)
 
 
 def _own_namespace() -> str:
@@ -68,23 +126,16 @@ def _own_namespace() -> str:
         return CHART_NAMESPACE
 
 
-async def _look(
-    kubeconfig: Path | None, namespace: str, name: str, endpoints: tuple[str, ...]
-) -> Observation:
+async def _look(api: ApiServer, namespace: str, name: str, endpoints: Sequence[str]) -> Observation:
     # Here and not above: the other subcommands must start without the Kubernetes client.
     from controller.certificates.loop import read_state  # noqa: PLC0415
     from controller.certificates.store import CertificateStore, Installation  # noqa: PLC0415
-    from controller.kube_client import TRANSPORT_ERRORS, ApiError, NoApiServerError, connected  # noqa: PLC0415
 
-    try:
-        async with connected(kubeconfig) as api:
-            store = CertificateStore(api, Installation(namespace, name, endpoints))
-            if not await store.exists():
-                names = f"{name}-ca and {name}-tls"
-                fail(f"namespace {namespace} has no Secrets {names}: name the installation and --namespace")
-            return (await read_state(store, ())).seen
-    except (ApiError, NoApiServerError, *TRANSPORT_ERRORS) as error:
-        fail(f"certificates of {name} in {namespace} cannot be read: {error}")
+    store = CertificateStore(api, Installation(namespace, name, tuple(endpoints)))
+    if not await store.exists():
+        names = f"{name}-ca and {name}-tls"
+        fail(f"namespace {namespace} has no Secrets {names}: name the installation and --namespace")
+    return (await read_state(store, ())).seen
 
 
 def _table(seen: Observation, now: datetime) -> Table:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import Callable
 from http import HTTPStatus
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote
 
 import msgspec
 import typer
 
+from cli.cluster import ask
 from cli.options import (
     ONE_GPU_RESOURCE,
+    ContextOption,
     GpuResourceOption,
     KubeconfigOption,
     fail,
-    kubeconfig_of,
     resource_names_of,
 )
 from cli.printing import say
@@ -24,6 +25,9 @@ from kube.names import CORDON_ANNOTATION
 from ledger.cordon import indices_of, written
 from ledger.node_capacity import slices_by_index
 from modes.resource_names import ResourceNames
+
+if TYPE_CHECKING:
+    from controller.kube_client import ApiServer
 
 NodeArgument = Annotated[str, typer.Argument(metavar="NODE", help="Name of the node.")]
 GpuArgument = Annotated[
@@ -53,12 +57,13 @@ def cordon(
     *,
     gpu_resource: GpuResourceOption = ONE_GPU_RESOURCE,
     kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
 ) -> None:
     """Let no new pods onto GPUs of a node; pods that hold slices of them stay.
 
     Writes the annotation clearml-injector/cordon of the Node, so it takes the right to patch nodes.
     """
-    _change(node, gpus, gpu_resource, kubeconfig, out=True)
+    _change((kubeconfig, context), node, gpus, gpu_resource, out=True)
 
 
 def uncordon(
@@ -67,14 +72,21 @@ def uncordon(
     *,
     gpu_resource: GpuResourceOption = ONE_GPU_RESOURCE,
     kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
 ) -> None:
     """Let new pods onto GPUs of a node again; the inverse of cordon."""
-    _change(node, gpus, gpu_resource, kubeconfig, out=False)
+    _change((kubeconfig, context), node, gpus, gpu_resource, out=False)
 
 
-def _change(node: str, gpus: list[int] | None, resource: str, kubeconfig: Path | None, *, out: bool) -> None:
+def _change(
+    server: tuple[Path | None, str | None], node: str, gpus: list[int] | None, resource: str, *, out: bool
+) -> None:
     names = resource_names_of(resource)
-    after = asyncio.run(_write(kubeconfig_of(kubeconfig), node, gpus, names, out=out))
+
+    async def write(api: ApiServer) -> frozenset[int]:
+        return await _write(api, node, lambda found: _after(found, gpus, names, node, out=out))
+
+    after = ask(*server, write, f"node {node} cannot be changed")
     if after:
         say(
             f"node {node}: no new pods on GPU {', '.join(map(str, sorted(after)))}; those that run there stay"
@@ -83,34 +95,23 @@ def _change(node: str, gpus: list[int] | None, resource: str, kubeconfig: Path |
         say(f"node {node}: new pods on every GPU")
 
 
-async def _write(
-    kubeconfig: Path | None, node: str, gpus: list[int] | None, names: ResourceNames, *, out: bool
-) -> frozenset[int]:
+async def _write(api: ApiServer, node: str, change: Callable[[_Node], frozenset[int]]) -> frozenset[int]:
+    """Write which GPUs are cordoned, by what a node says now, and return them."""
     # Here and not above: the other subcommands must start without the Kubernetes client.
-    from controller.kube_client import (  # noqa: PLC0415
-        MERGE_PATCH,
-        TRANSPORT_ERRORS,
-        ApiError,
-        NoApiServerError,
-        connected,
-    )
+    from controller.kube_client import MERGE_PATCH, ApiError  # noqa: PLC0415
 
     path = f"/api/v1/nodes/{quote(node, safe='')}"
-    try:
-        async with connected(kubeconfig) as api:
-            for attempt in range(ATTEMPTS):
-                found = msgspec.json.decode(await api.request("GET", path), type=_Node)
-                after = _after(found, gpus, names, node, out=out)
-                try:
-                    await api.request("PATCH", path, body=_patch(found, after), content_type=MERGE_PATCH)
-                except ApiError as error:
-                    # Somebody changed the node in between: look again.
-                    if error.status != HTTPStatus.CONFLICT or attempt == ATTEMPTS - 1:
-                        raise
-                else:
-                    return after
-    except (ApiError, NoApiServerError, *TRANSPORT_ERRORS) as error:
-        fail(f"node {node} cannot be changed: {error}")
+    for attempt in range(ATTEMPTS):
+        found = msgspec.json.decode(await api.request("GET", path), type=_Node)
+        after = change(found)
+        try:
+            await api.request("PATCH", path, body=_patch(found, after), content_type=MERGE_PATCH)
+        except ApiError as error:
+            # Somebody changed the node in between: look again.
+            if error.status != HTTPStatus.CONFLICT or attempt == ATTEMPTS - 1:
+                raise
+        else:
+            return after
     raise AssertionError("the last attempt returns or raises")
 
 

@@ -15,6 +15,8 @@ from cli.options import (
     ContextOption,
     GpuResourceOption,
     KubeconfigOption,
+    PoliciesConfigMapOption,
+    config_map_of,
     fail,
     kubeconfig_of,
     namespace_of,
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
 
 UNKNOWN = 1
 """Exit status where there is no such pod."""
-CONFIG_MAP = "gpu-fraction-injector/fraction-injector-policies"
 
 
 def why(  # noqa: PLR0913 each is an option of the command
@@ -45,9 +46,7 @@ def why(  # noqa: PLR0913 each is an option of the command
         typer.Option("--namespace", "-n", show_default="of the kubeconfig's context", help="Of the pod."),
     ] = None,
     gpu_resource: GpuResourceOption = ONE_GPU_RESOURCE,
-    policies_config_map: Annotated[
-        str, typer.Option(metavar="NAMESPACE/NAME", help="The ConfigMap of the injector's policies.")
-    ] = CONFIG_MAP,
+    policies_config_map: PoliciesConfigMapOption = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
 ) -> None:
@@ -56,7 +55,7 @@ def why(  # noqa: PLR0913 each is an option of the command
     Reads the pod and Events of its namespace, and GpuLedgers where you may. Exit status: 0 told, 1 there is
     no such pod, 2 it cannot be read.
     """
-    names, place = resource_names_of(gpu_resource), _config_map(policies_config_map)
+    names, place = resource_names_of(gpu_resource), config_map_of(policies_config_map)
     file = kubeconfig_of(kubeconfig)
     name = pod.rpartition("/")[2]
     if not name:
@@ -66,13 +65,6 @@ def why(  # noqa: PLR0913 each is an option of the command
     _print(answer)
     if not answer.is_known:
         raise typer.Exit(UNKNOWN)
-
-
-def _config_map(text: str) -> tuple[str, str]:
-    namespace, _, name = text.partition("/")
-    if not namespace or not name:
-        fail(f'--policies-config-map "{text}" must be NAMESPACE/NAME, such as {CONFIG_MAP}')
-    return namespace, name
 
 
 async def _ask(

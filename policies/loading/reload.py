@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,15 +49,23 @@ class LivePolicies:
         directory: a policy directory, such as the mount point of a ConfigMap.
         observe: for log lines, metrics and readiness; called in the thread that reloads.
         may_wait: begin without a set where the directory is broken, and take the first good one.
+        clock: Unix seconds, to tell since when a set is in force.
 
     Raises:
         PolicyError: the directory cannot be used at the start, and nobody may wait for a good one.
     """
 
     def __init__(
-        self, directory: Path, observe: Observer = lambda _: None, *, may_wait: bool = False
+        self,
+        directory: Path,
+        observe: Observer = lambda _: None,
+        *,
+        may_wait: bool = False,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self.directory = directory
+        self._clock = clock
+        self._since: float | None = None
         self._observe = observe
         self._files: Mapping[str, bytes] | None = None
         """As they were at the last reading; None when they could not be read."""
@@ -93,6 +102,11 @@ class LivePolicies:
         return self._last
 
     @property
+    def since(self) -> float | None:
+        """When the set in force came into force, in Unix seconds; None while there is none."""
+        return self._since
+
+    @property
     def good_files(self) -> Mapping[str, bytes] | None:
         """The files of the last good set that the directory held; None while there has been none."""
         return self._good_files
@@ -107,7 +121,7 @@ class LivePolicies:
         """
         if self._current is not None:
             return
-        self._current = parse_handed(files)
+        self._current, self._since = parse_handed(files), self._clock()
         self._handed = True
         self._last = Reload(self._current.digest, self._last.error, changed=True, handed=True)
         self._observe(self._last)
@@ -159,7 +173,7 @@ class LivePolicies:
         self._good_files, self._handed = files, False
         if self._current is not None and fresh.digest == self._current.digest:
             return Reload(fresh.digest)
-        self._current = fresh
+        self._current, self._since = fresh, self._clock()
         return Reload(fresh.digest, changed=True)
 
     def _kept(self, error: PolicyError | None) -> Reload:

@@ -1,13 +1,17 @@
-"""fraction-injector certs status: where it looks, and what it says of what is not there."""
+"""fraction-injector certs: where it looks, and what it says of what is not there."""
 
-import asyncio
+import base64
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-import typer
+from typer.testing import CliRunner
 
-from cli.commands import certs
+from certs.authority import make_authority
+from certs.leaf import make_leaf
+from certs.observation import readable_authorities
+from cli.app import app
 from cli.options import kubeconfig_of
 
 
@@ -23,18 +27,119 @@ class NothingThere:
         pass
 
 
-def test_a_namespace_without_the_secrets_is_named(monkeypatch, capsys):
+def test_a_namespace_without_the_secrets_is_named(monkeypatch):
     async def connect(*_):
         return NothingThere()
 
     monkeypatch.setattr("controller.kube_client.connect", connect)
-    with pytest.raises(typer.Exit) as ended:
-        asyncio.run(certs._look(None, "typo", "fraction-injector", ()))
-    assert ended.value.exit_code == 2
-    assert capsys.readouterr().err == (
-        "fraction-injector: namespace typo has no Secrets fraction-injector-ca and fraction-injector-tls:"
-        " name the installation and --namespace\n"
+    for command in ("status", "rotate"):
+        ended = CliRunner().invoke(app, ["certs", command, "-n", "typo"])
+        assert ended.exit_code == 2
+        assert ended.stderr == (
+            "fraction-injector: namespace typo has no Secrets fraction-injector-ca and fraction-injector-tls:"
+            " name the installation and --namespace\n"
+        )
+
+
+NAMESPACE = "/api/v1/namespaces/own"
+SECRETS = f"{NAMESPACE}/secrets/fraction-injector-"
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/own/leases/fraction-injector-controller"
+CONFIGURATION = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/fraction-injector"
+
+
+def lease(seconds_ago=1, holder="controller-a"):
+    renewed = (datetime.now(UTC) - timedelta(seconds=seconds_ago)).isoformat()
+    return {"spec": {"holderIdentity": holder, "renewTime": renewed, "leaseDurationSeconds": 15}}
+
+
+def secret(**data):
+    encoded = {name.replace("_", "."): base64.b64encode(value).decode() for name, value in data.items()}
+    return {"metadata": {"resourceVersion": "7"}, "data": encoded}
+
+
+@pytest.fixture
+def rotate(monkeypatch):
+    """Ask for a rotation; what was written is returned with how it ended."""
+    from controller.kube_client import ApiError  # noqa: PLC0415 as the command itself does
+
+    made = make_authority(datetime.now(UTC))
+    leaf = make_leaf(made, ["localhost"], datetime.now(UTC))
+    [authority] = readable_authorities(made.certificate_pem)
+    bundle = base64.b64encode(made.certificate_pem).decode()
+    entry = {"name": "fractions.clearml-injector.io", "clientConfig": {"caBundle": bundle}}
+    objects = {
+        f"{SECRETS}ca": secret(ca_crt=made.certificate_pem, ca_key=made.key_pem),
+        f"{SECRETS}tls": secret(
+            ca_crt=made.certificate_pem,
+            tls_crt=leaf.certificate_pem,
+            tls_key=leaf.key_pem,
+            **{"injected-ca": authority.sha256.encode()},
+        ),
+        CONFIGURATION: {"metadata": {}, "webhooks": [entry]},
+        LEASE: lease(),
+        "/apis/discovery.k8s.io/v1/namespaces/own/endpointslices": {"items": []},
+    }
+
+    def run(*arguments, **changes):
+        found = objects | changes
+        written = []
+
+        class Api:
+            async def request(self, method, path, *, query=None, body=None, content_type=None):
+                if found.get(path) is None:
+                    raise ApiError(404, f"{path} not found")
+                if method == "PATCH":
+                    written.append((path, body["data"], body["metadata"]["resourceVersion"]))
+                return json.dumps(found[path]).encode()
+
+            async def close(self):
+                pass
+
+        async def connect(*_):
+            return Api()
+
+        monkeypatch.setattr("controller.kube_client.connect", connect)
+        return CliRunner().invoke(app, ["certs", "rotate", "-n", "own", *arguments]), written
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("option", "suffix", "key"), [((), "tls", "tls.key"), (("--authority",), "ca", "ca.key")]
+)
+def test_a_rotation_takes_the_key_of_what_is_to_be_issued(rotate, option, suffix, key):
+    ended, written = rotate(*option)
+    assert (ended.exit_code, ended.stderr) == (0, "")
+    assert written == [(f"{SECRETS}{suffix}", {key: None}, "7")]
+    assert ended.stdout.startswith(f"Secret own/fraction-injector-{suffix} has lost its key: ")
+
+
+@pytest.mark.parametrize("held", [None, lease(seconds_ago=20), lease(holder="")], ids=["none", "old", "free"])
+def test_no_key_is_taken_while_nobody_would_issue_another(rotate, held):
+    ended, written = rotate(**{LEASE: held})
+    assert (ended.exit_code, written) == (2, [])
+    assert "no controller leads in own, so nobody would issue" in ended.stderr
+    assert rotate("--lease", "other", **{LEASE.replace("fraction-injector-controller", "other"): lease()})[1]
+
+
+def test_no_key_is_taken_of_certificates_that_others_issue(rotate):
+    ended, written = rotate(**{f"{SECRETS}ca": secret(tls_key=b"of cert-manager")})
+    assert (ended.exit_code, written) == (2, [])
+    assert "renew certificates where they are issued" in ended.stderr
+
+
+def test_a_change_of_the_ca_is_not_begun_again_while_one_is_under_way(rotate):
+    coming, own = (make_authority(datetime.now(UTC)) for _ in range(2))
+    authorities = secret(
+        ca_crt=own.certificate_pem,
+        ca_key=own.key_pem,
+        next_crt=coming.certificate_pem,
+        next_key=coming.key_pem,
     )
+    ended, written = rotate("--authority", **{f"{SECRETS}ca": authorities})
+    assert (ended.exit_code, written) == (1, [])
+    assert "a change of the CA is under way, S1-stored" in ended.stdout
+    assert rotate(**{f"{SECRETS}ca": authorities})[0].exit_code == 0
 
 
 def test_in_a_pod_the_service_account_is_taken(monkeypatch, tmp_path):

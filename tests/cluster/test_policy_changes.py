@@ -1,6 +1,7 @@
 """Policies that change while pods are created: in force at every webhook soon, and no pod is refused."""
 
 import itertools
+import json
 import re
 import time
 
@@ -11,6 +12,7 @@ from policies.loading.sources import LOCK_FILE
 from testbed.chart import RELEASE
 from testbed.process import eventually
 from testbed.registration import OWN_NAMESPACE
+from tests.cli.running import run
 from tests.cluster.conftest import WORK
 from tests.cluster.installation import VALUES
 from tests.cluster.load import Load
@@ -60,6 +62,26 @@ def digests(installation, cluster):
     yield look
     for process, _ in forwards.values():
         process.stop()
+
+
+def test_status_says_what_every_process_serves_and_since_when(installation, cluster):
+    def status():
+        ended = run("status", "--output=json", f"--kubeconfig={cluster.kubeconfig}")
+        assert ended.returncode in {0, 1}, ended.stderr
+        return json.loads(ended.stdout)
+
+    before = eventually(lambda: (found := status())["inForce"] and found, "all serve one set", DELIVERY_S)
+    assert sorted(each["component"] for each in before["served"]) == ["controller"] * 2 + ["webhook"] * 2
+    assert [each["leads"] for each in before["served"]].count(True) == 1
+    installation.helm.apply({**VALUES, **KINDS["no limiter"]})
+    changed = eventually(
+        lambda: (found := status())["inForce"] and found, "the change is in force", DELIVERY_S
+    )
+    assert changed["digest"] != before["digest"]
+    assert changed["webhooksByPolicies"] == {changed["digest"]: 2}
+    assert min(each["since"] for each in changed["served"]) > max(each["since"] for each in before["served"])
+    installation.helm.apply(VALUES)
+    eventually(lambda: (found := status())["inForce"] and found, "all is as before", DELIVERY_S)
 
 
 @pytest.mark.timeout(120 + 45 * CHANGES, func_only=True)

@@ -42,6 +42,21 @@ def test_a_change_is_in_force_after_a_reload_and_told_once(mount):
     assert told == [Reload(live.current.digest, changed=True)]
 
 
+def test_it_is_known_since_when_a_set_is_in_force(mount):
+    now = [100.0]
+    live = LivePolicies(mount.folder, clock=lambda: now[0])
+    assert live.since == 100.0
+    now[0] = 200.0
+    mount.write(default="# new comment\n" + POLICY.format(n=1), other=OTHER.format(n=1))
+    live.reload()
+    mount.write(default="kind: Polic\n")
+    live.reload()
+    assert live.since == 100.0
+    mount.write(default=POLICY.format(n=2))
+    live.reload()
+    assert live.since == 200.0
+
+
 def test_the_content_decides_not_the_swap(mount):
     told = []
     live = LivePolicies(mount.folder, told.append)

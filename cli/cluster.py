@@ -1,0 +1,42 @@
+"""Asks the API server of a cluster for a subcommand, with the rights of its user."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from cli.options import fail, kubeconfig_of
+
+if TYPE_CHECKING:
+    from controller.kube_client import ApiServer
+
+Answer = TypeVar("Answer")
+
+
+def ask(
+    kubeconfig: Path | None,
+    context: str | None,
+    question: Callable[[ApiServer], Awaitable[Answer]],
+    cannot: str,
+) -> Answer:
+    """Put a question to the API server and return its answer, or end the command.
+
+    Args:
+        kubeconfig: as the option gives it.
+        context: of the kubeconfig; None for the current one.
+        question: what to do with the connection.
+        cannot: how a message begins that says why there is no answer, such as "the pods cannot be read".
+    """
+    # Here and not above: the other subcommands must start without the Kubernetes client.
+    from controller.kube_client import TRANSPORT_ERRORS, ApiError, NoApiServerError, connected  # noqa: PLC0415
+
+    async def run() -> Answer:
+        async with connected(kubeconfig_of(kubeconfig), context) as api:
+            return await question(api)
+
+    try:
+        return asyncio.run(run())
+    except (ApiError, NoApiServerError, *TRANSPORT_ERRORS) as error:
+        fail(f"{cannot}: {error}")

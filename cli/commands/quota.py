@@ -1,0 +1,95 @@
+"""fraction-injector quota: what namespaces and queues have of their quotas."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import typer
+
+from cli.cluster import ask
+from cli.options import (
+    ContextOption,
+    KubeconfigOption,
+    OutputFormat,
+    OutputOption,
+    PoliciesConfigMapOption,
+    config_map_of,
+    fail,
+)
+from cli.printing import say, table
+from policies.model.problems import PolicyError
+
+if TYPE_CHECKING:
+    from controller.quota_report import QuotaUse
+    from ledger.placement_request import Quota
+
+
+def quota(
+    *,
+    namespace: Annotated[
+        str | None,
+        typer.Option(
+            "--namespace",
+            "-n",
+            show_default="all",
+            help="Only its quota, and those of queues that count in it.",
+        ),
+    ] = None,
+    output: OutputOption = OutputFormat.TABLE,
+    policies_config_map: PoliciesConfigMapOption = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+) -> None:
+    """Say what namespaces and queues have of the quotas that the policies give them.
+
+    Reads the policies' ConfigMap, nodes and pods of all namespaces, and counts as the controller does.
+    """
+    # Here and not above: the other subcommands must start without the Kubernetes client.
+    from controller.quota_report import read_quotas  # noqa: PLC0415
+
+    place, name = config_map_of(policies_config_map)
+    try:
+        question = partial(read_quotas, namespace=place, config_map=name)
+        found = ask(kubeconfig, context, question, "the quotas cannot be counted")
+    except PolicyError as error:
+        fail(f"the policies of ConfigMap {place}/{name} are broken\n{error}")
+    found = [each for each in found if namespace is None or _counts_in(each.quota, namespace)]
+    if output is OutputFormat.JSON:
+        say(msgspec.json.format(msgspec.json.encode([_as_json(each) for each in found]), indent=2).decode())
+    elif found:
+        say(table([("OF", "NAME", "SLICES", "PODS", "MIB"), *map(_row, found)]))
+    else:
+        say("no quota" + (f" holds pods of namespace {namespace}" if namespace is not None else " is given"))
+
+
+def _counts_in(quota: Quota, namespace: str) -> bool:
+    if quota.scope == "namespace":
+        return quota.name == namespace
+    if quota.namespaces is None:
+        return namespace not in quota.other_namespaces
+    return namespace in quota.namespaces
+
+
+def _row(use: QuotaUse) -> tuple[str, ...]:
+    limits = use.quota
+    amounts = ((use.slices, limits.slices), (use.pods, limits.max_pods), (use.mib, limits.memory_mib))
+    return (limits.scope, limits.name, *(_of(used, limit) for used, limit in amounts))
+
+
+def _of(used: int, limit: int | None) -> str:
+    if limit is None:
+        return str(used)
+    return f"{used} of {limit}{' (used up)' if used >= limit else ''}"
+
+
+def _as_json(use: QuotaUse) -> dict[str, object]:
+    limits = use.quota
+    return {
+        "of": limits.scope,
+        "name": limits.name,
+        "slices": {"used": use.slices, "limit": limits.slices},
+        "pods": {"used": use.pods, "limit": limits.max_pods},
+        "memoryMiB": {"used": use.mib, "limit": limits.memory_mib},
+    }

@@ -1,0 +1,58 @@
+"""fraction-injector uninjected: pods that use GPUs without an injection."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated
+
+import msgspec
+import typer
+
+from cli.cluster import ask
+from cli.options import (
+    ONE_GPU_RESOURCE,
+    ContextOption,
+    GpuResourceOption,
+    KubeconfigOption,
+    OutputFormat,
+    OutputOption,
+    fail,
+    resource_names_of,
+)
+from cli.printing import say, table
+
+SOME = 1
+"""Exit status where there are such pods."""
+
+
+def uninjected(
+    *,
+    namespace: Annotated[
+        str | None, typer.Option("--namespace", "-n", show_default="all", help="Only pods of it.")
+    ] = None,
+    output: OutputOption = OutputFormat.TABLE,
+    gpu_resource: GpuResourceOption = ONE_GPU_RESOURCE,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+) -> None:
+    """List pods that use GPUs, or ask for a share, and were never injected: nothing here limits them.
+
+    They carry our label in vain, ask for GPUs without it, or name devices in NVIDIA_VISIBLE_DEVICES. Device
+    plugins and monitors are among the last. Exit status: 0 there are none, 1 some, 2 they cannot be listed.
+    """
+    # Here and not above: the other subcommands must start without the Kubernetes client.
+    from controller.uninjected import list_uninjected  # noqa: PLC0415
+
+    question = partial(list_uninjected, names=resource_names_of(gpu_resource), namespace=namespace)
+    try:
+        found = ask(kubeconfig, context, question, "pods cannot be listed")
+    except msgspec.MsgspecError as error:
+        fail(f"pods cannot be read: {error}")
+    if output is OutputFormat.JSON:
+        say(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
+    elif found:
+        rows = [(each.namespace, each.pod, each.node or "-", each.why) for each in found]
+        say(table([("NAMESPACE", "POD", "NODE", "WHY"), *rows]))
+    else:
+        say("every pod that uses a GPU was injected")
+    raise typer.Exit(SOME if found else 0)

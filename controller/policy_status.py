@@ -1,0 +1,204 @@
+"""Which policies each webhook and controller serves, asked of the processes through the API server.
+
+The leader's Event `PoliciesInForce` and its metric tell the same of webhooks alone, and only while it leads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from urllib.parse import quote
+
+import msgspec
+from prometheus_client.parser import text_string_to_metric_families
+
+from controller.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
+from policies.loading.loader import parse_policies
+from policies.model.problems import PolicyError
+from service.metrics import POLICY_INFO, POLICY_SINCE
+
+COMPONENT_LABEL = "app.kubernetes.io/component"
+SERVING = ("webhook", "controller")
+"""Components whose processes decide by the policies; an agent reads them in a process that ends."""
+HEALTH_PORT = "health"
+"""Name of the container port where a process serves its metrics."""
+LEADING = "fraction_injector_leading"
+WEBHOOKS_BY_POLICIES = "fraction_injector_webhooks_by_policies"
+ANSWER_SECONDS = 5.0
+MAX_PODS = 200
+"""Of an installation that are asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServedBy:
+    """What one process serves."""
+
+    pod: str
+    component: str
+    digest: str | None = None
+    since: float | None = None
+    """In Unix seconds; None where the process does not say."""
+    leads: bool = False
+    problem: str | None = None
+    """Why nothing is known of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyStatus:
+    """What is stored, and who serves what."""
+
+    config_map: str
+    """`namespace/name`."""
+    digest: str | None
+    """Of the policies in the ConfigMap; None where they are broken."""
+    problem: str | None
+    """What is wrong with them."""
+    served: tuple[ServedBy, ...]
+    webhooks_by_policies: Mapping[str, int] | None
+    """How many webhooks, also outside of the cluster, told the leader which digest; None without a leader."""
+
+    @property
+    def are_in_force(self) -> bool:
+        """Whether the stored policies are served by every process, and some webhook is among these."""
+        told = self.webhooks_by_policies or {}
+        has_webhook = bool(told) or any(each.component == "webhook" for each in self.served)
+        digests = {*told, *(each.digest for each in self.served)}
+        return self.digest is not None and has_webhook and digests == {self.digest}
+
+
+class _ConfigMap(msgspec.Struct):
+    data: dict[str, str] = {}
+
+
+class _Metadata(msgspec.Struct):
+    name: str
+    labels: dict[str, str] = {}
+
+
+class _Source(msgspec.Struct):
+    name: str = ""
+
+
+class _Volume(msgspec.Struct, rename="camel"):
+    config_map: _Source | None = None
+
+
+class _Port(msgspec.Struct, rename="camel"):
+    container_port: int
+    name: str = ""
+
+
+class _Container(msgspec.Struct):
+    ports: list[_Port] = []
+
+
+class _Spec(msgspec.Struct):
+    containers: list[_Container]
+    volumes: list[_Volume] = []
+
+
+class _State(msgspec.Struct):
+    phase: str = "Pending"
+
+
+class _Pod(msgspec.Struct):
+    metadata: _Metadata
+    spec: _Spec
+    status: _State = msgspec.field(default_factory=_State)
+
+    @property
+    def component(self) -> str:
+        return self.metadata.labels.get(COMPONENT_LABEL, "")
+
+    @property
+    def health_port(self) -> int | None:
+        ports = (port for container in self.spec.containers for port in container.ports)
+        return next((port.container_port for port in ports if port.name == HEALTH_PORT), None)
+
+
+class _Pods(msgspec.Struct):
+    items: list[_Pod]
+
+
+async def read_status(api: ApiServer, namespace: str, config_map: str) -> PolicyStatus:
+    """Read the policies' ConfigMap, and ask the pods that mount it what they serve.
+
+    Takes the rights to get the ConfigMap, to list pods of the namespace and to get `pods/proxy`.
+
+    Raises:
+        ApiError, OSError, TimeoutError, aiohttp.ClientError: something cannot be read.
+    """
+    path = f"/api/v1/namespaces/{quote(namespace, safe='')}"
+    stored = await api.request("GET", f"{path}/configmaps/{quote(config_map, safe='')}")
+    digest, problem = _read(msgspec.json.decode(stored, type=_ConfigMap).data)
+    listed = msgspec.json.decode(await api.request("GET", f"{path}/pods"), type=_Pods).items
+    found = sorted(_serving(listed, config_map), key=lambda pod: (pod.component, pod.metadata.name))
+    asked = await asyncio.gather(*(_ask(api, path, pod) for pod in found[:MAX_PODS]))
+    told = next((by_policies for served, by_policies in asked if served.leads), None)
+    return PolicyStatus(
+        f"{namespace}/{config_map}", digest, problem, tuple([served for served, _ in asked]), told
+    )
+
+
+def _read(data: Mapping[str, str]) -> tuple[str | None, str | None]:
+    try:
+        return parse_policies({name: text.encode() for name, text in data.items()}).digest, None
+    except PolicyError as error:
+        return None, str(error)
+
+
+def _serving(pods: Sequence[_Pod], config_map: str) -> Iterator[_Pod]:
+    """Yield running or starting pods of ours that mount the ConfigMap."""
+    for pod in pods:
+        mounts = any(
+            each.config_map is not None and each.config_map.name == config_map for each in pod.spec.volumes
+        )
+        if mounts and pod.component in SERVING and pod.status.phase in {"Pending", "Running"}:
+            yield pod
+
+
+async def _ask(api: ApiServer, path: str, pod: _Pod) -> tuple[ServedBy, Mapping[str, int]]:
+    """Return what a process serves, and, of a leading controller, what webhooks told it."""
+    name, port = pod.metadata.name, pod.health_port
+    served = ServedBy(name, pod.component)
+    if pod.status.phase != "Running" or port is None:
+        why = f"the pod is {pod.status.phase}" if port is not None else f"it has no port named {HEALTH_PORT}"
+        return _unknown(served, why), {}
+    url = f"{path}/pods/{quote(name, safe='')}:{port}/proxy/metrics"
+    try:
+        text = await api.request("GET", url, seconds=ANSWER_SECONDS, accept="text/plain")
+        return _of_metrics(served, text.decode())
+    except ApiError as error:
+        if error.status == HTTPStatus.FORBIDDEN:
+            raise
+        return _unknown(served, f"no answer: {error}"), {}
+    except (ValueError, *TRANSPORT_ERRORS) as error:
+        return _unknown(served, f"no answer: {str(error) or type(error).__name__}"), {}
+
+
+def _unknown(served: ServedBy, problem: str) -> ServedBy:
+    return ServedBy(served.pod, served.component, problem=problem)
+
+
+def _of_metrics(served: ServedBy, text: str) -> tuple[ServedBy, Mapping[str, int]]:
+    """Read what a process says of its policies.
+
+    Raises:
+        ValueError: these are no metrics.
+    """
+    digest, since, leads = None, None, False
+    told: dict[str, int] = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            if sample.name == POLICY_INFO:
+                digest = sample.labels.get("digest")
+            elif sample.name == POLICY_SINCE:
+                since = sample.value
+            elif sample.name == LEADING:
+                leads = bool(sample.value)
+            elif sample.name == WEBHOOKS_BY_POLICIES:
+                told[sample.labels.get("digest", "")] = int(sample.value)
+    problem = None if digest is not None else "it serves no policies"
+    return ServedBy(served.pod, served.component, digest, since, leads, problem), told

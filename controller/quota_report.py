@@ -1,0 +1,72 @@
+"""What namespaces and queues have of their quotas, counted from what the API server holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import quote
+
+import msgspec
+
+from controller.gpu_node import gpu_nodes
+from controller.informer import list_all
+from controller.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
+from controller.resources import nodes, pods
+from ledger.ledger import Ledger
+from ledger.placement_request import Quota
+from modes.resource_names import ResourceNames
+from policies.loading.loader import parse_policies
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaUse:
+    """One quota, and what its pods have together, running and pending."""
+
+    quota: Quota
+    slices: int
+    pods: int
+    mib: int
+    """Of GPU memory; of cards of unknown memory as much as the largest known has."""
+
+
+class _ConfigMap(msgspec.Struct):
+    data: dict[str, str] = {}
+
+
+async def read_quotas(api: ApiServer, namespace: str, config_map: str) -> list[QuotaUse]:
+    """Return every quota of the policies in a ConfigMap with what is used of it.
+
+    Placements that are promised to pods yet unseen are not among it: only the controller knows them.
+
+    Raises:
+        ApiError, OSError, TimeoutError, aiohttp.ClientError: ConfigMap, nodes or pods cannot be read.
+        PolicyError: the policies are broken.
+    """
+    path = f"/api/v1/namespaces/{quote(namespace, safe='')}/configmaps/{quote(config_map, safe='')}"
+    data = msgspec.json.decode(await api.request("GET", path), type=_ConfigMap).data
+    policies = parse_policies({name: text.encode() for name, text in data.items()})
+    ledger = await _ledger(api, policies.resource_names)
+    quotas = policies.quotas()
+    return [_use(ledger, each) for each in sorted(quotas, key=lambda each: (each.scope, each.name))]
+
+
+async def _ledger(api: ApiServer, names: ResourceNames) -> Ledger:
+    ledger = Ledger()
+    facts = [each.fact for each in await list_all(api, nodes(names))]
+    cards = await _cards(api)
+    of_pods = [each.fact for each in await list_all(api, pods(names))]
+    ledger.replace([msgspec.structs.replace(fact, cards=cards.get(fact.name, ())) for fact in facts], of_pods)
+    return ledger
+
+
+async def _cards(api: ApiServer) -> Mapping[str, tuple[tuple[int, int], ...]]:
+    """Return what agents tell of their nodes' cards; nothing where it may not be read, or no agent runs."""
+    try:
+        return {report.node: report.cards for report in await list_all(api, gpu_nodes())}
+    except (ApiError, *TRANSPORT_ERRORS):
+        return {}
+
+
+def _use(ledger: Ledger, quota: Quota) -> QuotaUse:
+    used = ledger.used_of(quota)
+    return QuotaUse(quota, used.slices, used.pods, used.memory.at_most(ledger.largest_mib()))

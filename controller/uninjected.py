@@ -1,0 +1,130 @@
+"""Pods that use GPUs without an injection: nothing of ours limits them, and the ledger may not count them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from urllib.parse import quote
+
+import msgspec
+
+from controller.kube_client import ApiServer
+from kube.names import ASKING_LABELS, INJECTED_ANNOTATION
+from kube.objects import ListMeta
+from modes.gpu_names import CLEARML_FRACTION_PREFIX, OTHER_SYSTEM_PREFIXES, WHOLE_GPU_NAMES, is_one_gpu
+from modes.resource_names import ResourceNames
+
+PAGE = 500
+MAX_CONTAINERS = 200
+MAX_SHOWN = 80
+"""Characters of an amount or a value that a pod's author wrote."""
+VISIBLE_DEVICES = "NVIDIA_VISIBLE_DEVICES"
+NO_DEVICES = frozenset({"", "void", "none"})
+"""Values with which NVIDIA's runtime gives a container no device files."""
+
+
+class _Resources(msgspec.Struct):
+    limits: dict[str, str | int | float] | None = None
+    requests: dict[str, str | int | float] | None = None
+
+
+class _Variable(msgspec.Struct):
+    name: str
+    value: str = ""
+
+
+class _Container(msgspec.Struct):
+    name: str
+    resources: _Resources = msgspec.field(default_factory=_Resources)
+    env: list[_Variable] | None = None
+
+
+class _Spec(msgspec.Struct, rename="camel"):
+    containers: list[_Container]
+    init_containers: list[_Container] | None = None
+    node_name: str | None = None
+
+
+class _Metadata(msgspec.Struct):
+    name: str
+    namespace: str = ""
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+
+
+class _Status(msgspec.Struct):
+    phase: str = "Pending"
+
+
+class _Pod(msgspec.Struct):
+    metadata: _Metadata
+    spec: _Spec
+    status: _Status = msgspec.field(default_factory=_Status)
+
+
+class _Pods(msgspec.Struct):
+    items: list[_Pod]
+    metadata: ListMeta = msgspec.field(default_factory=ListMeta)
+
+
+@dataclass(frozen=True, slots=True)
+class Uninjected:
+    """A pod that is not over, uses GPUs or asks for a share, and was never injected."""
+
+    namespace: str
+    pod: str
+    node: str | None
+    why: str
+    """By what it uses GPUs, or by which label it asked in vain."""
+
+
+async def list_uninjected(api: ApiServer, names: ResourceNames, namespace: str | None) -> list[Uninjected]:
+    """Return such pods of a namespace, or with None of the cluster, in the API server's order.
+
+    Raises:
+        ApiError, OSError, TimeoutError, aiohttp.ClientError: the pods cannot be listed.
+        msgspec.MsgspecError: what came is no list of pods.
+    """
+    path = "/api/v1/pods" if namespace is None else f"/api/v1/namespaces/{quote(namespace, safe='')}/pods"
+    query: dict[str, str | int] = {"limit": PAGE}
+    found: list[Uninjected] = []
+    while True:
+        page = msgspec.json.decode(await api.request("GET", path, query=query), type=_Pods)
+        found += filter(None, (_uninjected(pod, names) for pod in page.items))
+        if not page.metadata.continue_:
+            return found
+        query["continue"] = page.metadata.continue_
+
+
+def _uninjected(pod: _Pod, names: ResourceNames) -> Uninjected | None:
+    metadata = pod.metadata
+    if pod.status.phase in {"Succeeded", "Failed"} or INJECTED_ANNOTATION in (metadata.annotations or ()):
+        return None
+    why = next(_reasons(pod, names), None)
+    if why is None:
+        return None
+    return Uninjected(metadata.namespace, metadata.name, pod.spec.node_name, why)
+
+
+def _reasons(pod: _Pod, names: ResourceNames) -> Iterator[str]:
+    """Yield why a pod is told of, what matters most first."""
+    labels = pod.metadata.labels or {}
+    for label in ASKING_LABELS:
+        if label in labels:
+            yield f'label {label} "{labels[label][:MAX_SHOWN]}" has no effect: delete it and create it again'
+    containers = [*pod.spec.containers, *(pod.spec.init_containers or ())][:MAX_CONTAINERS]
+    for container in containers:
+        for amounts in (container.resources.limits, container.resources.requests):
+            for name, amount in (amounts or {}).items():
+                if _is_gpu(name, names) and str(amount) != "0":
+                    yield f"container {container.name} asks for {name}: {str(amount)[:MAX_SHOWN]}"
+    for container in containers:
+        for variable in container.env or ():
+            if variable.name == VISIBLE_DEVICES and variable.value not in NO_DEVICES:
+                yield f"container {container.name} has {VISIBLE_DEVICES}={variable.value[:MAX_SHOWN]}"
+
+
+def _is_gpu(resource: str, names: ResourceNames) -> bool:
+    if resource in WHOLE_GPU_NAMES or names.counts(resource) or is_one_gpu(resource):
+        return True
+    return resource.startswith((CLEARML_FRACTION_PREFIX, *OTHER_SYSTEM_PREFIXES))

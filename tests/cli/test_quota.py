@@ -1,0 +1,103 @@
+"""fraction-injector quota, against an API server of a few lines."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from cli.app import app
+from controller.kube_client import ApiError
+from tests.controller.objects import node, pod
+
+CONFIG_MAP = "/api/v1/namespaces/gpu-fraction-injector/configmaps/fraction-injector-policies"
+POLICIES = """
+kind: Policy
+name: default
+quotas:
+  namespaces: {team-a: {slices: 8, memoryMiB: 100000}, team-b: {slices: 16, maxPods: 2}}
+---
+kind: Queues
+queues:
+  Night: {namespaces: [team-b], quota: {slices: 4}}
+"""
+
+
+def holder(name, namespace, slices, queue=None, phase="Running"):
+    found = pod(name)
+    found["metadata"]["namespace"] = namespace
+    found["metadata"]["labels"] = {"clearml-agent-queue-name": queue} if queue else {}
+    amounts = {"nvidia.com/gpu-0": str(slices)}
+    found["spec"]["containers"][0]["resources"] = {"limits": amounts, "requests": amounts}
+    found["spec"]["nodeName"] = "gpu-a"
+    found["status"] = {"phase": phase}
+    return found
+
+
+PODS = [
+    holder("one", "team-a", 8),
+    holder("over", "team-a", 8, phase="Succeeded"),
+    holder("two", "team-b", 3, "night"),
+    holder("three", "team-b", 1),
+]
+
+
+@pytest.fixture
+def ask(monkeypatch):
+    def run(*arguments, policies=POLICIES, pods=None):
+        labelled = node("gpu-a")
+        labelled["metadata"]["labels"] = {"nvidia.com/gpu.memory": "81920"}
+        answers = {
+            CONFIG_MAP: {"data": {"all.yaml": policies}},
+            "/api/v1/nodes": {"items": [labelled]},
+            "/api/v1/pods": {"items": PODS if pods is None else pods},
+        }
+
+        class Api:
+            async def request(self, method, path, *, query=None):
+                if path not in answers:
+                    raise ApiError(404, f"no {path}")
+                return json.dumps(answers[path]).encode()
+
+            async def close(self):
+                pass
+
+        async def connect(*_):
+            return Api()
+
+        monkeypatch.setattr("controller.kube_client.connect", connect)
+        ended = CliRunner().invoke(app, ["quota", *arguments])
+        assert ended.exception is None or isinstance(ended.exception, SystemExit), ended.exception
+        return ended
+
+    return run
+
+
+def test_each_quota_is_shown_beside_what_is_used_of_it(ask):
+    ended = ask()
+    assert (ended.exit_code, ended.stderr) == (0, "")
+    rows = [line.split("  ") for line in ended.stdout.splitlines()]
+    cells = [[cell.strip() for cell in row if cell.strip()] for row in rows]
+    assert cells == [
+        ["OF", "NAME", "SLICES", "PODS", "MIB"],
+        ["namespace", "team-a", "8 of 8 (used up)", "1", "81920 of 100000"],
+        ["namespace", "team-b", "4 of 16", "2 of 2 (used up)", "40960"],
+        ["queue", "night", "3 of 4", "1", "30720"],
+    ]
+
+
+def test_one_namespaces_quotas_are_its_own_and_those_of_its_queues(ask):
+    found = json.loads(ask("--namespace", "team-b", "--output", "json").stdout)
+    assert [(each["of"], each["name"]) for each in found] == [("namespace", "team-b"), ("queue", "night")]
+    assert found[0]["slices"] == {"used": 4, "limit": 16}
+    assert found[1]["pods"] == {"used": 1, "limit": None}
+    assert ask("-n", "team-c").stdout == "no quota holds pods of namespace team-c\n"
+
+
+def test_what_cannot_be_counted_is_said(ask):
+    broken = ask(policies="kind: Policy\nname: default\nlimitr: none\n")
+    assert broken.exit_code == 2
+    assert "limitr: unknown key" in broken.stderr
+    absent = ask("--policies-config-map", "other/name")
+    assert absent.exit_code == 2
+    assert "the quotas cannot be counted: the API server answered 404" in absent.stderr
+    assert ask(policies="kind: Policy\nname: default\n").stdout == "no quota is given\n"

@@ -1,0 +1,104 @@
+"""fraction-injector uninjected, against an API server of a few lines."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from cli.app import app
+from controller.kube_client import ApiError
+
+LABEL = "clearml-injector/fraction"
+INJECTED = {"clearml-injector/injected": "default@1"}
+
+
+def pod(name, limits=None, *, env=None, phase="Running", **metadata):
+    container = {"name": "main", "image": "x", "resources": {"limits": limits or {}}, "env": env or []}
+    metadata = {"name": name, "namespace": "team", **metadata}
+    return {"metadata": metadata, "spec": {"containers": [container]}, "status": {"phase": phase}}
+
+
+def sees(value):
+    return [{"name": "NVIDIA_VISIBLE_DEVICES", "value": value}]
+
+
+CLEAN = [
+    pod("cpu", {"cpu": "1"}),
+    pod("ours", {"nvidia.com/gpu-0": "4"}, labels={LABEL: "0.500"}, annotations=INJECTED),
+    pod("over", {"nvidia.com/gpu": "1"}, phase="Succeeded"),
+    pod("none", {"nvidia.com/gpu": "0"}, env=sees("void")),
+    pod("no GPU", {"example.com/fpga": "1", "nvidia.com/hostdev": "1"}),
+]
+
+
+@pytest.fixture
+def ask(monkeypatch):
+    def run(pages, *arguments):
+        class Api:
+            async def request(self, method, path, *, query=None):
+                if path != ("/api/v1/namespaces/team/pods" if "-n" in arguments else "/api/v1/pods"):
+                    raise ApiError(403, f"no {path} for you")
+                at = int((query or {}).get("continue", "0"))
+                more = {"continue": str(at + 1)} if at + 1 < len(pages) else {}
+                return json.dumps({"items": pages[at], "metadata": more}).encode()
+
+            async def close(self):
+                pass
+
+        async def connect(*_):
+            return Api()
+
+        monkeypatch.setattr("controller.kube_client.connect", connect)
+        ended = CliRunner().invoke(app, ["uninjected", *arguments])
+        assert ended.exception is None or isinstance(ended.exception, SystemExit), ended.exception
+        return ended
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("found", "why"),
+    [
+        (
+            pod("a", labels={LABEL: "0.500"}),
+            f'label {LABEL} "0.500" has no effect: delete it and create it again',
+        ),
+        (pod("a", {"nvidia.com/gpu": "1"}), "container main asks for nvidia.com/gpu: 1"),
+        (pod("a", {"nvidia.com/gpu-3": "4"}), "container main asks for nvidia.com/gpu-3: 4"),
+        (pod("a", {"nvidia.com/mig-1g.10gb": 1}), "container main asks for nvidia.com/mig-1g.10gb: 1"),
+        (pod("a", {"amd.com/gpu": 2}), "container main asks for amd.com/gpu: 2"),
+        (pod("a", env=sees("all")), "container main has NVIDIA_VISIBLE_DEVICES=all"),
+    ],
+)
+def test_a_pod_that_uses_gpus_and_was_never_injected_is_told_with_why(ask, found, why):
+    found["spec"]["nodeName"] = "gpu-a"
+    ended = ask([CLEAN, [found]])
+    assert ended.exit_code == 1
+    [head, row] = ended.stdout.splitlines()
+    assert head.split() == ["NAMESPACE", "POD", "NODE", "WHY"]
+    assert row == f"team       a    gpu-a  {why}"
+    [entry] = json.loads(ask([CLEAN, [found]], "--output", "json").stdout)
+    assert entry == {"namespace": "team", "pod": "a", "node": "gpu-a", "why": why}
+
+
+def test_init_containers_and_names_of_ones_own_are_looked_at_too(ask):
+    init = pod("a")["spec"]["containers"][0] | {"resources": {"requests": {"example.com/card-1": "8"}}}
+    found = pod("a")
+    found["spec"]["initContainers"] = [init]
+    assert ask([[found]]).exit_code == 0
+    ended = ask([[found]], "--gpu-resource", "example.com/card-{index}")
+    assert "asks for example.com/card-1: 8" in ended.stdout
+
+
+def test_where_all_is_well_or_may_not_be_seen_it_says_so(ask):
+    ended = ask([CLEAN], "-n", "team")
+    assert (ended.exit_code, ended.stdout) == (0, "every pod that uses a GPU was injected\n")
+    ended = ask([CLEAN], "--namespace", "team")
+    assert (ended.exit_code, ended.stdout) == (2, "")
+    assert ended.stderr.startswith("fraction-injector: pods cannot be listed: the API server answered 403")
+
+
+def test_what_an_author_wrote_stays_short_and_printable(ask):
+    ended = ask([[pod("a", env=sees("\x1b[2J" + "x" * 5000))]])
+    assert "\x1b" not in ended.stdout
+    assert len(ended.stdout) < 300

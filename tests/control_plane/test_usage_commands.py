@@ -1,0 +1,77 @@
+"""`fraction-injector quota`, `uninjected` and `cordon` on a real API server, by the objects that it holds."""
+
+import json
+
+import pytest
+import yaml
+
+from testbed.gpu_nodes import GpuNode
+from testbed.registration import labelled_pod
+from tests.cli.running import run
+
+QUOTA = {"slices": 8, "maxPods": 5}
+
+
+@pytest.fixture
+def ask(control_plane, tmp_path):
+    """Run a command with the administrator's kubeconfig, of which another context is the current one."""
+    config = yaml.safe_load(control_plane.kubeconfig.read_text())
+    [context] = config["contexts"]
+    config["contexts"].append(
+        {"name": "elsewhere", "context": {**context["context"], "cluster": "elsewhere"}}
+    )
+    config["clusters"].append({"name": "elsewhere", "cluster": {"server": "https://127.0.0.1:1"}})
+    config["current-context"] = "elsewhere"
+    file = tmp_path / "kubeconfig"
+    file.write_text(yaml.safe_dump(config))
+    return lambda *arguments: run(*arguments, f"--kubeconfig={file}", f"--context={context['name']}")
+
+
+@pytest.fixture
+def pods(control_plane, namespace, nodes, webhook):
+    """Two pods that were injected, and two that were there before the webhook: one labelled, one not."""
+    [node] = nodes(GpuNode(gpus=1))
+    api = control_plane.api
+    late = labelled_pod("late", "0.500")
+    asking = labelled_pod("asking")
+    asking["metadata"] = {"name": "asking"}
+    asking["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": "1"}}
+    for pod in (late, asking):
+        api.create(pod, namespace)
+    webhook()
+    for name in ("first", "second"):
+        api.create(labelled_pod(name, "0.250"), namespace)
+    return node
+
+
+@pytest.mark.usefixtures("pods")
+def test_pods_without_an_injection_are_told_apart_from_the_others(ask, namespace):
+    ended = ask("uninjected", "--namespace", namespace, "--output", "json")
+    assert ended.returncode == 1, ended.stderr
+    assert {each["pod"]: each["why"].partition(":")[0] for each in json.loads(ended.stdout)} == {
+        "late": 'label clearml-injector/fraction "0.500" has no effect',
+        "asking": "container asking asks for nvidia.com/gpu",
+    }
+
+
+@pytest.mark.usefixtures("pods")
+def test_a_quota_is_counted_from_pods_that_hold_slices(ask, control_plane, namespace):
+    policy = {"kind": "Policy", "name": "default", "quotas": {"namespaces": {namespace: QUOTA}}}
+    stored = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "policies"}}
+    control_plane.api.create({**stored, "data": {"default.yaml": yaml.safe_dump(policy)}}, namespace)
+    ended = ask("quota", f"--policies-config-map={namespace}/policies", "--output=json")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    [found] = json.loads(ended.stdout)
+    # Two shares of two slices; and one whole GPU, which the ledger counts as one of the pooled name.
+    assert found["slices"] == {"used": 5, "limit": 8}
+    assert found["pods"] == {"used": 3, "limit": 5}
+
+
+def test_a_gpu_is_cordoned_in_the_cluster_of_a_context(ask, pods, control_plane):
+    ended = ask("cordon", pods, "0")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    annotations = control_plane.api.get("Node", pods)["metadata"]["annotations"]
+    assert annotations["clearml-injector/cordon"] == "0"
+    assert ask("uncordon", pods).returncode == 0
+    annotations = control_plane.api.get("Node", pods)["metadata"]["annotations"]
+    assert "clearml-injector/cordon" not in annotations
