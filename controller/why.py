@@ -14,6 +14,7 @@ from controller.gpu_ledger import gpu_ledgers, view_of
 from controller.gpu_node import gpu_nodes
 from controller.informer import list_all
 from controller.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
+from controller.pending_pod import StoredPod
 from controller.pod_details import (
     PodDetails,
     continue_of,
@@ -22,13 +23,18 @@ from controller.pod_details import (
     names_of,
     newest_first,
 )
+from controller.pod_groups import count_group, group_of
 from controller.pod_summary import summary_of
 from controller.replacement_pace import OWNER_KINDS
-from controller.resources import SeenPod, pods
+from controller.resources import SeenNode, SeenPod, nodes, pods
 from kube.events import MIG_NEVER_FITS, MIG_WAITS
-from ledger.free_nodes import FreeNodes, amounts_of, free_nodes
-from ledger.why import PodSummary, asks_for_instances, why
-from ledger.why_refused import ToldEvent, why_absent, why_refused
+from kube.matching import labels_match, tolerates
+from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
+from kube.scheduling import Constraints
+from ledger.facts import NodeFact
+from ledger.free_nodes import FreeNodes, Wanted, amounts_of, free_nodes
+from ledger.why import PodGroup, PodSummary, asks_for_instances, why
+from ledger.why_refused import ToldEvent, is_refusal, why_absent, why_refused
 from modes.resource_names import ResourceNames
 from policies.loading.loader import parse_policies
 from policies.model.problems import PolicyError
@@ -103,9 +109,12 @@ class WhyQuery:
         if not found:
             return "The pod is there, but its resources or labels cannot be read, so it counts nothing."
         details = details_of(data, self._now)
-        return why(await self._summary(found[0], details), self._names)
+        summary = await self._summary(found[0], details, _constraints(data))
+        if found[0].fact.node is None:
+            summary = replace(summary, group=await self._group(found[0].fact.namespace, data))
+        return why(summary, self._names)
 
-    async def _summary(self, pod: SeenPod, details: PodDetails) -> PodSummary:
+    async def _summary(self, pod: SeenPod, details: PodDetails, demands: Constraints) -> PodSummary:
         summary = summary_of(pod, None)
         summary = replace(
             summary,
@@ -118,11 +127,16 @@ class WhyQuery:
             scheduler_says=details.scheduler_says,
             trouble=details.trouble,
         )
-        if pod.fact.node is None and asks_for_instances(pod.fact):
-            summary = replace(summary, division=await self._division(pod, details))
+        is_divided_for = pod.fact.node is None and asks_for_instances(pod.fact)
+        accepting = await self._accepting(demands) if is_divided_for or summary.lacks_slices else None
+        if is_divided_for:
+            dividing = tuple(
+                sorted(each.fact.name for each in accepting or () if each.mig and each.mig.change)
+            )
+            summary = replace(summary, division=await self._division(pod, details), dividing=dividing)
         if not summary.lacks_slices:
             return summary
-        free = await self._free(pod)
+        free = await self._free(pod, None if accepting is None else {each.fact.name for each in accepting})
         after = None
         if free is not None and free.elsewhere and details.owner and details.owner.kind in OWNER_KINDS:
             after = await self._replaced_after(summary.policy)
@@ -139,16 +153,40 @@ class WhyQuery:
         found = await self._events(namespace, f"involvedObject.name={name}", keep=is_told)
         return found.events[0].message if found.events else None
 
-    async def _free(self, pod: SeenPod) -> FreeNodes | None:
+    async def _accepting(self, demands: Constraints) -> list[SeenNode] | None:
+        """Return the nodes that a pod's own demands accept; None where nodes cannot be read."""
+        try:
+            listed = await list_all(self._api, nodes(self._names))
+        except _UNANSWERED as error:
+            if _are_own(demands):
+                self._note("Nodes, which tell where its own nodeSelector and affinity let it go", error)
+            return None
+        return [each for each in listed if _accepts(each.fact, demands)]
+
+    async def _group(self, namespace: str, data: bytes) -> PodGroup | None:
+        """Return the group that a waiting pod starts with, and how far the others are."""
+        name = group_of(data)
+        if name is None:
+            return None
+        path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods"
+        try:
+            listed = await self._api.request("GET", path, query={"limit": PAGE})
+            return PodGroup(name, *count_group(listed, name))
+        except _UNANSWERED as error:
+            self._note("the other pods of its group", error)
+            return PodGroup(name, 0, 1, count_is_known=False)
+
+    async def _free(self, pod: SeenPod, accepted: Collection[str] | None) -> FreeNodes | None:
         try:
             views = map(view_of, await list_all(self._api, gpu_ledgers()))
         except _UNANSWERED as error:
             self._note("GpuLedgers, which tell where slices are free", error)
             return None
         fact = pod.fact
-        nodes = [view for view in views if view is not None]
+        known = [view for view in views if view is not None]
         with_agent = await self._with_agent() if pod.is_limited_by_agent else None
-        return free_nodes(nodes, amounts_of(fact), fact.memory_values, fact.models, with_agent)
+        wanted = Wanted(amounts_of(fact), fact.memory_values, fact.models, with_agent, accepted)
+        return free_nodes(known, wanted)
 
     async def _with_agent(self) -> Collection[str] | None:
         """Names of nodes whose agent says that it serves; None where that cannot be read."""
@@ -188,12 +226,19 @@ class WhyQuery:
         if found.events or not found.is_read:
             return found.events or None
         if not found.is_cut and not found.is_broken:
-            return []
+            return await self._told_otherwise(namespace, name)
         # Others have more of them than are read: what is above or below it may be among the rest.
         of_name = await self._events(namespace, f"{of_all},involvedObject.name={name}")
         if found.is_cut and not of_name.events:
             self._note("Events", f"more than {MAX_PAGES * PAGE} tell of refused pods")
         return of_name.events
+
+    async def _told_otherwise(self, namespace: str, name: str) -> Sequence[ToldEvent]:
+        """Events of other controllers on pods that admission refused them: each has a reason of its own."""
+        found = await self._events(namespace, f"type=Warning,reason!={REFUSED}", keep=is_refusal)
+        exact = [event for event in found.events if is_of(event.name, name)]
+        # What made it may stand several steps above, such as a RayJob above a RayCluster.
+        return exact or [event for event in found.events if event.name.startswith(f"{name}-")]
 
     async def _events(
         self, namespace: str, selector: str, keep: Callable[[ToldEvent], bool] = lambda _: True
@@ -231,6 +276,25 @@ class WhyQuery:
 
     def _note(self, what: str, error: Exception | str) -> None:
         self._unread.append(f"{what}: {error}")
+
+
+def _constraints(data: bytes) -> Constraints:
+    """Return what a pod demands of its node; nothing where it cannot be read."""
+    try:
+        return msgspec.json.decode(data, type=StoredPod).constraints
+    except msgspec.MsgspecError:
+        return Constraints()
+
+
+def _are_own(demands: Constraints) -> bool:
+    """Whether a pod demands more of its node than we wrote into it, or GPUs of some memory or model."""
+    keys = {each.key for term in demands.required_terms or () for each in term.match_expressions or ()}
+    fields = any(term.match_fields for term in demands.required_terms or ())
+    return bool(demands.node_selector) or fields or not keys <= {GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL}
+
+
+def _accepts(node: NodeFact, demands: Constraints) -> bool:
+    return labels_match(demands, node.name, node.labels) and tolerates(demands.tolerations, node.taints)
 
 
 def is_of(object_name: str, asked: str) -> bool:

@@ -28,6 +28,8 @@ class FreeNodes:
     """Whether one of them has left what the pod asks of each of these GPUs."""
     by_agent: bool = False
     """Whether only nodes with a running agent were looked at: nothing else would limit the pod."""
+    shut_out: int = 0
+    """Nodes that have all these GPUs, and that the pod's own demands on its node leave out."""
 
 
 def amounts_of(pod: PodFact) -> Amounts:
@@ -35,33 +37,45 @@ def amounts_of(pod: PodFact) -> Amounts:
     return pod.gpus or ((None, pod.pooled),)
 
 
-def free_nodes(
-    nodes: Iterable[NodeView],
-    amounts: Amounts,
-    memory_values: tuple[str, ...] | None = None,
-    models: Collection[str] = (),
-    with_agent: Collection[str] | None = None,
-) -> FreeNodes:
-    """Find the nodes for a pod in published views of them.
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a pod wants of a node."""
 
-    Args:
-        nodes: all that are known.
-        amounts: index and slices of each GPU that the pod asks for, None for the pool.
-        memory_values: texts of the label nvidia.com/gpu.memory that it takes; None for any.
-        models: products that it takes; none for any.
-        with_agent: names of nodes with a running agent, for a pod that nothing else limits; None for any.
-    """
-    fitting = [
+    amounts: Amounts
+    """Index and slices of each GPU that it asks for, None for the pool."""
+    memory_values: tuple[str, ...] | None = None
+    """Texts of the label nvidia.com/gpu.memory that it takes; None for any."""
+    models: Collection[str] = ()
+    """Products that it takes; none for any."""
+    with_agent: Collection[str] | None = None
+    """Names of nodes with a running agent, for a pod that nothing else limits; None for any."""
+    accepted: Collection[str] | None = None
+    """Names of nodes that its selectors, affinity and tolerations let it go to; None for any."""
+
+
+def free_nodes(nodes: Iterable[NodeView], wanted: Wanted) -> FreeNodes:
+    """Find the nodes for a pod in published views of all that are known."""
+    amounts, accepted, with_agent = wanted.amounts, wanted.accepted, wanted.with_agent
+    indices = [index for index, _ in amounts]
+    able = [
         node
         for node in nodes
-        if _can_go(node, memory_values, models) and (with_agent is None or node.name in with_agent)
+        if _can_go(node, wanted.memory_values, wanted.models)
+        and (with_agent is None or node.name in with_agent)
     ]
-    left = [(node.name, _left(node, [index for index, _ in amounts])) for node in fitting]
+    fitting = [node for node in able if accepted is None or node.name in accepted]
+    with_gpus = sum(_left(node, indices) is not None for node in able)
+    left = [(node.name, _left(node, indices)) for node in fitting]
     there = sorted([(-free, name) for name, free in left if free is not None])
     named = tuple([(name, -free) for free, name in there[:MAX_NODES_NAMED]])
-    others, elsewhere = len(there) - len(named), _elsewhere(fitting, amounts)
-    has_room = any(_holds(node, amounts) for node in fitting)
-    return FreeNodes(named, others, elsewhere, has_room=has_room, by_agent=with_agent is not None)
+    return FreeNodes(
+        named,
+        others=len(there) - len(named),
+        elsewhere=_elsewhere(fitting, amounts),
+        has_room=any(_holds(node, amounts) for node in fitting),
+        by_agent=with_agent is not None,
+        shut_out=with_gpus - len(there),
+    )
 
 
 def _can_go(node: NodeView, memory_values: tuple[str, ...] | None, models: Collection[str]) -> bool:

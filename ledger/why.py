@@ -13,7 +13,7 @@ from typing import Protocol
 
 from kube.names import FRACTION_LABEL
 from ledger.facts import PodFact
-from ledger.free_nodes import FreeNodes
+from ledger.free_nodes import MAX_NODES_NAMED, FreeNodes
 from ledger.instance_worth import pool_profile
 from modes.mig_instances import instance_resource, is_instance
 from modes.resource_names import ResourceNames
@@ -21,6 +21,7 @@ from modes.resource_names import ResourceNames
 MAX_QUOTED = 400
 """Characters of a text that somebody else wrote."""
 _INSTANCES = "MIG instances"
+OWN_DEMANDS = "nodeSelector, affinity or tolerations"
 NO_AGENT_WITH_ROOM = "no node with a running agent has room"
 
 
@@ -31,6 +32,19 @@ class Creator(Protocol):
     def kind(self) -> str: ...  # noqa: D102 - the words are those of an owner reference
     @property
     def name(self) -> str: ...  # noqa: D102
+
+
+@dataclass(frozen=True, slots=True)
+class PodGroup:
+    """Pods that a scheduler starts together or not at all."""
+
+    name: str
+    bound: int
+    """Of its pods, how many have a node."""
+    waiting: int
+    """How many have none, the one that was asked for among them."""
+    count_is_known: bool = True
+    """Whether its pods could be listed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +81,10 @@ class PodSummary:
     """Its policy's `replaceWaiting.after`, where the policy says one."""
     division: str | None = None
     """Why no card is divided for it, as the controller's last Event on it says."""
+    dividing: tuple[str, ...] = ()
+    """Nodes that it could go to and whose cards are being divided now."""
+    group: PodGroup | None = None
+    """What it starts together with."""
 
 
 def why(pod: PodSummary, names: ResourceNames | None = None) -> str:
@@ -176,10 +194,12 @@ def _bound(pod: PodSummary) -> Iterator[str]:
 def _waiting(pod: PodSummary, names: ResourceNames) -> Iterator[str]:
     waited = f" for {_duration(pod.waited_seconds)}" if pod.waited_seconds is not None else ""
     yield f"It has waited{waited} and has no node yet."
+    if pod.group is not None:
+        yield _in_group(pod.group)
     if pod.gates:
         gates = ", ".join(quoted(gate) for gate in pod.gates[:5])
         yield f"It waits for its scheduling gates ({gates}): no scheduler looks at it before they are gone."
-        yield "Ask who put them there."
+        yield _gatekeeper(pod.gates)
     elif pod.scheduler_says is None and not pod.lacks_slices:
         yield "No scheduler has refused it so far: it waits for one to look at it; ask again in some seconds."
     elif pod.lacks_slices:
@@ -188,8 +208,31 @@ def _waiting(pod: PodSummary, names: ResourceNames) -> Iterator[str]:
         yield f"It waits for something else than {_of(pod.fact)}."
         yield _scheduler(pod)
         yield "Mend what that names, or ask the admin."
-    if pod.division is not None and not pod.gates:
+    if pod.dividing and not pod.gates:
+        named = ", ".join(map(quoted, pod.dividing[:MAX_NODES_NAMED]))
+        yield f"Cards of {named} are being divided now, and pods go there when that is over: wait for it."
+    elif pod.division is not None and not pod.gates:
         yield f"On dividing a card for it the injector says: {quoted(pod.division)}."
+
+
+def _in_group(group: PodGroup) -> str:
+    """Say what a pod of a group waits for beside its own share."""
+    name = f"It is of the group {quoted(group.name)}, whose pods start together"
+    if not group.count_is_known:
+        return f"{name}: it waits for room for the others too."
+    others, bound = group.waiting - 1, group.bound
+    have = f"{bound} {'has' if bound == 1 else 'have'} a node"
+    if others <= 0:
+        return f"{name}: of the others {have}." if bound else f"{name}, and it is alone so far."
+    wait = "1 other waits too" if others == 1 else f"{others} others wait too"
+    placed = f", {have}" if bound else ""
+    return f"{name}: {wait}{placed}, and it waits until there is room for all that it needs."
+
+
+def _gatekeeper(gates: tuple[str, ...]) -> str:
+    if any(gate.startswith("kueue.x-k8s.io/") for gate in gates):
+        return "Kueue takes its gate away when the queue has quota: `kubectl describe workload` says more."
+    return "Ask who put them there."
 
 
 def _waiting_for_slices(pod: PodSummary, names: ResourceNames) -> Iterator[str]:
@@ -198,6 +241,11 @@ def _waiting_for_slices(pod: PodSummary, names: ResourceNames) -> Iterator[str]:
         yield f"It waits for {needs(fact, names)}: nodes have too few left."
         yield _scheduler(pod)
         yield "It starts when pods there end; who may read GpuLedgers learns which GPUs have room."
+    elif not free.most and free.shut_out:
+        has = "1 node has" if free.shut_out == 1 else f"{free.shut_out} nodes have"
+        yield f"It waits for {needs(fact, names)}: {has} such GPUs, and its own {OWN_DEMANDS} leave them out."
+        yield _scheduler(pod)
+        yield f"What would help: change these in its manifest; {_creation(pod.owner)}."
     elif not free.most:
         of_agent = " and runs the agent, which alone would limit it," if free.by_agent else ""
         yield f"It waits for {needs(fact, names)}, and no node that takes pods now{of_agent} has such GPUs."
@@ -212,6 +260,9 @@ def _waiting_for_slices(pod: PodSummary, names: ResourceNames) -> Iterator[str]:
     else:
         lack = f": {NO_AGENT_WITH_ROOM}" if free.by_agent else ""
         yield f"It waits for {needs(fact, names)}{lack}; free there: {free_there(free)}."
+        if free.shut_out:
+            more = "1 more node has" if free.shut_out == 1 else f"{free.shut_out} more nodes have"
+            yield f"{more} such GPUs, and its own {OWN_DEMANDS} leave them out."
         yield f"What would help: {way_out(free, pod.owner)}."
         if pod.replaced_after is not None:
             yield f"Its policy replaces such a pod after {pod.replaced_after}, where another GPU has room."

@@ -76,6 +76,11 @@ def why_absent(
     return " ".join(_absent(namespace, name, events, list(similar), may_read_events=may_read_events))
 
 
+def is_refusal(event: ToldEvent) -> bool:
+    """Whether an Event of any controller tells that admission refused it a pod, or could not be asked."""
+    return cause_of(event.message)[0] in {"denied", "webhook away", "second lock"}
+
+
 def cause_of(message: str) -> tuple[Cause, str]:
     """Return who refused, by the message of an Event, and what was said."""
     message = message[:MAX_MESSAGE].removeprefix("Error creating: ")

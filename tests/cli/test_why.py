@@ -150,6 +150,115 @@ def test_of_a_pod_that_only_an_agent_limits_nodes_without_a_running_agent_do_not
     assert "Not read: GpuNodes, which tell where an agent runs" in unread.stderr
 
 
+NODES = "/api/v1/nodes"
+
+
+def a_node(name, labels=None, taints=(), annotations=None):
+    metadata = {"name": name, "labels": labels or {}, "annotations": annotations or {}}
+    return {"metadata": metadata, "spec": {"taints": list(taints)}, "status": {"allocatable": {}}}
+
+
+TAINT = {"key": "team", "value": "red", "effect": "NoSchedule"}
+
+
+def test_nodes_that_the_pods_own_selector_or_the_nodes_taints_shut_out_are_not_called_free(ask):
+    found = waiting()
+    found["spec"]["nodeSelector"] = {"zone": "a"}
+    ledgers = {"items": [ledger("gpu-a", (3, 1)), ledger("gpu-b", (3, 8)), ledger("gpu-c", (3, 8))]}
+    nodes = [
+        a_node("gpu-a", {"zone": "a"}),
+        a_node("gpu-b", {"zone": "b"}),
+        a_node("gpu-c", {"zone": "a"}, [TAINT]),
+    ]
+    answers = {f"{NAMESPACE}/pods/train": found, LEDGERS: ledgers, NODES: {"items": nodes}}
+    ended = ask(answers)
+    assert "free there: gpu-a 1. 2 more nodes have such GPUs, and its own nodeSelector" in ended.stdout
+    assert "gpu-b" not in ended.stdout
+    ended = ask({**answers, NODES: {"items": nodes[1:]}})
+    assert (
+        "3 nodes have such GPUs, and its own nodeSelector, affinity or tolerations leave them out"
+        in ended.stdout
+    )
+
+
+def test_who_may_not_read_nodes_is_told_so_where_the_pod_has_demands_of_its_own(ask):
+    found = waiting()
+    answers = {f"{NAMESPACE}/pods/train": found, LEDGERS: {"items": [ledger("gpu-b", (3, 8))]}}
+    memory = {"key": "nvidia.com/gpu.memory", "operator": "In", "values": ["81920"]}
+    own = {"key": "zone", "operator": "Exists"}
+    for expressions, is_told in (([memory], False), ([memory, own], True)):
+        terms = {"nodeSelectorTerms": [{"matchExpressions": expressions}]}
+        required = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
+        found["spec"]["affinity"] = {"nodeAffinity": required}
+        assert ("Not read: Nodes, which tell where its own nodeSelector" in ask(answers).stderr) is is_told
+
+
+def test_a_card_that_is_being_divided_is_told_to_who_waits_for_an_instance(ask):
+    found = waiting()
+    amounts = {"nvidia.com/mig-3g.40gb": "1"}
+    found["spec"]["containers"][0]["resources"] = {"limits": amounts, "requests": amounts}
+    changing = {"clearml-injector/mig-change": "all-disabled>half"}
+    labels = {"cdmo.clear.ml/gpu-partitioning": "mig"}
+    nodes = [a_node("gpu-a", labels), a_node("gpu-b", labels, annotations=changing)]
+    events = {f"{NAMESPACE}/events?involvedObject.name=train": {"items": []}}
+    ended = ask({f"{NAMESPACE}/pods/train": found, NODES: {"items": nodes}, **events})
+    assert "Cards of gpu-b are being divided now" in ended.stdout
+
+
+GROUPS = {
+    "native": ({}, {}, {"schedulingGroup": {"podGroupName": "gang"}}),
+    "coscheduling": ({"scheduling.x-k8s.io/pod-group": "gang"}, {}, {}),
+    "Kueue": ({"kueue.x-k8s.io/pod-group-name": "gang"}, {}, {}),
+    "Volcano": ({}, {"scheduling.k8s.io/group-name": "gang"}, {}),
+    "KAI": ({}, {"pod-group-name": "gang"}, {}),
+}
+
+
+@pytest.mark.parametrize(("labels", "annotations", "spec"), GROUPS.values(), ids=GROUPS)
+def test_a_pod_of_a_gang_is_told_of_the_others(ask, labels, annotations, spec):
+    def member(name, node=None, phase="Pending", **changes):
+        found = waiting()
+        found["metadata"]["name"] = name
+        found["metadata"]["labels"] |= labels
+        found["metadata"]["annotations"] |= annotations
+        found["spec"] |= spec | changes
+        found["status"]["phase"] = phase
+        if node is not None:
+            found["spec"]["nodeName"] = node
+        return found
+
+    others = [member("a", "gpu-1", "Running"), member("b"), member("over", "gpu-1", "Succeeded"), waiting()]
+    pods = {
+        f"{NAMESPACE}/pods/train": member("train"),
+        f"{NAMESPACE}/pods": {"items": [member("train"), *others]},
+    }
+    ended = ask(pods)
+    assert (
+        "It is of the group gang, whose pods start together: 1 other waits too, 1 has a node" in ended.stdout
+    )
+    ended = ask({f"{NAMESPACE}/pods/train": member("train")})
+    assert "it waits for room for the others too" in ended.stdout
+    assert "Not read: the other pods of its group" in ended.stderr
+
+
+OTHERWISE = f"{NAMESPACE}/events?type=Warning,reason!=FailedCreate"
+OF_KUBERAY = (
+    "Failed to create head Pod team/train-head, admission webhook "
+    '"fractions.clearml-injector.io" denied the request: use 0.500'
+)
+
+
+@pytest.mark.parametrize("name", ["train", "train-raycluster-x7k2p"])
+def test_a_refusal_that_a_custom_controller_tells_by_a_reason_of_its_own_is_found(ask, name):
+    ours = event("RayCluster", name, "FailedToCreateHeadPod", OF_KUBERAY)
+    noise = [event("RayCluster", name, "Unhealthy", "probe failed"), event("Job", "other", "Odd", OF_KUBERAY)]
+    ended = ask({REFUSALS: {"items": []}, OTHERWISE: {"items": [*noise, ours]}})
+    assert ended.exit_code == 0
+    assert f"RayCluster team/{name} tried to create a pod and was refused 3 times" in ended.stdout
+    assert "The injector refused it: use 0.500." in ended.stdout
+    assert f"in the pod template of RayCluster {name}, and apply it" in ended.stdout
+
+
 def report(name, *, registered):
     return {"metadata": {"name": name}, "status": {"registered": registered, "gpus": []}}
 

@@ -73,3 +73,38 @@ def test_who_waits_is_told_by_pod_and_scheduler_what_may_not_be_read_is_named(
     ended = why("nobody")
     assert (ended.returncode, ended.stderr) == (1, "")
     assert ended.stdout.startswith(f"There is no pod nobody in namespace {namespace}.")
+
+
+def test_who_made_a_custom_resource_finds_what_its_controller_told_of_refused_pods(
+    control_plane, namespace, why
+):
+    denied = 'admission webhook "fractions.clearml-injector.io" denied the request: use 0.500'
+    involved = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "name": "ray", "namespace": namespace}
+    event = {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": "ray.1"},
+        "involvedObject": involved,
+        "reason": "FailedToCreateHeadPod",
+        "message": f"Failed to create head Pod {namespace}/ray-head, {denied}",
+        "type": "Warning",
+        "count": 2,
+    }
+    control_plane.api.create(event, namespace)
+    ended = until_told(why, "ray", "was refused")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert f"RayCluster {namespace}/ray tried to create a pod and was refused 2 times" in ended.stdout
+    assert "The injector refused it: use 0.500." in ended.stdout
+
+
+def test_a_pod_of_a_gang_is_told_how_far_the_others_are(control_plane, namespace, nodes, webhook, why):
+    [node] = nodes(GpuNode(gpus=1))
+    webhook()
+    for name in ("first", "second", "third"):
+        pod = labelled_pod(name, "0.750", nodeSelector={"kubernetes.io/hostname": node})
+        pod["metadata"]["labels"]["scheduling.x-k8s.io/pod-group"] = "gang"
+        control_plane.api.create(pod, namespace)
+    ended = until_told(why, "third", "Insufficient nvidia.com/gpu-0")
+    assert (
+        "It is of the group gang, whose pods start together: 1 other waits too, 1 has a node" in ended.stdout
+    )

@@ -10,7 +10,7 @@ from controller.gpu_node import AgentReport
 from controller.ledger_store import LedgerStore
 from controller.resources import SeenNode, SeenPod
 from ledger.facts import NodeFact, PodFact
-from ledger.free_nodes import FreeNodes, amounts_of, free_nodes
+from ledger.free_nodes import FreeNodes, Wanted, amounts_of, free_nodes
 from ledger.view import GpuView, Holding, NodeView
 
 PRODUCT = "nvidia.com/gpu.product"
@@ -68,7 +68,7 @@ def test_views_tell_the_same_as_the_books(facts, holders, request, with_agent):
     for name in with_agent or ():
         state.set_agent(AgentReport(name, (), is_registered=True))
     nodes, amounts = state.ledger.view().nodes, amounts_of(request)
-    found = free_nodes(nodes, amounts, request.memory_values, request.models, with_agent)
+    found = free_nodes(nodes, Wanted(amounts, request.memory_values, request.models, with_agent))
     assert found == asyncio.run(FreeNodesFinder(state).find(request, by_agent=with_agent is not None))
 
 
@@ -77,14 +77,14 @@ def test_another_gpu_with_room_is_found():
     node = NodeView("gpu-0", usable=True, slices_per_gpu=8, gpu_mib=1, product=None, gpus=())
     gpus = (GpuView(0, 8, shares), GpuView(1, 8, (), cordoned=True), GpuView(2, 8, ()))
     views = [NodeView(node.name, node.usable, 8, 1, None, gpus)]
-    assert free_nodes(views, ((0, 4),)) == FreeNodes((("gpu-0", 2),), 0, ("gpu-0", 2, 8))
+    assert free_nodes(views, Wanted(((0, 4),))) == FreeNodes((("gpu-0", 2),), 0, ("gpu-0", 2, 8))
 
 
 def test_room_is_told_by_each_gpu_and_what_is_asked_of_it():
     gpus = (GpuView(0, 8, ()), GpuView(1, 8, (Holding("team", "a", "holder", 4),)))
     views = [NodeView("gpu-0", usable=True, slices_per_gpu=8, gpu_mib=1, product=None, gpus=gpus)]
     for amounts, has_room in [(((0, 7), (1, 4)), True), (((0, 4), (1, 7)), False), (((0, 7), (2, 1)), False)]:
-        assert free_nodes(views, amounts).has_room is has_room
+        assert free_nodes(views, Wanted(amounts)).has_room is has_room
 
 
 def test_nodes_of_models_that_the_pod_is_not_bound_to_are_not_called_free():
@@ -92,4 +92,19 @@ def test_nodes_of_models_that_the_pod_is_not_bound_to_are_not_called_free():
         NodeView(name, usable=True, slices_per_gpu=8, gpu_mib=1, product=name, gpus=(GpuView(0, 8, ()),))
         for name in ("A100", "H100", "L40S")
     ]
-    assert free_nodes(views, ((0, 1),), None, ("A100", "H100")).most == (("A100", 8), ("H100", 8))
+    assert free_nodes(views, Wanted(((0, 1),), None, ("A100", "H100"))).most == (("A100", 8), ("H100", 8))
+
+
+def test_nodes_that_the_pod_does_not_accept_are_neither_free_nor_elsewhere_but_counted():
+    views = [
+        NodeView(name, usable=True, slices_per_gpu=8, gpu_mib=1, product=None, gpus=(GpuView(0, 8, ()),))
+        for name in ("a", "b", "c")
+    ]
+    views.append(
+        NodeView("d", usable=True, slices_per_gpu=8, gpu_mib=1, product=None, gpus=(GpuView(5, 8, ()),))
+    )
+    found = free_nodes(views, Wanted(((0, 4),), accepted={"b"}))
+    assert (found.most, found.elsewhere, found.shut_out) == ((("b", 8),), ("b", 0, 8), 2)
+    found = free_nodes(views, Wanted(((0, 4),), accepted=()))
+    assert (found.most, found.has_room, found.elsewhere, found.shut_out) == ((), False, None, 3)
+    assert free_nodes(views, Wanted(((0, 4),))).shut_out == 0

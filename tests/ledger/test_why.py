@@ -8,7 +8,7 @@ from controller.pod_summary import summary_of
 from controller.resources import InjectedPod, Owner, SeenPod
 from ledger.facts import PodFact
 from ledger.free_nodes import FreeNodes
-from ledger.why import MAX_QUOTED, PodSummary, why
+from ledger.why import MAX_QUOTED, PodGroup, PodSummary, why
 from modes.mig_instances import instance_number
 
 FACT = PodFact(namespace="team", name="train", gpus=((3, 4),), memory_values=("81920",))
@@ -162,3 +162,56 @@ def test_a_pod_of_a_thousand_models_does_not_fill_the_screen():
     models = tuple(f"{A100}-{number}" for number in range(1000))
     said = told(fact=of_fact(gpus=((instance_number("nvidia.com/mig-1g.10gb"), 1),), products=models))
     assert len(said) < 3 * MAX_QUOTED
+
+
+def test_nodes_that_the_pods_own_demands_leave_out_are_told_and_not_counted_as_free():
+    none_left = FreeNodes((), 0, shut_out=2)
+    said = told(free=none_left, scheduler_says="0/2 nodes are available")
+    assert (
+        "It waits for slices 4 of nvidia.com/gpu-3 of 81920 MiB: 2 nodes have such GPUs, and its own"
+        " nodeSelector, affinity or tolerations leave them out. The scheduler says: 0/2 nodes are available."
+        " What would help: change these in its manifest; delete the pod and create it again."
+    ) in said
+    assert "cordoned" not in said
+    said = told(free=dataclasses.replace(FULL, shut_out=1))
+    assert (
+        "1 more node has such GPUs, and its own nodeSelector, affinity or tolerations leave them out." in said
+    )
+
+
+def test_a_division_under_way_is_told_instead_of_why_there_is_none():
+    said = told(dividing=("gpu-1", "gpu-2"), division="goes to others first")
+    assert said.endswith(
+        "Cards of gpu-1, gpu-2 are being divided now, and pods go there when that is over: wait for it."
+    )
+    assert "goes to others first" not in said
+    assert "being divided" not in told(dividing=("gpu-1",), gates=("quota",))
+
+
+@pytest.mark.parametrize(
+    ("group", "said"),
+    [
+        (
+            PodGroup("gang", 1, 3),
+            "2 others wait too, 1 has a node, and it waits until there is room for all",
+        ),
+        (
+            PodGroup("gang", 0, 2),
+            "1 other waits too, and it waits until there is room for all that it needs.",
+        ),
+        (PodGroup("gang", 3, 1), "of the others 3 have a node."),
+        (PodGroup("gang", 0, 1), "whose pods start together, and it is alone so far."),
+        (PodGroup("gang", 0, 1, count_is_known=False), "it waits for room for the others too."),
+    ],
+)
+def test_a_pod_of_a_gang_is_told_how_far_the_others_are(group, said):
+    text = told(group=group)
+    assert "It is of the group gang, whose pods start together" in text
+    assert said in text
+
+
+def test_kueues_gate_is_told_with_where_to_look():
+    said = told(gates=("kueue.x-k8s.io/admission",))
+    assert (
+        "Kueue takes its gate away when the queue has quota: `kubectl describe workload` says more." in said
+    )

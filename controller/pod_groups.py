@@ -1,0 +1,70 @@
+"""Gangs: which group of pods a pod starts together with, by the words of the schedulers that know such."""
+
+from __future__ import annotations
+
+import msgspec
+
+LABELS = (
+    "scheduling.x-k8s.io/pod-group",
+    "pod-group.scheduling.sigs.k8s.io/name",
+    "kueue.x-k8s.io/pod-group-name",
+)
+"""Of a pod, by which it names its group: of the coscheduling plugin, twice, and of Kueue."""
+ANNOTATIONS = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name", "pod-group-name")
+"""Those that do: of kube-batch and Volcano, of Volcano, and of KAI."""
+
+
+class _Metadata(msgspec.Struct):
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+
+
+class _SchedulingGroup(msgspec.Struct, rename="camel"):
+    pod_group_name: str | None = None
+
+
+class _Spec(msgspec.Struct, rename="camel"):
+    node_name: str | None = None
+    scheduling_group: _SchedulingGroup | None = None
+
+
+class _Status(msgspec.Struct):
+    phase: str = "Pending"
+
+
+class _Pod(msgspec.Struct):
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+    status: _Status = msgspec.field(default_factory=_Status)
+
+    @property
+    def group(self) -> str | None:
+        native = self.spec.scheduling_group
+        labels, annotations = self.metadata.labels or {}, self.metadata.annotations or {}
+        named = [*map(labels.get, LABELS), *map(annotations.get, ANNOTATIONS)]
+        return next(filter(None, [native.pod_group_name if native is not None else None, *named]), None)
+
+
+class _Pods(msgspec.Struct):
+    items: list[_Pod]
+
+
+def group_of(data: bytes) -> str | None:
+    """Return the name of the group that a pod starts with; None where it is of none.
+
+    Raises:
+        msgspec.MsgspecError: it is no pod.
+    """
+    return msgspec.json.decode(data, type=_Pod).group
+
+
+def count_group(data: bytes, group: str) -> tuple[int, int]:
+    """Count the pods of a group in a list, but for those that ended: with a node, and without one.
+
+    Raises:
+        msgspec.MsgspecError: it is no list of pods.
+    """
+    pods = [pod for pod in msgspec.json.decode(data, type=_Pods).items if pod.group == group]
+    alive = [pod for pod in pods if pod.status.phase not in {"Succeeded", "Failed"}]
+    bound = sum(pod.spec.node_name is not None for pod in alive)
+    return bound, len(alive) - bound
