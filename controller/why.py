@@ -169,12 +169,20 @@ class WhyQuery:
         if name is None:
             return None
         path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods"
+        query: dict[str, str | int] = {"limit": PAGE}
+        bound = waiting = 0
         try:
-            listed = await self._api.request("GET", path, query={"limit": PAGE})
-            return PodGroup(name, *count_group(listed, name))
+            for _ in range(MAX_PAGES):
+                listed = await self._api.request("GET", path, query=query)
+                counted, more = count_group(listed, name), continue_of(listed)
+                bound, waiting = bound + counted[0], waiting + counted[1]
+                if not more:
+                    break
+                query["continue"] = more
         except _UNANSWERED as error:
             self._note("the other pods of its group", error)
             return PodGroup(name, 0, 1, count_is_known=False)
+        return PodGroup(name, bound, waiting)
 
     async def _free(self, pod: SeenPod, accepted: Collection[str] | None) -> FreeNodes | None:
         try:

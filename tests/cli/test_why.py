@@ -236,6 +236,9 @@ def test_a_pod_of_a_gang_is_told_of_the_others(ask, labels, annotations, spec):
     assert (
         "It is of the group gang, whose pods start together: 1 other waits too, 1 has a node" in ended.stdout
     )
+    pages = [{"items": [member("train")]}, {"items": others}]
+    ended = ask({f"{NAMESPACE}/pods/train": member("train"), f"{NAMESPACE}/pods": pages})
+    assert "1 other waits too, 1 has a node" in ended.stdout
     ended = ask({f"{NAMESPACE}/pods/train": member("train")})
     assert "it waits for room for the others too" in ended.stdout
     assert "Not read: the other pods of its group" in ended.stderr
