@@ -19,7 +19,7 @@ from policies.loading.loader import parse_policies
 
 
 @dataclass(frozen=True, slots=True)
-class QuotaUse:
+class CountedQuota:
     """One quota, and what its pods have together, running and pending."""
 
     quota: Quota
@@ -33,7 +33,7 @@ class _ConfigMap(msgspec.Struct):
     data: dict[str, str] = {}
 
 
-async def read_quotas(api: ApiServer, namespace: str, config_map: str) -> list[QuotaUse]:
+async def read_quotas(api: ApiServer, namespace: str, config_map: str) -> list[CountedQuota]:
     """Return every quota of the policies in a ConfigMap with what is used of it.
 
     Placements that are promised to pods yet unseen are not among it: only the controller knows them.
@@ -67,6 +67,6 @@ async def _cards(api: ApiServer) -> Mapping[str, tuple[tuple[int, int], ...]]:
         return {}
 
 
-def _use(ledger: Ledger, quota: Quota) -> QuotaUse:
+def _use(ledger: Ledger, quota: Quota) -> CountedQuota:
     used = ledger.used_of(quota)
-    return QuotaUse(quota, used.slices, used.pods, used.memory.at_most(ledger.largest_mib()))
+    return CountedQuota(quota, used.slices, used.pods, used.memory.at_most(ledger.largest_mib()))

@@ -22,7 +22,7 @@ from cli.printing import say, table
 from policies.model.problems import PolicyError
 
 if TYPE_CHECKING:
-    from controller.quota_report import QuotaUse
+    from controller.quota_report import CountedQuota
     from ledger.placement_request import Quota
 
 
@@ -72,7 +72,7 @@ def _counts_in(quota: Quota, namespace: str) -> bool:
     return namespace in quota.namespaces
 
 
-def _row(use: QuotaUse) -> tuple[str, ...]:
+def _row(use: CountedQuota) -> tuple[str, ...]:
     limits = use.quota
     amounts = ((use.slices, limits.slices), (use.pods, limits.max_pods), (use.mib, limits.memory_mib))
     return (limits.scope, limits.name, *(_of(used, limit) for used, limit in amounts))
@@ -84,7 +84,7 @@ def _of(used: int, limit: int | None) -> str:
     return f"{used} of {limit}{' (used up)' if used >= limit else ''}"
 
 
-def _as_json(use: QuotaUse) -> dict[str, object]:
+def _as_json(use: CountedQuota) -> dict[str, object]:
     limits = use.quota
     return {
         "of": limits.scope,
