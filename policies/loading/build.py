@@ -24,6 +24,7 @@ from policies.model.effective import (
     MemoryBounds,
 )
 from policies.model.schema import Allow, Limiter, Policy
+from policies.model.sidecars import Sidecar
 
 CONTRACT = ("0.125", "0.250", "0.375", "0.500", "0.625", "0.750", "0.875")
 """The label texts of ClearML's documentation."""
@@ -68,6 +69,7 @@ def effective_policy(policy: Policy, limiter: Limiter, digest: str, names: Resou
         reserve_mib=policy.memory.reserve_mib,
         assume=Assumption(assume.gpus_per_node, assume.gpu_memory_mib) if assume else None,
         container_names=tuple(policy.container.names),
+        sidecars=tuple(Sidecar(each.name, each.image) for each in policy.container.sidecars),
         hide_gpus_from_others=policy.hide_gpus_from_others,
         refuse_privileged=policy.privileged,
         runtime_class_name=policy.runtime_class_name,

@@ -37,6 +37,10 @@ def policy_problems(policy: Policy, source: Source, parts: Parts) -> Iterator[Pr
     for number, toleration in enumerate(policy.tolerations):
         yield from _toleration_problems(toleration, source, number)
     yield from _allowed_resource_problems(policy.allow, source)
+    for number, sidecar in enumerate(policy.container.sidecars):
+        if sidecar.name is None and sidecar.image is None:
+            rule = "says no sidecar: give its name, its image or both"
+            yield source.problem(rule, "container", "sidecars", number)
 
 
 def fraction_problems(

@@ -13,6 +13,7 @@ from ledger.placement_request import Assumption, Oversized, Quota
 from modes.fraction import Fraction
 from modes.mode import Mode, ModeName
 from policies.model.allowances import Allowances
+from policies.model.sidecars import Sidecar
 
 MAX_GPUS = 16
 """GPUs of one node of which a pod may ask a part, whatever the policy says."""
@@ -158,6 +159,8 @@ class EffectivePolicy:
     """What of the refused by default its pods may bring."""
     protected_host_paths: tuple[str, ...] = ()
     """Places of a node that no hostPath volume may reach, beside those that are always protected."""
+    sidecars: tuple[Sidecar, ...] = ()
+    """Containers that are not meant by a label alone, beside those that are known."""
     memory: MemoryBounds | None = None
     """None where pods may ask for fractions only."""
     compute: str | int = "none"

@@ -11,6 +11,7 @@ from modes.fraction import ALLOWED_SLICES_PER_GPU
 from modes.mode import DEFAULT_MODE, ModeName
 from policies.model.allowances import Capability, HostPath
 from policies.model.effective import MAX_GPUS, ContainersOn, LimitsFrom
+from policies.model.sidecars import MAX_SIDECARS
 from policies.model.types import (
     AbsolutePath,
     Count,
@@ -89,11 +90,22 @@ class Assume(Part):
     """MiB of one GPU, as the node label nvidia.com/gpu.memory will say."""
 
 
+class SidecarPart(Part):
+    """A sidecar, by name, image or both, which must then both match; `*` stands for anything."""
+
+    name: Text | None = None
+    """Its name."""
+    image: Text | None = None
+    """Its image, with registry and tag."""
+
+
 class ContainerRule(Part):
     """Which container gets the GPU when the pod itself does not say."""
 
     names: list[Text] = Field(default_factory=lambda: ["clearml-id-*"])
     """Names to look for, `*` standing for anything; asked after annotation, GPU limits and "the only one"."""
+    sidecars: Annotated[list[SidecarPart], Field(max_length=MAX_SIDECARS)] = Field(default_factory=list)
+    """Containers that are not meant where another can be, beside those that are known (docs/policies.md)."""
 
 
 class TolerationPart(Part):

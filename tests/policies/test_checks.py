@@ -37,6 +37,8 @@ def test_what_no_policy_may_allow_is_a_mistake(allow, expected):
         ('fractions: {"nan": 2}', '"nan" is not a plain decimal number such as "0.500"'),
         ('fractions: {"1.5": 12}', "12 slices are neither 1 to 8 of one GPU nor whole GPUs"),
         ("fractions: {0.500: 4}", 'a key must be text: quote it, "0.500"'),
+        ("container: {sidecars: [{name: a}, {}]}", "container.sidecars[1]: says no sidecar: give its name"),
+        (f"container: {{sidecars: [{'{name: a}, ' * 51}]}}", "container.sidecars: "),
         ("slicesPerGpu: 5", "slicesPerGpu: 5 is not one of 2, 4, 8, 16"),
         ("limiter: hami", 'limiter: "hami" is not defined (did you mean "hami-core"?)'),
         ("limits: {from: node}", "limits.from: "),

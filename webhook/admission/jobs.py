@@ -6,6 +6,7 @@ from collections.abc import Collection
 
 from modes.fraction import Fraction
 from policies.model.effective import EffectivePolicy
+from webhook.admission.container_choice import nameable
 from webhook.admission.container_parts import container_parts
 from webhook.admission.container_refs import ContainerRef, container_refs
 from webhook.admission.denial import Denial, Reason
@@ -58,8 +59,7 @@ def _without_fractions(
     policy: EffectivePolicy,
 ) -> list[Operation] | Denial:
     """Take `clear.ml/fraction-*` out of all containers, or deny what the pod's words do not mean."""
-    regular = [ref for ref in every if not ref.is_init]
-    parts = container_parts(metadata, regular, fraction, policy.reserve_mib)
+    parts = container_parts(metadata, nameable(every), fraction, policy.reserve_mib)
     if isinstance(parts, Denial):
         return parts
     said = {part.ref.path: (part.fraction, part.said) for part in parts}

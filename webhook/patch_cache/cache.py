@@ -225,6 +225,8 @@ def _decide(key: Key, policy: EffectivePolicy, reserve: Callable[[int], None]) -
 
 
 def _chosen_by_amounts(validated: Validated) -> bool:
-    """Whether the GPU container is the only one that it can be, whatever the names."""
+    """Whether the GPU container is the only one that it can be, whatever its name, image or annotations."""
+    if validated.containers.chosen.is_init:
+        return False
     regular = [ref for ref in validated.every if not ref.is_init]
     return len(regular) == 1 or sum(ref.asks_for_gpu for ref in regular) == 1

@@ -216,6 +216,29 @@ def test_a_container_that_asks_for_no_gpu_in_words_holds_no_share(lock, control_
     assert made["metadata"]["annotations"]["clearml-injector/gpu-container"] == task["name"]
 
 
+SIDECAR = {"name": "side", "image": "example.com/side:1", "restartPolicy": "Always"}
+
+
+@pytest.mark.parametrize(
+    ("policy", "annotations", "holders"),
+    [
+        ("default", {"clearml-injector/container": "side"}, ["side"]),
+        ("pooled", {"clearml-injector/container": "side"}, ["side"]),
+        ("mig", {"clearml-injector/container": "side"}, ["side"]),
+        ("both", {"clearml-injector/container": "side"}, ["side"]),
+        ("default", {"clearml-injector/containers": "pod=0.250,side=0.250"}, ["pod", "side"]),
+        ("apart", {"clearml-injector/containers": "side=0.125,pod=0.375"}, ["side", "pod"]),
+    ],
+)
+def test_a_native_sidecar_with_a_share_passes(lock, control_plane, policy, annotations, holders):
+    pod = labelled_pod("pod", "0.500" if policy not in {"mig", "both"} else "0.125", initContainers=[SIDECAR])
+    pod["metadata"]["annotations"] = annotations
+    made = control_plane.api.create(pod, f"lock-{policy}", dry_run=True)
+    assert made["metadata"]["annotations"]["clearml-injector/gpu-container"] == ",".join(holders)
+    found = [*made["spec"]["containers"], *made["spec"]["initContainers"]]
+    assert {each["name"] for each in found if "limits" in each.get("resources", {})} == {*holders}
+
+
 def test_a_pod_of_many_containers_and_variables_is_within_what_the_api_server_computes(
     lock, control_plane, namespace
 ):
@@ -344,6 +367,13 @@ def test_init_containers_in_hamis_words_are_seen_too(lock, control_plane):
     created = control_plane.api.create(pod, "lock-foreign", dry_run=True)
     [warm] = [each for each in created["spec"]["initContainers"] if each["name"] == "warm"]
     assert warm["resources"] == created["spec"]["containers"][0]["resources"]
+
+
+def test_a_limit_of_run_ais_alone_is_seen_too(lock, control_plane):
+    pod = unlabelled_pod("limited")
+    pod["metadata"]["annotations"] = {"gpu-memory-limit": "4096"}
+    with pytest.raises(ApiError, match="gpu-memory-limit stands without gpu-memory"):
+        control_plane.api.create(pod, "lock-foreign", dry_run=True)
 
 
 @pytest.mark.parametrize("pod", [in_kais_words(), in_hamis_words()])

@@ -14,7 +14,9 @@ ENV = (
     "env of GPU containers: must hold the limiter's variables once, "
     f"for the MiB in clearml-injector/memory-mib: {ADVICE}"
 )
-PARTS = f"limits: the containers that ask for slices must be those of clearml-injector/containers: {ADVICE}"
+PARTS = (
+    f"limits: the containers that ask for slices must be those of clearml-injector/gpu-container: {ADVICE}"
+)
 BY_MEMORY = "-by-memory"
 APART = (
     "limits of GPU containers: must be the slices of each container on the GPU "
@@ -319,7 +321,23 @@ def test_memory_is_limited_as_fractions_are(no_webhook, control_plane):
 def test_a_second_container_with_slices_is_refused(no_webhook, control_plane):
     pod = copy.deepcopy(no_webhook["half"])
     pod["spec"]["containers"].append({**task(pod), "name": "second"})
-    with refused("injected", f"limits: exactly one regular container may ask for slices: {ADVICE}"):
+    with refused("injected", PARTS):
+        control_plane.api.create(pod, "lock-default")
+
+
+def test_a_native_sidecar_with_slices_beside_the_container_is_refused(no_webhook, control_plane):
+    pod = copy.deepcopy(no_webhook["half"])
+    pod["spec"]["initContainers"].append({**task(pod), "name": "second", "restartPolicy": "Always"})
+    with refused("injected", PARTS):
+        control_plane.api.create(pod, "lock-default")
+
+
+def test_an_init_container_that_ends_is_not_the_one_with_the_share(no_webhook, control_plane):
+    pod = copy.deepcopy(no_webhook["half"])
+    pod["spec"]["initContainers"].append({**task(pod), "name": "second"})
+    control_plane.api.create(pod, "lock-default", dry_run=True)
+    said(pod)["clearml-injector/gpu-container"] = "second"
+    with refused("injected", PARTS):
         control_plane.api.create(pod, "lock-default")
 
 

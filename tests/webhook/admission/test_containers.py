@@ -95,20 +95,14 @@ def test_two_regular_containers_that_ask_are_denied():
     assert decided.code == "several-gpu-containers"
 
 
-def test_a_native_sidecar_that_asks_is_denied():
+def test_a_native_sidecar_that_asks_beside_the_container_that_asks_is_denied():
     sidecar = container("side", limits=GPU, restartPolicy="Always")
-    decided = decide(pod(initContainers=[sidecar]))
+    decided = decide(pod(containers=[container(limits=GPU)], initContainers=[sidecar]))
     assert decided.code == "several-gpu-containers"
     assert decided.message == (
-        'sidecar "side" asks for nvidia.com/gpu, but the share is for container "train": remove it from the'
-        " sidecar"
+        'containers "train" and "side" both ask for a GPU: leave it to one of them,'
+        " or say in clearml-injector/containers how they share it"
     )
-
-
-def test_a_native_sidecar_that_asks_beside_its_task_is_named_with_it():
-    sidecar = container("side", limits=GPU, restartPolicy="Always")
-    decided = decide(pod(containers=[container("task", limits=GPU)], initContainers=[sidecar]))
-    assert decided.message == 'containers "task" and "side" both ask for a GPU: leave it to one of them'
 
 
 def test_init_containers_that_ask_get_the_same_slices_limiter_and_a_cache_of_their_own():

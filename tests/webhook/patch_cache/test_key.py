@@ -85,13 +85,37 @@ def told_by_name():
     return review_of(pod(containers=[container("side"), container("clearml-id-1")]))
 
 
+def told_by_sidecar():
+    """Which container is meant, only what is known of the other one says."""
+    return review_of(pod(containers=[container("istio-proxy"), container()]))
+
+
+def told_by_default():
+    """Which container is meant, only kubectl's annotation says."""
+    said = {"annotations": {"kubectl.kubernetes.io/default-container": "train"}}
+    return review_of(pod(containers=[container("side"), container()], metadata=said))
+
+
+def sidecar_gpu():
+    """A native sidecar alone asks for the GPU."""
+    asks = container("warm", limits={"nvidia.com/gpu": "1"}, restartPolicy="Always")
+    return review_of(pod(initContainers=[asks]))
+
+
 def init_gpu():
     """Two containers get the share, each a cache of its own name."""
     return review_of(pod(initContainers=[container("warm", limits={"nvidia.com/gpu": "1"})]))
 
 
 BASES = {"bare": bare(), "clearml": clearml(), "mesh": mesh()}
-KEYLESS = {"rare": rare(), "told by name": told_by_name(), "init GPU": init_gpu()}
+KEYLESS = {
+    "rare": rare(),
+    "told by name": told_by_name(),
+    "told by sidecar": told_by_sidecar(),
+    "told by default": told_by_default(),
+    "init GPU": init_gpu(),
+    "sidecar GPU": sidecar_gpu(),
+}
 
 
 def changes(review, field):

@@ -1,0 +1,107 @@
+"""Sidecars that are known as such: of several containers, none of them is meant by a label alone.
+
+They are known by the names and images that the projects give them which put them into pods. A name that
+anybody could choose stands here with an image, or not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+
+import msgspec
+
+MAX_SIDECARS = 50
+"""That a policy may add."""
+MAX_NAME, MAX_IMAGE = 63, 256
+"""Characters beyond which a container is no known one; Kubernetes allows no longer name."""
+
+
+class Sidecar(msgspec.Struct, frozen=True, gc=False):
+    """Shell patterns of a sidecar's name and image; where both are given, both must match."""
+
+    name: str | None = None
+    image: str | None = None
+
+    def is_one(self, name: str, image: str) -> bool:
+        """Whether a container of that name and image is such a sidecar."""
+        return (self.name is None or fnmatchcase(name, self.name)) and (
+            self.image is None or fnmatchcase(image, self.image)
+        )
+
+
+KNOWN_SIDECARS = (
+    # Service meshes.
+    Sidecar("istio-proxy"),
+    Sidecar(image="*istio/proxyv2*"),
+    Sidecar("linkerd-proxy"),
+    Sidecar("consul-dataplane"),
+    Sidecar("envoy", "*envoy*"),
+    # Secrets and identities.
+    Sidecar("vault-agent"),
+    Sidecar("bao-agent"),
+    Sidecar("spiffe-helper"),
+    # Workflows and builds.
+    Sidecar(image="*argoexec*"),
+    Sidecar(image="*gitlab-runner-helper*"),
+    Sidecar("svc-[0-9]*"),
+    Sidecar("jnlp"),
+    Sidecar("dind"),
+    Sidecar("agent", "*buildkite/agent*"),
+    Sidecar("flyte-copilot-*"),
+    Sidecar("git-sync"),
+    # Serving, training and notebooks.
+    Sidecar("queue-proxy"),
+    Sidecar("agent", "*kserve/agent*"),
+    Sidecar("seldon-container-engine"),
+    Sidecar("routing-proxy"),
+    Sidecar("autoscaler"),
+    Sidecar("metrics-logger-and-collector"),
+    Sidecar("tensorboard"),
+    # Applications' own runtimes and gateways.
+    Sidecar("daprd"),
+    Sidecar("kube-rbac-proxy"),
+    Sidecar("oauth-proxy"),
+    Sidecar("oauth2-proxy"),
+    Sidecar("cloud-sql-proxy"),
+    Sidecar("cloudsql-proxy"),
+    Sidecar("tailscale", "*tailscale*"),
+    Sidecar("fluid-fuse*"),
+    # Telemetry.
+    Sidecar("otc-container"),
+    Sidecar(image="*opentelemetry-collector*"),
+    Sidecar("jaeger-agent"),
+    Sidecar("xray-daemon"),
+    Sidecar("datadog-agent"),
+    Sidecar("fluent-bit"),
+    Sidecar("fluentbit"),
+    Sidecar("fluentd"),
+    Sidecar("filebeat"),
+    Sidecar("promtail"),
+    Sidecar("vector", "*/vector:*"),
+    Sidecar("config-reloader"),
+    # What calls itself one: Airflow's, Kuma's, Tekton's, GKE's for Cloud Storage.
+    Sidecar("sidecar"),
+    Sidecar("*-sidecar"),
+    Sidecar("sidecar-*"),
+)
+
+
+def _by_name() -> Mapping[str, Sequence[Sidecar]]:
+    found: dict[str, list[Sidecar]] = {}
+    for each in KNOWN_SIDECARS:
+        if each.name is not None and not set(each.name) & set("*?["):
+            found.setdefault(each.name, []).append(each)
+    return found
+
+
+_BY_NAME = _by_name()
+_PATTERNS = tuple(each for each in KNOWN_SIDECARS if each.name not in _BY_NAME)
+
+
+def is_sidecar(name: str, image: str | None, further: Sequence[Sidecar]) -> bool:
+    """Whether a container is a known sidecar, or one of the policy's `further`."""
+    image = image or ""
+    if len(name) > MAX_NAME or len(image) > MAX_IMAGE:
+        return False
+    return any(each.is_one(name, image) for each in (*_BY_NAME.get(name, ()), *_PATTERNS, *further))

@@ -1,0 +1,181 @@
+"""Of several containers none of which asks for a GPU: the author's default, and known sidecars."""
+
+import pytest
+
+from policies.model.sidecars import KNOWN_SIDECARS
+from tests.webhook.support import POLICIES, as_body, container, decide, pod, policies, review_of
+from tests.webhook.support.bounded_work import check
+
+DEFAULT = "kubectl.kubernetes.io/default-container"
+GPU = {"nvidia.com/gpu": "1"}
+DOCUMENT = (POLICIES.parent / "docs" / "policies.md").read_text()
+
+
+def chosen(decided):
+    return decided.annotations["clearml-injector/gpu-container"]
+
+
+def two(first, second, **annotations):
+    return pod(containers=[first, second], metadata={"annotations": annotations})
+
+
+def test_the_default_container_of_kubectl_gets_the_share():
+    decided = decide(two(container("a"), container("b"), **{DEFAULT: "b"}))
+    assert chosen(decided) == "b"
+    assert decided.env("a") == [("NVIDIA_VISIBLE_DEVICES", "void")]
+
+
+def test_our_own_annotation_goes_before_the_default_container():
+    said = {DEFAULT: "b", "clearml-injector/container": "a"}
+    assert chosen(decide(two(container("a"), container("b"), **said))) == "a"
+
+
+def test_the_default_container_goes_before_what_is_known_of_sidecars():
+    found = two(container("train"), container("istio-proxy"), **{DEFAULT: "istio-proxy"})
+    assert chosen(decide(found)) == "istio-proxy"
+
+
+def test_a_container_that_asks_for_a_gpu_goes_before_the_default_container():
+    found = two(container("a", limits=GPU), container("b"), **{DEFAULT: "b"})
+    assert chosen(decide(found)) == "a"
+
+
+def test_the_container_that_the_policy_names_goes_before_the_default_container():
+    found = two(container("clearml-id-1"), container("log"), **{DEFAULT: "log"})
+    assert chosen(decide(found)) == "clearml-id-1"
+
+
+def test_of_several_that_the_policy_names_the_default_container_is_taken():
+    found = two(container("clearml-id-1"), container("clearml-id-2"), **{DEFAULT: "clearml-id-2"})
+    assert chosen(decide(found)) == "clearml-id-2"
+
+
+@pytest.mark.parametrize("said", ["", "none-such", "setup", "side"])
+def test_a_default_container_that_is_no_regular_one_says_nothing(said):
+    found = two(container("a"), container("b"), **{DEFAULT: said})
+    found["spec"]["initContainers"] = [container("setup"), container("side", restartPolicy="Always")]
+    assert decide(found).code == "container-ambiguous"
+    found["spec"]["containers"][1]["name"] = "daprd"
+    assert chosen(decide(found)) == "a"
+
+
+OF_MESHES_AND_OPERATORS = [
+    ("istio-proxy", "docker.io/istio/proxyv2:1.24.0"),
+    ("linkerd-proxy", "cr.l5d.io/linkerd/proxy:edge-24.11.8"),
+    ("vault-agent", "hashicorp/vault:1.18.1"),
+    ("wait", "quay.io/argoproj/argoexec:v3.6.2"),
+    ("queue-proxy", "gcr.io/knative-releases/knative.dev/serving/cmd/queue@sha256:1"),
+    ("daprd", "ghcr.io/dapr/daprd:1.14.4"),
+    ("consul-dataplane", "hashicorp/consul-dataplane:1.6.1"),
+    ("otc-container", "ghcr.io/open-telemetry/opentelemetry-collector-contrib:0.114.0"),
+    ("helper", "registry.gitlab.com/gitlab-org/gitlab-runner/gitlab-runner-helper:x86_64-v17.6.0"),
+    ("autoscaler", "rayproject/ray:2.40.0"),
+    ("airflow-xcom-sidecar", "alpine"),
+    ("any-name", "mirror.example.com:5000/istio/proxyv2:1.24.0-distroless"),
+]
+
+
+@pytest.mark.parametrize(("name", "image"), OF_MESHES_AND_OPERATORS)
+@pytest.mark.parametrize("is_first", [True, False])
+def test_beside_a_known_sidecar_the_other_container_is_meant(name, image, is_first):
+    both = [container(name, image=image), container("main")]
+    decided = decide(pod(containers=both if is_first else both[::-1]))
+    assert chosen(decided) == "main"
+    assert decided.env(name) == [("NVIDIA_VISIBLE_DEVICES", "void")]
+
+
+@pytest.mark.parametrize(
+    ("name", "image"), [("wait", "example.com/train:1"), ("helper", None), ("agent", "x")]
+)
+def test_a_common_name_alone_makes_no_sidecar(name, image):
+    assert (
+        decide(pod(containers=[container(name, image=image), container("main")])).code
+        == "container-ambiguous"
+    )
+
+
+def test_beside_several_sidecars_one_container_is_left():
+    names = ["istio-proxy", "main", "vault-agent", "otc-container"]
+    assert chosen(decide(pod(containers=list(map(container, names))))) == "main"
+
+
+def test_two_containers_beside_a_sidecar_stay_ambiguous_and_the_denial_leaves_the_sidecar_out():
+    decided = decide(pod(containers=list(map(container, ["a", "istio-proxy", "b"]))))
+    assert decided.code == "container-ambiguous"
+    assert decided.message.endswith("clearml-injector/container (a, b)")
+
+
+def test_sidecars_among_themselves_are_all_named():
+    decided = decide(pod(containers=list(map(container, ["daprd", "istio-proxy"]))))
+    assert decided.code == "container-ambiguous"
+    assert decided.message.endswith("clearml-injector/container (daprd, istio-proxy)")
+
+
+def test_a_known_sidecar_that_alone_asks_for_a_gpu_gets_it():
+    both = [container("otc-container", limits=GPU), container("main")]
+    assert chosen(decide(pod(containers=both))) == "otc-container"
+
+
+def test_a_known_sidecar_that_is_the_only_container_gets_the_share():
+    assert chosen(decide(pod(containers=[container("istio-proxy")]))) == "istio-proxy"
+
+
+def test_a_name_of_the_policy_makes_a_known_sidecar_the_task():
+    both = [container("autoscaler"), container("main")]
+    assert chosen(decide(pod(containers=both), policies("container: {names: [autoscaler]}"))) == "autoscaler"
+
+
+SHIPPER = "container: {sidecars: [{name: ship-*}]}"
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "image", "is_sidecar"),
+    [
+        (SHIPPER, "ship-logs", "x", True),
+        (SHIPPER, "logs", "x", False),
+        ('container: {sidecars: [{image: "*/shipper:*"}]}', "logs", "example.com/shipper:1", True),
+        ('container: {sidecars: [{image: "*/shipper:*"}]}', "logs", "example.com/other:1", False),
+        (
+            'container: {sidecars: [{name: logs, image: "*/shipper:*"}]}',
+            "logs",
+            "example.com/shipper:1",
+            True,
+        ),
+        ('container: {sidecars: [{name: logs, image: "*/shipper:*"}]}', "logs", "example.com/other:1", False),
+        (
+            'container: {sidecars: [{name: logs, image: "*/shipper:*"}]}',
+            "else",
+            "example.com/shipper:1",
+            False,
+        ),
+        (SHIPPER, "istio-proxy", "x", True),
+    ],
+)
+def test_the_admin_names_further_sidecars_beside_those_that_are_known(text, name, image, is_sidecar):
+    decided = decide(pod(containers=[container(name, image=image), container("main")]), policies(text))
+    assert decided.code == ("injected" if is_sidecar else "container-ambiguous")
+
+
+def test_a_second_review_keeps_the_container_whatever_a_mesh_names_since():
+    """Istio's webhook names the first container as the default one where nobody did."""
+    found = pod(containers=[container("daprd"), container("main")])
+    stored = decide(found).stored
+    stored["metadata"]["annotations"][DEFAULT] = "daprd"
+    assert decide(stored).code == "unchanged"
+
+
+def test_each_known_sidecar_stands_in_the_document():
+    section = DOCUMENT.partition("\n### Sidecars\n")[2].partition("\n#")[0]
+    rows = [line.split("|")[1:3] for line in section.splitlines() if "`" in line and line.startswith("|")]
+    written = {tuple(cell.strip().strip("`") for cell in row) for row in rows}
+    assert written == {(each.name or "", each.image or "") for each in KNOWN_SIDECARS}
+
+
+@pytest.mark.parametrize("text", ["a", "*/a" * 2_000, "x" * 10_000, "1/" * 128])
+@pytest.mark.parametrize("count", [32, 200])
+def test_many_containers_with_long_images_beside_many_patterns_take_bounded_work(text, count):
+    own = ", ".join(f'{{name: "*1-*-{number}*-", image: "*1/*/*{number}"}}' for number in range(50))
+    names = [f"{number}-{'1-' * 28}c" for number in range(count)]
+    found = pod(containers=[container(name, image=text) for name in names])
+    (outcome,) = check(as_body(review_of(found)), 1, policies(f"container: {{sidecars: [{own}]}}"))
+    assert outcome.reason == "container-ambiguous"

@@ -1,0 +1,112 @@
+"""Which one of several containers is meant, where no annotation says how they share a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+
+from kube.names import CONTAINER_ANNOTATION, CONTAINERS_ANNOTATION, DEFAULT_CONTAINER_ANNOTATION
+from policies.model.effective import EffectivePolicy
+from policies.model.sidecars import is_sidecar
+from webhook.admission.container_refs import ContainerRef
+from webhook.admission.denial import Denial, Reason
+from webhook.admission.pod import ObjectMeta
+
+MAX_COMPARED = 32
+"""Containers of a pod beyond which none is looked up among the sidecars: no real pod has so many."""
+
+
+def nameable(every: Sequence[ContainerRef]) -> list[ContainerRef]:
+    """Return the containers that an author may give a share by name: regular ones, then native sidecars."""
+    return sorted([ref for ref in every if ref.runs_beside], key=lambda ref: ref.is_init)
+
+
+def choose(
+    metadata: ObjectMeta, running: Sequence[ContainerRef], policy: EffectivePolicy
+) -> ContainerRef | Denial:
+    """Choose one of the containers that run beside each other (docs/admission.md).
+
+    What asks for a GPU goes before what only hints at it: a second review sees the same container ask,
+    whatever other webhooks have written since.
+    """
+    wanted = (metadata.annotations or {}).get(CONTAINER_ANNOTATION)
+    if wanted is not None:
+        return _named(wanted, running)
+    asking = [ref for ref in running if ref.gpu_amounts and ref.asks_for_gpu]
+    if len(asking) > 1:
+        return both_ask(asking[0], asking[1])
+    candidates = asking or [ref for ref in running if not ref.is_init]
+    if len(candidates) == 1:
+        return candidates[0]
+    return _by_hints(metadata, candidates, policy)
+
+
+def _by_hints(
+    metadata: ObjectMeta, regular: list[ContainerRef], policy: EffectivePolicy
+) -> ContainerRef | Denial:
+    """Choose by names that policy and pod give, then by what is known of sidecars."""
+    tasks = [ref for ref in regular if _is_task(ref, metadata, policy)]
+    if len(tasks) == 1:
+        return tasks[0]
+    default = (metadata.annotations or {}).get(DEFAULT_CONTAINER_ANNOTATION)
+    for ref in regular:
+        if ref.container.name == default:
+            return ref
+    left = [
+        ref for ref in regular if not is_sidecar(ref.container.name, ref.container.image, policy.sidecars)
+    ]
+    if len(left) == 1:
+        return left[0]
+    return Denial.of(
+        Reason.CONTAINER_AMBIGUOUS,
+        f"no single container can be chosen for the GPU: name it in the annotation {CONTAINER_ANNOTATION}"
+        f" ({_names(left or regular)})",
+    )
+
+
+def _without_sidecars(regular: list[ContainerRef], policy: EffectivePolicy) -> list[ContainerRef]:
+    if len(regular) > MAX_COMPARED:
+        return regular
+    return [
+        ref for ref in regular if not is_sidecar(ref.container.name, ref.container.image, policy.sidecars)
+    ]
+
+
+def _is_task(ref: ContainerRef, metadata: ObjectMeta, policy: EffectivePolicy) -> bool:
+    name = ref.container.name
+    return name == metadata.name or any(fnmatchcase(name, pattern) for pattern in policy.container_names)
+
+
+def _named(wanted: str, running: Sequence[ContainerRef]) -> ContainerRef | Denial:
+    for ref in running:
+        if ref.container.name == wanted:
+            return ref
+    return Denial.of(
+        Reason.CONTAINER_UNKNOWN,
+        f'annotation {CONTAINER_ANNOTATION}: "{wanted}" is no container of this pod: use {_names(running)}',
+    )
+
+
+def both_ask(first: ContainerRef, second: ContainerRef) -> Denial:
+    """Deny a second container that asks for a GPU; an init container that ends can share with none."""
+    share = f", or say in {CONTAINERS_ANNOTATION} how they share it" if second.runs_beside else ""
+    if not (first.gpu_amounts and first.asks_for_gpu):
+        return Denial.of(Reason.SEVERAL_GPU_CONTAINERS, f"{_only_one_asks(first, second)}{share}")
+    return Denial.of(
+        Reason.SEVERAL_GPU_CONTAINERS,
+        f'containers "{first.container.name}" and "{second.container.name}" both ask for a GPU:'
+        f" leave it to one of them{share}",
+    )
+
+
+def _only_one_asks(chosen: ContainerRef, other: ContainerRef) -> str:
+    role, name = "sidecar" if other.is_init else "container", other.container.name
+    resource = next(
+        resource for resource, amount, kind in other.gpu_amounts if kind.asks and amount not in {"0", 0}
+    )
+    gets = f'{role} "{name}" asks for {resource}, but the share is for container "{chosen.container.name}"'
+    return f"{gets}: remove it from the {role}"
+
+
+def _names(containers: Sequence[ContainerRef]) -> str:
+    return ", ".join(ref.container.name for ref in containers) or "the pod has no containers"
