@@ -19,6 +19,7 @@ class Reason(StrEnum):
     ALIAS = "alias-not-allowed"
     GPUS = "gpus-not-allowed"
     GPU_KIND = "gpu-kind"
+    COMPUTE = "compute-not-allowed"
     LABEL_NOT_ON_TEMPLATE = "label-not-on-template"
     POD_EXISTS = "pod-exists"
     CONTAINER_UNKNOWN = "container-unknown"

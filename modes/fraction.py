@@ -228,3 +228,8 @@ class Fraction:
     def ratio(self) -> tuple[int, int]:
         """The share of each touched GPU as numerator and denominator."""
         return self.exact or (self.slices_on_each, self.slices_per_gpu)
+
+    @property
+    def percent(self) -> int:
+        """The same in whole per cent, rounded down, and 1 at least: limiters take 0 for no limit."""
+        return max(1, self.ratio[0] * 100 // self.ratio[1])

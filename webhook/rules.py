@@ -7,7 +7,8 @@ from functools import partial
 import msgspec
 
 from ledger.placement_request import Placement
-from webhook.admission.aliases import Alias, asks_in_other_words, read_alias
+from webhook.admission.alias_words import Alias
+from webhook.admission.aliases import asks_in_other_words, read_alias
 from webhook.admission.denial import Denial
 from webhook.admission.json_patch import joined
 from webhook.admission.mutate import Injection, mutate

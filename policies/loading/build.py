@@ -13,6 +13,7 @@ from modes.registry import INSTANCE_MODE, MODES
 from modes.resource_names import ResourceNames
 from policies.model.allowances import Allowances
 from policies.model.effective import (
+    COMPUTE_LIMIT,
     NO_LIMITER,
     CacheVolume,
     EffectiveLimiter,
@@ -28,8 +29,6 @@ from policies.model.sidecars import Sidecar
 
 CONTRACT = ("0.125", "0.250", "0.375", "0.500", "0.625", "0.750", "0.875")
 """The label texts of ClearML's documentation."""
-COMPUTE_LIMIT = "CUDA_DEVICE_SM_LIMIT"
-"""HAMi-core's variable for per cent of each GPU's compute."""
 
 
 def effective_limiter(limiter: Limiter, mode: ModeName, compute: str | int = "none") -> EffectiveLimiter:
@@ -82,7 +81,8 @@ def effective_policy(policy: Policy, limiter: Limiter, digest: str, names: Resou
         same_model=policy.same_model,
         max_gpus=policy.max_gpus,
         containers=policy.containers,
-        aliases=frozenset(name for name, is_on in policy.aliases if is_on),
+        aliases=policy.aliases.systems,
+        gpucores=policy.aliases.gpucores,
         compute=policy.compute,
         limits_from=policy.limits.source,
         oversized=policy.resources.oversized,

@@ -34,6 +34,7 @@ def policy_problems(policy: Policy, source: Source, parts: Parts) -> Iterator[Pr
         yield from _agent_problems(policy, source, parts)
     if policy.compute != "none":
         yield from _compute_problems(policy, source, parts)
+    yield from _alias_problems(policy, source, parts)
     for number, toleration in enumerate(policy.tolerations):
         yield from _toleration_problems(toleration, source, number)
     yield from _allowed_resource_problems(policy.allow, source)
@@ -179,15 +180,29 @@ def _instance_problems(policy: Policy, source: Source) -> Iterator[Problem]:
         yield source.problem(rule, "memory", "reserveMiB")
 
 
-def _compute_problems(policy: Policy, source: Source, parts: Parts) -> Iterator[Problem]:
-    """Yield why nobody would hold pods to the compute that the policy says."""
+def _compute_problems(
+    policy: Policy, source: Source, parts: Parts, path: tuple[str, ...] = ("compute",)
+) -> Iterator[Problem]:
+    """Yield why nobody would hold pods to the compute that the policy, or a pod under it, says."""
     limiter = parts.limiters.get(policy.limiter)
     if policy.limits.source == "agent":
         rule = "the agent limits no compute: leave it out, or use limits.from admission"
-        yield source.problem(rule, "compute")
+        yield source.problem(rule, *path)
     elif limiter is not None and limiter[0].ld_preload is None:
         rule = f'limiter "{policy.limiter}" limits no compute: leave it out, or use hami-core'
-        yield source.problem(rule, "compute")
+        yield source.problem(rule, *path)
+
+
+def _alias_problems(policy: Policy, source: Source, parts: Parts) -> Iterator[Problem]:
+    """Yield what is said of HAMi's compute where no pod can have it."""
+    path = ("aliases", "gpucores")
+    gpucores = policy.aliases.gpucores
+    if gpucores != "deny" and not policy.aliases.hami:
+        yield source.problem("is about pods of HAMi's: say hami: true, or leave it out", *path)
+    elif gpucores == "compute" and (policy.resources.prefer or mode_of(policy).gives_instances):
+        yield source.problem("a MIG instance has compute of its own: say ignore or deny", *path)
+    elif gpucores == "compute":
+        yield from _compute_problems(policy, source, parts, path)
 
 
 def _agent_problems(policy: Policy, source: Source, parts: Parts) -> Iterator[Problem]:

@@ -21,6 +21,10 @@ LimitsFrom = Literal["admission", "agent"]
 """Who holds a share to its GPU memory: the webhook, by what it writes into the pod, or the node's agent."""
 ContainersOn = Literal["same-gpu", "any-gpu"]
 """Where containers that share a pod's part may be: on one GPU, or on several if none has room for all."""
+GpuCores = Literal["ignore", "deny", "compute"]
+"""What becomes of HAMi's nvidia.com/gpucores."""
+COMPUTE_LIMIT = "CUDA_DEVICE_SM_LIMIT"
+"""HAMi-core's variable for per cent of each GPU's compute."""
 PRELOAD_FILE = "/etc/ld.so.preload"
 """By which the node agent loads the limiter's library also where a program drops LD_PRELOAD."""
 
@@ -167,6 +171,8 @@ class EffectivePolicy:
     """Per cent of a GPU's compute that a preloaded limiter lets a container use."""
     aliases: frozenset[str] = frozenset()
     """Other systems whose ways to ask for a share are taken for ours: "kai", "hami"."""
+    gpucores: GpuCores = "deny"
+    """What becomes of HAMi's per cent of compute, where its pods are taken for ours."""
     max_gpus: int = MAX_GPUS
     """Different GPUs of which one pod may ask a part."""
     containers: ContainersOn = "same-gpu"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, get_args
 
-from pydantic import Field, StringConstraints
+from pydantic import Field
 
 from ledger.placement_request import MAX_ASSUMED_GPUS, Oversized
 from modes.fraction import ALLOWED_SLICES_PER_GPU
 from modes.mode import DEFAULT_MODE, ModeName
 from policies.model.allowances import Capability, HostPath
+from policies.model.asking import Aliases, ContainerRule
 from policies.model.effective import MAX_GPUS, ContainersOn, LimitsFrom
-from policies.model.sidecars import MAX_SIDECARS
 from policies.model.types import (
     AbsolutePath,
     Count,
@@ -29,9 +29,9 @@ from policies.model.types import (
     PinnedImage,
     PolicyEnv,
     Size,
+    Text,
 )
 
-Text = Annotated[str, StringConstraints(min_length=1, max_length=253)]
 Place = Literal["pack", "spread"]
 ShareOf = Literal["label", "none"]
 Fractions = Annotated[dict[str, Count], Field(max_length=200)]
@@ -88,24 +88,6 @@ class Assume(Part):
     """GPUs of one node."""
     gpu_memory_mib: Annotated[Mib, Field(alias="gpuMemoryMiB")]
     """MiB of one GPU, as the node label nvidia.com/gpu.memory will say."""
-
-
-class SidecarPart(Part):
-    """A sidecar, by name, image or both, which must then both match; `*` stands for anything."""
-
-    name: Text | None = None
-    """Its name."""
-    image: Text | None = None
-    """Its image, with registry and tag."""
-
-
-class ContainerRule(Part):
-    """Which container gets the GPU when the pod itself does not say."""
-
-    names: list[Text] = Field(default_factory=lambda: ["clearml-id-*"])
-    """Names to look for, `*` standing for anything; asked after annotation, GPU limits and "the only one"."""
-    sidecars: Annotated[list[SidecarPart], Field(max_length=MAX_SIDECARS)] = Field(default_factory=list)
-    """Containers that are not meant where another can be, beside those that are known (docs/policies.md)."""
 
 
 class TolerationPart(Part):
@@ -166,15 +148,6 @@ class Allow(Part):
     """Resources of `nvidia.com/` that are no way to a GPU, such as `nvidia.com/hostdev`."""
     host_ipc: Annotated[bool, Field(alias="hostIPC")] = False
     """The node's IPC namespace (`hostIPC`), which clients of an MPS daemon of the node need."""
-
-
-class Aliases(Part):
-    """Other systems' ways to ask for a share, taken for ours on pods without our labels."""
-
-    kai: bool = False
-    """KAI's and Run:ai's annotations `gpu-fraction`, `gpu-memory` and `gpu-fraction-num-devices`."""
-    hami: bool = False
-    """HAMi's resources `nvidia.com/gpumem` and `nvidia.com/gpumem-percentage`."""
 
 
 class ReplaceWaiting(Part):

@@ -37,6 +37,20 @@ def test_what_no_policy_may_allow_is_a_mistake(allow, expected):
         ('fractions: {"nan": 2}', '"nan" is not a plain decimal number such as "0.500"'),
         ('fractions: {"1.5": 12}', "12 slices are neither 1 to 8 of one GPU nor whole GPUs"),
         ("fractions: {0.500: 4}", 'a key must be text: quote it, "0.500"'),
+        ("aliases: {gpucores: ignore}", "aliases.gpucores: is about pods of HAMi's: say hami: true"),
+        (
+            "aliases: {hami: true, gpucores: compute}\nlimiter: none",
+            'aliases.gpucores: limiter "none" limits no',
+        ),
+        (
+            "aliases: {hami: true, gpucores: compute}\nlimits: {from: agent}",
+            "aliases.gpucores: the agent limits no",
+        ),
+        (
+            "aliases: {hami: true, gpucores: compute}\nresources: {mode: mig}",
+            "a MIG instance has compute of its",
+        ),
+        ("aliases: {gpucores: half}", "aliases.gpucores: "),
         ("container: {sidecars: [{name: a}, {}]}", "container.sidecars[1]: says no sidecar: give its name"),
         (f"container: {{sidecars: [{'{name: a}, ' * 51}]}}", "container.sidecars: "),
         ("slicesPerGpu: 5", "slicesPerGpu: 5 is not one of 2, 4, 8, 16"),

@@ -41,7 +41,12 @@ def decide(live):
     return answer
 
 
-KAI = [{"gpu-fraction": "0.5"}, {"gpu-memory": "4096"}, {"gpu-fraction": "nonsense"}]
+KAI = [
+    {"gpu-fraction": "0.5"},
+    {"gpu-memory": "4096"},
+    {"gpu-fraction": "nonsense"},
+    {"gpu-memory-limit": "1"},
+]
 
 
 def kai(annotations):

@@ -29,8 +29,7 @@ class Filled:
         values = {
             "slices": str(fraction.slices_on_each),
             "slices_per_gpu": str(fraction.slices_per_gpu),
-            # Zero would be no limit at all.
-            "percent": str(max(1, fraction.ratio[0] * 100 // fraction.ratio[1])),
+            "percent": str(fraction.percent),
             "index": ",".join(map(str, indices)),
             "namespace": namespace,
         }

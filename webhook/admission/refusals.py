@@ -10,10 +10,8 @@ from webhook.admission.container_refs import ContainerRef
 from webhook.admission.containers import Containers
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.host_paths import SHARED_MEMORY, is_at_or_below, normalised, protected_place, touches
+from webhook.admission.other_systems import OURS_INSTEAD
 from webhook.admission.pod import LABEL, ObjectMeta, PodSpec
-
-OTHER_SYSTEM_ANNOTATIONS = ("gpu-fraction", "gpu-memory")
-"""KAI's way to ask for a share."""
 
 DEVICE_ANNOTATIONS = frozenset(
     {
@@ -116,8 +114,10 @@ def _refuse_annotations(metadata: ObjectMeta) -> Denial | None:
 
 def refuse_annotation(name: str) -> Denial | None:
     """Refuse an annotation of another GPU system, or one that injects devices."""
-    if name in OTHER_SYSTEM_ANNOTATIONS:
-        return _other_system(f"annotation {name}")
+    if name in OURS_INSTEAD:
+        ours = OURS_INSTEAD[name]
+        advice = f"write {ours} instead" if ours is not None else None
+        return _other_system(f"annotation {name}", advice)
     if name.partition("/")[0] in DEVICE_ANNOTATIONS:
         return Denial.of(
             Reason.CDI_ANNOTATION,
@@ -146,11 +146,9 @@ def _unknown_resource(resource: str) -> Denial:
     )
 
 
-def _other_system(what: str) -> Denial:
-    return Denial.of(
-        Reason.OTHER_GPU_SYSTEM,
-        f"{what} cannot stand beside {LABEL}: one pod, one way to share a GPU; remove one of the two",
-    )
+def _other_system(what: str, advice: str | None = None) -> Denial:
+    advice = advice or "one pod, one way to share a GPU; remove one of the two"
+    return Denial.of(Reason.OTHER_GPU_SYSTEM, f"{what} cannot stand beside {LABEL}: {advice}")
 
 
 def _refuse_host_pid(spec: PodSpec, limiter: EffectiveLimiter) -> Denial | None:

@@ -6,6 +6,7 @@ import msgspec
 
 from ledger.placement_request import Placement
 from modes.fraction import Fraction
+from policies.model.effective import COMPUTE_LIMIT, EnvVar
 from webhook.admission.annotations import GPU_INDEX, INJECTED, MEMORY_MIB, SLICES, index_text
 from webhook.admission.container_refs import ContainerRef
 from webhook.admission.memory_limit import mib_of_each, mib_text
@@ -70,6 +71,14 @@ def share_of(validated: Validated, placement: Placement) -> PodShare:
 def _share_of(
     validated: Validated, fraction: Fraction, indices: tuple[int, ...], mib: int | None
 ) -> ContainerShare:
-    variables = validated.limiter.env + validated.policy.env
+    variables = _limited(validated.limiter.env, validated.compute) + validated.policy.env
     env = Filled(variables, fraction, indices, mib, validated.namespace)
     return ContainerShare(mib, validated.mode.amounts(fraction, indices), env)
+
+
+def _limited(variables: tuple[EnvVar, ...], compute: str | None) -> tuple[EnvVar, ...]:
+    """Return the limiter's variables with the compute that the pod itself asks to be held to."""
+    if compute is None:
+        return variables
+    own = EnvVar(COMPUTE_LIMIT, compute)
+    return (*(each for each in variables if each.name != COMPUTE_LIMIT), own)

@@ -13,6 +13,7 @@ from modes.mode import Mode
 from policies.model.effective import NO_LIMITER, EffectiveLimiter, EffectivePolicy
 from webhook.admission.affinity import demands_models, refuse_empty_affinity
 from webhook.admission.annotations import INJECTED
+from webhook.admission.compute import asked_compute, refuse_compute
 from webhook.admission.container_refs import ContainerRef, container_refs
 from webhook.admission.containers import Containers, choose_containers
 from webhook.admission.denial import Denial, Reason
@@ -54,6 +55,11 @@ class Validated(msgspec.Struct, frozen=True, eq=False):
     def resource(self) -> str:
         """Of MIG instances, that the pod itself asks for; empty where it leaves the choice."""
         return named_instance(self.containers)
+
+    @property
+    def compute(self) -> str | None:
+        """Per cent of each GPU's compute that the pod asks to be held to; None where the policy decides."""
+        return asked_compute(self.metadata)
 
     @property
     def keeps_assumption(self) -> bool:
@@ -153,6 +159,7 @@ def _existing_injection(
 def _refuse_containers(validated: Validated, asked: Asked) -> Denial | None:
     containers = validated.containers
     refused = refuse_privileged(containers, validated.policy) or refuse_instances(containers)
+    refused = refused or refuse_compute(validated.metadata, validated.fraction, containers, validated.policy)
     if refused is None and validated.kept is None:
         refused = refuse_index(containers)
     for ref in containers.gpu:

@@ -149,3 +149,78 @@ def test_of_several_containers_the_one_that_asks_for_a_gpu_has_the_share() -> No
     found = kai(fraction="0.5")
     found["spec"]["containers"].append(container("second", limits={"nvidia.com/gpu": "1"}))
     assert limits(webhook_of(KAI).decide(found), "second") == {"nvidia.com/gpu-0": "4"}
+
+
+@pytest.mark.parametrize(
+    ("said", "ours"),
+    [
+        # A share is its own limit: one that says the same says nothing more.
+        ({"fraction": "0.5", "fraction_limit": "0.5"}, "taken"),
+        ({"fraction": "0.5", "fraction_limit": "0.50"}, "taken"),
+        ({"memory": "2000", "memory_limit": "2000"}, "taken"),
+        # Run:ai lets a pod grow up to a higher limit, and refuses a lower one.
+        ({"fraction": "0.25", "fraction_limit": "0.8"}, "denied"),
+        ({"fraction": "0.5", "fraction_limit": "0.25"}, "denied"),
+        ({"memory": "2000", "memory_limit": "4000"}, "denied"),
+        ({"memory": "2000", "memory_limit": "4G"}, "denied"),
+        ({"memory": "2000", "memory_limit": "1" * 100_000}, "denied"),
+        ({"fraction": "0.5", "fraction_limit": ""}, "denied"),
+        ({"fraction": "0.5", "memory_limit": "4000"}, "denied"),
+        ({"fraction_limit": "0.5"}, "denied"),
+        ({"memory_limit": "4000"}, "denied"),
+    ],
+)
+def test_limits_of_run_ais_are_never_ignored(said: dict[str, str], ours: Verdict) -> None:
+    assert verdict(KAI, kai(**said)) == ours
+    if ours == "taken":
+        assert "limit" not in " ".join(webhook_of(KAI).decide(kai(**said)).annotations)
+
+
+ITS_OWN = "and a share here is its own limit: ask for the limit in"
+ALONE = "gpu-memory-limit stands without gpu-memory: write the amount there, a share here is its own limit"
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        (
+            {"fraction": "0.25", "fraction_limit": "0.8"},
+            f'gpu-fraction-limit "0.8" is not gpu-fraction "0.25", {ITS_OWN} gpu-fraction, or leave it out',
+        ),
+        (
+            {"memory": "2000", "memory_limit": "4G"},
+            f'gpu-memory-limit "4G" is not gpu-memory "2000", {ITS_OWN} gpu-memory, or leave it out',
+        ),
+        ({"memory_limit": "4000"}, ALONE),
+        ({"fraction": "0.5", "memory_limit": "4000"}, ALONE),
+    ],
+)
+def test_a_limit_that_is_no_share_is_denied_by_name(said: dict[str, str], message: str) -> None:
+    assert webhook_of(KAI).decide(kai(**said)).message == message
+
+
+def test_mps_which_kai_puts_into_such_a_pod_is_denied_by_name() -> None:
+    found = kai(fraction="0.5")
+    found["metadata"]["annotations"]["mps"] = "true"
+    denied = webhook_of(KAI).decide(found)
+    assert (denied.code, denied.message) == (
+        "alias-not-allowed",
+        "annotation mps has no match here: leave it out",
+    )
+    found["metadata"]["annotations"]["mps"] = "false"
+    assert webhook_of(KAI).decide(found).allowed
+
+
+@pytest.mark.parametrize("name", ["fraction_limit", "memory_limit", "fraction_num_devices"])
+def test_beside_our_own_label_they_are_refused_by_name(name: str) -> None:
+    found = kai(**{name: "2"})
+    found["metadata"]["labels"] = {"clearml-injector/fraction": "0.500"}
+    denied = webhook_of(KAI).decide(found)
+    assert denied.code == "other-gpu-system"
+    assert f"gpu-{name.replace('_', '-')}" in denied.message
+
+
+def test_a_native_sidecar_named_by_kais_annotation_gets_the_share() -> None:
+    found = kai(fraction="0.5", fraction_container_name="side")
+    found["spec"]["initContainers"] = [container("side", restartPolicy="Always")]
+    assert limits(webhook_of(KAI).decide(found), "side") == {"nvidia.com/gpu-0": "4"}

@@ -1,0 +1,302 @@
+"""What HAMi does with a pod's amounts and card annotations, and what alias `hami` makes of each.
+
+HAMi's column is that of its device and webhook code and their tests (Project-HAMi/HAMi, 4707fb02 of August
+2026). Where there is nothing of the kind here, the pod is denied by name, as docs/other-systems.md says.
+"""
+
+import pytest
+
+from ledger.ledger import Ledger
+from tests.ledger.cluster import gpu_node
+from tests.webhook.admission.test_aliases import GPU, MEM, MEMORY_LABEL, PERCENT, hami, limits
+from tests.webhook.support import LABEL, Webhook, container, pod, policies
+
+CORES = "nvidia.com/gpucores"
+USE_TYPE, NO_TYPE = "nvidia.com/use-gputype", "nvidia.com/nouse-gputype"
+USE_UUID, NO_UUID = "nvidia.com/use-gpuuuid", "nvidia.com/nouse-gpuuuid"
+MODE, NUMA = "nvidia.com/vgpu-mode", "nvidia.com/numa-bind"
+NODE_POLICY, GPU_POLICY = "hami.io/node-scheduler-policy", "hami.io/gpu-scheduler-policy"
+MODEL, COMPUTE = "clearml-injector/gpu-model", "clearml-injector/compute"
+A100, A10, T4 = "NVIDIA-A100-SXM4-80GB", "NVIDIA-A10", "Tesla-T4"
+EIGHTHS = '"0.250": 2, "0.500": 4'
+
+
+def policy(text="", gpucores="deny"):
+    return policies(f"aliases: {{hami: true, gpucores: {gpucores}}}\nmemory: {{allowed: true}}\n{text}")
+
+
+def decide(found, policy_set=None):
+    ledger = Ledger()
+    for product in (A100, A10, T4):
+        node = gpu_node(product.lower(), 4)
+        ledger.set_node(
+            gpu_node(product.lower(), 4, labels={**node.labels, "nvidia.com/gpu.product": product})
+        )
+    return Webhook(policy_set or policy(), ledger).decide(found)
+
+
+def half(**annotations):
+    return annotated({name.replace("__", "/"): text for name, text in annotations.items()})
+
+
+def annotated(annotations, amounts=None):
+    found = hami(amounts or {GPU: "1", PERCENT: "50"})
+    found["metadata"]["annotations"] = annotations
+    return found
+
+
+def models(decided):
+    required = decided.spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    (term,) = required["nodeSelectorTerms"]
+    return [each["values"] for each in term["matchExpressions"] if each["key"] == "nvidia.com/gpu.product"]
+
+
+@pytest.mark.parametrize(
+    ("said", "pattern", "taken"),
+    [
+        ("A100", "*A100*", [A100]),
+        ("a100,T4", "*a100*,*T4*", [A100, T4]),
+        # HAMi: part of the card's name, so that A10 is an A100 too.
+        ("A10", "*A10*", [A10, A100]),
+        (" A100 ,, T4 ", "*A100*,*T4*", [A100, T4]),
+        ("NVIDIA-NVIDIA A100-SXM4-80GB", "*NVIDIA-A100-SXM4-80GB*", [A100]),
+        ("Tesla T4", "*Tesla-T4*", [T4]),
+    ],
+)
+def test_types_of_cards_become_patterns_of_models(said, pattern, taken):
+    decided = decide(annotated({USE_TYPE: said}))
+    assert decided.annotations[MODEL] == pattern
+    assert USE_TYPE not in decided.annotations
+    assert [sorted(each) for each in models(decided)] == [sorted(taken)]
+
+
+@pytest.mark.parametrize("name", [USE_TYPE, NO_TYPE, USE_UUID, NO_UUID])
+@pytest.mark.parametrize("text", ["", "   "])
+def test_an_empty_list_of_cards_demands_nothing(name, text):
+    decided = decide(annotated({name: text}))
+    assert decided.allowed
+    assert {name, MODEL}.isdisjoint(decided.annotations)
+
+
+@pytest.mark.parametrize("text", ["NVIDIA", "A100,nvidia"])
+def test_the_word_that_begins_every_type_demands_nothing(text):
+    decided = decide(annotated({USE_TYPE: text}))
+    assert decided.allowed
+    assert MODEL not in decided.annotations
+
+
+@pytest.mark.parametrize(
+    ("annotations", "message"),
+    [
+        ({USE_TYPE: ","}, f'{USE_TYPE} "," names no 1 to 8 types of cards'),
+        ({USE_TYPE: "A/B"}, f'{USE_TYPE} "A/B" names no 1 to 8 types of cards'),
+        ({USE_TYPE: ",".join(f"A{n}" for n in range(9))}, "names no 1 to 8 types of cards"),
+        ({USE_TYPE: "A" * 100_000}, f'{USE_TYPE} "AAAAAAAAAAAA..." names no 1 to 8 types of cards'),
+        ({NO_TYPE: "1080"}, f"{NO_TYPE} has no match here: write the types that it takes in {USE_TYPE}"),
+        ({USE_UUID: "GPU-1"}, f"{USE_UUID} has no match here, no pod chooses its card: leave it out"),
+        ({NO_UUID: "GPU-1"}, f"{NO_UUID} has no match here, no pod chooses its card: leave it out"),
+        ({MODE: "mig"}, f'{MODE} "mig": policy default gives hami-core: leave it out, or ask the admin'),
+        ({MODE: "mps"}, f'{MODE} "mps": policy default gives hami-core'),
+        ({MODE: ""}, f'{MODE} "": policy default gives hami-core'),
+        ({NODE_POLICY: "spread"}, f'{NODE_POLICY} "spread" is not how policy default places: leave it out'),
+        ({NODE_POLICY: "other"}, f'{NODE_POLICY} "other" is not how policy default places'),
+        ({GPU_POLICY: "spread"}, f'{GPU_POLICY} "spread" is not how policy default places'),
+        ({GPU_POLICY: "mutex"}, f'{GPU_POLICY} "mutex" is not how policy default places'),
+        ({GPU_POLICY: "binpack,numa"}, f'{GPU_POLICY} "binpack,numa" is not how policy default places'),
+        ({GPU_POLICY: "topology-aware"}, f'{GPU_POLICY} "topology-awa..." is not how policy default places'),
+        ({NUMA: "true"}, f"{NUMA} has no match here: leave it out"),
+    ],
+)
+def test_what_has_no_match_here_is_denied_by_name(annotations, message):
+    decided = decide(annotated(annotations))
+    assert decided.code == "alias-not-allowed"
+    assert decided.message.startswith(message) or message in decided.message
+
+
+@pytest.mark.parametrize(
+    ("annotations", "text"),
+    [
+        ({MODE: "hami-core"}, ""),
+        ({MODE: "mig,hami-core"}, ""),
+        ({NODE_POLICY: "binpack", GPU_POLICY: "binpack"}, ""),
+        ({NODE_POLICY: "", GPU_POLICY: " "}, ""),
+        ({NODE_POLICY: "spread", GPU_POLICY: "spread"}, "place: spread"),
+        ({NUMA: "false"}, ""),
+    ],
+)
+def test_what_is_so_anyway_is_taken_out(annotations, text):
+    decided = decide(annotated(annotations), policy(text))
+    assert decided.allowed, decided.message
+    assert decided.annotations.keys().isdisjoint(annotations)
+
+
+@pytest.mark.parametrize(
+    ("mode", "is_given"), [("mig", False), ("hami-core", False), ("hami-core,mig", True)]
+)
+def test_where_room_decides_a_pod_must_take_both_modes(mode, is_given):
+    both = policy("resources: {prefer: [mig, per-gpu]}")
+    assert decide(annotated({MODE: mode}), both).allowed is is_given
+
+
+@pytest.mark.parametrize("name", [USE_TYPE, NO_TYPE, USE_UUID, NO_UUID, MODE, NODE_POLICY, GPU_POLICY, NUMA])
+def test_beside_our_own_label_they_are_refused_by_name(name):
+    decided = decide(pod(metadata={"annotations": {name: "A100"}}))
+    assert decided.code == "other-gpu-system"
+    assert name in decided.message
+
+
+def test_beside_our_own_label_the_denial_names_our_annotation_where_there_is_one():
+    decided = decide(pod(metadata={"annotations": {USE_TYPE: "A100"}}))
+    assert decided.message.endswith(f"write {MODEL} instead")
+
+
+def test_pods_that_ask_for_whole_gpus_in_kubernetes_words_keep_hamis_annotations():
+    found = annotated({USE_UUID: "GPU-1"}, {GPU: "1"})
+    decided = decide(found)
+    assert (decided.code, decided.patch) == ("not-labelled", [])
+
+
+def test_memory_goes_before_a_percentage():
+    decided = decide(hami({GPU: "1", MEM: "15000", PERCENT: "50"}))
+    assert decided.stored["metadata"]["labels"] == {MEMORY_LABEL: "15000Mi"}
+    assert decided.outcome.injection.alias == (
+        f'{MEM} 15000 is {MEMORY_LABEL} "15000Mi"; {PERCENT} 50 counts for nothing beside it'
+    )
+
+
+@pytest.mark.parametrize("text", ["101", "-1", "1.5", "x"])
+def test_a_percentage_that_hami_refuses_is_refused_beside_memory_too(text):
+    decided = decide(hami({GPU: "1", MEM: "15000", PERCENT: text}))
+    assert decided.code == "alias-not-allowed"
+    assert decided.message.startswith(f'{PERCENT} "{text}" is no whole number from 0 to 100')
+
+
+@pytest.mark.parametrize(
+    ("amounts", "labels"),
+    [
+        ({GPU: "1", MEM: "0", PERCENT: "50"}, {LABEL: "0.500"}),
+        ({GPU: "1", MEM: "0"}, {LABEL: "1"}),
+        ({GPU: "1", PERCENT: "0"}, {LABEL: "1"}),
+        ({GPU: "1", PERCENT: "100"}, {LABEL: "1"}),
+        ({GPU: "2", PERCENT: "100"}, {LABEL: "2"}),
+        ({PERCENT: "100"}, {LABEL: "1"}),
+    ],
+)
+def test_an_amount_of_zero_is_none_and_all_memory_is_a_whole_gpu(amounts, labels):
+    wide = policy('fractions: {"0.500": 4, "1": 8, "2": 16}')
+    assert decide(hami(amounts), wide).stored["metadata"]["labels"] == labels
+
+
+def test_a_whole_gpu_that_the_policy_does_not_list_is_denied_as_it_was_written():
+    denied = decide(hami({GPU: "1", PERCENT: "100"}))
+    assert denied.code == "alias-not-allowed"
+    assert denied.message.startswith(f'{PERCENT} "100" is no fraction of policy default')
+
+
+@pytest.mark.parametrize(
+    ("task", "init", "labels", "gpus"),
+    [
+        ({GPU: "1", MEM: "15000"}, {GPU: "1", MEM: "25000"}, {MEMORY_LABEL: "25000Mi"}, None),
+        ({GPU: "1", MEM: "25000"}, {GPU: "1", MEM: "15000"}, {MEMORY_LABEL: "25000Mi"}, None),
+        ({GPU: "1", PERCENT: "25"}, {GPU: "1", PERCENT: "50"}, {LABEL: "0.500"}, None),
+        ({GPU: "2", MEM: "15000"}, {MEM: "15000"}, {MEMORY_LABEL: "15000Mi"}, "2"),
+        ({GPU: "1", MEM: "100"}, {GPU: "2", MEM: "15000"}, {MEMORY_LABEL: "15000Mi"}, "2"),
+        ({GPU: "1", PERCENT: "100"}, {GPU: "1", MEM: "15000"}, {LABEL: "1"}, None),
+    ],
+)
+def test_of_differing_amounts_of_init_containers_the_pod_holds_the_largest(task, init, labels, gpus):
+    """HAMi counts the larger of what the containers and what an init container asks for."""
+    wide = policy(f'fractions: {{{EIGHTHS}, "1": 8}}')
+    decided = decide(hami(task, initContainers=[container("warm", limits=init)]), wide)
+    assert decided.stored["metadata"]["labels"] == labels
+    assert decided.annotations.get("clearml-injector/gpus") == gpus
+    assert limits(decided, "warm") == limits(decided)
+
+
+@pytest.mark.parametrize(
+    ("task", "init"),
+    [
+        ({GPU: "1", MEM: "100"}, {GPU: "1", PERCENT: "50"}),
+        ({GPU: "2", MEM: "100"}, {GPU: "1", MEM: "200"}),
+    ],
+)
+def test_amounts_of_which_none_is_the_largest_are_denied(task, init):
+    denied = decide(hami(task, initContainers=[container("w" * 63, limits=init)]))
+    assert denied.code == "alias-not-allowed"
+    assert denied.message == (
+        f'init container "{"w" * 12}..." and its pod ask for shares of which neither holds the other:'
+        " write the same in both"
+    )
+
+
+def test_a_native_sidecar_that_alone_asks_in_hamis_words_gets_the_share():
+    side = container("side", limits={GPU: "1", MEM: "15000"}, restartPolicy="Always")
+    decided = decide(pod(fraction=None, initContainers=[side]))
+    assert limits(decided, "side") == {"nvidia.com/gpu-0": "2"}
+
+
+@pytest.mark.parametrize("cores", ["0", "30", "100"])
+def test_cores_are_denied_by_name_unless_the_policy_says_otherwise(cores):
+    denied = decide(hami({GPU: "1", MEM: "15000", CORES: cores}))
+    assert (denied.code, denied.message.partition(",")[0]) == (
+        "alias-not-allowed",
+        f"{CORES} is not taken over",
+    )
+
+
+def test_cores_that_are_ignored_are_taken_out_and_said_so():
+    decided = decide(hami({GPU: "1", MEM: "15000", CORES: "30"}), policy(gpucores="ignore"))
+    assert "CUDA_DEVICE_SM_LIMIT" not in dict(decided.env())
+    assert decided.outcome.injection.alias.endswith(f"; {CORES} is ignored")
+    assert COMPUTE not in decided.annotations
+
+
+def test_cores_alone_are_all_of_the_memory():
+    wide = policy('fractions: {"1": 8}', "ignore")
+    assert decide(hami({GPU: "1", CORES: "30"}), wide).stored["metadata"]["labels"] == {LABEL: "1"}
+
+
+def test_cores_become_the_limit_of_compute():
+    decided = decide(hami({GPU: "1", MEM: "15000", CORES: "30"}), policy(gpucores="compute"))
+    assert decided.annotations[COMPUTE] == "30"
+    assert dict(decided.env())["CUDA_DEVICE_SM_LIMIT"] == "30"
+
+
+@pytest.mark.parametrize("amounts", [{CORES: "0", MEM: "15000"}, {CORES: "100", PERCENT: "100"}])
+def test_cores_that_limit_nothing_become_nothing(amounts):
+    wide = policy('fractions: {"0.500": 4, "1": 8}', "compute")
+    decided = decide(hami({GPU: "1", **amounts}), wide)
+    assert decided.allowed, decided.message
+    assert COMPUTE not in decided.annotations
+
+
+@pytest.mark.parametrize(
+    ("amounts", "message"),
+    [
+        (
+            {MEM: "15000", CORES: "100"},
+            f"{CORES} 100 takes a card for itself, and the pod asks for a part of one",
+        ),
+        ({MEM: "15000", CORES: "500"}, f"{CORES} 500 takes a card for itself"),
+        ({PERCENT: "100", CORES: "30"}, f"{CORES} 30 limits no whole GPU here: leave it out"),
+        ({MEM: "15000", CORES: "-1"}, f'{CORES} "-1" is no whole number: mend it'),
+    ],
+)
+def test_cores_that_have_no_match_are_denied(amounts, message):
+    denied = decide(hami({GPU: "1", **amounts}), policy('fractions: {"1": 8}', "compute"))
+    assert denied.code == "alias-not-allowed"
+    assert denied.message.startswith(message)
+
+
+def test_differing_cores_of_init_containers_are_denied_where_they_would_limit():
+    warm = container("warm", limits={GPU: "1", MEM: "15000", CORES: "50"})
+    found = hami({GPU: "1", MEM: "15000", CORES: "30"}, initContainers=[warm])
+    denied = decide(found, policy(gpucores="compute"))
+    assert denied.message == f"{CORES} differs between containers: write the same in each"
+    assert decide(found, policy(gpucores="ignore")).allowed
+
+
+def test_hamis_own_example_of_two_shared_cards():
+    decided = decide(hami({GPU: "2", PERCENT: "50", CORES: "30"}), policy(gpucores="compute"))
+    assert set(limits(decided).values()) == {"4"}
+    assert len(limits(decided)) == 2

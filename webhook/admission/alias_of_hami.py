@@ -1,0 +1,274 @@
+"""A pod in HAMi's words: amounts of containers, and annotations about cards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from kube.names import (
+    COMPUTE_ANNOTATION,
+    CONTAINER_ANNOTATION,
+    CONTAINERS_ANNOTATION,
+    GPU_MODEL_ANNOTATION,
+    GPU_RESOURCE,
+    GPUS_ANNOTATION,
+)
+from kube.quantity import whole
+from policies.model.effective import EffectivePolicy
+from policies.model.label_advice import MAX_SHOWN
+from webhook.admission.alias_words import (
+    MAX_CHARACTERS,
+    MIB,
+    Alias,
+    Label,
+    denied,
+    fraction_label,
+    known_text,
+    memory_label,
+    rewritten,
+    shown,
+    words_of,
+)
+from webhook.admission.denial import Denial, cut_text
+from webhook.admission.hami_cards import hami_models
+from webhook.admission.json_patch import Operation, add, pointer, remove
+from webhook.admission.other_systems import HAMI_ANNOTATIONS, HAMI_USE_TYPE
+from webhook.admission.pod import LABEL, Container, ObjectMeta, Pod, PodSpec, Resources
+
+HAMI_MEMORY, HAMI_PERCENT = "nvidia.com/gpumem", "nvidia.com/gpumem-percentage"
+HAMI_CORES, HAMI_GPUS = "nvidia.com/gpucores", GPU_RESOURCE
+HAMI_RESOURCES = (HAMI_MEMORY, HAMI_PERCENT, HAMI_CORES)
+ALL = 100
+"""Per cent: a whole card's memory, or all of its compute, which HAMi gives to one container alone."""
+
+
+class HamiShare(msgspec.Struct, frozen=True, gc=False):
+    """What one container asks for, as HAMi reads it."""
+
+    gpus: int
+    mib: int
+    """Of each GPU; 0 where the percentage counts."""
+    percent: int
+    cores: int
+    """Per cent of compute; 0 limits nothing."""
+    has_both: bool
+    """Whether a percentage stands beside MiB, which count."""
+    ignores_cores: bool
+    """Whether compute was asked for that the policy ignores."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is all memory of each GPU."""
+        return not self.mib and self.percent == ALL
+
+    def holds(self, other: HamiShare) -> bool:
+        """Whether it is as much as another, or more, whatever the card."""
+        if self.gpus < other.gpus:
+            return False
+        if self.mib and other.mib:
+            return self.mib >= other.mib
+        return self.is_whole or (not self.mib and not other.mib and self.percent >= other.percent)
+
+
+def asks_in_hamis_words(spec: PodSpec) -> bool:
+    """Whether some container asks for a share so."""
+    return any(map(_asks, (*(spec.init_containers or ()), *(spec.containers or ()))))
+
+
+def of_hami(metadata: ObjectMeta, spec: PodSpec, policy: EffectivePolicy) -> Alias | Denial:
+    """Return the pod in our words."""
+    container = _asking_container(spec)
+    if isinstance(container, Denial):
+        return container
+    share = _pod_share(container, spec, policy)
+    if isinstance(share, Denial):
+        return share
+    models = hami_models(metadata.annotations or {}, policy)
+    if isinstance(models, Denial):
+        return models
+    label, compute = _label(share, policy), _compute(share)
+    if isinstance(label, Denial):
+        return label
+    if isinstance(compute, Denial):
+        return compute
+    gpus = None if share.gpus == 1 or share.is_whole else str(share.gpus)
+    ours = {
+        GPUS_ANNOTATION: gpus,
+        CONTAINER_ANNOTATION: container.name,
+        COMPUTE_ANNOTATION: compute,
+        **models,
+    }
+    present = [name for name in HAMI_ANNOTATIONS if name in (metadata.annotations or {})]
+    changed, operations = rewritten(metadata, label, ours, present)
+    containers = _in_our_words(spec.containers or [], share, "/spec/containers", operations)
+    inits = _in_our_words(spec.init_containers or [], share, "/spec/initContainers", operations)
+    found = msgspec.structs.replace(spec, containers=containers, init_containers=inits or None)
+    return Alias(Pod(changed, found), operations, _words(share, label, ours, metadata.annotations or {}))
+
+
+def _asking_container(spec: PodSpec) -> Container | Denial:
+    """Return the one that asks of those that run beside each other."""
+    sidecars = [each for each in spec.init_containers or () if each.is_native_sidecar]
+    asking: list[Container] = [each for each in (*(spec.containers or ()), *sidecars) if _asks(each)]
+    if len(asking) > 1:
+        first, second = (cut_text(each.name, MAX_CHARACTERS) for each in asking[:2])
+        return denied(
+            f'containers "{first}" and "{second}" both ask in HAMi\'s words: leave it to one of them,'
+            f" or use our label and {CONTAINERS_ANNOTATION}"
+        )
+    if not asking:
+        return denied(
+            f"of {HAMI_MEMORY} only init containers ask: ask in the container that comes after them"
+        )
+    return asking[0]
+
+
+def _pod_share(container: Container, spec: PodSpec, policy: EffectivePolicy) -> HamiShare | Denial:
+    """Return the largest of what the container and its init containers ask for: HAMi counts that."""
+    own = _share(container, policy)
+    if isinstance(own, Denial):
+        return own
+    largest = own
+    for each in spec.init_containers or ():
+        if each is container or not _asks(each):
+            continue
+        found = _share(each, policy)
+        if isinstance(found, Denial):
+            return found
+        if found.cores != own.cores:
+            return denied(f"{HAMI_CORES} differs between containers: write the same in each")
+        if found.holds(largest):
+            largest = found
+        elif not largest.holds(found):
+            name = cut_text(each.name, MAX_CHARACTERS)
+            return denied(
+                f'init container "{name}" and its pod ask for shares of which neither holds the other:'
+                " write the same in both"
+            )
+    return largest
+
+
+def _share(container: Container, policy: EffectivePolicy) -> HamiShare | Denial:
+    amounts = dict(_amounts(container.resources))
+    if HAMI_CORES in amounts and policy.gpucores == "deny":
+        return denied(f"{HAMI_CORES} is not taken over, compute is the policy's to limit: leave it out")
+    memory, percent, cores = (amounts.get(name, "0") for name in HAMI_RESOURCES)
+    gpus = _gpus(container.resources)
+    if MIB.fullmatch(gpus) is None:
+        return denied(f"{HAMI_GPUS} {shown(gpus)} is no whole number from 1 up: mend it")
+    if memory != "0" and MIB.fullmatch(memory) is None:
+        refused = memory_label(HAMI_MEMORY, memory)
+        return refused if isinstance(refused, Denial) else denied(HAMI_MEMORY)
+    if percent != "0" and (MIB.fullmatch(percent) is None or int(percent) > ALL):
+        return denied(f"{HAMI_PERCENT} {shown(percent)} is no whole number from 0 to 100: mend it")
+    if cores != "0" and MIB.fullmatch(cores) is None:
+        return denied(f"{HAMI_CORES} {shown(cores)} is no whole number: mend it")
+    is_ignored = policy.gpucores == "ignore" and HAMI_CORES in amounts
+    has_both = memory != "0" and percent != "0"
+    counted = 0 if is_ignored else int(cores)
+    return HamiShare(int(gpus), int(memory), int(percent) or ALL, counted, has_both, is_ignored)
+
+
+def _label(share: HamiShare, policy: EffectivePolicy) -> Label | Denial:
+    if share.mib:
+        return memory_label(HAMI_MEMORY, str(share.mib))
+    if share.is_whole:
+        return fraction_label(HAMI_PERCENT, str(share.gpus), policy)
+    known = known_text(_as_decimal(share.percent), policy)
+    if known is not None:
+        return LABEL, known
+    allowed = [str(each) for each in range(1, ALL) if known_text(_as_decimal(each), policy) is not None]
+    label = f"the label {LABEL}"
+    advice = f"use {', '.join(allowed[:MAX_SHOWN])}, or {label}" if allowed else f"use {label}"
+    return denied(f'{HAMI_PERCENT} "{share.percent}" is no fraction of policy {policy.name}: {advice}')
+
+
+def _as_decimal(percent: int) -> str:
+    return f"0.{percent:02d}"
+
+
+def _compute(share: HamiShare) -> str | Denial | None:
+    """Return the limit of compute that cores become; they are all of a card's where they are 100."""
+    if not share.cores or (share.is_whole and share.cores >= ALL):
+        return None
+    if share.is_whole:
+        return denied(f"{HAMI_CORES} {share.cores} limits no whole GPU here: leave it out")
+    if share.cores >= ALL:
+        return denied(
+            f"{HAMI_CORES} {share.cores} takes a card for itself, and the pod asks for a part of one:"
+            " leave one of the two out"
+        )
+    return str(share.cores)
+
+
+def _asks(container: Container) -> bool:
+    return any(_amounts(container.resources))
+
+
+def _amounts(resources: Resources | None) -> Iterator[tuple[str, str]]:
+    """Yield what a container asks for; of a name in both, limits come last and count."""
+    for amounts in (resources.requests, resources.limits) if resources is not None else ():
+        for name, amount in (amounts or {}).items():
+            if name in HAMI_RESOURCES:
+                yield name, _plain(amount)
+
+
+def _gpus(resources: Resources | None) -> str:
+    for amounts in (resources.limits, resources.requests) if resources is not None else ():
+        if amounts and HAMI_GPUS in amounts:
+            return _plain(amounts[HAMI_GPUS])
+    return "1"
+
+
+def _plain(amount: str | int) -> str:
+    """Return an amount in plain digits: the API server writes 3000 as "3k". As it is if it is no number."""
+    try:
+        digits = str(whole(amount))
+    except ValueError:
+        return str(amount)
+    return digits if digits == "0" or MIB.fullmatch(digits) else str(amount)
+
+
+def _in_our_words(
+    containers: Sequence[Container], share: HamiShare, path: str, operations: list[Operation]
+) -> list[Container]:
+    """Take HAMi's amounts out, and leave GPUs where they stood: init containers are found by them."""
+    plain = []
+    for at, container in enumerate(containers):
+        if _asks(container):
+            resources = container.resources or Resources()
+            limits, requests = (
+                _with_gpus(amounts, str(share.gpus), f"{path}/{at}/resources/{field}", operations)
+                for field, amounts in (("limits", resources.limits), ("requests", resources.requests))
+            )
+            container = msgspec.structs.replace(container, resources=Resources(limits, requests))  # noqa: PLW2901
+        plain.append(container)
+    return plain
+
+
+def _with_gpus(
+    amounts: dict[str, str | int] | None, gpus: str, path: str, operations: list[Operation]
+) -> dict[str, str | int] | None:
+    if amounts is None:
+        return None
+    operations += [remove(path + pointer(name)) for name in amounts if name in HAMI_RESOURCES]
+    left = {name: each for name, each in amounts.items() if name not in HAMI_RESOURCES}
+    if str(left.get(HAMI_GPUS)) != gpus:
+        left[HAMI_GPUS] = gpus
+        operations.append(add(path + pointer(HAMI_GPUS), gpus))
+    return left
+
+
+def _words(share: HamiShare, label: Label, ours: Mapping[str, str | None], theirs: Mapping[str, str]) -> str:
+    """Say what became of everything that the pod asked for."""
+    amount = f"{HAMI_MEMORY} {share.mib}" if share.mib else f"{HAMI_PERCENT} {share.percent}"
+    words = [words_of(amount, label)]
+    if share.has_both:
+        words.append(f"{HAMI_PERCENT} {share.percent} counts for nothing beside it")
+    said = {
+        COMPUTE_ANNOTATION: f"{HAMI_CORES} {share.cores}",
+        GPU_MODEL_ANNOTATION: f"{HAMI_USE_TYPE} {theirs.get(HAMI_USE_TYPE)}",
+    }
+    words += [words_of(said[name], (name, text)) for name, text in ours.items() if text and name in said]
+    return "; ".join(words + [f"{HAMI_CORES} is ignored"] * share.ignores_cores)

@@ -1,0 +1,84 @@
+"""A pod in the words of KAI and Run:ai: annotations that ask for a share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kube.names import CONTAINER_ANNOTATION, GPUS_ANNOTATION
+from modes.fraction import Fraction
+from policies.model.effective import EffectivePolicy
+from webhook.admission.alias_words import (
+    MAX_CHARACTERS,
+    Alias,
+    denied,
+    fraction_label,
+    memory_label,
+    rewritten,
+    shown,
+    words_of,
+)
+from webhook.admission.denial import Denial
+from webhook.admission.other_systems import (
+    KAI_AMOUNTS,
+    KAI_CONTAINER,
+    KAI_FRACTION,
+    KAI_GPUS,
+    KAI_LIMITS,
+    KAI_MEMORY,
+    KAI_MPS,
+)
+from webhook.admission.pod import ObjectMeta, Pod
+
+
+def asks_in_kais_words(metadata: ObjectMeta) -> bool:
+    """Whether a pod asks for a share so, or for a limit of one."""
+    return not (metadata.annotations or {}).keys().isdisjoint(KAI_AMOUNTS)
+
+
+def of_kai(pod: Pod, metadata: ObjectMeta, policy: EffectivePolicy) -> Alias | Denial:
+    """Return the pod in our words."""
+    theirs = metadata.annotations or {}
+    fraction, mib = theirs.get(KAI_FRACTION), theirs.get(KAI_MEMORY)
+    if fraction is not None and mib is not None:
+        return denied(f"annotations {KAI_FRACTION} and {KAI_MEMORY} are two amounts: keep one")
+    refused = _refuse_limits(theirs)
+    if refused is not None:
+        return refused
+    if theirs.get(KAI_MPS) == "true":
+        return denied(f"annotation {KAI_MPS} has no match here: leave it out")
+    if mib is not None:
+        label = memory_label(KAI_MEMORY, mib)
+    else:
+        label = fraction_label(KAI_FRACTION, fraction or "", policy)
+    if isinstance(label, Denial):
+        return label
+    ours = {GPUS_ANNOTATION: theirs.get(KAI_GPUS), CONTAINER_ANNOTATION: theirs.get(KAI_CONTAINER)}
+    amount = f"{KAI_MEMORY} {mib}" if mib is not None else f"{KAI_FRACTION} {fraction}"
+    present = [name for name in (*KAI_AMOUNTS, KAI_GPUS, KAI_CONTAINER) if name in theirs]
+    changed, operations = rewritten(metadata, label, ours, present)
+    return Alias(Pod(changed, pod.spec), operations, words_of(amount, label))
+
+
+def _refuse_limits(theirs: Mapping[str, str]) -> Denial | None:
+    """Refuse a limit that is another amount than the share, up to which Run:ai would let the pod grow."""
+    for name, limit in KAI_LIMITS.items():
+        asked, most = theirs.get(name), theirs.get(limit)
+        if most is None:
+            continue
+        if asked is None:
+            return denied(
+                f"{limit} stands without {name}: write the amount there, a share here is its own limit"
+            )
+        if not _are_same(asked, most):
+            return denied(
+                f"{limit} {shown(most)} is not {name} {shown(asked)}, and a share here is its own limit:"
+                f" ask for the limit in {name}, or leave it out"
+            )
+    return None
+
+
+def _are_same(asked: str, limit: str) -> bool:
+    if max(len(asked), len(limit)) > MAX_CHARACTERS:
+        return False
+    one, other = Fraction.ratio_of_text(asked), Fraction.ratio_of_text(limit)
+    return one is not None and other is not None and one[0] * other[1] == other[0] * one[1]
