@@ -16,8 +16,12 @@ CODE = [file for package in sorted({*PACKAGES, "charts"}) for file in (ROOT / pa
 """Of the product, its benches, its test bed and its chart."""
 SCHEMA = ROOT / "policies" / "model" / "schema.py"
 """Its limiters say what differs by mode, so it names them."""
-OTHER_MEANINGS = {("agent/kubernetes/gpu_node.py", "mig"), ("bench/mig.py", "mig")}
-"""A field of the GpuNode: whether a card is divided; and a bench of dividing cards."""
+OTHER_MEANINGS = {
+    ("agent/kubernetes/gpu_node.py", "mig"),
+    ("bench/mig.py", "mig"),
+    ("webhook/admission/hami_cards.py", "mig"),
+}
+"""A field of the GpuNode: whether a card is divided; a bench of dividing cards; a word of HAMi's."""
 
 
 def test_every_mode_of_the_schema_is_registered_under_its_own_name():

@@ -327,9 +327,9 @@ def test_a_quota_in_mib_counts_shared_memory_before_and_after_its_pod_is_there()
     assert webhook.decide(shared_memory("train=1Mi", "1Mi"), uid="more").code == "over-quota"
 
 
-def test_a_native_sidecar_is_no_container_to_share_with():
-    side = container("side", restartPolicy="Always")
-    assert decide(shared("train=0.500,side=0.250", initContainers=[side])).code == "container-unknown"
+def test_an_init_container_that_ends_is_no_container_to_share_with():
+    init = container("side")
+    assert decide(shared("train=0.500,side=0.250", initContainers=[init])).code == "container-unknown"
 
 
 def test_parts_may_be_written_as_the_user_likes_where_the_slices_are_the_same():

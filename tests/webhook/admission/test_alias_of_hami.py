@@ -1,4 +1,4 @@
-"""What HAMi does with a pod's amounts and card annotations, and what alias `hami` makes of each.
+"""What HAMi does with a pod's amounts, and what alias `hami` makes of each; of cards see test_hami_cards.py.
 
 HAMi's column is that of its device and webhook code and their tests (Project-HAMi/HAMi, 4707fb02 of August
 2026). Where there is nothing of the kind here, the pod is denied by name, as docs/other-systems.md says.
@@ -12,11 +12,7 @@ from tests.webhook.admission.test_aliases import GPU, MEM, MEMORY_LABEL, PERCENT
 from tests.webhook.support import LABEL, Webhook, container, pod, policies
 
 CORES = "nvidia.com/gpucores"
-USE_TYPE, NO_TYPE = "nvidia.com/use-gputype", "nvidia.com/nouse-gputype"
-USE_UUID, NO_UUID = "nvidia.com/use-gpuuuid", "nvidia.com/nouse-gpuuuid"
-MODE, NUMA = "nvidia.com/vgpu-mode", "nvidia.com/numa-bind"
-NODE_POLICY, GPU_POLICY = "hami.io/node-scheduler-policy", "hami.io/gpu-scheduler-policy"
-MODEL, COMPUTE = "clearml-injector/gpu-model", "clearml-injector/compute"
+COMPUTE = "clearml-injector/compute"
 A100, A10, T4 = "NVIDIA-A100-SXM4-80GB", "NVIDIA-A10", "Tesla-T4"
 EIGHTHS = '"0.250": 2, "0.500": 4'
 
@@ -33,127 +29,6 @@ def decide(found, policy_set=None):
             gpu_node(product.lower(), 4, labels={**node.labels, "nvidia.com/gpu.product": product})
         )
     return Webhook(policy_set or policy(), ledger).decide(found)
-
-
-def half(**annotations):
-    return annotated({name.replace("__", "/"): text for name, text in annotations.items()})
-
-
-def annotated(annotations, amounts=None):
-    found = hami(amounts or {GPU: "1", PERCENT: "50"})
-    found["metadata"]["annotations"] = annotations
-    return found
-
-
-def models(decided):
-    required = decided.spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-    (term,) = required["nodeSelectorTerms"]
-    return [each["values"] for each in term["matchExpressions"] if each["key"] == "nvidia.com/gpu.product"]
-
-
-@pytest.mark.parametrize(
-    ("said", "pattern", "taken"),
-    [
-        ("A100", "*A100*", [A100]),
-        ("a100,T4", "*a100*,*T4*", [A100, T4]),
-        # HAMi: part of the card's name, so that A10 is an A100 too.
-        ("A10", "*A10*", [A10, A100]),
-        (" A100 ,, T4 ", "*A100*,*T4*", [A100, T4]),
-        ("NVIDIA-NVIDIA A100-SXM4-80GB", "*NVIDIA-A100-SXM4-80GB*", [A100]),
-        ("Tesla T4", "*Tesla-T4*", [T4]),
-    ],
-)
-def test_types_of_cards_become_patterns_of_models(said, pattern, taken):
-    decided = decide(annotated({USE_TYPE: said}))
-    assert decided.annotations[MODEL] == pattern
-    assert USE_TYPE not in decided.annotations
-    assert [sorted(each) for each in models(decided)] == [sorted(taken)]
-
-
-@pytest.mark.parametrize("name", [USE_TYPE, NO_TYPE, USE_UUID, NO_UUID])
-@pytest.mark.parametrize("text", ["", "   "])
-def test_an_empty_list_of_cards_demands_nothing(name, text):
-    decided = decide(annotated({name: text}))
-    assert decided.allowed
-    assert {name, MODEL}.isdisjoint(decided.annotations)
-
-
-@pytest.mark.parametrize("text", ["NVIDIA", "A100,nvidia"])
-def test_the_word_that_begins_every_type_demands_nothing(text):
-    decided = decide(annotated({USE_TYPE: text}))
-    assert decided.allowed
-    assert MODEL not in decided.annotations
-
-
-@pytest.mark.parametrize(
-    ("annotations", "message"),
-    [
-        ({USE_TYPE: ","}, f'{USE_TYPE} "," names no 1 to 8 types of cards'),
-        ({USE_TYPE: "A/B"}, f'{USE_TYPE} "A/B" names no 1 to 8 types of cards'),
-        ({USE_TYPE: ",".join(f"A{n}" for n in range(9))}, "names no 1 to 8 types of cards"),
-        ({USE_TYPE: "A" * 100_000}, f'{USE_TYPE} "AAAAAAAAAAAA..." names no 1 to 8 types of cards'),
-        ({NO_TYPE: "1080"}, f"{NO_TYPE} has no match here: write the types that it takes in {USE_TYPE}"),
-        ({USE_UUID: "GPU-1"}, f"{USE_UUID} has no match here, no pod chooses its card: leave it out"),
-        ({NO_UUID: "GPU-1"}, f"{NO_UUID} has no match here, no pod chooses its card: leave it out"),
-        ({MODE: "mig"}, f'{MODE} "mig": policy default gives hami-core: leave it out, or ask the admin'),
-        ({MODE: "mps"}, f'{MODE} "mps": policy default gives hami-core'),
-        ({MODE: ""}, f'{MODE} "": policy default gives hami-core'),
-        ({NODE_POLICY: "spread"}, f'{NODE_POLICY} "spread" is not how policy default places: leave it out'),
-        ({NODE_POLICY: "other"}, f'{NODE_POLICY} "other" is not how policy default places'),
-        ({GPU_POLICY: "spread"}, f'{GPU_POLICY} "spread" is not how policy default places'),
-        ({GPU_POLICY: "mutex"}, f'{GPU_POLICY} "mutex" is not how policy default places'),
-        ({GPU_POLICY: "binpack,numa"}, f'{GPU_POLICY} "binpack,numa" is not how policy default places'),
-        ({GPU_POLICY: "topology-aware"}, f'{GPU_POLICY} "topology-awa..." is not how policy default places'),
-        ({NUMA: "true"}, f"{NUMA} has no match here: leave it out"),
-    ],
-)
-def test_what_has_no_match_here_is_denied_by_name(annotations, message):
-    decided = decide(annotated(annotations))
-    assert decided.code == "alias-not-allowed"
-    assert decided.message.startswith(message) or message in decided.message
-
-
-@pytest.mark.parametrize(
-    ("annotations", "text"),
-    [
-        ({MODE: "hami-core"}, ""),
-        ({MODE: "mig,hami-core"}, ""),
-        ({NODE_POLICY: "binpack", GPU_POLICY: "binpack"}, ""),
-        ({NODE_POLICY: "", GPU_POLICY: " "}, ""),
-        ({NODE_POLICY: "spread", GPU_POLICY: "spread"}, "place: spread"),
-        ({NUMA: "false"}, ""),
-    ],
-)
-def test_what_is_so_anyway_is_taken_out(annotations, text):
-    decided = decide(annotated(annotations), policy(text))
-    assert decided.allowed, decided.message
-    assert decided.annotations.keys().isdisjoint(annotations)
-
-
-@pytest.mark.parametrize(
-    ("mode", "is_given"), [("mig", False), ("hami-core", False), ("hami-core,mig", True)]
-)
-def test_where_room_decides_a_pod_must_take_both_modes(mode, is_given):
-    both = policy("resources: {prefer: [mig, per-gpu]}")
-    assert decide(annotated({MODE: mode}), both).allowed is is_given
-
-
-@pytest.mark.parametrize("name", [USE_TYPE, NO_TYPE, USE_UUID, NO_UUID, MODE, NODE_POLICY, GPU_POLICY, NUMA])
-def test_beside_our_own_label_they_are_refused_by_name(name):
-    decided = decide(pod(metadata={"annotations": {name: "A100"}}))
-    assert decided.code == "other-gpu-system"
-    assert name in decided.message
-
-
-def test_beside_our_own_label_the_denial_names_our_annotation_where_there_is_one():
-    decided = decide(pod(metadata={"annotations": {USE_TYPE: "A100"}}))
-    assert decided.message.endswith(f"write {MODEL} instead")
-
-
-def test_pods_that_ask_for_whole_gpus_in_kubernetes_words_keep_hamis_annotations():
-    found = annotated({USE_UUID: "GPU-1"}, {GPU: "1"})
-    decided = decide(found)
-    assert (decided.code, decided.patch) == ("not-labelled", [])
 
 
 def test_memory_goes_before_a_percentage():
