@@ -152,7 +152,8 @@ def _parts(explanation: Explanation, facts: dict[str, Any]) -> Iterator[str]:
     names, policy = facts["container"].split(","), explanation.outcome.policy
     if len(names) == 1 or policy is None:
         return
-    containers = explanation.pod["spec"]["containers"]
+    spec = explanation.pod["spec"]
+    containers = [*spec["containers"], *(spec.get("initContainers") or ())]
     limits = {each["name"]: each["resources"]["limits"] for each in containers if each["name"] in names}
     said = explanation.pod["metadata"]["annotations"].get(MEMORY_MIB_ANNOTATION, "")
     for name, mib in zip_longest(names, said.split(",") if said else ()):

@@ -356,6 +356,14 @@ def test_of_several_containers_each_one_s_share_is_told(tmp_path, mode, gpu, mib
     ]
 
 
+def test_a_native_sidecar_s_share_is_told_too():
+    found = pod(fraction="0.750", initContainers=[container("side", restartPolicy="Always")])
+    found["metadata"]["annotations"] = {"clearml-injector/containers": "train=0.500,side=0.250"}
+    told = invoke("-", "--inventory", INVENTORY, text=as_yaml(found))
+    assert told.exit_code == 0
+    assert any(line.startswith("    side: 2 of nvidia.com/gpu-") for line in told.stdout.splitlines())
+
+
 def test_the_kinds_of_gpu_that_remain_are_listed(tmp_path):
     found = pod(fraction=None, labels={"clearml-injector/gpu-memory": "9Gi"})
     found["metadata"]["annotations"] = {"clearml-injector/gpu-model": "A100-80,H100*"}
