@@ -23,7 +23,6 @@ from webhook.admission.alias_words import (
     Alias,
     Label,
     denied,
-    fraction_label,
     known_text,
     memory_label,
     rewritten,
@@ -173,9 +172,7 @@ def _share(container: Container, policy: EffectivePolicy) -> HamiShare | Denial:
 def _label(share: HamiShare, policy: EffectivePolicy) -> Label | Denial:
     if share.mib:
         return memory_label(HAMI_MEMORY, str(share.mib))
-    if share.is_whole:
-        return fraction_label(HAMI_PERCENT, str(share.gpus), policy)
-    known = known_text(_as_decimal(share.percent), policy)
+    known = known_text(str(share.gpus) if share.is_whole else _as_decimal(share.percent), policy)
     if known is not None:
         return LABEL, known
     allowed = [str(each) for each in range(1, ALL) if known_text(_as_decimal(each), policy) is not None]
