@@ -41,6 +41,8 @@ class NodeFact(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """MiB of one GPU by the label nvidia.com/gpu.memory; None where the label is missing or no number."""
     cards: tuple[tuple[int, int], ...] = ()
     """(index, MiB) of each GPU as the node's agent says, by index; empty where no agent does."""
+    card_models: tuple[str, ...] = ()
+    """Model of each of `cards`, written as the label nvidia.com/gpu.product would be; empty where unknown."""
     agent: NodeAgent = "unknown"
     cpu_milli: int = UNLIMITED
     memory_bytes: int = UNLIMITED

@@ -53,7 +53,7 @@ class Ledger(LedgerReader):
         super().__init__()
         self._pods: dict[PodKey, PodFact] = {}
         self._reservations = Reservations(reservations_per_namespace)
-        self._finder = CandidateFinder(self._node_index)
+        self._finder = CandidateFinder(self._node_index, self._values)
         self._contested = Contested(
             self._node_index, self._pending, self._values, self._reservations.are_kept
         )
@@ -70,16 +70,21 @@ class Ledger(LedgerReader):
         if known == fact:
             return
         if known is not None:
-            self._values.remove(known)
+            self._forget_kinds(known)
         self._change_node(fact.name, known, fact)
         self._values.add(fact)
+        self._choice.odd_nodes.add(fact)
 
     def remove_node(self, name: str) -> None:
         """Take in that a node is gone; its pods are kept until they are gone themselves."""
         known = self._node_index.fact(name)
         if known is not None:
-            self._values.remove(known)
+            self._forget_kinds(known)
             self._change_node(name, known, None)
+
+    def _forget_kinds(self, node: NodeFact) -> None:
+        self._values.remove(node)
+        self._choice.odd_nodes.remove(node)
 
     def _change_node(self, name: str, known: NodeFact | None, fact: NodeFact | None) -> None:
         """Set what is known of a node, and weigh its pods anew where its cards are others by that."""

@@ -24,6 +24,8 @@ MAX_OWNER = 16
 """Characters of an owner's key."""
 MAX_RESOURCE = MAX_NAME + 1 + MAX_LABEL_VALUE
 """Characters of an extended resource: its domain, a slash and its name."""
+MAX_HOSTS = 16
+"""Hosts that one pod names, or shuts out."""
 _ReservationName = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
 _Amount = Annotated[int, msgspec.Meta(ge=0)]
 """Checked where a request is decoded: less than nothing would be room that nobody has."""
@@ -90,6 +92,11 @@ class Placement(msgspec.Struct, frozen=True, gc=False):
     """Slices on each GPU, where MiB were asked for; 0 where the request says them itself."""
     models: tuple[str, ...] = ()
     """Values of the node label nvidia.com/gpu.product that the pod may have; empty where it takes any."""
+    hosts: Annotated[tuple[_LabelValue, ...], msgspec.Meta(max_length=MAX_HOSTS)] = ()
+    """Values of the node label kubernetes.io/hostname, one of which the pod's node must have: no label tells
+    what the cards there are, and `models` are none. Empty where labels do."""
+    other_hosts: Annotated[tuple[_LabelValue, ...], msgspec.Meta(max_length=MAX_HOSTS)] = ()
+    """Values of that label that the pod must not have: cards there are not what their labels say."""
     other_memory_values: tuple[str, ...] = ()
     """Of an assumed placement: values of that label in the cluster on whose GPUs the MiB that were asked for
     come to other slices."""

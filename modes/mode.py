@@ -107,6 +107,8 @@ class Mode(ABC):
     """Why several containers of a pod cannot share its GPU, and what to do; None if they can."""
     needs_cdi: ClassVar[bool]
     """Whether GPU-operator values turn CDI on unless the admin says else."""
+    chooses_gpus: ClassVar[bool] = False
+    """Whether a placement chooses the GPUs of a node; else the kubelet does."""
     gives_instances: ClassVar[bool] = False
     """Whether a share is an instance of a size that the nodes decide, and held in hardware, not slices."""
 

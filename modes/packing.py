@@ -125,6 +125,40 @@ def _tightest(sizes: int) -> tuple[tuple[int, ...], ...]:
     return tuple([tuple(range(slices, sizes)) for slices in range(sizes)])
 
 
+def score_among(
+    free: Sequence[int], others: Sequence[int], fraction: Fraction, prices: SlicePrices
+) -> int | None:
+    """Return how good a node is for a pod that takes only some of its GPUs; None without room on these.
+
+    The same as the score of mode per-gpu where it takes all. `free` holds the free slices of the GPUs that
+    the pod takes, sorted, `others` those of the rest.
+    """
+    found = _split_among(free, fraction, prices) if fraction.is_apart else _each_among(free, fraction, prices)
+    if found is None:
+        return None
+    lost, begun = found
+    idle = free.count(prices.slices_per_gpu) + others.count(prices.slices_per_gpu)
+    lost += _lost_together(idle, begun, prices)
+    return fraction.slices * UNIT - lost - (sum(free) + sum(others)) * PER_FREE_SLICE
+
+
+def _each_among(free: Sequence[int], fraction: Fraction, prices: SlicePrices) -> tuple[int, int] | None:
+    """Return what GPUs lose by giving the same slices each, and how many idle ones are begun."""
+    holes = best_holes(free, fraction, prices)
+    if holes is None:
+        return None
+    lost = sum([prices.gpu[hole] - prices.gpu[hole - fraction.slices_on_each] for hole in holes])
+    return lost, holes.count(prices.slices_per_gpu)
+
+
+def _split_among(free: Sequence[int], fraction: Fraction, prices: SlicePrices) -> tuple[int, int] | None:
+    found = _parted(free, fraction, prices) if sum(free) >= fraction.slices else None
+    if found is None:
+        return None
+    _, left, lost = found
+    return lost, free.count(prices.slices_per_gpu) - left[prices.slices_per_gpu]
+
+
 def lost_on_idle(free: Sequence[int], gpus: int, prices: SlicePrices) -> int | None:
     """Return what a node loses with so many idle GPUs, in UNITs of a slice; None if it has fewer."""
     idle = free.count(prices.slices_per_gpu)

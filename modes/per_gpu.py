@@ -41,6 +41,7 @@ class PerGpu(Mode):
     name: ClassVar[ModeName] = "per-gpu"
     default_resource: ClassVar[str] = GPU_RESOURCE_PREFIX + "{index}"
     prices_node_classes: ClassVar[bool] = True
+    chooses_gpus: ClassVar[bool] = True
     unknown_placeholders: ClassVar[frozenset[str]] = frozenset()
     replace_waiting_problem: ClassVar[str | None] = None
     several_gpus_problem: ClassVar[str | None] = None

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from ledger.accounts import NodeAccount
+from ledger.placement.cards import best_set, card_sets, demand
 from ledger.placement.request_history import ShadowPrices
 from ledger.placement.spread import least_used
 from ledger.placement_request import PlacementRequest
@@ -25,6 +26,7 @@ def best_gpus(
     fraction, left = request.fraction, mode.choosable(account.left)
     if not left:
         return ()
+    left = _taken_by(request, account, left, prices)
     if account.stale:
         left = {index: left[index] for index in sorted(left, key=lambda index: account.stale.get(index, 0))}
     if fraction.is_apart:
@@ -38,6 +40,16 @@ def best_gpus(
     if gpus == 1:
         return (list(left)[list(left.values()).index(hole)],)
     return tuple(sorted([index for index, slices in left.items() if slices == hole][:gpus]))
+
+
+def _taken_by(
+    request: PlacementRequest, account: NodeAccount, left: Mapping[int, int], prices: ShadowPrices
+) -> Mapping[int, int]:
+    """Return what is left of the GPUs that a pod takes: of an odd node not all."""
+    fact = account.fact
+    sets = card_sets(fact, demand(request)) if fact is not None and fact.cards else None
+    found = best_set(account, sets, request.fraction, prices) if sets is not None else None
+    return left if found is None else {index: left[index] for index in left if index in found[1]}
 
 
 def _best_several(left: Mapping[int, int], fraction: Fraction, prices: ShadowPrices) -> tuple[int, ...]:

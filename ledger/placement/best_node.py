@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 
 from ledger.accounts import NodeAccount
 from ledger.placement.candidates import Candidates
+from ledger.placement.cards import best_set, card_sets, demand
 from ledger.placement.cpu_score import gains, taken_up
 from ledger.placement.feasibility import takes_now
 from ledger.placement.node_groups import LEAST, MOST, Found, Search
@@ -48,7 +49,12 @@ def score(account: NodeAccount, request: PlacementRequest, prices: ShadowPrices)
         return None
     mode = request.mode_type
     free = mode.free(account, request.stock)
-    base = mode.score(free, request.fraction, prices)
+    sets = card_sets(account.fact, demand(request)) if account.fact.cards else None
+    if sets is None:
+        base = mode.score(free, request.fraction, prices)
+    else:
+        found = best_set(account, sets, request.fraction, prices)
+        base = found[0] if found is not None else None
     if base is None:
         return None
     if mode.prices_node_classes and account.node_class is not None:

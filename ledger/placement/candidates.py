@@ -6,12 +6,14 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 
 from kube.matching import TolerationIndex
-from kube.names import GPU_MEMORY_LABEL
+from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
 from kube.scheduling import Constraints, Taint, without_label
 from ledger.accounts import NodeAccount, PricedClass
 from ledger.facts import NodeFact
+from ledger.placement.cards import Demand, card_sets, demand
 from ledger.placement.feasibility import (
     Obstacle,
     agent_serves,
@@ -20,7 +22,9 @@ from ledger.placement.feasibility import (
     takes_now,
     why_unschedulable,
 )
+from ledger.placement.gpu_kind_filter import by_labels, models_of
 from ledger.placement.label_index import NodeSet, union
+from ledger.placement.memory_values import MemoryValues
 from ledger.placement.node_class import NodeClass
 from ledger.placement.node_class_load import NodeClassLoad
 from ledger.placement.node_groups import NodeGroups, Search
@@ -30,6 +34,7 @@ from ledger.placement.request_history import ShadowPrices
 from ledger.placement.shape_capacity import ShapeCapacity
 from ledger.placement.work import Work
 from ledger.placement_request import PlacementRequest, Unschedulable
+from modes.gpu_kinds import EVERY_KIND, GpuKinds
 from modes.mode import Mode
 
 MAX_BYTES = 2**24
@@ -101,11 +106,17 @@ class Candidates:
     @cached_property
     def groups(self) -> tuple[NodeGroups, ...]:
         """Where to look for room, by the pod's way of counting GPUs."""
-        return tuple(
-            c.groups[self.request.mode, self.request.stock]
-            for c in self.classes
-            if agent_serves(c.sample, self.request)
-        )
+        found: list[NodeGroups] = []
+        for each in self.classes:
+            if agent_serves(each.sample, self.request):
+                sets = card_sets(each.sample, self.demand)
+                found += each.groups_of(self.request.mode, self.request.stock, sets)
+        return tuple(found)
+
+    @cached_property
+    def demand(self) -> Demand | None:
+        """What the pods demand of each card."""
+        return demand(self.request)
 
     def samples(self) -> Iterator[tuple[NodeFact, int]]:
         """Give nodes that offer different things, and how many offer the same as each."""
@@ -113,6 +124,11 @@ class Candidates:
             yield from [(account.fact, 1) for account in self.few if account.fact is not None]
         for node_class in self.classes:
             yield from node_class.alike_in(self.nodes)
+
+    def members(self) -> Iterator[NodeFact]:
+        """Give each of the nodes."""
+        accounts = chain(*[each.members.values() for each in self.classes]) if self.few is None else self.few
+        return (each.fact for each in accounts if each.fact is not None and self.holds(each))
 
     @cached_property
     def _class_set(self) -> frozenset[PricedClass | None]:
@@ -131,17 +147,29 @@ class Candidates:
         if self.few is not None or self.accepts is not None:
             found = list(self.samples())
             now = [(node, count) for node, count in found if takes_now(node, self.request)]
-            return [ShapeCapacity.of(node, count) for node, count in now or found]
+            return chain(*[self._parts(node, ShapeCapacity.of(node, count)) for node, count in now or found])
         usable = [c for c in self.classes if c.usable.nodes]
         usable = [c for c in usable if agent_serves(c.sample, self.request)] or usable
-        return [c.usable for c in usable] or [c.unusable for c in self.classes]
+        stocks = [(c.sample, c.usable) for c in usable] or [(c.sample, c.unusable) for c in self.classes]
+        return chain(*[self._parts(*each) for each in stocks])
+
+    def _parts(self, node: NodeFact, capacity: ShapeCapacity) -> list[ShapeCapacity]:
+        """What the pods may have of nodes: all of their GPUs, or those of each set of them."""
+        sets = card_sets(node, self.demand)
+        if sets is None:
+            return [capacity]
+        bound = self.is_bound_by_memory
+        return [
+            capacity.only(each, (node.gpu_mib if bound else node.card_mib(tuple(each))) or 0) for each in sets
+        ]
 
 
 class CandidateFinder:
     """Selections, forgotten when nodes change in what they state."""
 
-    def __init__(self, node_index: NodeIndex) -> None:
+    def __init__(self, node_index: NodeIndex, values: MemoryValues) -> None:
         self._node_index = node_index
+        self._values = values
         self._generation = -1
         self._known: OrderedDict[Hashable, Candidates] = OrderedDict()
         """That which was asked for last comes last."""
@@ -151,6 +179,8 @@ class CandidateFinder:
         """The question of the last pod, which is asked again as soon as the pod is placed and counted."""
         self._matching: tuple[Constraints, NodeSet] | None = None
         """What was found for the labels that a pod demands: of other sizes it is asked for the same."""
+        self._of_kinds: tuple[GpuKinds, NodeSet] | None = None
+        """What was found for the kinds of GPU that a pod takes, by the nodes' labels."""
         self.work = Work()
         """What the decision that is being made may compare."""
 
@@ -172,7 +202,7 @@ class CandidateFinder:
         key = _key(request)
         candidates = self._known.get(key)
         if request.reservation is not None:
-            self._node_index.learn(candidates.keys if candidates else label_keys(request.constraints))
+            self._node_index.learn(candidates.keys if candidates else _keys(request))
             if self._generation != self._node_index.generation:
                 self._refresh()
                 candidates = None
@@ -208,6 +238,26 @@ class CandidateFinder:
             self._matching = constraints, nodes
         return self._matching[1]
 
+    def _matching_class(self, node_class: NodeClass, request: PlacementRequest) -> NodeSet:
+        """Return the nodes of a class that a pod's demands accept, those of kinds of GPU among them.
+
+        Of odd nodes the cards are asked for these, not the labels.
+        """
+        nodes = node_class.nodes & self.matching(request.constraints)
+        if not nodes or request.kinds == EVERY_KIND or self._asks_cards(node_class, request):
+            return nodes
+        if self._of_kinds is None or self._of_kinds[0] is not request.kinds:
+            models = models_of(request.kinds, self._values.labels())
+            asked = by_labels(request.kinds, models)
+            self._of_kinds = request.kinds, self._node_index.labels.matching(asked, self.work)
+        return nodes & self._of_kinds[1]
+
+    @staticmethod
+    def _asks_cards(node_class: NodeClass, request: PlacementRequest) -> bool:
+        is_asked = not request.mode_type.gives_instances and node_class.is_odd
+        # The memory that is written into a pod is that of the label, which must be enough then.
+        return is_asked and not (request.kinds.min_mib and request.is_bound_by_memory)
+
     def why_unschedulable(self, request: PlacementRequest) -> Unschedulable:
         """Say why no node could ever hold the pod; the caller has seen that its selection is empty."""
         return why_unschedulable(self._obstacles(request), request)
@@ -216,7 +266,7 @@ class CandidateFinder:
         """Let the index take in what has changed, and forget selections that no longer hold."""
         self._node_index.flush()
         if self._generation != self._node_index.generation:
-            self._latest = self._matching = None
+            self._latest = self._matching = self._of_kinds = None
             self._known.clear()
             self._taken = 0
             self._generation = self._node_index.generation
@@ -238,24 +288,48 @@ class CandidateFinder:
         named = request.constraints.node_name
         account = self._node_index.accounts.get(named) if named is not None else None
         if account is not None and account.fact is not None:
-            yield (
-                obstacle(account.fact, request.on_card(account.fact.gpu_mib)) or Obstacle.OTHER_NODE,
-                1,
-                True,
-            )
+            other = Obstacle.OTHER_NODE if request.kinds == EVERY_KIND else Obstacle.LABELS
+            yield obstacle(account.fact, request.on_card(account.fact.gpu_mib)) or other, 1, True
             return
-        # What a pod says of GPU memory shuts out nodes that lack the label, and these are to be told.
-        matching = self.matching(request.constraints)
-        accepted = self.matching(without_label(request.constraints, GPU_MEMORY_LABEL))
+        accepted = self._accepted(request)
         for node_class in self._node_index.classes.values():
             on_card = request.on_card(node_class.sample.gpu_mib)
-            yield from _obstacles_of_class(node_class, on_card, matching, accepted)
+            yield from self._obstacles_of_class(node_class, on_card, accepted)
+
+    def _accepted(self, request: PlacementRequest) -> NodeSet:
+        """Return the nodes that a pod's own demands accept, whatever they say of GPU memory.
+
+        That shuts out nodes without the label too, of which their admin is to hear.
+        """
+        nodes = self.matching(without_label(request.constraints, GPU_MEMORY_LABEL))
+        kinds = GpuKinds(request.kinds.models)
+        if kinds == EVERY_KIND:
+            return nodes
+        asked = by_labels(kinds, models_of(kinds, self._values.labels()))
+        return nodes & self._node_index.labels.matching(asked, self.work)
+
+    def _obstacles_of_class(
+        self, node_class: NodeClass, request: PlacementRequest, accepted: NodeSet
+    ) -> Iterator[tuple[Obstacle, int, bool]]:
+        """What keeps the pod off the nodes of a class, none of which could hold it."""
+        if request.constraints.node_name is not None:
+            yield Obstacle.OTHER_NODE, len(node_class.members), False
+            return
+        by_gpus = gpu_obstacle(node_class.sample, request)
+        # What matches by its labels as well is kept off by its taints.
+        nodes = (
+            self._matching_class(node_class, request) if by_gpus is None else node_class.nodes & accepted
+        )
+        count = nodes.bit_count()
+        if count:
+            yield by_gpus or Obstacle.TAINTS, count, True
+        if len(node_class.members) > count:
+            yield by_gpus or Obstacle.LABELS, len(node_class.members) - count, False
 
     def _select(self, request: PlacementRequest) -> Candidates:
-        keys, matching = label_keys(request.constraints), self.matching(request.constraints)
-        found = self._classes(request, matching)
-        classes = tuple(sorted(found, key=lambda node_class: node_class.order))
-        nodes = matching & union([each.nodes for each in classes])
+        keys = _keys(request)
+        found = sorted(self._classes(request), key=lambda each: each[0].order)
+        classes, nodes = tuple([each for each, _ in found]), union([matching for _, matching in found])
         if all(not each.nodes & ~nodes for each in classes):
             return Candidates(request, keys, classes, nodes)
         if nodes.bit_count() <= _FEW:
@@ -278,14 +352,14 @@ class CandidateFinder:
 
         return accepts
 
-    def _classes(self, request: PlacementRequest, matching: NodeSet) -> Iterator[NodeClass]:
-        """Give the classes of which some nodes match, and whose GPUs and taints let the pod pass."""
+    def _classes(self, request: PlacementRequest) -> Iterator[tuple[NodeClass, NodeSet]]:
+        """Give the classes of which some nodes match, and these, whose GPUs and taints let the pod pass."""
         constraints, tolerated = request.constraints, dict[tuple[Taint, ...], bool]()
         tolerations = TolerationIndex(constraints.tolerations)
         self.work.spend(len(constraints.tolerations))
         for node_class in self._node_index.classes.values():
-            node = node_class.sample
-            if not node_class.nodes & matching or gpu_obstacle(node, request) is not None:
+            node, matching = node_class.sample, self._matching_class(node_class, request)
+            if not matching or gpu_obstacle(node, request) is not None:
                 continue
             is_tolerated = tolerated.get(node.taints)
             if is_tolerated is None:
@@ -293,7 +367,7 @@ class CandidateFinder:
                 is_named = constraints.node_name is not None
                 is_tolerated = tolerated[node.taints] = is_named or tolerations.tolerates(node.taints)
             if is_tolerated:
-                yield node_class
+                yield node_class, matching
 
 
 def label_keys(constraints: Constraints) -> frozenset[str]:
@@ -301,6 +375,12 @@ def label_keys(constraints: Constraints) -> frozenset[str]:
     terms = constraints.required_terms or ()
     asked = [asked.key for term in terms for asked in term.match_expressions or ()]
     return frozenset(constraints.node_selector).union(asked)
+
+
+def _keys(request: PlacementRequest) -> frozenset[str]:
+    """Return the labels that a pod names, its kinds of GPU included."""
+    keys = label_keys(request.constraints)
+    return keys | {GPU_PRODUCT_LABEL} if request.kinds.models else keys
 
 
 def _key(request: PlacementRequest) -> Hashable:
@@ -313,23 +393,5 @@ def _key(request: PlacementRequest) -> Hashable:
     limits = request.writes_limits, request.instance is not None, fraction.gpus if fraction.is_apart else 0
     stock = request.stock if request.instance is not None else None
     of_mode = request.mode, stock
-    return of_mode, size, limits, selector, asked.required_terms, asked.tolerations, asked.node_name
-
-
-def _obstacles_of_class(
-    node_class: NodeClass, request: PlacementRequest, matching: NodeSet, accepted: NodeSet
-) -> Iterator[tuple[Obstacle, int, bool]]:
-    """What keeps the pod off the nodes of a class, none of which could hold it.
-
-    `matching` are the nodes that the pod's demands accept, `accepted` those without what it says of memory.
-    """
-    if request.constraints.node_name is not None:
-        yield Obstacle.OTHER_NODE, len(node_class.members), False
-        return
-    by_gpus = gpu_obstacle(node_class.sample, request)
-    # What matches by its labels as well is kept off by its taints.
-    count = (node_class.nodes & (matching if by_gpus is None else accepted)).bit_count()
-    if count:
-        yield by_gpus or Obstacle.TAINTS, count, True
-    if len(node_class.members) > count:
-        yield by_gpus or Obstacle.LABELS, len(node_class.members) - count, False
+    of_cards = request.kinds, request.same_model and bool(request.owner)
+    return of_mode, size, limits, of_cards, selector, asked.required_terms, asked.tolerations, asked.node_name

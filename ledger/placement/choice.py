@@ -12,11 +12,12 @@ from ledger.placement.best_gpus import best_gpus
 from ledger.placement.best_node import best
 from ledger.placement.candidates import CandidateFinder, Candidates
 from ledger.placement.contested import Contested
-from ledger.placement.gpu_kind_filter import narrowed
+from ledger.placement.gpu_kind_filter import models_of, no_such_kind
 from ledger.placement.instance_offers import Option, within_twice
 from ledger.placement.memory_values import MemoryValues
 from ledger.placement.node_groups import Found
 from ledger.placement.node_index import NodeIndex
+from ledger.placement.odd_nodes import OddNodes
 from ledger.placement.pick_index import pick_assumed_index, pick_index
 from ledger.placement.preference import family_requests, preferred
 from ledger.placement.request_history import ShadowPrices
@@ -43,6 +44,8 @@ class Choice:
         self._owners = owners
         self._pending = contested.pending
         self._values = values
+        self.odd_nodes = OddNodes(node_index)
+        """To be told of each node that comes and goes."""
         self._contested = contested
 
     def options(
@@ -73,15 +76,16 @@ class Choice:
     ) -> list[Placement] | Unschedulable:
         if request.kinds == EVERY_KIND:
             return self._options(request, prices, reservation)
-        found = narrowed(request, self._values.kinds())
-        if isinstance(found, Unschedulable):
-            return found if self._is_final(request) else self._options(request, prices, reservation)
-        options = self._options(found[0], prices, reservation)
-        if isinstance(options, Unschedulable):
+        none = no_such_kind(request, self._values.kinds())
+        if none is not None and self._is_final(request):
+            return none
+        options = self._options(request, prices, reservation)
+        models = models_of(request.kinds, self._values.labels())
+        if isinstance(options, Unschedulable) or not models:
             return options
         # The models of an instance are of these already, and bind the pod by themselves.
         return [
-            each if each.instance is not None else msgspec.structs.replace(each, models=found[1])
+            each if each.instance is not None or each.hosts else msgspec.structs.replace(each, models=models)
             for each in options
         ]
 
@@ -205,14 +209,24 @@ class Choice:
         if found is not None and (node := found[1].fact) is not None:
             indices = best_gpus(found[1], candidates.mode, request, prices)
             placed = self._placed(request, indices, model_of(node), node.name, reservation)
-            return placed if candidates.is_bound_by_memory else _by_card(placed, node)
+            placed = placed if candidates.is_bound_by_memory else _by_card(placed, node)
+            return self._on_hosts(placed, request, candidates)
         wait = self._contested.pick(candidates, request, prices) or pick_index(
             candidates.kinds, request, self._pending, self._values
         )
         model: GpuModel = None, wait.gpu_mib
         if request.same_model:
             model = commonest_model(candidates.samples(), wait.indices, wait.gpu_mib)
-        return self._placed(request, wait.indices, model, None, reservation)
+        return self._on_hosts(
+            self._placed(request, wait.indices, model, None, reservation), request, candidates
+        )
+
+    def _on_hosts(self, placed: Placement, request: PlacementRequest, candidates: Candidates) -> Placement:
+        """Return the placement with the hosts that it must name, as labels do not tell their cards."""
+        only, others = self.odd_nodes.hosts(request, placed, candidates)
+        if not (only or others):
+            return placed
+        return msgspec.structs.replace(placed, hosts=only, other_hosts=others)
 
     def _best(self, candidates: Candidates, request: PlacementRequest, prices: ShadowPrices) -> Found | None:
         if request.place == "spread" and request.owner:

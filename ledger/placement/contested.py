@@ -9,13 +9,14 @@ reservations count for nothing here either.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 
 from ledger.accounts import NodeAccount
 from ledger.placement.best_gpus import best_gpus
 from ledger.placement.best_node import score
 from ledger.placement.candidates import Candidates
+from ledger.placement.cards import card_sets, demand
 from ledger.placement.memory_values import MemoryValues
 from ledger.placement.node_index import NodeIndex
 from ledger.placement.pending import PendingPods
@@ -111,6 +112,17 @@ def _may_have_room(account: NodeAccount, request: PlacementRequest, own: str | N
     return max(free, default=0) + gained >= least
 
 
+def _choosable(account: NodeAccount, request: PlacementRequest) -> Mapping[int, int]:
+    """Return what is left of the GPUs of a node of which a pod may get one."""
+    left, fact = request.mode_type.choosable(account.left), account.fact
+    sets = card_sets(fact, demand(request)) if fact is not None and fact.cards else None
+    return (
+        left
+        if sets is None
+        else {index: left[index] for index in left if any(index in each for each in sets)}
+    )
+
+
 def _places(
     account: NodeAccount, request: PlacementRequest, prices: ShadowPrices
 ) -> Iterator[tuple[_Place, int]]:
@@ -118,9 +130,9 @@ def _places(
     mode, fraction, each = request.mode_type, request.fraction, request.fraction.slices_on_each
     gpu_mib = (account.fact.gpu_mib if account.fact is not None else None) or 0
     share = fraction.share_mib(gpu_mib) if request.is_bound_by_memory else 0
-    left = mode.choosable(account.left)
+    left = _choosable(account, request)
     if not left:
-        yield (share, (), gpu_mib), mode.free(account, request.stock)[0] // each
+        yield (share, (), gpu_mib), sum([free // each for free in mode.free(account, request.stock)])
     elif fraction.gpus > 1 or fraction.is_apart:
         yield (share, best_gpus(account, mode, request, prices), gpu_mib), 1
     else:

@@ -9,6 +9,7 @@ from enum import IntEnum
 from kube.matching import labels_match, tolerates
 from kube.names import GPU_COUNT_LABEL, GPU_MEMORY_LABEL
 from ledger.facts import NodeFact
+from ledger.placement.cards import card_sets, demand, layout
 from ledger.placement_request import PlacementRequest, Unschedulable
 from modes.fraction import Fraction
 from modes.registry import MODES
@@ -29,8 +30,10 @@ class Obstacle(IntEnum):
     OTHER_KIND = 8
     TOO_SMALL = 9
     NO_AGENT = 10
-    LABELS = 11
-    TAINTS = 12
+    CARDS = 11
+    UNEQUAL = 12
+    LABELS = 13
+    TAINTS = 14
 
 
 _WHY = {
@@ -48,6 +51,9 @@ _WHY = {
     Obstacle.TOO_SMALL: "{at} a GPU has less than the {mib} MiB that it takes: ask for less",
     Obstacle.NO_AGENT: "{at} no node agent runs, and nothing else would limit the pod: ask the admin for the"
     " agent there (docs/agent.md)",
+    Obstacle.CARDS: "{at} no GPU is of such a kind, or has the memory that the label says: ask for others",
+    Obstacle.UNEQUAL: "{at} there are fewer than {gpus} equal GPUs, and unequal ones cannot be limited"
+    " together: ask for fewer",
     Obstacle.LABELS: "{at} with such GPUs its node selector or affinity does not match: mend it",
     Obstacle.TAINTS: "{at} with such GPUs there is a taint that it does not tolerate: add the toleration",
 }
@@ -94,13 +100,25 @@ def gpu_obstacle(node: NodeFact, request: PlacementRequest) -> Obstacle | None:
         return Obstacle.SLICES
     if gpus < fraction.gpus:
         return Obstacle.COUNT
-    by_memory = _memory_obstacle(node.gpu_mib, fraction, needs_memory=request.is_bound_by_memory)
+    by_cards = _card_obstacle(node, request) if node.cards else None
+    by_memory = _memory_obstacle(node, fraction, needs_memory=request.is_bound_by_memory) or by_cards
     if by_memory is None and request.needs_agent and node.agent == "missing":
         return Obstacle.NO_AGENT
     return by_memory
 
 
-def _memory_obstacle(gpu_mib: int | None, fraction: Fraction, *, needs_memory: bool) -> Obstacle | None:
+def _card_obstacle(node: NodeFact, request: PlacementRequest) -> Obstacle | None:
+    wanted = demand(request)
+    if card_sets(node, wanted) != () or wanted is None:
+        return None
+    of_one = card_sets(node, wanted._replace(gpus=1, are_equal=False))
+    return Obstacle.CARDS if of_one == () else Obstacle.UNEQUAL
+
+
+def _memory_obstacle(node: NodeFact, fraction: Fraction, *, needs_memory: bool) -> Obstacle | None:
+    gpu_mib = node.gpu_mib
+    if not needs_memory and layout(node) is not None:
+        return None
     if gpu_mib is None:
         return Obstacle.MEMORY if needs_memory else None
     on_card = fraction.on_card(gpu_mib)

@@ -1,37 +1,45 @@
-"""Narrows a pod's question to the kinds of GPU that its annotations name, or says that there is none."""
+"""The kinds of GPU that a pod's annotations name, as what node labels must say, or why there is none."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
-import msgspec
-
-from kube.names import GPU_PRODUCT_LABEL
-from kube.scheduling import Requirement, with_requirement
+from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
+from kube.scheduling import Constraints, NodeSelectorTerm, Requirement
 from ledger.owners import GpuModel
 from ledger.placement_request import PlacementRequest, Unschedulable
+from modes.gpu_kinds import GpuKinds
 
 _MAX_NAMED = 3
 
 
-def narrowed(
-    request: PlacementRequest, known: Collection[GpuModel]
-) -> tuple[PlacementRequest, tuple[str, ...]] | Unschedulable:
-    """Return the question for nodes of the models alone, and these; or why no known node has such GPUs."""
+def no_such_kind(request: PlacementRequest, known: Collection[GpuModel]) -> Unschedulable | None:
+    """Return why no known GPU is of a kind that a pod takes; None if one is."""
     kinds = request.kinds
-    models = sorted({model for model, _ in known if model and kinds.takes_model(model)})
-    if kinds.models and not models:
+    taken = [(model, mib or 0) for model, mib in known if kinds.takes_model(model)]
+    if kinds.models and not any(model for model, _ in taken):
         return Unschedulable(f"no GPU is of a model that it takes: {_known(known)}; mend the annotation")
-    largest = max([mib or 0 for model, mib in known if kinds.takes_model(model)], default=kinds.min_mib)
+    largest = max([mib for _, mib in taken], default=kinds.min_mib)
     if largest < kinds.min_mib:
         why = f"no GPU that it takes has {kinds.min_mib} MiB, the largest has {largest}"
         return Unschedulable(f"{why}: ask for less, or for other models")
-    if not kinds.models:
-        return request, ()
-    wanted = Requirement(GPU_PRODUCT_LABEL, "In", tuple(models))
-    terms = with_requirement(request.constraints.required_terms, wanted)
-    constraints = msgspec.structs.replace(request.constraints, required_terms=terms)
-    return msgspec.structs.replace(request, constraints=constraints), tuple(models)
+    return None
+
+
+def models_of(kinds: GpuKinds, known: Collection[GpuModel]) -> tuple[str, ...]:
+    """Return the known models that a pod takes, in order; none where it names none."""
+    return (
+        tuple(sorted({model for model, _ in known if model and kinds.takes_model(model)}))
+        if kinds.models
+        else ()
+    )
+
+
+def by_labels(kinds: GpuKinds, models: tuple[str, ...]) -> Constraints:
+    """Return what labels say of a node whose GPUs are of one of these models, and have memory enough."""
+    wanted = [Requirement(GPU_PRODUCT_LABEL, "In", models)] if kinds.models else []
+    wanted += [Requirement(GPU_MEMORY_LABEL, "Gt", (str(kinds.min_mib - 1),))] if kinds.min_mib else []
+    return Constraints(required_terms=(NodeSelectorTerm(tuple(wanted)),) if wanted else None)
 
 
 def _known(known: Collection[GpuModel]) -> str:

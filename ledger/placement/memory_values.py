@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from kube.names import GPU_MEMORY_LABEL
 from ledger.facts import NodeFact
 from ledger.owners import GpuModel
+from ledger.placement.cards import layout
 from ledger.placement.instance_offers import InstanceOffers
 from ledger.placement.same_model import model_of
 from ledger.placement_request import PlacementRequest
@@ -20,13 +21,15 @@ class MemoryValues:
     def __init__(self) -> None:
         self._nodes: Counter[tuple[int, str]] = Counter()
         self._kinds: Counter[GpuModel] = Counter()
+        self._labels: Counter[GpuModel] = Counter()
         self.instances = InstanceOffers()
         """The MIG instances that nodes offer."""
         self._of_share: dict[tuple[tuple[int, int], int], tuple[str, ...]] = {}
 
     def add(self, node: NodeFact) -> None:
         """Count a node's value; the inverse of `remove`."""
-        self._kinds[model_of(node)] += 1
+        self._kinds.update(_kinds_of(node))
+        self._labels[model_of(node)] += 1
         self.instances.add(node)
         if node.gpu_mib is not None:
             self._nodes[node.gpu_mib, node.labels[GPU_MEMORY_LABEL]] += 1
@@ -34,9 +37,11 @@ class MemoryValues:
 
     def remove(self, node: NodeFact) -> None:
         """Forget a node's value; the inverse of `add`."""
-        self._kinds[model_of(node)] -= 1
+        self._kinds.subtract(_kinds_of(node))
+        self._labels[model_of(node)] -= 1
         self.instances.remove(node)
         self._kinds += Counter()
+        self._labels += Counter()
         if node.gpu_mib is not None:
             value = node.gpu_mib, node.labels[GPU_MEMORY_LABEL]
             self._nodes[value] -= 1
@@ -68,14 +73,26 @@ class MemoryValues:
         return tuple([text for mib, text in sorted(self._nodes) if fraction.on_card(mib) != fraction])
 
     def kinds(self) -> Mapping[GpuModel, int]:
-        """The kinds of GPU of the cluster, and how many nodes have each."""
+        """The kinds of GPU of the cluster, by cards, else by labels, and how many nodes have each."""
         return self._kinds
+
+    def labels(self) -> Mapping[GpuModel, int]:
+        """What labels of nodes say of their GPUs, and how many say each."""
+        return self._labels
 
     def sizes(self, fraction: Fraction) -> list[Fraction]:
         """What MiB that are asked for come to on the GPUs of the cluster, the fewest slices first."""
-        sizes = {fraction.on_card(mib) for mib, _ in self._nodes}
+        known = {mib for mib, _ in self._nodes} | {mib for _, mib in self._kinds if mib}
+        sizes = {fraction.on_card(mib) for mib in known}
         return sorted([size for size in sizes if size is not None], key=lambda size: size.slices)
 
     def _sharing(self, fraction: Fraction, gpu_mib: int) -> tuple[str, ...]:
         share = fraction.share_mib(gpu_mib)
         return tuple(text for mib, text in sorted(self._nodes) if fraction.share_mib(mib) == share)
+
+
+def _kinds_of(node: NodeFact) -> set[GpuModel]:
+    found = layout(node)
+    if found is None:
+        return {model_of(node)}
+    return {(card.model or None, card.mib) for _, card in found.cards}

@@ -9,11 +9,12 @@ from kube.names import GPU_PRODUCT_LABEL
 from kube.scheduling import Taint
 from ledger.accounts import NodeAccount
 from ledger.facts import NodeAgent, NodeFact
+from ledger.placement.cards import CardSet, CardSets, Layout, layout
 from ledger.placement.label_index import NodeSet
-from ledger.placement.node_groups import NodeGroups
+from ledger.placement.node_groups import CardGroups, NodeGroups
 from ledger.placement.request_history import FreeGpus
 from ledger.placement.shape_capacity import ShapeCapacity
-from modes.mode import GpuCount
+from modes.mode import GpuCount, ModeName
 from modes.packing import UNIT
 from modes.registry import MODES
 
@@ -22,7 +23,13 @@ _CPU_STEP, _MAX_CPU_STEPS = 16_000, 64
 _PER_CPU_STEP = UNIT // 62_500
 """What a slice costs by each step of a node's CPU: of classes that are equally good the smaller is taken."""
 _Shape = tuple[
-    tuple[int, ...], tuple[GpuCount | None, ...], tuple[int | None, ...], int | None, int, NodeAgent
+    tuple[int, ...],
+    tuple[GpuCount | None, ...],
+    tuple[int | None, ...],
+    int | None,
+    int,
+    NodeAgent,
+    Layout | None,
 ]
 ClassLabels = tuple[tuple[str, str | None], ...]
 ClassKey = tuple[_Shape, tuple[Taint, ...], ClassLabels]
@@ -50,6 +57,8 @@ class NodeClass:
             self.groups[name, stock] for name, mode in MODES.items() for stock in mode.stocks(sample)
         ]
         self._priced = [self.groups[name, None] for name, mode in MODES.items() if mode.prices_node_classes]
+        self._by_cards: dict[CardSet, CardGroups] = {}
+        """By GPUs that some pods take of odd nodes; cards.py bounds how many sets there are."""
         self.price = self.slice_cost = 0
         """What a slice costs by what pods accept (see node_class_prices), and in all; in UNITs of a slice."""
         self.set_price(0)
@@ -67,12 +76,32 @@ class NodeClass:
         self.order = repr(key)
         self.sample = sample
 
+    @property
+    def is_odd(self) -> bool:
+        """Whether its members' cards are not what their labels say."""
+        return self.key[0][-1] is not None
+
     def set_price(self, price: int) -> None:
         """Set what a slice costs here, beside what classes with more CPU cost anyway."""
         self.price = price
         self.slice_cost = price + self.cpu_steps * _PER_CPU_STEP
-        for groups in self._priced:
+        for groups in (*self._priced, *self._by_cards.values()):
             groups.set_slice_cost(self.slice_cost)
+
+    def groups_of(self, mode: ModeName, stock: int | None, sets: CardSets | None) -> list[NodeGroups]:
+        """Return the groups in which to look for a pod that takes the GPUs of one of some sets."""
+        return [self.groups[mode, stock]] if sets is None else [self._of_cards(mode, each) for each in sets]
+
+    def _of_cards(self, mode: ModeName, chosen: CardSet) -> NodeGroups:
+        groups = self._by_cards.get(chosen)
+        if groups is None:
+            groups = self._by_cards[chosen] = CardGroups(MODES[mode], chosen)
+            groups.set_slice_cost(self.slice_cost)
+            for account in self.members.values():
+                if account.fact is not None and account.fact.usable:
+                    groups.seat(account)
+            self._offered.append(groups)
+        return groups
 
     def free(self) -> int:
         """Free slices that the price counts for."""
@@ -157,6 +186,7 @@ def shape_of(fact: NodeFact) -> _Shape:
         fact.gpu_mib,
         cpu_steps(fact.cpu_milli),
         fact.agent,
+        layout(fact),
     )
 
 

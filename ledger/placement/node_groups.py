@@ -12,16 +12,19 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from ledger.accounts import NodeAccount
+from ledger.placement.cards import CardSet, among
 from ledger.placement.cpu_score import gains, most_gained, stranded, taken_up, turning_points
 from ledger.placement.request_history import ShadowPrices
 from ledger.placement_request import PlacementRequest
 from modes.fraction import Fraction
 from modes.mode import Mode
+from modes.packing import score_among
 
-State = tuple[int, ...]
-"""Free slices of a node's GPUs, sorted."""
+State = tuple[int, ...] | tuple[tuple[int, ...], tuple[int, ...]]
+"""Free slices of a node's GPUs, sorted; of an odd node apart by whether a pod takes them (cards.py)."""
 Found = tuple[int, NodeAccount]
 """A score and the node that has it."""
 _EMPTY_GROUPS_KEPT = 128
@@ -81,9 +84,9 @@ class Group:
 
     __slots__ = ("bases", "free", "hopeless", "nodes", "state", "stranded")
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, free: int) -> None:
         self.state = state
-        self.free = sum(state)
+        self.free = free
         self.nodes: list[tuple[int, str, NodeAccount]] = []
         self.bases: dict[_SizeKey, int] = {}
         """Score without CPU by size of pod, where there is room."""
@@ -144,8 +147,9 @@ class NodeGroups:
 
     def __init__(self, mode: type[Mode], stock: int | None = None) -> None:
         self._stock = stock
-        self._free_slices = mode.free
-        self._base_score = mode.score
+        self._free_slices: Callable[[NodeAccount, int | None], State] = mode.free
+        self._base_score: Callable[[Any, Fraction, ShadowPrices], int | None] = mode.score
+        self._total: Callable[[Any], int] = sum
         self._groups: dict[State, Group] = {}
         self._seats: dict[str, tuple[Group, int, str]] = {}
         """By name of the node its group, and the free CPU and the rank that it had when it came."""
@@ -261,7 +265,7 @@ class NodeGroups:
             self._note_cpu(group)
 
     def _new_group(self, state: State) -> Group:
-        group = self._groups[state] = Group(state)
+        group = self._groups[state] = Group(state, self._total(state))
         if self._prices is not None:
             for key, ranking in self._rankings.items():
                 rank = self._rank(group, key, self._sizes[key], self._prices)
@@ -283,6 +287,16 @@ class NodeGroups:
         self._groups = {state: group for state, group in self._groups.items() if group.nodes}
         for ranking in self._rankings.values():
             ranking[:] = [ranked for ranked in ranking if ranked[2].nodes]
+
+
+class CardGroups(NodeGroups):
+    """The groups of one class of odd nodes for pods that take only some of their GPUs."""
+
+    def __init__(self, mode: type[Mode], chosen: CardSet) -> None:
+        super().__init__(mode)
+        self._free_slices = lambda account, _: among(account, chosen)
+        self._base_score = lambda state, size, prices: score_among(state[0], state[1], size, prices)
+        self._total = lambda state: sum(state[0]) + sum(state[1])
 
 
 def _top(ranking: list[_Rank]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 
 from ledger.facts import NodeFact
 
@@ -27,6 +28,14 @@ class ShapeCapacity:
         capacity = cls(node)
         capacity._book(node, count)
         return capacity
+
+    def only(self, indices: Collection[int], gpu_mib: int) -> ShapeCapacity:
+        """Return the slices of some GPUs alone, of so many MiB each."""
+        part = ShapeCapacity.__new__(ShapeCapacity)
+        part.gpu_mib, part.nodes, part.cpu_milli = gpu_mib, self.nodes, self.cpu_milli
+        part.slices = {index: slices for index, slices in self.slices.items() if index in indices}
+        part.pooled, part.instances = 0, Counter()
+        return part
 
     def add(self, node: NodeFact) -> None:
         """Count a node; the inverse of `remove`."""

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
+from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL, HOSTNAME_LABEL
 from kube.scheduling import NodeSelectorTerm, Requirement
 from ledger.facts import NodeFact, PodFact
 from ledger.placement.request_history import ShadowPrices
-from ledger.placement_request import PlacementRequest
+from ledger.placement_request import Placement, PlacementRequest
 from modes.packing import UNIT
 
 
@@ -67,13 +67,100 @@ def could_ever_hold(fact: NodeFact, request: PlacementRequest) -> bool:
     if per_gpu not in (0, request.fraction.slices_per_gpu):
         return False
     is_part = request.fraction.slices_on_each < request.fraction.slices_per_gpu
-    if fact.gpu_mib is None and request.writes_limits and is_part:
+    if (fact.gpu_mib is None and request.writes_limits and is_part) or not card_choices(fact, request):
         return False
     if fact.agent == "missing" and not request.writes_limits and is_part:
         return False
     return _selected(fact, request) and (
         request.constraints.node_name is not None or _tolerated(fact, request)
     )
+
+
+def labels_are_true(fact: NodeFact) -> bool:
+    """Whether no agent says that cards are other than the labels say, or differ."""
+    label = fact.labels.get(GPU_PRODUCT_LABEL, "")
+    sizes = {mib for _, mib in fact.cards}
+    models = [model or label for model in fact.card_models]
+    return not fact.cards or (
+        len(sizes) == 1
+        and abs(min(sizes) - (fact.gpu_mib or 0)) * 32 < (fact.gpu_mib or 0)
+        and all(label in (model, f"{model}-SHARED") for model in models)
+    )
+
+
+def card_of(fact: NodeFact, index: int) -> tuple[str, int]:
+    """Model and MiB of one GPU: of its card, else of the label."""
+    for (number, mib), model in zip(fact.cards, fact.card_models, strict=True):
+        if number == index:
+            return model, mib
+    return fact.labels.get(GPU_PRODUCT_LABEL, ""), fact.gpu_mib or 0
+
+
+def card_suits(fact: NodeFact, index: int, request: PlacementRequest) -> bool:
+    """Whether one GPU is of a kind that the pod takes, and has the memory that is written into the pod."""
+    model, mib = card_of(fact, index)
+    label, said = fact.labels.get(GPU_PRODUCT_LABEL, ""), fact.gpu_mib or 0
+    is_part = request.fraction.slices_on_each < request.fraction.slices_per_gpu
+    near = abs(mib - said) * 32 < said
+    if request.same_model and request.owner and not (near and label in (model, f"{model}-SHARED")):
+        return False
+    if request.writes_limits and is_part and mib < said and not near:
+        return False
+    patterns = request.kinds.models
+    named = not patterns or any(model.startswith(each.rstrip("*")) for each in patterns)
+    return named and mib >= request.kinds.min_mib
+
+
+def labels_suit(fact: NodeFact, request: PlacementRequest) -> bool:
+    """Whether the labels say a kind of GPU that the pod takes."""
+    kinds, product = request.kinds, fact.labels.get(GPU_PRODUCT_LABEL)
+    named = product is not None and any(product.startswith(each.rstrip("*")) for each in kinds.models)
+    return (named or not kinds.models) and (fact.gpu_mib or 0) >= kinds.min_mib
+
+
+def card_choices(fact: NodeFact, request: PlacementRequest) -> list[set[int]]:
+    """The GPUs of a node of which the pod may have some together: with equal cards where it must."""
+    is_part = request.fraction.slices_on_each < request.fraction.slices_per_gpu
+    is_written = request.writes_limits and is_part
+    if request.mode == "pooled":
+        fits = labels_are_true(fact) or all(card_suits(fact, index, request) for index, _ in fact.cards)
+        return [set()] if fits and _labels_suit_if_asked(fact, request, is_written=is_written) else []
+    every = {index for index, _ in fact.gpus}
+    if not _labels_suit_if_asked(fact, request, is_written=is_written):
+        return []
+    if labels_are_true(fact):
+        return [every] if len(every) >= request.fraction.gpus else []
+    kinds = [card_of(fact, index) for index in every]
+    frequent = sorted(set(kinds), key=lambda kind: (-kinds.count(kind), kind))[:4]
+    taken = {index for index in every if card_suits(fact, index, request)}
+    equal = request.fraction.parts != 1 and not request.writes_limits
+    asks = request.kinds.models or request.kinds.min_mib or is_written or equal
+    if asks or (request.same_model and request.owner):
+        taken = {index for index in taken if card_of(fact, index) in frequent}
+    sizes = {card_of(fact, index)[1] for index in taken} if equal else {0}
+    choices = [{index for index in taken if not equal or card_of(fact, index)[1] == mib} for mib in sizes]
+    return [cards for cards in choices if len(cards) >= request.fraction.gpus]
+
+
+def _labels_suit_if_asked(fact: NodeFact, request: PlacementRequest, *, is_written: bool) -> bool:
+    """Labels are asked where they are true, and where their MiB is written into a pod with a least memory."""
+    asked = labels_are_true(fact) or (is_written and request.kinds.min_mib)
+    return not asked or labels_suit(fact, request)
+
+
+def admits(fact: NodeFact, answer: Placement, request: PlacementRequest) -> bool:
+    """Whether the scheduler may bind the pod to a node, by all that is written into it of labels."""
+    kinds, labels = request.kinds, fact.labels
+    host = labels[HOSTNAME_LABEL]
+    if answer.memory_values and labels.get(GPU_MEMORY_LABEL) not in answer.memory_values:
+        return False
+    if answer.model is not None and labels.get(GPU_PRODUCT_LABEL) != answer.model:
+        return False
+    if answer.hosts:
+        return host in answer.hosts
+    if kinds.models and labels.get(GPU_PRODUCT_LABEL) not in answer.models:
+        return False
+    return (fact.gpu_mib or 0) >= kinds.min_mib and host not in answer.other_hosts
 
 
 def is_kept_to(model: tuple[str | None, int | None], fact: NodeFact) -> bool:
@@ -114,7 +201,12 @@ def has_room(node: SlowNode, request: PlacementRequest) -> bool:
         return False
     if request.mode == "pooled":
         return node.fact.pooled - node.pooled >= request.fraction.slices
-    fitting = [slices for slices in node.free().values() if slices >= request.fraction.slices_on_each]
+    free = node.free()
+    return any(_roomy(free, cards, request) for cards in card_choices(node.fact, request))
+
+
+def _roomy(free: dict[int, int], cards: set[int], request: PlacementRequest) -> bool:
+    fitting = [index for index in cards if free.get(index, -1) >= request.fraction.slices_on_each]
     return len(fitting) >= request.fraction.gpus
 
 
@@ -126,11 +218,16 @@ def score(node: SlowNode, request: PlacementRequest, worth: ShadowPrices) -> int
         gained = -free
         after = free - request.fraction.slices
     else:
-        before = list(node.free().values())
-        left = _taken_from(before, request, worth)
-        free, after = sum(before), sum(left)
-        gained = _fragments(before, worth) - _fragments(left, worth) - free * UNIT // 10**6
-        gained -= request.fraction.slices * node.slice_cost
+        before = node.free()
+        choices = [
+            _fragments(list(before.values()), worth)
+            - _fragments(_taken_from(before, cards, request, worth), worth)
+            for cards in card_choices(node.fact, request)
+            if _roomy(before, cards, request)
+        ]
+        free = sum(before.values())
+        after = free - request.fraction.slices
+        gained = max(choices) - free * UNIT // 10**6 - request.fraction.slices * node.slice_cost
     cpu_after = cpu_free - request.cpu_milli
     return gained + _stranded(free, cpu_free, worth) - _stranded(after, cpu_after, worth)
 
@@ -141,10 +238,12 @@ def _stranded(free: int, cpu_free: int, worth: ShadowPrices) -> int:
     return sum(max(0, free * each - cpu_free * price) for price in worth.cpu)
 
 
-def _taken_from(before: list[int], request: PlacementRequest, worth: ShadowPrices) -> list[int]:
-    left = list(before)
+def _taken_from(
+    before: dict[int, int], cards: set[int], request: PlacementRequest, worth: ShadowPrices
+) -> list[int]:
+    left = dict(before)
     each = request.fraction.slices_on_each
-    others = set(range(len(left)))
+    others = cards & left.keys()
     for _ in range(request.fraction.gpus):
         choices = [
             (worth.gpu[left[i] - each] - worth.gpu[left[i]], -left[i], i) for i in others if left[i] >= each
@@ -152,7 +251,7 @@ def _taken_from(before: list[int], request: PlacementRequest, worth: ShadowPrice
         chosen = max(choices)[2]
         left[chosen] -= each
         others.remove(chosen)
-    return left
+    return list(left.values())
 
 
 def _fragments(free: list[int], worth: ShadowPrices) -> int:

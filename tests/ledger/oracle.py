@@ -11,7 +11,19 @@ from ledger.ledger import Ledger
 from ledger.placement.request_history import ShadowPrices
 from ledger.placement_request import Placement, PlacementRequest, Unschedulable
 from ledger.reservations import COUNTED_SECONDS, LIFETIME_SECONDS
-from tests.ledger.checker import SlowNode, could_ever_hold, has_room, is_kept_to, model_of_owner, score
+from tests.ledger.checker import (
+    SlowNode,
+    admits,
+    card_choices,
+    card_of,
+    card_suits,
+    could_ever_hold,
+    has_room,
+    is_kept_to,
+    labels_are_true,
+    model_of_owner,
+    score,
+)
 
 
 def worth_for(ledger: Ledger, request: PlacementRequest) -> ShadowPrices:
@@ -61,12 +73,35 @@ def assert_right(answer: object, request: PlacementRequest, slow: SlowCluster, w
         assert isinstance(answer, Unschedulable)
         return
     assert isinstance(answer, Placement)
+    _assert_binds_to_suiting_cards(answer, request, slow, eligible)
     if answer.node is None:
         assert not fitting
         _assert_waits_where_it_can(answer, request, eligible)
         return
     assert fitting[answer.node] == max(_spread(fitting, request, slow).values())
     _assert_has_room(answer, request, slow[answer.node], worth)
+
+
+def _assert_binds_to_suiting_cards(
+    answer: Placement, request: PlacementRequest, slow: SlowCluster, eligible: list[SlowNode]
+) -> None:
+    """Wherever the scheduler may bind the pod, the GPUs of its numbers suit it; and somewhere it may."""
+    for node in slow.values():
+        has_all = set(answer.indices) <= {index for index, _ in node.fact.gpus}
+        if answer.indices and has_all and admits(node.fact, answer, request):
+            assert _have_suiting_cards(node, answer, request), node.fact
+    assert any(admits(node.fact, answer, request) for node in eligible)
+    if answer.node is not None:
+        assert admits(slow[answer.node].fact, answer, request)
+
+
+def _have_suiting_cards(node: SlowNode, answer: Placement, request: PlacementRequest) -> bool:
+    if labels_are_true(node.fact):
+        return True
+    indices = set(answer.indices)
+    sizes = {card_of(node.fact, index)[1] for index in indices}
+    is_equal = request.fraction.parts == 1 or request.writes_limits or len(sizes) == 1
+    return is_equal and all(card_suits(node.fact, index, request) for index in indices)
 
 
 def _spread(fitting: dict[str, int], request: PlacementRequest, slow: SlowCluster) -> dict[str, int]:
@@ -81,7 +116,10 @@ def _assert_waits_where_it_can(
     answer: Placement, request: PlacementRequest, eligible: list[SlowNode]
 ) -> None:
     kinds = [
-        {index for index, _ in node.fact.gpus} for node in eligible if _is_bound_to(node, answer, request)
+        cards
+        for node in eligible
+        if _is_bound_to(node, answer, request)
+        for cards in ([set[int]()] if request.mode == "pooled" else card_choices(node.fact, request))
     ]
     assert len(answer.indices) == (0 if request.mode == "pooled" else request.fraction.gpus)
     assert any(set(answer.indices) <= indices for indices in kinds)
@@ -118,7 +156,10 @@ def _assert_has_room(
         assert answer.indices == ()
         return
     free, each = node.free(), request.fraction.slices_on_each
+    choices = card_choices(node.fact, request)
     assert len(set(answer.indices)) == request.fraction.gpus
+    (cards,) = [cards for cards in choices if cards >= set(answer.indices)]
+    free = {index: left for index, left in free.items() if index in cards}
     assert all(free[index] >= each for index in answer.indices)
     if request.owner and request.place == "spread" and not request.fraction.is_whole:
         shares = node.shares_of(request.owner)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
+from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL, HOSTNAME_LABEL
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement, Taint, Toleration
 from ledger.facts import UNLIMITED, NodeFact, PodFact
 from ledger.placement_request import PlacementRequest
 from modes.fraction import Fraction
+from modes.gpu_kinds import GpuKinds
 
 GIB = 2**30
 NODE_NAMES = [f"node-{number}" for number in range(5)]
-KEYS = ["zone", "rank", "kubernetes.io/hostname"]
+KEYS = ["zone", "rank", "example.com/host"]
 VALUES = ["a", "b", "1", "7", "-3", ""]
 PRODUCTS = ["A100", "H100"]
+KINDS = [GpuKinds(), GpuKinds(("A100",)), GpuKinds(("H*",)), GpuKinds((), 50000), GpuKinds(("A100",), 16388)]
 OWNERS = ["", "", "train", "serve"]
 TAINTS = [
     Taint("nvidia.com/gpu", "NoSchedule"),
@@ -37,8 +39,11 @@ def nodes(draw: st.DrawFn) -> NodeFact:
     product = draw(st.sampled_from([None, *PRODUCTS]))
     labels |= {GPU_PRODUCT_LABEL: product} if product is not None else {}
     pooled_gpus = draw(st.sampled_from([0, 0, 0, 2, 4]))
+    name = draw(st.sampled_from(NODE_NAMES))
+    labels |= {HOSTNAME_LABEL: f"{name}.example"}
+    told = draw(st.sampled_from([0, 0, gpus]))
     return NodeFact(
-        name=draw(st.sampled_from(NODE_NAMES)),
+        name=name,
         labels=labels if mib is None else labels | {GPU_MEMORY_LABEL: str(mib)},
         taints=tuple(draw(st.lists(st.sampled_from(TAINTS), max_size=2, unique=True))),
         usable=draw(st.sampled_from([True, True, True, False])),
@@ -50,10 +55,8 @@ def nodes(draw: st.DrawFn) -> NodeFact:
         pooled=pooled_gpus * 8,
         pooled_gpus=pooled_gpus,
         gpu_mib=mib,
-        cards=tuple(
-            (index, draw(st.sampled_from([40960, 81920])))
-            for index in range(draw(st.sampled_from([0, 0, gpus])))
-        ),
+        cards=tuple((index, draw(st.sampled_from([16384, 40960, 81920, 81920]))) for index in range(told)),
+        card_models=tuple(draw(st.sampled_from(PRODUCTS)) for _ in range(told)),
         agent=draw(st.sampled_from(["unknown", "serving", "away", "missing"])),
         cpu_milli=draw(st.sampled_from([UNLIMITED, 4000, 16000, 64000])),
         memory_bytes=draw(st.sampled_from([UNLIMITED, 32 * GIB])),
@@ -131,4 +134,5 @@ asks = st.builds(
     place=st.sampled_from(["pack", "spread"]),
     same_model=st.sampled_from([False, False, True]),
     writes_limits=st.sampled_from([True, True, False]),
+    kinds=st.sampled_from([KINDS[0], KINDS[0], *KINDS]),
 )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL, MAX_LABEL_VALUE
+from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL, HOSTNAME_LABEL, MAX_LABEL_VALUE
 from kube.objects import PLACED_WEIGHT
-from kube.scheduling import NodeSelectorTerm, Requirement, with_requirement
-from ledger.placement_request import Placement
+from kube.scheduling import NodeSelectorTerm, Requirement
+from ledger.placement_request import MAX_HOSTS, Placement
 from modes.gpu_kinds import GpuKinds
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.json_patch import Operation, add, append
@@ -57,16 +57,28 @@ def demanded_memories(spec: PodSpec) -> Iterator[tuple[str, ...]]:
         }
 
 
-def with_least_memory(
-    terms: tuple[NodeSelectorTerm, ...] | None, min_mib: int
-) -> tuple[NodeSelectorTerm, ...] | None:
-    """Return terms that ask for GPUs of so many MiB too; the same where any will do."""
-    return with_requirement(terms, Requirement(*_least_memory(min_mib))) if min_mib else terms
+def demanded_hosts(spec: PodSpec) -> tuple[str, ...]:
+    """Return the hosts that every term of the required affinity names last, the same in each; none else."""
+    named = {_last_hosts(term) for term in required_terms(spec) or () if not term.is_empty}
+    hosts = named.pop() if len(named) == 1 else ()
+    return hosts if len(hosts) <= MAX_HOSTS and all(len(host) <= MAX_LABEL_VALUE for host in hosts) else ()
+
+
+def _last_hosts(term: NodeSelectorTerm) -> tuple[str, ...]:
+    found = [
+        each.values or ()
+        for each in term.match_expressions or ()
+        if (each.key, each.operator) == (HOSTNAME_LABEL, "In")
+    ]
+    return found[-1] if found else ()
 
 
 def demands_models(spec: PodSpec, kinds: GpuKinds) -> bool:
-    """Whether every term of the required affinity names models, and only such as are taken."""
-    if not kinds.models:
+    """Whether every term of the required affinity names models, and only such as are taken, or hosts.
+
+    Where labels of nodes tell no model that is taken, hosts are named whose agents tell it of their cards.
+    """
+    if not kinds.models or demanded_hosts(spec):
         return True
     terms = [term for term in required_terms(spec) or () if not term.is_empty]
     models = _MatchedModels(kinds)
@@ -142,6 +154,10 @@ def _required(placement: Placement, kinds: GpuKinds) -> list[_Required]:
     models = placement.models if placement.model is None else (placement.model,)
     if placement.instance is not None:
         models = placement.instance.products
+    if placement.hosts:
+        return [*required, (HOSTNAME_LABEL, "In", placement.hosts)]
+    if placement.other_hosts:
+        required.append((HOSTNAME_LABEL, "NotIn", placement.other_hosts))
     if models:
         required.append((GPU_PRODUCT_LABEL, "In", models))
     return [*required, _least_memory(kinds.min_mib)] if kinds.min_mib else required

@@ -9,9 +9,8 @@ import msgspec
 from kube.resource_requests import EffectiveRequest, effective_request
 from kube.scheduling import Constraints, Toleration
 from ledger.placement_request import Placement, PlacementRequest
-from modes.gpu_kinds import GpuKinds
 from policies.model.effective import EffectivePolicy
-from webhook.admission.affinity import required_terms, with_least_memory
+from webhook.admission.affinity import required_terms
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.pod import PodSpec
 from webhook.admission.scheduling_demands import refuse_many_demands
@@ -43,7 +42,7 @@ def placement_request(validated: Validated, pod: Requester) -> PlacementRequest 
     spec, policy, kept = validated.spec, validated.policy, validated.kept
     constraints: Constraints | Denial = Constraints()
     if kept is None or validated.keeps_assumption:
-        constraints = refuse_many_demands(spec) or _constraints(spec, policy, validated.kinds)
+        constraints = refuse_many_demands(spec) or _constraints(spec, policy)
     if isinstance(constraints, Denial):
         return constraints
     try:
@@ -107,10 +106,10 @@ def _keeps(validated: Validated) -> Placement | None:
     return msgspec.structs.replace(kept, memory_values=values)
 
 
-def _constraints(spec: PodSpec, policy: EffectivePolicy, kinds: GpuKinds) -> Constraints:
+def _constraints(spec: PodSpec, policy: EffectivePolicy) -> Constraints:
     return Constraints(
         node_selector=spec.node_selector or {},
-        required_terms=with_least_memory(required_terms(spec), kinds.min_mib),
+        required_terms=required_terms(spec),
         tolerations=_tolerations(spec, policy),
         node_name=spec.node_name,
     )

@@ -8,10 +8,10 @@ import msgspec
 
 from ledger.placement_request import Placement
 from modes.fraction import Fraction
-from modes.gpu_kinds import GpuKinds
+from modes.gpu_kinds import EVERY_KIND, GpuKinds
 from modes.mode import Mode
 from policies.model.effective import NO_LIMITER, EffectiveLimiter, EffectivePolicy
-from webhook.admission.affinity import demands_models, refuse_empty_affinity
+from webhook.admission.affinity import demanded_hosts, demands_models, refuse_empty_affinity
 from webhook.admission.annotations import INJECTED
 from webhook.admission.compute import asked_compute, refuse_compute
 from webhook.admission.container_refs import ContainerRef, container_refs
@@ -119,6 +119,8 @@ def _kept(
     kept = kept_placement(pod, policy, fraction, containers, policy.mode)
     if kept is None or _are_too_small(kept, kinds):
         return fraction, None
+    if kinds != EVERY_KIND and kept.instance is None:
+        kept = msgspec.structs.replace(kept, hosts=demanded_hosts(pod.spec))
     return fraction.apart() if kept.containers else fraction, kept
 
 

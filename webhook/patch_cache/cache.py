@@ -73,6 +73,8 @@ class Entry:
             placement.reservation is None,
             placement.model is None,
             placement.other_memory_values,
+            placement.hosts,
+            placement.other_hosts,
             placement.instance,
         )
         try:
@@ -110,6 +112,8 @@ class Entry:
             None if placement.model is None else MODEL,
             placement.slices,
             other_memory_values=placement.other_memory_values,
+            hosts=placement.hosts,
+            other_hosts=placement.other_hosts,
             instance=placement.instance,
         )
         injection = mutate(self._plan, marked)

@@ -214,7 +214,8 @@ def _unknown_to_controller(request: PlacementRequest, result: Placement) -> str 
         return "knows no shares in MiB"
     if request.fraction.split_mib and _slices(request, result) != result.slices:
         return "shares no MiB between containers"
-    return "chooses no models of GPUs" if request.kinds.models and not result.models else None
+    is_chosen = result.models or result.hosts
+    return "chooses no models of GPUs" if request.kinds.models and not is_chosen else None
 
 
 def _slices(request: PlacementRequest, result: Placement) -> int:

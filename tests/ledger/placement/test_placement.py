@@ -29,6 +29,7 @@ from ledger.placement.feasibility import Obstacle, obstacle, why_unschedulable
 from ledger.placement.node_class import NodeClass
 from ledger.placement_request import Assumption, Placement, PlacementRequest, Unschedulable
 from modes.fraction import Fraction
+from modes.gpu_kinds import EVERY_KIND
 from tests.effort import examples
 from tests.ledger.cluster import GIB, eighths, gpu_node, holder, ledger_of
 from tests.ledger.oracle import assert_right, slow_nodes, worth_for
@@ -300,6 +301,8 @@ def test_an_unschedulable_pod_is_told_the_nearest_obstacle_of_any_node(
 ) -> None:
     """Classes of nodes answer for their members: so many nodes with so few words must not be walked."""
     by_name = {node.name: node for node in some_nodes}
+    # Of kinds that no GPU is of, the line says so.
+    request = structs.replace(request, kinds=EVERY_KIND)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fleet, "MAX_VALUES_OF_A_CLASS_KEY", 1)
         ledger = Ledger()

@@ -219,3 +219,53 @@ def bound_to_models(*values_of_terms):
 def test_models_of_the_pods_own_affinity_are_matched_in_bounded_work(values_of_terms):
     (outcome,) = check(as_body(review_of(bound_to_models(*values_of_terms))), reviews=1)
     assert outcome.reason == "gpu-index-set"
+
+
+HOST = "kubernetes.io/hostname"
+BY_AGENT = 'limits: {from: agent}\nfractions: {"0.500": 4}'
+
+
+def mixed(*models, name="mixed", **keys):
+    """A webhook of a node with several models, by its label all of the first, and of one with 40 GB."""
+    cards = tuple((index, CLUSTER[model]) for index, model in enumerate(models))
+    facts = {"cards": cards, "card_models": models, "agent": "serving"}
+    odd = gpu_node(name, len(models), CLUSTER[models[0]], **facts)
+    odd.labels["nvidia.com/gpu.product"] = models[0]
+    return webhook_of(odd, node(A100_40, 40960, agent="serving"), **keys)
+
+
+@pytest.mark.parametrize("asked", [{"gpu_model": "A100-80"}, {"min_gpu_memory": "60Gi"}])
+def test_a_card_that_no_label_tells_is_had_by_the_name_of_its_host(asked):
+    webhook = mixed(A100_40, A100_80, policy_set=policies(BY_AGENT))
+    decided = webhook.decide(of_kind(**asked))
+    assert decided.stored["metadata"]["annotations"]["clearml-injector/gpu-index"] == "1"
+    assert expressions(decided) == {(HOST, "In"): ["mixed"]}
+    assert webhook.decide(decided.stored, uid="second").patch == []
+
+
+def test_a_host_whose_card_is_another_than_its_label_says_is_shut_out():
+    webhook = mixed(A100_40, A100_80, policy_set=policies("limits: {from: agent}"))
+    found = [webhook.decide(of_kind("0.875", gpu_model="A100-40"), uid=uid) for uid in "abc"]
+    said = {
+        each.outcome.injection.placement.indices: expressions(each).get((HOST, "NotIn")) for each in found
+    }
+    assert said == {(0,): None, (1,): ["mixed"]}
+
+
+def test_a_limit_that_is_written_shuts_out_hosts_whose_card_has_less():
+    webhook = mixed(A100_80, A100_40)
+    decided = [webhook.decide(of_kind("0.875"), uid=uid) for uid in "abcd"]
+    for each in decided:
+        index = each.stored["metadata"]["annotations"]["clearml-injector/gpu-index"]
+        assert (index, *bound_values(each)) in {("0", "81920"), ("0", "40960"), ("1", "40960")}
+        assert webhook.decide(each.stored, uid="second").patch == []
+
+
+def test_names_of_hosts_are_read_back_as_they_were_written_and_no_longer_lists():
+    webhook = mixed(A100_40, A100_80, policy_set=policies(BY_AGENT))
+    stored = webhook.decide(of_kind(gpu_model="A100-80")).stored
+    [term] = stored["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][
+        "nodeSelectorTerms"
+    ]
+    term["matchExpressions"][0]["values"] = [f"host-{number}" for number in range(17)]
+    assert webhook.decide(stored, uid="second").code != "unchanged"

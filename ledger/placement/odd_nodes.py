@@ -1,0 +1,132 @@
+"""Nodes whose cards are not what their labels say, and which hosts a pod must name on that account.
+
+A pod is bound to nodes by their labels and to GPUs by their numbers, and the scheduler knows nothing of
+cards. Where labels lead to odd nodes whose cards of these numbers do not suit, the pod shuts these hosts out.
+Where only cards suit, and no label says so, it names the hosts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
+from typing import NamedTuple
+
+from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL, HOSTNAME_LABEL
+from ledger.facts import NodeFact
+from ledger.placement.candidates import Candidates
+from ledger.placement.cards import Demand, Layout, card_sets, demand, layout
+from ledger.placement.node_index import NodeIndex
+from ledger.placement_request import MAX_HOSTS, Placement, PlacementRequest
+
+MAX_LOOKED_AT = 256
+"""Nodes that are looked at for hosts to name."""
+_Alike = tuple[Layout, tuple[int, ...], str | None]
+"""What decides of an odd node whether it suits: its cards, its GPUs, and its label of memory."""
+
+
+class Hosts(NamedTuple):
+    """What a pod says of host names; where it names some, it asks no label for a model or a least memory."""
+
+    only: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+    """Those that it shuts out."""
+
+
+class OddNodes:
+    """The odd nodes of a cluster, those that are alike together."""
+
+    def __init__(self, node_index: NodeIndex) -> None:
+        self._node_index = node_index
+        self._nodes: dict[_Alike, dict[str, NodeFact]] = {}
+
+    def add(self, node: NodeFact) -> None:
+        """Enter a node, if it is odd; the inverse of `remove`."""
+        key = _key(node)
+        if key is not None:
+            self._nodes.setdefault(key, {})[node.name] = node
+
+    def remove(self, node: NodeFact) -> None:
+        """Forget a node."""
+        key = _key(node)
+        if key is not None:
+            nodes = self._nodes[key]
+            del nodes[node.name]
+            if not nodes:
+                del self._nodes[key]
+
+    def hosts(self, request: PlacementRequest, placement: Placement, candidates: Candidates) -> Hosts:
+        """Return what a pod must say of hosts, so that it gets no GPU of these numbers that does not suit."""
+        wanted = demand(request) if self._nodes else None
+        if wanted is None or not (wanted.chooses and placement.indices):
+            return Hosts()
+        node = self._node_index.fact(placement.node) if placement.node is not None else None
+        tried = [node] if node is not None else [each for each, _ in candidates.samples()]
+        if any(_leads_to(each, wanted, placement) and _suits(each, wanted, placement) for each in tried):
+            unsuited = list(islice(self._unsuited(wanted, placement), MAX_HOSTS + 1))
+            if len(unsuited) <= MAX_HOSTS:
+                return Hosts((), tuple(sorted(unsuited)))
+        suited = dict.fromkeys(
+            map(_host, chain(tried[:1] if node else (), self._suited(wanted, placement, candidates)))
+        )
+        return Hosts(tuple(sorted(islice(suited, MAX_HOSTS))))
+
+    def _unsuited(self, wanted: Demand, placement: Placement) -> Iterator[str]:
+        """Hosts to which labels lead, and whose cards do not suit."""
+        for nodes in self._nodes.values():
+            sample = next(iter(nodes.values()))
+            if _leads_to(sample, wanted, placement) and _has_unsuited(sample, wanted, placement):
+                yield from map(_host, nodes.values())
+
+    def _suited(self, wanted: Demand, placement: Placement, candidates: Candidates) -> Iterable[NodeFact]:
+        """Nodes where the pod may run, and whose cards suit."""
+        odd = chain(
+            *[
+                nodes.values()
+                for nodes in self._nodes.values()
+                if _suits(next(iter(nodes.values())), wanted, placement)
+            ]
+        )
+        accounts = self._node_index.accounts
+        may_run = [node for node in islice(odd, MAX_LOOKED_AT) if candidates.holds(accounts[node.name])]
+        others = islice(candidates.members(), MAX_LOOKED_AT)
+        return chain(may_run, (node for node in others if _suits(node, wanted, placement)))
+
+
+def _key(node: NodeFact) -> _Alike | None:
+    found = layout(node)
+    if found is None:
+        return None
+    return found, tuple([index for index, _ in node.gpus]), node.labels.get(GPU_MEMORY_LABEL)
+
+
+def _host(node: NodeFact) -> str:
+    return node.labels.get(HOSTNAME_LABEL) or node.name
+
+
+def _leads_to(node: NodeFact, wanted: Demand, placement: Placement) -> bool:
+    """Whether all that a pod asks of labels of GPUs is true of a node."""
+    product, kinds = node.labels.get(GPU_PRODUCT_LABEL), wanted.kinds
+    values = placement.memory_values
+    return (
+        (not values or node.labels.get(GPU_MEMORY_LABEL) in values)
+        and placement.model in {None, product}
+        and kinds.takes_model(product)
+        and kinds.min_mib <= (node.gpu_mib or 0)
+    )
+
+
+def _suits(node: NodeFact, wanted: Demand, placement: Placement) -> bool:
+    """Whether a node has GPUs of a placement's numbers, and they suit."""
+    return _has_all(node, placement) and not _has_unsuited(node, wanted, placement)
+
+
+def _has_all(node: NodeFact, placement: Placement) -> bool:
+    return {index for index, _ in node.gpus}.issuperset(placement.indices)
+
+
+def _has_unsuited(node: NodeFact, wanted: Demand, placement: Placement) -> bool:
+    """Whether a node has GPUs of a placement's numbers which do not suit."""
+    if not _has_all(node, placement):
+        return False
+    sets = card_sets(node, wanted)
+    return sets is not None and not any(each.issuperset(placement.indices) for each in sets)
