@@ -32,9 +32,9 @@ def lines(view: LedgerView, *, wide: bool = False) -> list[Text]:
 
 def _rows(node: NodeView, *, wide: bool) -> Iterator[Row]:
     for gpu in node.gpus:
-        index = gpu.name
+        index = gpu.name if wide else _number(node, gpu)
         yield [
-            *(_wide_node(node) if wide else [_short_node(node)]),
+            *(_wide_node(node, gpu) if wide else [_short_node(node)]),
             Text(f"{index} cordoned" if gpu.cordoned else index),
             _slices(gpu),
             Text(f"{gpu.free} of {gpu.capacity}"),
@@ -46,14 +46,21 @@ def _short_node(node: NodeView) -> Text:
     name = Text(shortened(node.name, MAX_POD_NAME))
     if not node.usable:
         name.append(" not usable", "red")
-    if node.gpu_mib is None:
+    if node.gpu_mib is None and all(gpu.memory_mib is None for gpu in node.gpus):
         name.append(" no memory label", "red")
     return name
 
 
-def _wide_node(node: NodeView) -> list[Text]:
+def _number(node: NodeView, gpu: GpuView) -> str:
+    """The GPU's number, with the MiB of its card where that is not what the node's label says."""
+    is_as_said = gpu.memory_mib in {None, node.gpu_mib}
+    return gpu.name if is_as_said else f"{gpu.name} of {gpu.memory_mib} MiB"
+
+
+def _wide_node(node: NodeView, gpu: GpuView) -> list[Text]:
     state = Text("usable") if node.usable else Text("not usable", "red")
-    memory = Text("no label", "red") if node.gpu_mib is None else Text(str(node.gpu_mib))
+    mib = gpu.memory_mib if gpu.memory_mib is not None else node.gpu_mib
+    memory = Text("no label", "red") if mib is None else Text(str(mib))
     return [Text(printable(node.name)), Text(printable(node.product or "?")), memory, state]
 
 

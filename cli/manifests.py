@@ -107,11 +107,13 @@ def _report(found: dict[str, Any]) -> AgentReport:
 
 
 def _with_agent(node: NodeFact, reports: Mapping[str, AgentReport]) -> NodeFact:
+    from controller.gpu_node import with_report  # noqa: PLC0415
+
     report = reports.get(node.name)
-    if report is None:
-        return msgspec.structs.replace(node, agent="missing")
-    agent: NodeAgent = "serving" if report.is_registered else "away"
-    return msgspec.structs.replace(node, agent=agent, cards=report.cards)
+    agent: NodeAgent = "missing"
+    if report is not None:
+        agent = "serving" if report.is_registered else "away"
+    return with_report(node, report, agent)
 
 
 def _content(file: Path) -> bytes:

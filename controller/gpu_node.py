@@ -8,10 +8,13 @@ import msgspec
 
 from controller.informer import Resource
 from controller.object_reader import ObjectReader
-from kube.names import GPU_NODES_PATH
+from kube.names import GPU_NODES_PATH, is_label_value
+from ledger.facts import NodeAgent, NodeFact
 from service.log import get_logger
 
 MAX_CARDS = 64
+MAX_MODEL = 128
+"""Characters, as the resource has them."""
 _Mib = Annotated[int, msgspec.Meta(ge=0, le=100_000_000)]
 _Index = Annotated[int, msgspec.Meta(ge=0, le=999)]
 _Count = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
@@ -25,6 +28,10 @@ class AgentReport(msgspec.Struct, frozen=True, gc=False):
     node: str
     cards: tuple[tuple[int, int], ...]
     """(index, MiB) of each GPU that can be shared, by index."""
+    models: tuple[str, ...] = ()
+    """Of each of `cards`, as GPU feature discovery would write it into a label; empty where it is none."""
+    lists_gpus: bool = False
+    """Whether it names any GPU, shared or in MIG mode: what it does not name is not there."""
     has_healthy_cards: bool = False
     """Whether it offers slices of any GPU to new pods."""
     is_registered: bool = False
@@ -38,6 +45,7 @@ class AgentReport(msgspec.Struct, frozen=True, gc=False):
 class _Card(msgspec.Struct, gc=False):
     index: _Index
     memory_mib: _Mib = msgspec.field(name="memoryMiB")
+    model: Annotated[str, msgspec.Meta(max_length=MAX_MODEL)] = ""
     held_slices: _Count | None = msgspec.field(default=None, name="heldSlices")
     held_pods: _Count = msgspec.field(default=0, name="heldPods")
     healthy: bool = False
@@ -82,18 +90,47 @@ def _report(found: _GpuNode) -> AgentReport:
         ValueError: two cards have one index.
     """
     status = found.status or _Status()
-    shared = [card for card in status.gpus if not (card.mig or card.whole)]
-    cards = {card.index: card.memory_mib for card in shared}
-    if len(cards) < len(shared):
+    shared = sorted(
+        [card for card in status.gpus if not (card.mig or card.whole)], key=lambda card: card.index
+    )
+    if len({card.index for card in shared}) < len(shared):
         raise ValueError("two GPUs have one index")
     return AgentReport(
         found.metadata.name,
-        tuple(sorted(cards.items())),
+        tuple([(card.index, card.memory_mib) for card in shared]),
+        tuple([_as_label(card.model) for card in shared]),
+        lists_gpus=bool(status.gpus),
         has_healthy_cards=any(card.healthy for card in shared),
         is_registered=status.registered,
         boot_id=status.boot_id,
         held=_held(shared),
     )
+
+
+def with_report(fact: NodeFact, report: AgentReport | None, agent: NodeAgent) -> NodeFact:
+    """Return a node with what its agent says of its GPUs.
+
+    Names of GPUs that the agent does not list, and of which no slice is offered, are left out: the kubelet
+    goes on to state zero of every name that it ever heard of.
+
+    Args:
+        fact: by the Node alone.
+        report: of the agent; None where none reports.
+        agent: whether that agent serves.
+    """
+    if report is None:
+        return msgspec.structs.replace(fact, agent=agent) if fact.agent != agent else fact
+    there = {index for index, _ in report.cards}
+    gpus = tuple([gpu for gpu in fact.gpus if gpu[1] or gpu[0] in there or not report.lists_gpus])
+    return msgspec.structs.replace(
+        fact, gpus=gpus, cards=report.cards, card_models=report.models, agent=agent
+    )
+
+
+def _as_label(model: str) -> str:
+    """Write a model as GPU feature discovery does; empty where it would be no label."""
+    text = model.replace(" ", "-")
+    return text if is_label_value(text) else ""
 
 
 def _held(cards: list[_Card]) -> tuple[tuple[int, int, int], ...] | None:

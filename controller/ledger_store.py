@@ -12,7 +12,7 @@ from functools import partial
 import msgspec
 
 from controller.agent_readiness import why_not_ready
-from controller.gpu_node import AgentReport
+from controller.gpu_node import AgentReport, with_report
 from controller.resources import SeenNode, SeenPod
 from controller.watched_resource import WatchedResource
 from ledger.facts import NodeAgent, PodFact, PodKey
@@ -65,6 +65,8 @@ class LedgerStore:
             listed=self._agents_are_listed,
             turns=self.turns,
         )
+        self._stated: dict[str, SeenNode] = {}
+        """By name each node as it states itself; `nodes` have what their agents say, too."""
         self.agents: dict[str, AgentReport] = {}
         """By node what its agent says; the node itself may not be known yet."""
         self.agents_listed = False
@@ -143,6 +145,7 @@ class LedgerStore:
     def set_node(self, node: SeenNode) -> None:
         """Take in a node; the inverse of `remove_node`."""
         name = node.fact.name
+        self._stated[name] = node
         node = self._with_agent(node)
         if self.nodes.get(name) == node:
             return
@@ -170,13 +173,14 @@ class LedgerStore:
                 self._set_again(name)
 
     def _set_again(self, name: str) -> None:
-        node = self.nodes.get(name)
+        node = self._stated.get(name)
         if node is not None:
             self.set_node(node)
 
     def remove_node(self, name: str) -> None:
         """Take in that a node is gone."""
         if self.nodes.pop(name, None) is not None:
+            del self._stated[name]
             self.ledger.remove_node(name)
             self.mark(name)
             self._update_totals()
@@ -211,11 +215,8 @@ class LedgerStore:
     def _with_agent(self, node: SeenNode) -> SeenNode:
         """Return the node with what its agent says of its GPUs, and whether that agent serves."""
         report = self.agents.get(node.fact.name)
-        cards, agent = report.cards if report is not None else (), self._agent_of(node, report)
-        if (node.fact.cards, node.fact.agent) == (cards, agent):
-            return node
-        fact = msgspec.structs.replace(node.fact, cards=cards, agent=agent)
-        return msgspec.structs.replace(node, fact=fact)
+        fact = with_report(node.fact, report, self._agent_of(node, report))
+        return node if fact is node.fact else msgspec.structs.replace(node, fact=fact)
 
     def _agent_of(self, node: SeenNode, report: AgentReport | None) -> NodeAgent:
         if report is None:

@@ -14,6 +14,7 @@ from ledger.facts import NodeFact
 from ledger.messages import NodeState
 from ledger.placement_request import Placement, PlacementRequest, Unschedulable
 from modes.fraction import Fraction
+from modes.gpu_kinds import GpuKinds
 from webhook.placing.fallback import Fallback
 
 NODE = NodeFact(
@@ -26,6 +27,9 @@ NODE = NodeFact(
 
 
 SAYS = AgentReport("mixed", ((0, 40960), (1, 81920)), has_healthy_cards=True, is_registered=True)
+
+
+SAYS_ALL = msgspec.structs.replace(SAYS, models=("A100-40GB", "A100-80GB"), lists_gpus=True)
 
 
 def line(gpus, event="MODIFIED"):
@@ -62,6 +66,42 @@ def test_a_card_that_stays_whole_is_none_to_share_and_holds_the_audit_up_for_nob
 
 def test_cards_are_read_by_index_without_those_in_mig_mode():
     assert read([card(1, 81920), card(0, 40960), card(2, 1, mig=True)]).cards == ((0, 40960), (1, 81920))
+
+
+def test_models_are_read_as_labels_would_say_them_and_what_is_no_label_says_none():
+    report = read(
+        [card(1, 2, model="NVIDIA A100-SXM4-80GB"), card(0, 1, model="x y\n"), card(2, 3, mig=True)]
+    )
+    assert report.models == ("", "NVIDIA-A100-SXM4-80GB")
+
+
+@pytest.mark.parametrize("report_first", [True, False])
+def test_names_of_cards_that_are_gone_count_nothing_until_they_are_back(store, report_first):
+    kept_at_zero = msgspec.structs.replace(NODE, gpus=((0, 8), (1, 0), (2, 0), (3, 8)))
+    steps = [lambda: store.set_agent(SAYS_ALL), lambda: store.set_node(SeenNode(kept_at_zero, "uid-1"))]
+    for step in steps if report_first else reversed(steps):
+        step()
+    # Another plugin offers number 3, and number 1 is there and unhealthy.
+    assert [gpu.index for gpu in store.ledger.node("mixed").gpus] == [0, 1, 3]
+    assert isinstance(store.place(PlacementRequest(Fraction(32, 8))), Unschedulable)
+    store.set_agent(msgspec.structs.replace(SAYS_ALL, cards=(*SAYS.cards, (2, 81920)), models=()))
+    assert [gpu.index for gpu in store.ledger.node("mixed").gpus] == [0, 1, 2, 3]
+    store.watched_cards.remove(("", "mixed"))
+    assert [gpu.index for gpu in store.ledger.node("mixed").gpus] == [0, 1, 2, 3]
+
+
+def test_where_all_cards_are_in_mig_mode_no_name_of_theirs_is_left(store):
+    nothing = msgspec.structs.replace(NODE, gpus=((0, 0), (1, 0)))
+    store.set_node(SeenNode(nothing, "uid-1"))
+    store.set_agent(read([card(0, 40960, mig=True)]))
+    assert store.ledger.node("mixed") is None
+
+
+def test_a_pod_gets_the_card_of_its_model_whatever_the_label_says(store):
+    store.set_node(SeenNode(NODE, "uid-1"))
+    store.set_agent(SAYS_ALL)
+    answer = placed(store, writes_limits=False, kinds=GpuKinds(("A100-80",)))
+    assert (answer.node, answer.indices, answer.hosts) == ("mixed", (1,), ("mixed",))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,131 @@
+"""Cards of 40 and of 80 GB on one node whose labels speak of the first: pods get the cards that they name.
+
+Its cluster is one of its own: a node whose GPUs only the chart's agent offers.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+from typer.testing import CliRunner
+
+from cli.app import app
+from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
+from testbed import binaries
+from testbed.api import ApiError, Object
+from testbed.chart import Helm
+from testbed.nodes import parts
+from testbed.nodes.agent import chart_values
+from testbed.nodes.cluster import RealCluster
+from testbed.nodes.node import SOCKET
+from testbed.process import eventually
+from testbed.registration import OWN_NAMESPACE
+from tests.cluster.conftest import CLUSTER, WORK, Say
+from tests.cluster.installation import VALUES, Installation
+from tests.cluster.test_agent_chart import LIMIT, NODE, environment, labelled, phase
+
+SMALL, LARGE = "NVIDIA A100-SXM4-40GB", "NVIDIA A100-SXM4-80GB"
+GPUS = [
+    {"index": 0, "uuid": "GPU-aaaaaaaa-0000", "model": SMALL, "memoryMiB": 40960},
+    {"index": 1, "uuid": "GPU-bbbbbbbb-1111", "model": LARGE, "memoryMiB": 81920},
+    {"index": 2, "uuid": "GPU-cccccccc-2222", "model": LARGE, "memoryMiB": 81920},
+]
+
+
+@pytest.fixture(scope="module")
+def cluster(possible, image, say: Say, pytestconfig: pytest.Config) -> Iterator[RealCluster]:
+    """A node whose labels call all of its GPUs what the first is."""
+    built, node_parts = binaries.build(say), parts.build(say)
+    before = pytestconfig.stash.get(CLUSTER, None)
+    with RealCluster(
+        built, node_parts, nodes=1, archives=[image], agent_gpus=GPUS, agent_from_chart=True
+    ) as cluster:
+        pytestconfig.stash[CLUSTER] = cluster
+        cluster.create_namespace(WORK)
+        labels = {GPU_MEMORY_LABEL: "40960", GPU_PRODUCT_LABEL: SMALL.replace(" ", "-")}
+        cluster.api.patch("Node", NODE, {"metadata": {"labels": labels}})
+        yield cluster
+        pytestconfig.stash[CLUSTER] = before
+
+
+@pytest.fixture(scope="module")
+def installation(cluster: RealCluster, tmp_path_factory: pytest.TempPathFactory) -> Installation:
+    """The chart with its agent, of which the controller has heard what cards there are."""
+    cluster.create_namespace(OWN_NAMESPACE)
+    installation = Installation(cluster, Helm(cluster, tmp_path_factory.mktemp("helm")))
+    installation.helm.apply({**VALUES, **chart_values(SOCKET)})
+    eventually(lambda: cluster.is_ready(NODE), "the agent offers its GPUs", 150)
+    installation.until_served()
+    eventually(lambda: "of 81920 MiB" in shown(cluster), "the ledger shows the cards", 60)
+    return installation
+
+
+@pytest.fixture
+def pods(installation: Installation, cluster: RealCluster) -> Iterator["Pods"]:
+    """A way to create pods that are gone when the test ends."""
+    pods = Pods(cluster)
+    yield pods
+    for name in pods.names:
+        cluster.api.delete("Pod", name, WORK)
+    eventually(lambda: not cluster.nodes[NODE].held_slices(), "no slice is held", 60)
+
+
+class Pods:
+    """Labelled pods of a test."""
+
+    def __init__(self, cluster: RealCluster) -> None:
+        self._cluster = cluster
+        self.names: list[str] = []
+
+    def create(self, name: str, fraction: str, **asked: str) -> Object:
+        """Create a pod that says something more of its GPUs, and return what is stored of it."""
+        pod = labelled(name, fraction)
+        pod["metadata"]["annotations"] = {
+            f"clearml-injector/{key.replace('_', '-')}": text for key, text in asked.items()
+        }
+        made = self._cluster.api.create(pod, WORK)
+        self.names.append(name)
+        return made
+
+    def run(self, name: str, fraction: str, **asked: str) -> tuple[str, dict[str, str]]:
+        """Create a pod, wait until it runs, and return its indices and its variables."""
+        made = self.create(name, fraction, **asked)
+        eventually(lambda: phase(self._cluster, name) == "Running", f"{name} runs", 60)
+        index = made["metadata"]["annotations"].get("clearml-injector/gpu-index", "")
+        return index, environment(self._cluster, name)
+
+
+def shown(cluster: RealCluster) -> str:
+    """What `fraction-injector ledger` prints."""
+    return CliRunner().invoke(app, ["ledger", "--kubeconfig", str(cluster.kubeconfig)]).output
+
+
+def test_the_ledger_shows_the_mib_of_each_card_that_is_not_as_the_label_says(installation, cluster):
+    rows = [" ".join(row.split()[1:5]) for row in shown(cluster).splitlines() if row.startswith(NODE)]
+    assert [row.startswith(("1 of 81920 MiB", "2 of 81920 MiB")) for row in rows] == [False, True, True]
+
+
+def test_a_model_and_a_least_memory_are_those_of_the_card_and_its_limit_is_too(pods):
+    for name, asked in (("model", {"gpu_model": "A100-80"}), ("least", {"min_gpu_memory": "60Gi"})):
+        index, variables = pods.run(name, "0.500", **asked)
+        assert index in {"1", "2"}
+        assert variables[LIMIT] == "40960m"
+    index, variables = pods.run("small", "0.500", gpu_model="A100-40")
+    assert (index, variables[LIMIT]) == ("0", "20480m")
+
+
+def test_a_model_that_no_card_is_of_is_denied_with_those_that_there_are(pods):
+    with pytest.raises(ApiError) as denied:
+        pods.create("none", "0.500", gpu_model="H100")
+    assert LARGE.replace(" ", "-") in str(denied.value)
+
+
+def test_two_gpus_are_equal_ones_so_that_the_pod_starts(pods):
+    index, variables = pods.run("two", "0.250", gpus="2")
+    assert index == "1,2"
+    assert variables[LIMIT] == variables["CUDA_DEVICE_MEMORY_LIMIT_1"] == "20480m"
+
+
+def test_three_gpus_are_denied_as_no_three_are_equal(pods):
+    with pytest.raises(ApiError) as denied:
+        pods.create("three", "0.250", gpus="3")
+    assert "fewer than 3 equal GPUs" in str(denied.value)
