@@ -32,6 +32,8 @@ class AgentReport(msgspec.Struct, frozen=True, gc=False):
     """Of each of `cards`, as GPU feature discovery would write it into a label; empty where it is none."""
     lists_gpus: bool = False
     """Whether it names any GPU, shared or in MIG mode: what it does not name is not there."""
+    unhealthy: tuple[int, ...] = ()
+    """Indices of those of `cards` that are not offered to new pods."""
     has_healthy_cards: bool = False
     """Whether it offers slices of any GPU to new pods."""
     is_registered: bool = False
@@ -100,6 +102,7 @@ def _report(found: _GpuNode) -> AgentReport:
         tuple([(card.index, card.memory_mib) for card in shared]),
         tuple([_as_label(card.model) for card in shared]),
         lists_gpus=bool(status.gpus),
+        unhealthy=tuple([card.index for card in shared if not card.healthy]),
         has_healthy_cards=any(card.healthy for card in shared),
         is_registered=status.registered,
         boot_id=status.boot_id,
@@ -122,9 +125,22 @@ def with_report(fact: NodeFact, report: AgentReport | None, agent: NodeAgent) ->
         return msgspec.structs.replace(fact, agent=agent) if fact.agent != agent else fact
     there = {index for index, _ in report.cards}
     gpus = tuple([gpu for gpu in fact.gpus if gpu[1] or gpu[0] in there or not report.lists_gpus])
+    pool_cards = _pool_cards(fact, report) if fact.pooled and agent == "serving" else ()
     return msgspec.structs.replace(
-        fact, gpus=gpus, cards=report.cards, card_models=report.models, agent=agent
+        fact,
+        gpus=gpus,
+        cards=report.cards,
+        card_models=report.models,
+        pool_cards=pool_cards,
+        pooled_gpus=len(pool_cards) or fact.pooled_gpus,
+        agent=agent,
     )
+
+
+def _pool_cards(fact: NodeFact, report: AgentReport) -> tuple[tuple[int, int], ...]:
+    """Return what is held of each healthy card; none where that does not go with what the node offers."""
+    held = [(index, slices) for index, slices, _ in report.held or () if index not in report.unhealthy]
+    return tuple(held) if held and not fact.pooled % len(held) else ()
 
 
 def _as_label(model: str) -> str:

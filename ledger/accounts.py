@@ -7,6 +7,7 @@ from typing import Protocol
 
 from ledger.crowd import CROWDED, Crowd, parts
 from ledger.facts import NodeFact
+from ledger.pool_cards import left_on_cards
 from modes.mig_instances import is_instance
 
 ClaimKey = tuple[str, ...]
@@ -178,6 +179,16 @@ class NodeAccount:
     def placeable_pool(self) -> int:
         """Free slices of the pool, never negative."""
         return max(0, self._fact.pooled - self.taken_pooled) if self._fact is not None else 0
+
+    def pool_state(self) -> tuple[int, ...]:
+        """Free slices of each card of the pool, sorted; of all together where nobody tells of cards."""
+        fact = self._fact
+        if fact is None or not fact.pool_cards:
+            return (self.placeable_pool(),)
+        latest = (claim.pooled for claim in reversed(self.claims.values()) if claim.pooled)
+        per_card = fact.pooled // len(fact.pool_cards)
+        left = left_on_cards([held for _, held in fact.pool_cards], per_card, self.taken_pooled, latest)
+        return left if left is not None else (self.placeable_pool(),)
 
     def free_instances(self, number: int) -> int:
         """Free MIG instances of one profile, never negative."""

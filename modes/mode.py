@@ -60,6 +60,7 @@ class FreeSlices(Protocol):
 
     def state(self) -> tuple[int, ...]: ...  # noqa: D102 - the words are those of NodeAccount
     def placeable_pool(self) -> int: ...  # noqa: D102
+    def pool_state(self) -> tuple[int, ...]: ...  # noqa: D102
     def free_instances(self, number: int) -> int: ...  # noqa: D102
 
 

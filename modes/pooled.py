@@ -15,6 +15,28 @@ from modes.packing import SlicePrices
 from modes.resource_kinds import ResourceKinds
 
 
+def has_room(free: Sequence[int], fraction: Fraction) -> bool:
+    """Whether each container finds its slices on one card, as the agent gives them one after the other.
+
+    Args:
+        free: slices left on each card, or of all together where nobody tells.
+        fraction: of the pod.
+    """
+    if len(free) == 1:
+        return free[0] >= fraction.slices
+    left = list(free)
+    parts = fraction.split or (fraction.slices_on_each,) * fraction.gpus
+    return all(take_from_one(left, slices) for slices in parts)
+
+
+def take_from_one(left: list[int], slices: int) -> bool:
+    """Take slices off the card with the least room that is enough; return False where none has enough."""
+    fitting = [each for each in left if each >= slices]
+    if fitting:
+        left[left.index(min(fitting))] -= slices
+    return bool(fitting)
+
+
 @dataclass(frozen=True)
 class Pooled(Mode):
     """The kubelet chooses the GPUs, so that slices of one pod may be on several."""
@@ -83,13 +105,13 @@ class Pooled(Mode):
 
     @staticmethod
     def free(account: FreeSlices, stock: int | None = None) -> tuple[int, ...]:  # noqa: ARG004 one kind
-        """Return the free slices of the pool."""
-        return (account.placeable_pool(),)
+        """Return the free slices of each card, sorted; those of the pool together where nobody tells."""
+        return account.pool_state()
 
     @staticmethod
     def score(free: Sequence[int], fraction: Fraction, prices: SlicePrices) -> int | None:  # noqa: ARG004 unknown
-        """Return more for a pool with less room, as nothing is known of its GPUs; None without room."""
-        return -free[0] if free[0] >= fraction.slices else None
+        """Return more for a pool with less room; None without room, on one card where cards are known."""
+        return -sum(free) if has_room(free, fraction) else None
 
     @staticmethod
     def choosable(gpus: Mapping[int, int]) -> Mapping[int, int]:  # noqa: ARG004 whatever they are

@@ -19,6 +19,7 @@ from ledger.placement.node_groups import Found
 from ledger.placement.node_index import NodeIndex
 from ledger.placement.odd_nodes import OddNodes
 from ledger.placement.pick_index import pick_assumed_index, pick_index
+from ledger.placement.pool_hosts import pool_hosts
 from ledger.placement.preference import family_requests, preferred
 from ledger.placement.request_history import ShadowPrices
 from ledger.placement.same_model import commonest_model, keep_to, model_of, no_such_node
@@ -221,9 +222,18 @@ class Choice:
             self._placed(request, wait.indices, model, None, reservation), request, candidates
         )
 
-    def _on_hosts(self, placed: Placement, request: PlacementRequest, candidates: Candidates) -> Placement:
+    def _on_hosts(
+        self, placed: Placement, request: PlacementRequest, candidates: Candidates
+    ) -> Placement | Unschedulable:
         """Return the placement with the hosts that it must name, as labels do not tell their cards."""
-        only, others = self.odd_nodes.hosts(request, placed, candidates)
+        if request.mode == "pooled":
+            node = self._node_index.accounts[placed.node] if placed.node is not None else None
+            hosts = pool_hosts(request, node, candidates)
+        else:
+            hosts = self.odd_nodes.hosts(request, placed, candidates)
+        if isinstance(hosts, Unschedulable):
+            return hosts
+        only, others = hosts
         if not (only or others):
             return placed
         return msgspec.structs.replace(placed, hosts=only, other_hosts=others)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ledger.accounts import NodeAccount
@@ -181,6 +181,10 @@ class NodeGroups:
         for state, group in self._groups.items():
             nodes[state.count(slices_per_gpu)] += len(group.nodes)
         return nodes
+
+    def states(self) -> Iterator[tuple[Any, list[NodeAccount]]]:
+        """Give each state of nodes here, and the nodes in it."""
+        return ((state, [each[2] for each in group.nodes]) for state, group in self._groups.items())
 
     def seat(self, account: NodeAccount) -> None:
         """Put a node where it belongs now, whether it was here before or not; `remove` takes it away."""

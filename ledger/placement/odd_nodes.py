@@ -66,7 +66,7 @@ class OddNodes:
             if len(unsuited) <= MAX_HOSTS:
                 return Hosts((), tuple(sorted(unsuited)))
         suited = dict.fromkeys(
-            map(_host, chain(tried[:1] if node else (), self._suited(wanted, placement, candidates)))
+            map(host_of, chain(tried[:1] if node else (), self._suited(wanted, placement, candidates)))
         )
         return Hosts(tuple(sorted(islice(suited, MAX_HOSTS))))
 
@@ -75,7 +75,7 @@ class OddNodes:
         for nodes in self._nodes.values():
             sample = next(iter(nodes.values()))
             if _leads_to(sample, wanted, placement) and _has_unsuited(sample, wanted, placement):
-                yield from map(_host, nodes.values())
+                yield from map(host_of, nodes.values())
 
     def _suited(self, wanted: Demand, placement: Placement, candidates: Candidates) -> Iterable[NodeFact]:
         """Nodes where the pod may run, and whose cards suit."""
@@ -99,7 +99,8 @@ def _key(node: NodeFact) -> _Alike | None:
     return found, tuple([index for index, _ in node.gpus]), node.labels.get(GPU_MEMORY_LABEL)
 
 
-def _host(node: NodeFact) -> str:
+def host_of(node: NodeFact) -> str:
+    """Return how a pod names a node by a label."""
     return node.labels.get(HOSTNAME_LABEL) or node.name
 
 

@@ -6,11 +6,11 @@ import json
 import msgspec
 import pytest
 
-from controller.gpu_node import MAX_CARDS, AgentReport, gpu_nodes
+from controller.gpu_node import MAX_CARDS, AgentReport, gpu_nodes, with_report
 from controller.ledger_store import LedgerStore
 from controller.resources import SeenNode
 from kube.scheduling import Constraints
-from ledger.facts import NodeFact
+from ledger.facts import NodeFact, PodFact
 from ledger.messages import NodeState
 from ledger.placement_request import Placement, PlacementRequest, Unschedulable
 from modes.fraction import Fraction
@@ -227,3 +227,33 @@ def test_what_the_kubelet_holds_is_read_where_every_card_tells():
     told = card(0, 40960, heldSlices=4, heldPods=2)
     assert read([told, card(1, 40960, heldSlices=0), card(2, 1, mig=True)]).held == ((0, 4, 2), (1, 0, 0))
     assert read([told, card(1, 40960)]).held is None
+
+
+POOL = msgspec.structs.replace(NODE, gpus=(), slices_per_gpu=0, pooled=16)
+
+
+def test_what_is_held_of_each_card_of_a_pool_keeps_pods_off_several_and_the_labels_need_not_count_them(store):
+    store.set_node(SeenNode(POOL, "uid-1"))
+    asked = PlacementRequest(Fraction(4, 8), mode="pooled", writes_limits=False)
+    for held, is_placed in (((4, 8), True), ((5, 6), False)):
+        cards = [card(at, 40960, heldSlices=slices, heldPods=1) for at, slices in enumerate(held)]
+        store.set_agent(msgspec.structs.replace(read([*cards, card(2, 1, mig=True)]), is_registered=True))
+        store.ledger.replace(
+            [store.nodes["mixed"].fact],
+            [PodFact(namespace="a", name=str(at), node="mixed", pooled=each) for at, each in enumerate(held)],
+        )
+        assert isinstance(store.place(asked), Placement) is is_placed
+
+
+@pytest.mark.parametrize(
+    ("cards", "told"),
+    [
+        ([card(0, 1, heldSlices=1), card(1, 1, heldSlices=2, healthy=False)], ((0, 1),)),
+        ([card(0, 1, heldSlices=1), card(1, 1, heldSlices=2)], ((0, 1), (1, 2))),
+        ([card(0, 1, heldSlices=1), card(1, 1, heldSlices=2), card(2, 1, heldSlices=3)], ()),
+        ([card(0, 1)], ()),
+    ],
+)
+def test_healthy_cards_alone_are_behind_a_pool_and_none_where_its_slices_do_not_go_with_them(cards, told):
+    assert with_report(POOL, read(cards), "serving").pool_cards == told
+    assert with_report(POOL, read(cards), "away").pool_cards == ()

@@ -200,9 +200,52 @@ def has_room(node: SlowNode, request: PlacementRequest) -> bool:
     ):
         return False
     if request.mode == "pooled":
-        return node.fact.pooled - node.pooled >= request.fraction.slices
+        return on_one_card(node, request)
     free = node.free()
     return any(_roomy(free, cards, request) for cards in card_choices(node.fact, request))
+
+
+def cards_of_pool(node: SlowNode) -> list[int] | None:
+    """Slices left on each card of a pool; None where nobody tells."""
+    held = [slices for _, slices in node.fact.pool_cards]
+    new = node.pooled - sum(held)
+    if not held or new < 0:
+        return None
+    left = [8 - slices for slices in held]
+    given: list[int] = []
+    for claim in reversed(node.claims):
+        given.insert(0, max(0, min(claim.pooled, new - sum(given))))
+    for slices in given:
+        _best_fit(left, slices)
+    return left
+
+
+def _best_fit(left: list[int], slices: int) -> bool:
+    """The agent's rule: the fullest card that has room; else what the freest have."""
+    for room in sorted(left):
+        if room >= slices:
+            left[left.index(room)] -= slices
+            return True
+    while slices and max(left):
+        most = max(left)
+        taken = min(most, slices)
+        left[left.index(most)] -= taken
+        slices -= taken
+    return False
+
+
+def on_one_card(node: SlowNode, request: PlacementRequest) -> bool:
+    """Whether each GPU's part of a pod of mode pooled finds room on one card."""
+    left, fraction = cards_of_pool(node), request.fraction
+    if left is None or len(left) == 1:
+        return (node.fact.pooled - node.pooled if left is None else left[0]) >= fraction.slices
+    return all(_best_fit(left, fraction.slices_on_each) for _ in range(fraction.gpus))
+
+
+def would_span(node: SlowNode, request: PlacementRequest) -> bool:
+    """Whether the scheduler would bind a pod of mode pooled here now, only for the agent to refuse it."""
+    left = cards_of_pool(node) or []
+    return len(left) > 1 and sum(left) >= request.fraction.slices and not on_one_card(node, request)
 
 
 def _roomy(free: dict[int, int], cards: set[int], request: PlacementRequest) -> bool:
@@ -214,7 +257,8 @@ def score(node: SlowNode, request: PlacementRequest, worth: ShadowPrices) -> int
     """The score by its definition, from the node as it is and as it would be. The node must have room."""
     cpu_free = node.fact.cpu_milli - node.cpu
     if request.mode == "pooled":
-        free = max(node.fact.pooled - node.pooled, 0)
+        cards = cards_of_pool(node)
+        free = max(node.fact.pooled - node.pooled, 0) if cards is None else sum(cards)
         gained = -free
         after = free - request.fraction.slices
     else:

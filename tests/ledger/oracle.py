@@ -23,6 +23,7 @@ from tests.ledger.checker import (
     labels_are_true,
     model_of_owner,
     score,
+    would_span,
 )
 
 
@@ -72,6 +73,9 @@ def assert_right(answer: object, request: PlacementRequest, slow: SlowCluster, w
     if not eligible:
         assert isinstance(answer, Unschedulable)
         return
+    if request.mode == "pooled" and all(_fails_now(node, request) for node in eligible):
+        assert isinstance(answer, Unschedulable)
+        return
     assert isinstance(answer, Placement)
     _assert_binds_to_suiting_cards(answer, request, slow, eligible)
     if answer.node is None:
@@ -90,9 +94,18 @@ def _assert_binds_to_suiting_cards(
         has_all = set(answer.indices) <= {index for index, _ in node.fact.gpus}
         if answer.indices and has_all and admits(node.fact, answer, request):
             assert _have_suiting_cards(node, answer, request), node.fact
+    for node in eligible if request.mode == "pooled" else ():
+        assert not (_fails_now(node, request) and admits(node.fact, answer, request))
     assert any(admits(node.fact, answer, request) for node in eligible)
     if answer.node is not None:
         assert admits(slow[answer.node].fact, answer, request)
+
+
+def _fails_now(node: SlowNode, request: PlacementRequest) -> bool:
+    """Whether a node would take a pod of mode pooled now, and its agent refuse it."""
+    is_part = request.fraction.slices_on_each < request.fraction.slices_per_gpu
+    by_agent = is_part and not request.writes_limits and node.fact.agent == "away"
+    return node.fact.usable and not by_agent and would_span(node, request)
 
 
 def _have_suiting_cards(node: SlowNode, answer: Placement, request: PlacementRequest) -> bool:

@@ -54,6 +54,10 @@ def nodes(draw: st.DrawFn) -> NodeFact:
         slices_per_gpu=per_gpu if gpus else 0,
         pooled=pooled_gpus * 8,
         pooled_gpus=pooled_gpus,
+        pool_cards=tuple(
+            (index, draw(st.sampled_from([0, 0, 3, 5, 8])))
+            for index in range(draw(st.sampled_from([0, pooled_gpus])))
+        ),
         gpu_mib=mib,
         cards=tuple((index, draw(st.sampled_from([16384, 40960, 81920, 81920]))) for index in range(told)),
         card_models=tuple(draw(st.sampled_from(PRODUCTS)) for _ in range(told)),

@@ -1,0 +1,92 @@
+"""Mode pooled where the agent tells what is held of each card: no pod is placed across cards."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec import structs
+
+from kube.names import HOSTNAME_LABEL
+from ledger.facts import NodeFact
+from ledger.ledger import Ledger
+from ledger.placement_request import MAX_HOSTS, Placement, PlacementRequest, Unschedulable
+from modes.fraction import Fraction
+from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of
+
+POOLED = {"mode": "pooled", "writes_limits": False}
+
+
+def pool(name: str, *held: int, **changes: object) -> NodeFact:
+    """A node of a pool, and slices that containers hold of each card."""
+    facts = {"gpus": (), "slices_per_gpu": 0, "pooled": 8 * len(held), "pooled_gpus": len(held)}
+    cards = tuple(enumerate(held))
+    node = gpu_node(name, **{**facts, "pool_cards": cards, "agent": "serving", **changes})
+    return structs.replace(node, labels={**node.labels, HOSTNAME_LABEL: f"{name}.local"})
+
+
+def pods(node: str, *slices: int) -> tuple:
+    return tuple(holder(f"{node}-{at}", node, pooled=each) for at, each in enumerate(slices))
+
+
+def placed(ledger: Ledger, request: PlacementRequest) -> Placement:
+    answer = ledger.place(request, 0.0)
+    assert isinstance(answer, Placement), answer
+    return answer
+
+
+def test_a_pod_goes_where_one_card_has_room_and_shuts_out_where_several_have_it_together():
+    nodes = pool("across", 5, 6), pool("whole", 0, 8)
+    ledger = ledger_of(*nodes, holders=(*pods("across", 5, 6), *pods("whole", 8)))
+    answer = placed(ledger, eighths(4, **POOLED))
+    assert (answer.node, answer.other_hosts) == ("whole", ("across.local",))
+    assert placed(ledger, eighths(3, **POOLED)).node == "across"
+
+
+def test_where_each_node_would_give_slices_of_several_cards_the_pod_is_denied():
+    ledger = ledger_of(pool("across", 5, 6), holders=pods("across", 5, 6))
+    answer = ledger.place(eighths(4, **POOLED), 0.0)
+    assert isinstance(answer, Unschedulable)
+    assert "no GPU has 4 slices left in one piece" in answer.why
+
+
+def test_a_pod_waits_for_a_full_node_and_not_for_one_that_would_take_it_across_cards():
+    nodes = pool("across", 5, 6), pool("full", 8, 7)
+    ledger = ledger_of(*nodes, holders=(*pods("across", 5, 6), *pods("full", 8, 7)))
+    answer = placed(ledger, eighths(4, **POOLED))
+    assert (answer.node, answer.hosts, answer.other_hosts) == (None, (), ("across.local",))
+
+
+def test_what_was_placed_since_the_agent_looked_is_put_where_the_agent_puts_it():
+    ledger = ledger_of(pool("a", 4, 3), holders=pods("a", 4, 3))
+    assert placed(ledger, eighths(4, reservation="r-1", **POOLED)).node == "a"
+    # On the card that had just four left: on the other there are five.
+    assert placed(ledger, eighths(5, reservation="r-2", **POOLED)).node == "a"
+    ledger = ledger_of(pool("a", 0, 0), holders=pods("a", 4, 4, 3))
+    assert placed(ledger, eighths(5, **POOLED)).node == "a"
+
+
+def test_several_whole_gpus_need_idle_cards():
+    ledger = ledger_of(pool("a", 1, 0, 7), pool("b", 0, 0, 8), holders=(*pods("a", 1, 7), *pods("b", 8)))
+    answer = placed(ledger, PlacementRequest(Fraction(16, 8), **POOLED))
+    assert (answer.node, answer.other_hosts) == ("b", ("a.local",))
+
+
+def test_after_a_pod_ended_nobody_tells_of_which_card_until_the_agent_looks_again():
+    ledger = ledger_of(pool("a", 5, 6), holders=pods("a", 5))
+    assert placed(ledger, eighths(4, **POOLED)).node == "a"
+
+
+@pytest.mark.parametrize(
+    "changes", [{"pool_cards": ()}, {"pool_cards": ((0, 4),), "pooled": 8, "pooled_gpus": 1}]
+)
+def test_a_pool_of_unknown_cards_and_one_of_a_single_card_count_together(changes):
+    ledger = ledger_of(pool("a", 2, 2, **changes), holders=pods("a", 4))
+    answer = placed(ledger, eighths(4, **POOLED))
+    assert (answer.node, answer.other_hosts) == ("a", ())
+
+
+def test_with_many_hosts_to_shut_out_the_pod_names_those_with_room():
+    across = [pool(f"n-{number:02}", 5, 6) for number in range(MAX_HOSTS + 1)]
+    held = [pod for node in across for pod in pods(node.name, 5, 6)]
+    ledger = ledger_of(*across, pool("whole", 0, 8), holders=(*held, *pods("whole", 8)))
+    answer = placed(ledger, eighths(4, **POOLED))
+    assert (answer.node, answer.hosts, answer.other_hosts) == ("whole", ("whole.local",), ())
