@@ -129,3 +129,43 @@ def test_three_gpus_are_denied_as_no_three_are_equal(pods):
     with pytest.raises(ApiError) as denied:
         pods.create("three", "0.250", gpus="3")
     assert "fewer than 3 equal GPUs" in str(denied.value)
+
+
+def test_in_a_pool_no_share_spans_cards(installation, cluster, pods):
+    values = chart_values(SOCKET)
+    pooled = {"default": {**values["policies"]["default"], "resources": {"mode": "pooled"}}}
+    installation.helm.apply({**VALUES, **values, "policies": pooled})
+    eventually(lambda: offered(cluster) == "24", "the agent offers a pool", 150)
+    installation.until_served()
+    eventually(lambda: asks_the_pool(cluster), "pods get slices of the pool", 150)
+    for name in ("first", "second", "third"):
+        pods.run(name, "0.625")
+    # Nine are free, three of each card: half a card is there only in pieces.
+    with pytest.raises(ApiError) as denied:
+        pods.create("across", "0.500")
+    assert "no GPU has 4 slices left in one piece" in str(denied.value)
+    pods.run("fits", "0.375")
+    cluster.api.delete("Pod", "first", WORK)
+    pods.names.remove("first")
+    eventually(lambda: held_by_agent(cluster) in ([3, 5, 5], [0, 5, 8]), "the agent tells of it", 60)
+    pods.run("half", "0.500")
+
+
+def offered(cluster: RealCluster) -> str | None:
+    """Slices of the node's pool."""
+    return cluster.api.get("Node", NODE)["status"]["allocatable"].get("nvidia.com/gpu")
+
+
+def asks_the_pool(cluster: RealCluster) -> bool:
+    """Whether a pod that is made now gets slices of the pool."""
+    try:
+        made = cluster.api.create(labelled("asked", "0.625"), WORK, dry_run=True)
+    except ApiError:
+        return False
+    return "nvidia.com/gpu" in made["spec"]["containers"][0]["resources"]["limits"]
+
+
+def held_by_agent(cluster: RealCluster) -> list[int]:
+    """Slices that containers hold of each card, as the GpuNode says, the fewest first."""
+    stored = cluster.api.get("GpuNode", NODE, api="clearml-injector.io/v1alpha1")
+    return sorted(gpu.get("heldSlices", 0) for gpu in stored["status"]["gpus"])
