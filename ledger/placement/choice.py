@@ -18,7 +18,7 @@ from ledger.placement.memory_values import MemoryValues
 from ledger.placement.node_groups import Found
 from ledger.placement.node_index import NodeIndex
 from ledger.placement.odd_nodes import OddNodes
-from ledger.placement.pick_index import pick_assumed_index, pick_index
+from ledger.placement.pick_index import PickedIndex, pick_assumed_index, pick_index
 from ledger.placement.pool_hosts import pool_hosts
 from ledger.placement.preference import family_requests, preferred
 from ledger.placement.request_history import ShadowPrices
@@ -212,9 +212,28 @@ class Choice:
             placed = self._placed(request, indices, model_of(node), node.name, reservation)
             placed = placed if candidates.is_bound_by_memory else _by_card(placed, node)
             return self._on_hosts(placed, request, candidates)
-        wait = self._contested.pick(candidates, request, prices) or pick_index(
-            candidates.kinds, request, self._pending, self._values
-        )
+        return self._wait(candidates, request, prices, reservation)
+
+    def _wait(
+        self,
+        candidates: Candidates,
+        request: PlacementRequest,
+        prices: ShadowPrices,
+        reservation: str | None,
+    ) -> Placement | Unschedulable:
+        """Return what to wait for: the best kind of GPU of which not every node would fail the pod now."""
+        contested = self._contested.pick(candidates, request, prices)
+        answer = self._waits(contested, request, candidates, reservation) if contested is not None else None
+        kinds = dict(candidates.kinds)
+        while kinds and not isinstance(answer, Placement):
+            wait = pick_index(kinds, request, self._pending, self._values)
+            answer = self._waits(wait, request, candidates, reservation)
+            del kinds[request.fraction.share_mib(wait.gpu_mib) if candidates.is_bound_by_memory else 0]
+        return answer if answer is not None else self._finder.why_unschedulable(request)
+
+    def _waits(
+        self, wait: PickedIndex, request: PlacementRequest, candidates: Candidates, reservation: str | None
+    ) -> Placement | Unschedulable:
         model: GpuModel = None, wait.gpu_mib
         if request.same_model:
             model = commonest_model(candidates.samples(), wait.indices, wait.gpu_mib)
@@ -227,8 +246,8 @@ class Choice:
     ) -> Placement | Unschedulable:
         """Return the placement with the hosts that it must name, as labels do not tell their cards."""
         if request.mode == "pooled":
-            node = self._node_index.accounts[placed.node] if placed.node is not None else None
-            hosts = pool_hosts(request, node, candidates)
+            node = self._node_index.fact(placed.node) if placed.node is not None else None
+            hosts = pool_hosts(request, placed, node, candidates)
         else:
             hosts = self.odd_nodes.hosts(request, placed, candidates)
         if isinstance(hosts, Unschedulable):

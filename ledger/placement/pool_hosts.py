@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
 
+from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
 from ledger.accounts import NodeAccount
+from ledger.facts import NodeFact
 from ledger.placement.candidates import Candidates
 from ledger.placement.feasibility import takes_now
 from ledger.placement.odd_nodes import Hosts, host_of
-from ledger.placement_request import MAX_HOSTS, PlacementRequest, Unschedulable
+from ledger.placement_request import MAX_HOSTS, Placement, PlacementRequest, Unschedulable
 from modes.pooled import has_room
 
 _Left = tuple[int, ...]
@@ -21,12 +23,13 @@ _Left = tuple[int, ...]
 
 
 def pool_hosts(
-    request: PlacementRequest, node: NodeAccount | None, candidates: Candidates
+    request: PlacementRequest, placement: Placement, node: NodeFact | None, candidates: Candidates
 ) -> Hosts | Unschedulable:
     """Return what a pod must say of hosts; why it is denied, where every node would fail it now.
 
     Args:
         request: of the pod.
+        placement: with the labels that bind it.
         node: where it is placed; None where it waits.
         candidates: the nodes that could hold it.
     """
@@ -35,13 +38,25 @@ def pool_hosts(
     def spans(left: _Left) -> bool:
         return len(left) > 1 and sum(left) >= fraction.slices and not has_room(left, fraction)
 
-    spanning = list(islice(_hosts(candidates, spans), MAX_HOSTS + 1))
-    if len(spanning) <= MAX_HOSTS and (node is not None or len(spanning) < candidates.nodes.bit_count()):
-        return Hosts((), tuple(sorted(spanning)))
-    others = _hosts(candidates, lambda left: not spans(left))
-    first = (host_of(node.fact),) if node is not None and node.fact is not None else ()
-    only = tuple(islice(dict.fromkeys(chain(first, islice(others, MAX_HOSTS))), MAX_HOSTS))
-    return Hosts(tuple(sorted(only))) if only else _in_no_one_piece(request)
+    def bound(facts: Iterable[NodeFact]) -> Iterator[NodeFact]:
+        return (fact for fact in facts if _admits(fact, placement))
+
+    spanning = list(islice(bound(_nodes(candidates, spans)), MAX_HOSTS + 1))
+    if len(spanning) <= MAX_HOSTS:
+        admitted = sum([count for fact, count in candidates.samples() if _admits(fact, placement)])
+        if node is None and spanning and len(spanning) >= admitted:
+            return _in_no_one_piece(request)
+        return Hosts((), tuple(sorted(map(host_of, spanning))))
+    others = bound(_nodes(candidates, lambda left: not spans(left)))
+    first = (node,) if node is not None else ()
+    only = dict.fromkeys(map(host_of, chain(first, islice(others, MAX_HOSTS))))
+    return Hosts(tuple(sorted(islice(only, MAX_HOSTS)))) if only else _in_no_one_piece(request)
+
+
+def _admits(node: NodeFact, placement: Placement) -> bool:
+    """Whether the labels of GPUs that bind a pod let it go to a node."""
+    values, product = placement.memory_values, node.labels.get(GPU_PRODUCT_LABEL)
+    return (not values or node.labels.get(GPU_MEMORY_LABEL) in values) and placement.model in {None, product}
 
 
 def _in_no_one_piece(request: PlacementRequest) -> Unschedulable:
@@ -51,10 +66,10 @@ def _in_no_one_piece(request: PlacementRequest) -> Unschedulable:
     )
 
 
-def _hosts(candidates: Candidates, are_meant: Callable[[_Left], bool]) -> Iterator[str]:
+def _nodes(candidates: Candidates, are_meant: Callable[[_Left], bool]) -> Iterator[NodeFact]:
     for left, accounts in _by_left(candidates):
         if are_meant(left):
-            yield from [host_of(each.fact) for each in accounts if each.fact is not None]
+            yield from [each.fact for each in accounts if each.fact is not None]
 
 
 def _by_left(candidates: Candidates) -> Iterator[tuple[_Left, Iterable[NodeAccount]]]:
