@@ -13,7 +13,7 @@ from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
 from kube.scheduling import Constraints, Taint, without_label
 from ledger.accounts import NodeAccount, PricedClass
 from ledger.facts import NodeFact
-from ledger.placement.cards import Demand, card_sets, demand
+from ledger.placement.cards import CardDemand, card_sets, demand
 from ledger.placement.feasibility import (
     Obstacle,
     agent_serves,
@@ -114,7 +114,7 @@ class Candidates:
         return tuple(found)
 
     @cached_property
-    def demand(self) -> Demand | None:
+    def demand(self) -> CardDemand | None:
         """What the pods demand of each card."""
         return demand(self.request)
 
@@ -317,9 +317,7 @@ class CandidateFinder:
             return
         by_gpus = gpu_obstacle(node_class.sample, request)
         # What matches by its labels as well is kept off by its taints.
-        nodes = (
-            self._matching_class(node_class, request) if by_gpus is None else node_class.nodes & accepted
-        )
+        nodes = self._matching_class(node_class, request) if by_gpus is None else node_class.nodes & accepted
         count = nodes.bit_count()
         if count:
             yield by_gpus or Obstacle.TAINTS, count, True

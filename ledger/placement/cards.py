@@ -47,7 +47,7 @@ class Layout(NamedTuple):
     """Empty text and 0 where a label is missing."""
 
 
-class Demand(NamedTuple):
+class CardDemand(NamedTuple):
     """What a pod demands of each card."""
 
     kinds: GpuKinds
@@ -94,7 +94,7 @@ def _is_as_large(mib: int, said: int) -> bool:
     return abs(mib - said) * _TOLERANCE < said
 
 
-def demand(request: PlacementRequest) -> Demand | None:
+def demand(request: PlacementRequest) -> CardDemand | None:
     """Return what a pod demands of each card; None where it takes any."""
     mode, fraction = request.mode_type, request.fraction
     if mode.gives_instances:
@@ -105,10 +105,10 @@ def demand(request: PlacementRequest) -> Demand | None:
     size = fraction if fraction.mib and not is_bound else None
     if request.kinds == EVERY_KIND and not (is_bound or are_equal or keeps_model or size):
         return None
-    return Demand(request.kinds, fraction.gpus, is_bound, keeps_model, are_equal, mode.chooses_gpus, size)
+    return CardDemand(request.kinds, fraction.gpus, is_bound, keeps_model, are_equal, mode.chooses_gpus, size)
 
 
-def card_sets(node: NodeFact, wanted: Demand | None) -> CardSets | None:
+def card_sets(node: NodeFact, wanted: CardDemand | None) -> CardSets | None:
     """Return the GPUs of a node that a pod may have; None for any, no set where there are too few."""
     if wanted is None or (found := layout(node)) is None:
         return None
@@ -116,7 +116,7 @@ def card_sets(node: NodeFact, wanted: Demand | None) -> CardSets | None:
 
 
 @lru_cache(maxsize=4096)
-def _sets(found: Layout, wanted: Demand, indices: tuple[int, ...]) -> CardSets | None:
+def _sets(found: Layout, wanted: CardDemand, indices: tuple[int, ...]) -> CardSets | None:
     known = dict(found.cards)
     if not wanted.chooses:
         return None if all(_takes(card, found.label, wanted) for card in known.values()) else ()
@@ -142,7 +142,7 @@ def _of_told_kinds(cards: dict[int, Card]) -> list[int]:
     return [index for index, card in cards.items() if card in told]
 
 
-def _takes(card: Card, label: Card, wanted: Demand) -> bool:
+def _takes(card: Card, label: Card, wanted: CardDemand) -> bool:
     if wanted.kinds.min_mib > card.mib or not wanted.kinds.takes_model(card.model):
         return False
     if wanted.is_bound and card.mib < label.mib and not _is_as_large(card.mib, label.mib):

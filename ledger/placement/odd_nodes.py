@@ -14,7 +14,7 @@ from typing import NamedTuple
 from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL, HOSTNAME_LABEL
 from ledger.facts import NodeFact
 from ledger.placement.candidates import Candidates
-from ledger.placement.cards import Demand, Layout, card_sets, demand, layout
+from ledger.placement.cards import CardDemand, Layout, card_sets, demand, layout
 from ledger.placement.node_index import NodeIndex
 from ledger.placement_request import MAX_HOSTS, Placement, PlacementRequest
 
@@ -70,14 +70,14 @@ class OddNodes:
         )
         return Hosts(tuple(sorted(islice(suited, MAX_HOSTS))))
 
-    def _unsuited(self, wanted: Demand, placement: Placement) -> Iterator[str]:
+    def _unsuited(self, wanted: CardDemand, placement: Placement) -> Iterator[str]:
         """Hosts to which labels lead, and whose cards do not suit."""
         for nodes in self._nodes.values():
             sample = next(iter(nodes.values()))
             if _leads_to(sample, wanted, placement) and _has_unsuited(sample, wanted, placement):
                 yield from map(host_of, nodes.values())
 
-    def _suited(self, wanted: Demand, placement: Placement, candidates: Candidates) -> Iterable[NodeFact]:
+    def _suited(self, wanted: CardDemand, placement: Placement, candidates: Candidates) -> Iterable[NodeFact]:
         """Nodes where the pod may run, and whose cards suit."""
         odd = chain(
             *[
@@ -104,7 +104,7 @@ def host_of(node: NodeFact) -> str:
     return node.labels.get(HOSTNAME_LABEL) or node.name
 
 
-def _leads_to(node: NodeFact, wanted: Demand, placement: Placement) -> bool:
+def _leads_to(node: NodeFact, wanted: CardDemand, placement: Placement) -> bool:
     """Whether all that a pod asks of labels of GPUs is true of a node."""
     product, kinds = node.labels.get(GPU_PRODUCT_LABEL), wanted.kinds
     values = placement.memory_values
@@ -116,7 +116,7 @@ def _leads_to(node: NodeFact, wanted: Demand, placement: Placement) -> bool:
     )
 
 
-def _suits(node: NodeFact, wanted: Demand, placement: Placement) -> bool:
+def _suits(node: NodeFact, wanted: CardDemand, placement: Placement) -> bool:
     """Whether a node has GPUs of a placement's numbers, and they suit."""
     return _has_all(node, placement) and not _has_unsuited(node, wanted, placement)
 
@@ -125,7 +125,7 @@ def _has_all(node: NodeFact, placement: Placement) -> bool:
     return {index for index, _ in node.gpus}.issuperset(placement.indices)
 
 
-def _has_unsuited(node: NodeFact, wanted: Demand, placement: Placement) -> bool:
+def _has_unsuited(node: NodeFact, wanted: CardDemand, placement: Placement) -> bool:
     """Whether a node has GPUs of a placement's numbers which do not suit."""
     if not _has_all(node, placement):
         return False

@@ -42,6 +42,7 @@ def test_every_reason_that_refuses_is_taken():
         Reason.NOT_LABELLED,
         Reason.NOT_HANDLED,
         Reason.MIRROR_POD,
+        Reason.NO_SHARE,
     }
 
 

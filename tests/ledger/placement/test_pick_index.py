@@ -92,8 +92,14 @@ waiting_pods = st.builds(
 )
 
 
+nodes_without_agents = nodes().map(
+    lambda node: msgspec.structs.replace(node, cards=(), card_models=(), pool_cards=())
+)
+"""What waits for single cards is tried in test_random_cards.py."""
+
+
 @given(
-    st.lists(nodes(), min_size=1, max_size=5),
+    st.lists(nodes_without_agents, min_size=1, max_size=5),
     st.lists(waiting_pods, max_size=12, unique_by=lambda pod: pod.key),
     asks,
 )
