@@ -158,9 +158,11 @@ class Candidates:
         sets = card_sets(node, self.demand)
         if sets is None:
             return [capacity]
-        bound = self.is_bound_by_memory
+        # A pod that is kept to a model is kept to what the labels say, which its cards are nearly.
+        by_label = self.is_bound_by_memory or (self.demand is not None and self.demand.keeps_model)
         return [
-            capacity.only(each, (node.gpu_mib if bound else node.card_mib(tuple(each))) or 0) for each in sets
+            capacity.only(each, (node.gpu_mib if by_label else node.card_mib(tuple(each))) or 0)
+            for each in sets
         ]
 
 

@@ -143,3 +143,14 @@ def test_a_cordoned_card_of_the_kind_has_no_room(cordoned):
     ledger = ledger_of(node_of("mixed", SMALL, LARGE, cordoned=cordoned))
     answer = placed(ledger, eighths(4, kinds=OF_80, **BY_AGENT))
     assert answer.node == (None if cordoned else "mixed")
+
+
+def test_a_pod_that_waits_for_its_owners_model_is_bound_to_what_the_label_says():
+    """A card's own MiB, which differ a little from the label's, would lead to no node at all."""
+    cards = ((0, 40000), (1, 40000), (2, 40000))
+    node = node_of("mixed", SMALL, LARGE, SMALL, cards=cards)
+    ledger = ledger_of(node, holders=(holder("p", "mixed", (0, 8)),))
+    owned = {"owner": "train", "same_model": True, "writes_limits": False}
+    answer = placed(ledger, PlacementRequest(Fraction(8, 8, parts=2), namespace="n", **owned))
+    assert (answer.node, answer.indices) == (None, (0, 2))
+    assert (answer.model, answer.memory_values) == (SMALL, ("40960",))
