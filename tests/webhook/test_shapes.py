@@ -1,0 +1,43 @@
+"""Pods as other projects make them: which container gets the share, or why none does."""
+
+import pytest
+
+from tests.shapes import EXPECTED, FOLDER, MARKED, NOT_YET, TABLE, holders, shape
+from tests.webhook.support import decide
+
+LIMITED = {"nvidia.com/gpu-0": "4"}
+
+
+def test_every_shape_is_in_the_table_with_its_source_and_the_other_way_round():
+    assert {file.stem for file in FOLDER.glob("*.yaml")} == set(TABLE)
+    assert len(TABLE) > 37
+    assert [name for name, (source, _) in TABLE.items() if not source.strip()] == []
+
+
+def test_what_is_marked_as_not_yet_is_what_the_list_says():
+    assert set(NOT_YET) == MARKED
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_the_shape_becomes_what_the_table_says(name):
+    found = shape(name)
+    # A real API server names it before it asks.
+    found["metadata"].setdefault("name", found["metadata"].get("generateName", "") + "x7k2p")
+    decided = decide(found)
+    if not decided.allowed:
+        assert f"denied: {decided.code}" == EXPECTED[name]
+        assert len(decided.message) <= 200
+        return
+    assert decided.annotations["clearml-injector/gpu-container"] == EXPECTED[name]
+    assert holders(decided.stored) == [EXPECTED[name]]
+    limits = decided.container(EXPECTED[name])["resources"]["limits"]
+    assert {each: limits[each] for each in limits if each.startswith("nvidia.com/")} == LIMITED
+
+
+@pytest.mark.parametrize("name", [name for name, text in EXPECTED.items() if not text.startswith("denied")])
+def test_the_other_containers_of_the_shape_see_no_gpu(name):
+    found = shape(name)
+    found["metadata"].setdefault("name", found["metadata"].get("generateName", "") + "x7k2p")
+    decided = decide(found)
+    others = [each["name"] for each in found["spec"]["containers"] if each["name"] != EXPECTED[name]]
+    assert [other for other in others if ("NVIDIA_VISIBLE_DEVICES", "void") not in decided.env(other)] == []
