@@ -132,6 +132,7 @@ class Api:
 
 def _collection(api: str, kind: str, namespace: str) -> str:
     plural = kind.lower()
-    plural = plural[:-1] + "ies" if plural.endswith("y") else plural + "s"
+    ending = "es" if plural.endswith("s") else "s"
+    plural = plural[:-1] + "ies" if plural.endswith("y") else plural + ending
     scope = f"/namespaces/{namespace}" if namespace and kind not in CLUSTER_SCOPED else ""
     return f"{'/api' if '/' not in api else '/apis'}/{api}{scope}/{plural}"

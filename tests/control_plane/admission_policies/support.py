@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+import yaml
 
 from testbed.api import Api, ApiError, Object
-from testbed.chart import RELEASE
+from testbed.chart import CHART, RELEASE
 from testbed.cluster import Cluster
 from testbed.command import Output
 from testbed.gpu_nodes import GpuNode
@@ -75,11 +76,16 @@ TRUSTED = "lock-trusted"
 """A namespace that is not served either, whose pods may ask for slices all the same."""
 DEVICES = "lock-devices"
 """A namespace whose unlabelled pods may take devices by annotations."""
+OF_THE_CHART = yaml.safe_load((CHART / "values.yaml").read_text())["secondLock"]
+"""The lock's values as the chart has them: those of its lists that tests extend keep what they have."""
 VALUES = {
     "policies": POLICIES,
     "limiters": LIMITERS,
     "queues": QUEUES,
-    "secondLock": {"uninjectedNamespaces": [TRUSTED], "deviceAnnotationNamespaces": [DEVICES]},
+    "secondLock": {
+        "uninjectedNamespaces": [TRUSTED],
+        "deviceAnnotationNamespaces": [*OF_THE_CHART["deviceAnnotationNamespaces"], DEVICES],
+    },
 }
 WEBHOOK = {
     "excludedNamespaces": ["lock-excluded", TRUSTED],
