@@ -70,10 +70,12 @@ class ResourceKinds:
         is_pool = resource == self._pool
         is_instance = bool(self._instances) and resource.startswith(self._instances)
         asks = is_whole or is_clearml or is_index or is_pool or is_instance
+        is_allowed = resource in self._allowed
         is_known_system = not is_instance and (
-            resource.startswith(OTHER_SYSTEM_PREFIXES) or (not asks and self._counted.counts(resource))
+            (resource.startswith(OTHER_SYSTEM_PREFIXES) and not is_allowed)
+            or (not asks and self._counted.counts(resource))
         )
-        is_unknown = resource.startswith(NVIDIA_DOMAIN) and resource not in self._allowed
+        is_unknown = resource.startswith(NVIDIA_DOMAIN) and not is_allowed
         can_be_allowed = is_unknown and not asks and not is_known_system
         is_other_system = is_known_system or can_be_allowed
         if not asks and not is_other_system:

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from testbed.api import Api
 from testbed.process import Process, start_on_free_ports
 
-READY_S = 90
+READY_S = 180
 ADMIN_TOKEN = "admin"  # noqa: S105 - of a throw-away API server on the loopback device
 STAGES = Path(__file__).with_name("stages.yaml")
 

@@ -70,6 +70,8 @@ UNDER_TEST = chosen(os.environ.get("K8S", ""))
 
 HAS_POD_RESIZE = UNDER_TEST.is_at_least("1.33")
 """Whether pods have the subresource `resize`."""
+HAS_RESOURCE_CLAIMS = UNDER_TEST.is_at_least("1.34")
+"""Whether resource.k8s.io/v1, with its claims, is served."""
 SHOWS_NULL_CREATION_TIMESTAMP = not UNDER_TEST.is_at_least("1.34")
 """Whether metadata without a time, such as a pod template's, is shown with `creationTimestamp: null`."""
 REFUSALS_SHOW_JSON = UNDER_TEST.is_at_least("1.34")

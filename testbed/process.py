@@ -15,6 +15,8 @@ from typing import Self, TypeVar
 T = TypeVar("T")
 
 POLL_S = 0.05
+WAIT_S = 120
+"""Until a wait gives up, so that it lasts on two cores with a load of 20; only who waits in vain loses it."""
 PORT_TRIES = 3
 TIED = Path(__file__).with_name("tied_process.py")
 
@@ -132,7 +134,7 @@ def start_on_free_ports(
     raise AssertionError("unreachable: the last attempt returns or raises")
 
 
-def eventually(check: Callable[[], T | None], what: str, seconds: float = 30) -> T:
+def eventually(check: Callable[[], T | None], what: str, seconds: float = WAIT_S) -> T:
     """Poll `check` until it returns something true, and return that.
 
     Raises:

@@ -22,7 +22,7 @@ from testbed.registration import Outcome
 COMMAND = str(Path(sys.executable).with_name("fraction-injector"))
 POLICIES = Path(__file__).parents[1] / "policies"
 INJECTED = "clearml-injector/injected"
-READY_S = 60
+READY_S = 180
 GRACE_S = 30
 
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from testbed.api import Api, ApiError, Object
-from testbed.process import eventually
+from testbed.process import WAIT_S, eventually
 
 LABEL = "clearml-injector/fraction"
 MEMORY_LABEL = "clearml-injector/gpu-memory"
@@ -48,7 +48,7 @@ def _on_create(group: str, resource: str) -> Object:
 
 @contextmanager
 def registered(
-    api: Api, config: Object, namespace: str, works: Callable[[Outcome], bool], seconds: float = 30
+    api: Api, config: Object, namespace: str, works: Callable[[Outcome], bool], seconds: float = WAIT_S
 ) -> Iterator[None]:
     """Keep a webhook registered, from when it takes effect until it no longer does.
 

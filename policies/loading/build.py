@@ -94,7 +94,7 @@ def effective_policy(policy: Policy, limiter: Limiter, digest: str, names: Resou
 
 def _mode(policy: Policy, names: ResourceNames) -> Mode:
     prefix = MIG_RESOURCE_PREFIX if policy.resources.prefer else ""
-    return mode_of(policy)(resource_of(policy), names, frozenset(policy.allow.resources), prefix)
+    return mode_of(policy)(resource_of(policy), names, _allowances(policy.allow).harmless_resources, prefix)
 
 
 def _limiter(policy: Policy, limiter: Limiter) -> EffectiveLimiter:
@@ -109,7 +109,7 @@ def _instance_mode(policy: Policy, names: ResourceNames) -> Mode | None:
     if not (policy.resources.prefer or mode_of(policy).gives_instances):
         return None
     mode = MODES[INSTANCE_MODE]
-    return mode(mode.default_resource, names, frozenset(policy.allow.resources))
+    return mode(mode.default_resource, names, _allowances(policy.allow).harmless_resources)
 
 
 def _fraction_table(
@@ -174,6 +174,7 @@ def _allowances(allow: Allow) -> Allowances:
         allow.override_env,
         frozenset(allow.resources),
         allow.host_ipc,
+        frozenset(allow.device_classes),
     )
 
 

@@ -32,8 +32,19 @@ Capability = Literal["SYS_ADMIN", "ALL"]
 """Linux capabilities with which a container can make its own way to devices, without the CAP_ before them."""
 CAPABILITIES: tuple[Capability, ...] = get_args(Capability)
 
+CLAIM_PREFIX = "not-a-gpu-"
+"""Begins the names of a labelled pod's claims. The chart's second lock holds such a claim to the class after
+which it is called, as a review shows the name of a claim and never what it is of."""
+DEVICE_CLASS_RESOURCE = "deviceclass.resource.kubernetes.io/"
+"""Begins the extended resource that asks for a device of a class without a claim."""
+
 OVERRIDE_ENV = "/overrideEnv"
 """A file from which HAMi-core takes its settings, whatever its environment says."""
+
+
+def claim_name(device_class: str) -> str:
+    """Return what a labelled pod calls its claim of a DeviceClass, in a DNS label: dots become hyphens."""
+    return CLAIM_PREFIX + device_class.replace(".", "-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +57,18 @@ class Allowances:
     resources: frozenset[str] = frozenset()
     """NVIDIA's resources that are no way to a GPU."""
     host_ipc: bool = False
+    device_classes: frozenset[str] = frozenset()
+    """DeviceClasses of what is no GPU."""
+
+    @property
+    def claims(self) -> frozenset[str]:
+        """Names that claims of these classes go by in a pod."""
+        return frozenset(claim_name(device_class) for device_class in self.device_classes)
+
+    @property
+    def harmless_resources(self) -> frozenset[str]:
+        """Names of resources that are no way to a GPU, those of the device classes too."""
+        return self.resources | {DEVICE_CLASS_RESOURCE + name for name in self.device_classes}
 
     def beyond(self, base: Allowances) -> list[str]:
         """Return what this allows and `base` does not, in a policy's own words."""
@@ -53,6 +76,7 @@ class Allowances:
             ("hostPaths", self.host_paths - base.host_paths),
             ("capabilities", self.capabilities - base.capabilities),
             ("resources", self.resources - base.resources),
+            ("deviceClasses", self.device_classes - base.device_classes),
         )
         switches = (
             ("overrideEnv", self.override_env and not base.override_env),

@@ -15,6 +15,7 @@ from policies.model.effective import MAX_GPUS, ContainersOn, LimitsFrom
 from policies.model.types import (
     AbsolutePath,
     Count,
+    DeviceClassName,
     DnsLabel,
     Duration,
     EnvName,
@@ -148,6 +149,9 @@ class Allow(Part):
     """Resources of `nvidia.com/` that are no way to a GPU, such as `nvidia.com/hostdev`."""
     host_ipc: Annotated[bool, Field(alias="hostIPC")] = False
     """The node's IPC namespace (`hostIPC`), which clients of an MPS daemon of the node need."""
+    device_classes: list[DeviceClassName] = Field(default_factory=list)
+    """DeviceClasses of what is no GPU, such as `rdma.example.com`. A pod calls its claim of that class \
+`not-a-gpu-rdma-example-com`, with hyphens for dots; the chart's second lock sees that it is of no other."""
 
 
 class ReplaceWaiting(Part):

@@ -11,10 +11,13 @@ from pydantic.alias_generators import to_camel
 
 from modes.memory_text import EXAMPLES, memory_mib
 from policies.model import placeholders
+from policies.model.allowances import claim_name
 from policies.model.problems import quoted
 from policies.model.reserved import is_reserved
 
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_GPU_CLASS_WORDS = frozenset({"gpu", "mig"})
+"""Parts of the names of drivers' own classes of GPUs, such as gpu.nvidia.com and mig.nvidia.com."""
 _MEMORY_LIMIT = {"CUDA_DEVICE_MEMORY_LIMIT": "{memory_mib}m", "NVIDIA_GPU_MEMORY_": "{memory_mib}"}
 
 
@@ -29,6 +32,16 @@ class Part(BaseModel):
 def _dns_label(text: str) -> str:
     if len(text) > 63 or not re.fullmatch(_LABEL, text):  # noqa: PLR2004  Kubernetes' own limit of a label
         raise ValueError("must be a DNS label: at most 63 small letters, digits and -")
+    return text
+
+
+def _device_class(text: str) -> str:
+    if not re.fullmatch(rf"{_LABEL}(\.{_LABEL})*", text):
+        raise ValueError("must be the name of a DeviceClass such as rdma.example.com")
+    if not _GPU_CLASS_WORDS.isdisjoint(text.split(".")):
+        raise ValueError("is a class of GPUs, which cannot be allowed beside the label: take it out")
+    if len(claim_name(text)) > 63:  # noqa: PLR2004  Kubernetes' own limit of a claim's name
+        raise ValueError(f"is too long for the name of a pod's claim: {claim_name(text)}")
     return text
 
 
@@ -97,6 +110,7 @@ def _one_group(pattern: str) -> str:
     return pattern
 
 
+DeviceClassName = Annotated[str, AfterValidator(_device_class)]
 DnsLabel = Annotated[str, AfterValidator(_dns_label)]
 AbsolutePath = Annotated[str, AfterValidator(_absolute_path)]
 PinnedImage = Annotated[str, AfterValidator(_pinned_image)]

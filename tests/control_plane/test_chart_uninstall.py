@@ -47,12 +47,13 @@ def test_uninstalling_a_failed_revision_leaves_nothing_that_stops_pods(helm, con
     assert "Apply failed with 1 conflict" in failed.stderr
     eventually(lambda: refuses(probe(api, namespace)), "labelled pods are stopped: no webhook answers")
     uninstalled = uninstall(helm)
-    left = api.list("ValidatingAdmissionPolicyBinding", api=ADMISSION)
+    of_release = f"app.kubernetes.io/instance={RELEASE}"
+    left = api.list("ValidatingAdmissionPolicyBinding", api=ADMISSION, labels=of_release)
     assert left, "Helm knows only the last revision's objects"
     eventually(lambda: not refuses(probe(api, namespace)), "labelled pods are created again")
     say_how_long("a failed revision", uninstalled)
     for kind in ("ValidatingAdmissionPolicyBinding", "ValidatingAdmissionPolicy"):
-        for obj in api.list(kind, api=ADMISSION):
+        for obj in api.list(kind, api=ADMISSION, labels=of_release):
             api.delete(kind, obj["metadata"]["name"], api=ADMISSION)
 
 

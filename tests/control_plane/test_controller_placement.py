@@ -26,6 +26,8 @@ from testbed.gpu_nodes import GpuNode
 from testbed.process import eventually
 from testbed.registration import labelled_pod
 
+USED = "fraction_injector_snapshot_slices_used"
+"""What the webhook knows of; of all nodes of the API server that tests share."""
 QUOTA = """
 kind: Policy
 name: default
@@ -96,17 +98,18 @@ def test_pods_go_where_the_leader_says_and_its_reservations_become_holders(
         before = degraded(webhook)
         assert create(control_plane, namespace, [f"pod-{i}" for i in range(16)]) == {}
         eventually(lambda: len(bound(control_plane, namespace)) == 16, "all 16 eighths are bound")
-        eventually(lambda: shares(controller) == ["holder"] * 16, "the controller has seen it")
-        assert controller.taken() == {node: {0: 8, 1: 8}}
+        eventually(lambda: shares(controller, node) == ["holder"] * 16, "the controller has seen it")
+        assert controller.taken()[node] == {0: 8, 1: 8}
         assert reservations(controller) == 0
         of_gpus = controller.plain("/metrics/gpus").splitlines()
         assert f'fraction_injector_gpu_slices{{node="{node}",gpu="1",state="used"}} 8' in of_gpus
         assert degraded(webhook) == before
 
 
-def shares(controller):
-    """What holds slices of the first node, by kind."""
-    return [share.kind for gpu in controller.ledger().ledger.nodes[0].gpus for share in gpu.shares]
+def shares(controller, node):
+    """What holds slices of a node, by kind."""
+    [found] = [each for each in controller.ledger().ledger.nodes if each.name == node]
+    return [share.kind for gpu in found.gpus for share in gpu.shares]
 
 
 def test_a_webhook_is_ready_when_the_controller_has_told_it_the_nodes(
@@ -188,7 +191,8 @@ def test_no_create_fails_while_the_leader_dies_and_another_takes_over(
         expected = Counter((node, index) for node, index, _ in bound(control_plane, namespace))
 
         def ledger():
-            return {(n, i): s for n, gpus in second.taken().items() for i, s in gpus.items()}
+            own = {name for name, _ in expected}
+            return {(n, i): s for n, gpus in second.taken().items() if n in own for i, s in gpus.items()}
 
         eventually(lambda: ledger() == expected, "the new leader's ledger is the cluster's truth")
 
@@ -200,10 +204,10 @@ def test_without_a_controller_pods_are_placed_by_capacity_and_marked(
     controller = start("a")
     controller.until_leading()
     with registered_webhook(control_plane.api, namespace, controller, tmp_path) as webhook:
+        already = webhook.figure(USED)
         assert create(control_plane, namespace, ["with"], "0.875") == {}
-        eventually(lambda: controller.taken() == {node: {0: 7}}, "the ledger has it")
-        known = "fraction_injector_snapshot_slices_used"
-        eventually(lambda: webhook.figure(known) == 7, "the webhook knows of it")
+        eventually(lambda: controller.taken().get(node) == {0: 7}, "the ledger has it")
+        eventually(lambda: webhook.figure(USED) == already + 7, "the webhook knows of it")
         before = degraded(webhook)
         controller.kill()
         assert create(control_plane, namespace, ["without"], "0.500") == {}

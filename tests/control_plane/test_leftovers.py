@@ -45,7 +45,7 @@ def test_no_process_outlives_a_run_that_was(how, code, built, tmp_path, pytestco
         env=os.environ | {"PYTHONPATH": str(pytestconfig.rootpath)},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=240,
         check=False,
     )
     assert ended.returncode == code, ended.stdout + ended.stderr

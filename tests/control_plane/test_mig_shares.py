@@ -85,6 +85,7 @@ def test_pods_that_come_and_go_never_hold_more_than_the_nodes_have(cluster, name
     offered = {
         (node["metadata"]["name"], name): int(amount)
         for node in cluster.list("Node")
+        if node["metadata"]["name"].startswith(f"{namespace}-")
         for name, amount in node["status"]["allocatable"].items()
         if name.startswith("nvidia.com/")
     }

@@ -117,7 +117,7 @@ def test_pods_of_one_owner_wait_for_the_model_of_the_first(control_plane, namesp
 
         def told():
             said = f"and model {models[node]}, as sameModel"
-            return any(said in event["message"] for event in api.list("Event", namespace))
+            return any(said in event.get("message", "") for event in api.events(namespace))
 
         eventually(told, "the second pod says which model it waits for")
         [waiting] = [pod for pod in pods_of(api, namespace, "train") if "nodeName" not in pod["spec"]]

@@ -19,6 +19,10 @@ library: {{mountPath: /lib/x, sizeLimit: 1Mi}}"""
         ("resources: [nvidia.com/gpu-3]", '"nvidia.com/gpu-3" is a way to ask for GPUs'),
         ("resources: [nvidia.com/mig-1g.5gb]", '"nvidia.com/mig-1g.5gb" is a way to ask for GPUs'),
         ("mounts: true", "allow.mounts: "),
+        ("deviceClasses: [gpu.nvidia.com]", "allow.deviceClasses[0]: "),
+        ("deviceClasses: [rdma.example.com, mig.nvidia.com]", "allow.deviceClasses[1]: "),
+        ("deviceClasses: [RDMA]", "allow.deviceClasses[0]: "),
+        (f"deviceClasses: [{'a' * 54}]", "allow.deviceClasses[0]: "),
     ],
 )
 def test_what_no_policy_may_allow_is_a_mistake(allow, expected):

@@ -30,6 +30,7 @@ from tests.policies.support import problems
         ("policy: open", "(allow.resources nvidia.com/hostdev)"),
         ("policy: open", "(allow.overrideEnv true)"),
         ("policy: open", "(allow.hostIPC true)"),
+        ("policy: open", "(allow.deviceClasses rdma.example.com)"),
         ("policy: open", "(protectedHostPaths without /opt/agent)"),
         ("policy: by-agent", "(limits.from agent instead of admission)"),
         ("policy: halves", "(quota of queue q: 8 instead of 8 slices, of 2 to a GPU instead of 8)"),
@@ -46,7 +47,7 @@ def test_an_entry_for_all_namespaces_may_relax_nothing(entry, expected):
     )
     others += "quotas: {whenDegraded: admit}\nassume: {gpusPerNode: 8, gpuMemoryMiB: 81920}\n"
     others += "allow: {hostPaths: [/etc/containerd], capabilities: [ALL], overrideEnv: true,"
-    others += " hostIPC: true, resources: [nvidia.com/hostdev]}\n"
+    others += " hostIPC: true, resources: [nvidia.com/hostdev], deviceClasses: [rdma.example.com]}\n"
     others += "---\nkind: Policy\nname: halves\nslicesPerGpu: 2\nquotas: {queues: {q: {slices: 8}}}\n"
     others += "---\nkind: Policy\nname: by-agent\nlimits: {from: agent}\nmemory: {reserveMiB: 100}\n"
     files = {"default": base, "others": others, "queues": f"kind: Queues\nqueues:\n  q:\n    {entry}\n"}

@@ -91,6 +91,14 @@ class Volume(msgspec.Struct, rename="camel", gc=False):
     host_path: HostPath | None = None
 
 
+class ResourceClaim(msgspec.Struct, rename="camel", gc=False):
+    """What a pod claims of Dynamic Resource Allocation; what device it is of stands elsewhere."""
+
+    name: str | None = None
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
 class NodeAffinity(msgspec.Struct, gc=False):
     """The pod's node affinity."""
 
@@ -121,7 +129,7 @@ class PodSpec(msgspec.Struct, rename="camel", gc=False):
     affinity: Affinity | None = None
     tolerations: list[Toleration] | None = None
     runtime_class_name: str | None = None
-    resource_claims: list[Present] | None = None
+    resource_claims: list[ResourceClaim] | None = None
     overhead: dict[str, str | int] | None = None
     resources: Resources | None = None
     """Requests of the pod as a whole, which take the place of its containers' sum."""

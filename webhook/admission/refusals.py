@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from policies.model.allowances import CAPABILITIES, HOST_PATHS, OVERRIDE_ENV, Allowances
 from policies.model.effective import EffectiveLimiter, EffectivePolicy
+from webhook.admission.claims import refuse_claims
 from webhook.admission.container_refs import ContainerRef
 from webhook.admission.containers import Containers
 from webhook.admission.denial import Denial, Reason
@@ -47,7 +48,7 @@ def refuse_pod(
     return (
         _refuse_annotations(metadata)
         or _refuse_resources(every)
-        or _refuse_claims(spec)
+        or refuse_claims(spec, policy.allow)
         or _refuse_host_pid(spec, limiter)
         or _refuse_host_ipc(spec, policy.allow)
         or _refuse_host_paths(spec, policy)
@@ -132,10 +133,6 @@ def _refuse_resources(every: Sequence[ContainerRef]) -> Denial | None:
             if kind.is_other_system:
                 return _unknown_resource(resource) if kind.can_be_allowed else _other_system(resource)
     return None
-
-
-def _refuse_claims(spec: PodSpec) -> Denial | None:
-    return _other_system("resourceClaims") if spec.resource_claims else None
 
 
 def _unknown_resource(resource: str) -> Denial:

@@ -370,6 +370,9 @@ then reads of it at once. The rest is `fraction-injector policy check`.
 {{- if and (eq (dig "limits" "from" "admission" $policy) "agent") (not $.Values.agent.enabled) -}}
 {{- fail (printf "policies.%s.limits.from: agent needs agent.enabled: nothing else would limit its pods" $name) -}}
 {{- end -}}
+{{- if and (dig "allow" "deviceClasses" list $policy) (not $.Values.secondLock.enabled) -}}
+{{- fail (printf "policies.%s.allow.deviceClasses needs secondLock.enabled: nothing else would look at what a claim is of" $name) -}}
+{{- end -}}
 {{- include "fraction-injector.checkPolicyOfAgent" (dict "root" $ "name" $name) -}}
 {{- include "fraction-injector.limits" (dict "root" $ "limiter" (dig "limiter" "hami-core" $policy) "mode" (include "fraction-injector.mode" $policy)) | trunc 0 -}}
 {{- include "fraction-injector.checkFractions" (dict "at" (printf "policies.%s" $name) "fractions" (dig "fractions" dict $policy) "size" (dig "slicesPerGpu" 8 $policy)) -}}

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from testbed.api import ApiError
 from testbed.chart import ADMISSION, CONFIGURATION, RELEASE, Helm, elsewhere
 from testbed.process import eventually
 from testbed.product import Setup, decides, mounted
@@ -35,12 +36,26 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="package")
 def old_pod(control_plane):
     """A labelled pod from before the install: never injected, held by a finalizer; and labelled workloads."""
+    # Files of other folders may have run since the package was left, and it is made again.
+    eventually(lambda: not exists(control_plane.api, OLD), "the namespace of the last time is gone")
     control_plane.create_namespace(OLD)
     for kind in KINDS:
         control_plane.api.create(workload(kind, LABELLED, {}), OLD)
     pod = labelled_pod("old")
     pod["metadata"]["finalizers"] = ["example.com/hold"]
-    return control_plane.api.create(pod, OLD)
+    yield control_plane.api.create(pod, OLD)
+    for found in control_plane.api.list("Pod", OLD):
+        control_plane.api.patch("Pod", found["metadata"]["name"], {"metadata": {"finalizers": None}}, OLD)
+    control_plane.api.delete("Namespace", OLD)
+
+
+def exists(api, namespace):
+    """Whether a namespace is there, or still going."""
+    try:
+        api.get("Namespace", namespace)
+    except ApiError:
+        return False
+    return True
 
 
 @pytest.fixture(scope="package")

@@ -59,6 +59,7 @@ POLICIES = {
     "custom": {"namespaces": ["lock-custom"], "limiter": "site"},
     "foreign": {"namespaces": ["lock-foreign"], "aliases": {"kai": True, "hami": True}},
     "apart": {"namespaces": ["lock-apart"], "containers": "any-gpu"},
+    "nics": {"namespaces": ["lock-nics"], "allow": {"deviceClasses": ["rdma.example.com"]}},
     "image": {"namespaces": ["lock-image"], "limiter": "clearml-image"},
 }
 LIMITERS = {

@@ -17,6 +17,7 @@ MARKS = [MARK, f"{MARK}0{MARK}", RESERVATION, NODE, MEMORY, MODEL]
 TEXTS = ["", "other", "%", "%b", "%(a)s%%", 'q"', "a\\", "é", "a\nb", "\u2028", "\x00", "{container}", *MARKS]
 LIMITER = ["gpu-limiter", "gpu-limiter-library", "gpu-limiter-cache-train", "my-gpu-limiter", "gpu-limite"]
 LONG = ["a" * length for length in (45, 46, 63, 64)]
+CLAIM = {"name": "not-a-gpu-rdma-example-com", "resourceClaimTemplateName": "anything"}
 IMAGES = ["example.com/b:2", "clearml/fractional-gpu:u22-cu12.3-8gb", "small:1"]
 RESERVED = [
     "NVIDIA_VISIBLE_DEVICES",
@@ -222,7 +223,10 @@ VALUES: dict[str, list[Any]] = {
         [{"key": f"k-{number}"} for number in range(101)],
     ],
     "PodSpec.runtime_class_name": [GONE, None, "", "nvidia", "gvisor", MARK],
-    "PodSpec.resource_claims": [GONE, None, [], [{"name": "gpu"}]],
+    "PodSpec.resource_claims": [GONE, None, [], [{"name": "gpu"}], [CLAIM]],
+    "ResourceClaim.name": [GONE, None, "", "gpu", CLAIM["name"], MARK],
+    "ResourceClaim.resource_claim_name": [GONE, None, "", "mine"],
+    "ResourceClaim.resource_claim_template_name": [GONE, None, "", "anything"],
     "PodSpec.overhead": [GONE, None, {}, {"cpu": "1"}, {"cpu": "x"}],
     "PodSpec.resources": RESOURCES,
     "Container.name": [

@@ -33,6 +33,7 @@ allow:
   overrideEnv: true
   resources: [nvidia.com/hostdev]
   hostIPC: true
+  deviceClasses: [rdma.example.com]
 protectedHostPaths: [/opt/agent]
 """
 POLICIES = {
