@@ -103,6 +103,13 @@ AT_ODDS = {
         {"agent": {"enabled": True, "divide": ["0,1"]}},
         "'0,1' does not match pattern",
     ),
+    "claims that nobody looks at": (
+        {
+            "secondLock": {"enabled": False},
+            "policies": {"nics": {"allow": {"deviceClasses": ["rdma.example"]}}},
+        },
+        "policies.nics.allow.deviceClasses needs secondLock.enabled: nothing else would look at what a claim",
+    ),
     "an agent that limits nobody": (
         {"agent": {"enabled": True}, "policies": {"other": {"limits": {"from": "agent"}}}},
         'policies.other.limits.from: agent, but admission in agent.policy "default", by which the agent',
