@@ -115,3 +115,13 @@ def test_claims_of_other_names_are_nobodys_business(lock, control_plane, namespa
     for called in ("gpu", "not-a-gpu", "x-not-a-gpu-y"):
         made = control_plane.api.create(claim(called, of_class("gpu.example.com")), namespace, dry_run=True)
         assert made["metadata"]["annotations"][POD_CLAIM] == called
+
+
+def test_a_class_that_is_asked_for_as_a_resource_needs_no_claim(nics, control_plane):
+    pod = labelled_pod("nic", "0.125")
+    nic = "deviceclass.resource.kubernetes.io/rdma.example.com"
+    pod["spec"]["containers"][0]["resources"] = {"limits": {nic: "1"}}
+    made = control_plane.api.create(pod, nics, dry_run=True)
+    [task] = made["spec"]["containers"]
+    own, given = sorted(task["resources"]["limits"])
+    assert (own, given.startswith("nvidia.com/gpu-")) == (nic, True)
