@@ -4,7 +4,7 @@ import pytest
 
 from tests.webhook.patch_cache.differential import Recorder, check_by_rules, finish, learn
 from tests.webhook.support import as_body, container, fixture_review, pod, review_of
-from tests.webhook.support.field_values import LABEL, OURS, REQUIRED, VALUES
+from tests.webhook.support.field_values import CLAIM, LABEL, OURS, REQUIRED, VALUES
 from tests.webhook.support.many_policies import PLACES, POLICIES, WITHOUT_KEYS, Roomy
 from tests.webhook.support.mutations import FIELDS, changed, places_in
 from webhook.admission_review import UnreadableReviewError
@@ -107,6 +107,11 @@ def init_gpu():
     return review_of(pod(initContainers=[container("warm", limits={"nvidia.com/gpu": "1"})]))
 
 
+def claiming():
+    """A device that is no GPU, of which only the claim's name says so."""
+    return review_of(pod(resourceClaims=[CLAIM]))
+
+
 BASES = {"bare": bare(), "clearml": clearml(), "mesh": mesh()}
 KEYLESS = {
     "rare": rare(),
@@ -115,6 +120,7 @@ KEYLESS = {
     "told by default": told_by_default(),
     "init GPU": init_gpu(),
     "sidecar GPU": sidecar_gpu(),
+    "claiming": claiming(),
 }
 
 
