@@ -7,31 +7,7 @@ from typing import Any
 import yaml
 
 FOLDER = Path(__file__).parent / "fixtures" / "shapes"
-AMBIGUOUS = "denied: container-ambiguous"
-
-NOT_YET = {
-    "airflow-xcom": AMBIGUOUS,
-    "argo-workflows": AMBIGUOUS,
-    "argo-workflows-supervisor": AMBIGUOUS,
-    "consul": AMBIGUOUS,
-    "dapr": AMBIGUOUS,
-    "github-arc-dind-beside": AMBIGUOUS,
-    "gitlab-runner": AMBIGUOUS,
-    "gitlab-runner-service": AMBIGUOUS,
-    "istio": AMBIGUOUS,
-    "jenkins-agent": AMBIGUOUS,
-    "knative-serving": AMBIGUOUS,
-    "kserve-predictor": AMBIGUOUS,
-    "kubeflow-notebook": AMBIGUOUS,
-    "kuberay-head": AMBIGUOUS,
-    "linkerd": AMBIGUOUS,
-    "opentelemetry-sidecar": AMBIGUOUS,
-    "vault-agent": AMBIGUOUS,
-}
-"""What becomes today of the shapes that the table marks "not yet"."""
-
 _ROW = re.compile(r"^\| (?P<name>[a-z0-9-]+) \| (?P<source>.+) \| .+ \| (?P<expected>.+) \|$", re.MULTILINE)
-_MARK = ", not yet"
 
 
 def table() -> dict[str, tuple[str, str]]:
@@ -42,8 +18,7 @@ def table() -> dict[str, tuple[str, str]]:
 
 
 TABLE = table()
-MARKED = {name for name, (_, text) in TABLE.items() if text.endswith(_MARK)}
-EXPECTED = {name: NOT_YET.get(name, text.removesuffix(_MARK)) for name, (_, text) in TABLE.items()}
+EXPECTED = {name: text for name, (_, text) in TABLE.items()}
 """Name of each shape to the container that gets the share, or to "denied: " and the code."""
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.shapes import EXPECTED, FOLDER, MARKED, NOT_YET, TABLE, holders, shape
+from tests.shapes import EXPECTED, FOLDER, TABLE, holders, shape
 from tests.webhook.support import decide
 
 LIMITED = {"nvidia.com/gpu-0": "4"}
@@ -12,10 +12,6 @@ def test_every_shape_is_in_the_table_with_its_source_and_the_other_way_round():
     assert {file.stem for file in FOLDER.glob("*.yaml")} == set(TABLE)
     assert len(TABLE) > 37
     assert [name for name, (source, _) in TABLE.items() if not source.strip()] == []
-
-
-def test_what_is_marked_as_not_yet_is_what_the_list_says():
-    assert set(NOT_YET) == MARKED
 
 
 @pytest.mark.parametrize("name", TABLE)
