@@ -2,7 +2,7 @@
 
 It tells two things that pod-resources does not: what init containers hold, and what was answered when slices
 were given, and with that of how many slices their GPU was. The file is the kubelet's business (its form is
-that of Kubernetes 1.20 to 1.36): what cannot be read is as if it were not there.
+that of Kubernetes 1.20 to 1.37): what cannot be read is as if it were not there.
 """
 
 from __future__ import annotations

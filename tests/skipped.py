@@ -21,7 +21,7 @@ class Program(NamedTuple):
 
     name: str
     debian: str | None = None
-    """Debian's package that has it."""
+    """Debian's package that has it, with those that it needs beside it."""
     command: str | None = None
     """Installs it, where Debian does not."""
 
@@ -35,6 +35,8 @@ PROGRAMS = (
     Program("unshare", "util-linux"),
     Program("nsenter", "util-linux"),
     Program("ip", "iproute2"),
+    Program("gcc", "gcc libc6-dev"),
+    Program("pkg-config", "pkg-config"),
     Program("Playwright", command="make browser"),
     Program("Go"),
 )

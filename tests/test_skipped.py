@@ -5,7 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from testbed import binaries, browser, image
+from testbed.nodes import parts
 from tests.charts import test_alerts
 from tests.skipped import summary
 
@@ -29,6 +32,22 @@ def test_go_is_no_package_of_debian(monkeypatch):
     assert line == (
         "skipped 500 for want of Go (500). To run them too: install Go 1.26 or newer (https://go.dev/dl)"
     )
+
+
+@pytest.mark.parametrize(
+    ("tool", "packages"), [("gcc", "gcc libc6-dev"), ("pkg-config", "pkg-config")], ids=["gcc", "pkg-config"]
+)
+def test_what_builds_runc_is_installed_with_what_it_needs(monkeypatch, tool, packages):
+    monkeypatch.setattr("shutil.which", lambda name: None if name == tool else f"/usr/bin/{name}")
+    monkeypatch.setattr("testbed.nodes.parts.go_missing", lambda: None)
+    # Whatever K8S says of this run.
+    monkeypatch.setattr("testbed.nodes.parts.KUBERNETES", parts.UNDER_TEST.version)
+    assert list(summary([parts.why_not()])) == [
+        (
+            f"skipped 1 for want of {tool} (1). To run them too:"
+            f" apt-get install --no-install-recommends {packages}"
+        )
+    ]
 
 
 def test_every_other_reason_is_a_line_of_its_own():

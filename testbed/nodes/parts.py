@@ -7,6 +7,7 @@ fetched and unpacked, so that no daemon starts and nothing outside the folder ch
 import fcntl
 import hashlib
 import os
+import shutil
 import subprocess
 import tempfile
 import time
@@ -18,17 +19,28 @@ from testbed.binaries import BuildError, go_missing
 from testbed.kubernetes_version import UNDER_TEST
 
 MODULE = Path(__file__).parent
-KUBERNETES = "1.36.3"
+KUBERNETES = "1.37.2"
 GO_PACKAGES = {
     "kubelet": "k8s.io/kubernetes/cmd/kubelet",
     "kube-proxy": "k8s.io/kubernetes/cmd/kube-proxy",
     "deviceplugin": "./deviceplugin",
 }
-CONTAINERD = "github.com/containerd/containerd/v2/cmd/{}@v2.2.1"
+CONTAINERD = "github.com/containerd/containerd/v2/cmd/{}@v2.4.2"
 CONTAINERD_TAGS = "no_btrfs,no_devmapper,no_zfs"
+RUNC = "github.com/opencontainers/runc@v1.5.2"
+"""The version that this containerd is released with: Debian's 1.1 has no user namespaces for pods."""
+RUNC_TAGS = "seccomp"
+INSTALLED = {
+    **{
+        name: (CONTAINERD.format(name), CONTAINERD_TAGS)
+        for name in ("containerd", "containerd-shim-runc-v2", "ctr")
+    },
+    "runc": (RUNC, RUNC_TAGS),
+}
+"""Commands that are installed by version: where each is, and its build tags."""
 PACKAGES = (
-    "runc",
     "libseccomp2",
+    "libseccomp-dev",
     "containernetworking-plugins",
     "busybox-static",
     "nftables",
@@ -71,7 +83,7 @@ class Parts:
     @property
     def runc(self) -> Path:
         """The command that makes containers."""
-        return self.debian / "usr" / "sbin" / "runc"
+        return self.folder / "runc"
 
     @property
     def environment(self) -> dict[str, str]:
@@ -87,12 +99,19 @@ def why_not() -> str | None:
     """Say why nodes of the Kubernetes under test cannot be built; None if they can."""
     if UNDER_TEST.version != KUBERNETES:
         return f"real nodes are of Kubernetes {KUBERNETES}, and K8S asks for {UNDER_TEST.version}"
-    return go_missing()
+    return go_missing() or _compiler_missing()
+
+
+def _compiler_missing() -> str | None:
+    for tool in ("gcc", "pkg-config"):
+        if shutil.which(tool) is None:
+            return f"runc is built with the command `{tool}`, and it is not on PATH"
+    return None
 
 
 def cache_folder() -> Path:
     """Where the parts of exactly these versions belong."""
-    content = hashlib.sha256(repr((KUBERNETES, GO_PACKAGES, CONTAINERD, CONTAINERD_TAGS, PACKAGES)).encode())
+    content = hashlib.sha256(repr((KUBERNETES, GO_PACKAGES, INSTALLED, PACKAGES)).encode())
     for file in ("go.mod", "go.sum", "deviceplugin/main.go"):
         content.update((MODULE / file).read_bytes())
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
@@ -125,7 +144,7 @@ def _makers() -> dict[str, Callable[[Path], None]]:
     return {
         "debian": _unpack,
         **dict.fromkeys(GO_PACKAGES, _go_build),
-        **dict.fromkeys(("containerd", "containerd-shim-runc-v2", "ctr"), _go_install),
+        **dict.fromkeys(INSTALLED, _go_install),
     }
 
 
@@ -149,8 +168,12 @@ def _go_build(target: Path) -> None:
 
 
 def _go_install(target: Path) -> None:
-    tags = ["-tags", CONTAINERD_TAGS, "-ldflags", "-s -w"]
-    _go("install", *tags, CONTAINERD.format(target.name), GOBIN=str(target.parent))
+    package, tags = INSTALLED[target.name]
+    debian = cache_folder() / "debian"
+    libraries = ":".join(str(folder) for folder in sorted(debian.glob("usr/lib/*/pkgconfig")))
+    headers = {"PKG_CONFIG_SYSROOT_DIR": str(debian), "PKG_CONFIG_LIBDIR": libraries}
+    flags = ["-tags", tags, "-ldflags", "-s -w"]
+    _go("install", *flags, package, GOBIN=str(target.parent), **headers)
 
 
 def _go(verb: str, *arguments: str, **environment: str) -> None:

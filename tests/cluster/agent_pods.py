@@ -1,11 +1,37 @@
-"""Pods that ask the node agent for slices, with what a test wants to know of them."""
+"""A node whose GPUs the agent offers, and pods that ask it for slices."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from testbed import binaries
+from testbed.nodes import parts
 from testbed.nodes.cluster import RealCluster
 from testbed.nodes.stub_images import WORKLOAD
 from testbed.process import eventually
+from tests.cluster.conftest import CLUSTER
+from tests.conftest import Say
 
 NODE = "gpu-node-1"
+SMALL, LARGE = 0, 1
+"""GPUs of 40 and of 80 GB."""
+GPUS = [
+    {"index": SMALL, "uuid": "GPU-aaaaaaaa-0000", "model": "NVIDIA A100-40GB", "memoryMiB": 40960},
+    {"index": LARGE, "uuid": "GPU-bbbbbbbb-1111", "model": "NVIDIA A100-80GB", "memoryMiB": 81920},
+]
 STARTED = {"Running", "Succeeded", "Failed"}
+
+
+@contextmanager
+def agent_cluster(say: Say, pytestconfig: pytest.Config) -> Iterator[RealCluster]:
+    """A cluster of one node, whose two GPUs the agent offers; its logs are shown where a test fails."""
+    built, node_parts = binaries.build(say), parts.build(say)
+    before = pytestconfig.stash.get(CLUSTER, None)
+    with RealCluster(built, node_parts, nodes=1, agent_gpus=GPUS) as cluster:
+        pytestconfig.stash[CLUSTER] = cluster
+        yield cluster
+        pytestconfig.stash[CLUSTER] = before
 
 
 class Pods:

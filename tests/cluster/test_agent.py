@@ -12,33 +12,20 @@ from statistics import median
 import pytest
 
 from agent.settings import APPLICATION_XIDS
-from testbed import binaries
-from testbed.nodes import parts
 from testbed.nodes.agent import LIMITS_BY_AGENT, POOL, AgentOnNode
 from testbed.nodes.cluster import RealCluster
 from testbed.process import eventually
-from tests.cluster.agent_pods import NODE, Pods, container
-from tests.cluster.conftest import CLUSTER
+from tests.cluster.agent_pods import GPUS, LARGE, NODE, SMALL, Pods, agent_cluster, container
 from tests.conftest import Say
 
-SMALL, LARGE = 0, 1
-"""GPUs of 40 and of 80 GB."""
-GPUS = [
-    {"index": SMALL, "uuid": "GPU-aaaaaaaa-0000", "model": "NVIDIA A100-40GB", "memoryMiB": 40960},
-    {"index": LARGE, "uuid": "GPU-bbbbbbbb-1111", "model": "NVIDIA A100-80GB", "memoryMiB": 81920},
-]
 KILLS = int(os.environ.get("AGENT_KILLS", "4"))
 
 
 @pytest.fixture(scope="module")
 def cluster(possible, say: Say, pytestconfig: pytest.Config) -> Iterator[RealCluster]:
     """A node whose two GPUs the agent offers."""
-    built, node_parts = binaries.build(say), parts.build(say)
-    before = pytestconfig.stash.get(CLUSTER, None)
-    with RealCluster(built, node_parts, nodes=1, agent_gpus=GPUS) as cluster:
-        pytestconfig.stash[CLUSTER] = cluster
+    with agent_cluster(say, pytestconfig) as cluster:
         yield cluster
-        pytestconfig.stash[CLUSTER] = before
 
 
 @pytest.fixture

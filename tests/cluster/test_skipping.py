@@ -32,5 +32,5 @@ def test_no_kubelet_is_started_for_a_control_plane_of_another_release(pytestconf
         timeout=60,
         check=False,
     )
-    refusal = "real nodes are of Kubernetes 1.36.3, and K8S asks for 1.30.14\n"
+    refusal = "real nodes are of Kubernetes 1.37.2, and K8S asks for 1.30.14\n"
     assert (ended.returncode, ended.stderr) == (1, refusal)

@@ -30,7 +30,7 @@ def test_the_chart_takes_the_oldest_release_and_no_older_one(pytestconfig):
 
 
 def test_releases_are_named_by_their_minor_version_oldest_first():
-    assert list(releases()) == ["1.30", "1.33", "1.36"]
+    assert list(releases()) == ["1.30", "1.33", "1.36", "1.37"]
 
 
 @pytest.mark.parametrize("name", releases())
@@ -39,7 +39,7 @@ def test_a_release_is_its_latest_pinned_patch_version(name):
 
 
 def test_a_later_release_has_what_an_earlier_one_has():
-    assert [release.is_at_least("1.33") for release in releases().values()] == [False, True, True]
+    assert [release.is_at_least("1.33") for release in releases().values()] == [False, True, True, True]
 
 
 def test_without_a_choice_the_newest_release_is_tested():
@@ -56,6 +56,6 @@ def test_an_unknown_release_is_refused_before_any_test_runs(pytestconfig):
         check=False,
     )
     assert ended.returncode == 1
-    refusal = "K8S=1.29: the tests know Kubernetes 1.30, 1.33, 1.36: set K8S to one of them\n"
+    refusal = "K8S=1.29: the tests know Kubernetes 1.30, 1.33, 1.36, 1.37: set K8S to one of them\n"
     assert ended.stderr == refusal
     assert ended.stdout == ""

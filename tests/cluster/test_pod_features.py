@@ -1,0 +1,132 @@
+"""What newer releases of Kubernetes let a labelled pod say: what its containers get on a real kubelet.
+
+The limiter is the webhook's here; with the node agent's see test_agent_pod_features.py.
+"""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from testbed.api import Object
+from testbed.nodes.cluster import RealCluster
+from testbed.nodes.stub_images import LIBRARY, LIBRARY_TEXT, LIMITER
+from testbed.process import eventually
+from tests.cluster.conftest import WORK
+from tests.cluster.installation import Installation
+from tests.cluster.load import task
+
+LIMIT = "CUDA_DEVICE_MEMORY_LIMIT_0"
+EXITED = {"operator": "In", "values": [42]}
+STARTED = {"Running", "Succeeded", "Failed"}
+ONCE = "test -e /kept/was-here && sleep 3600; touch /kept/was-here; exit 42"
+"""Ends the first time, and runs on the second."""
+
+Create = Callable[[Object], Object]
+
+
+@pytest.fixture
+def create(installation: Installation, cluster: RealCluster) -> Iterator[Create]:
+    """Create a labelled pod; it is gone when the test ends."""
+    created: list[str] = []
+
+    def make(pod: Object) -> Object:
+        created.append(pod["metadata"]["name"])
+        return cluster.api.create(pod, WORK)
+
+    yield make
+    for name in created:
+        cluster.api.delete("Pod", name, WORK)
+
+
+def status(cluster: RealCluster, name: str) -> Object:
+    """Of a pod."""
+    return cluster.api.get("Pod", name, WORK)["status"]
+
+
+def until_running(cluster: RealCluster, name: str) -> None:
+    """Wait until a pod is started, and see that it runs."""
+    eventually(lambda: status(cluster, name).get("phase") in STARTED, f"{name} is started", 60)
+    assert status(cluster, name)["phase"] == "Running", status(cluster, name)
+
+
+def inside(cluster: RealCluster, name: str, *command: str) -> str:
+    """Run a command in a pod's container of the same name and return what it prints."""
+    ended = cluster.kubectl("exec", f"--namespace={WORK}", name, f"--container={name}", "--", *command)
+    assert ended.code == 0, ended.stderr
+    return ended.stdout
+
+
+def is_limited(cluster: RealCluster, made: Object) -> None:
+    """See that the container has the limit that was decided at creation, and the limiter's library."""
+    name, notes = made["metadata"]["name"], made["metadata"]["annotations"]
+    text = inside(cluster, name, "cat", "/proc/1/environ")
+    environment = dict(line.split("=", 1) for line in text.split("\0") if line)
+    assert environment[LIMIT] == f"{notes['clearml-injector/memory-mib']}m"
+    assert inside(cluster, name, "cat", environment["LD_PRELOAD"]) == LIBRARY_TEXT.decode()
+    assert inside(cluster, name, "sh", "-c", "echo account > /usr/local/vgpu-cache/x") == ""
+    devices = inside(cluster, name, "sh", "-c", "ls /dev/nvidia*").split()
+    assert devices == [f"/dev/nvidia{notes['clearml-injector/gpu-index']}"]
+
+
+@pytest.mark.parametrize("action", ["Restart", "RestartAllContainers"])
+def test_what_starts_again_by_a_rule_of_its_container_keeps_its_limit(create, cluster, action):
+    pod = task("again", "0.250", ONCE, volumes=[{"name": "kept", "emptyDir": {}}])
+    pod["spec"]["containers"][0] |= {
+        "restartPolicy": "Never",
+        "restartPolicyRules": [{"action": action, "exitCodes": EXITED}],
+        "volumeMounts": [{"name": "kept", "mountPath": "/kept"}],
+    }
+    made = create(pod)
+
+    def again() -> list[Object]:
+        found = status(cluster, "again").get("containerStatuses", [])
+        return [each for each in found if "running" in each["state"] and each["restartCount"]]
+
+    eventually(again, "it runs again", 60)
+    is_limited(cluster, made)
+    # All containers: the one that brings the library too, over what it brought before.
+    [limiter] = status(cluster, "again")["initContainerStatuses"]
+    assert limiter["restartCount"] == (action == "RestartAllContainers")
+
+
+def test_a_pod_in_a_user_namespace_has_its_limit(create, cluster):
+    made = create(task("mapped", "0.250", hostUsers=False))
+    until_running(cluster, "mapped")
+    assert inside(cluster, "mapped", "cat", "/proc/self/uid_map").split()[1] != "0"
+    is_limited(cluster, made)
+
+
+def test_a_pod_with_an_image_volume_has_its_limit(create, cluster):
+    image = {"name": "model", "image": {"reference": LIMITER, "pullPolicy": "Never"}}
+    pod = task("mounts", "0.250", volumes=[image])
+    pod["spec"]["containers"][0]["volumeMounts"] = [{"name": "model", "mountPath": "/model"}]
+    made = create(pod)
+    until_running(cluster, "mounts")
+    assert inside(cluster, "mounts", "cat", f"/model/{LIBRARY}") == LIBRARY_TEXT.decode()
+    is_limited(cluster, made)
+
+
+def test_a_pod_with_resources_of_its_own_keeps_its_class_and_has_its_limit(create, cluster):
+    amounts = {"cpu": "200m", "memory": "64Mi"}
+    made = create(task("whole", "0.250", resources={"limits": amounts, "requests": amounts}))
+    until_running(cluster, "whole")
+    assert status(cluster, "whole")["qosClass"] == "Guaranteed"
+    is_limited(cluster, made)
+
+
+def test_a_native_sidecar_runs_beside_and_sees_no_gpu(create, cluster):
+    sidecar = task("mesh")["spec"]["containers"][0] | {"restartPolicy": "Always"}
+    made = create(task("beside", "0.250", initContainers=[sidecar]))
+    until_running(cluster, "beside")
+    is_limited(cluster, made)
+    seen = cluster.kubectl("exec", f"--namespace={WORK}", "beside", "--container=mesh", "--", "ls", "/dev")
+    assert (seen.code, "nvidia" in seen.stdout) == (0, False)
+
+
+def test_a_gated_pod_runs_with_the_share_of_its_creation_once_the_gate_opens(create, cluster):
+    made = create(task("gated", "0.250", schedulingGates=[{"name": "example.com/wait"}]))
+    opened = {"spec": {"schedulingGates": [{"$patch": "replace"}]}}
+    content = "application/strategic-merge-patch+json"
+    cluster.api.call("PATCH", f"/api/v1/namespaces/{WORK}/pods/gated", opened, content=content)
+    until_running(cluster, "gated")
+    is_limited(cluster, made)
