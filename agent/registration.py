@@ -40,8 +40,9 @@ def remove_stale_sockets(folder: Path) -> None:
 class Registrar:
     """Serves one resource on a socket of its own, and keeps it registered.
 
-    The kubelet drops whatever is registered under a name when any older stream of that name ends. A
-    registration is therefore always made with a new server, after the one before has ended.
+    Before 1.37 the kubelet drops whatever is registered under a name when any older stream of that name ends;
+    from then on it keeps the others, asks any of them, and takes no socket twice. A registration is therefore
+    always made with a new server on a new socket, after the one before has ended.
     """
 
     def __init__(

@@ -15,6 +15,16 @@ mkdir -p "$folder/var/upper" "$folder/var/work" "$folder/kubelet"
 mount -t overlay -o "lowerdir=/var/lib,upperdir=$folder/var/upper,workdir=$folder/var/work" overlay /var/lib
 mkdir -p /var/lib/kubelet
 mount --bind "$folder/kubelet" /var/lib/kubelet
+# In a user namespace a container gets the node's own cards, bound, and no new device nodes: they are the null device.
+mkdir -p "$folder/dev/upper" "$folder/dev/work" "$folder/dev/all"
+mount -t overlay -o "lowerdir=/dev,upperdir=$folder/dev/upper,workdir=$folder/dev/work" overlay "$folder/dev/all"
+for mounted in $(awk '$2 ~ "^/dev/" { print $2 }' /proc/self/mounts); do
+  mount --bind "$mounted" "$folder/dev/all/${mounted#/dev/}"
+done
+mount --rbind "$folder/dev/all" /dev
+for index in 0 1; do
+  [[ -e /dev/nvidia$index ]] || mknod --mode=666 "/dev/nvidia$index" c 1 3
+done
 mount --make-rshared /
 mount -t tmpfs tmpfs /run
 # Kubelets that share it delete each other's logs.

@@ -294,6 +294,33 @@ def test_another_plugin_of_the_same_name_is_not_kept(cluster, pods):
     assert pods.environment("after")["CUDA_DEVICE_MEMORY_LIMIT_0"] == "5120m"
 
 
+def test_beside_another_plugin_that_stays_the_agent_answers_and_leaves_it_the_names_when_it_dies(
+    cluster, pods
+):
+    """As of kubelet 1.37, which keeps every plugin of a name."""
+    node = cluster.nodes[NODE]
+    node.start_device_plugin()
+    try:
+        eventually(lambda: taken_back(node.agent.log.read_text()), "the agent takes it back", 60)
+        until_offered(cluster)
+        pods.run("beside", container(gpu0=1))
+        assert pods.environment("beside")["CUDA_DEVICE_MEMORY_LIMIT_0"] == "5120m"
+        log = node.sandbox.folder / "kubelet.log"
+        ended = log.read_text().count(STREAM_ENDED)
+        node.agent.kill()
+        eventually(lambda: log.read_text().count(STREAM_ENDED) >= ended + 2, "the kubelet knows it is gone")
+        pods.run("late", container(gpu0=1))
+        assert "CUDA_DEVICE_MEMORY_LIMIT_0" not in pods.environment("late")
+        node.agent.start()
+        until_offered(cluster)
+    finally:
+        node.device_plugin.stop()
+
+
+STREAM_ENDED = "ListAndWatch ended unexpectedly"
+"""What the kubelet says of each name of a plugin that is gone."""
+
+
 def taken_back(log: str) -> bool:
     """Whether both names were registered after another plugin took them."""
     _, _, after = log.rpartition("counts another plugin")
