@@ -100,6 +100,8 @@ def _kept_instance(
 ) -> Placement | None:
     if (
         policy.instance_mode is None
+        # An instance is for one container.
+        or containers.parts
         or said.get(INJECTED, "").partition("@")[0] != policy.name
         or said.get(GPU_CONTAINER) != containers.names
         or GPU_INDEX in said

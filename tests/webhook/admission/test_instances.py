@@ -345,3 +345,15 @@ def test_a_queue_may_turn_the_order_of_its_policy():
     assert list(both((ONE, 1), policy_set=under).decide(found).container()["resources"]["limits"]) == [
         "nvidia.com/gpu-0"
     ]
+
+
+def test_an_instance_is_not_kept_for_a_pod_that_says_it_shares_a_gpu_between_containers():
+    """An author may add the annotation after the injection, before another webhook sends the pod again."""
+    both = policies("resources: {prefer: [per-gpu, mig]}")
+    labelled = node("single", f"{A100_80}-MIG-1g.10gb", pooled=2)
+    reviewer = webhook(labelled, policy_set=both)
+    stored = reviewer.decide(pod(fraction="0.125")).stored
+    assert "nvidia.com/gpu" in stored["spec"]["containers"][0]["resources"]["limits"]
+    stored["metadata"]["annotations"]["clearml-injector/containers"] = "train=0.125"
+    decided = reviewer.decide(stored, uid=OTHER_UID)
+    assert (decided.allowed, decided.code) == (False, "no-matching-node")
