@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,7 +25,7 @@ Answer = TypeVar("Answer")
 
 
 class Nvml:
-    """A GpuSource that asks NVML.
+    """A GpuSource that asks NVML, and watches its GPUs for events from the start.
 
     Raises:
         GpuSourceError: the driver or its library is not there; the message says which.
@@ -35,7 +37,11 @@ class Nvml:
         _asked(nvml.nvmlInit)
         self._pci_devices = pci_devices
         self._cgroups = cgroups
+        self._waiting = threading.Lock()
+        """Is held while a thread waits: what is freed then may crash the process."""
         self._events: Any = None
+        with contextlib.suppress(GpuSourceError):  # whoever waits is told why
+            self._events = self._watch_events()
         self._known: dict[int, Gpu] = {}
         self._log = get_logger("nvml")
 
@@ -63,6 +69,10 @@ class Nvml:
 
     def wait_for_event(self, seconds: float) -> HealthEvent | None:
         """Return the next critical Xid."""
+        with self._waiting:
+            return self._next_event(seconds)
+
+    def _next_event(self, seconds: float) -> HealthEvent | None:
         if self._events is None:
             self._events = self._watch_events()
         try:
@@ -121,9 +131,10 @@ class Nvml:
         return None
 
     def close(self) -> None:
-        """End the session with the driver."""
-        self._forget_events()
-        nvml.nvmlShutdown()
+        """End the session with the driver, once nobody waits for an event."""
+        with self._waiting:
+            self._forget_events()
+            nvml.nvmlShutdown()
 
     def _gpu(self, index: int) -> Gpu:
         device = _asked(nvml.nvmlDeviceGetHandleByIndex, index)

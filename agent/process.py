@@ -11,7 +11,6 @@ import signal
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Literal, get_args
 
 from prometheus_client import CollectorRegistry
@@ -19,9 +18,9 @@ from prometheus_client import CollectorRegistry
 from agent.card_names import CardNames
 from agent.divide import is_divided
 from agent.gpu import Gpu, GpuSource
-from agent.gpu_file import GpuFile
 from agent.health import HealthWatch
 from agent.metrics import AgentMetrics
+from agent.nvml import Nvml
 from agent.parallel_start import Begun
 from agent.plugins import DevicePlugins
 from agent.policy import POLL_SECONDS, PolicyWatch, read_policy
@@ -78,24 +77,11 @@ async def run_agent(options: AgentOptions, begun: Begun, extensions: Sequence[Ex
         OSError: an address to listen on cannot be had.
     """
     policy = await read_policy(begun.policy)
-    source = await asyncio.to_thread(open_source, options)
+    source = await asyncio.to_thread(Nvml)
     try:
         return await AgentProcess(options, policy, source, extensions, begun).serve()
     finally:
         await asyncio.to_thread(source.close)
-
-
-def open_source(options: AgentOptions) -> GpuSource:
-    """Open the way to the GPUs of this node.
-
-    Raises:
-        GpuSourceError: there is none; the message says why.
-    """
-    if options.gpu_file is not None:
-        return GpuFile(Path(options.gpu_file))
-    from agent.nvml import Nvml  # noqa: PLC0415 its bindings take 1 MiB, and a file needs none
-
-    return Nvml()
 
 
 class AgentProcess:

@@ -67,8 +67,6 @@ class AgentOptions(msgspec.Struct, frozen=True):
     """Folder of the agent's pod with the limiter's library; None takes what lies in state_dir for it."""
     driver_limits: bool = False
     """Whether the driver is to hold shares too, where it can."""
-    gpu_file: str | None = None
-    """File of made-up GPUs; None asks NVML."""
     ignored_xids: tuple[int, ...] = APPLICATION_XIDS
     container_logs: str = "/var/log/containers"
     """Folder of the kubelet's links to logs, which name containers by id."""

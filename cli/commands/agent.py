@@ -103,12 +103,6 @@ def agent(  # noqa: PLR0913 each is an option of the command
             "NVIDIA's CDI devices have the hook for it (toolkit 1.20.1). Needs /bin/sh and sed on the node.",
         ),
     ] = False,
-    gpu_file: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", show_default="NVML", help="JSON file of made-up GPUs, for machines without any."
-        ),
-    ] = None,
     ignore_xid: Annotated[
         list[int] | None,
         typer.Option(
@@ -151,7 +145,6 @@ def agent(  # noqa: PLR0913 each is an option of the command
         divide=_card_names(divide or []),
         library=str(library) if library is not None else None,
         driver_limits=driver_limits,
-        gpu_file=str(gpu_file.absolute()) if gpu_file is not None else None,
         ignored_xids=tuple(ignore_xid) if ignore_xid is not None else APPLICATION_XIDS,
         node=node,
         host=host,

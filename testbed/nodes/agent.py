@@ -1,18 +1,23 @@
-"""The product's node agent on a node, in place of the stand-in device plugin, with GPUs from a file.
+"""The product's node agent on a node, in place of the stand-in device plugin, beside NVIDIA's toolkit.
 
 It runs as a process of the node, or as the chart's DaemonSet.
 """
 
 import json
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from testbed.nodes import limit_hook
 from testbed.nodes.sandbox import Sandbox
+from testbed.nvidia import parts
+from testbed.nvidia.cards import LIMITS_OFFERED, LIMITS_UNKNOWN, Card, NvmlNode, Xid
+from testbed.nvidia.driver_root import LIBRARIES, DriverRoot
 from testbed.process import Process
 from testbed.product import POLICIES
 
@@ -24,6 +29,9 @@ limits: {from: agent}
 """
 POOL = LIMITS_BY_AGENT + "resources: {mode: pooled}\n"
 LIBRARY_TEXT = "a stand-in for the limiter's library\n"
+DRIVER = "driver"
+CONTROLLERS = "/sys/fs/cgroup/cgroup.controllers"
+"""By this file a machine with control groups of version 2 is known, which limits by the driver need."""
 MEMORY = "/sys/fs/cgroup/memory"
 SAME_EVERYWHERE = "/run/gpu-node"
 """Where each node's own folder is mounted, so that the pods of one DaemonSet find theirs."""
@@ -31,28 +39,29 @@ SAME_EVERYWHERE = "/run/gpu-node"
 
 def chart_values(runtime_endpoint: str) -> Mapping[str, Any]:
     """Return values by which the chart runs the agent on nodes whose GPUs are made up."""
-    folder = f"{SAME_EVERYWHERE}/agent"
+    driver = f"{SAME_EVERYWHERE}/{DRIVER}/{LIBRARIES}"
     return {
         "agent": {
             "enabled": True,
             "stateDir": f"{SAME_EVERYWHERE}/state",
             "cdiDirs": [f"{SAME_EVERYWHERE}/cdi"],
             "runtimeSocket": runtime_endpoint,
-            "extraArgs": ["--gpu-file=/gpus/gpus.json"],
-            "extraVolumes": [{"name": "gpus", "hostPath": {"path": folder, "type": "Directory"}}],
-            "extraVolumeMounts": [{"name": "gpus", "mountPath": "/gpus", "readOnly": True}],
+            # What a container toolkit would do for a container with a driver.
+            "extraEnv": [{"name": "LD_LIBRARY_PATH", "value": "/driver"}],
+            "extraVolumes": [{"name": "driver", "hostPath": {"path": driver, "type": "Directory"}}],
+            "extraVolumeMounts": [{"name": "driver", "mountPath": "/driver", "readOnly": True}],
         },
         "policies": {"default": {"limits": {"from": "agent"}}},
     }
 
 
 class AgentOnNode:
-    """An agent, and what a node with GPUs has for it: NVIDIA's CDI specification and a limiter's library.
+    """An agent, and what a node with GPUs has for it: driver, NVIDIA's CDI specification, a limiter.
 
     Args:
         sandbox: Of the node.
         runtime_endpoint: Socket of its container runtime.
-        gpus: As the file of made-up GPUs has them.
+        cards: Of the node.
         environment: Of the node's programs.
     """
 
@@ -60,7 +69,7 @@ class AgentOnNode:
         self,
         sandbox: Sandbox,
         runtime_endpoint: str,
-        gpus: Sequence[Mapping[str, Any]],
+        cards: Sequence[Card],
         environment: Mapping[str, str],
     ) -> None:
         self._sandbox = sandbox
@@ -68,32 +77,31 @@ class AgentOnNode:
         self._environment = environment
         self._folder = sandbox.folder / "agent"
         self._process: Process | None = None
-        self._gpus = gpus
-        self._driver_limits = False
         self.divide: Sequence[str] = ()
         """Cards that it offers in slices, from its next start on; all where none is named."""
+        self._node = NvmlNode(tuple(cards))
+        self._driver = DriverRoot(sandbox.folder / DRIVER, self._node)
+        self._programs = parts.build(lambda line: None)
         (self._folder / "library").mkdir(parents=True, exist_ok=True)
         (self._folder / "library" / "libvgpu.so").write_text(LIBRARY_TEXT)
         (self._folder / "policies").mkdir(exist_ok=True)
         self.write_policy(LIMITS_BY_AGENT)
-        self.write_gpus(gpus)
-        self._write_card_names(gpus)
+        self._write_hook()
+        self._write_card_names()
 
     def write_policy(self, text: str) -> None:
         """Say by which policy it runs."""
         (self._folder / "policies" / "default.yaml").write_text(text)
 
-    def write_gpus(self, gpus: Sequence[Mapping[str, Any]], events: Sequence[Mapping[str, Any]] = ()) -> None:
+    def write_gpus(self, cards: Sequence[Card], events: Sequence[Xid] = ()) -> None:
         """Say which GPUs there are, and what happened to them."""
-        fresh = self._folder / "fresh"
-        fresh.write_text(json.dumps({"gpus": gpus, "events": events, "driverLimits": self._driver_limits}))
-        fresh.rename(self._folder / "gpus.json")
+        self._driver.write(replace(self._node, cards=tuple(cards), events=tuple(events)))
 
     def set_driver_limits(self, *, offered: bool) -> None:
         """Have a driver that can hold containers to GPU memory or cannot, from the agent's next start on."""
-        self._driver_limits = offered
-        self.write_gpus(self._gpus)
-        self._write_card_names(self._gpus)
+        self._node = replace(self._node, limits=LIMITS_OFFERED if offered else LIMITS_UNKNOWN)
+        self._driver.write(self._node)
+        self._sandbox.check(*(("touch",) if offered else ("rm", "-f")), CONTROLLERS)
 
     def driver_limits(self) -> list[Mapping[str, Any]]:
         """Return what the driver holds to GPU memory, in the order of that: `group`, `uuid` and `mib`.
@@ -106,31 +114,24 @@ class AgentOnNode:
             each for each in told if self._sandbox.run("test", "-d", f"{MEMORY}{each['group']}").code == 0
         ]
 
-    def _write_card_names(self, gpus: Sequence[Mapping[str, Any]]) -> None:
-        """Write what NVIDIA's toolkit would, with the null device for every card."""
-        devices = [
-            {
-                "name": gpu["uuid"],
-                "containerEdits": {
-                    "deviceNodes": [{"path": f"/dev/nvidia{gpu['index']}", "hostPath": "/dev/null"}],
-                    "env": ["NVIDIA_VISIBLE_DEVICES=void"],
-                    **({"hooks": [self._limit_hook(gpu["uuid"])]} if self._driver_limits else {}),
-                },
-            }
-            for gpu in gpus
-        ]
+    def _write_card_names(self) -> None:
         cdi = self._sandbox.folder / "cdi"
         cdi.mkdir(exist_ok=True)
-        text = json.dumps({"cdiVersion": "0.5.0", "kind": "nvidia.com/gpu", "devices": devices})
-        (cdi / "nvidia.yaml").write_text(text)
+        self._programs.generate_cards(self._driver, "nvidia.com", cdi / "nvidia.yaml", hook=self._hook)
 
-    def _limit_hook(self, uuid: str) -> Mapping[str, Any]:
-        arguments = [sys.executable, "-S", limit_hook.__file__, str(self._folder / "limits")]
-        return {
-            "hookName": "createRuntime",
-            "path": sys.executable,
-            "args": [*arguments, limit_hook.NAME, "--gpu-id", uuid],
-        }
+    @property
+    def _hook(self) -> Path:
+        return self._folder / "nvidia-cdi-hook"
+
+    def _write_hook(self) -> None:
+        """Write NVIDIA's program but for what needs a driver that limits, which nobody has here."""
+        limit = shlex.join([sys.executable, "-S", limit_hook.__file__, str(self._folder / "limits")])
+        self._hook.write_text(
+            f"""#!/bin/sh
+case "$1" in {limit_hook.NAME}) exec {limit} "$@";; *) exec {self._programs.hook} "$@";; esac
+"""
+        )
+        self._hook.chmod(0o755)
 
     def show_folder(self) -> None:
         """Mount the node's folder where the chart's agent looks for it; to be done after each boot."""
@@ -147,11 +148,10 @@ class AgentOnNode:
             f"--state-dir={self._folder}",
             f"--cdi-dir={self._sandbox.folder / 'cdi'}",
             f"--runtime-version-file={version}",
-            f"--gpu-file={self._folder / 'gpus.json'}",
             "--driver-limits",
             *(f"--divide={card}" for card in self.divide),
         ]
-        environment = {**self._environment, "PYTHONPATH": str(CHECKOUT)}
+        environment = {**self._environment, "PYTHONPATH": str(CHECKOUT), **self._driver.environment}
         command = [sys.executable, "-m", "cli.main", "agent", *options]
         self._process = self._sandbox.start("agent", command, environment)
 

@@ -18,6 +18,7 @@ from testbed.nodes import stub_images
 from testbed.nodes.node import Node, Place, start_proxy
 from testbed.nodes.parts import Parts
 from testbed.nodes.sandbox import Reaper, Sandbox
+from testbed.nvidia.cards import Card
 from testbed.process import Process, ProcessError, eventually, start_on_free_ports, tail
 
 HERE = Path(__file__).parent
@@ -63,7 +64,7 @@ class RealCluster(Cluster):
         nodes: int = 2,
         gpus: int = 2,
         archives: Sequence[Path] = (),
-        agent_gpus: Sequence[Object] = (),
+        agent_gpus: Sequence[Card] = (),
         agent_from_chart: bool = False,
     ) -> None:
         # Not below a test's own folder: paths of sockets have at most 107 characters.

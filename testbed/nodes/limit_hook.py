@@ -1,6 +1,6 @@
 """Stands in for NVIDIA's `nvidia-cdi-hook apply-cuda-memory-limits`, and for the driver behind it.
 
-A runtime runs it before a container starts: FILE apply-cuda-memory-limits --gpu-id UUID. It adds to FILE,
+A runtime runs it before a container starts: FILE apply-cuda-memory-limits ... --gpu-id UUID. It adds to FILE,
 as a line of JSON, the control group of the container, the UUID and the MiB. As NVIDIA's, it takes the first
 of a name.
 """
@@ -15,7 +15,7 @@ LIMIT = "NVIDIA_GPU_MEMORY_LIMIT="
 
 def main() -> None:
     """Note the limit that a container's variables name, if they name any."""
-    file, _, _, uuid = sys.argv[1:]
+    file, uuid = sys.argv[1], sys.argv[-1]
     state = json.load(sys.stdin)
     configuration = json.loads((Path(state["bundle"]) / "config.json").read_text())
     limits = [each.removeprefix(LIMIT) for each in configuration["process"]["env"] if each.startswith(LIMIT)]

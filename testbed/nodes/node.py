@@ -10,6 +10,7 @@ from testbed.nodes.agent import AgentOnNode
 from testbed.nodes.parts import Parts
 from testbed.nodes.sandbox import Sandbox
 from testbed.nodes.stub_images import PAUSE
+from testbed.nvidia.cards import Card
 from testbed.process import Process
 
 SOCKET = "/run/containerd.sock"
@@ -28,8 +29,7 @@ class Place:
         proxy_kubeconfig: Of kube-proxy.
         dns: Address of the name server.
         gpus: GPUs that the device plugin offers.
-        agent_gpus: GPUs that the product's agent offers in place of the device plugin, as the file of made-up
-            GPUs has them.
+        agent_gpus: GPUs that the product's agent offers in place of the device plugin.
         agent_from_chart: The agent is not started here: the chart's DaemonSet is to be.
     """
 
@@ -39,7 +39,7 @@ class Place:
     proxy_kubeconfig: Path
     dns: str
     gpus: int
-    agent_gpus: Sequence[Mapping[str, Any]] = ()
+    agent_gpus: Sequence[Card] = ()
     agent_from_chart: bool = False
 
     @property

@@ -9,11 +9,13 @@ from testbed.nodes.agent import chart_values
 from testbed.nodes.cluster import RealCluster
 from testbed.nodes.node import SOCKET
 from testbed.nodes.stub_images import LIMITER, WORKLOAD
+from testbed.nvidia import parts as nvidia_parts
+from testbed.nvidia.cards import Card
 from testbed.playground import INSTALL, pause, say, until_interrupted
 
 GPUS = [
-    {"index": 0, "uuid": "GPU-00000000-0000", "model": "NVIDIA A100-SXM4-40GB", "memoryMiB": 40960},
-    {"index": 1, "uuid": "GPU-11111111-1111", "model": "NVIDIA A100-SXM4-80GB", "memoryMiB": 81920},
+    Card("GPU-00000000-0000"),
+    Card("GPU-11111111-1111", "NVIDIA A100-SXM4-80GB", minor=1, memory_mib=81920),
 ]
 VALUES = {
     **chart_values(SOCKET),
@@ -52,13 +54,14 @@ Ctrl-C takes it all down."""
 
 def main() -> None:
     """Build what is missing, run the nodes until SIGINT or SIGTERM, and leave nothing behind."""
-    if reason := parts.why_not() or sandbox.why_not() or image.why_not():
+    if reason := parts.why_not() or nvidia_parts.why_not() or sandbox.why_not() or image.why_not():
         raise SystemExit(reason)
     until_interrupted(_run)
 
 
 def _run(built: Path) -> None:
     node_parts = parts.build(say)
+    nvidia_parts.build(say)
     say("nodes: building the image of this checkout, where it has changed ...")
     archive = image.archive()
     with RealCluster(

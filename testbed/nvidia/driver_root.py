@@ -28,23 +28,28 @@ class DriverRoot:
     Making device nodes needs root.
 
     Args:
-        folder: Is made.
+        folder: Is made, or taken over as a node that boots again does.
         node: The cards, and the version that the names of files follow.
     """
 
     def __init__(self, folder: Path, node: NvmlNode) -> None:
         self.folder = folder
         self.libraries = folder / LIBRARIES
-        (folder / "usr" / "bin").mkdir(parents=True)
+        (folder / "usr" / "bin").mkdir(parents=True, exist_ok=True)
         (folder / "usr" / "bin" / "nvidia-smi").write_text(SHELL)
         (folder / "usr" / "bin" / "nvidia-smi").chmod(0o755)
-        (folder / "dev").mkdir()
+        (folder / "dev").mkdir(exist_ok=True)
         self.install(node)
 
     @property
     def cards(self) -> Path:
         """The file of cards, beside the library."""
         return self.libraries / "cards"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables by which a program finds this driver's library and cards."""
+        return {"LD_LIBRARY_PATH": str(self.libraries), library.CARDS: str(self.cards)}
 
     def install(self, node: NvmlNode) -> None:
         """Put the driver of a version there in place of what was there, as an upgrade does."""

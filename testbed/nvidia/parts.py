@@ -12,12 +12,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from testbed.binaries import BuildError, go_missing
 from testbed.nvidia import library
+from testbed.nvidia.driver_root import DriverRoot
 
 MODULES = Path(__file__).parent
 TOOLKIT = "github.com/NVIDIA/nvidia-container-toolkit/cmd/"
@@ -60,6 +61,24 @@ class NvidiaParts:
     def feature_discovery(self) -> Path:
         """Writes the labels of a node with GPUs."""
         return self.folder / "gpu-feature-discovery"
+
+    def generate_cards(self, driver: DriverRoot, vendor: str, output: Path, hook: Path) -> None:
+        """Have the toolkit write a CDI specification with a device for each card, by uuid."""
+        self._generate(driver, output, hook, "--mode=nvml", f"--vendor={vendor}")
+
+    def generate_management(self, driver: DriverRoot, output: Path, hook: Path) -> None:
+        """Have the toolkit write what it does as a part of the GPU operator: one device with all cards."""
+        self._generate(driver, output, hook, "--mode=management", "--vendor=management.nvidia.com")
+
+    def _generate(self, driver: DriverRoot, output: Path, hook: Path, *options: str) -> None:
+        root = (
+            f"--driver-root={driver.folder}",
+            f"--dev-root={driver.folder}",
+            f"--nvidia-cdi-hook-path={hook}",
+        )
+        names = "--device-name-strategy=uuid", f"--output={output}"
+        command = [str(self.ctk), "cdi", "generate", *root, *names, *options]
+        _run(command, env=os.environ | driver.environment)
 
 
 def why_not() -> str | None:
@@ -110,17 +129,14 @@ def _build_one(name: str, folder: Path) -> None:
         made = Path(scratch, name)
         flags = ["-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", str(made)]
         command = ["go", "build", *flags, path + name]
-        ended = subprocess.run(
-            command,
-            cwd=MODULES / module,
-            env=os.environ | {"GOWORK": "off", "CGO_ENABLED": "1"},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if ended.returncode != 0:
-            raise BuildError(f"{' '.join(command)} failed:\n{ended.stderr[-4000:]}")
+        _run(command, folder=MODULES / module, env=os.environ | {"GOWORK": "off", "CGO_ENABLED": "1"})
         made.rename(folder / name)
+
+
+def _run(command: Sequence[str], env: Mapping[str, str], folder: Path | None = None) -> None:
+    ended = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
+    if ended.returncode != 0:
+        raise BuildError(f"{' '.join(command)} failed:\n{ended.stderr[-4000:]}")
 
 
 def main() -> None:

@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 
 import grpc
 import httpx
@@ -46,7 +47,7 @@ class Day:
                 self.kubelet.held[f"pod-{number}-{index}", "main"] = {f"nvidia.com/gpu-{index}": given}
                 await self.start(f"nvidia.com/gpu-{index}", given)
             await self.scrape()
-        self.node.write_gpus({**CARDS[0], "lost": True}, CARDS[1])
+        self.node.write_gpus(replace(CARDS[0], lost=True), CARDS[1])
         await self.kubelet.until_offered("nvidia.com/gpu-0", 0)
         self.node.write_gpus(*CARDS)
         await self.kubelet.until_offered("nvidia.com/gpu-0")

@@ -9,7 +9,6 @@ import pytest
 
 from agent.before_use import BeforeUse
 from agent.card_names import CardNames
-from agent.gpu_file import GpuFile
 from agent.limiter_library import LimiterLibrary
 from agent.parallel_start import Begun
 from agent.policy import PolicyReading, PolicyWatch
@@ -97,7 +96,7 @@ async def test_a_forged_policy_gives_no_share_and_the_agent_starts_again():
         (node.root / "policies" / "default.yaml").write_text(LIMITS_BY_AGENT)
         kept = PolicyReading(frozenset(), forged, node.root / "state")
         begun = Begun(kept, CardNames(node.options.cdi_dirs))
-        process = AgentProcess(node.options, forged, GpuFile(node.gpu_file), (), begun)
+        process = AgentProcess(node.options, forged, node.open_driver(), (), begun)
         async with kubelet_in(node.root) as kubelet:
             serving = asyncio.ensure_future(process.serve())
             await kubelet.until_offered(NAME)

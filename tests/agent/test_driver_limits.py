@@ -9,6 +9,7 @@ import pytest
 
 from agent.cdi_reader import LIMIT_HOOK
 from agent.settings import LimiterPart
+from testbed.nvidia.cards import LIMITS_OFFERED, LIMITS_UNKNOWN
 from tests.agent.support.kubelet import kubelet_in
 from tests.agent.support.node import PER_GPU, card, ids, node_folder, running, until
 
@@ -18,7 +19,8 @@ NAME = "nvidia.com/gpu-0"
 async def limited(test, *, can=True, hook=LIMIT_HOOK, policy=PER_GPU, **options):
     """Run a test beside an agent whose driver can limit or cannot, under a toolkit with a hook."""
     with node_folder(**{"driver_limits": True, **options}) as node:
-        node.write_gpus(card(0, 40960), card(1, 81920), driverLimits=can)
+        node.write_gpus(card(0, 40960), card(1, 81920), limits=LIMITS_OFFERED if can else LIMITS_UNKNOWN)
+        node.take_control_groups_of_version_2()
         node.write_card_names("GPU-0", "GPU-1", hook=hook)
         async with kubelet_in(node.root) as kubelet, running(node, policy) as process:
             await until(lambda: process.state is not None and process.state.missing is None)

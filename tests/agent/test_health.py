@@ -4,15 +4,17 @@ import asyncio
 import time
 
 import grpc
+import pynvml
 import pytest
 from prometheus_client import CollectorRegistry
 
 from agent.gpu import Gpu, GpuCondition, GpuSourceError, HealthEvent
-from agent.gpu_file import GpuFile
 from agent.health import HealthWatch
 from agent.metrics import AgentMetrics
+from agent.nvml import Nvml
 from agent.settings import APPLICATION_XIDS
 from agent.state import AgentState
+from testbed.nvidia.cards import Xid
 from tests.agent.support.kubelet import kubelet_in
 from tests.agent.support.node import card, ids, node_folder, running, served
 
@@ -122,7 +124,7 @@ def test_an_error_of_waiting_condemns_no_gpu(state, registry, capfd, monkeypatch
 def test_the_kubelet_is_told_of_the_slices_of_an_ill_gpu_alone():
     async def fall_ill():
         async with served(card(0), card(1)) as (node, kubelet):
-            node.write_gpus(card(0), card(1), events=({"uuid": "GPU-1", "xid": 79},))
+            node.write_gpus(card(0), card(1), events=(Xid("GPU-1", 79),))
             await kubelet.until_offered("nvidia.com/gpu-1", 0)
             assert list(kubelet.devices["nvidia.com/gpu-1"]) == ids(1, *range(8))
             assert set(kubelet.devices["nvidia.com/gpu-0"].values()) == {"Healthy"}
@@ -130,7 +132,7 @@ def test_the_kubelet_is_told_of_the_slices_of_an_ill_gpu_alone():
     asyncio.run(fall_ill())
 
 
-class SlowDriver(GpuFile):
+class SlowDriver(Nvml):
     """Takes a second to say how a GPU is."""
 
     def condition_of(self, uuid):
@@ -141,9 +143,9 @@ class SlowDriver(GpuFile):
 def test_an_agent_that_starts_offers_no_gpu_that_is_ill_already():
     async def start():
         with node_folder() as node:
-            node.write_gpus(card(0, recovery="reset of the GPU"))
+            node.write_gpus(card(0, recovery=pynvml.NVML_GPU_RECOVERY_ACTION_GPU_RESET))
             node.write_card_names("GPU-0")
-            async with kubelet_in(node.root) as kubelet, running(node, source=SlowDriver(node.gpu_file)):
+            async with kubelet_in(node.root) as kubelet, running(node, source=SlowDriver()):
                 await kubelet.until(lambda: kubelet.first_devices)
                 assert kubelet.first_devices == {
                     "nvidia.com/gpu-0": dict.fromkeys(ids(0, *range(8)), "Unhealthy")
@@ -155,7 +157,7 @@ def test_an_agent_that_starts_offers_no_gpu_that_is_ill_already():
 def test_a_gpu_that_fell_ill_since_the_kubelet_chose_it_is_refused():
     async def fall_ill():
         async with served(card(0), card(1)) as (node, kubelet):
-            node.write_gpus(card(0), card(1), events=({"uuid": "GPU-1", "xid": 79},))
+            node.write_gpus(card(0), card(1), events=(Xid("GPU-1", 79),))
             await kubelet.until_offered("nvidia.com/gpu-1", 0)
             with pytest.raises(grpc.aio.AioRpcError, match=r"GPU 1 is unhealthy \(Xid 79\)"):
                 await kubelet.allocate("nvidia.com/gpu-1", "GPU-1::0")

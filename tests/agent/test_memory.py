@@ -13,7 +13,8 @@ from testbed.product import COMMAND
 from tests.agent.support.kubelet import kubelet_in
 from tests.agent.support.node import card, ids, node_folder
 
-MAX_RSS_MIB = 48
+MAX_RSS_MIB = 52
+"""NVIDIA's bindings take 3 of them."""
 GPUS = 8
 ALLOCATIONS = int(os.environ.get("AGENT_ALLOCATIONS", "2000"))
 
@@ -37,7 +38,6 @@ def started(node, log):
         f"--state-dir={node.options.state_dir}",
         f"--cdi-dir={node.cdi}",
         "--runtime-version=containerd://2.2.1",
-        f"--gpu-file={node.gpu_file}",
         "--health-port=0",
     ]
     with log.open("wb") as output:
@@ -52,7 +52,7 @@ async def allocate_all(kubelet, count):
         await kubelet.pre_start(f"nvidia.com/gpu-{index}", *ids(index, *range(slices)))
 
 
-def test_eight_gpus_take_less_than_48_mb_also_after_thousands_of_pods(capsys, tmp_path):
+def test_eight_gpus_take_less_than_52_mb_also_after_thousands_of_pods(capsys, tmp_path):
     log = tmp_path / "agent.log"
 
     async def live():

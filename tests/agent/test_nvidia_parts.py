@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import subprocess
+from pathlib import Path
 
 import pytest
 import yaml
@@ -25,7 +26,7 @@ DIVIDED = (
 )
 pytestmark = pytest.mark.slow
 
-HOOK = "/usr/local/nvidia/toolkit/nvidia-cdi-hook"
+HOOK = Path("/usr/local/nvidia/toolkit/nvidia-cdi-hook")
 
 
 @pytest.fixture(scope="module")
@@ -45,29 +46,33 @@ def driver(tmp_path, programs):
 
 def run(driver, *command):
     """Run a program that finds this driver, to its end."""
-    found = {**os.environ, "LD_LIBRARY_PATH": str(driver.libraries)}
+    found = {**os.environ, **driver.environment}
     return subprocess.run(list(map(str, command)), env=found, capture_output=True, text=True, check=True)
 
 
-def generate(programs, driver, mode, vendor, output):
-    """Have NVIDIA's toolkit write a specification."""
-    root = f"--driver-root={driver.folder}", f"--dev-root={driver.folder}", f"--nvidia-cdi-hook-path={HOOK}"
-    names = f"--mode={mode}", f"--vendor={vendor}", "--device-name-strategy=uuid"
-    run(driver, programs.ctk, "cdi", "generate", *root, *names, f"--output={output}")
+def cards_of(programs, driver, output, vendor="example.com"):
+    """What the toolkit writes of the cards."""
+    programs.generate_cards(driver, vendor, output, HOOK)
+    return yaml.safe_load(output.read_text())
+
+
+def management_of(programs, driver, output):
+    """What it writes as a part of the GPU operator."""
+    programs.generate_management(driver, output, HOOK)
     return yaml.safe_load(output.read_text())
 
 
 def test_the_toolkit_names_each_card_by_uuid_with_its_device_node_and_the_hook_that_limits(
     programs, driver, tmp_path
 ):
-    content = generate(programs, driver, "nvml", "example.com", tmp_path / "cards.yaml")
+    content = cards_of(programs, driver, tmp_path / "cards.yaml")
     assert content["kind"] == "example.com/gpu"
     devices = {each["name"]: each["containerEdits"] for each in content["devices"]}
     assert set(devices) == {FIRST, SECOND, "all"}
     [node] = devices[SECOND]["deviceNodes"]
     assert (node["path"], node["hostPath"]) == ("/dev/nvidia1", f"{driver.folder}/dev/nvidia1")
     [hook] = devices[SECOND]["hooks"]
-    assert hook["path"] == HOOK
+    assert hook["path"] == str(HOOK)
     assert hook["args"][1:] == [
         "apply-cuda-memory-limits",
         "--driver-root",
@@ -83,16 +88,14 @@ def test_the_toolkit_names_each_card_by_uuid_with_its_device_node_and_the_hook_t
 
 def test_a_driver_that_was_upgraded_has_other_files(programs, driver, tmp_path):
     driver.install(NvmlNode(CARDS, driver="615.10.02"))
-    content = generate(programs, driver, "nvml", "example.com", tmp_path / "cards.yaml")
+    content = cards_of(programs, driver, tmp_path / "cards.yaml")
     mounted = [each["hostPath"] for each in content["containerEdits"]["mounts"]]
     assert f"{driver.libraries}/libcuda.so.615.10.02" in mounted
     assert not [each for each in mounted if "595" in each]
 
 
 def test_the_management_mode_of_the_gpu_operator_names_one_device_with_all_cards(programs, driver, tmp_path):
-    content = generate(
-        programs, driver, "management", "management.nvidia.com", tmp_path / "management.nvidia.com-gpu.yaml"
-    )
+    content = management_of(programs, driver, tmp_path / "management.nvidia.com-gpu.yaml")
     assert content["kind"] == "management.nvidia.com/gpu"
     assert [each["name"] for each in content["devices"]] == ["all"]
     nodes = [each["path"] for each in content["devices"][0]["containerEdits"]["deviceNodes"]]
@@ -107,15 +110,15 @@ async def names(folder):
 
 
 def test_our_agent_finds_the_cards_of_the_toolkit_and_their_hooks(programs, driver, tmp_path):
-    generate(programs, driver, "nvml", "nvidia.com", tmp_path / "nvidia.yaml")
+    cards_of(programs, driver, tmp_path / "nvidia.yaml", "nvidia.com")
     found = asyncio.run(names(tmp_path))
     assert found.names == {FIRST: f"nvidia.com/gpu={FIRST}", SECOND: f"nvidia.com/gpu={SECOND}"}
     assert set(found.limit_hooks) == {FIRST, SECOND}
-    assert found.limit_hooks[SECOND].path == HOOK
+    assert found.limit_hooks[SECOND].path == str(HOOK)
 
 
 def test_the_one_device_of_all_cards_is_no_name_of_a_card(programs, driver, tmp_path):
-    generate(programs, driver, "management", "management.nvidia.com", tmp_path / "management.yaml")
+    management_of(programs, driver, tmp_path / "management.yaml")
     with pytest.raises(CdiError, match="names GPU 0"):
         asyncio.run(names(tmp_path))
 
@@ -162,9 +165,8 @@ async def plugin_of(programs, driver, plugins):
         str(programs.device_plugin),
         f"--nvidia-driver-root={driver.folder}",
         f"--driver-root-ctr-path={driver.folder}",
-        env={**os.environ, "LD_LIBRARY_PATH": str(driver.libraries)},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        env={**os.environ, **driver.environment},
+        stdout=subprocess.DEVNULL,  # its log is on stderr
     )
     try:
         yield

@@ -7,10 +7,10 @@ from prometheus_client import CollectorRegistry
 from agent.allocate_response import SLICES_PER_GPU
 from agent.cdi import KIND
 from agent.gpu import Gpu
-from agent.gpu_file import GpuFile
 from agent.kubelet_api.deviceplugin_pb2 import ContainerAllocateResponse
 from agent.state import AgentState
 from agent.usage import Usage
+from testbed.nvidia.cards import RunningProcess
 from tests.agent.support.kubelet import kubelet_in
 from tests.agent.support.node import PER_GPU, card, ids, node_folder
 
@@ -36,14 +36,16 @@ def measured(held, *cards, links=(), groups=None, checkpoint=()):
                 (node.root / "proc" / str(pid)).mkdir(parents=True)
                 (node.root / "proc" / str(pid) / "cgroup").write_text(group)
             node.write_gpus(*cards)
-            gpus = [Gpu(each["index"], each["uuid"], each["model"], each["memoryMiB"]) for each in cards]
+            gpus = [Gpu(number, each.uuid, each.name, each.memory_mib) for number, each in enumerate(cards)]
             state = AgentState(gpus)
-            usage = Usage(options, PER_GPU, state, GpuFile(node.gpu_file), registry)
+            source = node.open_driver()
+            usage = Usage(options, PER_GPU, state, source, registry)
             async with kubelet_in(node.root) as kubelet:
                 kubelet.held = held
                 kubelet.write_checkpoint(*checkpoint)
                 await usage.measure()
                 await usage.measure()
+            source.close()
         return {
             (sample.name.removeprefix("fraction_injector_agent_"), *sample.labels.values()): sample.value
             for family in registry.collect()
@@ -86,10 +88,10 @@ OLD = ("half", "0"), ("whole", "1"), ("gone", "2")
 
 
 def test_memory_of_processes_is_summed_by_container():
-    processes = [{"pid": pid, "usedMiB": mib} for pid, mib in ((10, 100), (11, 50), (12, 7), (13, 9))]
+    processes = [RunningProcess(pid, mib) for pid, mib in ((10, 100), (11, 50), (12, 7), (13, 9))]
     samples = measured(
         {},
-        card(0, usedMiB=200, utilisationPercent=75, processes=processes),
+        card(0, used_mib=200, busy_percent=75, processes=tuple(processes)),
         links=(f"train_work_main-{FIRST}.log", f"other-pod_work_a-b-{SECOND}.log", "strange.log"),
         groups={
             10: f"0::/kubepods.slice/kubepods-pod1.slice/cri-containerd-{FIRST}.scope\n",
@@ -106,7 +108,7 @@ def test_memory_of_processes_is_summed_by_container():
 
 
 def test_a_node_that_shows_no_processes_and_a_lost_gpu_have_no_series():
-    samples = measured({}, card(0, processes=[{"pid": 10, "usedMiB": 5}]), card(1, lost=True))
+    samples = measured({}, card(0, processes=(RunningProcess(10, 5),)), card(1, lost=True))
     assert [key for key in samples if key[0].startswith("container")] == []
     assert ("gpu_memory_used_bytes", "0", "GPU-0") in samples
     assert ("gpu_memory_used_bytes", "1", "GPU-1") not in samples

@@ -9,6 +9,8 @@ from testbed import binaries
 from testbed.nodes import parts
 from testbed.nodes.cluster import RealCluster
 from testbed.nodes.stub_images import WORKLOAD
+from testbed.nvidia import parts as nvidia_parts
+from testbed.nvidia.cards import Card
 from testbed.process import eventually
 from tests.cluster.conftest import CLUSTER
 from tests.conftest import Say
@@ -17,8 +19,8 @@ NODE = "gpu-node-1"
 SMALL, LARGE = 0, 1
 """GPUs of 40 and of 80 GB."""
 GPUS = [
-    {"index": SMALL, "uuid": "GPU-aaaaaaaa-0000", "model": "NVIDIA A100-40GB", "memoryMiB": 40960},
-    {"index": LARGE, "uuid": "GPU-bbbbbbbb-1111", "model": "NVIDIA A100-80GB", "memoryMiB": 81920},
+    Card("GPU-aaaaaaaa-0000", "NVIDIA A100-40GB"),
+    Card("GPU-bbbbbbbb-1111", "NVIDIA A100-80GB", minor=1, memory_mib=81920),
 ]
 STARTED = {"Running", "Succeeded", "Failed"}
 
@@ -27,6 +29,7 @@ STARTED = {"Running", "Succeeded", "Failed"}
 def agent_cluster(say: Say, pytestconfig: pytest.Config) -> Iterator[RealCluster]:
     """A cluster of one node, whose two GPUs the agent offers; its logs are shown where a test fails."""
     built, node_parts = binaries.build(say), parts.build(say)
+    nvidia_parts.build(say)
     before = pytestconfig.stash.get(CLUSTER, None)
     with RealCluster(built, node_parts, nodes=1, agent_gpus=GPUS) as cluster:
         pytestconfig.stash[CLUSTER] = cluster

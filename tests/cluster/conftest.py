@@ -14,6 +14,7 @@ from testbed import image as images
 from testbed.chart import Helm
 from testbed.nodes import parts, sandbox
 from testbed.nodes.cluster import RealCluster
+from testbed.nvidia import parts as nvidia_parts
 from testbed.process import tail
 from testbed.registration import OWN_NAMESPACE
 from tests.cluster.installation import VALUES, Installation
@@ -47,7 +48,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):
 
 def missing() -> str | None:
     """Why real nodes cannot be made here; None if they can."""
-    return parts.why_not() or sandbox.why_not() or images.why_not()
+    return parts.why_not() or nvidia_parts.why_not() or sandbox.why_not() or images.why_not()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -6,6 +6,7 @@ Its cluster is one of its own: a node whose GPUs the agent offers, and no webhoo
 import os
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
@@ -14,6 +15,7 @@ import pytest
 from agent.settings import APPLICATION_XIDS
 from testbed.nodes.agent import LIMITS_BY_AGENT, POOL, AgentOnNode
 from testbed.nodes.cluster import RealCluster
+from testbed.nvidia.cards import Card, Xid
 from testbed.process import eventually
 from tests.cluster.agent_pods import GPUS, LARGE, NODE, SMALL, Pods, agent_cluster, container
 from tests.conftest import Say
@@ -60,7 +62,7 @@ def test_the_limit_of_the_node_beats_what_the_pod_says_of_itself(pods):
     assert environment["OTHER"] == "kept"
     assert pods.inside("cheat", "cat", "/etc/ld.so.preload") == "/usr/local/vgpu/libvgpu.so\n"
     assert "stand-in" in pods.inside("cheat", "cat", "/usr/local/vgpu/libvgpu.so")
-    assert pods.inside("cheat", "sh", "-c", "ls /dev/nvidia*").split() == ["/dev/nvidia0"]
+    assert pods.inside("cheat", "sh", "-c", "ls /dev/nvidia[0-9]").split() == ["/dev/nvidia0"]
     mounts = {
         line.split()[1]: line.split() for line in pods.inside("cheat", "cat", "/proc/mounts").splitlines()
     }
@@ -80,14 +82,14 @@ def test_shares_of_40_and_80_gb_are_counted_from_their_own_card(pods):
 def test_a_whole_gpu_has_no_limit(pods):
     pods.run("whole", container(gpu1=8))
     assert not [name for name in pods.environment("whole") if name.startswith("CUDA_DEVICE_MEMORY")]
-    assert pods.inside("whole", "sh", "-c", "ls /dev/nvidia*").split() == ["/dev/nvidia1"]
+    assert pods.inside("whole", "sh", "-c", "ls /dev/nvidia[0-9]").split() == ["/dev/nvidia1"]
 
 
 def test_two_cards_in_one_container_have_equal_limits_or_do_not_start(pods):
     pods.run("equal", container(gpu0=4, gpu1=2))
     environment = pods.environment("equal")
     assert environment["CUDA_DEVICE_MEMORY_LIMIT_0"] == environment["CUDA_DEVICE_MEMORY_LIMIT_1"] == "20480m"
-    assert pods.inside("equal", "sh", "-c", "ls /dev/nvidia*").split() == ["/dev/nvidia0", "/dev/nvidia1"]
+    assert pods.inside("equal", "sh", "-c", "ls /dev/nvidia[0-9]").split() == ["/dev/nvidia0", "/dev/nvidia1"]
     pods.create("unequal", container(gpu0=1, gpu1=1))
     said = eventually(lambda: why_waiting(pods, "unequal"), "it is refused", 60)
     assert "CUDA_DEVICE_MEMORY_LIMIT_0 would have to be" in said
@@ -199,8 +201,8 @@ def test_the_driver_holds_a_containers_own_group_from_before_its_start_to_its_en
     limits = driver_limits.driver_limits()
     of_container = {Path(each["group"]).name: (each["uuid"], each["mib"]) for each in limits}
     assert of_container == {
-        identities["main"]: (GPUS[SMALL]["uuid"], 15360),
-        identities["second"]: (GPUS[LARGE]["uuid"], 20480),
+        identities["main"]: (GPUS[SMALL].uuid, 15360),
+        identities["second"]: (GPUS[LARGE].uuid, 20480),
     }
     # NVIDIA's own hook believes the pod, and ours is the last.
     assert [each["mib"] for each in limits if identities["main"] in each["group"]] == [999999, 15360]
@@ -260,13 +262,13 @@ def test_a_pod_whose_agent_is_late_after_a_reboot_fails_for_good(cluster, pods):
 def test_slices_of_an_ill_gpu_are_not_offered_until_it_is_well(cluster, pods):
     agent = cluster.nodes[NODE].agent
     pods.run("resident", container(gpu0=1))
-    agent.write_gpus(GPUS, [{"uuid": GPUS[SMALL]["uuid"], "xid": APPLICATION_XIDS[0]}])
+    agent.write_gpus(GPUS, [Xid(GPUS[SMALL].uuid, APPLICATION_XIDS[0])])
     agent.write_gpus(
         GPUS,
-        [{"uuid": GPUS[LARGE]["uuid"], "xid": APPLICATION_XIDS[0]}, {"uuid": GPUS[LARGE]["uuid"], "xid": 79}],
+        [Xid(GPUS[LARGE].uuid, APPLICATION_XIDS[0]), Xid(GPUS[LARGE].uuid, 79)],
     )
     until_offered(cluster, 8, 0)
-    agent.write_gpus([{**GPUS[SMALL], "lost": True}, {**GPUS[LARGE], "lost": True}])
+    agent.write_gpus([replace(gpu, lost=True) for gpu in GPUS])
     until_offered(cluster, 0, 0)
     eventually(lambda: health_of_slices(pods, "resident") == {"Unhealthy"}, "its pod's status says so", 60)
     agent.write_gpus(GPUS)
@@ -384,7 +386,7 @@ def test_with_another_policy_the_agent_starts_again_and_offers_a_pool(cluster, p
         eventually(lambda: allocatable(cluster, "nvidia.com/gpu") == {"nvidia.com/gpu": "16"}, "a pool", 60)
         for name, slices in (("five", 5), ("six", 6)):
             pods.run(name, pooled(slices))
-            assert len(pods.inside(name, "sh", "-c", "ls /dev/nvidia*").split()) == 1
+            assert len(pods.inside(name, "sh", "-c", "ls /dev/nvidia[0-9]").split()) == 1
             assert pods.environment(name)["CUDA_DEVICE_MEMORY_LIMIT"] in amounts(slices)
         # Five are free, and on no card four.
         pods.create("spans", pooled(4))
@@ -394,7 +396,10 @@ def test_with_another_policy_the_agent_starts_again_and_offers_a_pool(cluster, p
             pods.delete(name)
         eventually(lambda: not pods.held(), "no slice is held", 60)
         pods.run("both", pooled(16))
-        assert pods.inside("both", "sh", "-c", "ls /dev/nvidia*").split() == ["/dev/nvidia0", "/dev/nvidia1"]
+        assert pods.inside("both", "sh", "-c", "ls /dev/nvidia[0-9]").split() == [
+            "/dev/nvidia0",
+            "/dev/nvidia1",
+        ]
     finally:
         pods.delete_all()
         agent.write_policy(LIMITS_BY_AGENT)
@@ -410,7 +415,7 @@ def pooled(slices: int) -> dict:
 
 def amounts(slices: int) -> set[str]:
     """The limits that a share may have, by the card that it is of."""
-    return {f"{gpu['memoryMiB'] * slices // 8}m" for gpu in GPUS}
+    return {f"{gpu.memory_mib * slices // 8}m" for gpu in GPUS}
 
 
 @pytest.mark.timeout(60 + 40 * KILLS, func_only=True)

@@ -16,6 +16,8 @@ from testbed.nodes.agent import chart_values
 from testbed.nodes.cluster import RealCluster
 from testbed.nodes.node import SOCKET
 from testbed.nodes.stub_images import LIBRARY_TEXT, WORKLOAD
+from testbed.nvidia import parts as nvidia_parts
+from testbed.nvidia.cards import Card
 from testbed.process import eventually
 from testbed.registration import OWN_NAMESPACE
 from tests.cluster.conftest import CLUSTER, WORK, Say
@@ -23,8 +25,8 @@ from tests.cluster.installation import VALUES, Installation
 
 NODE = "gpu-node-1"
 GPUS = [
-    {"index": 0, "uuid": "GPU-aaaaaaaa-0000", "model": "NVIDIA A100-40GB", "memoryMiB": 40960},
-    {"index": 1, "uuid": "GPU-bbbbbbbb-1111", "model": "NVIDIA A100-80GB", "memoryMiB": 81920},
+    Card("GPU-aaaaaaaa-0000", "NVIDIA A100-40GB"),
+    Card("GPU-bbbbbbbb-1111", "NVIDIA A100-80GB", minor=1, memory_mib=81920),
 ]
 LIMIT = "CUDA_DEVICE_MEMORY_LIMIT_0"
 HELD = "clearml-injector.io/agent-not-ready:NoSchedule"
@@ -34,6 +36,7 @@ HELD = "clearml-injector.io/agent-not-ready:NoSchedule"
 def cluster(possible, image, say: Say, pytestconfig: pytest.Config) -> Iterator[RealCluster]:
     """A node that offers no GPU, on which the agent would find two."""
     built, node_parts = binaries.build(say), parts.build(say)
+    nvidia_parts.build(say)
     before = pytestconfig.stash.get(CLUSTER, None)
     with RealCluster(
         built, node_parts, nodes=1, archives=[image], agent_gpus=GPUS, agent_from_chart=True
@@ -147,7 +150,7 @@ def test_the_agents_pod_has_no_capability(installation, cluster):
 
 
 def test_it_tells_the_cards_of_its_node_and_the_ledger_shows_them(installation, cluster):
-    cards = [gpu["memoryMiB"] for gpu in GPUS]
+    cards = [gpu.memory_mib for gpu in GPUS]
 
     def told() -> list[int]:
         stored = cluster.kubectl("get", "gpunode", NODE, "--output=json")

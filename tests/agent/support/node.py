@@ -1,11 +1,11 @@
-"""A node for an agent: made-up GPUs, NVIDIA's CDI specification, a limiter's library and a kubelet."""
+"""A node for an agent: a driver and its GPUs, NVIDIA's CDI specification, a limiter and a kubelet."""
 
 import asyncio
 import contextlib
 import json
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,11 @@ import httpx
 import yaml
 
 from agent.gpu import GpuSource
-from agent.gpu_file import GpuFile
+from agent.nvml import Nvml
 from agent.process import AgentProcess
 from agent.settings import AgentOptions, AgentPolicy, LimiterPart
+from testbed.nvidia.cards import Card, NvmlNode
+from tests.agent.support.driver import driver_of
 from tests.agent.support.kubelet import PATIENCE_S, FakeKubelet, kubelet_in
 
 HAMI = LimiterPart(
@@ -41,9 +43,9 @@ PER_GPU = AgentPolicy("default", "per-gpu", "nvidia.com/gpu-{index}", 8, 0, HAMI
 POOLED = AgentPolicy("default", "pooled", "nvidia.com/gpu", 8, 0, HAMI)
 
 
-def card(index: int, memory_mib: int = 40960, **more: Any) -> dict[str, Any]:
-    """One GPU as the file of made-up GPUs has it."""
-    return {"index": index, "uuid": f"GPU-{index}", "model": "NVIDIA A100", "memoryMiB": memory_mib, **more}
+def card(index: int, memory_mib: int = 40960, **more: Any) -> Card:
+    """One GPU; cards are written in the order of their indices."""
+    return Card(f"GPU-{index}", "NVIDIA A100", index, memory_mib, **more)
 
 
 def ids(index: int, *numbers: int) -> list[str]:
@@ -61,7 +63,7 @@ class AgentNode:
 
     def __init__(self, root: Path, **options: Any) -> None:
         self.root = root
-        self.gpu_file = root / "gpus.json"
+        self.cards = root / "cards"
         self.cdi = root / "cdi"
         (root / "state" / "library").mkdir(parents=True)
         (root / "state" / "library" / "libvgpu.so").touch()
@@ -73,16 +75,28 @@ class AgentNode:
             "state_dir": str(root / "state"),
             "cdi_dirs": (str(self.cdi),),
             "runtime_version": "containerd://2.2.1",
-            "gpu_file": str(self.gpu_file),
             "health_port": 0,
         }
         self.options = AgentOptions(**{**settings, **options})
 
-    def write_gpus(self, *gpus: Mapping[str, Any], **more: Any) -> None:
+    def write_gpus(self, *cards: Card, **more: Any) -> None:
         """Say which GPUs there are, and what happened to them or what their driver can."""
-        fresh = self.root / "fresh"
-        fresh.write_text(json.dumps({"gpus": gpus, **more}))
-        fresh.rename(self.gpu_file)
+        NvmlNode(cards, **more).write(self.cards)
+
+    def write_numa_node(self, card: Card, number: int) -> None:
+        """Say to which NUMA node a GPU belongs, as the kernel does."""
+        slot = self.root / "pci" / card.bus
+        slot.mkdir(parents=True)
+        (slot / "numa_node").write_text(f"{number}\n")
+
+    def open_driver(self) -> Nvml:
+        """Open the way to the GPUs."""
+        return Nvml(self.root / "pci", self.root / "cgroup")
+
+    def take_control_groups_of_version_2(self) -> None:
+        """Have the node's control groups be what limits by the driver need."""
+        (self.root / "cgroup").mkdir()
+        (self.root / "cgroup" / "cgroup.controllers").touch()
 
     def write_card_names(self, *names: str, kind: str = "nvidia.com/gpu", hook: str = "chmod") -> None:
         """Write what NVIDIA's toolkit would, with a hook for each device."""
@@ -111,7 +125,8 @@ async def running(
     node: AgentNode, policy: AgentPolicy = PER_GPU, source: GpuSource | None = None
 ) -> AsyncIterator[AgentProcess]:
     """An agent that runs on a node while the context is open."""
-    process = AgentProcess(node.options, policy, source or GpuFile(node.gpu_file))
+    source = source or node.open_driver()
+    process = AgentProcess(node.options, policy, source)
     task = asyncio.ensure_future(process.serve())
     try:
         yield process
@@ -119,6 +134,7 @@ async def running(
         process.stop()
         async with asyncio.timeout(PATIENCE_S):
             await task
+        await asyncio.to_thread(source.close)
 
 
 @contextlib.contextmanager
@@ -126,22 +142,24 @@ def node_folder(**options: Any) -> Iterator[AgentNode]:
     """A node whose files are gone when the context ends."""
     # Not below a test's own folder: paths of sockets have at most 107 characters.
     with tempfile.TemporaryDirectory(prefix="agent-") as folder:
-        yield AgentNode(Path(folder), **options)
+        node = AgentNode(Path(folder), **options)
+        with driver_of(node.cards):
+            yield node
 
 
 @contextlib.asynccontextmanager
 async def served(
-    *gpus: Mapping[str, Any], policy: AgentPolicy = PER_GPU, **options: Any
+    *cards: Card, policy: AgentPolicy = PER_GPU, **options: Any
 ) -> AsyncIterator[tuple[AgentNode, FakeKubelet]]:
     """A node whose agent has all its GPUs registered."""
     with node_folder(**options) as node:
-        node.write_gpus(*gpus)
-        node.write_card_names(*(gpu["uuid"] for gpu in gpus))
+        node.write_gpus(*cards)
+        node.write_card_names(*(card.uuid for card in cards))
         async with kubelet_in(node.root) as kubelet, running(node, policy):
-            offered = [gpu for gpu in gpus if not gpu.get("mig")]
+            offered = [index for index, card in enumerate(cards) if not card.mig]
             if "{index}" in policy.resource:
-                for gpu in offered:
-                    await kubelet.until_offered(f"nvidia.com/gpu-{gpu['index']}", policy.slices_per_gpu)
+                for index in offered:
+                    await kubelet.until_offered(f"nvidia.com/gpu-{index}", policy.slices_per_gpu)
             else:
                 await kubelet.until_offered(policy.resource, policy.slices_per_gpu * len(offered))
             yield node, kubelet
