@@ -1,4 +1,4 @@
-"""The cards' own CDI devices: read from NVIDIA's specifications, and again when those change."""
+"""The cards' own CDI devices: read from the node's specifications, and again when those change."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 import msgspec
 
+from agent.card_specification import KIND
 from agent.cdi import FILE_PREFIX, CdiError
 from agent.child_process import Child, ChildError
 from agent.driver_limits import LimitHook
@@ -15,7 +16,7 @@ from agent.gpu import Gpu
 from service.log import get_logger
 
 POLL_SECONDS = 5.0
-_PREFERRED_KINDS = ("nvidia.com/gpu", "runtime.nvidia.com/gpu", "management.nvidia.com/gpu")
+_PREFERRED_KINDS = (KIND, "nvidia.com/gpu", "runtime.nvidia.com/gpu")
 
 
 _Found = dict[str, dict[str, LimitHook | None]]
@@ -136,8 +137,8 @@ def choose_names(
         ]
         if not candidates:
             raise CdiError(
-                f"no CDI specification in {', '.join(dirs)} names GPU {gpu.index} ({gpu.uuid}): install"
-                " NVIDIA's container toolkit 1.18, or run nvidia-ctk cdi generate"
+                f"no CDI specification in {', '.join(dirs)} names GPU {gpu.index} ({gpu.uuid}): set"
+                " agent.driverRoot in the chart's values, or run nvidia-ctk cdi generate"
             )
         kind, name = max(candidates, key=lambda each: found[each[0]][each[1]] is not None)
         names[gpu.uuid] = f"{kind}={name}"

@@ -15,8 +15,10 @@ import yaml
 
 MAX_BYTES = 4 * 1024 * 1024
 """Of one specification; NVIDIA's has some 50 KiB."""
-KIND_OF_CARDS = "nvidia.com/gpu"
-"""Ends their kinds. Of others there may be a file for each container, and the agent has no use for them."""
+KINDS_OF_CARDS = "nvidia.com/gpu", "clearml-injector.io/card"
+"""End their kinds: NVIDIA's, and ours, which the agent has made.
+
+Of others there may be a file for each container, and the agent has no use for them."""
 LIMIT_HOOK = "apply-cuda-memory-limits"
 """Has the driver hold a container to GPU memory; of NVIDIA's container toolkit, from 1.20.1 on."""
 MAX_HOOKS, MAX_TEXTS = 100, 20
@@ -31,7 +33,7 @@ def card_devices(folders: Iterable[Path]) -> dict[str, dict[str, Hook | None]]:
         for path in sorted([*folder.glob("*.yaml"), *folder.glob("*.json")]):
             content = _read(path)
             kind = content.get("kind") if isinstance(content, dict) else None
-            if isinstance(kind, str) and kind.endswith(KIND_OF_CARDS):
+            if isinstance(kind, str) and kind.endswith(KINDS_OF_CARDS):
                 found.setdefault(kind, {}).update(_devices(content))
     return found
 

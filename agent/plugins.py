@@ -11,6 +11,7 @@ from pathlib import Path
 from agent.allocate_response import Allocator
 from agent.before_use import BeforeUse
 from agent.card_names import CardNames
+from agent.card_specification import CardSpecification
 from agent.cdi import CdiError, SliceSpecifications, held_slices
 from agent.device_plugin import DevicePlugin
 from agent.driver_limits import DriverLimits
@@ -71,6 +72,9 @@ class DevicePlugins:
         self._state = state
         self._metrics = metrics
         self._names = names
+        self._cards: CardSpecification | None = None
+        if options.nvidia_ctk is not None and options.strategy == "cdi":
+            self._cards = CardSpecification(options.nvidia_ctk, options)
         self._driver: DriverLimits | None = None
         if driver_limits and options.strategy == "cdi" and policy.limiter.name != NO_LIMITER:
             self._driver = DriverLimits(options.state_dir, lambda: names.limit_hooks)
@@ -120,6 +124,8 @@ class DevicePlugins:
             if specifications is not None:
                 group.create_task(self._drop_unused(specifications))
                 write_again = partial(self._write_again, specifications)
+                if self._cards is not None:
+                    group.create_task(self._cards.follow(self._state.gpus, turned))
                 group.create_task(self._names.follow(self._state.gpus, turned, write_again))
 
     def _device_plugin(self, resource: str, gpus: Sequence[Gpu], allocator: Allocator) -> DevicePlugin:
@@ -160,7 +166,7 @@ class DevicePlugins:
                 f"another agent runs on this node and holds {self._lock.path}: end one of the two"
             )
         if options.strategy == "cdi":
-            await self._names.read(self._state.gpus)
+            await self._name_cards()
         if (problem := cdi_problem(options.strategy, stated_version(options))) is not None:
             raise NotPreparedError(problem)
         await asyncio.to_thread(self._library.prepare)
@@ -169,6 +175,22 @@ class DevicePlugins:
         specifications = self._write_specifications()
         names = self._names.names
         return Allocator(policy, options.strategy, options.state_dir, names, specifications), specifications
+
+    async def _name_cards(self) -> None:
+        """Know the cards' CDI devices: ours, made anew, or what others wrote where ours cannot be made."""
+        gpus = self._state.gpus
+        why_none = ""
+        if self._cards is not None:
+            try:
+                await asyncio.to_thread(self._cards.make, gpus)
+            except CdiError as error:
+                why_none = f"; {error}"
+        try:
+            await self._names.read(gpus)
+        except CdiError as error:
+            raise CdiError(f"{error}{why_none}") from error
+        if why_none:
+            self._log.warning("the cards' own CDI devices are not made anew", error=why_none.strip("; "))
 
     def _write_specifications(self) -> SliceSpecifications:
         options = self._options

@@ -67,6 +67,14 @@ class AgentOptions(msgspec.Struct, frozen=True):
     """Folder of the agent's pod with the limiter's library; None takes what lies in state_dir for it."""
     driver_limits: bool = False
     """Whether the driver is to hold shares too, where it can."""
+    nvidia_ctk: str | None = None
+    """NVIDIA's generator of CDI specifications, as this process sees it; None takes what others wrote."""
+    nvidia_cdi_hook: str = "/usr/bin/nvidia-cdi-hook"
+    """Program of NVIDIA's toolkit that the specification has the runtime run, as the node has it."""
+    driver_root: str = "/"
+    """Root of the driver's files, as this process sees it."""
+    host_driver_root: str = "/"
+    """The same, as the node has it."""
     ignored_xids: tuple[int, ...] = APPLICATION_XIDS
     container_logs: str = "/var/log/containers"
     """Folder of the kubelet's links to logs, which name containers by id."""

@@ -103,6 +103,25 @@ def agent(  # noqa: PLR0913 each is an option of the command
             "NVIDIA's CDI devices have the hook for it (toolkit 1.20.1). Needs /bin/sh and sed on the node.",
         ),
     ] = False,
+    nvidia_ctk: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            show_default="none",
+            help="NVIDIA's nvidia-ctk: has it write a CDI specification of the cards, and again when the "
+            "driver's files change. Without it others must have written one.",
+        ),
+    ] = None,
+    nvidia_cdi_hook: Annotated[
+        Path,
+        typer.Option(metavar="FILE", help="NVIDIA's nvidia-cdi-hook, as the node has it, for --nvidia-ctk."),
+    ] = Path("/usr/bin/nvidia-cdi-hook"),
+    driver_root: Annotated[
+        Path, typer.Option(metavar="DIR", help="Root of the driver's files, for --nvidia-ctk.")
+    ] = Path("/"),
+    host_driver_root: Annotated[
+        Path, typer.Option(metavar="DIR", help="The same, as the node has it.")
+    ] = Path("/"),
     ignore_xid: Annotated[
         list[int] | None,
         typer.Option(
@@ -145,6 +164,10 @@ def agent(  # noqa: PLR0913 each is an option of the command
         divide=_card_names(divide or []),
         library=str(library) if library is not None else None,
         driver_limits=driver_limits,
+        nvidia_ctk=str(nvidia_ctk) if nvidia_ctk is not None else None,
+        nvidia_cdi_hook=str(nvidia_cdi_hook),
+        driver_root=str(driver_root),
+        host_driver_root=str(host_driver_root),
         ignored_xids=tuple(ignore_xid) if ignore_xid is not None else APPLICATION_XIDS,
         node=node,
         host=host,

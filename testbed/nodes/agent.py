@@ -6,6 +6,7 @@ It runs as a process of the node, or as the chart's DaemonSet.
 import json
 import os
 import shlex
+import shutil
 import signal
 import sys
 from collections.abc import Mapping, Sequence
@@ -29,7 +30,7 @@ limits: {from: agent}
 """
 POOL = LIMITS_BY_AGENT + "resources: {mode: pooled}\n"
 LIBRARY_TEXT = "a stand-in for the limiter's library\n"
-DRIVER = "driver"
+DRIVER, TOOLKIT = "driver", "toolkit"
 CONTROLLERS = "/sys/fs/cgroup/cgroup.controllers"
 """By this file a machine with control groups of version 2 is known, which limits by the driver need."""
 MEMORY = "/sys/fs/cgroup/memory"
@@ -39,24 +40,26 @@ SAME_EVERYWHERE = "/run/gpu-node"
 
 def chart_values(runtime_endpoint: str) -> Mapping[str, Any]:
     """Return values by which the chart runs the agent on nodes whose GPUs are made up."""
-    driver = f"{SAME_EVERYWHERE}/{DRIVER}/{LIBRARIES}"
+    driver = f"{SAME_EVERYWHERE}/{DRIVER}"
     return {
         "agent": {
             "enabled": True,
             "stateDir": f"{SAME_EVERYWHERE}/state",
             "cdiDirs": [f"{SAME_EVERYWHERE}/cdi"],
             "runtimeSocket": runtime_endpoint,
+            "driverRoot": driver,
+            "toolkitDir": f"{SAME_EVERYWHERE}/{TOOLKIT}",
             # What a container toolkit would do for a container with a driver.
-            "extraEnv": [{"name": "LD_LIBRARY_PATH", "value": "/driver"}],
-            "extraVolumes": [{"name": "driver", "hostPath": {"path": driver, "type": "Directory"}}],
-            "extraVolumeMounts": [{"name": "driver", "mountPath": "/driver", "readOnly": True}],
+            "extraEnv": [{"name": "LD_LIBRARY_PATH", "value": f"{driver}/{LIBRARIES}"}],
         },
         "policies": {"default": {"limits": {"from": "agent"}}},
     }
 
 
 class AgentOnNode:
-    """An agent, and what a node with GPUs has for it: driver, NVIDIA's CDI specification, a limiter.
+    """An agent, and what NVIDIA's GPU operator leaves on a node for it; and a limiter.
+
+    The driver has a folder of its own, and the one CDI device on disk is that of all cards.
 
     Args:
         sandbox: Of the node.
@@ -86,8 +89,7 @@ class AgentOnNode:
         (self._folder / "library" / "libvgpu.so").write_text(LIBRARY_TEXT)
         (self._folder / "policies").mkdir(exist_ok=True)
         self.write_policy(LIMITS_BY_AGENT)
-        self._write_hook()
-        self._write_card_names()
+        self._install_toolkit()
 
     def write_policy(self, text: str) -> None:
         """Say by which policy it runs."""
@@ -114,17 +116,10 @@ class AgentOnNode:
             each for each in told if self._sandbox.run("test", "-d", f"{MEMORY}{each['group']}").code == 0
         ]
 
-    def _write_card_names(self) -> None:
-        cdi = self._sandbox.folder / "cdi"
-        cdi.mkdir(exist_ok=True)
-        self._programs.generate_cards(self._driver, "nvidia.com", cdi / "nvidia.yaml", hook=self._hook)
-
-    @property
-    def _hook(self) -> Path:
-        return self._folder / "nvidia-cdi-hook"
-
-    def _write_hook(self) -> None:
-        """Write NVIDIA's program but for what needs a driver that limits, which nobody has here."""
+    def _install_toolkit(self) -> None:
+        """Put NVIDIA's toolkit there but for what needs a driver that limits, which nobody has here."""
+        self._toolkit.mkdir(exist_ok=True)
+        shutil.copy(self._programs.ctk, self._toolkit)
         limit = shlex.join([sys.executable, "-S", limit_hook.__file__, str(self._folder / "limits")])
         self._hook.write_text(
             f"""#!/bin/sh
@@ -132,6 +127,19 @@ case "$1" in {limit_hook.NAME}) exec {limit} "$@";; *) exec {self._programs.hook
 """
         )
         self._hook.chmod(0o755)
+        cdi = self._sandbox.folder / "cdi"
+        cdi.mkdir(exist_ok=True)
+        self._programs.generate_management(
+            self._driver, cdi / "management.nvidia.com-gpu.yaml", hook=self._hook
+        )
+
+    @property
+    def _toolkit(self) -> Path:
+        return self._sandbox.folder / TOOLKIT
+
+    @property
+    def _hook(self) -> Path:
+        return self._toolkit / "nvidia-cdi-hook"
 
     def show_folder(self) -> None:
         """Mount the node's folder where the chart's agent looks for it; to be done after each boot."""
@@ -148,6 +156,10 @@ case "$1" in {limit_hook.NAME}) exec {limit} "$@";; *) exec {self._programs.hook
             f"--state-dir={self._folder}",
             f"--cdi-dir={self._sandbox.folder / 'cdi'}",
             f"--runtime-version-file={version}",
+            f"--nvidia-ctk={self._toolkit / 'nvidia-ctk'}",
+            f"--nvidia-cdi-hook={self._hook}",
+            f"--driver-root={self._driver.folder}",
+            f"--host-driver-root={self._driver.folder}",
             "--driver-limits",
             *(f"--divide={card}" for card in self.divide),
         ]

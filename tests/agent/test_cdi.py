@@ -6,6 +6,7 @@ import os
 import pytest
 
 from agent.card_names import choose_names
+from agent.card_specification import KIND as KIND_OF_CARDS
 from agent.cdi import CdiError, SliceSpecifications
 from agent.cdi_reader import LIMIT_HOOK, card_devices
 from agent.driver_limits import LimitHook
@@ -60,7 +61,7 @@ def test_the_hook_by_which_the_driver_limits_is_found(tmp_path, edits, found):
 
 def test_a_device_by_which_the_driver_limits_is_preferred():
     hook = LimitHook("/usr/bin/nvidia-cdi-hook", ("nvidia-cdi-hook", LIMIT_HOOK))
-    found = {"management.nvidia.com/gpu": {"GPU-0": None}, "k8s.device-plugin.nvidia.com/gpu": {"0": hook}}
+    found = {"runtime.nvidia.com/gpu": {"GPU-0": None}, "k8s.device-plugin.nvidia.com/gpu": {"0": hook}}
     assert choose_names(found, [CARD], ["/etc/cdi"]) == {"GPU-0": "k8s.device-plugin.nvidia.com/gpu=0"}
 
 
@@ -70,10 +71,11 @@ def test_a_device_by_which_the_driver_limits_is_preferred():
         ({"nvidia.com/gpu": ["0", "GPU-0"]}, "nvidia.com/gpu=GPU-0"),
         ({"nvidia.com/gpu": ["0", "all"]}, "nvidia.com/gpu=0"),
         (
-            {"management.nvidia.com/gpu": ["all", "GPU-0"], "nvidia.com/gpu": ["0"]},
-            "management.nvidia.com/gpu=GPU-0",
+            {"runtime.nvidia.com/gpu": ["all", "GPU-0"], "nvidia.com/gpu": ["0"]},
+            "runtime.nvidia.com/gpu=GPU-0",
         ),
         ({"k8s.device-plugin.nvidia.com/gpu": ["GPU-0"]}, "k8s.device-plugin.nvidia.com/gpu=GPU-0"),
+        ({"nvidia.com/gpu": ["GPU-0"], KIND_OF_CARDS: ["GPU-0"]}, f"{KIND_OF_CARDS}=GPU-0"),
     ],
 )
 def test_a_card_goes_by_its_uuid_where_any_kind_knows_it(found, name):

@@ -226,9 +226,9 @@ def test_cards_that_nvidias_toolkit_names_anew_go_by_their_new_names(monkeypatch
             assert answer.cdi_devices[0].name == "nvidia.com/gpu=GPU-0"
             node.write_card_names("all")
             await until(lambda: "go by the CDI names that they had" in capfd.readouterr().err)
-            node.write_card_names("0", kind="management.nvidia.com/gpu")
+            node.write_card_names("0", kind="runtime.nvidia.com/gpu")
             await until(lambda: "go by other CDI names" in capfd.readouterr().err)
             answer = await kubelet.allocate("nvidia.com/gpu-0", "GPU-0::1")
-            assert answer.cdi_devices[0].name == "management.nvidia.com/gpu=0"
+            assert answer.cdi_devices[0].name == "runtime.nvidia.com/gpu=0"
 
     asyncio.run(rename())

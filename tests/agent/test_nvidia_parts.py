@@ -12,11 +12,11 @@ import yaml
 from agent.card_names import CardNames
 from agent.cdi import CdiError
 from agent.gpu import Gpu
-from testbed.nvidia import parts
 from testbed.nvidia.cards import Card, MigInstance, NvmlNode, Xid
 from testbed.nvidia.driver_root import DriverRoot
 from tests.agent.support.kubelet import kubelet_in
 from tests.agent.support.node import node_folder, until
+from tests.agent.support.nvidia import nvidia_programs
 
 FIRST, SECOND = "GPU-11111111-1111-1111-1111-111111111111", "GPU-22222222-2222-2222-2222-222222222222"
 CARDS = Card(FIRST), Card(SECOND, minor=1)
@@ -32,10 +32,7 @@ HOOK = Path("/usr/local/nvidia/toolkit/nvidia-cdi-hook")
 @pytest.fixture(scope="module")
 def programs(say):
     """NVIDIA's programs."""
-    reason = parts.why_not() or ("device nodes are made by root alone" if os.geteuid() else None)
-    if reason:
-        (pytest.fail if os.environ.get("CI") else pytest.skip)(reason)
-    return parts.build(say)
+    return nvidia_programs(say)
 
 
 @pytest.fixture

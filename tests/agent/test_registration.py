@@ -124,11 +124,11 @@ async def refused(*, said: str, card_names: bool = True, library: bool = True, *
 async def test_an_agent_is_ready_once_the_kubelet_counts_every_gpu():
     with node_folder() as node:
         node.write_gpus(card(0))
-        node.write_card_names("0", kind="management.nvidia.com/gpu")
+        node.write_card_names("0", kind="runtime.nvidia.com/gpu")
         async with running(node) as process, kubelet_in(node.root) as kubelet:
             await kubelet.until_offered(NAME)
             answer = await kubelet.allocate(NAME, "GPU-0::0")
-            assert answer.cdi_devices[0].name == "management.nvidia.com/gpu=0"
+            assert answer.cdi_devices[0].name == "runtime.nvidia.com/gpu=0"
             await until(lambda: process.state.missing is None)
             assert (await ready(process)).status_code == 200
 

@@ -119,7 +119,7 @@ def test_memory_is_limited_to_the_fewest_slices_that_hold_it(installation, clust
     eventually(lambda: phase(cluster, "decimal") == "Running", "it runs", 60)
     notes = cluster.api.get("Pod", "decimal", WORK)["metadata"]["annotations"]
     assert notes["clearml-injector/slices"] == "1"
-    card = GPUS[int(notes["clearml-injector/gpu-index"])]["memoryMiB"]
+    card = GPUS[int(notes["clearml-injector/gpu-index"])].memory_mib
     assert environment(cluster, "decimal")[LIMIT] == f"{card // 8}m"
     cluster.api.delete("Pod", "decimal", WORK)
 

@@ -1,0 +1,145 @@
+"""Our CDI specification of the cards themselves, made by NVIDIA's own generator.
+
+NVIDIA's GPU operator leaves one device of all cards on a node, and other specifications are as old as who
+wrote them. Ours has a device for each card by uuid; it is made when an agent starts, and again when files of
+the driver that it names are gone, as after an upgrade.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import tempfile
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from agent.cdi import CdiError
+from agent.files import UNREADABLE, write_whole
+from agent.gpu import Gpu
+from agent.settings import AgentOptions
+from service.log import get_logger
+
+KIND = "clearml-injector.io/card"
+FILE = "clearml-injector.io-card.json"
+POLL_SECONDS = 5.0
+GENERATE_SECONDS = 60.0
+"""NVIDIA's generator takes a second; one that hangs in the driver may be killed."""
+MAX_SAID = 400
+"""Characters of what it says that are told on."""
+_ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+"""Its own variables would change what it does."""
+
+
+class _Device(msgspec.Struct, rename={"edits": "containerEdits"}):
+    name: str
+    edits: dict[str, Any]
+
+
+class _Specification(msgspec.Struct, rename={"version": "cdiVersion", "edits": "containerEdits"}):
+    version: str
+    kind: str
+    devices: list[_Device]
+    edits: dict[str, Any]
+
+
+class CardSpecification:
+    """Makes the file, and knows whether it is as the node is.
+
+    Args:
+        ctk: the generator, as this process sees it.
+        options: name the folder, and where the driver is.
+    """
+
+    def __init__(self, ctk: str, options: AgentOptions) -> None:
+        self._ctk = ctk
+        self._hook = options.nvidia_cdi_hook
+        self._root, self._host_root = options.driver_root, options.host_driver_root
+        self._path = Path(options.cdi_dirs[-1]) / FILE
+        self._scratch = options.state_dir
+        self._log = get_logger("card specification")
+
+    def make(self, gpus: Collection[Gpu]) -> None:
+        """Make it anew.
+
+        Raises:
+            CdiError: the generator failed or does not name every card, or the file cannot be written.
+        """
+        made = self._generated()
+        wanted = {gpu.uuid for gpu in gpus}
+        # Its device of all cards would give them to whoever gets at it.
+        devices = [each for each in made.devices if each.name in wanted]
+        if missing := wanted - {each.name for each in devices}:
+            raise CdiError(f"{self._ctk} names no {', '.join(sorted(missing))}")
+        content = msgspec.json.encode(msgspec.structs.replace(made, devices=devices))
+        try:
+            write_whole(self._path, msgspec.json.format(content, indent=1))
+        except OSError as error:
+            raise CdiError(f"{self._path} cannot be written: {error.strerror}") from error
+
+    def is_current(self) -> bool:
+        """Return whether the file is there, and all files of the driver that it names."""
+        try:
+            made = msgspec.json.decode(self._path.read_bytes(), type=_Specification)
+            return all(self._is_here(each["hostPath"]) for each in made.edits.get("mounts", ()))
+        except (*UNREADABLE, KeyError, TypeError):
+            return False
+
+    async def follow(self, gpus: Collection[Gpu], turned: Callable[[], None]) -> None:
+        """Make it again whenever it is not as the node is, until cancelled."""
+        said = ""
+        while True:
+            await asyncio.sleep(POLL_SECONDS)
+            turned()
+            if await asyncio.to_thread(self.is_current):
+                continue
+            try:
+                await asyncio.to_thread(self.make, gpus)
+                self._log.info("the driver's files changed, and the cards' CDI devices with them")
+            except CdiError as error:
+                if str(error) != said:
+                    self._log.warning("the cards' CDI devices are as they were", error=str(error))
+                said = str(error)
+
+    def _generated(self) -> _Specification:
+        dev_root = self._root if (Path(self._root) / "dev" / "nvidiactl").exists() else "/"
+        names = "--device-name-strategy=uuid", "--vendor=clearml-injector.io", "--class=card"
+        roots = f"--driver-root={self._root}", f"--dev-root={dev_root}"
+        hook = f"--nvidia-cdi-hook-path={self._hook}"
+        to = f"--from={self._root}", f"--to={self._host_root}", "--relative-to=host"
+        try:
+            with tempfile.TemporaryDirectory(dir=self._scratch, prefix="cards-") as folder:
+                made, moved = f"{folder}/made.json", f"{folder}/moved.json"
+                self._run("generate", "--mode=nvml", *names, *roots, hook, f"--output={made}")
+                self._run("transform", "root", *to, f"--input={made}", f"--output={moved}")
+                return msgspec.json.decode(Path(moved).read_bytes(), type=_Specification)
+        except UNREADABLE as error:
+            raise CdiError(f"{self._ctk} writes no specification: {error}") from error
+
+    def _run(self, *arguments: str) -> None:
+        command = [self._ctk, "--quiet", "cdi", *arguments]
+        try:
+            ended = subprocess.run(  # noqa: S603 the admin named it
+                command,
+                env=_ENVIRONMENT,
+                capture_output=True,
+                timeout=GENERATE_SECONDS,
+                check=False,
+            )
+        except OSError as error:
+            raise CdiError(f"{self._ctk} does not start: {error.strerror}") from error
+        except subprocess.TimeoutExpired as error:
+            raise CdiError(f"{self._ctk} does not end within {GENERATE_SECONDS:.0f} s") from error
+        if ended.returncode != 0:
+            said = ended.stderr.decode(errors="replace").strip()[-MAX_SAID:]
+            why = said or f"exit code {ended.returncode}"
+            raise CdiError(f"{self._ctk} cdi {arguments[0]} failed: {why}")
+
+    def _is_here(self, host_path: str) -> bool:
+        """Return whether a file of the driver is there; of others this process sees nothing."""
+        path = Path(host_path)
+        if not path.is_relative_to(self._host_root):
+            return True
+        return (Path(self._root) / path.relative_to(self._host_root)).exists()
