@@ -21,10 +21,13 @@ from agent.files import UNREADABLE, write_whole
 from agent.gpu import Gpu
 from agent.settings import AgentOptions
 from service.log import get_logger
+from service.retry import Backoff
 
 KIND = "clearml-injector.io/card"
 FILE = "clearml-injector.io-card.json"
 POLL_SECONDS = 5.0
+MOST_SECONDS = 60.0
+"""Between two attempts of a generator that fails."""
 GENERATE_SECONDS = 60.0
 """NVIDIA's generator takes a second; one that hangs in the driver may be killed."""
 MAX_SAID = 400
@@ -89,14 +92,16 @@ class CardSpecification:
 
     async def follow(self, gpus: Collection[Gpu], turned: Callable[[], None]) -> None:
         """Make it again whenever it is not as the node is, until cancelled."""
-        said = ""
+        said, wait = "", Backoff(POLL_SECONDS, MOST_SECONDS)
         while True:
-            await asyncio.sleep(POLL_SECONDS)
+            await asyncio.sleep(wait.next() if said else POLL_SECONDS)
             turned()
             if await asyncio.to_thread(self.is_current):
                 continue
             try:
                 await asyncio.to_thread(self.make, gpus)
+                said = ""
+                wait.reset()
                 self._log.info("the driver's files changed, and the cards' CDI devices with them")
             except CdiError as error:
                 if str(error) != said:

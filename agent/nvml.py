@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,8 @@ from agent.gpu import Gpu, GpuCondition, GpuSourceError, GpuUse, HealthEvent, Pr
 from service.log import get_logger
 
 _MIB = 1024 * 1024
+_LIBRARY = "libnvidia-ml.so.1"
+_LIBRARY_FOLDERS = ("usr/lib64", "usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "lib64")
 _RECOVERIES = {
     nvml.NVML_GPU_RECOVERY_ACTION_NONE: None,
     nvml.NVML_GPU_RECOVERY_ACTION_GPU_RESET: "reset of the GPU",
@@ -27,13 +30,23 @@ Answer = TypeVar("Answer")
 class Nvml:
     """A GpuSource that asks NVML, and watches its GPUs for events from the start.
 
+    Args:
+        pci_devices: of the kernel, for NUMA nodes.
+        cgroups: of the node, for limits by the driver.
+        driver_root: where the driver's library is looked for if no runtime put it into this container.
+
     Raises:
         GpuSourceError: the driver or its library is not there; the message says which.
     """
 
     def __init__(
-        self, pci_devices: Path = Path("/sys/bus/pci/devices"), cgroups: Path = Path("/sys/fs/cgroup")
+        self,
+        pci_devices: Path = Path("/sys/bus/pci/devices"),
+        cgroups: Path = Path("/sys/fs/cgroup"),
+        driver_root: str | None = None,
     ) -> None:
+        if driver_root is not None:
+            _load_below(Path(driver_root))
         _asked(nvml.nvmlInit)
         self._pci_devices = pci_devices
         self._cgroups = cgroups
@@ -173,6 +186,14 @@ class Nvml:
         if self._events is not None:
             _optional(nvml.nvmlEventSetFree, self._events)
             self._events = None
+
+
+def _load_below(root: Path) -> None:
+    """Load the driver's library, unless its name alone finds it; once loaded, its name does."""
+    for path in (_LIBRARY, *(str(root / folder / _LIBRARY) for folder in _LIBRARY_FOLDERS)):
+        with contextlib.suppress(OSError):
+            ctypes.CDLL(path)
+            return
 
 
 def _is_in_mig_mode(device: Any) -> bool:

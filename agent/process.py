@@ -77,7 +77,8 @@ async def run_agent(options: AgentOptions, begun: Begun, extensions: Sequence[Ex
         OSError: an address to listen on cannot be had.
     """
     policy = await read_policy(begun.policy)
-    source = await asyncio.to_thread(Nvml)
+    driver_root = options.driver_root if options.nvidia_ctk is not None else None
+    source = await asyncio.to_thread(Nvml, driver_root=driver_root)
     try:
         return await AgentProcess(options, policy, source, extensions, begun).serve()
     finally:

@@ -1,5 +1,7 @@
 """NVML as a source of GPUs: NVIDIA's bindings over a library with NVML's ABI. No GPU was at hand."""
 
+import os
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -8,6 +10,7 @@ import pynvml
 import pytest
 
 from agent.gpu import Gpu, GpuCondition, GpuSourceError, GpuUse, HealthEvent, ProcessUse
+from testbed.nvidia import library
 from testbed.nvidia.cards import Card, RunningProcess, WaitError, Xid
 from tests.agent.support.node import node_folder
 
@@ -171,6 +174,20 @@ def test_a_gpu_in_mig_mode_is_not_asked_for_limits_by_the_driver(node, source):
     node.write_gpus(*divided, limits=pynvml.NVML_ERROR_NOT_SUPPORTED)
     source.list_gpus()
     assert source.why_no_driver_limits() is None
+
+
+@pytest.mark.parametrize("folder", ["usr/lib64", "usr/lib/x86_64-linux-gnu"])
+def test_a_library_that_no_runtime_put_in_is_found_below_the_drivers_root(node, folder):
+    libraries = node.root / "driver" / folder
+    libraries.mkdir(parents=True)
+    shutil.copy(library.build(), libraries)
+    root = str(node.root / "driver")
+    asking = f"from agent.nvml import Nvml\nprint(len(Nvml(driver_root={root!r}).list_gpus()))"
+    bare = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
+    ended = subprocess.run(
+        [sys.executable, "-c", asking], env=bare, capture_output=True, text=True, check=False
+    )
+    assert ended.stdout == "2\n", ended.stderr
 
 
 def test_a_machine_without_a_driver_says_so():
