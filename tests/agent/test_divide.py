@@ -51,7 +51,7 @@ def test_what_names_no_card_ends_the_command_with_what_to_write(text):
 @pytest.mark.parametrize("divide", [("1",), ("GPU-1",), ("A100-80*",)])
 def test_only_the_named_cards_are_offered(divide):
     async def offer():
-        whole, large = card(0), card(1, 81920, model="NVIDIA A100-SXM4-80GB")
+        whole, large = card(0), card(1, 81920, name="NVIDIA A100-SXM4-80GB")
         with node_folder(divide=divide) as node:
             node.write_gpus(whole, large)
             node.write_card_names("GPU-1")  # of one that stays whole no name is needed

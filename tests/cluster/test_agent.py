@@ -349,13 +349,13 @@ def restart(cluster: RealCluster, divide: tuple[str, ...], small: int) -> None:
 
 
 def test_a_card_is_divided_and_the_other_stays_whole_for_another_plugin(cluster, pods, half_divided):
-    whole = half_divided.start_whole_gpus(GPUS[SMALL]["uuid"])
+    whole = half_divided.start_whole_gpus(GPUS[SMALL].uuid)
     try:
         eventually(lambda: allocatable(cluster, "nvidia.com/gpu") == {"nvidia.com/gpu": "1"}, "a card", 60)
         pods.run("share", container(gpu1=4))
         assert pods.environment("share")["CUDA_DEVICE_MEMORY_LIMIT_0"] == "40960m"
         pods.run("whole", pooled(1))
-        assert pods.environment("whole")["NVIDIA_VISIBLE_DEVICES"] == GPUS[SMALL]["uuid"]
+        assert pods.environment("whole")["NVIDIA_VISIBLE_DEVICES"] == GPUS[SMALL].uuid
         assert pods.held() == {("share", "nvidia.com/gpu-1"): 4, ("whole", "nvidia.com/gpu"): 1}
         assert "offered twice" not in half_divided.log.read_text()
     finally:
@@ -366,7 +366,7 @@ def test_a_card_is_divided_and_the_other_stays_whole_for_another_plugin(cluster,
 def test_a_card_that_another_plugin_offers_too_is_withdrawn_until_it_does_not(cluster, pods):
     agent = cluster.nodes[NODE].agent
     pods.run("before", container(gpu1=1))
-    whole = agent.start_whole_gpus(GPUS[LARGE]["uuid"])
+    whole = agent.start_whole_gpus(GPUS[LARGE].uuid)
     try:
         until_offered(cluster, 8, 0)
         assert "GPU is offered twice: it gets no new pods" in agent.log.read_text()

@@ -45,7 +45,9 @@ POOLED = AgentPolicy("default", "pooled", "nvidia.com/gpu", 8, 0, HAMI)
 
 def card(index: int, memory_mib: int = 40960, **more: Any) -> Card:
     """One GPU; cards are written in the order of their indices."""
-    return Card(f"GPU-{index}", "NVIDIA A100", index, memory_mib, **more)
+    return Card(
+        **{"uuid": f"GPU-{index}", "name": "NVIDIA A100", "minor": index, "memory_mib": memory_mib, **more}
+    )
 
 
 def ids(index: int, *numbers: int) -> list[str]:
