@@ -73,7 +73,7 @@ class DevicePlugins:
         self._metrics = metrics
         self._names = names
         self._cards: CardSpecification | None = None
-        if options.nvidia_ctk is not None and options.strategy == "cdi":
+        if options.nvidia_ctk is not None and options.strategy == "cdi" and state.gpus:
             self._cards = CardSpecification(options.nvidia_ctk, options)
         self._driver: DriverLimits | None = None
         if driver_limits and options.strategy == "cdi" and policy.limiter.name != NO_LIMITER:

@@ -155,3 +155,14 @@ def test_a_generator_that_does_not_see_every_card_is_not_believed(programs):
         assert not (operator.node.cdi / FILE).exists()
 
     on_operator_node(programs, miss)
+
+
+def test_a_node_whose_cards_all_stay_whole_gets_no_file(programs):
+    # A runtime refuses a file without a device.
+    async def offer_none(operator, kubelet):
+        operator.set(divide=("H100",))
+        async with running(operator.node) as process:
+            await until(lambda: process.state is not None and process.state.missing is None)
+        assert not (operator.node.cdi / FILE).exists()
+
+    on_operator_node(programs, offer_none)
