@@ -17,6 +17,8 @@ from testbed.nodes import parts
 from testbed.nodes.agent import chart_values
 from testbed.nodes.cluster import RealCluster
 from testbed.nodes.node import SOCKET
+from testbed.nvidia import parts as nvidia_parts
+from testbed.nvidia.cards import Card
 from testbed.process import eventually
 from testbed.registration import OWN_NAMESPACE
 from tests.cluster.conftest import CLUSTER, WORK, Say
@@ -25,9 +27,9 @@ from tests.cluster.test_agent_chart import LIMIT, NODE, environment, labelled, p
 
 SMALL, LARGE = "NVIDIA A100-SXM4-40GB", "NVIDIA A100-SXM4-80GB"
 GPUS = [
-    {"index": 0, "uuid": "GPU-aaaaaaaa-0000", "model": SMALL, "memoryMiB": 40960},
-    {"index": 1, "uuid": "GPU-bbbbbbbb-1111", "model": LARGE, "memoryMiB": 81920},
-    {"index": 2, "uuid": "GPU-cccccccc-2222", "model": LARGE, "memoryMiB": 81920},
+    Card("GPU-aaaaaaaa-0000", SMALL),
+    Card("GPU-bbbbbbbb-1111", LARGE, minor=1, memory_mib=81920),
+    Card("GPU-cccccccc-2222", LARGE, minor=2, memory_mib=81920),
 ]
 
 
@@ -35,6 +37,7 @@ GPUS = [
 def cluster(possible, image, say: Say, pytestconfig: pytest.Config) -> Iterator[RealCluster]:
     """A node whose labels call all of its GPUs what the first is."""
     built, node_parts = binaries.build(say), parts.build(say)
+    nvidia_parts.build(say)
     before = pytestconfig.stash.get(CLUSTER, None)
     with RealCluster(
         built, node_parts, nodes=1, archives=[image], agent_gpus=GPUS, agent_from_chart=True
