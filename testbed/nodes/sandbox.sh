@@ -22,8 +22,8 @@ for mounted in $(awk '$2 ~ "^/dev/" { print $2 }' /proc/self/mounts); do
   mount --bind "$mounted" "$folder/dev/all/${mounted#/dev/}"
 done
 mount --rbind "$folder/dev/all" /dev
-for index in 0 1; do
-  [[ -e /dev/nvidia$index ]] || mknod --mode=666 "/dev/nvidia$index" c 1 3
+for name in nvidia0 nvidia1 nvidiactl nvidia-modeset nvidia-uvm nvidia-uvm-tools; do
+  [[ -e /dev/$name ]] || mknod --mode=666 "/dev/$name" c 1 3
 done
 mount --make-rshared /
 mount -t tmpfs tmpfs /run

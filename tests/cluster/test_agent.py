@@ -15,7 +15,7 @@ import pytest
 from agent.settings import APPLICATION_XIDS
 from testbed.nodes.agent import LIMITS_BY_AGENT, POOL, AgentOnNode
 from testbed.nodes.cluster import RealCluster
-from testbed.nvidia.cards import Card, Xid
+from testbed.nvidia.cards import Xid
 from testbed.process import eventually
 from tests.cluster.agent_pods import GPUS, LARGE, NODE, SMALL, Pods, agent_cluster, container
 from tests.conftest import Say

@@ -37,7 +37,7 @@ def pods(cluster: RealCluster) -> Iterator[Pods]:
 def is_limited(pods: Pods, name: str, limit: str) -> None:
     """See that a container has its card alone, and everything that holds it to its share."""
     assert pods.environment(name)[LIMIT] == limit
-    assert pods.inside(name, "sh", "-c", "ls /dev/nvidia*").split() == ["/dev/nvidia0"]
+    assert pods.inside(name, "sh", "-c", "ls /dev/nvidia[0-9]").split() == ["/dev/nvidia0"]
     assert pods.inside(name, "cat", "/etc/ld.so.preload") == "/usr/local/vgpu/libvgpu.so\n"
     assert "stand-in" in pods.inside(name, "cat", "/usr/local/vgpu/libvgpu.so")
 
