@@ -120,10 +120,12 @@ class AgentOnNode:
         """Put NVIDIA's toolkit there but for what needs a driver that limits, which nobody has here."""
         self._toolkit.mkdir(exist_ok=True)
         shutil.copy(self._programs.ctk, self._toolkit)
+        # In a user namespace a hook runs as a user who sees nothing of root's folders.
+        shutil.copy(self._programs.hook, f"{self._hook}.real")
         limit = shlex.join([sys.executable, "-S", limit_hook.__file__, str(self._folder / "limits")])
         self._hook.write_text(
             f"""#!/bin/sh
-case "$1" in {limit_hook.NAME}) exec {limit} "$@";; *) exec {self._programs.hook} "$@";; esac
+case "$1" in {limit_hook.NAME}) exec {limit} "$@";; *) exec {self._hook}.real "$@";; esac
 """
         )
         self._hook.chmod(0o755)

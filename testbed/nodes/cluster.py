@@ -69,6 +69,7 @@ class RealCluster(Cluster):
     ) -> None:
         # Not below a test's own folder: paths of sockets have at most 107 characters.
         folder = Path(tempfile.mkdtemp(prefix="gpu-nodes-"))
+        folder.chmod(0o711)  # hooks run as other users in user namespaces
         super().__init__(binaries, folder)
         self._reaper = Reaper()
         self._reaper.keep("folder", folder)
