@@ -12,29 +12,8 @@ from modes.fraction import Fraction
 from modes.gpu_names import STANDARD_INDEX, WHOLE_GPU_NAMES, policy_name_problem, taken_name_problem
 from modes.mode import FreeSlices, GpuCount, Mode, ModeName, NodeGpus, NodeSlices, OperatorValues
 from modes.packing import SlicePrices
+from modes.pool_room import has_room
 from modes.resource_kinds import ResourceKinds
-
-
-def has_room(free: Sequence[int], fraction: Fraction) -> bool:
-    """Whether each container finds its slices on one card, as the agent gives them one after the other.
-
-    Args:
-        free: slices left on each card, or of all together where nobody tells.
-        fraction: of the pod.
-    """
-    if len(free) == 1:
-        return free[0] >= fraction.slices
-    left = list(free)
-    parts = fraction.split or (fraction.slices_on_each,) * fraction.gpus
-    return all(take_from_one(left, slices) for slices in parts)
-
-
-def take_from_one(left: list[int], slices: int) -> bool:
-    """Take slices off the card with the least room that is enough; return False where none has enough."""
-    fitting = [each for each in left if each >= slices]
-    if fitting:
-        left[left.index(min(fitting))] -= slices
-    return bool(fitting)
 
 
 @dataclass(frozen=True)

@@ -225,7 +225,9 @@ def _request(
     """Check what is kept, logged or repeated of a request: anybody may have written it, at any length."""
     resource, namespace = header.resource, header.namespace or "default"
     if not is_uid(header.uid) or len(api_version) > MAX_API_VERSION:
-        raise UnreadableReviewError("request.uid or apiVersion is empty or too long, or is none of Kubernetes'")
+        raise UnreadableReviewError(
+            "request.uid or apiVersion is empty or too long, or is none of Kubernetes'"
+        )
     if len(namespace) > MAX_LABEL_VALUE or not _is_namespace(namespace):
         namespace, found = UNREADABLE_NAMESPACE, _in_no_namespace(found)
     return Request(

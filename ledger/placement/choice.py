@@ -245,7 +245,8 @@ class Choice:
         self, placed: Placement, request: PlacementRequest, candidates: Candidates
     ) -> Placement | Unschedulable:
         """Return the placement with the hosts that it must name, as labels do not tell their cards."""
-        if request.mode == "pooled":
+        mode = request.mode_type
+        if not (mode.chooses_gpus or mode.gives_instances):
             node = self._node_index.fact(placed.node) if placed.node is not None else None
             hosts = pool_hosts(request, placed, node, candidates)
         else:

@@ -16,7 +16,7 @@ from ledger.placement.candidates import Candidates
 from ledger.placement.feasibility import takes_now
 from ledger.placement.odd_nodes import Hosts, host_of
 from ledger.placement_request import MAX_HOSTS, Placement, PlacementRequest, Unschedulable
-from modes.pooled import has_room
+from modes.pool_room import has_room
 
 _Left = tuple[int, ...]
 """Slices left on each card of a node, or of all together where nobody tells."""

@@ -19,9 +19,11 @@ SCHEMA = ROOT / "policies" / "model" / "schema.py"
 OTHER_MEANINGS = {
     ("agent/kubernetes/gpu_node.py", "mig"),
     ("bench/mig.py", "mig"),
+    ("policies/model/types.py", "mig"),
     ("webhook/admission/hami_cards.py", "mig"),
 }
-"""A field of the GpuNode: whether a card is divided; a bench of dividing cards; a word of HAMi's."""
+"""A field of the GpuNode: whether a card is divided; a bench of dividing cards; a part of the names of
+DeviceClasses; a word of HAMi's."""
 
 
 def test_every_mode_of_the_schema_is_registered_under_its_own_name():

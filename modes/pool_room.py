@@ -1,0 +1,29 @@
+"""Room in a pool of slices that has one name: each container needs its slices on one card."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from modes.fraction import Fraction
+
+
+def has_room(free: Sequence[int], fraction: Fraction) -> bool:
+    """Whether each container finds its slices on one card, as the agent gives them one after the other.
+
+    Args:
+        free: slices left on each card, or of all together where nobody tells.
+        fraction: of the pod.
+    """
+    if len(free) == 1:
+        return free[0] >= fraction.slices
+    left = list(free)
+    parts = fraction.split or (fraction.slices_on_each,) * fraction.gpus
+    return all(take_from_one(left, slices) for slices in parts)
+
+
+def take_from_one(left: list[int], slices: int) -> bool:
+    """Take slices off the card with the least room that is enough; return False where none has enough."""
+    fitting = [each for each in left if each >= slices]
+    if fitting:
+        left[left.index(min(fitting))] -= slices
+    return bool(fitting)
