@@ -9,15 +9,15 @@ from typing import Any, Literal
 
 COMPONENT = "fraction-injector"
 CLUSTER_NAMESPACE = "default"
-"""Where Events on objects without a namespace belong."""
+"""Namespace of Events on objects that have none."""
 MIG_NEVER_FITS, MIG_WAITS = "MigNeverFits", "MigWaits"
-"""Reasons of Events on pods that wait for MIG instances: no card can ever have them, none is divided now."""
+"""Reasons of Events on pods that wait for MIG instances: no card can ever hold them, none is divided now."""
 MAX_OBJECT_NAME = 200
-"""Characters of an object's name that its Event's name begins with."""
+"""Maximum number of characters that an Event's name takes from its object's name."""
 
 
 def event_name(object_name: str, identity: str) -> str:
-    """Return the name of an Event: the same for the same object and identity, so that it is written once."""
+    """Return the name of an Event. The same object and identity give the same name, so it is written once."""
     digest = hashlib.sha256(identity.encode()).hexdigest()[:16]
     return f"{object_name[:MAX_OBJECT_NAME]}.{digest}"
 
@@ -31,15 +31,15 @@ def event(  # noqa: PLR0913 - each is a field of the Event
     now: datetime,
     kind: Literal["Normal", "Warning"] = "Warning",
 ) -> dict[str, Any]:
-    """Return the manifest of an Event, in the namespace of the object that it is about.
+    """Return the manifest of an Event, in the namespace of the object that it describes.
 
     Args:
         involved: The object, as fields of an ObjectReference.
         reason: One word in CamelCase.
         message: What happened, and what to do.
-        name: Of the Event itself, by `event_name`.
-        now: First and last time of it.
-        kind: Its type.
+        name: Name of the Event itself, from `event_name`.
+        now: The first and last timestamp.
+        kind: Type of the Event.
     """
     time = now.strftime("%Y-%m-%dT%H:%M:%SZ")
     return {

@@ -1,4 +1,4 @@
-"""Whether a node could ever hold a pod, by what both state: selectors, affinity and taints.
+"""Checks whether a node could ever hold a pod: selectors, affinity and taints.
 
 The rules are those of Kubernetes' NodeAffinity and TaintToleration scheduler plugins.
 """
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement, Taint, Toleration
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,63}", re.ASCII)
-"""A label's value has 63 characters at most."""
+"""A label's value has at most 63 characters."""
 
 
 def labels_match(constraints: Constraints, name: str, labels: Mapping[str, str]) -> bool:
@@ -31,7 +31,7 @@ def tolerates(tolerations: Sequence[Toleration], taints: Sequence[Taint]) -> boo
 
 
 class TolerationIndex:
-    """Tolerations of a pod, for many taints: each taint takes as long however many tolerations there are."""
+    """Index of a pod's tolerations: a taint takes the same time however many tolerations there are."""
 
     def __init__(self, tolerations: Iterable[Toleration]) -> None:
         self._every_key: set[str] = set()
@@ -47,7 +47,7 @@ class TolerationIndex:
                 self._every_key.add(effect)
 
     def tolerates(self, taints: Iterable[Taint]) -> bool:
-        """Whether no taint keeps the pod off, as the function `tolerates` says it."""
+        """Whether no taint keeps the pod off, by the rules of the function `tolerates`."""
         return all(taint.effect == "PreferNoSchedule" or self._tolerates(taint) for taint in taints)
 
     def _tolerates(self, taint: Taint) -> bool:
@@ -91,7 +91,7 @@ def _holds(requirement: Requirement, value: str | None) -> bool:  # noqa: PLR091
 
 
 def _compared(value: str | None, values: Sequence[str]) -> int:
-    """Sign of label minus bound; 0, which holds for neither operator, unless both are integers."""
+    """Sign of label minus bound; 0, for which neither operator holds, unless both are integers."""
     label, bound = integer(value), bound_of(values)
     if label is None or bound is None:
         return 0
@@ -99,7 +99,7 @@ def _compared(value: str | None, values: Sequence[str]) -> int:
 
 
 def bound_of(values: Sequence[str]) -> int | None:
-    """Return what `Gt` and `Lt` compare with; None where they hold for nothing."""
+    """Return the number that `Gt` and `Lt` compare with; None if they never hold."""
     return integer(values[0]) if len(values) == 1 else None
 
 

@@ -1,4 +1,4 @@
-"""The labels, annotations and resource names of the product, each once, and what Kubernetes allows as names.
+"""The product's labels, annotations and resource names, each defined once, and Kubernetes' rules for names.
 
 Kubernetes checks names and label values only after mutating webhooks.
 """
@@ -8,13 +8,13 @@ from __future__ import annotations
 import re
 
 PREFIX = "clearml-injector/"
-"""Begins each of our labels and annotations."""
+"""Prefix of all our labels and annotations."""
 FRACTION_LABEL = PREFIX + "fraction"
 """Label of a pod: the share of a GPU that it asks for."""
 MEMORY_LABEL = PREFIX + "gpu-memory"
-"""Label of a pod, instead of the other: the GPU memory that it asks for."""
+"""Label of a pod, instead of the fraction: the GPU memory that it asks for."""
 ASKING_LABELS = (FRACTION_LABEL, MEMORY_LABEL)
-"""A pod with one of them is ours."""
+"""The injector handles pods that have one of these labels."""
 CONTAINER_ANNOTATION = PREFIX + "container"
 """Annotation of a pod, by its author: the container that gets the GPU."""
 CONTAINERS_ANNOTATION = PREFIX + "containers"
@@ -24,13 +24,13 @@ DEFAULT_CONTAINER_ANNOTATION = "kubectl.kubernetes.io/default-container"
 GPUS_ANNOTATION = PREFIX + "gpus"
 """Annotation of a pod, by its author: of how many different GPUs of one node it asks the share."""
 GPU_MODEL_ANNOTATION = PREFIX + "gpu-model"
-"""Annotation of a pod, by its author: patterns of the GPU models that it takes."""
+"""Annotation of a pod, by its author: patterns of the GPU models that it accepts."""
 MIN_GPU_MEMORY_ANNOTATION = PREFIX + "min-gpu-memory"
-"""Annotation of a pod, by its author: the least memory of a whole GPU that it takes."""
+"""Annotation of a pod, by its author: the minimum memory of a whole GPU."""
 COMPUTE_ANNOTATION = PREFIX + "compute"
 """Annotation of a pod, by its author: per cent of each GPU's compute that it may use."""
 INJECTED_ANNOTATION = PREFIX + "injected"
-"""Annotation of a pod: the policy that it was injected by."""
+"""Annotation of a pod: the policy that injected it."""
 SLICES_ANNOTATION = PREFIX + "slices"
 GPU_INDEX_ANNOTATION = PREFIX + "gpu-index"
 GPU_CONTAINER_ANNOTATION = PREFIX + "gpu-container"
@@ -42,18 +42,18 @@ NO_SHARE_ANNOTATION = PREFIX + "no-share"
 CORDON_ANNOTATION = PREFIX + "cordon"
 """Annotation of a node: GPUs that are out of placement."""
 CERTIFICATE_ANNOTATION = PREFIX + "certificate"
-"""Annotation of our own pods: the certificate that their volumes were last asked to bring."""
+"""Annotation of our own pods: the certificate that the kubelet was last asked to mount."""
 POLICIES_ANNOTATION = PREFIX + "policies"
-"""Annotation of our own pods: the version of the policies that their volumes were last asked to bring."""
+"""Annotation of our own pods: the version of the policies that the kubelet was last asked to mount."""
 INJECTED_AT_ANNOTATION = PREFIX + "injected-at"
 """Annotation of the `-tls` Secret: when the newest CA of `injected-ca` was read back from the caBundle."""
 SEEN_AT_ANNOTATION = PREFIX + "seen-at"
 """Annotation of the `-ca` Secret: when every endpoint was first seen serving a leaf of the current CA."""
 
 PARTITIONING_LABELS = ("cdmo.clear.ml/gpu-partitioning", PREFIX + "gpu-partitioning")
-"""Labels of a node, either of them: with the value "mig" its cards are divided on demand."""
+"""Labels of a node. If either has the value "mig", the node's cards are divided on demand."""
 MIG_CHANGE_ANNOTATION = PREFIX + "mig-change"
-"""Annotation of a node that is cordoned while a card is divided: configuration before, ">", the next one."""
+"""Annotation of a node that is cordoned while a card is divided: configuration before, ">", the next."""
 MIG_DIVIDED_AT_ANNOTATION = PREFIX + "mig-divided-at"
 """Annotation of a node: when the last division of its cards ended, as RFC 3339."""
 
@@ -61,25 +61,25 @@ GROUP = "clearml-injector.io"
 """API group of the GpuLedger and of the GpuNode."""
 API_VERSION = GROUP + "/v1alpha1"
 GPU_NODES_PATH = f"/apis/{API_VERSION}/gpunodes"
-"""Where the API server keeps GpuNodes: agents write them, the controller reads them."""
+"""API path of GpuNodes: agents write them, the controller reads them."""
 AGENT_TAINT = GROUP + "/agent-not-ready"
 """Taint of a node, NoSchedule, while its agent does not serve: a pod bound meanwhile fails for good."""
 PAGE_AUDIENCE = "fraction-injector-page"
-"""Audience of tokens that are made for the page: the API server takes none of them."""
+"""Audience of tokens that are made for the page. The API server accepts none of them."""
 ADDRESS_ANNOTATION = GROUP + "/address"
-"""Annotation of the Lease: the leader's API, for standbys to pass on."""
+"""Annotation of the Lease: address of the leader's API, to which standbys forward requests."""
 YIELDS_ANNOTATION = GROUP + "/yields"
-"""Annotation of the Lease: why the leader would rather not lead, while it goes on for want of another."""
+"""Annotation of the Lease: the leader's reason not to lead. It leads on until another replica can."""
 SUCCESSOR_ANNOTATION = GROUP + "/successor"
-"""Annotation of the Lease: a standby that has nothing to hinder it, and takes over once the Lease is free."""
+"""Annotation of the Lease: a standby with no reason not to lead, which takes over once the Lease is free."""
 
 NVIDIA_DOMAIN = "nvidia.com/"
 GPU_RESOURCE = NVIDIA_DOMAIN + "gpu"
 """Extended resource: whole GPUs of a node, or slices of all of them."""
 SHARED_GPU_RESOURCE = GPU_RESOURCE + ".shared"
-"""The same, as the device plugin renames it where it divides GPUs."""
+"""The same resource under the name that the device plugin uses when it divides GPUs."""
 GPU_RESOURCE_PREFIX = GPU_RESOURCE + "-"
-"""Begins the resource name of one GPU; its index follows."""
+"""Prefix of the resource name of one GPU; its index follows."""
 GPU_MEMORY_LABEL = GPU_RESOURCE + ".memory"
 """Node label of GPU feature discovery: MiB of one GPU."""
 GPU_PRODUCT_LABEL = GPU_RESOURCE + ".product"
@@ -92,9 +92,9 @@ GPU_REPLICAS_LABEL = GPU_RESOURCE + ".replicas"
 MIG_CONFIG_LABEL = NVIDIA_DOMAIN + "mig.config"
 """Node label that asks NVIDIA's MIG manager for a configuration."""
 MIG_CONFIG_STATE_LABEL = MIG_CONFIG_LABEL + ".state"
-"""Node label by which the MIG manager answers: pending, rebooting, failed or success."""
+"""Node label in which the MIG manager reports its state: pending, rebooting, failed or success."""
 MAX_GPU_INDEX_DIGITS = 3
-"""Of a GPU's index in a resource name or annotation; longer ones are no index."""
+"""Maximum digits of a GPU index in a resource name or annotation."""
 
 QUEUE_NAME_LABEL = "clearml-agent-queue-name"
 """Label of a pod, by the ClearML agent: the queue that it came from."""
@@ -102,9 +102,9 @@ QUEUE_ID_LABEL = "clearml-agent-queue"
 
 MAX_LABEL_VALUE = 63
 MAX_NAME = 253
-"""Characters of most objects' names, nodes and pods among them, and of the prefix of a label's key."""
+"""Maximum length of most objects' names, also of nodes and pods, and of the prefix of a label's key."""
 MAX_LABEL_KEY = MAX_NAME + 1 + 63
-"""Characters of a label's or taint's key: prefix, slash and name."""
+"""Maximum length of a label's or taint's key: prefix, slash and name."""
 
 _LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?", re.ASCII)
 _NAMESPACE = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
@@ -113,12 +113,12 @@ _SIGNS_OF_UIDS = bytes.maketrans(b"-.:_", b"0000")
 
 
 def is_label_value(text: str) -> bool:
-    """Whether the API server lets the text through as a label's value."""
+    """Whether the API server accepts the text as a label's value."""
     return _LABEL_VALUE.fullmatch(text) is not None
 
 
 def label_number(text: str | None) -> int | None:
-    """Return the positive number in a label's value; None for anything else: labels are free text."""
+    """Return the positive number in a label's value; None for any other text, as labels are free text."""
     return int(text) if text is not None and _POSITIVE.fullmatch(text) else None
 
 
@@ -128,6 +128,6 @@ def is_namespace(text: str) -> bool:
 
 
 def is_uid(text: str) -> bool:
-    """Whether the text can name a review, and so a reservation: the API server sends UUIDs."""
-    # This is asked of every review, and a regular expression takes three times as long.
+    """Whether the text can be the uid of a review and of its reservation: the API server sends UUIDs."""
+    # Every review calls this, and a regular expression takes three times as long.
     return len(text) <= MAX_NAME and text.isascii() and text.encode().translate(_SIGNS_OF_UIDS).isalnum()

@@ -1,6 +1,6 @@
-"""Nodes and pods as the Kubernetes API sends them, cut down to the fields that the ledger needs.
+"""Nodes and pods of the Kubernetes API, with only the fields that the ledger needs.
 
-Whoever needs more extends them, so that an object is decoded once.
+Code that needs more fields extends these types, so that an object is decoded once.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from kube.resource_requests import Container, ContainerRequests
 from kube.scheduling import NodeSelector, NodeSelectorTerm, Taint
 
 PLACED_WEIGHT = 100
-"""Weight of the preferred node affinity, by metadata.name, that stands for a placement."""
+"""Weight of the preferred node affinity, by metadata.name, that marks a placement."""
 
 
 class OwnerReference(msgspec.Struct, gc=False):
-    """The part of an owner reference that tells replicas of one controller."""
+    """The part of an owner reference that identifies replicas of one controller."""
 
     uid: str = ""
     controller: bool | None = None
@@ -69,7 +69,7 @@ class Node(msgspec.Struct, gc=False):
 
 
 class PodLabels(msgspec.Struct, gc=False):
-    """The labels that tell the share of a pod, and the ClearML agent's: its queue by name and by id."""
+    """The labels that state a pod's share, and the ClearML agent's labels: the queue's name and id."""
 
     queue_name: str | None = msgspec.field(default=None, name=QUEUE_NAME_LABEL)
     queue_id: str | None = msgspec.field(default=None, name=QUEUE_ID_LABEL)
@@ -115,7 +115,7 @@ class NodeAffinity(msgspec.Struct, gc=False):
 
 
 def preferred_node(affinity: NodeAffinity | None) -> str | None:
-    """Return the node that a placement prefers by name; None where there is no such preference."""
+    """Return the node that a placement prefers by name; None if there is no such preference."""
     for preferred in (affinity.preferred if affinity is not None else None) or ():
         fields = preferred.preference.match_fields
         if (

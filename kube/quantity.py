@@ -8,7 +8,7 @@ from functools import lru_cache
 from math import ceil
 
 LARGEST = 2**63 - 1
-"""Kubernetes keeps a quantity in 64 bits; what is larger cannot be meant."""
+"""Kubernetes stores a quantity in 64 bits, so a larger one is invalid."""
 
 _GRAMMAR = re.compile(
     r"(?P<sign>[+-]?)(?P<whole>[0-9]*)(?:\.(?P<decimals>[0-9]*))?"
@@ -24,7 +24,7 @@ _SUFFIXES = {
 }
 _MAX_TEXT = 64
 _MAX_EXPONENT = 40
-"""Past it no value is both representable and different from zero; 10**999999999 would take all memory."""
+"""Beyond it, a value is either not representable or zero; 10**999999999 would take all memory."""
 
 
 def parse_quantity(quantity: str | int) -> Fraction:
@@ -72,7 +72,7 @@ def rounded_up(quantity: str | int) -> int:
 
 @lru_cache(maxsize=4096)
 def _parse_text(text: str) -> Fraction:
-    # The length first: all else takes time that grows with a text that may have megabytes.
+    # Check the length first: everything else takes time proportional to it, and a text may have megabytes.
     if len(text) < len(str(LARGEST)) and text.isascii() and text.isdigit():
         return Fraction(int(text))
     match = _GRAMMAR.fullmatch(text) if len(text) <= _MAX_TEXT else None

@@ -1,4 +1,4 @@
-"""Every reason a review can end with: a closed list, in logs, metrics, audit annotations and on the page."""
+"""The reasons that a review can end with: a closed list for logs, metrics, audit annotations and the page."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Reason(StrEnum):
     BUSY = "webhook-busy"
     INTERNAL = "internal-error"
 
-    # A text's own: that of enumerations is a function in Python, and each review needs it three times.
+    # The hash of str: that of enumerations is a Python function, and each review needs it three times.
     __hash__ = str.__hash__
 
 
@@ -67,7 +67,7 @@ ADMITTED = frozenset(
         Reason.MIRROR_POD,
     }
 )
-"""Reasons under which an object is let through."""
+"""Reasons with which an object is admitted."""
 
 DENIED = frozenset(Reason) - ADMITTED
-"""Reasons under which an object is denied."""
+"""Reasons with which an object is denied."""

@@ -1,8 +1,8 @@
-"""What a pod asks of its node in all: Kubernetes' rule for containers, init containers and native sidecars.
+"""A pod's total request: Kubernetes' rule for containers, init containers and native sidecars.
 
-The rule is `resource.PodRequests` of Kubernetes' component-helpers: a native sidecar (an init container with
-restartPolicy Always) runs on beside everything that starts after it; other init containers run one at a time;
-the larger of what starting and what running needs is the request, and the runtime's overhead comes on top.
+The rule is `resource.PodRequests` of Kubernetes' component-helpers. A native sidecar (an init container with
+restartPolicy Always) keeps running while everything after it starts; other init containers run one at a time.
+The request is the larger of what starting and what running needs, plus the runtime's overhead.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ class ContainerRequests(msgspec.Struct, gc=False):
 
 
 class Container(msgspec.Struct, rename="camel", gc=False):
-    """The part of a container that the scheduler counts; readers that need more declare their own."""
+    """The part of a container that the scheduler counts; code that needs more declares its own type."""
 
     resources: ContainerRequests | None = None
     restart_policy: str | None = None
 
 
 class HasRequests(Protocol):
-    """Whatever carries a container's requests."""
+    """An object that has a container's requests."""
 
     @property
     def requests(self) -> Quantities | None: ...  # noqa: D102 - the class says it
 
 
 class CountedContainer(Protocol):
-    """Whatever counts as a container."""
+    """An object that counts as a container."""
 
     @property
     def resources(self) -> HasRequests | None: ...  # noqa: D102 - the class says it
@@ -56,11 +56,11 @@ class EffectiveRequest(msgspec.Struct, frozen=True):
     cpu_milli: int
     memory_bytes: int
     extended: Mapping[str, int]
-    """Of the extended resources asked about, those that the pod requests."""
+    """The counted extended resources that the pod requests."""
 
 
 def no_extended(_name: str) -> bool:
-    """Ask about no extended resource: CPU and memory alone."""
+    """Count no extended resource, only CPU and memory."""
     return False
 
 
@@ -72,14 +72,14 @@ def effective_request(
     pod_level: Quantities | None = None,
     counts: Callable[[str], bool] = no_extended,
 ) -> EffectiveRequest:
-    """Add up a pod's requests. Less than none, which the API server refuses after its webhooks, is none.
+    """Add up a pod's requests. A negative sum counts as 0: the API server rejects it after its webhooks.
 
     Args:
         containers: The regular containers.
         init_containers: Init containers and native sidecars, in order.
         overhead: `spec.overhead`.
-        pod_level: `spec.resources.requests`; where it names CPU or memory it takes the sum's place.
-        counts: Tells the extended resources to add up beside CPU and memory.
+        pod_level: `spec.resources.requests`. CPU and memory in it replace the sum.
+        counts: Tells which extended resources to add up as well.
 
     Raises:
         ValueError: a quantity cannot be read, or an extended resource is no whole number.

@@ -1,4 +1,4 @@
-"""What a pod demands of a node, in the fields and words of the Kubernetes API."""
+"""What a pod requires of a node, in the fields and words of the Kubernetes API."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class NodeSelectorTerm(msgspec.Struct, frozen=True, rename="camel", gc=False):
 def with_requirement(
     terms: tuple[NodeSelectorTerm, ...] | None, wanted: Requirement
 ) -> tuple[NodeSelectorTerm, ...]:
-    """Return terms of a required node affinity (None: there is none) that ask for one thing more."""
+    """Return terms of a required node affinity (None: there is none) with one more requirement in each."""
     if terms is None:
         return (NodeSelectorTerm((wanted,)),)
     return tuple(
@@ -63,11 +63,11 @@ class Taint(msgspec.Struct, frozen=True, gc=False):
 
 
 _BYTES_OF_A_MEMBER = 64
-"""Of a text or an object beside its characters, about."""
+"""Approximate overhead of a text or an object, besides its characters."""
 
 
 class Constraints(msgspec.Struct, frozen=True):
-    """Everything about the node that a pod fixes before it is placed."""
+    """All constraints on the node that a pod has before it is placed."""
 
     node_selector: dict[str, str] = {}
     required_terms: tuple[NodeSelectorTerm, ...] | None = None
@@ -76,7 +76,7 @@ class Constraints(msgspec.Struct, frozen=True):
     node_name: str | None = None
 
     def size(self) -> int:
-        """Bytes that keeping this takes, about: its texts are a pod author's."""
+        """Approximate bytes that keeping this takes: the pod's author chooses its texts."""
         size = _texts(*self.node_selector, *self.node_selector.values(), self.node_name)
         for term in self.required_terms or ():
             size += _BYTES_OF_A_MEMBER

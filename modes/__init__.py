@@ -1,1 +1,1 @@
-"""Modes: the ways to ask for a share of a GPU, one module each, and how each is counted."""
+"""Modes: the ways to request a share of a GPU, one module each, and how each is counted."""

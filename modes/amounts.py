@@ -1,4 +1,4 @@
-"""Which amounts of users' GPU resources can be meant by a fraction: a pod may say both."""
+"""Which amounts of users' GPU resources agree with a fraction: a pod may state both."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from modes.resource_kinds import ResourceKind
 def fits(amount: str | int, kind: ResourceKind, fraction: Fraction) -> bool:
     """Whether an amount of a resource of this kind agrees with the fraction.
 
-    Whole GPUs and slices of a pool may be one, the GPUs or the slices of the fraction, and zero, which asks
-    for nothing. `clear.ml/fraction-*` must be what the label says, of each GPU where
-    several are shared. Amounts of other kinds always agree.
+    Whole GPUs and slices of a pool may be 1, the number of GPUs or slices of the fraction, or 0, which
+    requests nothing. `clear.ml/fraction-*` must equal the label, for each GPU if several are shared.
+    Amounts of other kinds always agree.
     """
     if not (kind.is_clearml or kind.is_whole or kind.is_pool or kind.is_instance):
         return True
@@ -20,7 +20,7 @@ def fits(amount: str | int, kind: ResourceKind, fraction: Fraction) -> bool:
         value = parse_quantity(amount)
     except ValueError:
         return False
-    # In integers: comparing and hashing fractions costs more, for each pod that is met first.
+    # In integers: comparing and hashing fractions is slower, and every new kind of pod needs it.
     if kind.is_instance:
         return value in {0, 1}
     if kind.is_clearml and fraction.mib:
@@ -32,10 +32,10 @@ def fits(amount: str | int, kind: ResourceKind, fraction: Fraction) -> bool:
 
 
 def choices(fraction: Fraction) -> str:
-    """Return the amounts of whole GPUs that agree with the fraction, as words: "1 or 4"."""
+    """Return the amounts of whole GPUs that agree with the fraction, as text: "1 or 4"."""
     return " or ".join(str(number) for number in sorted(_counts(fraction)))
 
 
 def _counts(fraction: Fraction) -> set[int]:
-    """One, the GPUs, and the slices: in all, or of each GPU of which a part is asked."""
+    """One, the number of GPUs, and the slices: the total, and those on each GPU."""
     return {1, fraction.gpus, fraction.slices, fraction.slices // fraction.parts}

@@ -1,4 +1,4 @@
-"""What the label says: a share of one GPU in slices, or a number of whole GPUs."""
+"""The meaning of the label: a share of one GPU in slices, or a number of whole GPUs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from math import gcd
 
 ALLOWED_SLICES_PER_GPU = (2, 4, 8, 16)
 MAX_CONTAINERS = 16
-"""Containers of one pod that share what it asks for."""
+"""Maximum number of containers of a pod that share its fraction."""
 
 _DECIMAL = re.compile(r"(?:0|[1-9][0-9]*)(?:\.[0-9]+)?", re.ASCII)
 
@@ -18,31 +18,31 @@ _DECIMAL = re.compile(r"(?:0|[1-9][0-9]*)(?:\.[0-9]+)?", re.ASCII)
 class Fraction:
     """A number of slices on GPUs of `slices_per_gpu` slices each; never a float.
 
-    Either a part of one GPU, or the same part of each of several, or a whole number of them: half a second
-    GPU does not exist.
+    It is a part of one GPU, the same part of each of several GPUs, or a number of whole GPUs. One and a half
+    GPUs is not allowed.
 
     Raises:
-        ValueError: `slices_per_gpu` is not one of 2, 4, 8, 16, `slices` is neither a part of each of `parts`
-            GPUs nor whole GPUs, `exact` is no part of one GPU, or `split` does not come to `slices`.
+        ValueError: `slices_per_gpu` is not one of 2, 4, 8, 16; `slices` is neither a part of each of `parts`
+            GPUs nor whole GPUs; `exact` is no part of one GPU; or `split` does not add up to `slices`.
     """
 
     slices: int
-    """Slices in all: 4 is half of a GPU of 8 slices, 16 are two whole ones."""
+    """All slices: 4 is half of a GPU of 8 slices, 16 are two whole GPUs."""
     slices_per_gpu: int
     parts: int = 1
-    """Different GPUs of which a part is asked, the same of each: 8 slices in 2 parts are half of two GPUs."""
+    """Number of different GPUs that each give the same part: 8 slices in 2 parts are half of two GPUs."""
     exact: tuple[int, int] | None = None
-    """Numerator and denominator of a share of each GPU that is less than its slices, as of "0.2"; None where
+    """Numerator and denominator of a share of each GPU that is less than its slices, such as "0.2"; None if
     the slices are the share."""
     mib: int = 0
-    """MiB that the share of each GPU must hold, where these were asked for; 0 where they follow from the
-    slices. `slices` are then the fewest that hold them on one kind of GPU (`on_card`)."""
+    """MiB that the share of each GPU must hold, if the pod asked for MiB; 0 if they follow from the slices.
+    `slices` are then the fewest that hold them on one kind of GPU (`on_card`)."""
     split: tuple[int, ...] = ()
-    """Slices of each of several containers that share one GPU; empty where one container gets all."""
+    """Slices of each of several containers that share one GPU; empty if one container gets all."""
     split_mib: tuple[int, ...] = ()
-    """MiB that each of these must hold, where MiB were asked for."""
+    """MiB that each of these containers must get, if the pod asked for MiB."""
     is_apart: bool = False
-    """Whether the containers' slices lie on different GPUs of one node."""
+    """Whether the containers' slices are on different GPUs of one node."""
 
     def __post_init__(self) -> None:
         if self.slices_per_gpu not in ALLOWED_SLICES_PER_GPU:
@@ -62,7 +62,7 @@ class Fraction:
 
     @staticmethod
     def ratio_of_text(text: str) -> tuple[int, int] | None:
-        """Return a decimal such as "0.500" as numerator and denominator; None for other texts, and for 0."""
+        """Return a decimal such as "0.500" as numerator and denominator; None for other texts and for 0."""
         if _DECIMAL.fullmatch(text) is None:
             return None
         whole, _, decimals = text.partition(".")
@@ -73,7 +73,7 @@ class Fraction:
     def from_text(cls, text: str, slices_per_gpu: int) -> Fraction:
         """Read a decimal such as "0.500" or "2" exactly, as integers.
 
-        This is how a policy's table of allowed texts is made; a label is only ever looked up in it.
+        A policy's table of allowed texts is built with it; a label is only looked up in that table.
 
         Raises:
             ValueError: `text` is no plain decimal number or no whole number of slices.
@@ -85,7 +85,7 @@ class Fraction:
 
     @classmethod
     def rounded_up(cls, text: str, slices_per_gpu: int) -> Fraction:
-        """Read any decimal such as "0.2" exactly, on as many slices as hold it.
+        """Read any decimal such as "0.2" exactly, with the fewest slices that hold it.
 
         Raises:
             ValueError: `text` is no plain decimal number, zero, or neither a part of one GPU nor whole GPUs.
@@ -104,11 +104,11 @@ class Fraction:
 
     @classmethod
     def of_memory(cls, mib: int, slices_per_gpu: int) -> Fraction:
-        """Return an ask for MiB of one GPU; only `on_card` tells how many slices these are."""
+        """Return a request for MiB of one GPU; only `on_card` can say how many slices this takes."""
         return cls(1, slices_per_gpu, mib=mib)
 
     def on_card(self, gpu_mib: int) -> Fraction | None:
-        """Return the same with the slices that it takes of such GPUs; None if these are too small."""
+        """Return the same with the slices that it takes on such GPUs; None if they are too small."""
         if not self.mib:
             return self
         if self.split_mib:
@@ -128,7 +128,7 @@ class Fraction:
         return replace(self, slices=slices, split=split)
 
     def _check_split(self) -> None:
-        # MiB that are not sized yet are one slice each, even of more containers than a GPU has slices.
+        # Before `on_card`, MiB are one slice per container, even of more containers than a GPU has slices.
         most = self.slices_per_gpu * (MAX_CONTAINERS if self.is_apart or self.mib else 1)
         if (
             not 1 <= len(self.split) <= MAX_CONTAINERS
@@ -148,7 +148,7 @@ class Fraction:
             raise ValueError(f"{self.slices} slices are not the same part of each of {self.parts} GPUs")
 
     def on_each_of(self, gpus: int) -> Fraction:
-        """Return this part of one GPU asked of each of so many different ones.
+        """Return this part of one GPU, requested of each of `gpus` different GPUs.
 
         Raises:
             ValueError: it is no part of one GPU, or `gpus` is less than 1.
@@ -158,7 +158,7 @@ class Fraction:
         return self if gpus == 1 else replace(self, slices=self.slices * gpus, parts=gpus)
 
     def shared_by(self, containers: Sequence[Fraction]) -> Fraction:
-        """Return this part of one GPU shared between containers, which together ask for all of it.
+        """Return this part of one GPU divided between containers, which together use all of it.
 
         Raises:
             ValueError: they do not.
@@ -170,17 +170,17 @@ class Fraction:
         return replace(self, slices=sum(split), mib=sum(mib), split=split, split_mib=mib)
 
     def part(self, container: int) -> Fraction:
-        """Return what one of the containers that share it gets, by its place in `split`."""
+        """Return the part of one container, by its position in `split`."""
         mib = self.split_mib[container] if self.split_mib else 0
         return Fraction(self.split[container], self.slices_per_gpu, mib=mib)
 
     def apart(self) -> Fraction:
-        """Return the same with the containers' slices on different GPUs of one node."""
+        """Return the same, with the containers' slices on different GPUs of one node."""
         return replace(self, is_apart=True)
 
     @property
     def bins(self) -> tuple[int, ...]:
-        """By container the number, from 0, of the empty GPU that it gets: the fewest by first fit."""
+        """The empty GPU, numbered from 0, that each container gets: the fewest GPUs by first fit."""
         free: list[int] = []
         bins = [0] * len(self.split)
         for at in sorted(range(len(self.split)), key=lambda at: -self.split[at]):
@@ -194,31 +194,31 @@ class Fraction:
 
     @property
     def gpus(self) -> int:
-        """GPUs touched: n for a part of each of n, or for n whole ones; the fewest where containers part."""
+        """Number of GPUs used; if containers are on different GPUs, the fewest possible."""
         if self.is_apart:
             return max(2, max(self.bins) + 1)
         return self.parts if self.parts != 1 else self.slices // self.slices_per_gpu or 1
 
     @property
     def is_whole(self) -> bool:
-        """Whether all of each touched GPU was asked for, so that there is nothing to limit."""
+        """Whether the pod gets all of each GPU, so that there is nothing to limit."""
         is_limited = self.exact is not None or self.mib > 0
         return not is_limited and self.parts == 1 and self.slices % self.slices_per_gpu == 0
 
     @property
     def slices_on_each(self) -> int:
-        """Slices on each touched GPU."""
+        """Slices on each GPU used."""
         return self.slices // self.parts if self.parts != 1 else min(self.slices, self.slices_per_gpu)
 
     @property
     def slices_of_mib(self) -> int:
-        """Slices on each touched GPU, in all where containers are apart; 0 where no MiB were asked for."""
+        """Slices on each GPU used, or in total if containers are apart; 0 if no MiB were requested."""
         if not self.mib:
             return 0
         return self.slices if self.is_apart else self.slices_on_each
 
     def share_mib(self, gpu_mib: int) -> int:
-        """Return the MiB of the share on each touched GPU of `gpu_mib` MiB, rounded down."""
+        """Return the MiB of the share on each GPU used, of `gpu_mib` MiB each, rounded down."""
         if self.mib:
             return self.mib
         share, one = self.ratio
@@ -226,7 +226,7 @@ class Fraction:
 
     @property
     def ratio(self) -> tuple[int, int]:
-        """The share of each touched GPU as numerator and denominator."""
+        """The share of each GPU used, as numerator and denominator."""
         return self.exact or (self.slices_on_each, self.slices_per_gpu)
 
     @property

@@ -1,4 +1,4 @@
-"""Names of resources that mean GPUs: users' ways to ask for one, and those of other systems."""
+"""Resource names that mean GPUs: the ways in which users request one, and those of other systems."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ OTHER_SYSTEM_PREFIXES = (
 """Device classes, MIG, HAMi, Volcano, Alibaba's GPU sharing, and the GPUs of other vendors."""
 
 STANDARD_INDEX = r"nvidia\.com/gpu-[0-9]+"
-"""Names of single GPUs that a node may advertise whatever name the policy goes by."""
+"""Names of single GPUs that a node may advertise, whatever name the policy uses."""
 
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _EXTENDED_RESOURCE = re.compile(rf"{_LABEL}(\.{_LABEL})*/[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?")
@@ -47,14 +47,14 @@ def is_one_gpu(resource: str) -> bool:
 
 
 def policy_name_problem(resource: str) -> str | None:
-    """Return why a policy cannot call its slices so, in any mode; None if it can."""
+    """Return why a policy cannot use this name for its slices in any mode; None if it can."""
     if not _EXTENDED_RESOURCE.fullmatch(resource) or resource.partition("/")[0].endswith("kubernetes.io"):
         return "must be the name of an extended resource such as nvidia.com/gpu"
     return None
 
 
 def taken_name_problem(resource: str) -> str | None:
-    """Return why slices cannot go by a name that begins so, in any mode; None if they can."""
+    """Return why slices cannot have a name with this prefix in any mode; None if they can."""
     if resource.startswith((CLEARML_FRACTION_PREFIX, *OTHER_SYSTEM_PREFIXES)) or is_one_gpu(resource):
         return "means something else, and pods that ask for it are denied: use another name"
     return None

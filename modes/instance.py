@@ -1,4 +1,4 @@
-"""One way to give a share as a MIG instance: which profile, what it is worth, and on which models."""
+"""A share as a MIG instance: which profile, how much quotas count for it, and on which models."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from modes.fraction import Fraction
 from modes.mig_instances import EIGHTHS, profile_name
 
 ONE_INSTANCE = Fraction(1, EIGHTHS)
-"""What the accounts of a node count for a pod: instances, whatever their size."""
+"""What a node's account counts for a pod: one instance, whatever its size."""
 
 
 _Amount = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class Instance(msgspec.Struct, frozen=True, gc=False):
-    """A share in hardware, on nodes where it is of one size; what is asked for decides, no policy does."""
+    """A share in hardware, on the nodes where it has one size. The request decides the size, not a policy."""
 
     number: _Amount
-    """Of the profile (modes/mig_instances.py)."""
+    """The number of the profile (modes/mig_instances.py)."""
     eighths: _Amount
-    """Of the card's memory that it is worth to quotas."""
+    """How many eighths of the card's memory quotas count for it."""
     mib: _Amount
-    """MiB of it, the least of all those models."""
+    """Its MiB, the minimum over those models."""
     products: tuple[str, ...]
-    """Values of the node label nvidia.com/gpu.product on whose nodes it is this size, sorted."""
+    """Values of the node label nvidia.com/gpu.product of the nodes on which it has this size, sorted."""
     is_pool: bool = False
-    """Whether it is asked for as nvidia.com/gpu: by the MIG strategy `single`."""
+    """Whether its resource is nvidia.com/gpu, as with the MIG strategy `single`."""
     is_more_than_twice: bool = False
-    """Whether more than half of it would lie idle."""
+    """Whether more than half of it would be idle."""
 
     @property
     def profile(self) -> str:
@@ -39,10 +39,10 @@ class Instance(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def indices(self) -> tuple[int, ...]:
-        """What a placement holds for GPUs: the stock that it is taken from; none for a node's pool."""
+        """What a placement holds instead of GPU indices: the profile's number; nothing for a node's pool."""
         return () if self.is_pool else (self.number,)
 
     @property
     def share(self) -> Fraction:
-        """What the pod is given, in eighths of a card."""
+        """The pod's share in eighths of a card."""
         return Fraction(self.eighths, EIGHTHS)

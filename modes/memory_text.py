@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 MAX_MIB = 100_000_000
-"""More than any GPU has, by far."""
+"""Far more than any GPU has."""
 EXAMPLES = '"512Mi" or "4Gi"'
 _MIB = 2**20
 _BYTES = {"Mi": _MIB, "Gi": 2**30, "M": 10**6, "G": 10**9}
@@ -26,7 +26,7 @@ def memory_mib(text: str, *, decimal: bool = False) -> int | None:
 
 
 def memory_text(mib: int) -> str:
-    """Return MiB as such a text, in Gi where they are whole ones."""
+    """Return MiB as such a text, in Gi if they are whole Gi."""
     return f"{mib}Mi" if mib % 1024 else f"{mib // 1024}Gi"
 
 

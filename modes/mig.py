@@ -1,4 +1,4 @@
-"""Mode mig: a share is one MIG instance, the smallest that holds it of those that nodes offer."""
+"""Mode mig: a share is one MIG instance, the smallest offered by nodes that holds it."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from modes.packing import SlicePrices
 from modes.resource_kinds import ResourceKinds
 
 _StockKey = tuple[int | None, int]
-"""What `Mode.stocks` calls it, and the number of its profile."""
+"""An element of `Mode.stocks`, and the number of its profile."""
 _SizeKey = tuple[int, bool, int, bool]
-"""Number, whether it is asked for as the pool, eighths, whether more than half lies idle."""
+"""Number, whether the resource is the pool, eighths, whether more than half would be idle."""
 
 
 @dataclass(frozen=True)
 class Mig(Mode):
-    """The placement chooses a profile, the kubelet one of its instances; hardware holds pods to it."""
+    """The placement chooses a profile, the kubelet chooses an instance, and hardware enforces the share."""
 
     name: ClassVar[ModeName] = "mig"
     default_resource: ClassVar[str] = MIG_RESOURCE_PREFIX + "{profile}"
@@ -50,11 +50,11 @@ class Mig(Mode):
 
     @cached_property
     def kinds(self) -> ResourceKinds:
-        """Names of instances mean themselves; names of single GPUs are known, to be refused."""
+        """Names of instances are requests for them; names of single GPUs are known only to be denied."""
         return ResourceKinds(STANDARD_INDEX, None, self.counted, self.allowed, MIG_RESOURCE_PREFIX)
 
     def amounts(self, fraction: Fraction, indices: tuple[int, ...]) -> dict[str, str]:  # noqa: ARG002 always one
-        """Return one instance of the chosen profile; without one, of a node whose instances are its pool."""
+        """Return one instance of the chosen profile; without a profile, of the node's pool of instances."""
         return {instance_resource(indices[0]) if indices else GPU_RESOURCE: "1"}
 
     @staticmethod
@@ -63,24 +63,24 @@ class Mig(Mode):
         return () if text is None else None
 
     def share_text(self, fraction: Fraction) -> str:
-        """Return the least that an instance must hold."""
+        """Return the minimum that an instance must hold."""
         least = f"{fraction.slices} of {fraction.slices_per_gpu} slices of its card"
         return f"the smallest MIG instance of at least {least}"
 
     @classmethod
     def name_problem(cls, resource: str) -> str | None:
-        """Return that resources have their names from NVIDIA's device plugin."""
+        """Return a problem for every other name: NVIDIA's device plugin names these resources."""
         if resource == cls.default_resource:
             return None
         return "is not for mode mig, whose names NVIDIA's device plugin makes: leave it out"
 
     @staticmethod
     def index_prefix(resource: str) -> None:
-        """Return None: there are no names of single GPUs."""
+        """Return None: single GPUs have no names."""
 
     @classmethod
     def gpu_count(cls, node: NodeGpus) -> GpuCount | None:
-        """Count the instances of a node; at least one where there may be some soon."""
+        """Count the instances of a node; at least one if instances may be created soon."""
         if not cls.stocks(node):
             return None
         found = node.pooled if _single(node) is not None else sum([count for _, count in node.instances])
@@ -88,9 +88,9 @@ class Mig(Mode):
 
     @classmethod
     def stocks(cls, node: NodeGpus) -> tuple[int | None, ...]:
-        """Return the profiles of which a node offers instances, or None for those that are its pool.
+        """Return the profiles of the instances that a node offers, or None for instances that are its pool.
 
-        A node whose cards are divided on demand offers all that its card can have.
+        A node whose cards are divided on demand offers every profile of its card.
         """
         if _single(node) is not None:
             return (None,)
@@ -108,29 +108,29 @@ class Mig(Mode):
 
     @classmethod
     def fit(cls, node: NodeGpus, fraction: Fraction) -> int:
-        """Return how many pods an empty node holds: as many as it has instances of the profile they get."""
+        """Return how many pods an empty node holds: its number of instances of the profile they get."""
         found = cls.instances(fraction, [(_product(node), cls.stocks(node))])
         counts = dict(node.instances)
         return sum([node.pooled if each.is_pool else counts.get(each.number, 0) for each in found])
 
     @staticmethod
     def capacity(nodes: NodeSlices, stock: int | None) -> dict[int, int] | dict[None, int]:
-        """Return the instances of one profile, or those of the pool."""
+        """Return the number of instances of one profile, or of the pool."""
         return {None: nodes.pooled} if stock is None else {stock: nodes.instances.get(stock, 0)}
 
     @staticmethod
     def free(account: FreeSlices, stock: int | None) -> tuple[int, ...]:
-        """Return the free instances of one profile, or those of the pool."""
+        """Return the free instances of one profile, or of the pool."""
         return (account.placeable_pool() if stock is None else account.free_instances(stock),)
 
     @staticmethod
     def score(free: Sequence[int], fraction: Fraction, prices: SlicePrices) -> int | None:  # noqa: ARG004 all alike
-        """Return more for a node with fewer instances left; None without any."""
+        """Return a higher score for a node with fewer free instances; None if it has none."""
         return -free[0] if free[0] >= fraction.slices else None
 
     @staticmethod
     def choosable(gpus: Mapping[int, int]) -> Mapping[int, int]:  # noqa: ARG004 whatever they are
-        """Return none: the kubelet chooses the instance."""
+        """Return no GPU: the kubelet chooses the instance."""
         return {}
 
     @staticmethod
@@ -138,9 +138,9 @@ class Mig(Mode):
         """Return the smallest instance that holds a share on each kind of node, the best first.
 
         Args:
-            fraction: what is asked for.
+            fraction: the requested share.
             offers: models of nodes, and the profiles that such nodes offer.
-            resource: the extended resource that the pod itself asks for, the only one then; empty for none.
+            resource: the extended resource that the pod itself requests, the only choice; empty for none.
         """
         found: dict[_SizeKey, dict[str, int]] = {}
         for product, stocks in offers:
@@ -161,7 +161,7 @@ class Mig(Mode):
 
     @staticmethod
     def none_holds(fraction: Fraction, offers: Iterable[Offer], resource: str = "") -> str:
-        """Return why there is no instance for a share, as half a sentence that says what to do."""
+        """Return why no instance holds a share, as a clause that says what to do."""
         if resource and instance_number(resource) is None:
             return f"{resource} is no MIG profile that is known: use another, or leave the resource out"
         known = {
@@ -182,13 +182,13 @@ class Mig(Mode):
         return None
 
     def operator_values(self, gpus: int) -> OperatorValues:  # noqa: ARG002 instances are counted, not GPUs
-        """Return the values that share nothing: instances are not divided further."""
+        """Return the values without time slicing: instances are not divided further."""
         note = "Which instances a card has is said by the label nvidia.com/mig.config of its node."
         return OperatorValues(note, (), (), (), is_shared=False)
 
 
 def _rank(each: Instance) -> tuple[bool, int, int, int, bool]:
-    """Sorts the best first; no two are alike."""
+    """Sort key, the best first; no two instances have the same key."""
     return each.is_more_than_twice, each.eighths, each.mib, each.number, each.is_pool
 
 
@@ -210,7 +210,7 @@ def _single(node: NodeGpus) -> int | None:
 def _profiles(
     product: str, stocks: Iterable[int | None], resource: str
 ) -> Iterator[tuple[_StockKey, MigProfile]]:
-    """Yield the profiles that a kind of node offers by stock and number; of a resource that alone."""
+    """Yield the profiles that a kind of node offers, by stock and number; only that of a given `resource`."""
     card = card_of_product(product)
     single = profile_of_product(product)
     for stock in stocks:

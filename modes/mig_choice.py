@@ -1,4 +1,4 @@
-"""Which MIG profile a share of a GPU is: the smallest that holds it, and how much more it gives."""
+"""Which MIG profile serves a share of a GPU: the smallest that holds it, and how much more it gives."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from modes.mig_profiles import CARDS, MigCard, MigProfile
 
 @dataclass(frozen=True, slots=True)
 class MigFit:
-    """A profile that holds what was asked for. `given` and `asked` are amounts of memory in one unit."""
+    """A profile that holds the requested share. `given` and `asked` are amounts of memory in one unit."""
 
     profile: MigProfile
     given: int
@@ -19,12 +19,12 @@ class MigFit:
 
     @property
     def is_more_than_twice(self) -> bool:
-        """Whether more than half of the instance would lie idle."""
+        """Whether more than half of the instance would be idle."""
         return self.given > 2 * self.asked
 
 
 def named_problem(resource: str, fraction: Fraction) -> str | None:
-    """Return that no known card has an instance of that name that holds a share; None if one has."""
+    """Return why no known card has an instance of that name that holds the share; None if one has."""
     found = [(card, profile) for card in CARDS if (profile := card.profile(resource)) is not None]
     if not found:
         return "is no MIG profile that is known"
@@ -40,9 +40,9 @@ def _holds(card: MigCard, profile: MigProfile, fraction: Fraction) -> bool:
 
 
 def fit_of_mib(profiles: Iterable[MigProfile], mib: int, *, takes_media: bool = False) -> MigFit | None:
-    """Return the smallest of the profiles that has so many MiB; None if none has.
+    """Return the smallest of the profiles that has at least `mib` MiB; None if none has.
 
-    Media engines are for those who ask for them by name (`takes_media`).
+    Pods get media engines only if they request them by name (`takes_media`).
 
     Raises:
         ValueError: `mib` is not positive.
@@ -57,10 +57,10 @@ def fit_of_mib(profiles: Iterable[MigProfile], mib: int, *, takes_media: bool = 
 def fit_of_fraction(
     card: MigCard, profiles: Iterable[MigProfile], fraction: Fraction, *, takes_media: bool = False
 ) -> MigFit | None:
-    """Return the smallest of the profiles that has the fraction's part of the card's memory slices.
+    """Return the smallest of the profiles that holds the fraction of the card's memory slices.
 
     An eighth of a card is one of its eight memory slices, although the driver keeps a little of each. None
-    if no profile is so large, and for more than one GPU: an instance lies on one card.
+    if no profile is large enough, and for more than one GPU: an instance is on one card.
     """
     if fraction.gpus > 1:
         return None
@@ -72,6 +72,6 @@ def fit_of_fraction(
 
 
 def _smallest(profiles: Iterable[MigProfile], *, takes_media: bool) -> MigProfile | None:
-    """By memory, then by compute."""
+    """Return the smallest by memory, then by compute."""
     taken = (profile for profile in profiles if takes_media or not profile.has_media_extensions)
     return min(taken, key=lambda each: (each.memory, each.compute, each.name), default=None)

@@ -1,4 +1,4 @@
-"""Into which instances a card can be divided at once: every valid combination of MIG profiles."""
+"""The sets of instances that a card can hold at once: every valid combination of MIG profiles."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from functools import cache
 from modes.mig_profiles import MigCard, MigProfile
 
 Geometry = tuple[str, ...]
-"""Names of the profiles of a card's instances, sorted; one name for each instance.
+"""Profile names of a card's instances, sorted; one name for each instance.
 
-Where on the card each lies is the driver's choice, and mig-parted tries orders until all have a place.
+The driver chooses where each instance is on the card; mig-parted tries orders until all have a place.
 """
 Placement = tuple[int, str]
 """The first memory slice of an instance, and its profile."""
@@ -23,13 +23,13 @@ def geometry(names: Iterable[str]) -> Geometry:
 
 
 def arrangements(card: MigCard) -> Iterator[tuple[Placement, ...]]:
-    """All sets of instances that the card can hold at once, with their places; the empty one is first."""
+    """Yield all sets of instances that the card can hold at once, with their places; first the empty set."""
     yield from _arranged(card, 0, ())
 
 
 @cache
 def geometries(card: MigCard) -> frozenset[Geometry]:
-    """Return all geometries that the card can have, the empty one too."""
+    """Return all geometries that the card can have, including the empty one."""
     return frozenset(geometry(name for _, name in placed) for placed in arrangements(card))
 
 
@@ -44,13 +44,13 @@ def full_geometries(card: MigCard) -> tuple[Geometry, ...]:
 
 
 def most_instances(card: MigCard, profile: str) -> int:
-    """Return how many instances of one profile the card can have at once; 0 for an unknown profile."""
+    """Return the maximum number of instances of one profile on the card; 0 for an unknown profile."""
     return _most_of_each(card).get(profile, 0)
 
 
 @cache
 def _most_of_each(card: MigCard) -> dict[str, int]:
-    """By card alone, and not by profile: whoever writes pods makes up the names that are asked about."""
+    """Cached by card, not by profile: authors of pods can invent profile names."""
     most = Counter[str]()
     for each in geometries(card):
         most |= Counter(each)
@@ -68,7 +68,7 @@ def _arranged(card: MigCard, start: int, placed: tuple[Placement, ...]) -> Itera
 
 
 def _may_join(card: MigCard, profile: MigProfile, placed: tuple[Placement, ...]) -> bool:
-    """Whether there are compute slices, instances and media engines left for one more of this profile."""
+    """Whether compute slices, instances and media engines are left for one more of this profile."""
     there = [known for _, name in placed if (known := card.profile(name)) is not None]
     return (
         sum(each.compute for each in there) + profile.compute <= card.compute

@@ -1,7 +1,8 @@
-"""MIG instances as the ledger counts them: by a number for each profile, above that of any GPU.
+"""MIG instances as the ledger counts them: each profile has a number, larger than any GPU index.
 
-Instances of one profile on one node are a stock like the slices of a GPU. So a profile has a number where a
-GPU has its index: it follows from the profile's name, and is the same everywhere, for unknown cards too.
+The ledger counts instances of one profile on a node like slices of a GPU. A profile therefore has a number
+where a GPU has its index. It follows from the profile's name, so it is the same everywhere, also for unknown
+cards.
 """
 
 from __future__ import annotations
@@ -16,18 +17,18 @@ from modes.mig_profiles import CARDS, MIG_RESOURCE_PREFIX, MigProfile, card_of_p
 FIRST_NUMBER: int = 10**MAX_GPU_INDEX_DIGITS
 """No GPU has such an index."""
 EIGHTHS = 8
-"""Of a card's memory, in which quotas count."""
+"""Quotas count in eighths of a card's memory."""
 _MIB_PER_GIB = 1024
 _MAX_GB = 10_000
 _MAX_NAME = 16
-"""Characters, more than any profile has that is counted."""
+"""Maximum length of a profile's name; no profile that is counted has a longer one."""
 _NAME = re.compile(r"([1-9])g\.([1-9][0-9]{0,3})gb(\.me)?", re.ASCII)
 _UNKNOWN_EIGHTHS = {1: 1, 2: 2, 3: 4, 4: 4}
-"""Of profiles that no known card has, by their compute slices; others are whole cards."""
+"""Eighths of profiles that no known card has, by their compute slices; others count as whole cards."""
 
 
 def instance_number(resource: str) -> int | None:
-    """Return the number of a profile by its resource name; None for names of anything else."""
+    """Return the number of a profile by its resource name; None for names of other resources."""
     if not resource.startswith(MIG_RESOURCE_PREFIX):
         return None
     return _number(resource[len(MIG_RESOURCE_PREFIX) :][:_MAX_NAME])
@@ -42,24 +43,24 @@ def _number(name: str) -> int | None:
 
 
 def is_divided_on_demand(labels: Mapping[str, str]) -> bool:
-    """Whether a node's cards are divided for the pods that wait, by its labels."""
+    """Whether a node's cards are divided on demand for waiting pods, by the node's labels."""
     return any(labels.get(name) == "mig" for name in PARTITIONING_LABELS)
 
 
 def is_instance(index: int) -> bool:
-    """Whether a number is that of a profile, and not the index of a GPU."""
+    """Whether a number belongs to a profile, and is not the index of a GPU."""
     return index >= FIRST_NUMBER
 
 
 def profile_name(number: int) -> str:
-    """Return the profile with that number as resource names have it, such as "1g.10gb" or "1g.10gb.me"."""
+    """Return the profile with that number, as in resource names: "1g.10gb" or "1g.10gb.me"."""
     name, has_media = divmod(number - FIRST_NUMBER, 2)
     compute, gigabytes = divmod(name, _MAX_GB)
     return f"{compute}g.{gigabytes}gb{'.me' if has_media else ''}"
 
 
 def gpu_name(index: int) -> str:
-    """Return what people call a GPU by its index, or MIG instances by the number of their profile."""
+    """Return the name to show for a GPU index, or for the number of a profile."""
     return profile_name(index) if is_instance(index) else str(index)
 
 
@@ -69,9 +70,9 @@ def instance_resource(number: int) -> str:
 
 
 def profile_of_product(label: str) -> int | None:
-    """Return the number of the one profile of a node of strategy `single`; None for any other node.
+    """Return the number of the single profile of a node with strategy `single`; None for any other node.
 
-    GPU feature discovery ends the label nvidia.com/gpu.product in "-MIG-1g.10gb" there.
+    GPU feature discovery ends the label nvidia.com/gpu.product of such nodes with "-MIG-1g.10gb".
     """
     _, found, name = label.partition("-MIG-")
     return _number(name[:_MAX_NAME]) if found else None
@@ -79,7 +80,7 @@ def profile_of_product(label: str) -> int | None:
 
 @lru_cache(maxsize=512)
 def instance_eighths(number: int, product: str) -> int:
-    """Return how many eighths of its card an instance is worth; on an unknown card the most it can be."""
+    """Return how many eighths of its card an instance counts for; on an unknown card, the maximum."""
     sizes = [-(-profile.memory * EIGHTHS // memory) for profile, memory in _profiles(number, product)]
     compute = (number - FIRST_NUMBER) // 2 // _MAX_GB
     return max(sizes, default=_UNKNOWN_EIGHTHS.get(compute, EIGHTHS))
@@ -87,14 +88,14 @@ def instance_eighths(number: int, product: str) -> int:
 
 @lru_cache(maxsize=512)
 def instance_mib(number: int, product: str) -> int:
-    """Return the MiB of an instance; on an unknown card the most it can have."""
+    """Return the MiB of an instance; on an unknown card, the maximum."""
     gigabytes = (number - FIRST_NUMBER) // 2 % _MAX_GB
     found = [profile.mib for profile, _ in _profiles(number, product)]
     return max(found, default=gigabytes * _MIB_PER_GIB)
 
 
 def _profiles(number: int, product: str) -> list[tuple[MigProfile, int]]:
-    """Return the profile with the memory slices of its card: of the product's card, else of all cards."""
+    """Return the profile with its card's memory slices, of the product's card or else of all cards."""
     card, resource = card_of_product(product), instance_resource(number)
     cards = CARDS if card is None else (card,)
     found = [(each.profile(resource), each.memory) for each in cards]

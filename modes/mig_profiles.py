@@ -1,10 +1,10 @@
-"""MIG profiles of NVIDIA's cards: what an instance of each gives, and where on the card it can lie.
+"""MIG profiles of NVIDIA's cards: what an instance of each provides, and where it can be on the card.
 
-Names, slices and numbers of instances are those of the tables in "Supported MIG Profiles" of NVIDIA's
-Multi-Instance GPU user guide, r610; starts are what `nvidia-smi mig -lgipp` prints, which the guide shows
-under "Creating GPU Instances". The MiB of a profile differ a little between drivers; here stands the least
-that `nvidia-smi mig -lgip` was seen to print, and for B200's 3g, 4g and 7g twice the next smaller profile's.
-Left out are profiles that the guide adds for graphics and for all media engines at once (`+gfx`, `+me.all`).
+Names, slices and numbers of instances come from the tables in "Supported MIG Profiles" of NVIDIA's
+Multi-Instance GPU user guide, r610. Starts are what `nvidia-smi mig -lgipp` prints, which the guide shows
+under "Creating GPU Instances". The MiB of a profile differ a little between drivers. The values here are the
+lowest seen in `nvidia-smi mig -lgip`; for B200's 3g, 4g and 7g they are twice the next smaller profile's.
+Profiles for graphics (`+gfx`) and for all media engines at once (`+me.all`) are left out.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from types import MappingProxyType
 from kube.names import NVIDIA_DOMAIN
 
 MIG_RESOURCE_PREFIX = NVIDIA_DOMAIN + "mig-"
-"""Begins the resource name of a profile's instances, as the device plugin's strategy `mixed` calls them."""
+"""Prefix of the resource name of a profile's instances, with the device plugin's strategy `mixed`."""
 _MEDIA = "+me"
 
 
@@ -25,26 +25,26 @@ class MigProfile:
     """A kind of instance that a card can be divided into."""
 
     name: str
-    """As `nvidia-smi` and mig-parted write it, such as "1g.10gb" or "1g.10gb+me"."""
+    """As in `nvidia-smi` and mig-parted, such as "1g.10gb" or "1g.10gb+me"."""
     compute: int
     """Compute slices of an instance."""
     memory: int
-    """Memory slices of an instance: how many places it takes on the card."""
+    """Memory slices of an instance: how many places it occupies on the card."""
     mib: int
-    """MiB of memory that a process finds on an instance, at least."""
+    """Minimum MiB of memory that a process finds on an instance."""
     starts: tuple[int, ...]
-    """Memory slices that an instance can begin at."""
+    """Memory slices at which an instance can begin."""
     most: int
-    """Instances of it on one card at most."""
+    """Maximum number of its instances on one card."""
 
     @property
     def resource(self) -> str:
-        """Extended resource of its instances; resource names know no plus sign."""
+        """Extended resource of its instances; resource names cannot contain a plus sign."""
         return MIG_RESOURCE_PREFIX + self.name.replace("+", ".")
 
     @property
     def has_media_extensions(self) -> bool:
-        """Whether it holds the card's media engines, which no second instance can have."""
+        """Whether it has the card's media engines, which only one instance can have."""
         return self.name.endswith(_MEDIA)
 
 
@@ -61,12 +61,12 @@ class MigCard:
     """From the smallest to the largest: by memory, then by compute."""
 
     def profile(self, name: str) -> MigProfile | None:
-        """Return the profile of that name, or of that resource name; None if the card has none such."""
+        """Return the profile with that name or resource name; None if the card has no such profile."""
         return next((each for each in self.profiles if name in (each.name, each.resource)), None)
 
 
 def _of_eight(name: str, gigabytes: tuple[int, int, int, int], mib: tuple[int, int, int, int]) -> MigCard:
-    """Return a card of seven compute and eight memory slices; numbers are for 1, 2, 4 and 8 memory slices."""
+    """Return a card of seven compute and eight memory slices; tuples are for 1, 2, 4 and 8 memory slices."""
     one, two, four, all_ = zip(gigabytes, mib, strict=True)
     return MigCard(
         name,
@@ -132,13 +132,13 @@ _PRODUCTS: Mapping[str, MigCard] = MappingProxyType(
         "B200": B200,
     }
 )
-"""Products as GPU feature discovery writes them, without the maker's name and what it adds for sharing."""
+"""Products as GPU feature discovery writes them, without the vendor's name and the suffix for sharing."""
 
 
 def card_of_product(label: str) -> MigCard | None:
-    """Return the card that the node label nvidia.com/gpu.product names; None for one that is not known.
+    """Return the card that the node label nvidia.com/gpu.product names; None if it is unknown.
 
-    Where GPUs are shared or divided the label ends in "-SHARED" or in "-MIG-" and a profile.
+    If GPUs are shared or divided, the label ends with "-SHARED", or with "-MIG-" and a profile.
     """
     product = label.removesuffix("-SHARED").partition("-MIG-")[0]
     return _PRODUCTS.get(product.removeprefix("NVIDIA-"))

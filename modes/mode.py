@@ -1,4 +1,4 @@
-"""What every mode says of itself: one module a mode behind this protocol (modes/registry.py lists them)."""
+"""The interface of a mode: each mode is one module that implements it (modes/registry.py lists them)."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from modes.resource_kinds import ResourceKinds
 from modes.resource_names import ResourceNames
 
 ModeName = Literal["per-gpu", "pooled", "mig"]
-"""What policies and placement requests call the modes."""
+"""The modes' names in policies and placement requests."""
 DEFAULT_MODE: ModeName = "per-gpu"
 
 GpuCount = tuple[int, int]
-"""GPUs of a node under a mode (0 where nothing tells), and slices that each is divided into (0 while the
-device plugin is away)."""
+"""The GPUs that a node offers under a mode (0 if unknown), and the slices of each (0 while the device plugin
+is not registered)."""
 
 
 Offer = tuple[str, tuple[int | None, ...]]
-"""A model of GPU by its label, and the stocks of instances on such nodes (None: the node's pool)."""
+"""A GPU model by its label, and the stocks of instances on such nodes (None: the node's pool)."""
 
 
 class NodeGpus(Protocol):
-    """What modes read of a node (ledger/facts.py says what each is)."""
+    """What modes read of a node (see ledger/facts.py for each field)."""
 
     @property
-    def gpus(self) -> tuple[tuple[int, int], ...]: ...  # noqa: D102 - the words are those of NodeFact
+    def gpus(self) -> tuple[tuple[int, int], ...]: ...  # noqa: D102 - NodeFact describes each
     @property
     def slices_per_gpu(self) -> int: ...  # noqa: D102
     @property
@@ -45,10 +45,10 @@ class NodeGpus(Protocol):
 
 
 class NodeSlices(Protocol):
-    """What modes read of the nodes of one shape (ledger/placement/shape_capacity.py says what each is)."""
+    """What modes read of the nodes of one shape (see ledger/placement/shape_capacity.py for each field)."""
 
     @property
-    def slices(self) -> dict[int, int]: ...  # noqa: D102 - the words are those of ShapeCapacity
+    def slices(self) -> dict[int, int]: ...  # noqa: D102 - ShapeCapacity describes each
     @property
     def pooled(self) -> int: ...  # noqa: D102
     @property
@@ -56,9 +56,9 @@ class NodeSlices(Protocol):
 
 
 class FreeSlices(Protocol):
-    """What modes read of a node's account (ledger/accounts.py says what each is)."""
+    """What modes read of a node's account (see ledger/accounts.py for each method)."""
 
-    def state(self) -> tuple[int, ...]: ...  # noqa: D102 - the words are those of NodeAccount
+    def state(self) -> tuple[int, ...]: ...  # noqa: D102 - NodeAccount describes each
     def placeable_pool(self) -> int: ...  # noqa: D102
     def pool_state(self) -> tuple[int, ...]: ...  # noqa: D102
     def free_instances(self, number: int) -> int: ...  # noqa: D102
@@ -66,52 +66,52 @@ class FreeSlices(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OperatorValues:
-    """What a mode needs of NVIDIA's GPU operator, beside what all need."""
+    """What a mode needs of NVIDIA's GPU operator, besides what all modes need."""
 
     note: str
-    """What an admin should know of such nodes, as one sentence."""
+    """One sentence that an admin should know about such nodes."""
     device_plugin: Sequence[str]
-    """Lines of the values that name another device plugin than NVIDIA's; empty keeps NVIDIA's."""
+    """Lines of the values that select another device plugin; empty for NVIDIA's."""
     renamed: Sequence[tuple[str, str]]
-    """Resource name and device of each GPU that is shared by itself; empty shares all under one name."""
+    """Resource name and device of each GPU that is shared separately; empty if all share one name."""
     exporter_names: Sequence[str]
-    """Resource names by which the exporter finds pods; empty keeps its own."""
+    """Resource names by which the exporter finds pods; empty for its defaults."""
     is_shared: bool = True
-    """Whether the device plugin divides what it finds by time slicing."""
+    """Whether the device plugin divides GPUs by time slicing."""
 
 
 @dataclass(frozen=True)
 class Mode(ABC):
-    """A way to ask the scheduler and the kubelet for slices.
+    """A way to request slices from the scheduler and the kubelet.
 
-    A class is the mode, and says what holds under every policy. An instance is the mode under one policy.
+    The class is the mode: its attributes hold under every policy. An instance is the mode under one policy.
 
     Args:
-        resource: the policy's `resources.name`, free of problems.
-        counted: resource names of this and every other policy of the set.
-        allowed: resource names that the policy knows for no GPU.
-        instance_prefix: what names of instances begin with that pods may have too; empty where they may not.
+        resource: the policy's `resources.name`, already validated.
+        counted: resource names of this policy and all others of the set.
+        allowed: resource names that the policy lists as not a GPU.
+        instance_prefix: prefix of the instance resources that pods may request too; empty if they may not.
     """
 
     name: ClassVar[ModeName]
     default_resource: ClassVar[str]
-    """`resources.name` of policies that say none."""
+    """`resources.name` of policies that do not set it."""
     prices_node_classes: ClassVar[bool]
-    """Whether pods of the mode make slices dearer on classes of nodes that few others can replace."""
+    """Whether pods of the mode raise the price of slices on classes of nodes that few others can replace."""
     unknown_placeholders: ClassVar[frozenset[str]]
-    """Placeholders of variables that a placement has no value for."""
+    """Placeholders of variables for which a placement has no value."""
     replace_waiting_problem: ClassVar[str | None]
-    """Why a policy cannot say `replaceWaiting`; None if it can."""
+    """Why a policy cannot set `replaceWaiting`; None if it can."""
     several_gpus_problem: ClassVar[str | None]
-    """Why a pod cannot ask the same part of each of several GPUs, and what to do; None if it can."""
+    """Why a pod cannot request the same part of each of several GPUs, and what to do; None if it can."""
     several_containers_problem: ClassVar[str | None] = None
     """Why several containers of a pod cannot share its GPU, and what to do; None if they can."""
     needs_cdi: ClassVar[bool]
-    """Whether GPU-operator values turn CDI on unless the admin says else."""
+    """Whether the GPU-operator values enable CDI unless the admin chooses otherwise."""
     chooses_gpus: ClassVar[bool] = False
-    """Whether a placement chooses the GPUs of a node; else the kubelet does."""
+    """Whether a placement chooses the GPUs of a node; otherwise the kubelet does."""
     gives_instances: ClassVar[bool] = False
-    """Whether a share is an instance of a size that the nodes decide, and held in hardware, not slices."""
+    """Whether a share is a hardware instance, of a size that the nodes offer, instead of slices."""
 
     resource: str
     counted: ResourceNames
@@ -121,30 +121,30 @@ class Mode(ABC):
     @cached_property
     @abstractmethod
     def kinds(self) -> ResourceKinds:
-        """What each resource name means under the policy."""
+        """The meaning of each resource name under the policy."""
 
     @abstractmethod
     def amounts(self, fraction: Fraction, indices: tuple[int, ...]) -> dict[str, str]:
-        """Return resource names and quantities for limits and requests of a GPU container."""
+        """Return resource names and quantities for the limits and requests of a GPU container."""
 
     @staticmethod
     @abstractmethod
     def read_indices(text: str | None, fraction: Fraction) -> tuple[int, ...] | None:
-        """Return the GPUs of an earlier placement from its annotation; None if it cannot be one's."""
+        """Return the GPUs of an earlier placement from its annotation; None if the annotation is invalid."""
 
     def share_text(self, fraction: Fraction) -> str:
-        """Return what a pod with the fraction asks for, such as "4 of 8 slices, nvidia.com/gpu: 4"."""
+        """Return what a pod with the fraction requests, such as "4 of 8 slices, nvidia.com/gpu: 4"."""
         return f"{fraction.slices} of {fraction.slices_per_gpu} slices, {self.resource}: {fraction.slices}"
 
     @staticmethod
     @abstractmethod
     def name_problem(resource: str) -> str | None:
-        """Return why a policy of this mode cannot have such a `resources.name`; None if it can."""
+        """Return why a policy of this mode cannot have this `resources.name`; None if it can."""
 
     @staticmethod
     @abstractmethod
     def index_prefix(resource: str) -> str | None:
-        """Return what names of single GPUs begin with under a `resources.name`; None if it is one name."""
+        """Return the prefix of the names of single GPUs under a `resources.name`; None if it is one name."""
 
     @staticmethod
     @abstractmethod
@@ -153,7 +153,7 @@ class Mode(ABC):
 
     @classmethod
     def stocks(cls, node: NodeGpus) -> tuple[int | None, ...]:
-        """Return what parts of a node a pod takes from one of; None where it has no such parts."""
+        """Return the parts of a node of which a pod uses one; `(None,)` if the node has no such parts."""
         return (None,) if cls.gpu_count(node) is not None else ()
 
     @staticmethod
@@ -164,14 +164,14 @@ class Mode(ABC):
     @staticmethod
     @abstractmethod
     def fit(node: NodeGpus, fraction: Fraction) -> int:
-        """Return how many pods of one fraction an empty node holds."""
+        """Return how many pods with this fraction an empty node holds."""
 
     @staticmethod
     @abstractmethod
     def capacity(nodes: NodeSlices, stock: int | None) -> dict[int, int] | dict[None, int]:
-        """Return the slices that pods can wait for by index of the GPU, or those of the pool under None.
+        """Return the slices that pods can wait for by GPU index, or those of the pool under None.
 
-        Of instances, those of one of its `stocks`.
+        For instances, return those of one of its `stocks`.
         """
 
     @staticmethod
@@ -182,21 +182,21 @@ class Mode(ABC):
     @staticmethod
     @abstractmethod
     def score(free: Sequence[int], fraction: Fraction, prices: SlicePrices) -> int | None:
-        """Return how good such free slices are for a pod, in UNITs of a slice; None if they have no room."""
+        """Return a pod's score for these free slices, in UNITs of a slice; None if there is no room."""
 
     @staticmethod
     @abstractmethod
     def choosable(gpus: Mapping[int, int]) -> Mapping[int, int]:
-        """Return those of a node's GPUs that a placement chooses from; none if the kubelet chooses."""
+        """Return the node's GPUs that a placement can choose; none if the kubelet chooses."""
 
     @staticmethod
     def instances(fraction: Fraction, offers: Iterable[Offer], resource: str = "") -> list[Instance]:  # noqa: ARG004
-        """Return the instances that a share can be, the best first; none where it is slices."""
+        """Return the instances that can serve a share, the best first; none if shares are slices."""
         return []
 
     @staticmethod
     def none_holds(fraction: Fraction, offers: Iterable[Offer], resource: str = "") -> str:  # noqa: ARG004
-        """Return why a share is none of the instances, as half a sentence that says what to do."""
+        """Return why no instance serves a share, as a clause that says what to do."""
         return "shares are no instances: use another mode"
 
     @abstractmethod
@@ -205,4 +205,4 @@ class Mode(ABC):
 
     @abstractmethod
     def operator_values(self, gpus: int) -> OperatorValues:
-        """Return the mode's part of GPU-operator values for nodes of so many GPUs."""
+        """Return the mode's part of the GPU-operator values for nodes of `gpus` GPUs."""

@@ -1,4 +1,4 @@
-"""How good a GPU's free slices are for a pod: by what they are worth to pods to come, before and after."""
+"""Scores a GPU's free slices for a pod: their worth to future pods, before and after the placement."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Protocol
 from modes.fraction import Fraction
 
 UNIT = 10**9
-"""One slice in the fixed-point numbers of scores: integers, so that a score is the same everywhere."""
+"""One slice in the fixed-point arithmetic of scores. Integers make a score the same everywhere."""
 PER_FREE_SLICE = UNIT // 10**6
-"""Decides between nodes whose GPUs lose equally: the fuller one is better."""
+"""Breaks ties between nodes that lose equally: the fuller node is better."""
 
 
 class SlicePrices(Protocol):
-    """What free slices are worth (ledger/placement/request_history.py says what each is)."""
+    """What free slices are worth (see ledger/placement/request_history.py for each field)."""
 
     @property
-    def slices_per_gpu(self) -> int: ...  # noqa: D102 - the words are those of ShadowPrices
+    def slices_per_gpu(self) -> int: ...  # noqa: D102 - ShadowPrices describes each
     @property
     def gpu(self) -> tuple[int, ...]: ...  # noqa: D102
     @property
@@ -28,7 +28,11 @@ class SlicePrices(Protocol):
 
 
 def best_hole(free: Collection[int], slices: int, prices: SlicePrices) -> int:
-    """Free slices of the GPU of one node that loses the least worth by giving so many. There must be room."""
+    """Return the free slices of the GPU of a node that loses the least worth by giving `slices`.
+
+    Raises:
+        ValueError: no GPU has room.
+    """
     for hole in prices.holes[slices]:
         if hole in free:
             return hole
@@ -36,7 +40,7 @@ def best_hole(free: Collection[int], slices: int, prices: SlicePrices) -> int:
 
 
 def best_holes(free: Sequence[int], fraction: Fraction, prices: SlicePrices) -> list[int] | None:
-    """Free slices of each of the different GPUs of one node that lose the least; None without room."""
+    """Return the free slices of the different GPUs of a node that lose the least; None without room."""
     missing = fraction.gpus
     chosen: list[int] = []
     for hole in prices.holes[fraction.slices_on_each]:
@@ -49,10 +53,10 @@ def best_holes(free: Sequence[int], fraction: Fraction, prices: SlicePrices) -> 
 
 
 def gpus_of_split(free: Sequence[int], fraction: Fraction, prices: SlicePrices) -> list[int] | None:
-    """Return by container the position in `free` of the GPU that it gets, of one node; None without room.
+    """Return for each container the position in `free` of the GPU that it gets; None without room.
 
-    The largest chooses first: where the least is lost, or, if that leaves none for another, the tightest.
-    Of up to three containers this finds room wherever there is some. GPUs may have less than none left.
+    The largest chooses first: the GPU that loses the least or, if that leaves no room for another, the
+    fullest. For up to three containers this always finds room if there is any. Free slices may be negative.
     """
     found = _parted(free, fraction, prices)
     if found is None:
@@ -77,8 +81,8 @@ def lost_on_split(free: Sequence[int], fraction: Fraction, prices: SlicePrices) 
 
 
 _Parted = tuple[list[int], list[int], int]
-"""Free slices of the GPU that each container gets, the largest first; how many GPUs have 0, 1, ... slices
-left then; what that loses."""
+"""Free slices of the GPU that each container gets, the largest first; how many GPUs then have 0, 1, ... free
+slices; the loss."""
 
 
 def _parted(free: Sequence[int], fraction: Fraction, prices: SlicePrices) -> _Parted | None:
@@ -94,7 +98,7 @@ def _parted(free: Sequence[int], fraction: Fraction, prices: SlicePrices) -> _Pa
 def _take_each(
     gpus: list[int], sizes: Sequence[int], holes: Sequence[Sequence[int]], worth: Sequence[int]
 ) -> _Parted | None:
-    # This is asked of each state of GPUs in a cluster: in plain loops, at a third of the time.
+    # Called for each state of GPUs in a cluster; plain loops take a third of the time.
     left, chosen, lost = gpus.copy(), [], 0
     for slices in sizes:
         for hole in holes[slices]:
@@ -121,7 +125,7 @@ def _descending(split: tuple[int, ...]) -> tuple[int, ...]:
 
 @lru_cache(maxsize=8)
 def _tightest(sizes: int) -> tuple[tuple[int, ...], ...]:
-    """Holes for each number of slices, the smallest first."""
+    """Free slices to try for each number of slices, the smallest first."""
     return tuple([tuple(range(slices, sizes)) for slices in range(sizes)])
 
 
@@ -160,7 +164,7 @@ def _split_among(free: Sequence[int], fraction: Fraction, prices: SlicePrices) -
 
 
 def lost_on_idle(free: Sequence[int], gpus: int, prices: SlicePrices) -> int | None:
-    """Return what a node loses with so many idle GPUs, in UNITs of a slice; None if it has fewer."""
+    """Return what a node loses with `gpus` idle GPUs, in UNITs of a slice; None if it has fewer."""
     idle = free.count(prices.slices_per_gpu)
     if idle < gpus:
         return None
@@ -192,6 +196,6 @@ def lost_on_several(free: Sequence[int], fraction: Fraction, prices: SlicePrices
 
 
 def _lost_together(idle: int, gpus: int, prices: SlicePrices) -> int:
-    """What idle GPUs of one node lose by being so many fewer, beyond the worth of each."""
+    """Return what `idle` GPUs of a node lose by becoming `gpus` fewer, beyond the worth of each."""
     most = len(prices.idle) - 1
     return prices.idle[min(idle, most)] - prices.idle[min(idle - gpus, most)]

@@ -36,7 +36,7 @@ _DEVICE_PLUGIN = (
 
 @dataclass(frozen=True)
 class PerGpu(Mode):
-    """The placement chooses the GPU, and its number is part of the resource name."""
+    """The placement chooses the GPU; its index is part of the resource name."""
 
     name: ClassVar[ModeName] = "per-gpu"
     default_resource: ClassVar[str] = GPU_RESOURCE_PREFIX + "{index}"
@@ -49,7 +49,7 @@ class PerGpu(Mode):
 
     @cached_property
     def kinds(self) -> ResourceKinds:
-        """The policy's own names mean single GPUs, and the standard ones, whichever the policy goes by."""
+        """The policy's own names and the standard ones mean single GPUs, whichever the policy uses."""
         own = f"{re.escape(prefix_of(self.resource))}[0-9]+"
         return ResourceKinds(
             f"{own}|{STANDARD_INDEX}", None, self.counted, self.allowed, self.instance_prefix
@@ -59,7 +59,7 @@ class PerGpu(Mode):
         """Return the slices of each chosen index.
 
         Raises:
-            ValueError: no index was chosen; the pod would run without a GPU, and without a limit.
+            ValueError: no index was chosen; the pod would run without a GPU and without a limit.
         """
         if not indices:
             raise ValueError("a share by GPU needs the index of one")
@@ -68,7 +68,7 @@ class PerGpu(Mode):
 
     @staticmethod
     def read_indices(text: str | None, fraction: Fraction) -> tuple[int, ...] | None:
-        """Return as many indices as the fraction has GPUs, each once and in order, joined by commas."""
+        """Return one index for each GPU of the fraction; the text lists them sorted, separated by commas."""
         parts = (text or "").split(",", fraction.gpus)
         if len(parts) != fraction.gpus or not all(
             part.isascii() and part.isdigit() and len(part) <= MAX_GPU_INDEX_DIGITS for part in parts
@@ -87,30 +87,30 @@ class PerGpu(Mode):
 
     @staticmethod
     def name_problem(resource: str) -> str | None:
-        """Return why names of single GPUs cannot be made of the text; None if they can."""
+        """Return why the text cannot produce names of single GPUs; None if it can."""
         if resource.count(INDEX) != 1 or not resource.endswith(INDEX):
             return f"must end in {INDEX} in mode per-gpu"
         return policy_name_problem(prefix_of(resource) + "0") or taken_name_problem(prefix_of(resource))
 
     @staticmethod
     def index_prefix(resource: str) -> str:
-        """Return what comes before the index."""
+        """Return the part before the index."""
         return prefix_of(resource)
 
     @staticmethod
     def gpu_count(node: NodeGpus) -> GpuCount | None:
-        """Count the GPUs that have a resource name of their own."""
+        """Count the GPUs that have their own resource name."""
         gpus = len(node.gpus)
         return (gpus, node.slices_per_gpu) if gpus else None
 
     @staticmethod
     def slices(node: NodeGpus) -> int:
-        """Return the slices of all GPUs that have a name of their own."""
+        """Return the slices of all GPUs that have their own resource name."""
         return sum([slices for _, slices in node.gpus])
 
     @staticmethod
     def fit(node: NodeGpus, fraction: Fraction) -> int:
-        """Return how many pods an empty node holds, each with its slices on GPUs of their own choice."""
+        """Return how many pods an empty node holds, if each may use any GPUs."""
         each = fraction.slices_on_each
         return sum([slices // each for _, slices in node.gpus]) // fraction.gpus
 
@@ -126,9 +126,9 @@ class PerGpu(Mode):
 
     @staticmethod
     def score(free: Sequence[int], fraction: Fraction, prices: SlicePrices) -> int | None:
-        """Return more the less the node's free slices lose in worth to other pods; None without room.
+        """Return a higher score the less worth the node's free slices lose for other pods; None without room.
 
-        That may not be more than the slices taken; of nodes that lose equally, one with less free is better.
+        The score is the slices taken minus this loss. Of nodes that lose equally, the fuller one is better.
         """
         slices = fraction.slices
         if fraction.is_apart:
@@ -147,7 +147,7 @@ class PerGpu(Mode):
         return gpus
 
     def operator_problem(self, *, cdi: bool) -> str | None:
-        """Return that CDI is on, under which single GPUs cannot be handed over."""
+        """Return a problem if CDI is on: then single GPUs cannot be assigned."""
         if not cdi:
             return None
         return (

@@ -18,7 +18,7 @@ from modes.resource_kinds import ResourceKinds
 
 @dataclass(frozen=True)
 class Pooled(Mode):
-    """The kubelet chooses the GPUs, so that slices of one pod may be on several."""
+    """The kubelet chooses the GPUs, so slices of one pod may be on several."""
 
     name: ClassVar[ModeName] = "pooled"
     default_resource: ClassVar[str] = GPU_RESOURCE
@@ -34,7 +34,7 @@ class Pooled(Mode):
 
     @cached_property
     def kinds(self) -> ResourceKinds:
-        """The policy's name means the pool; names of single GPUs are known, to be refused."""
+        """The policy's name means the pool; names of single GPUs are known only to be denied."""
         return ResourceKinds(STANDARD_INDEX, self.resource, self.counted, self.allowed, self.instance_prefix)
 
     def amounts(self, fraction: Fraction, indices: tuple[int, ...]) -> dict[str, str]:  # noqa: ARG002 the kubelet chooses
@@ -48,7 +48,7 @@ class Pooled(Mode):
 
     @staticmethod
     def name_problem(resource: str) -> str | None:
-        """Return why the pool cannot go by the name; None if it can."""
+        """Return why the pool cannot have the name; None if it can."""
         problem = policy_name_problem(resource)
         if problem is None:
             return taken_name_problem(resource)
@@ -60,7 +60,7 @@ class Pooled(Mode):
 
     @staticmethod
     def gpu_count(node: NodeGpus) -> GpuCount | None:
-        """Count the GPUs behind the node's pool; 0 where no label tells."""
+        """Count the GPUs behind the node's pool; 0 if no label states them."""
         pooled = node.pooled
         if not pooled:
             return None
@@ -89,16 +89,16 @@ class Pooled(Mode):
 
     @staticmethod
     def score(free: Sequence[int], fraction: Fraction, prices: SlicePrices) -> int | None:  # noqa: ARG004 unknown
-        """Return more for a pool with less room; None without room, on one card where cards are known."""
+        """Return a higher score for a pool with less room; None without room, on one card if cards are known."""
         return -sum(free) if has_room(free, fraction) else None
 
     @staticmethod
     def choosable(gpus: Mapping[int, int]) -> Mapping[int, int]:  # noqa: ARG004 whatever they are
-        """Return none."""
+        """Return no GPU."""
         return {}
 
     def operator_problem(self, *, cdi: bool) -> str | None:  # noqa: ARG002 both ways work
-        """Return that time slicing cannot advertise the policy's name."""
+        """Return a problem if time slicing cannot advertise the policy's name."""
         if self.resource in WHOLE_GPU_NAMES:
             return None
         return (

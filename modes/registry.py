@@ -1,4 +1,4 @@
-"""Every mode by its name: a new one is a module, an entry here, in `ModeName` and in the policies' schema."""
+"""Every mode by name. A new mode is a module and an entry here, in `ModeName` and in the policies' schema."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ from modes.per_gpu import PerGpu
 from modes.pooled import Pooled
 
 INSTANCE_MODE: ModeName = Mig.name
-"""The mode whose shares are instances, which a policy may give beside slices."""
+"""The mode whose shares are instances; a policy may allow it in addition to slices."""
 MODES: Mapping[ModeName, type[Mode]] = {"per-gpu": PerGpu, "pooled": Pooled, "mig": Mig}

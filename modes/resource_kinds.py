@@ -1,4 +1,4 @@
-"""What the name of a resource means: a GPU asked for in one of several ways, another system, or nothing."""
+"""The meaning of a resource name: one of several ways to request a GPU, another system, or nothing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from modes.resource_names import ResourceNames
 
 
 class ResourceKind(msgspec.Struct, frozen=True, gc=False):
-    """What one resource name means under one mode; at least one of these is so."""
+    """What one resource name means under one mode; at least one flag is true."""
 
     is_whole: bool
     """nvidia.com/gpu or its shared form: whole GPUs, or slices of them."""
@@ -23,15 +23,15 @@ class ResourceKind(msgspec.Struct, frozen=True, gc=False):
     is_pool: bool
     """The policy's own name for slices of any GPU."""
     is_instance: bool
-    """A MIG instance, in a mode that gives pods such."""
+    """A MIG instance, in a mode that gives pods instances."""
     is_other_system: bool
-    """MIG elsewhere, HAMi, another vendor's GPU, slices under another policy's name, or an unknown one."""
+    """MIG in other modes, HAMi, another vendor's GPU, another policy's slices, or an unknown name."""
     can_be_allowed: bool
-    """Another system's only as long as the policy does not know the name for no GPU."""
+    """Whether the policy can allow the name by listing it as not a GPU."""
     is_replaced: bool
-    """A user's way to ask for a GPU, which ours takes the place of."""
+    """A user's request for a GPU, which ours replaces."""
     asks: bool
-    """Any way to ask for a GPU, in the user's words or, after a first review, in ours."""
+    """Any request for a GPU: the user's or, after a first review, ours."""
 
 
 class ResourceKinds:
@@ -39,10 +39,10 @@ class ResourceKinds:
 
     Args:
         index: regular expression of names that mean one particular GPU.
-        pool: the policy's own name for slices of any GPU, None where it has none.
-        counted: names that some policy of the set puts into pods.
-        allowed: names that the policy knows for no GPU.
-        instances: what names of instances begin with that pods may ask for; empty where they may not.
+        pool: the policy's own name for slices of any GPU; None if it has none.
+        counted: names that any policy of the set puts into pods.
+        allowed: names that the policy lists as not a GPU.
+        instances: prefix of the instance resources that pods may request; empty if they may not.
     """
 
     def __init__(
@@ -60,8 +60,8 @@ class ResourceKinds:
         self._instances = instances
 
     def __getitem__(self, resource: str) -> ResourceKind | None:
-        """Return the kind of a name; None for cpu, memory and whatever else is no way to a GPU."""
-        # Every way to a GPU is an extended resource, whose name has a domain.
+        """Return the kind of a name; None for cpu, memory and any other name that requests no GPU."""
+        # A GPU is always requested by an extended resource, whose name has a domain.
         if "/" not in resource:
             return None
         is_whole = resource in WHOLE_GPU_NAMES

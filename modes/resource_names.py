@@ -1,4 +1,4 @@
-"""Which extended resources mean GPUs: one name per GPU index or MIG profile, or one for all of a node's."""
+"""Which extended resources mean GPUs: one name per GPU index or MIG profile, or one for all of a node."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from kube.names import GPU_RESOURCE, GPU_RESOURCE_PREFIX, MAX_GPU_INDEX_DIGITS, 
 from modes.mig_instances import instance_number
 
 INDEX = "{index}"
-"""Stands for the number of a GPU in `resources.name`."""
+"""Placeholder for a GPU's index in `resources.name`."""
 _CANONICAL = re.compile(rf"0|[1-9][0-9]{{0,{MAX_GPU_INDEX_DIGITS - 1}}}", re.ASCII)
 
 
 @dataclass(frozen=True)
 class ResourceNames:
-    """The names that the ledger counts. Every other resource but CPU and memory is nothing to it."""
+    """The names that the ledger counts. It ignores every other resource except CPU and memory."""
 
     per_gpu_prefix: str = GPU_RESOURCE_PREFIX
-    """What comes before the index, as "nvidia.com/gpu-" of "nvidia.com/gpu-3"."""
+    """The part before the index: "nvidia.com/gpu-" in "nvidia.com/gpu-3"."""
     pooled: tuple[str, ...] = (GPU_RESOURCE, SHARED_GPU_RESOURCE)
 
     def index(self, resource: str) -> int | None:
-        """Return the GPU index, or the number of a MIG profile, that a name means; None for others."""
+        """Return the GPU index or the number of the MIG profile that a name means; None for other names."""
         if not resource.startswith(self.per_gpu_prefix):
             return instance_number(resource)
-        # One sign more than an index has tells that it is none: nothing longer is kept.
+        # One character more than an index can have shows that it is none; longer text is not cached.
         return _index(resource[len(self.per_gpu_prefix) :][: MAX_GPU_INDEX_DIGITS + 1])
 
     def counts(self, resource: str) -> bool:
@@ -39,7 +39,7 @@ class ResourceNames:
 
 
 def prefix_of(resource: str) -> str:
-    """Return what comes before the index in a `resources.name` such as "nvidia.com/gpu-{index}"."""
+    """Return the part before the index in a `resources.name` such as "nvidia.com/gpu-{index}"."""
     return resource.removesuffix(INDEX)
 
 
