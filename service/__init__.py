@@ -1,10 +1,10 @@
-"""What every process of ours shares; certificates are no part of it.
+"""Code shared by all our processes; certificates are separate.
 
 | modules | hold |
 |---|---|
 | process, background, health, tls_self_check, served_certificate | the skeleton: probes, tasks, metrics |
-| log, log_options, metrics, retry, free_memory | JSON lines, registry, waits, memory given back |
-| serving, acceptor, limits | listeners, signals and drain; how many clients get in, and their bounds |
-| connection, buffered_bytes, client_names | one connection, bounded in bytes and seconds; who is admitted |
-| fast_path, asgi | answers past ASGI where none has to wait; whole ASGI answers |
+| log, log_options, metrics, retry, free_memory | JSON logs, registry, backoff, memory given back |
+| serving, acceptor, limits | listeners, signals and drain; how many clients are accepted, and their limits |
+| connection, buffered_bytes, client_names | one connection, limited in bytes and seconds; client names |
+| fast_path, asgi | answers that bypass ASGI if they need no waiting; complete ASGI answers |
 """

@@ -1,4 +1,4 @@
-"""Accepts the connections of one listener, and never holds more of them than it may."""
+"""Accepts the connections of one listener, up to a limit."""
 
 from __future__ import annotations
 
@@ -15,46 +15,46 @@ from service.limits import Limits
 from service.log import get_logger
 
 _AT_ONCE = 32
-"""Connections accepted in one go, before the loop does anything else."""
+"""Connections accepted in a row before the loop does anything else."""
 _FULL_SECONDS = 0.05
-"""Until the next look, where all connections wait for answers."""
+"""Until the next attempt, if all connections wait for answers."""
 _EXHAUSTED_SECONDS = 1.0
-"""Until the next look, where the system has no descriptors or memory left."""
+"""Until the next attempt, if the system has no descriptors or memory left."""
 _SECONDS_BETWEEN_WARNINGS = 60.0
 
 
 class AcceptedConnection(Protocol):
-    """What the protocol of a connection says of itself: `service.connection`, or `service.plain_http`."""
+    """The interface of a connection's protocol: `service.connection` or `service.plain_http`."""
 
     is_open: bool
-    """Whether its handshake was done."""
+    """Whether the handshake is complete."""
     served: int
     """Requests answered."""
     since: int
-    """When it was opened, became idle, or its request began: the larger, the later."""
+    """When it was opened, became idle, or its request began; a larger number is later."""
     on_lost: Callable[[], None]
-    """Called once the connection is gone."""
+    """Called when the connection is lost."""
 
     @property
     def transport(self) -> asyncio.Transport:
-        """The way to the client, once it is open."""
+        """The transport, once the connection is open."""
 
     @property
     def is_idle(self) -> bool:
-        """Whether no request is under way, but for one whose head has not come whole."""
+        """Whether no request is in progress, except one whose head is incomplete."""
 
     @property
     def is_receiving(self) -> bool:
-        """Whether a part of a request has come."""
+        """Whether part of a request was received."""
 
     @property
     def has_asked(self) -> bool:
-        """Whether a request may be here already that the loop has not read."""
+        """Whether unread data in the kernel may be a request."""
 
 
 @dataclass(eq=False, slots=True)
 class _Open:
-    """A connection, its handshake included."""
+    """A connection, from its handshake on."""
 
     address: str
     connection: AcceptedConnection
@@ -62,7 +62,7 @@ class _Open:
 
     @property
     def rank(self) -> tuple[int, int] | None:
-        """The smaller, the sooner it is closed for another; None while it is answered."""
+        """The smallest is closed first to make room; None while a request is being answered."""
         connection = self.connection
         if connection.is_idle:
             return (connection.served > 0 and not connection.is_receiving, connection.since)
@@ -77,12 +77,12 @@ class _Open:
 
 
 class Acceptor:
-    """Accepts connections; uvicorn takes it for its asyncio server.
+    """Accepts connections; uvicorn uses it as its asyncio server.
 
-    Whoever connects while all places are taken gets the place of a client of the address that holds the
-    most: of one that has asked nothing, else of the one that is idle for the longest, else of one that is
-    sending. So a flood takes places of its own, and not those of an API server. What is being answered
-    stays; while that is all there is, newcomers wait in the kernel.
+    When the limit is reached, a new connection replaces one of the client address with the most connections:
+    one that has sent no request, else the one idle for longest, else one that is still sending. A flood thus
+    replaces its own connections, and not those of an API server. Connections whose request is being answered
+    stay; if there are only those, new ones wait in the kernel.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Acceptor:
         tls: ssl.SSLContext | None,
         limits: Limits,
     ) -> None:
-        """`make` makes the protocol of one connection."""
+        """`make` creates the protocol of one connection."""
         self._socket = bound
         self._make = make
         self._tls = tls
@@ -100,7 +100,7 @@ class Acceptor:
         self._loop = asyncio.get_running_loop()
         self._open: dict[_Open, None] = {}
         self._accepted: tuple[socket.socket, Any] | None = None
-        """One that there is no room for."""
+        """An accepted connection for which there is no room yet."""
         self._resuming: asyncio.TimerHandle | None = None
         self._closed = False
         self._ended = 0
@@ -113,13 +113,13 @@ class Acceptor:
         return len(self._open)
 
     def start(self, backlog: int) -> None:
-        """Begin to accept."""
+        """Start to accept."""
         self._socket.settimeout(0)
         self._socket.listen(backlog)
         self._loop.add_reader(self._socket, self._accept)
 
     def close(self) -> None:
-        """Accept no more, and end handshakes."""
+        """Stop to accept, and end handshakes."""
         self._closed = True
         self._loop.remove_reader(self._socket)
         if self._resuming is not None:
@@ -131,7 +131,7 @@ class Acceptor:
                 each.end()
 
     async def wait_closed(self) -> None:
-        """Wait until no handshake is under way any more."""
+        """Wait until no handshake is in progress."""
         await asyncio.gather(*(each.opening for each in self._open), return_exceptions=True)
 
     def _accept(self) -> None:
@@ -141,7 +141,7 @@ class Acceptor:
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
-                self._log.warning("no connection can be accepted", error=str(error))
+                self._log.warning("cannot accept connections", error=str(error))
                 self._pause(_EXHAUSTED_SECONDS)
                 return
             if not self._has_room():
@@ -162,7 +162,7 @@ class Acceptor:
 
     async def _handshake(self, accepted: socket.socket, connection: AcceptedConnection) -> None:
         seconds = self._limits.handshake_seconds if self._tls is not None else None
-        # A stranger's handshake that fails is no news.
+        # A client's failed handshake is not worth a log line.
         with contextlib.suppress(OSError):
             await self._loop.connect_accepted_socket(
                 lambda: cast("asyncio.Protocol", connection),
@@ -181,7 +181,7 @@ class Acceptor:
         self._open.pop(opened, None)
 
     def _has_room(self) -> bool:
-        """Whether there is room for one more, if need be by the end of another."""
+        """Whether there is room for one more connection; closes another one if necessary."""
         if len(self._open) < self._limits.connections:
             return True
         by_address = Counter(each.address for each in self._open)
@@ -192,7 +192,7 @@ class Acceptor:
         )
         if not ranked:
             return False
-        # Of clients that are as busy, whoever has just asked is no longer idle, read or not.
+        # Of equally busy addresses, skip a client that has just sent a request, even if it is unread.
         most, *_, ended = ranked[0]
         as_busy = (each for count, *_, each in ranked if count == most)
         ended = next((each for each in as_busy if not each.connection.has_asked), ended)
@@ -207,7 +207,7 @@ class Acceptor:
         if now - self._warned_at >= _SECONDS_BETWEEN_WARNINGS:
             port = self._socket.getsockname()[1]
             self._log.warning(
-                "all connections of a port are taken: those of the address that holds the most are closed",
+                "connection limit of a port reached: closing connections of the address that has the most",
                 port=port, connections=self._limits.connections, address=address, closed=self._ended,
             )  # fmt: skip
             self._warned_at, self._ended = now, 0

@@ -1,4 +1,4 @@
-"""Background tasks of a process: run again when they fail, and missed when they no longer turn."""
+"""Background tasks of a process: restarted when they fail, and reported when their heartbeat stops."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from service.log import get_logger
 from service.retry import Backoff
 
 Turned = Callable[[], None]
-"""A task calls it after each of its turns."""
+"""A task calls it after each of its steps."""
 
 PERIODS_UNTIL_STUCK = 3
 MIN_PERIOD_SECONDS = 10.0
-"""A shorter period counts as this one: a slow disk or API call is no reason to begin again."""
+"""Minimum period: a slow disk or API call is no reason to restart the process."""
 _TICK_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class BackgroundTask:
-    """A loop of a process."""
+    """A loop in a process."""
 
     name: str
     run: Callable[[Turned], Awaitable[None]]
     period_seconds: float | None = None
-    """How long a turn may take, waiting included; None where a task waits for as long as nothing happens."""
+    """Maximum time between heartbeats, including waiting; None for tasks that may wait indefinitely."""
 
     @classmethod
     def without_period(cls, name: str, run: Callable[[], Awaitable[None]]) -> BackgroundTask:
-        """Return a task that waits for as long as nothing happens, or that has deadlines of its own."""
+        """Return a task that may wait indefinitely, or that has its own deadlines."""
 
         def run_on(_: Turned) -> Awaitable[None]:
             return run()
@@ -42,12 +42,12 @@ class BackgroundTask:
 class BackgroundTasks:
     """Runs the tasks of a process, and knows which of them are stuck.
 
-    Time is counted in ticks of the event loop: while a machine is paused, or has no CPU for this process,
-    nobody's time runs out.
+    Time is counted in ticks of the event loop: while the machine is paused, or this process gets no CPU, no
+    task's time runs out.
     """
 
     def __init__(self, names: Iterable[str], registry: CollectorRegistry) -> None:
-        """`names` are those of all tasks that may run: each has its series from the start."""
+        """`names` are the names of all possible tasks: each has its series from the start."""
         failures = Counter(
             "fraction_injector_background_task_failures",
             "Background tasks that failed and were run again, by task.",
@@ -57,14 +57,14 @@ class BackgroundTasks:
         self._failures = {name: failures.labels(name) for name in names}
         self._now = 0.0
         self._turned_at: dict[BackgroundTask, float] = {}
-        """Of those that run at this moment."""
+        """The last heartbeat of each running task."""
         self._log = get_logger("background")
 
     @property
     def stuck(self) -> str | None:
-        """Which tasks have not turned for three of their periods, if any."""
+        """The tasks without a heartbeat for three of their periods, if any."""
         late = [
-            f"{task.name}: no turn for {self._now - turned_at:.0f} s"
+            f"{task.name}: no heartbeat for {self._now - turned_at:.0f} s"
             for task, turned_at in self._turned_at.items()
             if task.period_seconds is not None
             and self._now - turned_at > PERIODS_UNTIL_STUCK * max(task.period_seconds, MIN_PERIOD_SECONDS)
@@ -82,7 +82,7 @@ class BackgroundTasks:
         self._now += _TICK_SECONDS
 
     async def keep(self, task: BackgroundTask, backoff: Backoff | None = None) -> None:
-        """Run a task until it returns; whenever it raises, count that and run it again after a pause."""
+        """Run a task until it returns; if it raises, count that and restart it after a pause."""
         backoff = backoff or Backoff(first_seconds=0.5)
         while True:
             try:

@@ -1,4 +1,4 @@
-"""The sum of what a process holds of requests that are not answered yet."""
+"""The total size of the unanswered requests that a process holds."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from typing import Protocol
 
 
 class BufferHolder(Protocol):
-    """A connection that can be made to give up its request."""
+    """A connection that can drop its request."""
 
     def shed(self) -> None:
-        """Answer the request with 503 and release what is held of it."""
+        """Answer the request with 503 and release its data."""
 
 
 class BufferedBytes:
-    """Keeps the sum under a limit: the request that is being received for the longest gives way.
+    """Keeps the total under a limit by dropping the request that has been arriving for the longest time.
 
-    An API server sends a body at once. Whoever sends slowly, or never ends, is the first to go.
+    An API server sends a body at once. A client that sends slowly or never ends is dropped first.
     """
 
     def __init__(self, limit: int) -> None:
@@ -23,14 +23,14 @@ class BufferedBytes:
         self._limit = limit
         self._sizes: dict[BufferHolder, int] = {}
         self._receiving: dict[BufferHolder, None] = {}
-        """In the order in which they began."""
+        """In the order in which they started."""
         self.total = 0
         """Bytes held now."""
 
     def hold(self, holder: BufferHolder, size: int, *, whole: bool) -> None:
-        """Note that `holder` holds `size` bytes of one request; a `whole` one is only waiting for its answer.
+        """Record that `holder` holds `size` bytes of one request; a `whole` one only waits for its answer.
 
-        May shed other holders, or this one.
+        May drop the requests of other holders, or this one.
         """
         self.total += size - self._sizes.get(holder, 0)
         self._sizes[holder] = size
@@ -46,6 +46,6 @@ class BufferedBytes:
                 return
 
     def release(self, holder: BufferHolder) -> None:
-        """Forget a request that is answered, or gone."""
+        """Forget a request that was answered or lost."""
         self.total -= self._sizes.pop(holder, 0)
         self._receiving.pop(holder, None)

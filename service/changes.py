@@ -1,4 +1,4 @@
-"""What one reader has not looked at since it changed: names, each once, however often it changes."""
+"""The changes that one reader has not seen yet: each name once, however often it changes."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import asyncio
 
 
 class Changes:
-    """Names of nodes that one reader has not looked at since they changed."""
+    """Names of nodes that changed since one reader last looked."""
 
     def __init__(self) -> None:
         self._names: dict[str, None] = {}
         self._some = asyncio.Event()
         self.backlog = True
-        """Whether the pods that wait have changed."""
+        """Whether the waiting pods have changed."""
 
     def mark(self, name: str | None) -> None:
-        """Note that a node has changed; None stands for the backlog."""
+        """Record that a node has changed; None stands for the backlog."""
         if name is None:
             self.backlog = True
         else:
@@ -23,7 +23,7 @@ class Changes:
         self._some.set()
 
     def wake(self) -> None:
-        """End a `wait` though no node has changed."""
+        """End a `wait` without a changed node."""
         self._some.set()
 
     async def wait(self) -> None:
@@ -31,7 +31,7 @@ class Changes:
         await self._some.wait()
 
     def take(self) -> list[str]:
-        """Give the nodes that have changed, and forget them."""
+        """Return the nodes that have changed, and forget them."""
         names = list(self._names)
         self._names.clear()
         self._some.clear()

@@ -12,9 +12,9 @@ from service.asgi import CLOSE, TEXT, send_whole
 
 
 def is_good_for_one(certificate: Mapping[str, Any] | None, names: Collection[str]) -> bool:
-    """Whether a verified certificate, as ssl's `getpeercert` shows it, is good for one of `names`.
+    """Whether a verified certificate, as ssl's `getpeercert` returns it, is valid for one of `names`.
 
-    A wildcard stands for the first label of a name, as for servers.
+    A wildcard matches the first label of a name, as for servers.
     """
     held = {
         value.lower() if kind == "DNS" else _plain(value)
@@ -33,7 +33,7 @@ def _covers(held: Collection[str], name: str) -> bool:
 
 
 def _plain(address: str) -> str:
-    """An IP address in its one short form; what is none, as it is."""
+    """Return an IP address in canonical form; any other text unchanged."""
     try:
         return str(ip_address(address.strip()))
     except ValueError:
@@ -42,5 +42,5 @@ def _plain(address: str) -> str:
 
 async def forbid(_scope: Scope, _receive: Receive, send: Send) -> None:
     """An ASGI app that answers 403 to everything."""
-    text = b"your certificate is good for no name that this port serves: show the webhook's\n"
+    text = b"your certificate is not valid for any name that this port admits: use the webhook's\n"
     await send_whole(send, 403, [TEXT, CLOSE], text)

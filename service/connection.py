@@ -1,4 +1,4 @@
-"""uvicorn's HTTP protocol for clients of any kind: one request at a time, bounded in bytes and in seconds."""
+"""uvicorn's HTTP protocol for untrusted clients: one request at a time, limited in bytes and in seconds."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from service.limits import Limits
 from service.sockets import has_unread_data
 
 _RETRY = b"retry-after: 1\r\n"
-"""Makes an API server send its request again by itself, within its own time."""
+"""Makes an API server retry its request by itself, within its own timeout."""
 _moments = itertools.count()
 _UNREAD_SECONDS = 0.1
-"""Until data that waits in the kernel has been read for certain."""
+"""Time after which data that waits in the kernel has certainly been read."""
 _NOTICE_SECONDS = 0.1
-"""Between looks at whether everything was sent."""
+"""Between checks whether everything was sent."""
 
 
 class _UnwantedError(Exception):
-    """Raised within the parser, to stop it."""
+    """Raised inside the parser to stop it."""
 
 
 class Connection(HttpToolsProtocol):
@@ -34,15 +34,15 @@ class Connection(HttpToolsProtocol):
 
     | what a client does | what it gets |
     |---|---|
-    | begins a request while one is under way | the answer to the first one, and the end |
+    | starts a request while one is in progress | the answer to the first one, then the connection closes |
     | sends more than 100 headers, or a head over 32 KiB | 431 |
     | needs more than 2 s for a head or 2 s more for a body | 408 |
-    | sends what is no HTTP | 400 |
-    | holds a large body while there is no room for all | 503, with `Retry-After` |
-    | does not read its answer for 10 s, stays idle for 120 s | the end |
-    | is refused by name | 403 |
+    | sends something that is not HTTP | 400 |
+    | sends a large body while the limit for all bodies is reached | 503, with `Retry-After` |
+    | does not read its answer for 10 s, stays idle for 120 s | the connection closes |
+    | is not admitted by name | 403 |
 
-    An answer that has begun is never followed by another one: then the connection just ends.
+    Once an answer has begun, the client gets no second one: the connection just closes.
     """
 
     def __init__(
@@ -53,38 +53,38 @@ class Connection(HttpToolsProtocol):
         admits: Callable[[Transport], bool] | None = None,
         **kwargs: Any,
     ) -> None:
-        """`held` is shared by all connections of a process; `admits` looks at the client's certificate."""
+        """All connections of a process share `held`; `admits` checks the client's certificate."""
         super().__init__(*args, **kwargs)
         self._limits = limits or Limits()
         self._held = held or BufferedBytes(self._limits.held_bytes)
         self._admits = admits
         self._receiving = False
-        """Whether a request has begun to come and is not whole yet."""
+        """Whether a request has begun to arrive and is incomplete."""
         self._in_head = False
         self._completed = False
-        """Whether a request became whole in the data that is being read."""
+        """Whether a request became complete in the data that is being read."""
         self._received = 0
-        """Bytes of the request, as they came."""
+        """Bytes of the request received so far."""
         self._is_held = False
         self._ignores_input = False
-        """Whether the rest of what comes is not looked at."""
+        """Whether the rest of the input is ignored."""
         self._refusal: tuple[int, str] | None = None
         self._is_pipelined = False
         self._timer: TimerHandle | None = None
         self._timer_at = 0.0
         self._due = 0.0
         self._overdue: Callable[[], None] | None = None
-        """What is done when what is awaited has not come; None while nothing is awaited."""
+        """Called when the expected input has not arrived in time; None while nothing is expected."""
         self._unread: TimerHandle | None = None
         self.is_open = False
-        """Whether its handshake was done."""
+        """Whether the handshake is complete."""
         self.is_admitted = True
         self.on_lost: Callable[[], None] = lambda: None
-        """Called once the connection is gone."""
+        """Called when the connection is lost."""
         self.served = 0
         """Requests answered."""
         self.since = next(_moments)
-        """When it was opened, became idle, or its request began: the larger, the later."""
+        """When it was opened, became idle, or its request began; a larger number is later."""
 
     # What the event loop calls
 
@@ -97,7 +97,7 @@ class Connection(HttpToolsProtocol):
         self._await_request()
 
     def data_received(self, data: bytes) -> None:
-        """Read what came, as far as it is wanted."""
+        """Read the data, as long as input is wanted."""
         if self._ignores_input:
             self._pause()
             return
@@ -115,17 +115,17 @@ class Connection(HttpToolsProtocol):
             self._bound_request()
 
     def pause_writing(self) -> None:
-        """Give a client that does not read some time to do so."""
+        """Give a client that does not read its answer some time to do so."""
         super().pause_writing()
         self._unread = self.loop.call_later(self._limits.unread_seconds, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """Go on."""
+        """Continue."""
         super().resume_writing()
         self._end_unread()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Release everything; a timer would keep the connection, with 256 KiB of TLS buffer."""
+        """Release everything; a timer would keep the connection alive, with 256 KiB of TLS buffer."""
         super().connection_lost(exc)
         self._release()
         self._end_unread()
@@ -136,7 +136,7 @@ class Connection(HttpToolsProtocol):
         self.on_lost()
 
     def shutdown(self) -> None:
-        """End an idle connection soon, also when its client does not answer; else after its answer."""
+        """Close an idle connection soon, even if its client does not respond; else after its answer."""
         if self.is_idle:
             self._end_idle()
             return
@@ -147,12 +147,12 @@ class Connection(HttpToolsProtocol):
     # What the parser calls
 
     def on_message_begin(self) -> None:
-        """Begin a request, unless one is under way: then this one is not read at all."""
+        """Start a request; while another one is in progress, do not read it at all."""
         self.begin_request()
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header; trailers are not looked at."""
+        """Accept a header; ignore trailers."""
         if not self._in_head:
             return
         if len(self.headers) >= self._limits.headers:
@@ -160,76 +160,76 @@ class Connection(HttpToolsProtocol):
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Let the app begin."""
+        """Let the app start."""
         self.check_head()
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
-        """Let the app have the end of the request."""
+        """Give the app the end of the request."""
         self.end_request()
         if not self.parser.should_keep_alive():
-            # A trailer may have ended it: the parser takes nothing more, so nobody may be let wait for it.
+            # A trailer may have ended it: the parser accepts nothing more, so no request may wait for it.
             self.cycle.keep_alive = False
         super().on_message_complete()
 
     # What an answer calls
 
     def on_response_complete(self) -> None:
-        """Wait for the next request, or end the connection where this was its last answer."""
+        """Wait for the next request, or close the connection if this was its last answer."""
         self.server_state.total_requests += 1
         self.served += 1
         self._release()
         if self.transport.is_closing():
             self._abort_soon()
         elif self._receiving:
-            # Its body goes on, and nobody wants it.
+            # The rest of the request's body is not wanted.
             self._close()
         else:
             self.flow.resume_reading()
             self._await_request()
 
-    # For those who decide about it
+    # For code that decides about the connection
 
     @property
     def is_idle(self) -> bool:
-        """Whether no request is under way, but for one whose head has not come whole."""
+        """Whether no request is in progress, except one whose head is incomplete."""
         # uvicorn's types do not say that there may be no cycle yet.
         cycle = cast("RequestResponseCycle | None", self.cycle)
         return cycle is None or cycle.response_complete
 
     @property
     def is_receiving(self) -> bool:
-        """Whether a part of a request has come."""
+        """Whether part of a request was received."""
         return self._receiving
 
     @property
     def has_asked(self) -> bool:
-        """Whether a request may be here already that the loop has not read."""
+        """Whether unread data in the kernel may be a request."""
         return self.is_open and self.is_idle and not self._receiving and has_unread_data(self.transport)
 
     def shed(self) -> None:
-        """Answer what is being received with 503: an API server asks again after a second."""
+        """Answer the request that is arriving with 503: an API server retries after a second."""
         self._is_held = False
-        self._refuse(503, "too much is being received: send it again", _RETRY)
+        self._refuse(503, "too many bytes are being received: retry", _RETRY)
 
     # For connections that answer at once
 
     def begin_request(self) -> None:
-        """Note that a request begins; raises within the parser while another one is under way."""
+        """Record that a request begins; raises inside the parser while another one is in progress."""
         if self._completed or not self.is_idle:
             self._is_pipelined = True
             raise _UnwantedError
         self._receiving = self._in_head = True
 
     def check_head(self) -> None:
-        """Refuse a head that is too large; raises within the parser."""
+        """Reject a head that is too large; raises inside the parser."""
         self._in_head = False
         limit = self._limits.head_bytes
         if self._received > limit and self._head_size() > limit:
             self._refuse_head(f"a head over {limit} bytes")
 
     def end_request(self) -> None:
-        """Note that the request is whole."""
+        """Record that the request is complete."""
         self._receiving, self._completed = False, True
         self._overdue = None
         if self._is_held:
@@ -238,7 +238,7 @@ class Connection(HttpToolsProtocol):
     # Bounds
 
     def _bound_request(self) -> None:
-        """Bound a request that came in part, or waits for its answer."""
+        """Limit a request that is incomplete or waits for its answer."""
         if self._ignores_input:
             return
         if not self._receiving:
@@ -255,15 +255,15 @@ class Connection(HttpToolsProtocol):
 
     def _late_head(self) -> None:
         if self._in_head:
-            self._refuse(408, f"no whole head within {self._limits.head_seconds} s")
+            self._refuse(408, f"head incomplete after {self._limits.head_seconds} s")
         else:
             self._expect(self._limits.body_seconds, self._late_body)
 
     def _late_body(self) -> None:
-        self._refuse(408, f"no whole body within {self._limits.body_seconds} s")
+        self._refuse(408, f"body incomplete after {self._limits.body_seconds} s")
 
     def _late_for_good(self) -> None:
-        self._refuse(503, "this process ends: send it again", _RETRY)
+        self._refuse(503, "this process is stopping: retry", _RETRY)
 
     def _hold(self, *, whole: bool) -> None:
         self._is_held = True
@@ -284,9 +284,9 @@ class Connection(HttpToolsProtocol):
         self._expect(self._limits.idle_seconds, self._end_idle)
 
     def _expect(self, seconds: float, otherwise: Callable[[], None]) -> None:
-        """Do `otherwise` after so long, unless something else is expected by then.
+        """Call `otherwise` after `seconds`, unless something else is expected by then.
 
-        One timer for all: it is not moved for what comes in time, as each request on a kept connection does.
+        All waits share one timer. Input that comes in time does not move it, as most requests would.
         """
         self._overdue, self._due = otherwise, self.loop.time() + seconds
         if self._timer is not None and self._timer_at > self._due:
@@ -313,7 +313,7 @@ class Connection(HttpToolsProtocol):
     # Ends
 
     def _end_idle(self) -> None:
-        """Close, unless a request is here already that the loop has not read: it is answered first."""
+        """Close, unless the kernel already holds a request: that one is answered first."""
         if has_unread_data(self.transport):
             self._expect(_UNREAD_SECONDS, self._end_idle)
         else:
@@ -331,7 +331,7 @@ class Connection(HttpToolsProtocol):
             self._refuse(*(self._refusal or (400, "Invalid HTTP request received.")))
 
     def _end_after_answer(self) -> None:
-        """Look at nothing more, and close when the request that is under way is answered."""
+        """Read nothing more, and close when the current request is answered."""
         self._ignores_input = True
         if self.is_idle:
             self._close()
@@ -344,7 +344,7 @@ class Connection(HttpToolsProtocol):
             self.flow.pause_reading()
 
     def _refuse(self, status: int, text: str, header: bytes = b"") -> None:
-        """Answer the request instead of the app, unless that has begun to, and close."""
+        """Answer the request in place of the app, unless the app's answer has begun, and close."""
         self._ignores_input = True
         self._release()
         if self.is_idle or not self.cycle.response_started:
@@ -363,7 +363,7 @@ class Connection(HttpToolsProtocol):
         self._abort_soon()
 
     def _abort_soon(self) -> None:
-        """Abort a closing connection once everything is sent: many clients never answer the end of TLS."""
+        """Abort a closing connection once everything is sent: many clients never answer TLS's close."""
         self._overdue = None
         self._cut_at = self.loop.time() + self._limits.unread_seconds
         self.loop.call_later(self._limits.closing_seconds, self._cut)

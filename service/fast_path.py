@@ -1,7 +1,7 @@
-"""The fast path: answers to requests that need no waiting, past uvicorn's machinery.
+"""The fast path: answers requests that need no waiting without uvicorn's machinery.
 
-This leans on members of uvicorn that are not its API: tests/service/test_uvicorn_members.py lists them, and
-`protocol_of` takes the plain connection where uvicorn is another version than the one they were read in.
+It uses members of uvicorn that are not public: tests/service/test_uvicorn_members.py lists them. With any
+version of uvicorn except the one they were read in, `protocol_of` uses the plain connection.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from service.asgi import JSON, send_whole
 from service.connection import Connection
 
 KNOWN_UVICORN = "0.54."
-"""Releases whose inner members were read: pyproject.toml allows these alone."""
+"""Releases whose private members were read; pyproject.toml allows only these."""
 _HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
 
 
@@ -26,37 +26,37 @@ _HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %
 class FastPathRoute:
     """POSTs of JSON to one path, whose answers mostly need no waiting.
 
-    A query counts for nothing: an API server adds `?timeout=5s` to the path that it is given.
+    The query is ignored: an API server adds `?timeout=5s` to the configured path.
     """
 
     path: bytes
     answer: Callable[[bytes], bytes | Coroutine[Any, Any, bytes]]
-    """Returns JSON for JSON, or a coroutine that will; where it raises, the request goes to the app as if
-    nobody had looked at it."""
+    """Returns JSON for JSON, or a coroutine that will. If it raises, the request goes to the app as if this
+    had not been called."""
 
 
 def protocol_of(route: FastPathRoute | None, uvicorn_version: str) -> Callable[..., Connection]:
-    """Return what makes the connections of a listener: plain ones where nothing can be answered at once."""
+    """Return the factory of a listener's connections: plain ones if nothing can be answered at once."""
     if route is None or not uvicorn_version.startswith(KNOWN_UVICORN):
         return Connection
     return partial(FastPathConnection, route=route)
 
 
 class FastPathConnection(Connection):
-    """A connection on which requests that came whole are answered at once, if their answer needs no waiting.
+    """A connection that answers a complete request at once, if its answer needs no waiting.
 
-    Such a request gets no task, no scope and no events of its own, and its answer is one write. All else goes
-    uvicorn's way: parts, errors, the end.
+    Such a request needs no task, scope or events, and its answer is one write. Everything else is uvicorn's
+    work: requests that arrive in parts, errors, the end.
     """
 
     def __init__(self, *args: Any, route: FastPathRoute, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._route = route
         self._body: list[bytes] | None = None
-        """The body of a request that may be answered at once; None while uvicorn has it, or there is none."""
+        """Body of a request that may be answered at once; None if uvicorn has it, or there is none."""
 
     def data_received(self, data: bytes) -> None:
-        """Read what came; for the rest of a request that did not come whole, uvicorn's app waits."""
+        """Read the data; uvicorn's app waits for the rest of an incomplete request."""
         super().data_received(data)
         body, self._body = self._body, None
         if body is not None and not self.transport.is_closing():
@@ -64,12 +64,12 @@ class FastPathConnection(Connection):
             super().on_body(b"".join(body))
 
     def on_message_begin(self) -> None:
-        """Begin a request without uvicorn's scope, which a request that is answered at once never needs."""
+        """Start a request without uvicorn's scope, which a request that is answered at once does not need."""
         self.begin_request()
         self.url, self.headers, self.expect_100_continue = b"", [], False
 
     def on_headers_complete(self) -> None:
-        """Hold a request back if it may be answered at once."""
+        """Keep a request from uvicorn if it may be answered at once."""
         self.check_head()
         if self._takes_fast_path():
             self._body = []
@@ -77,14 +77,14 @@ class FastPathConnection(Connection):
             self._begin_cycle(self.app)
 
     def on_body(self, body: bytes) -> None:
-        """Take a part of the body."""
+        """Accept a part of the body."""
         if self._body is None:
             super().on_body(body)
         else:
             self._body.append(body)
 
     def on_message_complete(self) -> None:
-        """Answer a request that came whole, or let an app do it."""
+        """Answer a complete request, or let an app do it."""
         held, self._body = self._body, None
         if held is not None:
             self.end_request()
@@ -112,7 +112,7 @@ class FastPathConnection(Connection):
         )
 
     def _begin_cycle(self, app: ASGIApp) -> None:
-        """Let uvicorn begin what it begins with a request and when its headers are complete, for `app`."""
+        """Let uvicorn do for `app` what it does when a request begins and when its headers are complete."""
         url, headers, expects = self.url, self.headers, self.expect_100_continue
         HttpToolsProtocol.on_message_begin(self)
         self.url, self.expect_100_continue = url, expects
@@ -122,11 +122,11 @@ class FastPathConnection(Connection):
         self.app = usual
 
     def _answer(self, body: bytes) -> ASGIApp | None:
-        """Answer if that needs no waiting; else return the app that will."""
+        """Answer if that needs no waiting; otherwise return the app that will answer."""
         usual: ASGIApp = self.app
         try:
             answer = self._route.answer(body)
-        except BaseException:  # noqa: BLE001 the app meets it again; httptools would make a 400 of it
+        except BaseException:  # noqa: BLE001 the app raises it again; httptools would turn it into a 400
             return usual
         if not isinstance(answer, bytes):
             return partial(_answer_later, answer)
@@ -138,5 +138,5 @@ class FastPathConnection(Connection):
 async def _answer_later(
     answering: Coroutine[Any, Any, bytes], _scope: Scope, _receive: Receive, send: Send
 ) -> None:
-    """An app that sends the answer when it is there."""
+    """An app that sends the answer when it is ready."""
     await send_whole(send, 200, [JSON], await answering)

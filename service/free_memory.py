@@ -1,8 +1,8 @@
-"""Gives memory back to the system that is free, but that malloc keeps.
+"""Returns free memory that malloc keeps to the system.
 
-The buffers of a flood of connections lie between blocks that live longer: when they are free, a process has
-three to five times what it uses, and keeps it. A malloc that maps each large block by itself does not do so,
-but then every review of 200 kB costs twice its time.
+The buffers of a flood of connections lie between longer-lived blocks. After they are freed, a process keeps
+three to five times what it uses. A malloc that maps each large block separately avoids this, but then every
+review of 200 kB takes twice as long.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from service.limits import MIB
 
 _CHECK_SECONDS = 2
 _MUCH = 32 * MIB
-"""More would take longer at once: 275 MiB have taken 170 ms."""
+"""Returning more takes long at once: 275 MiB took 170 ms."""
 _CHECKS, _MAX_CHECKS = 8, 32
-"""Until what is still more than at the least is tried again; each time in vain, twice as many."""
+"""Checks until memory above the minimum is tried again; each time without success, twice as many."""
 _STATM = Path("/proc/self/statm")
 
 
 def resident() -> int:
-    """Bytes of this process that are in memory; 0 where the system does not tell."""
+    """Bytes of this process that are resident; 0 if the system does not report them."""
     try:
         return int(_STATM.read_bytes().split()[1]) * resource.getpagesize()
     except OSError:
@@ -32,14 +32,14 @@ def resident() -> int:
 
 
 def give_back() -> None:
-    """Give back whatever is free; nothing happens where malloc cannot."""
+    """Return all free memory; does nothing if malloc cannot."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
 
 
 class FreeMemory:
-    """Gives back when a process has grown by much, and again later: what a flood uses is free after it."""
+    """Returns memory when a process has grown a lot, and again later, when a flood has freed what it used."""
 
     def __init__(
         self, resident: Callable[[], int] = resident, give_back: Callable[[], None] = give_back
@@ -50,7 +50,7 @@ class FreeMemory:
         self._wait = self._checks_left = _CHECKS
 
     def check(self) -> None:
-        """Give back if that may be worth it."""
+        """Return memory if that may be worth it."""
         now = self._resident()
         self._least, self._last = min(self._least, now), min(self._last, now)
         self._checks_left -= 1

@@ -1,4 +1,4 @@
-"""Liveness, readiness and metrics over HTTP, the same for every process."""
+"""Liveness, readiness and metrics over HTTP, identical for every process."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ def health_router(
 ) -> APIRouter:
     """Make the routes /livez, /readyz and /metrics.
 
-    `detail` is one line for people, shown by /readyz beside the conditions. `stuck` returns why the process
-    has to begin again, or None while it turns over.
+    `detail` is one line for people, which /readyz shows after the conditions. `stuck` returns why the process
+    must restart, or None while it works.
     """
     router = APIRouter()
     probes = Probes(registry, readiness, detail, stuck)
 
     @router.head("/livez", include_in_schema=False)
-    @router.get("/livez", response_class=Response, summary="Whether the process turns over")
+    @router.get("/livez", response_class=Response, summary="Whether the process works")
     async def livez() -> Response:
         return _response(probes.livez())
 
     @router.head("/readyz", include_in_schema=False)
-    @router.get("/readyz", response_class=Response, summary="Whether reviews can be answered, and if not why")
+    @router.get("/readyz", response_class=Response, summary="Whether reviews can be answered; if not, why")
     async def readyz() -> Response:
         return _response(probes.readyz())
 
@@ -42,7 +42,7 @@ def health_router(
 
 
 def health_app(router: APIRouter) -> FastAPI:
-    """Make the app of the plain port: health and metrics alone."""
+    """Make the app of the plain port: only health and metrics."""
     app = FastAPI(title="GPU Fraction Injector: health", openapi_url=None)
     app.include_router(router)
     return app

@@ -1,4 +1,4 @@
-"""Bounds on the connections, time and memory that a listener gives to clients, whoever they are."""
+"""Limits on the connections, time and memory that a listener gives to clients."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ MIB = 1024 * KIB
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds of one listener."""
+    """Limits of one listener."""
 
     connections: int = 128
-    """Open ones, handshakes included. Past it one of the client address that holds the most is closed."""
+    """Open connections, including handshakes. Beyond it, the address with the most connections loses one."""
     head_bytes: int = 32 * KIB
     """Request line and headers."""
     headers: int = 100
@@ -21,17 +21,17 @@ class Limits:
     head_seconds: float = 2
     """From the first byte of a request to the end of its head."""
     body_seconds: float = 2
-    """From then on to the end of its body. Head and body together take less than an API server waits for
-    an answer, by the chart's `webhook.timeoutSeconds` of 5: so it gets the 408 instead of a timeout."""
+    """From then on to the end of its body. Head and body together take less than the 5 s that an API server
+    waits for an answer (the chart's `webhook.timeoutSeconds`), so it gets the 408 and not a timeout."""
     idle_seconds: float = 120
-    """The API server keeps idle connections 90 s; a shorter time of ours would race its next request."""
+    """The API server keeps idle connections for 90 s; a shorter time here would race its next request."""
     unread_seconds: float = 10
-    """For a client to read what it was sent."""
+    """For a client to read its answer."""
     last_seconds: float = 2
-    """For what is being received when the process ends: an API server sends a body at once."""
+    """For requests that are arriving when the process stops: an API server sends a body at once."""
     closing_seconds: float = 1
-    """For a client to answer the end of its TLS connection; many never do."""
+    """For a client to answer TLS's close; many never do."""
     held_bytes: int = 24 * MIB
-    """Of requests that are not answered yet, over all connections of a process."""
+    """Of unanswered requests, over all connections of a process."""
     small_bytes: int = 64 * KIB
-    """Requests up to this size are not counted: nobody's large body shuts out a small one."""
+    """Requests up to this size are not counted, so a large body never displaces a small one."""

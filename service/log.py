@@ -1,4 +1,4 @@
-"""Structured logging: JSON lines where a machine reads them, coloured ones on a terminal."""
+"""Structured logging: JSON lines for machines, coloured lines on a terminal."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _encode = msgspec.json.Encoder(enc_hook=str).encode
 
 
 class Line(msgspec.Struct, gc=False):
-    """What every line says; a line that is written for each request is a struct of its own fields too."""
+    """The fields of every line. A line written for each request is a struct with its own fields as well."""
 
     timestamp: datetime
     level: str
@@ -31,27 +31,27 @@ class Line(msgspec.Struct, gc=False):
 
 
 def write_line(line: Line) -> None:
-    """Write a line whose fields are a struct: for what happens thousands of times a second."""
+    """Write a line whose fields are a struct: for events that happen thousands of times a second."""
     if line.level in _output.levels:
         _output.write(line)
 
 
 class Logger:
-    """Writes lines that carry `logger: name`; fields are whatever JSON can say, anything else as text."""
+    """Writes lines that carry `logger: name`. Fields that JSON cannot represent become text."""
 
     def __init__(self, name: str) -> None:
         self._name = name
 
     def info(self, event: str, **fields: Any) -> None:
-        """What happens in good health."""
+        """Log what happens in normal operation."""
         self._write("info", event, fields)
 
     def warning(self, event: str, **fields: Any) -> None:
-        """What an admin may want to look into."""
+        """Log what an admin may want to look into."""
         self._write("warning", event, fields)
 
     def error(self, event: str, **fields: Any) -> None:
-        """What an admin has to look into."""
+        """Log what an admin has to look into."""
         self._write("error", event, fields)
 
     def _write(self, level: str, event: str, fields: dict[str, Any]) -> None:
@@ -62,10 +62,10 @@ class Logger:
 
 
 class _Output:
-    """Where lines go: standard error, past Python's buffers, whole lines in each write.
+    """The destination of lines: standard error, without Python's buffers, whole lines in each write.
 
-    In an event loop the lines of one round go out together at its end: a system call for each costs a busy
-    webhook a sixth of its time.
+    In an event loop, the lines of one iteration are written together at its end: a system call for each line
+    costs a busy webhook a sixth of its time.
     """
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class _Output:
         self._round: list[bytes] = []
 
     def write(self, said: Line | dict[str, Any]) -> None:
-        """Write a line, at the latest when the loop's round ends."""
+        """Write a line, at the latest at the end of the loop's iteration."""
         line = self.render(said)
         try:
             loop = asyncio.get_running_loop()
@@ -91,7 +91,7 @@ class _Output:
 
 
 def _write_now(lines: bytes) -> None:
-    # Whoever read the log may be gone, and a review is answered all the same.
+    # The reader of the log may be gone; a review must be answered all the same.
     with contextlib.suppress(OSError):
         while lines:
             lines = lines[os.write(_STDERR, lines) :]
@@ -118,7 +118,7 @@ def _plain(line: Line | dict[str, Any]) -> bytes:
 
 
 def _printable(value: Any) -> str:
-    """Return a value as text of one line: names in it may hold what a terminal would obey."""
+    """Return a value as one line of text without control characters: a terminal would obey them."""
     text = str(value)
     return text if text.isprintable() else text.encode("unicode_escape").decode()
 
@@ -127,7 +127,7 @@ _output = _Output()
 
 
 def configure_logging(level: LogLevel = "info", form: LogFormat = "auto") -> None:
-    """Fit log lines to whoever reads them, and turn those of libraries into ours; call once per process."""
+    """Choose the format of log lines, and turn those of libraries into ours; call once per process."""
     _output.levels = frozenset(LEVELS[LEVELS.index(level) :])
     if form == "text" or (form == "auto" and sys.stderr.isatty()):
         _output.render = _coloured if sys.stderr.isatty() else _plain
@@ -137,7 +137,7 @@ def configure_logging(level: LogLevel = "info", form: LogFormat = "auto") -> Non
 
 
 def get_logger(name: str) -> Logger:
-    """Give the logger of a part of the process."""
+    """Return the logger of a part of the process."""
     return Logger(name)
 
 

@@ -14,11 +14,11 @@ from service.version import VERSION
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
-"""Bounds of histograms in seconds, from a decision in the cache to one that waits."""
+"""Bucket bounds of histograms in seconds, from a cached decision to one that waits."""
 
 
 def new_registry() -> CollectorRegistry:
-    """Make a registry with the process's own figures (CPU, memory, garbage collection)."""
+    """Make a registry with the process's own metrics (CPU, memory, garbage collection)."""
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
@@ -29,13 +29,13 @@ def new_registry() -> CollectorRegistry:
 
 
 class Info(Collector):
-    """A metric whose labels say something and whose value is always 1.
+    """A metric that carries information in its labels; its value is always 1.
 
     Args:
-        name: what stands between `fraction_injector_` and `_info`.
+        name: the part between `fraction_injector_` and `_info`.
         documentation: its help.
         labels: names of its labels.
-        values: returns their values as of now; None while there are none.
+        values: returns their current values; None while there are none.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""A plain HTTP server for probes and metrics, where a web framework would take too much memory."""
+"""A plain HTTP server for probes and metrics, for processes where a web framework needs too much memory."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _moments = itertools.count()
 
 
 class PlainHttp:
-    """Answers GET and HEAD of /livez, /readyz and /metrics, one request a connection.
+    """Answers GET and HEAD of /livez, /readyz and /metrics, one request per connection.
 
-    It has as many places for connections as every other port, and gives them away in the same way.
+    It has the same connection limit as every other port, and enforces it in the same way.
     """
 
     def __init__(self, probes: Probes) -> None:
@@ -36,7 +36,7 @@ class PlainHttp:
         """Listen, and return the port; 0 takes a free one.
 
         Raises:
-            OSError: the address cannot be had.
+            OSError: the address is not available.
         """
         self._socket = bind(host, port)
         limits = Limits()
@@ -45,7 +45,7 @@ class PlainHttp:
         return int(self._socket.getsockname()[1])
 
     def close(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         if self._acceptor is not None and self._socket is not None:
             self._acceptor.close()
             self._socket.close()
@@ -72,11 +72,11 @@ class PlainHttp:
 
 
 class PlainConnection(asyncio.Protocol):
-    """One connection: a head of at most 8 KiB within 5 s, an answer, and the end.
+    """One connection: a head of at most 8 KiB within 5 s, one answer, then the end.
 
     Args:
-        response: answers a head.
-        limits: how long a client may take to read it.
+        response: returns the answer to a head.
+        limits: how long a client may take to read the answer.
     """
 
     def __init__(self, response: Callable[[bytes], bytes], limits: Limits) -> None:
@@ -98,7 +98,7 @@ class PlainConnection(asyncio.Protocol):
         self._end_after(HEAD_SECONDS)
 
     def data_received(self, data: bytes) -> None:
-        """Answer a head that is whole; what follows it is not looked at."""
+        """Answer a complete head; ignore what follows it."""
         if self.served:
             return
         if not self._received:
@@ -111,10 +111,10 @@ class PlainConnection(asyncio.Protocol):
             self.transport.abort()
 
     def eof_received(self) -> bool:
-        """Let a client that sends no more still read its answer."""
+        """Let a client that has finished sending still read its answer."""
         return self.served > 0
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 nobody is left to tell
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 the reason does not matter
         """Release everything."""
         if self._timer is not None:
             self._timer.cancel()
@@ -122,24 +122,24 @@ class PlainConnection(asyncio.Protocol):
 
     @property
     def transport(self) -> asyncio.Transport:
-        """The way to the client, once it is open."""
+        """The transport, once the connection is open."""
         if self._transport is None:
             raise RuntimeError("the connection is not open yet")
         return self._transport
 
     @property
     def is_idle(self) -> bool:
-        """Whether no request is under way; an answer is made in one go."""
+        """Whether no request is in progress; an answer is written at once."""
         return True
 
     @property
     def is_receiving(self) -> bool:
-        """Whether a part of a head has come."""
+        """Whether part of a head was received."""
         return bool(self._received) and not self.served
 
     @property
     def has_asked(self) -> bool:
-        """Whether a request may be here already that the loop has not read."""
+        """Whether unread data in the kernel may be a request."""
         return self.is_open and not self._received and has_unread_data(self.transport)
 
     def _reply(self) -> None:

@@ -1,4 +1,4 @@
-"""What /livez, /readyz and /metrics answer, whatever serves them."""
+"""The answers to /livez, /readyz and /metrics, independent of the server."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 from service.metrics import CONTENT_TYPE, render
 
 Readiness = Callable[[], Mapping[str, str | None]]
-"""Returns each condition of readiness with what is missing, or None where it is met."""
+"""Returns each readiness condition with what is missing, or None if it is met."""
 TEXT = "text/plain; charset=utf-8"
 
 
@@ -28,8 +28,8 @@ class Probes:
     Args:
         registry: the process's metrics.
         readiness: its conditions.
-        detail: one line for people, shown by /readyz beside the conditions.
-        stuck: returns why the process has to begin again, or None while it turns over.
+        detail: one line for people, which /readyz shows after the conditions.
+        stuck: returns why the process must restart, or None while it works.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Probes:
         self._stuck = stuck
 
     def livez(self) -> ProbeResponse:
-        """Return whether the process turns over."""
+        """Return whether the process works."""
         why = self._stuck()
         return ProbeResponse(503 if why else 200, TEXT, f"{why or 'ok'}\n".encode())
 

@@ -1,4 +1,4 @@
-"""What all our processes have in common: probes, metrics, background tasks, and lines at start and end."""
+"""The common part of all our processes: probes, metrics, background tasks, and log lines at start and end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from service.metrics import new_registry
 from service.serving import Listener, serve
 
 Condition = Callable[[], str | None]
-"""Returns what is missing, or None where the condition is met."""
+"""Returns what is missing, or None if the condition is met."""
 
 
 async def _nothing() -> None:
@@ -25,7 +25,7 @@ class Process:
     """The skeleton of one process, from start to drain."""
 
     def __init__(self, name: str, tasks: Iterable[str], stop_delay_seconds: float) -> None:
-        """`tasks` are the names of all background tasks that may run."""
+        """`tasks` are the names of all possible background tasks."""
         self.registry = new_registry()
         self.tasks = BackgroundTasks(tasks, self.registry)
         self.log = get_logger(name)
@@ -34,7 +34,7 @@ class Process:
         self._stopping = False
 
     def ready_when(self, **conditions: Condition) -> None:
-        """Add conditions of readiness; that the process is not stopping is the last of them."""
+        """Add readiness conditions; the last one is always that the process is not stopping."""
         self._conditions |= conditions
 
     def router(self, detail: Callable[[], str]) -> APIRouter:
@@ -42,7 +42,7 @@ class Process:
         return health_router(self.registry, self.readiness, detail, lambda: self.tasks.stuck)
 
     def readiness(self) -> Mapping[str, str | None]:
-        """Return each condition with what is missing, or None where it is met."""
+        """Return each condition with what is missing, or None if it is met."""
         stopping = "the process is stopping" if self._stopping else None
         return {name: missing() for name, missing in self._conditions.items()} | {"serving": stopping}
 
@@ -57,9 +57,9 @@ class Process:
     ) -> None:
         """Serve until SIGTERM or SIGINT, then drain.
 
-        The first listener is the process's own; others say by their `role` what they are for. `background`
-        is not run again when it fails: the process ends. `last` is awaited before the process says that it
-        has stopped.
+        The first listener is the process's own; the `role` of the others states their purpose. If a coroutine
+        of `background` fails, it is not restarted: the process ends. `last` is awaited before the process
+        logs that it has stopped.
         """
 
         def stop() -> None:

@@ -1,4 +1,4 @@
-"""How long to wait before the next attempt: longer each time, and never two replicas in step."""
+"""Backoff: how long to wait before the next attempt, longer each time, and different for each replica."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Backoff:
-    """Doubling waits with full jitter over their upper half."""
+    """Waits that double, with jitter over their upper half."""
 
     first_seconds: float = 0.25
     max_seconds: float = 30.0
@@ -16,10 +16,10 @@ class Backoff:
     _next: float = 0.0
 
     def reset(self) -> None:
-        """Start from the first wait: the last attempt succeeded."""
+        """Return to the first wait, after a successful attempt."""
         self._next = 0.0
 
     def next(self, at_least: float | None = None) -> float:
-        """Seconds to wait now; `at_least` where a server asked for it."""
+        """Return the seconds to wait now; `at_least` if a server asked for it."""
         self._next = min(self.max_seconds, max(self.first_seconds, 2 * self._next))
         return max(at_least or 0.0, self._next * self.random.uniform(0.5, 1.0))

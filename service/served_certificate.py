@@ -11,18 +11,18 @@ from service.log import get_logger
 
 
 class Leaf(Protocol):
-    """What is known of a certificate."""
+    """The known facts of a certificate."""
 
     @property
     def not_after(self) -> datetime:
-        """When it ends."""
+        """When it expires."""
 
 
 class ServedCertificate:
-    """Counts and logs what becomes of the certificates of one process; both series are 0 from the start."""
+    """Counts and logs the certificates of one process; both series are 0 from the start."""
 
     def __init__(self, registry: CollectorRegistry, source: str) -> None:
-        """`source` is where certificates come from, for the log."""
+        """`source` is the origin of certificates, for the log."""
         self._source = source
         self._expiry = Gauge(
             "fraction_injector_certificate_expiry_timestamp_seconds",
@@ -37,15 +37,15 @@ class ServedCertificate:
         self._log = get_logger("certificate")
 
     def show(self, leaf: Leaf) -> None:
-        """Bring the metrics to a certificate that is served, without a line in the log."""
+        """Update the metrics for a certificate that is served, without a log line."""
         self._expiry.set(leaf.not_after.timestamp())
 
     def served(self, leaf: Leaf) -> None:
-        """Note that a mounted certificate is served from now on."""
+        """Record that a mounted certificate is served from now on."""
         self.show(leaf)
         self._log.info("certificate is served", source=self._source)
 
     def refused(self, error: Exception) -> None:
-        """Note that a mounted pair is not served."""
+        """Record that a mounted pair is not served."""
         self._refusals.inc()
         self._log.warning("certificate is not served", error=str(error))

@@ -25,7 +25,7 @@ from service.free_memory import keep_giving_back
 from service.limits import Limits
 
 DRAIN_SECONDS = 20
-"""For requests in flight, after new connections are refused."""
+"""For requests in progress, after new connections are refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +36,16 @@ class Listener:
     socket: socket.socket
     tls: ssl.SSLContext | None = None
     fast_path: FastPathRoute | None = None
-    """What is answered past the app where that needs no waiting."""
+    """Answers requests without the app if that needs no waiting."""
     clients: frozenset[str] | None = None
-    """A client's certificate must be good for one of these names; None for every client that TLS lets in."""
+    """A client's certificate must be valid for one of these names; None admits all that TLS accepts."""
     limits: Limits = field(default_factory=Limits)
     role: Literal["health", "page"] | None = None
-    """What it is for beside the process's own work."""
+    """The purpose of a listener that is not the process's own."""
 
 
 class _Server(uvicorn.Server):
-    """A server that leaves signals to the process, which has more than one server, and accepts by itself."""
+    """A server that leaves signals to the process, which has several servers, and uses its own acceptor."""
 
     def __init__(self, config: uvicorn.Config, listener: Listener) -> None:
         super().__init__(config)
@@ -55,12 +55,12 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         yield
 
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:  # noqa: ARG002 its own
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:  # noqa: ARG002 has its own
         await self.lifespan.startup()
         listener = self._listener
         acceptor = Acceptor(listener.socket, self._connection, listener.tls, listener.limits)
         acceptor.start(self.config.backlog)
-        # Of its servers uvicorn only asks that they close.
+        # uvicorn only closes its servers.
         self.servers = [cast("asyncio.Server", acceptor)]
         self.started = True
 
@@ -113,9 +113,9 @@ async def serve(
 ) -> None:
     """Serve until SIGTERM or SIGINT, then drain.
 
-    `on_stopping` makes the process unready; listeners serve on for `stop_delay_seconds`, until
-    endpoints have forgotten it. A second signal ends the wait. `background` runs beside the servers;
-    if any of it ends or fails, so does this.
+    `on_stopping` makes the process unready. Listeners keep serving for `stop_delay_seconds`, until endpoints
+    no longer list the process. A second signal ends this wait. `background` runs in parallel with the
+    servers; if any of it ends or fails, this function ends too.
     """
     held = BufferedBytes(min(listener.limits.held_bytes for listener in listeners))
     servers = [_server(listener, held) for listener in listeners]
@@ -153,7 +153,7 @@ async def _announce(servers: Sequence[_Server], on_started: Callable[[], None]) 
 
 
 def _announce_close(server: uvicorn.Server) -> None:
-    """Let answers say that their connection ends: else it is closed under a client's next request."""
+    """Announce the close in answers; otherwise the connection could close under a client's next request."""
     server.config.encoded_headers.append((b"connection", b"close"))
     # The server copies them only once a second.
     server.server_state.default_headers = list(server.config.encoded_headers)
@@ -166,7 +166,7 @@ async def _delay(stopping: asyncio.Event, seconds: float) -> None:
 
 
 def run(main: Coroutine[Any, Any, None]) -> None:
-    """Run a process on uvloop, after making sure that the fast parts are really there."""
+    """Run a process on uvloop, after checking that the compiled parts are available."""
     if not hasattr(httptools, "HttpRequestParser"):
         raise RuntimeError("httptools is installed but broken: its HttpRequestParser is missing")
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

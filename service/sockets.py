@@ -1,4 +1,4 @@
-"""Sockets that a process listens on."""
+"""Sockets on which a process listens."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def bind(host: str, port: int) -> socket.socket:
     """Bind a TCP socket; port 0 takes a free one.
 
     Raises:
-        OSError: the address cannot be had; the message names it.
+        OSError: the address is not available; the message names it.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM)
@@ -31,7 +31,7 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether only this machine reaches what listens there."""
+    """Return whether only this machine can reach what listens on the host."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -39,7 +39,7 @@ def is_loopback(host: str) -> bool:
 
 
 def has_unread_data(transport: BaseTransport) -> bool:
-    """Return whether the kernel holds data of a client that nobody has read yet."""
+    """Return whether the kernel holds unread data from a client."""
     found = transport.get_extra_info("socket")
     if found is None or found.fileno() < 0:
         return False

@@ -70,7 +70,7 @@ def test_a_task_that_has_not_turned_for_three_periods_is_stuck_until_it_turns():
         tasks.pass_time(60)
         assert tasks.tasks.stuck is None
         tasks.pass_time(1)
-        assert tasks.tasks.stuck == "election: no turn for 61 s"
+        assert tasks.tasks.stuck == "election: no heartbeat for 61 s"
         tasks.turned()
         assert tasks.tasks.stuck is None
 
@@ -82,7 +82,7 @@ def test_a_short_period_counts_as_ten_seconds():
         tasks.pass_time(30)
         assert tasks.tasks.stuck is None
         tasks.pass_time(1)
-        assert tasks.tasks.stuck == "election: no turn for 31 s"
+        assert tasks.tasks.stuck == "election: no heartbeat for 31 s"
 
     kept(test, 0.5)
 
@@ -132,4 +132,4 @@ def test_time_is_counted_while_the_loop_turns():
             return tasks.tasks.stuck
 
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
-        assert runner.run(scenario()).startswith("election: no turn for 3")
+        assert runner.run(scenario()).startswith("election: no heartbeat for 3")

@@ -99,17 +99,17 @@ def test_trailers_are_not_kept():
 @pytest.mark.parametrize(
     ("part", "limits", "text"),
     [
-        (GET[:-1], {"head_seconds": 0.01}, b"no whole head within 0.01 s\n"),
-        (b"\r\n\r\nG", {"head_seconds": 0.01}, b"no whole head within 0.01 s\n"),
+        (GET[:-1], {"head_seconds": 0.01}, b"head incomplete after 0.01 s\n"),
+        (b"\r\n\r\nG", {"head_seconds": 0.01}, b"head incomplete after 0.01 s\n"),
         (
             post(10, sent=9),
             {"head_seconds": 0.01, "body_seconds": 0.02},
-            b"no whole body within 0.02 s\n",
+            b"body incomplete after 0.02 s\n",
         ),
         (
             POST + b"transfer-encoding: chunked\r\n\r\n1;" + b"x" * 1000,
             {"head_seconds": 0.01, "body_seconds": 0.02},
-            b"no whole body within 0.02 s\n",
+            b"body incomplete after 0.02 s\n",
         ),
     ],
 )

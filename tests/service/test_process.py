@@ -52,7 +52,7 @@ def test_it_is_alive_until_a_task_is_stuck_and_says_which():
 
     assert answer(process, "/livez").text == "ok\n"
     stuck = asyncio.run(scenario())
-    assert (stuck.status_code, stuck.text) == (503, "election: no turn for 31 s\n")
+    assert (stuck.status_code, stuck.text) == (503, "election: no heartbeat for 31 s\n")
     assert answer(process, "/livez").status_code == 200
 
 

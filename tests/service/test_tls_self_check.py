@@ -42,7 +42,7 @@ def test_a_certificate_for_other_names_or_of_another_ca_is_said():
 
         async def test(served):
             said = await port_of(served).check_handshake()
-            assert said.startswith(f"127.0.0.1:{served.port} gave no handshake for localhost: ")
+            assert said.startswith(f"127.0.0.1:{served.port} failed the TLS handshake for localhost: ")
             assert "CERTIFICATE_VERIFY_FAILED" in said
 
         run(test, tls=context.listener)
@@ -65,13 +65,13 @@ def test_a_port_that_says_nothing_is_not_waited_for():
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = TlsSelfCheck(silent.getsockname(), "localhost", lambda: TRUST, handshake_seconds=0.05)
         said = asyncio.run(port.check_handshake())
-    assert said.endswith(" gave no handshake within 0.05 s")
+    assert said.endswith(" completed no TLS handshake in 0.05 s")
 
 
 def test_a_port_that_nobody_listens_on_is_said():
     with bind("127.0.0.1", 0) as unused:
         said = asyncio.run(TlsSelfCheck(unused.getsockname(), "localhost", lambda: TRUST).check_handshake())
-    assert "gave no handshake for localhost: " in said
+    assert "failed the TLS handshake for localhost: " in said
     assert "refused" in said or "Connect call failed" in said
 
 
