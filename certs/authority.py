@@ -11,7 +11,7 @@ from certs.values import KeyPair
 
 AUTHORITY_LIFETIME = timedelta(days=365)
 BACKDATE = timedelta(hours=1)
-"""How far notBefore lies in the past, so that a peer whose clock is behind accepts at once."""
+"""How far notBefore is in the past, so that a peer whose clock is behind accepts the certificate at once."""
 
 _NO_USAGE = dict.fromkeys(
     (
@@ -30,10 +30,10 @@ _NO_USAGE = dict.fromkeys(
 
 
 def make_authority(now: datetime) -> KeyPair:
-    """A new self-signed CA with a new EC P-256 key, valid one year from `now` (aware).
+    """Return a new self-signed CA with a new EC P-256 key, valid one year from `now` (aware).
 
-    Its subject carries the key's identifier: two CAs of one installation, which share a caBundle
-    during a rotation, never share a name.
+    Its subject contains the key's identifier: two CAs of one installation, which share a caBundle
+    during a rotation, never have the same name.
     """
     key = ec.generate_private_key(ec.SECP256R1())
     key_id = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
@@ -53,7 +53,7 @@ def make_authority(now: datetime) -> KeyPair:
 def start_certificate(
     subject: x509.Name, public_key: ec.EllipticCurvePublicKey, not_before: datetime, not_after: datetime
 ) -> x509.CertificateBuilder:
-    """What a CA and a leaf have in common: subject, key, random serial, dates, key identifier."""
+    """Start a CA or a leaf: subject, key, random serial, dates, key identifier."""
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
@@ -66,24 +66,24 @@ def start_certificate(
 
 
 def common_name(text: str) -> x509.Name:
-    """A name of one common name; X.509 allows it 64 characters."""
+    """Return a name of one common name, cut to the 64 characters that X.509 allows."""
     return x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, text[:64])])
 
 
 def key_usage(*allowed: str) -> x509.KeyUsage:
-    """A key usage extension that allows exactly the named usages."""
+    """Return a key usage extension that allows exactly the named usages."""
     return x509.KeyUsage(**{**_NO_USAGE, **dict.fromkeys(allowed, True)})
 
 
 def key_to_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    """The private key as unencrypted PKCS #8 PEM."""
+    """Return the private key as unencrypted PKCS #8 PEM."""
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
 
 
 def whole_second(now: datetime) -> datetime:
-    """`now` in UTC without its fraction: X.509 dates have no finer unit. Raises ValueError if naive."""
+    """Return `now` in UTC without fractions, which X.509 dates cannot have. Raises ValueError if naive."""
     if now.tzinfo is None:
         raise ValueError(f"now {now.isoformat()} has no time zone; pass an aware datetime")
     return now.astimezone(UTC).replace(microsecond=0)

@@ -1,4 +1,4 @@
-"""The file by which clients get to know a CA."""
+"""The file from which clients read a CA."""
 
 import os
 import tempfile
@@ -6,9 +6,9 @@ from pathlib import Path
 
 
 def write_ca_file(path: Path, ca_pem: bytes) -> None:
-    """Write the CA for clients to read (mode 0644), whole or not at all.
+    """Write the CA for clients to read (mode 0644), completely or not at all.
 
-    Raises OSError, with the path in it, when the directory is missing or not writable.
+    Raises OSError with the path if the directory is missing or not writable.
     """
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     temporary = Path(name)

@@ -1,4 +1,4 @@
-"""Loads certificates and keys into OpenSSL's contexts from memory, and names the file at fault."""
+"""Loads certificates and keys from memory into OpenSSL's contexts, and names the faulty file."""
 
 import os
 import ssl
@@ -12,14 +12,14 @@ from certs.values import CertificateError, KeyPair, TlsFiles
 _BEGIN = b"-----BEGIN CERTIFICATE-----"
 _END = b"-----END CERTIFICATE-----"
 _MISMATCHES = ("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED")
-"""What OpenSSL says of the key of another certificate; the last, where even the kind of key differs."""
+"""OpenSSL's reasons if the key belongs to another certificate; the last if the type of key differs."""
 
 
 def load_pair(context: ssl.SSLContext, pair: KeyPair, folder: str = "") -> None:
-    """Load a pair into a context that nobody uses yet.
+    """Load a pair into a context that is not in use yet.
 
-    `folder`, with a slash at its end, stands before the names of the files in errors.
-    Raises CertificateError with the file at fault when OpenSSL refuses the pair.
+    `folder`, with a trailing slash, is the prefix of file names in errors.
+    Raises CertificateError with the faulty file if OpenSSL rejects the pair.
     """
 
     def refuse_password() -> str:
@@ -35,9 +35,9 @@ def load_pair(context: ssl.SSLContext, pair: KeyPair, folder: str = "") -> None:
 
 
 def client_context(files: TlsFiles) -> ssl.SSLContext:
-    """Return a context that shows `files.pair` and accepts servers that `files.ca_pem` vouches for.
+    """Return a context that presents `files.pair` and accepts servers with a certificate from `files.ca_pem`.
 
-    Raises CertificateError when OpenSSL refuses the pair or the CAs.
+    Raises CertificateError if OpenSSL rejects the pair or the CAs.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
@@ -47,18 +47,18 @@ def client_context(files: TlsFiles) -> ssl.SSLContext:
 
 
 def load_authorities(context: ssl.SSLContext, pem: bytes, file: str) -> None:
-    """Let a context trust the certificates of a PEM text, be they roots or not, as Go does.
+    """Let a context trust the certificates of a PEM text, whether they are roots or not, as Go does.
 
-    Raises CertificateError as `certificates_in`.
+    Raises CertificateError like `certificates_in`.
     """
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     context.load_verify_locations(cadata=b"".join(certificates_in(pem, file)))
 
 
 def certificates_in(pem: bytes, file: str) -> list[bytes]:
-    """The certificates of a PEM text in their order, each as DER.
+    """Return the certificates of a PEM text in order, each as DER.
 
-    Raises CertificateError when there is none or one cannot be read; `file` is the name to use in errors.
+    Raises CertificateError if there is none or one is unreadable; `file` is the name to use in errors.
     """
     begun = pem.split(_BEGIN)[1:]
     if not begun:
@@ -70,7 +70,7 @@ def certificates_in(pem: bytes, file: str) -> list[bytes]:
         raise _unreadable(file, f"of {len(begun)} only {len(whole)} have an end")
     try:
         found = [ssl.PEM_cert_to_DER_cert((_BEGIN + text + _END).decode("ascii")) for text in whole]
-        # One context for all: to make one takes longer than to read a certificate.
+        # One context for all: creating one takes longer than reading a certificate.
         reader = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         for each in found:
             reader.load_verify_locations(cadata=each)
@@ -86,7 +86,7 @@ def _unreadable(file: str, why: object) -> CertificateError:
 
 
 def _refusal(error: ssl.SSLError, pair: KeyPair, folder: str) -> CertificateError:
-    """Why OpenSSL refuses a pair, by the file at fault."""
+    """Return why OpenSSL rejects a pair, with the faulty file."""
     try:
         certificates_in(pair.certificate_pem, f"{folder}tls.crt")
     except CertificateError as unreadable:
@@ -95,7 +95,7 @@ def _refusal(error: ssl.SSLError, pair: KeyPair, folder: str) -> CertificateErro
         return CertificateError(f"{folder}tls.key: is not the key of {folder}tls.crt; store both of one pair")
     if "_TOO_" in (error.reason or ""):
         return CertificateError(
-            f"{folder}tls.crt and tls.key: OpenSSL refuses the pair ({error.reason}); issue a stronger one"
+            f"{folder}tls.crt and tls.key: OpenSSL rejects the pair ({error.reason}); issue a stronger one"
         )
     return CertificateError(
         f"{folder}tls.key: holds no readable private key ({len(pair.key_pem)} bytes); "
@@ -105,9 +105,9 @@ def _refusal(error: ssl.SSLError, pair: KeyPair, folder: str) -> CertificateErro
 
 @contextmanager
 def _as_file(content: bytes) -> Iterator[str]:
-    """A path that OpenSSL, which loads pairs from files only, can read `content` from."""
+    """Yield a path from which OpenSSL can read `content`: it loads pairs only from files."""
     if sys.platform == "linux":
-        # Keys stay in memory, and the container's root file system may be read-only.
+        # Keys stay in memory. The container's root file system may be read-only.
         descriptor = os.memfd_create("pem")
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)

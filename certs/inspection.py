@@ -1,4 +1,4 @@
-"""What a certificate says, and who made it: the questions that the rotation asks of what it reads."""
+"""What a certificate states, and who issued it, for the rotation."""
 
 from collections.abc import Iterable
 from ipaddress import ip_address
@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 
 def signed_by(subject: x509.Certificate, issuer: x509.Certificate) -> bool:
-    """Return whether `issuer`, a CA, made `subject`; dates are not looked at."""
+    """Return whether `issuer`, a CA, issued `subject`; dates are not checked."""
     if not is_authority(issuer):
         return False
     try:
@@ -35,7 +35,7 @@ def is_key_of(key: PrivateKeyTypes, certificate: x509.Certificate) -> bool:
 
 
 def is_good_for(certificate: x509.Certificate, names: Iterable[str]) -> bool:
-    """Return whether its subject alternative names cover all of these DNS names and IP addresses."""
+    """Return whether its subject alternative names cover all these DNS names and IP addresses."""
     try:
         alternatives = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:

@@ -1,4 +1,4 @@
-"""Serving certificates signed by the product's own CA, and the names they are good for."""
+"""Serving certificates signed by the product's own CA, and the names for which they are valid."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -15,20 +15,20 @@ from certs.values import CertificateError, KeyPair, format_time
 
 LEAF_LIFETIME = timedelta(days=30)
 LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
-"""What a self-signed webhook on this machine is dialled by."""
+"""Names by which clients reach a self-signed webhook on this machine."""
 
 
 def service_names(service: str, namespace: str) -> tuple[str, ...]:
-    """The four DNS names of a Kubernetes Service; the API server dials `<service>.<namespace>.svc`."""
+    """Return the four DNS names of a Kubernetes Service; the API server uses `<service>.<namespace>.svc`."""
     qualified = f"{service}.{namespace}"
     return service, qualified, f"{qualified}.svc", f"{qualified}.svc.cluster.local"
 
 
 def make_leaf(authority: KeyPair, names: Sequence[str], now: datetime) -> KeyPair:
-    """A new leaf for server and client use, valid 30 days from `now` but never longer than its CA.
+    """Return a new leaf for server and client use, valid 30 days from `now`, but not longer than its CA.
 
-    `names` are DNS names or IP addresses, the first one also becomes the subject.
-    Raises CertificateError when the CA is not valid at `now`, ValueError without names.
+    `names` are DNS names or IP addresses; the first one also becomes the subject.
+    Raises CertificateError if the CA is not valid at `now`, ValueError without names.
     """
     if not names:
         raise ValueError("names is empty; a leaf needs at least one DNS name or IP address")

@@ -1,4 +1,4 @@
-"""A listener's TLS context whose certificate changes while it serves."""
+"""A listener's TLS context whose certificate can change while it serves."""
 
 import ssl
 
@@ -7,32 +7,32 @@ from certs.values import KeyPair
 
 
 class LiveTlsContext:
-    """Serves the newest pair to every new connection; connections that are open keep theirs.
+    """Serves the newest pair to every new connection; open connections keep theirs.
 
-    The listener holds no key itself: its sni_callback, which OpenSSL calls with or without a server
-    name in the handshake, hands out a context that nobody changes any more. A live context must not
-    be loaded a second time: between certificate and key, or with a mismatched pair, every handshake fails.
-    Before the first `swap` handshakes are refused.
+    The listener holds no key itself. OpenSSL calls its sni_callback with or without a server name in the
+    handshake, and the callback returns a context that never changes afterwards. A context in use must not
+    be loaded again: between certificate and key, or with a mismatched pair, every handshake fails.
+    Handshakes are refused before the first `swap`.
     """
 
     def __init__(self, *, verify_clients: bool = False) -> None:
-        """With `verify_clients` only clients with a certificate of the given client CAs get in."""
+        """With `verify_clients`, only clients with a certificate of the given client CAs are accepted."""
         self._verify_clients = verify_clients
         self._newest: ssl.SSLContext | None = None
         self.listener = _empty_context(verify_clients=verify_clients)
-        """The context for the server's socket; the same object for the life of the process."""
+        """The context of the server's socket: one object for the life of the process."""
         self.listener.sni_callback = self._hand_out
 
     @property
     def serving(self) -> bool:
-        """True once there is a pair to serve."""
+        """Whether there is a pair to serve."""
         return self._newest is not None
 
     def swap(self, pair: KeyPair, client_ca_pem: bytes | None = None) -> None:
         """Serve `pair` from the next handshake on; safe to call from any thread.
 
-        `client_ca_pem` is required exactly when clients are verified. Raises CertificateError when
-        OpenSSL refuses the pair or the client CAs; what was served before then stays.
+        `client_ca_pem` is required if clients are verified, and not allowed otherwise. Raises
+        CertificateError if OpenSSL rejects the pair or the client CAs; the previous pair then stays.
         """
         if self._verify_clients != (client_ca_pem is not None):
             raise ValueError("client_ca_pem goes with verify_clients; pass both or neither")
@@ -52,15 +52,15 @@ class LiveTlsContext:
 
 
 def _empty_context(*, verify_clients: bool) -> ssl.SSLContext:
-    """Without resumption: the listener would resume a session past a swap of pair or client CAs."""
+    """Return a context without resumption: a session could otherwise outlive a swap of pair or client CAs."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_TICKET | ssl.OP_NO_RENEGOTIATION
     context.num_tickets = 0
     if verify_clients:
-        # Mode and flags are taken from the listener, the client CAs from the context handed out.
+        # Mode and flags come from the listener, the client CAs from the context that the callback returns.
         context.verify_mode = ssl.CERT_REQUIRED
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-        # Python cannot switch off the session cache of TLS 1.2, which skips the client's certificate.
+        # Python cannot disable the session cache of TLS 1.2, which skips the client's certificate.
         context.minimum_version = ssl.TLSVersion.TLSv1_3
     return context

@@ -1,4 +1,4 @@
-"""The certificate of a server whose TLS Secret is mounted: its newest valid pair, live."""
+"""The certificate of a server with a mounted TLS Secret: always the newest valid pair."""
 
 import asyncio
 import hashlib
@@ -14,21 +14,21 @@ from certs.validation import validate_files
 from certs.values import CertificateError, KeyPair, LeafFacts, TlsFiles
 
 _KUBELET_GENERATION = "..data"
-"""The symlink that the kubelet swaps when a Secret changes; the files beside it point through it."""
+"""The symlink that the kubelet swaps when a Secret changes; the other files point through it."""
 POLL_SECONDS = 1.0
-"""Between two readings of the directory."""
+"""Between two reads of the directory."""
 _POLLS_PER_RETRY = 30
-"""A content that was rejected is tried again at every 30th reading: it may have waited for its notBefore."""
+"""Every 30th read checks rejected content again: its notBefore may have passed."""
 
 
 @dataclass(frozen=True, slots=True)
 class MountRules:
-    """What a mounted pair must fulfil."""
+    """The requirements on a mounted pair."""
 
     names: Sequence[str]
-    """DNS names and IP addresses that the leaf must be good for."""
+    """DNS names and IP addresses for which the leaf must be valid."""
     require_injected: bool = False
-    """Self-managed mode: serve a leaf only when `injected-ca` lists its issuer, that is, when the
+    """Self-managed mode: serve a leaf only if `injected-ca` lists its issuer, that is, if the
     controller has read this CA back from the caBundle. A Secret edited by hand is not served."""
 
 
@@ -38,11 +38,11 @@ class _Reading:
 
     digest: bytes
     found: tuple[TlsFiles, LeafFacts] | CertificateError | None
-    """None: what was accepted last."""
+    """None: the content accepted last."""
 
 
 class MountedFiles:
-    """Passes on the newest valid pair of a directory; a bad or torn one changes nothing."""
+    """Reports the newest valid pair of a directory; ignores a pair that is invalid or incomplete."""
 
     def __init__(
         self,
@@ -51,9 +51,9 @@ class MountedFiles:
         accept: Callable[[TlsFiles, LeafFacts], None],
         reject: Callable[[CertificateError], None],
     ) -> None:
-        """`accept` gets each new valid content and may raise CertificateError itself.
+        """`accept` gets each new valid content and may itself raise CertificateError.
 
-        `reject` gets the reason why a new content is not served, once per content.
+        `reject` gets the reason why new content is not served, once per content.
         """
         self._directory = directory
         self._rules = rules
@@ -63,14 +63,14 @@ class MountedFiles:
         self._rejected_digest = b""
 
     def refresh(self) -> None:
-        """Read the directory once and pass on what is new; a rejected content is tried again."""
+        """Read the directory once and report new content; rejected content is checked again."""
         self._pass_on(self._read(retry=True))
 
     async def run(self, turned: Callable[[], None] = lambda: None) -> None:
-        """Read the directory every second, until cancelled; call `turned` after each reading.
+        """Read the directory every second until cancelled; call `turned` after each read.
 
-        Its content is compared: a directory that is replaced is found too, and a node cannot run out of
-        watches. What is new is checked in a thread, while the server goes on.
+        The content is compared, so a replaced directory is detected too, and a node cannot run out of
+        watches. New content is checked in a thread, while the server keeps serving.
         """
         for number in itertools.count():
             self._pass_on(await asyncio.to_thread(self._read, retry=number % _POLLS_PER_RETRY == 0))
@@ -78,7 +78,7 @@ class MountedFiles:
             await asyncio.sleep(POLL_SECONDS)
 
     def _read(self, *, retry: bool) -> _Reading | None:
-        """Return None for what was rejected and is not to be tried again."""
+        """Return None for rejected content that is not to be checked again."""
         try:
             files = read_tls_files(self._directory)
         except CertificateError as error:
@@ -119,9 +119,9 @@ class MountedFiles:
 
 
 class MountedCertificate:
-    """Serves the newest valid pair of a directory, and shows the same one as a client."""
+    """Serves the newest valid pair of a directory, and presents the same pair as a client."""
 
-    def __init__(  # noqa: PLR0913 what it reads, who is notified, and who gets in
+    def __init__(  # noqa: PLR0913 what it reads, whom it notifies, and which clients it accepts
         self,
         directory: Path,
         rules: MountRules,
@@ -132,16 +132,16 @@ class MountedCertificate:
         client_ca_pem: bytes | None = None,
         open_context: LiveTlsContext | None = None,
     ) -> None:
-        """Read the directory once; `served` and `refused` get what becomes of each new content.
+        """Read the directory once; `served` and `refused` are called for each new content.
 
         `open_context` serves the same pair to clients without a certificate, on another port.
 
-        With `verify_clients` only clients with a certificate of `ca.crt` get in; with `client_ca_pem` only
-        those with a certificate of these CAs.
+        With `verify_clients`, only clients with a certificate of `ca.crt` are accepted; with `client_ca_pem`,
+        only those with a certificate of these CAs.
         """
         self.context = LiveTlsContext(verify_clients=verify_clients or client_ca_pem is not None)
         self.client: ssl.SSLContext | None = None
-        """Shows the pair to servers of the same CA; None before the first."""
+        """Presents the pair to servers of the same CA; None before the first pair."""
         self._open_context = open_context
         self._verify_clients = verify_clients
         self._client_ca_pem = client_ca_pem
@@ -153,11 +153,11 @@ class MountedCertificate:
 
     @property
     def missing(self) -> str | None:
-        """Why no certificate is served, if none is."""
+        """Why no certificate is served; None if one is."""
         return None if self.context.serving else self._last_error
 
     async def follow(self, turned: Callable[[], None] = lambda: None) -> None:
-        """Serve the newest pair, until cancelled; call `turned` after each reading of the directory."""
+        """Serve the newest pair until cancelled; call `turned` after each read of the directory."""
         await self._files.run(turned)
 
     def _accept(self, files: TlsFiles, leaf: LeafFacts) -> None:
@@ -174,9 +174,9 @@ class MountedCertificate:
 
 
 def read_tls_files(directory: Path) -> TlsFiles:
-    """Return the content of a mounted TLS Secret; raises CertificateError when a file cannot be read.
+    """Return the content of a mounted TLS Secret. Raises CertificateError if a file cannot be read.
 
-    In a kubelet mount all files are read from one generation, so that a swap in between cannot mix two.
+    In a kubelet mount, all files are read from one generation, so that a swap cannot mix two.
     `injected-ca` may be missing: only the self-managed mode has it.
     """
     try:
@@ -184,7 +184,7 @@ def read_tls_files(directory: Path) -> TlsFiles:
         folder = generation.resolve() if generation.is_symlink() else directory
         is_injected = (folder / "injected-ca").exists()
     except (OSError, RuntimeError) as error:
-        # RuntimeError: links that lead to each other, until Python 3.13.
+        # RuntimeError: symlinks that form a loop, before Python 3.13.
         raise CertificateError(f"{directory}: {error}; mount a Secret that this user may read") from error
     injected = _read(folder, "injected-ca", directory) if is_injected else b""
     return TlsFiles(

@@ -1,7 +1,6 @@
-"""What the certificate rotation sees: two Secrets, the caBundle, and what each endpoint serves.
+"""The input of the certificate rotation: two Secrets, the caBundle, and what each endpoint serves.
 
-Reading is forgiving: what cannot be used (torn, half written, edited by hand) counts as absent, and
-the rotation replaces it.
+Unusable content (incomplete, or edited by hand) counts as absent, and the rotation replaces it.
 """
 
 import re
@@ -22,7 +21,7 @@ _PEM_BLOCK = re.compile(rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE---
 
 @dataclass(frozen=True, slots=True)
 class SecretContent:
-    """A Secret as the API holds it, values decoded from base64."""
+    """A Secret in the API, with values decoded from base64."""
 
     data: Mapping[str, bytes] = field(repr=False)
     annotations: Mapping[str, str]
@@ -30,19 +29,19 @@ class SecretContent:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What the executor reads. Read `tls` first and `authorities` last: see certs.rotation."""
+    """What the controller reads. Read `tls` first and `authorities` last: see certs.rotation."""
 
     tls: SecretContent | None
-    """The `-tls` Secret, mounted by the webhook; None when there is none."""
+    """The `-tls` Secret, mounted by the webhook; None if there is none."""
     bundle_pem: bytes | None
-    """caBundle of the webhook configuration's entry; None when there is no such configuration."""
+    """caBundle of the webhook configuration's entry; None if there is no such configuration."""
     authorities: SecretContent | None
-    """The `-ca` Secret, the controller's own; None when there is none."""
+    """The `-ca` Secret, which only the controller uses; None if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """A CA certificate; two are equal when their SHA-256 is."""
+    """A CA certificate; two are equal if their SHA-256 is."""
 
     sha256: str
     not_before: datetime = field(compare=False)
@@ -55,11 +54,11 @@ class StoredAuthorities:
     """The `-ca` Secret."""
 
     current: Authority | None = None
-    """Signs leaves; `ca.crt` and `ca.key`."""
+    """Signs leaves: `ca.crt` and `ca.key`."""
     coming: Authority | None = None
-    """Stored, not yet trusted by everybody; `next.crt` and `next.key`."""
+    """Stored, but not yet trusted by all clients: `next.crt` and `next.key`."""
     previous: tuple[Authority, ...] = ()
-    """Signed leaves earlier and is still trusted; `previous.crt`, and any CA whose key is lost."""
+    """Signed leaves earlier and are still trusted: `previous.crt`, and any CA whose key is lost."""
     seen_at: datetime | None = None
 
 
@@ -68,7 +67,7 @@ class StoredTls:
     """The `-tls` Secret."""
 
     leaf: LeafFacts | None = None
-    """None when the pair is unusable or no known CA made it; its dates are not looked at."""
+    """None if the pair is unusable or no known CA issued it; its dates are not checked."""
     trusted: tuple[Authority, ...] = ()
     """`ca.crt`."""
     injected: frozenset[str] = frozenset()
@@ -78,22 +77,22 @@ class StoredTls:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """Everything the next action depends on, besides the time."""
+    """Everything that the next action depends on, besides the time."""
 
     tls: StoredTls
     bundle: tuple[Authority, ...] | None
-    """None when there is no webhook configuration."""
+    """None if there is no webhook configuration."""
     authorities: StoredAuthorities
     served: Mapping[str, str | None]
-    """By endpoint: SHA-256 of the CA that made its leaf; None when it cannot be dialled or nobody
-    knows the CA."""
+    """By endpoint: SHA-256 of the CA that issued its leaf; None if the endpoint is unreachable or the CA is
+    unknown."""
 
 
 def observe(stored: Stored, served: Mapping[str, bytes | None], names: Sequence[str]) -> Observation:
-    """Make sense of what was read.
+    """Interpret what was read.
 
-    `served` holds, for each endpoint that the Service may send requests to, the leaf it answers with
-    (PEM), or None when it does not answer. `names` are those a leaf must be good for.
+    `served` holds, for each endpoint to which the Service may send requests, the leaf that it serves
+    (PEM), or None if it does not answer. `names` are those for which a leaf must be valid.
     """
     authorities = read_authorities(stored.authorities)
     tls_data = stored.tls.data if stored.tls else {}
@@ -112,12 +111,12 @@ def observe(stored: Stored, served: Mapping[str, bytes | None], names: Sequence[
 
 
 def readable_authorities(pem: bytes) -> tuple[Authority, ...]:
-    """The CAs of a PEM text, each once; blocks that are torn or no CA are passed over."""
+    """Return the CAs of a PEM text, each once; blocks that are incomplete or not a CA are skipped."""
     return distinct(ca for block in _PEM_BLOCK.findall(pem) if (ca := _read_authority(block)))
 
 
 def distinct(authorities: Iterable[Authority]) -> tuple[Authority, ...]:
-    """Each CA once, in order of first appearance."""
+    """Return each CA once, in order of first appearance."""
     return tuple(dict.fromkeys(authorities))
 
 
@@ -137,7 +136,7 @@ def _read_authority(pem: bytes) -> Authority | None:
 
 
 def read_authorities(content: SecretContent | None) -> StoredAuthorities:
-    """What the `-ca` Secret is good for."""
+    """Return the usable content of the `-ca` Secret."""
     data = content.data if content else {}
     current, coming = _signing(data, "ca"), _signing(data, "next")
     stored = distinct(
@@ -150,7 +149,7 @@ def read_authorities(content: SecretContent | None) -> StoredAuthorities:
 
 
 def _signing(data: Mapping[str, bytes], name: str) -> Authority | None:
-    """The CA of that name, if its key is there to sign with."""
+    """Return the CA with that name, if its key is present to sign with."""
     pem = data.get(f"{name}.crt", b"")
     try:
         certificate = load_certificates(pem, name)[0]

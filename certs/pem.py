@@ -1,4 +1,4 @@
-"""How PEM becomes certificates and keys, and what identifies them."""
+"""Reads and writes certificates and keys as PEM, and identifies certificates."""
 
 from collections.abc import Iterable
 
@@ -11,9 +11,9 @@ from certs.values import CertificateError
 
 
 def load_certificates(pem: bytes, file: str) -> list[x509.Certificate]:
-    """The certificates of a PEM text in their order; `file` is the name to use in errors.
+    """Return the certificates of a PEM text in order; `file` is the name to use in errors.
 
-    Raises CertificateError when there is none or one cannot be read.
+    Raises CertificateError if there is none or one is unreadable.
     """
     if b"-----BEGIN CERTIFICATE-----" not in pem:
         raise CertificateError(
@@ -28,7 +28,7 @@ def load_certificates(pem: bytes, file: str) -> list[x509.Certificate]:
 
 
 def load_key(pem: bytes, file: str) -> PrivateKeyTypes:
-    """The private key of a PEM text; raises CertificateError when it is missing, encrypted or torn."""
+    """Return the private key of a PEM text. Raises CertificateError if it is missing, encrypted or torn."""
     try:
         return serialization.load_pem_private_key(pem, password=None)
     except TypeError as error:
@@ -43,10 +43,10 @@ def load_key(pem: bytes, file: str) -> PrivateKeyTypes:
 
 
 def to_pem(certificates: Iterable[x509.Certificate]) -> bytes:
-    """The certificates as one PEM text."""
+    """Return the certificates as one PEM text."""
     return b"".join(c.public_bytes(serialization.Encoding.PEM) for c in certificates)
 
 
 def fingerprint(certificate: x509.Certificate) -> str:
-    """SHA-256 of the DER form, 64 lower-case hexadecimal digits."""
+    """Return the SHA-256 of the DER form as 64 lower-case hexadecimal digits."""
     return certificate.fingerprint(hashes.SHA256()).hex()

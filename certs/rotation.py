@@ -1,26 +1,26 @@
-"""When to make, inject, serve and drop certificates: state + observation + time -> next action.
+"""When to create, inject, serve and drop certificates: state + observation + time -> next action.
 
-Deterministic and free of side effects. All state lies in the two Secrets and the caBundle, so that a
-new leader resumes where the last one died. The way of a CA:
+Deterministic and without side effects. All state is in the two Secrets and the caBundle, so that a
+new leader continues where the last one stopped. The life of a CA:
 
 | phase | stored | next |
 |---|---|---|
-| S0 steady | one CA, its leaf is served | a new CA when 2/3 of the life of the old one is over |
-| S1 stored | the new CA is in `-ca` as `next` | it goes into `ca.crt` of `-tls`, then into the caBundle |
-| S2 injected | the caBundle holds old and new | read back, list it in `injected-ca` of `-tls` |
-| S3 settling | listed since `injected-at` | after 60 s all API servers know it: it becomes the current CA |
-| S4 issuing | the old one became `previous` | a leaf by the current CA into `-tls` |
-| S5 spreading | leaf stored | every endpoint is dialled until all serve it, `seen-at` |
-| S6 retiring | all serve it | 24 h later: `previous` leaves `-ca`, then `ca.crt`, then the caBundle |
+| S0 steady | one CA, its leaf is served | a new CA when 2/3 of the old one's life are over |
+| S1 stored | the new CA is in `-ca` as `next` | add it to `ca.crt` of `-tls`, then to the caBundle |
+| S2 injected | the caBundle has old and new | read it back, list it in `injected-ca` of `-tls` |
+| S3 settling | listed since `injected-at` | after 60 s all API servers have it: it becomes the current CA |
+| S4 issuing | the old one became `previous` | store a leaf by the current CA in `-tls` |
+| S5 spreading | leaf stored | dial every endpoint until all serve it, then set `seen-at` |
+| S6 retiring | all serve it | 24 h later: remove `previous` from `-ca`, then `ca.crt`, then the caBundle |
 
-Three rules make it safe with two leaders and stale views, provided that each write replaces exactly
-the version that was read (resourceVersion), and that `-tls` is read first and `-ca` last:
+Three rules make it safe with two leaders and stale reads, if each write replaces exactly the version
+that was read (resourceVersion), and if `-tls` is read first and `-ca` last:
 
-1. A CA enters `ca.crt` before it enters the caBundle, and leaves it before it leaves the caBundle.
-2. A leaf is stored only when the version of `-tls` that it replaces lists its CA in `injected-ca`.
-   So whoever drops a CA has changed `-tls` before, and a stale leaf write fails.
-3. No CA is dropped that made the stored leaf or one that an endpoint serves, nor any of the caBundle
-   while an endpoint cannot be dialled.
+1. A CA enters `ca.crt` before it enters the caBundle, and leaves `ca.crt` before it leaves the caBundle.
+2. A leaf is stored only if the version of `-tls` that it replaces lists its CA in `injected-ca`.
+   A leader that drops a CA has changed `-tls` before, so a stale leaf write fails.
+3. A CA is never dropped if it issued the stored leaf or one that an endpoint serves. While an endpoint
+   is unreachable, no CA of the caBundle is dropped.
 """
 
 from dataclasses import dataclass, field
@@ -34,45 +34,45 @@ from certs.values import LeafFacts
 
 @dataclass(frozen=True, slots=True)
 class RotationSettings:
-    """How long to wait; shorter in tests only."""
+    """Wait times; shorter only in tests."""
 
     settle: timedelta = timedelta(seconds=60)
     """From reading the caBundle back until a leaf of a new CA may be served."""
     keep_previous: timedelta = timedelta(hours=24)
-    """From seeing every endpoint on the new CA until the old one is dropped."""
+    """From the time when every endpoint serves the new CA's leaf until the old CA is dropped."""
     retry: timedelta = timedelta(seconds=10)
-    """Until endpoints are dialled again, or a missing webhook configuration is looked for."""
+    """Until endpoints are dialled again, or a missing webhook configuration is read again."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreNewAuthority:
-    """`-ca`: a new CA as `next`, and these as `previous`."""
+    """`-ca`: store a new CA as `next`, and these as `previous`."""
 
     previous: tuple[Authority, ...]
     why: str = field(default="", compare=False)
-    """What is wrong with the one before, for the log."""
+    """The fault of the CA before, for the log."""
 
 
 @dataclass(frozen=True, slots=True)
 class PromoteAuthority:
-    """`-ca`: `next` becomes the current CA, the current one `previous` (its key is thrown away)."""
+    """`-ca`: `next` becomes the current CA, the current one `previous` (its key is deleted)."""
 
 
 @dataclass(frozen=True, slots=True)
 class MarkSeen:
-    """`-ca`: all endpoints serve the current CA since this time."""
+    """`-ca`: all endpoints have served leaves of the current CA since this time."""
 
     at: datetime
 
 
 @dataclass(frozen=True, slots=True)
 class DropPrevious:
-    """`-ca`: forget `previous`."""
+    """`-ca`: remove `previous`."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreTrust:
-    """`-tls`: these CAs into `ca.crt`, this list into `injected-ca`; the pair stays."""
+    """`-tls`: these CAs in `ca.crt`, this list in `injected-ca`; the pair stays."""
 
     trusted: tuple[Authority, ...]
     injected: frozenset[str]
@@ -81,19 +81,19 @@ class StoreTrust:
 
 @dataclass(frozen=True, slots=True)
 class IssueLeaf:
-    """`-tls`: a new pair by the current CA; all else stays."""
+    """`-tls`: a new pair by the current CA; the rest stays."""
 
 
 @dataclass(frozen=True, slots=True)
 class WriteBundle:
-    """caBundle: exactly these."""
+    """caBundle: exactly these CAs."""
 
     authorities: tuple[Authority, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Nothing to do before `until`, unless what was observed changes."""
+    """Nothing to do before `until`, unless the observation changes."""
 
     until: datetime
     why: str
@@ -104,7 +104,7 @@ Action = Change | Wait
 
 
 class Phase(StrEnum):
-    """Where a rotation is; the value of the metric and of `certs status`."""
+    """The phase of a rotation; the value of the metric and of `certs status`."""
 
     STEADY = "S0-steady"
     STORED = "S1-stored"
@@ -116,9 +116,9 @@ class Phase(StrEnum):
 
 
 def decide(seen: Observation, now: datetime, settings: RotationSettings) -> Action:
-    """The one next action; carry it out, observe again, decide again.
+    """Return the next action. Carry it out, observe again, decide again.
 
-    Renewing a leaf comes first: a problem with a new CA or the caBundle must not let the leaf run out.
+    Leaf renewal comes first: a problem with a new CA or the caBundle must not let the leaf expire.
     """
     return (
         _renew_leaf(seen, now, settings)
@@ -131,7 +131,7 @@ def decide(seen: Observation, now: datetime, settings: RotationSettings) -> Acti
 
 
 def phase(seen: Observation) -> Phase:
-    """Where the rotation is."""
+    """Return the phase of the rotation."""
     own, bundle = seen.authorities, seen.bundle or ()
     newest = own.coming or own.current
     if newest is None or newest not in bundle:
@@ -148,7 +148,7 @@ def phase(seen: Observation) -> Phase:
 
 
 def renewal_time(certificate: Authority | LeafFacts) -> datetime:
-    """When two thirds of its life are over."""
+    """Return when two thirds of its life are over."""
     return certificate.not_before + (certificate.not_after - certificate.not_before) * 2 / 3
 
 
@@ -162,7 +162,7 @@ def _renew_leaf(seen: Observation, now: datetime, settings: RotationSettings) ->
 def _good(leaf: LeafFacts, current: Authority, now: datetime) -> bool:
     if leaf.issuer_sha256 != current.sha256 or not _valid(leaf, now) or leaf.not_after > current.not_after:
         return False
-    # Near the end of a CA a new leaf would end with it too: renewing must gain time.
+    # Near the end of a CA a new leaf would expire with it too: renewal must gain time.
     return now < renewal_time(leaf) or leaf.not_after >= min(now + LEAF_LIFETIME, current.not_after)
 
 
@@ -202,15 +202,16 @@ def _publish(seen: Observation, now: datetime, settings: RotationSettings) -> Ac
 
 
 def _trust(seen: Observation) -> tuple[Authority, ...]:
-    """The CAs that clients must trust: all of `-ca`, and those that are in use.
+    """Return the CAs that clients must trust: all of `-ca`, and those in use.
 
-    An endpoint serves only what was in the caBundle once (`injected-ca`), so that `ca.crt` may name
-    its CA too; the CA of a leaf that is merely stored may have been put there by a hand.
+    An endpoint serves only leaves of CAs that were once in the caBundle (`injected-ca`), so its CA may also
+    come from `ca.crt`. The CA of a leaf that is only stored must be in the caBundle: someone may have stored
+    the leaf by hand.
     """
     own, bundle, published = seen.authorities, seen.bundle or (), seen.tls.trusted
     served = set(seen.served.values())
     stored = seen.tls.leaf.issuer_sha256 if seen.tls.leaf else None
-    # Whatever a hand has made of the Secrets: an endpoint may serve by any CA of the caBundle.
+    # If the Secrets were edited by hand, an unreachable endpoint may serve a leaf of any CA of the caBundle.
     unsure = None in served
     return distinct(
         (
@@ -243,13 +244,13 @@ def _wait(seen: Observation, now: datetime, settings: RotationSettings) -> Wait:
 
 
 def _ready(authority: Authority, seen: Observation, now: datetime, settings: RotationSettings) -> bool:
-    """Whether every API server can be expected to trust its leaves."""
+    """Whether every API server can be expected to trust leaves of this CA."""
     if not _valid(authority, now) or authority not in (seen.bundle or ()):
         return False
     if authority.sha256 not in seen.tls.injected or seen.tls.injected_at is None:
         return False
     only_one = _trust(seen) == (authority,)
-    # The first CA of an installation takes nothing from anybody: admission begins with it.
+    # The first CA of an installation replaces none: admission begins with it.
     return only_one or timedelta() <= now - seen.tls.injected_at >= settings.settle
 
 

@@ -1,4 +1,4 @@
-"""What a change of the rotation writes: the new content of one Secret, or of the caBundle."""
+"""What an action of the rotation writes: the new content of one Secret or of the caBundle."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,21 +29,21 @@ from kube.names import INJECTED_AT_ANNOTATION, SEEN_AT_ANNOTATION
 
 @dataclass(frozen=True, slots=True)
 class AuthoritySecretWrite:
-    """Create or replace the `-ca` Secret, if it is still the version that was read."""
+    """Create or replace the `-ca` Secret, if it is still at the version that was read."""
 
     content: SecretContent
 
 
 @dataclass(frozen=True, slots=True)
 class TlsSecretWrite:
-    """Create or replace the `-tls` Secret, if it is still the version that was read."""
+    """Create or replace the `-tls` Secret, if it is still at the version that was read."""
 
     content: SecretContent
 
 
 @dataclass(frozen=True, slots=True)
 class CaBundleWrite:
-    """Replace the caBundle, if the webhook configuration is still the version that was read."""
+    """Replace the caBundle, if the webhook configuration is still at the version that was read."""
 
     pem: bytes
 
@@ -52,9 +52,9 @@ Write = AuthoritySecretWrite | TlsSecretWrite | CaBundleWrite
 
 
 def prepare_write(change: Change, stored: Stored, names: Sequence[str], now: datetime) -> Write:
-    """The one write that carries out `change`, decided on `stored` at `now`; makes keys, writes nothing.
+    """Return the write that carries out `change`, decided on `stored` at `now`; creates keys, writes nothing.
 
-    What others keep in the Secrets stays. Raises CertificateError when a CA cannot sign at `now`.
+    Other content of the Secrets stays. Raises CertificateError if a CA cannot sign at `now`.
     """
     match change:
         case WriteBundle():
@@ -97,7 +97,7 @@ def _authority_secret(
         case MarkSeen():
             return _changed(content, {}, {SEEN_AT_ANNOTATION: format_time(change.at)})
         case DropPrevious():
-            # A `next.crt` that lost its key counts as previous, and goes with it.
+            # A `next.crt` that has lost its key counts as previous, and is removed with it.
             return _changed(
                 content, dict.fromkeys(("previous.crt", "next.crt", "next.key")), {SEEN_AT_ANNOTATION: None}
             )
@@ -124,7 +124,7 @@ def _changed(
     data: Mapping[str, bytes | None],
     annotations: Mapping[str, str | None],
 ) -> SecretContent:
-    """The content with these values set; None takes a key away."""
+    """Return the content with these values set; None removes a key."""
     before = content or SecretContent({}, {})
     return SecretContent(
         {key: value for key, value in {**before.data, **data}.items() if value is not None},

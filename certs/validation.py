@@ -1,6 +1,6 @@
-"""Checks a mounted pair before it is served, as its clients will: by TLS handshakes with it, in memory.
+"""Checks a mounted pair before it is served, as its clients will: by TLS handshakes in memory.
 
-With the standard library alone: cryptography would keep 11 MB in a server, for a check every few weeks.
+It uses only the standard library: cryptography would keep 11 MB in a server, for a check every few weeks.
 """
 
 import contextlib
@@ -14,7 +14,7 @@ from certs.contexts import certificates_in, load_pair
 from certs.values import CertificateError, LeafFacts, TlsFiles, format_time
 
 _NO_CHECK_TIME = ssl.VerifyFlags(0x200000)
-"""OpenSSL's X509_V_FLAG_NO_CHECK_TIME, which Python has no name for."""
+"""OpenSSL's X509_V_FLAG_NO_CHECK_TIME, for which Python has no name."""
 _MAX_FLIGHTS = 4
 _WRONG_PURPOSE = 26
 """OpenSSL's X509_V_ERR_INVALID_PURPOSE."""
@@ -22,19 +22,19 @@ _WRONG_NAMES = (62, 64)
 """X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH."""
 
 _DIALLED = ("DNS", "IP Address")
-"""Kinds of subject alternative names, as ssl calls them, that a server is dialled by."""
+"""Kinds of subject alternative names, as ssl calls them, by which a server is dialled."""
 
 
 def validate_files(files: TlsFiles, names: Iterable[str]) -> LeafFacts:
     """Return the facts of the leaf in `files`, if clients that trust `ca.crt` accept it now for all `names`.
 
-    Raises CertificateError with the file, the value and the rule that is broken.
+    Raises CertificateError with the file, the value and the broken rule.
     """
     return _Candidate(files).facts(names)
 
 
 class _Candidate:
-    """A pair that may be served, and a server that already does, in memory."""
+    """A pair to check, and a server in memory that already serves it."""
 
     def __init__(self, files: TlsFiles) -> None:
         self._folder = f"{files.source}/"
@@ -54,7 +54,7 @@ class _Candidate:
         return LeafFacts(_sha256(self._der), _sha256(anchor), not_before, not_after)
 
     def _decode(self) -> Mapping[str, Any]:
-        """What the leaf says of itself: shown to a client that trusts it as it is, at any time."""
+        """Return the leaf's fields, as a client decodes them that trusts the leaf itself, at any time."""
         client = _client([self._der])
         client.verify_flags |= _NO_CHECK_TIME
         try:
@@ -69,7 +69,7 @@ class _Candidate:
             ) from error
 
     def _dates(self) -> tuple[datetime, datetime]:
-        """Return notBefore and notAfter, if it is between them now."""
+        """Return notBefore and notAfter; raises CertificateError unless the time is between them."""
         now = datetime.now(UTC)
         not_before, not_after = self._date("notBefore"), self._date("notAfter")
         if now < not_before:
@@ -124,7 +124,7 @@ class _Candidate:
         return True
 
     def _anchor(self, authorities: Sequence[bytes]) -> bytes:
-        """Return one of `authorities` that vouches for the leaf by itself; some of them do together."""
+        """Return one of `authorities` that validates the leaf by itself; all of them together do."""
         while len(authorities) > 1:
             half, rest = authorities[: len(authorities) // 2], authorities[len(authorities) // 2 :]
             try:
@@ -135,9 +135,9 @@ class _Candidate:
         return authorities[0]
 
     def _shake_hands(self, client: ssl.SSLContext, name: str | None = None) -> Mapping[str, Any]:
-        """Return the leaf as ssl's `getpeercert` shows it to a client that accepts it.
+        """Return the leaf as ssl's `getpeercert` returns it to a client that accepts it.
 
-        Raises ssl.SSLCertVerificationError when the client does not, CertificateError when no leaf is shown.
+        Raises ssl.SSLCertVerificationError if the client rejects it, CertificateError if there is no leaf.
         """
         to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
         asking = client.wrap_bio(to_client, to_server, server_hostname=name)
@@ -157,7 +157,7 @@ class _Candidate:
 
 
 def _client(trusted: Sequence[bytes]) -> ssl.SSLContext:
-    """A context that trusts these certificates, be they roots or not, as Go does, and asks for no name."""
+    """Return a context that trusts these certificates, roots or not, as Go does, and checks no name."""
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     client.check_hostname = False
     client.hostname_checks_common_name = False

@@ -1,4 +1,4 @@
-"""Certificates as plain values, for those who pass them on: nothing here looks into one."""
+"""Certificates as plain values, for code that passes them on without parsing them."""
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -13,14 +13,14 @@ class KeyPair:
     """A certificate chain and the private key of its first certificate, both as PEM."""
 
     certificate_pem: bytes
-    """The certificate itself first, then any intermediates."""
+    """The certificate first, then any intermediates."""
     key_pem: bytes = field(repr=False)
-    """Unencrypted; kept out of repr so that it never reaches a log."""
+    """Unencrypted; excluded from repr so that it never appears in a log."""
 
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """What a TLS Secret holds, mounted as files or read from the API."""
+    """The content of a TLS Secret, mounted as files or read from the API."""
 
     pair: KeyPair
     """`tls.crt` and `tls.key`."""
@@ -34,11 +34,11 @@ class TlsFiles:
 
 @dataclass(frozen=True, slots=True)
 class LeafFacts:
-    """A leaf that was found valid."""
+    """A leaf that was validated."""
 
     sha256: str
     issuer_sha256: str
-    """The CA of `ca.crt` that its chain ends in."""
+    """The CA of `ca.crt` at which its chain ends."""
     not_before: datetime
     not_after: datetime
 

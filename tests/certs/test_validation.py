@@ -190,7 +190,7 @@ def test_a_key_that_is_too_weak_is_refused_by_openssl_and_said_so():
     weak = issued(HELD, key=rsa.generate_private_key(65537, 1024))  # noqa: S505 the point
     with pytest.raises(CertificateError) as refused:
         validate_files(files(weak), NAMES)
-    said = "OpenSSL refuses the pair (EE_KEY_TOO_SMALL); issue a stronger one"
+    said = "OpenSSL rejects the pair (EE_KEY_TOO_SMALL); issue a stronger one"
     assert str(refused.value) == f"/tls/tls.crt and tls.key: {said}"
 
 
