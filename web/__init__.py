@@ -1,1 +1,1 @@
-"""The page: nodes, their GPUs and who holds them, as it changes. Served by the controller, and standalone."""
+"""The page: nodes, their GPUs and who uses them, live. The controller serves it; it also runs standalone."""

@@ -1,4 +1,4 @@
-"""How many pods of each size would fit now, kept while nodes change."""
+"""How many pods of each size fit now, updated as nodes change."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DENOMINATORS = (1, 2, 4, 8)
 
 
 class FreeBlock(msgspec.Struct, frozen=True, gc=False):
-    """How many pods of one size would fit, if all that come have it."""
+    """How many pods fit if all of them have this size."""
 
     denominator: int
     pods: int
@@ -27,7 +27,7 @@ class FreeBlocks:
         self._sums = [0] * len(DENOMINATORS)
 
     def set(self, name: str, view: NodeView | None) -> None:
-        """Count a node as it is now; None forgets it."""
+        """Count a node in its current state; None removes it."""
         nothing = (0,) * len(DENOMINATORS)
         before = self._by_node.pop(name, nothing)
         after = _counts(view) if view is not None and view.usable else nothing

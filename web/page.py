@@ -1,10 +1,10 @@
-"""The page's HTTP surface: one document, one module, one style sheet, one stream.
+"""The page's HTTP interface: one document, one module, one style sheet, one stream.
 
 | request | answer |
 |---|---|
-| `GET /` | the document; it holds nothing of the cluster |
+| `GET /` | the document, without data of the cluster |
 | `GET /page.js`, `/page.css`, `/icon.svg` | its parts |
-| `GET /stream?namespace=NAME` | server-sent events; 401, 403 without a right, 503 until the ledger is whole |
+| `GET /stream?namespace=NAME` | server-sent events; 401, 403 without rights, 503 until the ledger is whole |
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FILES = Path(__file__).parent / "files"
 MAX_TOKEN = 16 * 1024
 """Characters."""
 MAX_QUERY = 1024
-"""Bytes: all that a namespace can take. 32 KiB would be taken apart for tens of milliseconds."""
+"""Bytes: enough for any namespace. Parsing 32 KiB would take tens of milliseconds."""
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self';"
@@ -70,23 +70,23 @@ class Page:
             await self._parts[scope["path"]](scope, receive, send)
 
     def _refusal(self, scope: Scope, headers: dict[bytes, str]) -> Response | None:
-        """Return the answer to a request that is none for us; None for one that is."""
+        """Return the error response to an invalid request; None for a valid one."""
         if not self._authorizer.asks and not _is_loopback(headers.get(b"host", "")):
             return _text(HTTPStatus.MISDIRECTED_REQUEST, "open this page as http://localhost:PORT/")
         is_stream = scope["path"] == "/stream"
         if not is_stream and scope["path"] not in self._parts:
-            return _text(HTTPStatus.NOT_FOUND, "nothing is here: open /")
-        # The head of a stream has no end.
+            return _text(HTTPStatus.NOT_FOUND, "not found: open /")
+        # HEAD of a stream would never end.
         if scope["method"] not in ({"GET"} if is_stream else {"GET", "HEAD"}):
-            return _text(HTTPStatus.METHOD_NOT_ALLOWED, "only GET is answered here")
+            return _text(HTTPStatus.METHOD_NOT_ALLOWED, "only GET is allowed here")
         return self._stream_refusal(scope, headers) if is_stream else None
 
     def _stream_refusal(self, scope: Scope, headers: dict[bytes, str]) -> Response | None:
-        # A link may lead to the page; only what the cluster holds is for the page alone.
+        # Other sites may link to the page, but only the page may read the cluster's data.
         if headers.get(b"sec-fetch-site", "none") not in {"none", "same-origin"}:
-            return _text(HTTPStatus.FORBIDDEN, "another site asks: open this page by itself")
+            return _text(HTTPStatus.FORBIDDEN, "the request comes from another site: open this page directly")
         if len(scope["query_string"]) > MAX_QUERY:
-            return _text(HTTPStatus.REQUEST_URI_TOO_LONG, f"ask for one namespace, in {MAX_QUERY} bytes")
+            return _text(HTTPStatus.REQUEST_URI_TOO_LONG, f"give one namespace, in at most {MAX_QUERY} bytes")
         if self._source.missing is not None:
             return _text(HTTPStatus.SERVICE_UNAVAILABLE, self._source.missing)
         return None
@@ -106,13 +106,13 @@ def _text(status: HTTPStatus, text: str) -> Response:
 
 
 def _bearer(authorization: str) -> str:
-    """Return a bearer token; empty for credentials of another kind, which are nothing to show to others."""
+    """Return a bearer token; empty for other kinds of credentials, which must not be passed on."""
     scheme, _, token = authorization.partition(" ")
     return token.strip()[:MAX_TOKEN] if scheme.lower() == "bearer" else ""
 
 
 def _is_loopback(host: str) -> bool:
-    """Whether a browser asks by a name of the machine itself: others can be made to lead here."""
+    """Whether the browser uses a name of this machine: other names may be another site's (DNS rebinding)."""
     try:
         return urlsplit(f"//{host}").hostname in LOOPBACK_NAMES
     except ValueError:

@@ -1,6 +1,6 @@
-"""What the page shows beside the nodes: sums, free blocks, who waits and why, quotas, denials.
+"""What the page shows besides the nodes: sums, free blocks, who waits and why, quotas, denials.
 
-Made for all viewers together and at most once a second, however many there are.
+Computed for all viewers together, at most once a second.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from web.source import About, PageSource, Viewer
 
 KEPT_SECONDS = 1.0
 MAX_WAITING = 100
-"""Pods that wait, for each viewer; of more only the number is sent."""
+"""Waiting pods, per viewer; of any more, only the number is sent."""
 MAX_QUOTAS = 100
-"""The fullest."""
+"""The fullest quotas."""
 MAX_DENIALS = 50
-"""Reasons in namespaces, for each viewer: the latest."""
+"""Reasons by namespace, per viewer: the latest."""
 
 
 class WaitingRow(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """One pod, or promise, without a node."""
+    """One pod or reservation without a node."""
 
     namespace: str
     name: str
@@ -41,11 +41,11 @@ class WaitingRow(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     why: str
     created: str = ""
     profile: str = ""
-    """Of a MIG instance that it waits for by name."""
+    """Profile of the MIG instance for which it waits."""
 
 
 class QuotaUse(msgspec.Struct, frozen=True, gc=False):
-    """One limit, and what is taken of it."""
+    """One limit and its usage."""
 
     scope: str
     name: str
@@ -55,17 +55,17 @@ class QuotaUse(msgspec.Struct, frozen=True, gc=False):
 
 
 class DeniedPods(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """Denials of one reason in one namespace; in all that a viewer may not see, without name and words."""
+    """Denials with one reason in one namespace; the sum, without name and text, of those a viewer may not see."""
 
     reason: str
     pods: int
     namespace: str = ""
     message: str = ""
-    """The line that the last of them was told."""
+    """The message of the latest denial."""
 
 
 class Panels(msgspec.Struct, frozen=True, gc=False):
-    """All of it, for one viewer."""
+    """All panels of one viewer."""
 
     role: str
     gpus: int
@@ -81,7 +81,7 @@ class Panels(msgspec.Struct, frozen=True, gc=False):
 
 
 class PanelMaker:
-    """Makes panels while somebody looks."""
+    """Computes panels while there are viewers."""
 
     def __init__(self, source: PageSource, about: About, clock: Callable[[], float] = time.monotonic) -> None:
         self._source = source
@@ -104,7 +104,7 @@ class PanelMaker:
             return kept[1]
 
     def rest(self) -> None:
-        """Forget everything: nobody looks any more."""
+        """Forget everything: there are no viewers any more."""
         if self._changes is not None:
             self._source.unsubscribe(self._changes)
         self._changes, self._blocks, self._kept = None, FreeBlocks(), {}
@@ -124,7 +124,7 @@ class PanelMaker:
         )
 
     async def _follow(self) -> None:
-        """Bring the free blocks up to date."""
+        """Update the free blocks."""
         if self._changes is None:
             self._changes = self._source.subscribe()
         changes, blocks = self._changes, self._blocks
@@ -135,7 +135,7 @@ class PanelMaker:
                     blocks.set(name, self._source.ledger.node(name))
                     del left[name]
         finally:
-            # The viewer who asked may go in the middle; the others' blocks lack what was not counted.
+            # The viewer may leave in the middle; what was not counted is still missing for the others.
             for name in left:
                 changes.mark(name)
 
@@ -145,7 +145,7 @@ class PanelMaker:
 
     async def _waiting_pod(self, pending: PendingView) -> WaitingRow:
         namespace, name = pending.namespace, pending.name
-        why = "was admitted when no node had room; its pod has not been seen yet"
+        why = "was admitted when no node had room; its pod has not appeared yet"
         if pending.kind == "pod":
             why = await self._about.why_waiting(pending)
         created = self._about.created(namespace, name)
@@ -179,7 +179,7 @@ class PanelMaker:
 
 
 def _denied(found: Sequence[DenialCount], viewer: Viewer) -> Iterator[DeniedPods]:
-    """Give what a viewer may read, then the sums of the rest."""
+    """Yield what a viewer may read, then the sums of the rest."""
     others = Counter[str]()
     for denial in found:
         if viewer.namespace in {None, denial.namespace}:

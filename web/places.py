@@ -1,4 +1,4 @@
-"""Who may look at the same time: so many viewers, and a fair share for each namespace. Pure."""
+"""Limits concurrent viewers, with a fair share for each namespace. Pure."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 MAX_VIEWERS = 16
 MAX_OF_NAMESPACES = 12
-"""Viewers that are bound to one namespace, of all namespaces together: the rest is for those that see all."""
+"""Viewers bound to one namespace, over all namespaces; the rest is for viewers of all namespaces."""
 MAX_OF_ONE_NAMESPACE = 8
 """Of these, viewers of the same namespace."""
 
 
 class NoPlaceError(Exception):
-    """There are enough viewers; the text says of what kind."""
+    """There are too many viewers; the text says of which kind."""
 
 
 @dataclass(eq=False, slots=True)
@@ -21,13 +21,13 @@ class Place:
     """The place of one viewer."""
 
     namespace: str | None
-    """The namespace that the viewer is bound to; None for one that sees all."""
+    """The namespace to which the viewer is bound; None for a viewer of all."""
     is_lost: bool = False
-    """A viewer of another namespace has it now."""
+    """Whether a viewer of another namespace has taken it."""
 
 
 class Places:
-    """The places that are taken."""
+    """The places in use."""
 
     def __init__(self) -> None:
         self._taken: list[Place] = []
@@ -35,41 +35,41 @@ class Places:
 
     @property
     def are_empty(self) -> bool:
-        """Whether nobody looks."""
+        """Whether there are no viewers."""
         return not self._taken
 
     def take(self, namespace: str | None) -> Place:
-        """Give one more viewer a place, which may be that of a viewer whose namespace has more.
+        """Give a place to one more viewer, if necessary that of a viewer whose namespace has more.
 
         Args:
-            namespace: The one that the viewer is bound to; None for one that sees all.
+            namespace: The namespace to which the viewer is bound; None for a viewer of all.
 
         Raises:
-            NoPlaceError: there is none for it.
+            NoPlaceError: no place is available to it.
         """
         if namespace is not None:
             self._make_room(namespace)
         elif len(self._taken) >= MAX_VIEWERS:
-            raise NoPlaceError(f"{MAX_VIEWERS} viewers are here already")
+            raise NoPlaceError(f"there are {MAX_VIEWERS} viewers already")
         place = Place(namespace)
         self._taken.append(place)
         return place
 
     def give_back(self, place: Place) -> None:
-        """Free a place, unless it is another's by now; the inverse of `take`."""
+        """Free a place, unless another viewer has taken it; the inverse of `take`."""
         if not place.is_lost:
             self._taken.remove(place)
 
     def _make_room(self, namespace: str) -> None:
         bound = Counter(place.namespace for place in self._taken if place.namespace is not None)
         if bound[namespace] >= MAX_OF_ONE_NAMESPACE:
-            raise NoPlaceError(f"{MAX_OF_ONE_NAMESPACE} viewers of this namespace are here already")
+            raise NoPlaceError(f"there are {MAX_OF_ONE_NAMESPACE} viewers of this namespace already")
         if bound.total() < MAX_OF_NAMESPACES and len(self._taken) < MAX_VIEWERS:
             return
         most, count = max(bound.items(), key=lambda item: item[1], default=(namespace, 0))
-        # Only where that makes shares more even: else two would take a place from each other for ever.
+        # Only if that makes the shares more even; otherwise two viewers would replace each other for ever.
         if count <= bound[namespace] + 1:
-            raise NoPlaceError(f"{len(self._taken)} viewers are here already")
+            raise NoPlaceError(f"there are {len(self._taken)} viewers already")
         lost = next(place for place in reversed(self._taken) if place.namespace == most)
         lost.is_lost = True
         self._taken.remove(lost)

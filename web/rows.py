@@ -1,4 +1,4 @@
-"""One node as the page gets it. Pods of namespaces that a viewer may not see are summed up as "other"."""
+"""One node for the page. Pods of namespaces that a viewer may not see are summed up as "other"."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CreatedAt = Callable[[str, str], str]
 
 
 class HeldShare(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """Slices of a GPU in one hand."""
+    """Slices of a GPU with one holder."""
 
     kind: str
     slices: int
@@ -23,10 +23,10 @@ class HeldShare(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     pod: str = ""
     queue: str = ""
     mib: int = 0
-    """Of the GPU's memory; 0 where its size is not known."""
+    """Part of the GPU's memory; 0 if its size is unknown."""
     created: str = ""
     pods: int = 0
-    """Pods that the share sums up; 0 where it is one, or their number is not told."""
+    """Number of pods that the share sums up; 0 for a single pod, or if the number is not shown."""
 
 
 class GpuCell(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -35,14 +35,14 @@ class GpuCell(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     capacity: int
     index: int | None = None
     profile: str = ""
-    """Of MIG instances, instead of an index, or of a pool that they are."""
+    """Profile of MIG instances or of a pool of them; replaces the index."""
     cordoned: bool = False
     over: int = 0
     shares: tuple[HeldShare, ...] = ()
 
 
 class NodeRow(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """One node; without GPUs, or unknown by now, only its name."""
+    """One node; only its name if it has no GPUs or no longer exists."""
 
     node: str
     gone: bool = False
@@ -61,14 +61,14 @@ def node_row(view: NodeView, viewer: Viewer, created: CreatedAt) -> NodeRow:
 
 
 def _profile(view: NodeView, gpu: GpuView) -> int | None:
-    """Return the number of the profile of MIG instances; None where it is a GPU, or all GPUs."""
+    """Return the profile's number for MIG instances; None for a GPU or for all GPUs."""
     if gpu.index is None:
         return profile_of_product(view.product or "")
     return gpu.index if is_instance(gpu.index) else None
 
 
 def _size(view: NodeView, gpu: GpuView, profile: int | None) -> tuple[int, int]:
-    """Return MiB, and into how many slices they are divided; of MIG instances those of one."""
+    """Return MiB, and into how many slices they are divided; for MIG instances, those of one instance."""
     if profile is not None:
         return instance_mib(profile, view.product or ""), 1
     return gpu.memory_mib or view.gpu_mib or 0, max(1, view.slices_per_gpu)
@@ -96,7 +96,7 @@ def _cell(view: NodeView, gpu: GpuView, viewer: Viewer, created: CreatedAt) -> G
 
 
 def _others(gpu: GpuView, own: int, viewer: Viewer, per_slice: tuple[int, int]) -> list[HeldShare]:
-    """Return what all others hold as one share, without a word of whose it is; pods not listed are in it."""
+    """Return what all others hold as one share without their names; pods that are not listed are included."""
     rest = gpu.unlisted
     if len(gpu.shares) == own and rest is None:
         return []

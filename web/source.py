@@ -1,4 +1,4 @@
-"""What the page shows, and who may see it: given by the process that serves it."""
+"""What the page shows, and who may see it; the process that serves the page provides both."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from service.yielding import Turns
 
 
 class PageSource(Protocol):
-    """A ledger, and the names of nodes that change in it."""
+    """A ledger, and the names of its changed nodes."""
 
     @property
-    def ledger(self) -> Ledger: ...  # noqa: D102 - the words are those of the class
+    def ledger(self) -> Ledger: ...  # noqa: D102 - the class describes it
     @property
     def turns(self) -> Turns: ...  # noqa: D102
 
     @property
     def missing(self) -> str | None:
-        """What the ledger waits for before it is whole; None when it is."""
+        """What the ledger waits for until it is complete; None if it is."""
 
     def subscribe(self) -> Changes:
-        """Begin to note changes for one reader, with every node as changed; ends with `unsubscribe`."""
+        """Start to record changes for one reader, with every node as changed; ends with `unsubscribe`."""
 
     def unsubscribe(self, changes: Changes) -> None:
         """Forget a reader; the inverse of `subscribe`."""
 
 
 Denials = Callable[[], Sequence[DenialCount] | None]
-"""Gives the denials of the last hour, the last first; None where the process knows of none."""
+"""Returns the denials of the last hour, the latest first; None if the process does not know them."""
 
 
 def _no_age(_namespace: str, _pod: str) -> str:
@@ -47,33 +47,33 @@ async def _no_reason(_waiting: PendingView) -> str:
 
 
 def no_denials() -> None:
-    """Return that of a process that neither denies nor is told."""
+    """Return None, for a process that neither denies pods nor gets reports of denials."""
 
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What the process knows beside the ledger; what it does not know keeps its default."""
+    """What the process knows besides the ledger; unknown fields keep their defaults."""
 
     role: Callable[[], str]
-    """Which process this is, and what it does at the moment."""
+    """Which process this is, and what it is doing."""
     created: Callable[[str, str], str] = _no_age
-    """When a pod was created, by namespace and name, as RFC 3339; empty where that is not known."""
+    """When a pod was created, by namespace and name, in RFC 3339; empty if unknown."""
     why_waiting: Callable[[PendingView], Awaitable[str]] = _no_reason
-    """Why a pod waits, in words."""
+    """Why a pod waits, as text."""
     quotas: Callable[[], Sequence[Quota]] = tuple
     denials: Denials = no_denials
 
 
 @dataclass(frozen=True, slots=True)
 class Viewer:
-    """Who looks at the page."""
+    """A viewer of the page."""
 
     namespace: str | None = None
-    """The only one whose pods are shown by name; None for all."""
+    """The only namespace whose pods are shown by name; None for all."""
 
 
 class PageRefusedError(Exception):
-    """A viewer who sees nothing: HTTP status, and one line that ends with what to do."""
+    """A viewer may see nothing: HTTP status, and one line that ends with what to do."""
 
     def __init__(self, status: HTTPStatus, text: str) -> None:
         super().__init__(text)
@@ -81,25 +81,25 @@ class PageRefusedError(Exception):
 
 
 class Authorizer(Protocol):
-    """Decides who sees what."""
+    """Decides what a viewer may see."""
 
     @property
     def asks(self) -> bool:
-        """Whether a bearer token is needed. If not, the page answers on loopback alone."""
+        """Whether a bearer token is required. If not, the page serves only loopback."""
 
     async def authorize(self, token: str, namespace: str) -> Viewer:
-        """Return what a token may see: all namespaces, or only the one that is asked for.
+        """Return what a token may see: all namespaces, or only the requested one.
 
         Raises:
-            PageRefusedError: it may see nothing, or nobody can say now.
+            PageRefusedError: it may see nothing, or its rights cannot be checked now.
         """
 
 
 class LoopbackAuthorizer:
-    """For a page that only processes of the machine, or of `kubectl port-forward`, can reach: all see all."""
+    """For a page that only local processes and `kubectl port-forward` can reach: everyone sees everything."""
 
     asks = False
 
-    async def authorize(self, token: str, namespace: str) -> Viewer:  # noqa: ARG002 - as of any authorizer
+    async def authorize(self, token: str, namespace: str) -> Viewer:  # noqa: ARG002 - the interface's
         """Return a viewer of everything."""
         return Viewer()

@@ -1,8 +1,8 @@
 """The stream of one viewer: every node, then those that change, and the panels.
 
-A slow reader is waited for, and what changes meanwhile is kept as names, each once: no bytes pile up, and
-nobody else waits. Of what was sent a number is kept for each node. A reader that takes nothing for 10 s is
-cut off by its connection (service/connection.py).
+The server waits for a slow reader and keeps only the names of changed nodes, each once: no bytes pile up,
+and nobody else waits. For each node it keeps one number of what was sent. The connection of a reader that
+accepts nothing for 10 s is cut (service/connection.py).
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from web.rows import NodeRow, node_row
 from web.source import About, Authorizer, PageRefusedError, PageSource, Viewer
 
 GATHER_SECONDS = 0.25
-"""Changes within so short a time go out together."""
+"""Changes within this time are sent together."""
 BEAT_SECONDS = 1.0
-"""A stream is never silent for longer, so that the page knows a dead one."""
+"""A stream is never silent for longer, so that the page can detect a dead one."""
 ADMITTED_SECONDS = 30.0
-"""How long a viewer's right is taken for granted while he looks."""
+"""How long a viewer's rights are valid before they are checked again."""
 _encode = msgspec.json.Encoder().encode
 
 
@@ -50,8 +50,8 @@ class Streams:
         self._stopping = True
 
     async def serve(self, scope: Scope, receive: Receive, send: Send, token: str, namespace: str) -> None:
-        """Serve one stream until its reader goes; 503 where there are enough already."""
-        # A stranger takes no place, and costs no walk over the nodes.
+        """Serve one stream until its reader leaves; 503 if there are too many."""
+        # Without rights, a client gets no place and causes no walk over the nodes.
         try:
             viewer = await self._authorizer.authorize(token, namespace)
         except PageRefusedError as error:
@@ -76,7 +76,7 @@ class Streams:
     async def _while_admitted(
         self, events: AsyncIterator[bytes], place: Place, viewer: Viewer, token: str, namespace: str
     ) -> AsyncIterator[bytes]:
-        """Give events while a viewer may see them: a slow reader gets the first rows for many minutes."""
+        """Yield events while the viewer may see them: a slow reader gets the first rows for many minutes."""
         admitted = time.monotonic()
         async for event in events:
             if place.is_lost:
@@ -85,12 +85,12 @@ class Streams:
                 try:
                     found = await self._authorizer.authorize(token, namespace)
                 except PageRefusedError as error:
-                    # Where nobody can say now, the token may well be good: the page asks again with it.
+                    # If rights cannot be checked now, the token may still be valid: the page retries with it.
                     if error.status != HTTPStatus.SERVICE_UNAVAILABLE:
                         yield _event("refused", str(error))
                     return
                 if found != viewer:
-                    yield _event("refused", "your rights have changed: load the page again")
+                    yield _event("refused", "your rights have changed: reload the page")
                     return
                 admitted = time.monotonic()
             yield event
@@ -114,7 +114,7 @@ class Streams:
                 yield part
 
     async def _rows(self, changes: Changes, viewer: Viewer, sent: dict[str, int]) -> AsyncIterator[bytes]:
-        """Give the rows that are not as they were sent: CPU or memory alone of a node change none."""
+        """Yield the rows that differ from what was sent: CPU or memory changes of a node do not show."""
         async for names in self._source.turns.slices(changes.take(), NODES_AT_ONCE):
             rows = [row for name in names if (row := self._fresh_row(name, viewer, sent)) is not None]
             if rows:
@@ -123,7 +123,7 @@ class Streams:
     def _fresh_row(self, name: str, viewer: Viewer, sent: dict[str, int]) -> bytes | None:
         view = self._source.ledger.node(name)
         if view is None:
-            # Clusters that grow and shrink give every node a new name: of those gone nothing is kept.
+            # Clusters that grow and shrink give every node a new name, so nothing is kept of removed nodes.
             return _encode(NodeRow(name, gone=True)) if sent.pop(name, None) is not None else None
         row = _encode(node_row(view, viewer, self._about.created))
         before, sent[name] = sent.get(name), hash(row)
@@ -131,5 +131,5 @@ class Streams:
 
 
 def _event(name: str, data: object) -> bytes:
-    # JSON holds no line break of its own, so that nothing that a user wrote can end an event.
+    # JSON contains no line breaks, so no text of a user can end an event.
     return format_sse_event(event=name, data_str=_encode(data).decode())

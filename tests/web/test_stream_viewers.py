@@ -20,7 +20,7 @@ def test_no_more_viewers_are_served_than_there_is_room_for(monkeypatch):
         return other
 
     other = watching(page, watch)
-    assert (other.status, other.body) == (503, b"1 viewers are here already: close one, or try again later\n")
+    assert (other.status, other.body) == (503, b"there are 1 viewers already: close one, or try again later\n")
     assert source.readers == []
 
 
@@ -86,7 +86,7 @@ def test_one_namespace_has_so_many_viewers_at_most(monkeypatch):
 
     async def scenario(viewers):
         first = await viewers.comes("team")
-        told = "1 viewers of this namespace are here already: close one, or try again later\n"
+        told = "there are 1 viewers of this namespace already: close one, or try again later\n"
         assert await viewers.refusal("team") == (503, told)
         await viewers.comes("admin")
         await viewers.leave(first)
@@ -115,7 +115,7 @@ def test_a_newcomers_namespace_gets_the_place_of_the_one_that_has_most(monkeypat
         await viewers.comes("newcomer")
         # The last to come goes first, and may not come back at the expense of who has less.
         await viewers.sent_away(greedy[2])
-        told = "4 viewers are here already: close one, or try again later\n"
+        told = "there are 4 viewers already: close one, or try again later\n"
         for namespace in ("greedy", "newcomer"):
             assert await viewers.refusal(namespace) == (503, told)
         await viewers.comes("fourth")

@@ -1,20 +1,20 @@
-// The page's only script: reads the stream, and keeps one element for each GPU. All that users wrote is set as text.
+// The page's only script: reads the stream, and keeps one element per GPU. All text from users is set as plain text.
 
-const FRAME_MS = 6; // of one frame's 16, for rows that have changed
-const SILENCE_MS = 5000; // the server beats every second
+const FRAME_MS = 6; // of a frame's 16, to draw changed rows
+const SILENCE_MS = 5000; // the server sends a beat every second
 const LEGEND_KEYS = 12;
 const find = (id) => document.getElementById(id);
 const grid = find("nodes");
-const rows = new Map(); // by node: what is known, and its elements
+const rows = new Map(); // by node: its data and elements
 let order = []; // names of nodes, sorted
-let waiting = new Map(); // rows that have changed and are not drawn yet
+let waiting = new Map(); // changed rows that are not drawn yet
 let filters = readFilters();
 let token = "";
 let stream; // the AbortController of the stream
-let heard = 0;
-let current; // the GPU that has the place in the order of tab keys
+let lastEvent = 0; // time of the last event
+let current; // the GPU in the tab order
 let drawing = false;
-let whole = false; // all that the stream began with has come
+let whole = false; // whether the initial state is complete
 
 // Text and colours
 
@@ -40,7 +40,7 @@ function colourOf(key, kind = "holder") {
   if (key === "" || key === "other") return `hsl(0 0% ${lightness})`;
   let hash = 0;
   for (let i = 0; i < key.length; i++) hash = (Math.imul(hash, 31) + key.charCodeAt(i)) | 0;
-  // Spread, so that pods whose names differ in the last letter differ in colour.
+  // Scatter the hash, so that pods whose names differ only in the last letter differ in colour.
   return `hsl(${(Math.imul(hash, 2654435761) >>> 16) % 360} 60% ${lightness})`;
 }
 
@@ -83,7 +83,7 @@ function labelOf(row, gpu) {
   return [`${row.node} ${nameOf(gpu)}`, roomOf(gpu), ...notes, ...held].join("; ");
 }
 
-// Filters, kept in the address
+// Filters, stored in the URL
 
 function readFilters() {
   const given = new URLSearchParams(location.search);
@@ -110,7 +110,7 @@ function matchesNode(name) {
   return matches(filters.node, name);
 }
 
-// Not by a regular expression: the pattern may come with a link, and one with many stars would hold up the page.
+// Without a regular expression: the pattern may come from a link, and one with many stars would block the page.
 function matches(pattern, text) {
   let at = 0, i = 0, star = -1, from = 0;
   while (i < text.length) {
@@ -126,7 +126,7 @@ function matches(pattern, text) {
 function matchesGpu(gpu) {
   if (filters.free && (gpu.cordoned || freeOf(gpu) < filters.free)) return false;
   if (!filters.namespace && !filters.queue) return true;
-  // Whose pods are only summed up is not known: they are shown rather than not.
+  // The owners of summed-up pods are unknown: show them in case they match.
   const isAsked = (share) => share.pods ||
     (!filters.namespace || share.namespace === filters.namespace) && (!filters.queue || (share.queue ?? "").includes(filters.queue));
   return (gpu.shares ?? []).some((share) => Boolean(isAsked(share)));
@@ -373,7 +373,7 @@ const on = {
   refused: (why) => askForToken(why),
 };
 
-// Once it is drawn: what is said to be live is there to be read.
+// Called once everything is drawn: what the page calls live is readable.
 function thaw() {
   document.body.classList.remove("frozen");
   setText("state", "live");
@@ -383,8 +383,8 @@ function freeze(why) {
   whole = false;
   if (document.body.classList.contains("frozen")) return;
   document.body.classList.add("frozen");
-  const since = heard ? `frozen since ${new Date(heard).toLocaleTimeString()}` : "not connected";
-  setText("state", `${since}: ${why}; trying again`);
+  const since = lastEvent ? `frozen since ${new Date(lastEvent).toLocaleTimeString()}` : "not connected";
+  setText("state", `${since}: ${why}; retrying`);
 }
 
 function askForToken(why) {
@@ -396,10 +396,10 @@ function askForToken(why) {
 }
 
 function take(event) {
-  // By hand: to a regular expression U+2028, which names may hold, ends a line too.
+  // Not with a regular expression: for it U+2028, which names may contain, ends a line too.
   const lines = event.split("\n"), field = (key) => lines.find((line) => line.startsWith(key))?.slice(key.length);
   const name = field("event: "), data = field("data: ");
-  heard = Date.now();
+  lastEvent = Date.now();
   if (name && data) on[name]?.(JSON.parse(data));
 }
 
@@ -439,7 +439,7 @@ async function keepFollowing() {
   }
 }
 
-// Begin
+// Start
 
 grid.addEventListener("pointerover", ({ target }) => target.entry && showDetails(target));
 grid.addEventListener("focusin", ({ target }) => target.entry && (become(target), showDetails(target)));
@@ -453,7 +453,7 @@ find("filters").addEventListener("input", () => {
   writeFilters(new FormData(find("filters")));
   filterAll();
 });
-// Where a token is asked for, the namespace decides what it may see.
+// If a token is required, the namespace decides what it may see.
 find("filters").elements.namespace.addEventListener("change", () => find("login") && stream?.abort());
 find("filters").addEventListener("reset", () => setTimeout(() => find("filters").dispatchEvent(new Event("input"))));
 find("filters").addEventListener("submit", (event) => event.preventDefault());
@@ -464,6 +464,6 @@ find("login")?.addEventListener("submit", (event) => {
   find("login").hidden = true;
 });
 addEventListener("popstate", () => (showFilters(), filterAll()));
-setInterval(() => heard && Date.now() - heard > SILENCE_MS && stream?.abort(), 1000);
+setInterval(() => lastEvent && Date.now() - lastEvent > SILENCE_MS && stream?.abort(), 1000);
 showFilters();
 keepFollowing();
