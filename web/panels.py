@@ -55,7 +55,7 @@ class QuotaUse(msgspec.Struct, frozen=True, gc=False):
 
 
 class DeniedPods(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """Denials with one reason in one namespace; the sum, without name and text, of those a viewer may not see."""
+    """Denials by reason and namespace; those a viewer may not see are one sum without name and text."""
 
     reason: str
     pods: int
