@@ -125,7 +125,7 @@ class _Bench:
         reviewer = Reviewer(
             lambda: self._policies, PatchCache(CheckedRules(Rules())), ReadyPlacer(), self._log, self._workers
         )
-        with self._workers.budget.kept():
+        with self._workers.budget.enforced():
             costs = [await self._review(reviewer, body) for _ in range(REVIEWS)]
         # Too deep, or a number of too many digits.
         with contextlib.suppress(RecursionError, ValueError):

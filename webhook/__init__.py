@@ -1,1 +1,1 @@
-"""AdmissionReview in, JSON Patch or one-line denial out."""
+"""From an AdmissionReview to a JSON Patch or a one-line denial."""

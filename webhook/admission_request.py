@@ -1,4 +1,4 @@
-"""One request of the API server, and what is read of its object only when somebody asks."""
+"""One request of the API server; most of its object is decoded only on demand."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NODE_USER_PREFIX, NODE_GROUP = "system:node:", "system:nodes"
 
 
 class Labels(msgspec.Struct, gc=False):
-    """The labels that have a meaning here."""
+    """The labels that matter here."""
 
     fraction: str | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name=LABEL)
     memory: str | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name=MEMORY_LABEL)
@@ -26,7 +26,7 @@ class Labels(msgspec.Struct, gc=False):
 
     @property
     def asks(self) -> bool:
-        """Whether one of them asks for a share."""
+        """Whether one of them requests a share."""
         return self.fraction is not msgspec.UNSET or self.memory is not msgspec.UNSET
 
 
@@ -38,13 +38,13 @@ class ObjectMetadata(msgspec.Struct, gc=False):
 
 
 class PodObject(msgspec.Struct, gc=False):
-    """What is decoded of every pod; a decider may have more decoded in the same pass (Decider.pod_type)."""
+    """What is decoded of every pod; a decider may decode more in the same pass (Decider.pod_type)."""
 
     metadata: ObjectMetadata | None = None
 
     @property
     def labels(self) -> Labels | None:
-        """Labels of a pod that carries one that asks for a share; None of any other."""
+        """The labels of a pod that requests a share by label; None for any other pod."""
         labels = self.metadata.labels if self.metadata is not None else None
         if labels is None or (labels.fraction is msgspec.UNSET and labels.memory is msgspec.UNSET):
             return None
@@ -78,7 +78,7 @@ class _Creation(msgspec.Struct, rename="camel", gc=False):
 
 
 class _CreationReview(msgspec.Struct, gc=False):
-    """Who creates an object with which annotations."""
+    """Who creates an object, and with which annotations."""
 
     request: _Creation
 
@@ -97,7 +97,7 @@ class _ReplicaRequest(msgspec.Struct, gc=False):
 
 
 class _ReplicaReview(msgspec.Struct, gc=False):
-    """What an object is a replica of."""
+    """The owners of an object."""
 
     request: _ReplicaRequest
 
@@ -118,7 +118,7 @@ class _NamedRequest(msgspec.Struct, rename="camel", gc=False):
 
 
 class _NamedReview(msgspec.Struct, gc=False):
-    """Who creates an object of which name."""
+    """Who creates an object, and its name."""
 
     request: _NamedRequest
 
@@ -131,44 +131,44 @@ _anything = msgspec.json.Decoder()
 
 
 class Request(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """One question of the API server."""
+    """One request of the API server."""
 
     uid: str
     api_version: str
     operation: str
     resource: str
-    """Group and plural name, as "pods" or "batch/jobs"."""
+    """Group and plural name, such as "pods" or "batch/jobs"."""
     sub_resource: str
     namespace: str
     dry_run: bool
     object: PodObject | Job | Denial | None
-    """The object; a Denial where it carries the label but cannot be read; None where it does neither."""
+    """The object; a Denial if it has the label but cannot be read; None if neither."""
     body: bytes
 
     def pod(self) -> Pod | Denial:
-        """Decode the pod with all the fields that rules read; a Denial where it cannot be read."""
+        """Decode the pod with all fields that rules read; return a Denial if it cannot be read."""
         try:
             return _pod_review.decode(self.body).request.object or Pod()
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             return unreadable(error)
 
     def pod_identity(self) -> str:
-        """Digest of what names a labelled pod before it has a uid: its name, its owners and its creator.
+        """Return a digest that identifies a labelled pod before it has a uid: its name, owners and creator.
 
-        The API server sends these as they were when it asks about the same pod again.
+        The API server sends the same values when it reviews the same pod again.
         """
         named = _named_review.decode(self.body).request
         metadata, digest = named.object.metadata, blake2b(digest_size=16)
         for part in (metadata.name, metadata.generate_name, metadata.owner_references, named.user_info):
-            # With its length, so that no other parts join to the same bytes.
+            # With its length, so that different parts never join to the same bytes.
             digest.update(b"%d:" % len(bytes(part)) + bytes(part))
         return digest.hexdigest()
 
     def owner(self, queues: tuple[str, ...]) -> str:
-        """Return the key of what a labelled pod is a replica of; empty where it stands alone.
+        """Return the key of the owner whose replica a labelled pod is; empty without an owner.
 
-        `queues` are the keys of its ClearML queue. What is not of its type, and so never comes from an API
-        server, makes no replica.
+        `queues` are the keys of its ClearML queue. Fields of a wrong type, which an API server never sends,
+        give no owner.
         """
         try:
             metadata = _replica_review.decode(self.body).request.object.metadata
@@ -177,9 +177,9 @@ class Request(msgspec.Struct, frozen=True, eq=False, gc=False):
         return owner_key(self.namespace, metadata.owner_references, metadata.generate_name, queues)
 
     def is_mirror_pod(self) -> bool:
-        """Whether a node shows a static pod of its own, which it runs whatever is decided here.
+        """Whether this is a mirror pod of a static pod, which its node runs whatever is decided here.
 
-        Anybody may write the annotation, so the creator must be a node, by name and by group.
+        Anybody may set the annotation, so the creator must be a node, by name and by group.
         """
         if self.resource != "pods":
             return False
@@ -196,7 +196,7 @@ class Request(msgspec.Struct, frozen=True, eq=False, gc=False):
         )
 
     def whole_object(self) -> dict[str, Any] | Denial:
-        """Decode the object with all its fields; a Denial where some field cannot be read."""
+        """Decode the object with all its fields; return a Denial if a field cannot be read."""
         try:
             return dict(_anything.decode(self.body)["request"]["object"])
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -204,6 +204,6 @@ class Request(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 def unreadable(error: Exception) -> Denial:
-    """Deny a labelled object with the field that its decoder did not understand."""
+    """Deny a labelled object, naming the field that the decoder rejected."""
     where = str(error).replace("$.request.object.", "").replace("$.", "")
-    return Denial.of(Reason.UNREADABLE, f"the labelled object cannot be read: {where}; mend that field")
+    return Denial.of(Reason.UNREADABLE, f"the labelled object cannot be read: {where}; fix that field")

@@ -1,4 +1,4 @@
-"""AdmissionReview in and out: what was asked, about which object, and the reply as bytes."""
+"""AdmissionReview in and out: decodes the request and its object, and encodes the reply."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ P = TypeVar("P", bound=PodObject)
 
 
 class UnreadableReviewError(ValueError):
-    """The body is no AdmissionReview that could be answered; says why in one line."""
+    """The body is not an AdmissionReview that can be answered; the text says why in one line."""
 
 
 class _Resource(msgspec.Struct, frozen=True, gc=False):
@@ -32,7 +32,7 @@ _NO_RESOURCE = _Resource()
 
 
 class _Header(msgspec.Struct, rename="camel", gc=False):
-    """Everything of a request but its object."""
+    """All fields of a request except its object."""
 
     uid: str
     resource: _Resource = _NO_RESOURCE
@@ -71,7 +71,7 @@ class _RawReview(msgspec.Struct, rename="camel", gc=False):
 
 
 class _AskingLabels(msgspec.Struct, gc=False):
-    """Labels that ask for a share, of any type; empty where they are missing."""
+    """Labels that request a share, of any type; empty if they are missing."""
 
     fraction: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw, name=LABEL)
     memory: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw, name=MEMORY_LABEL)
@@ -82,7 +82,7 @@ class _LabelledMetadata(msgspec.Struct, gc=False):
 
 
 class _Labelled(msgspec.Struct, gc=False):
-    """An object that tells whether it carries the label, whatever else is wrong with it."""
+    """Only the labels of an object, to tell whether it has ours even if the rest is invalid."""
 
     metadata: _LabelledMetadata | None = None
 
@@ -106,13 +106,13 @@ class _HeadReview(msgspec.Struct, rename="camel", gc=False):
 
 
 class Head(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """What can be read of a review of any size in little time: nothing of its object but labels of ours."""
+    """What can be decoded quickly of a review of any size: of its object, only our labels."""
 
     request: Request
-    """Without its object; with a Denial in its place where it is nested too deep and may be labelled."""
+    """Without its object; with a Denial instead if it is nested too deeply and may be labelled."""
     is_labelled: bool
     queue: tuple[str | None, str | None] = (None, None)
-    """Name and id of the ClearML queue, by the object's labels."""
+    """Name and id of the ClearML queue, from the object's labels."""
 
 
 _head_review = msgspec.json.Decoder(_HeadReview)
@@ -121,17 +121,17 @@ _raw_review = msgspec.json.Decoder(_RawReview)
 _labels_only = msgspec.json.Decoder(_Labelled)
 _encode = msgspec.json.Encoder().encode
 MAX_API_VERSION = 63
-"""Characters; the reply repeats it."""
+"""Maximum characters; the reply repeats it."""
 UNREADABLE_NAMESPACE = "unreadable"
-"""Stands for a namespace that cannot be one, wherever a namespace is kept or logged."""
+"""Replaces an invalid namespace wherever a namespace is stored or logged."""
 _REPLY = b'{"kind":"AdmissionReview","apiVersion":'
 
 
 def decode(body: bytes, pod_type: type[PodObject] = PodObject) -> Request:
-    """Decode a review and its pod, as `pod_type`, in one pass; where that fails, as much as can be read.
+    """Decode a review and its pod, as `pod_type`, in one pass; if that fails, as much as can be decoded.
 
     Raises:
-        UnreadableReviewError: the body is not JSON, or has no object `request` with a uid that can be one.
+        UnreadableReviewError: the body is not JSON, or has no object `request` with a valid uid.
     """
     try:
         review = _pod_review(pod_type).decode(body)
@@ -146,10 +146,10 @@ def decode(body: bytes, pod_type: type[PodObject] = PodObject) -> Request:
 
 
 def decode_head(body: bytes) -> Head:
-    """Decode what `Head` holds.
+    """Decode a `Head`.
 
     Raises:
-        UnreadableReviewError: as `decode` does.
+        UnreadableReviewError: as in `decode`.
     """
     try:
         review = _head_review.decode(body)
@@ -168,13 +168,13 @@ def decode_head(body: bytes) -> Head:
 
 
 def _lenient_head(body: bytes) -> Head:
-    """Decode the head of a review some of whose labels are no texts."""
+    """Decode the head of a review in which some labels are not strings."""
     try:
         review = _raw_review.decode(body)
     except RecursionError as error:
         return _head_of_nested(body, error)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise UnreadableReviewError(f"no readable AdmissionReview: {error}") from error
+        raise UnreadableReviewError(f"not a readable AdmissionReview: {error}") from error
     request = _request(review.request, review.api_version, None, body)
     return Head(request, _is_labelled(review.request.object))
 
@@ -185,7 +185,7 @@ def _head_of_nested(body: bytes, error: RecursionError) -> Head:
 
 
 def allow(request: Request, reason: Reason, patch: bytes = b"", note: str | None = None) -> bytes:
-    """Answer yes, with a JSON Patch, as its text, if there is something to change."""
+    """Return an allowing reply; `patch` is the text of a JSON Patch, empty if nothing changes."""
     verdict = _verdict("allowed", reason, note)
     if not patch:
         return _reply(request, verdict)
@@ -194,20 +194,20 @@ def allow(request: Request, reason: Reason, patch: bytes = b"", note: str | None
 
 
 def deny(request: Request, denial: Denial) -> bytes:
-    """Answer no, in one line; the API server shows it to whoever made the object."""
+    """Return a denying reply of one line, which the API server shows to the object's creator."""
     status = {"code": 403, "reason": "Forbidden", "status": "Failure", "message": denial.message}
     return _reply(request, _verdict("denied", denial.reason, None), b',"status":', _encode(status))
 
 
 def _reply(request: Request, *members: bytes) -> bytes:
-    """Join the reply of the texts that follow the uid."""
+    """Join the reply from the texts that follow the uid."""
     version, uid = _encode(request.api_version), _encode(request.uid)
     return b"".join((_REPLY, version, b',"response":{"uid":', uid, *members, b"}}"))
 
 
 @cache
 def _verdict(decision: str, reason: Reason, note: str | None) -> bytes:
-    """The same for all reviews that end so."""
+    """Cached: reviews with the same result share these bytes."""
     annotations = {"decision": decision, "reason": reason.value}
     audit = _encode(annotations if note is None else {**annotations, "note": note})
     allowed = _encode(decision == "allowed")
@@ -222,12 +222,10 @@ def _pod_review(pod_type: type[P]) -> msgspec.json.Decoder[_PodReview[P]]:
 def _request(
     header: _Header, api_version: str, found: PodObject | Job | Denial | None, body: bytes
 ) -> Request:
-    """Check what is kept, logged or repeated of a request: anybody may have written it, at any length."""
+    """Validate what is stored, logged or repeated of a request: a stranger may send it, at any length."""
     resource, namespace = header.resource, header.namespace or "default"
     if not is_uid(header.uid) or len(api_version) > MAX_API_VERSION:
-        raise UnreadableReviewError(
-            "request.uid or apiVersion is empty or too long, or is none of Kubernetes'"
-        )
+        raise UnreadableReviewError("request.uid or apiVersion is empty, too long, or not a valid one")
     if len(namespace) > MAX_LABEL_VALUE or not _is_namespace(namespace):
         namespace, found = UNREADABLE_NAMESPACE, _in_no_namespace(found)
     return Request(
@@ -244,11 +242,11 @@ def _request(
 
 
 _is_namespace = lru_cache(maxsize=1024)(is_namespace)
-"""Asked of every review, and the namespaces of a cluster are few."""
+"""Called for every review, and a cluster has few namespaces."""
 
 
 def _in_no_namespace(found: PodObject | Job | Denial | None) -> Denial | None:
-    """Refuse a labelled object of a namespace that cannot be; others have nothing to do with us."""
+    """Deny a labelled object in an invalid namespace; other objects do not concern us."""
     if isinstance(found, PodObject):
         is_labelled = found.labels is not None
     elif isinstance(found, Job):
@@ -258,7 +256,8 @@ def _in_no_namespace(found: PodObject | Job | Denial | None) -> Denial | None:
     if not is_labelled:
         return None
     return Denial.of(
-        Reason.UNREADABLE, "request.namespace is no name of a namespace: create the object in one that exists"
+        Reason.UNREADABLE,
+        "request.namespace is not a valid namespace name: create the object in an existing namespace",
     )
 
 
@@ -268,25 +267,25 @@ def _decode_in_parts(body: bytes) -> Request:
     except RecursionError as error:
         return _nested_too_deep(body, error)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise UnreadableReviewError(f"no readable AdmissionReview: {error}") from error
+        raise UnreadableReviewError(f"not a readable AdmissionReview: {error}") from error
     return _request(review.request, review.api_version, _partly_read(review.request), body)
 
 
 def _nested_too_deep(body: bytes, error: RecursionError) -> Request:
-    """Deny what cannot be decoded and may be labelled, as if somebody created it: nothing else is sent."""
+    """Deny an undecodable object that may be labelled, as if it were created: no other operation is sent."""
     head = head_of(body)
     if head is None:
-        raise UnreadableReviewError(f"no readable AdmissionReview: {error}") from error
+        raise UnreadableReviewError(f"not a readable AdmissionReview: {error}") from error
     version, uid = head
     denial = Denial.of(
-        Reason.UNREADABLE, "the object is nested too deep to be read: leave out the field with so many levels"
+        Reason.UNREADABLE, "the object is nested too deeply to be read: remove the field with so many levels"
     )
     header = _Header(uid, operation="CREATE")
     return _request(header, version, None if is_surely_unlabelled(body) else denial, body)
 
 
 def _partly_read(request: _RawRequest) -> PodObject | Denial | None:
-    """Return the metadata of a labelled pod, or deny another labelled object; None without the label."""
+    """Return the metadata of a labelled pod, or deny another labelled object; None without a label."""
     if not _is_labelled(request.object):
         return None
     kind: type[Pod | Job] = Job
@@ -298,13 +297,11 @@ def _partly_read(request: _RawRequest) -> PodObject | Denial | None:
         msgspec.json.decode(request.object, type=kind)
     except msgspec.ValidationError as error:
         return unreadable(error)
-    return Denial.of(
-        Reason.UNREADABLE, "the labelled object cannot be read: create it anew from its manifest"
-    )
+    return Denial.of(Reason.UNREADABLE, "the labelled object cannot be read: recreate it from its manifest")
 
 
 def _is_labelled(found: msgspec.Raw) -> bool:
-    """Whether an object carries a label of ours, whatever else is wrong with it."""
+    """Whether an object has one of our labels, even if the rest is invalid."""
     try:
         metadata = _labels_only.decode(found).metadata
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -1,4 +1,4 @@
-"""The webhook's HTTP surface: /mutate before all of FastAPI's stack, everything else behind it."""
+"""The webhook's HTTP interface: /mutate bypasses FastAPI's stack, which serves everything else."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from webhook.metrics import WebhookMetrics
 from webhook.review import Reviewer
 
 MAX_BODY = 7 * 1024 * 1024
-"""Bytes. The API server takes objects of 3 MiB and sends the old one beside the new one."""
+"""Bytes. The API server accepts objects of 3 MiB and sends the old one with the new one."""
 
 
 class _RefusedError(Exception):
-    """A request that is no review: status and one line for whoever sent it."""
+    """A request that is not a review: status, and one line for the client."""
 
     def __init__(self, status: int, text: str, *, close: bool = False) -> None:
         super().__init__(text)
         self.status = status
         self.text = text
         self.close = close
-        """Whether the rest of the body stays unread, so that the connection cannot be used again."""
+        """Whether the rest of the body stays unread, so that the connection cannot be reused."""
 
 
 class WebhookApp(FastAPI):
@@ -33,24 +33,24 @@ class WebhookApp(FastAPI):
 
     | situation | status |
     |---|---|
-    | a readable review, whatever is in it | 200, a review with its uid |
+    | a readable review, with any content | 200, a review with its uid |
     | another method | 405 |
     | another media type | 415 |
     | a body over 7 MiB | 413 |
-    | a body that is no AdmissionReview | 400 |
+    | a body that is not an AdmissionReview | 400 |
 
-    The connection bounds how long a body may take: service.connection.
+    service.connection limits how long a body may take.
     """
 
     def __init__(self, reviewer: Reviewer, metrics: WebhookMetrics) -> None:
         super().__init__(title="GPU Fraction Injector", openapi_url=None)
         self._reviewer = reviewer
         self.fast_path = FastPathRoute(b"/mutate", reviewer.answer)
-        """For the listener: reviews that come whole, and that are decided at once, without ASGI."""
+        """For the listener: answers complete reviews that can be decided at once, without ASGI."""
         self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer /mutate here, before any middleware; it has its own error handling and body cap."""
+        """Answer /mutate before any middleware, with its own error handling and body limit."""
         if scope["type"] != "http" or scope["path"] != "/mutate":
             await super().__call__(scope, receive, send)
             return
@@ -65,7 +65,7 @@ class WebhookApp(FastAPI):
 
 
 async def _read(scope: Scope, receive: Receive) -> bytes | None:
-    """Read the body; None if the client went away.
+    """Read the body; None if the client has disconnected.
 
     Raises:
         _RefusedError: it cannot be a review.
@@ -76,11 +76,11 @@ async def _read(scope: Scope, receive: Receive) -> bytes | None:
 
 def _check_head(scope: Scope) -> None:
     if scope["method"] != "POST":
-        raise _RefusedError(405, "only POST is answered here", close=True)
+        raise _RefusedError(405, "only POST is allowed here", close=True)
     headers = dict(scope["headers"])
     media_type = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
     if media_type != b"application/json":
-        raise _RefusedError(415, "only application/json is read here", close=True)
+        raise _RefusedError(415, "only application/json is accepted here", close=True)
     length = headers.get(b"content-length", b"0")
     if length.isdigit() and int(length[:20]) > MAX_BODY:
         raise _RefusedError(413, f"the body is over {MAX_BODY} bytes", close=True)

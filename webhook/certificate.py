@@ -1,4 +1,4 @@
-"""The certificate of a standalone webhook: made at start."""
+"""The certificate of a standalone webhook, created at start."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from service.served_certificate import ServedCertificate
 def self_signed_context(
     ca_file: Path, certificate: ServedCertificate, client_ca_pem: bytes | None
 ) -> tuple[LiveTlsContext, ssl.SSLContext]:
-    """Make a CA and a leaf for this machine, new at every start; only the CA's certificate is written.
+    """Create a CA and a leaf for this machine at every start; only the CA's certificate is written.
 
-    Returns the context to serve and that of a client that trusts it. With `client_ca_pem` only clients of
-    these CAs get in.
+    Returns the context to serve, and a client's context that trusts it. With `client_ca_pem`, only clients
+    with a certificate of these CAs are accepted.
 
     Raises:
         CertificateError: the client CAs cannot be read.
         OSError: the file cannot be written.
     """
-    from certs.self_signed import self_signed  # noqa: PLC0415 11 MB that a mounted certificate does not need
+    from certs.self_signed import self_signed  # noqa: PLC0415 11 MB that mounted certificates do not need
 
     made = self_signed(datetime.now(UTC))
     write_ca_file(ca_file, made.ca_pem)

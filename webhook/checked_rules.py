@@ -1,7 +1,7 @@
-"""The rules as a decider that checks patches before they are sent: the first of each kind, and then some.
+"""The rules as a decider that checks patches before they are sent: the first of each kind, then a sample.
 
-A check costs as much as the whole review of a pod that the rules decide. What a broken rule spoils, it spoils
-for all pods of a kind: the first is checked, and of the later ones each 256th.
+A check costs as much as a whole review by the rules. A broken rule affects all pods of a kind, so the first
+pod of each kind is checked, and then every 256th.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from webhook.decision import Decider, Pending
 from webhook.policy_resolver import ResolvedPolicy
 
 EVERY = 256
-"""Of the pods of a kind one in so many is checked, which is less than 1 % of what they cost."""
+"""One pod of a kind in this many is checked, which costs less than 1 % of deciding them."""
 MAX_KINDS = 1024
-"""Beyond that their counts are forgotten: policies change."""
+"""Beyond it all counts are dropped: policies change."""
 
 Kind = tuple[object, ...]
 
 
 class CheckedRules:
-    """Decides as the rules do, and raises where the patch of a pod that it checks must not be sent."""
+    """Decides like the rules, and raises if a checked patch must not be sent."""
 
     pod_type: type[PodObject]
 
@@ -36,10 +36,10 @@ class CheckedRules:
         self._begun: dict[Kind, int] = {}
 
     def begin(self, request: Request, resolved: ResolvedPolicy) -> Pending | Injection | Denial:
-        """Return the decision, or the placement request that it depends on.
+        """Return the decision, or the placement request on which it depends.
 
         Raises:
-            UnsoundPatchError: the patch must not be sent. What comes of a placement raises it likewise.
+            UnsoundPatchError: the patch must not be sent. `Pending.finish` raises it as well.
         """
         begun, policy = self._rules.begin(request, resolved), resolved.policy
         if isinstance(begun, Denial) or not self._is_next(_kind(policy, begun)):
@@ -62,14 +62,14 @@ def _finish(request: Request, pending: Pending, placement: Placement) -> Injecti
 
 def _checked(request: Request, policy: EffectivePolicy, decided: Injection | Denial) -> Injection | Denial:
     found = request.whole_object()
-    # What no rule reads may be nested deeper than can be decoded.
+    # Fields that no rule reads may be nested too deeply to be decoded.
     if not isinstance(decided, Denial) and not isinstance(found, Denial):
         check_patch(found, decided.patch, request.namespace, policy, decided.placement)
     return decided
 
 
 def _kind(policy: EffectivePolicy, begun: Pending | Injection) -> Kind:
-    """Return what tells pods apart in which different rules write; no text of theirs is in it."""
+    """Return what distinguishes pods to which different rules apply, without any text of a pod."""
     if isinstance(begun, Injection):
         return policy.marker, policy.queue
     placing = begun.request

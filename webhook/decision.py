@@ -1,4 +1,4 @@
-"""How labelled pods are decided: the protocol of a decider, and what comes of it."""
+"""How labelled pods are decided: the protocol of a decider, and its results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from webhook.admission_request import PodObject, Request
 from webhook.placing.placer import Unanswered, Unplaced
 from webhook.policy_resolver import ResolvedPolicy
 
-# To look a member up in its enumeration is a call of a function in Python.
+# Looking a member up in its enumeration is a call of a Python function.
 _INJECTED, _UNCHANGED = Reason.INJECTED, Reason.UNCHANGED
 
 
@@ -32,23 +32,23 @@ class Decider(Protocol):
     """Decides labelled pods: the rules, or a cache in front of them."""
 
     pod_type: type[PodObject]
-    """What pods are decoded into, in the one pass over a review's body."""
+    """The type into which pods are decoded, in the one pass over a review's body."""
 
     def begin(self, request: Request, resolved: ResolvedPolicy) -> Pending | Injection | Denial:
-        """Return the decision for a labelled pod, or the placement request that it depends on."""
+        """Return the decision for a labelled pod, or the placement request on which it depends."""
 
 
 class Outcome(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """One decision, as it is answered, logged and counted. Never holds anything of the pod's own text."""
+    """One decision, to be answered, logged and counted. Never contains text of the pod."""
 
     reason: Reason
     patch: bytes = b""
-    """JSON text of the JSON Patch; empty where nothing is to be changed."""
+    """JSON text of the JSON Patch; empty if nothing changes."""
     denial: Denial | None = None
     injection: Injection | None = None
     policy: EffectivePolicy | None = None
     error: str | None = None
-    """Kind and place of an internal error, for the admin."""
+    """Type and location of an internal error, for the admin."""
 
     @classmethod
     def of(cls, decided: Injection | Denial, policy: EffectivePolicy | None) -> Outcome:
@@ -59,7 +59,7 @@ class Outcome(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 def deny_unplaced(result: Unplaced) -> Denial:
-    """Return the denial of a pod that got no placement."""
+    """Return the denial of a pod without a placement."""
     if isinstance(result, Unanswered):
         return Denial.of(result.reason, result.why)
     if isinstance(result, OverQuota):
@@ -70,12 +70,12 @@ def deny_unplaced(result: Unplaced) -> Denial:
 
 
 def _over_quota(result: OverQuota) -> str:
-    """Say what is used and asked, and what can help: waiting where there is something to wait for."""
+    """Say what is used and requested, and what can help: waiting only if there is something to wait for."""
     of = f'quota of {result.quota.scope} "{result.quota.name}"'
     if not result.limit:
-        return f"{of} is 0, so that it takes no labelled pods: use another, or ask the admin"
+        return f"{of} is 0, so it takes no labelled pods: use another, or ask the admin"
     unit = "MiB of GPU memory" if result.unit == "MiB" else result.unit
-    used = f"{of}: {result.used} of {result.limit} {unit} are used, {result.asked} more were asked"
+    used = f"{of}: {result.used} of {result.limit} {unit} are used, {result.asked} more requested"
     if result.unit == "pods":
         return f"{used}: wait until one ends, or ask the admin for more"
     if result.asked > result.limit:

@@ -1,4 +1,4 @@
-"""One log line and one count for each decision; nothing of the pod's own text but namespace and queue."""
+"""One log line and one count per decision; of the pod's text only namespace and queue."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from webhook.metrics import WebhookMetrics
 
 
 class ReviewLine(Line):
-    """The line of a decision; what does not apply is left out."""
+    """The line of a decision; fields that do not apply are left out."""
 
     uid: str
     namespace: str

@@ -1,6 +1,6 @@
-"""What the controller is told of denials, for its page: counts, and the last line of each reason.
+"""Reports denials to the controller, for its page: counts, and the last message of each reason.
 
-None of it is on the path of a review but a count. What cannot be told at once is forgotten.
+A review only increments a count. Reports that cannot be sent at once are dropped.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PERIOD_SECONDS = 3.0
 """Between two reports."""
 TIMEOUT_SECONDS = 2.0
 OLDER_SECONDS = 300.0
-"""How long a controller is left alone that is too old to be told."""
+"""Pause after a controller turned out to be too old for reports."""
 
 _NOTHING = DenialCount("", "", 0, "")
 Sleep = Callable[[float], Awaitable[None]]
@@ -30,17 +30,17 @@ def denial_count(request: Request, denial: Denial) -> DenialCount:
 
 
 class DenialReports:
-    """Counts denials and tells the leader; give it to the reviewer as an observer."""
+    """Counts denials and reports them to the leader; give it to the reviewer as an observer."""
 
     def __init__(self, client: ControllerClient, sleep: Sleep = asyncio.sleep) -> None:
-        """`client` is of its own: a report must not keep an ask waiting."""
+        """`client` is used for nothing else: a report must not delay a placement request."""
         self._client = client
         self._sleep = sleep
         self._counted: dict[tuple[str, str], DenialCount] = {}
         self._some = asyncio.Event()
 
     def __call__(self, request: Request, outcome: Outcome, _seconds: float) -> None:
-        """Count one decision, if it is a denial and no dry run."""
+        """Count one decision, if it is a denial and not a dry run."""
         if outcome.denial is None or request.dry_run:
             return
         key = (outcome.reason.value, request.namespace)
@@ -52,14 +52,14 @@ class DenialReports:
         self._some.set()
 
     async def run(self) -> None:
-        """Tell the leader whenever there is something to tell, at most every three seconds."""
+        """Report denials to the leader whenever there are some, at most every three seconds."""
         while True:
             await self._some.wait()
             await self._report()
             await self._sleep(PERIOD_SECONDS)
 
     async def _report(self) -> None:
-        """Tell all that was counted, or forget it."""
+        """Send all counts, or drop them."""
         report = DenialReport(list(self._counted.values()))
         self._forget()
         try:
@@ -70,7 +70,7 @@ class DenialReports:
             await self._sleep(OLDER_SECONDS)
             self._forget()
         except (OSError, ValueError, TimeoutError, RecursionError):
-            # Whoever needs to know that the controller is away learns it from the placer.
+            # The placer reports that the controller is away.
             self._client.drop()
 
     def _forget(self) -> None:

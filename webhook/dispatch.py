@@ -1,4 +1,4 @@
-"""The pure part of a review: what it is about decides who decides it. Event loop and workers run it alike."""
+"""The pure part of a review: chooses who decides it. It runs the same in the event loop and in workers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from webhook.pod_change import refuse_change
 from webhook.policy_resolver import Policies, PolicyResolver, ResolvedPolicy
 from webhook.rules import begin_alias, may_be_alias
 
-NO_POLICIES = "the injector's policies are broken since it started: ask the admin to mend them, see /readyz"
+NO_POLICIES = "the injector started with broken policies: ask the admin to fix them, see /readyz"
 TOO_COSTLY = Denial.of(
     Reason.TOO_COSTLY,
     "it takes more CPU or memory to decide than a review may use: make it smaller, with fewer containers,"
@@ -32,16 +32,16 @@ TOO_COSTLY = Denial.of(
 
 
 class Dispatcher:
-    """Decides reviews under the policies of the moment, but for their placement. Raises no Exception."""
+    """Decides reviews under the current policies, except for their placement. Raises no Exception."""
 
     def __init__(self, policies: Callable[[], Policies], decider: Decider) -> None:
         self._resolver = PolicyResolver(policies)
         self.decider = decider
         self.pod_type = decider.pod_type
-        """What pods are decoded into."""
+        """The type into which pods are decoded."""
 
     def begin(self, request: Request) -> Outcome | Pending:
-        """Return the outcome, or the placement request that it depends on."""
+        """Return the outcome, or the placement request on which it depends."""
         found = request.object
         try:
             if request.operation != "CREATE" or request.sub_resource:
@@ -51,7 +51,7 @@ class Dispatcher:
             return self._job(request, found) if isinstance(found, Job) else _unread(request, found)
         except NoPoliciesError:
             return Outcome.of(Denial.of(Reason.NO_POLICIES, NO_POLICIES), None)
-        except Exception as error:  # noqa: BLE001 whatever breaks, a labelled pod is not let through
+        except Exception as error:  # noqa: BLE001 whatever breaks, a labelled pod is never admitted unchanged
             return broken(request, error)
 
     def finish(self, request: Request, pending: Pending, placement: Placement) -> Outcome:
@@ -62,7 +62,7 @@ class Dispatcher:
             return broken(request, error)
 
     def let_through(self, head: Head) -> Outcome | None:
-        """Return the outcome of a review whose head decides it; None where more must be read."""
+        """Return the outcome of a review that its head decides; None if more must be read."""
         request = head.request
         if isinstance(request.object, Denial):
             return Outcome.of(request.object, None)
@@ -76,7 +76,7 @@ class Dispatcher:
         return Outcome(Reason.NOT_LABELLED)
 
     def resolved(self, head: Head) -> ResolvedPolicy | None:
-        """Return what a pod follows by its head; None where that is not known."""
+        """Return the policy and queue of a pod by its head; None if unknown."""
         queue_name, queue_id = head.queue
         try:
             found = self._resolver.find(head.request.namespace, queue_name, queue_id)
@@ -85,14 +85,14 @@ class Dispatcher:
         return None if isinstance(found, Denial) else found
 
     def _may_take(self, head: Head) -> bool:
-        """Whether an unlabelled pod may ask in words of another system that a policy takes."""
+        """Whether an unlabelled pod may use another system's syntax that a policy accepts."""
         resolved = self.resolved(head)
         if resolved is not None and not resolved.policy.aliases:
             return False
         return not is_surely_without_aliases(head.request.body)
 
     def _change(self, request: Request) -> Outcome:
-        """Refuse an update of a labelled pod that Kubernetes would refuse; let everything else pass."""
+        """Deny an update of a labelled pod that Kubernetes would reject; allow all other updates."""
         denial = None
         if request.operation == "UPDATE" and request.resource == "pods" and not request.sub_resource:
             found = request.object
@@ -131,7 +131,7 @@ class Dispatcher:
         return begun if isinstance(begun, Pending) else Outcome.of(begun, resolved.policy)
 
     def _alias(self, request: Request, pod: PodObject) -> Outcome | Pending:
-        """Decide an unlabelled pod: by the policy's aliases where it has some, else it is let through."""
+        """Decide an unlabelled pod by the policy's aliases; admit it unchanged if there are none."""
         labels = pod.metadata.labels if pod.metadata is not None else None
         names = (None, None) if labels is None else (labels.queue_name, labels.queue_id)
         if pod.metadata is None or request.resource != "pods":
@@ -139,7 +139,7 @@ class Dispatcher:
         try:
             resolved = self._resolver.find(request.namespace, *names)
         except NoPoliciesError:
-            # Only where a policy takes these words is such a pod sent: it shall not start without its limit.
+            # Such a pod is sent only if a policy accepts this syntax: it must not start without its limit.
             if may_be_alias(request) and not _is_mirror(request, pod.metadata.annotations):
                 raise
             return Outcome(Reason.NOT_LABELLED)
@@ -154,7 +154,7 @@ class Dispatcher:
 
 
 def _unread(request: Request, found: Denial | None) -> Outcome:
-    """Return the outcome of an object that cannot be read, or that there is not."""
+    """Return the outcome for an object that is unreadable or missing."""
     if found is None:
         return Outcome(Reason.NOT_LABELLED)
     return Outcome(Reason.MIRROR_POD) if request.is_mirror_pod() else Outcome.of(found, None)
@@ -173,7 +173,7 @@ def _is_mirror(request: Request, annotations: Collection[str] | None) -> bool:
 
 
 def broken(request: Request, error: Exception) -> Outcome:
-    """Deny in words that hold nothing of the pod: the kind of error and its line of code."""
+    """Deny without text of the pod: only the type of the error and its line of code."""
     if isinstance(error, MemoryError):
         return Outcome.of(TOO_COSTLY, None)
     frame = traceback.extract_tb(error.__traceback__)[-1]
@@ -185,9 +185,9 @@ def broken(request: Request, error: Exception) -> Outcome:
 
 
 def undecided(head: Head, denial: Denial, error: str | None = None) -> Outcome:
-    """Return what becomes of an object that nobody could decide: what asks for a share is denied.
+    """Return the outcome for an object that could not be decided: a request for a share is denied.
 
-    An update is left to the API server, which refuses itself what is refused here.
+    Updates are left to the API server, which itself rejects what would be denied here.
     """
     if head.request.operation == "UPDATE":
         return Outcome(Reason.NOT_HANDLED, error=error)

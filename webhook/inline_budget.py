@@ -1,9 +1,8 @@
-"""How long pure code may run in the event loop: what takes longer is interrupted, and decided by a worker.
+"""How long pure code may run in the event loop: what takes longer is interrupted, and a worker decides it.
 
-A timer of the system counts the CPU of this process and interrupts it every few milliseconds of that, so that
-waiting for a CPU costs nobody his review. A piece of work that two of these interrupts meet is ended by an
-exception in its midst. One call of a function in C is not: bodies that such a call takes long for go to a
-worker at once (webhook/worker/limits.py).
+A system timer counts the CPU time of this process and interrupts it every few milliseconds of CPU, so waiting
+for a CPU does not count. An exception ends work that is interrupted twice. It cannot end a single call of a C
+function: bodies for which such a call takes long go to a worker at once (webhook/worker/limits.py).
 """
 
 from __future__ import annotations
@@ -16,21 +15,21 @@ from contextlib import contextmanager
 from types import FrameType
 
 INTERRUPT_SECONDS = 0.005
-"""CPU between two interrupts. The system rounds it up to its own tick, mostly 4 ms."""
+"""CPU between two interrupts. The system rounds it up to its own tick, usually 4 ms."""
 LEAST_SECONDS = 0.004
-"""CPU of the main thread between the interrupts that end a piece of work: others may have used the rest."""
+"""CPU of the main thread between the interrupts that end work: other threads may have used the rest."""
 NEW = 0.0
-"""`since` of work that no interrupt has met yet."""
+"""`since` of work that has not been interrupted yet."""
 
 
 class OverrunError(BaseException):
-    """The work took too long. No Exception, so that no rule that expects errors goes on after it."""
+    """The work took too long. Not an Exception, so that no rule catches it and continues."""
 
 
 class InlineBudget:
-    """Ends work that takes too long while `kept` is entered; otherwise, as in tests, it never does.
+    """Ends work that takes too long inside `enforced`; outside of it, as in tests, it does nothing.
 
-    Around work that may be ended anywhere, because it leaves nothing behind but caches:
+    Use it around work that can end at any point because it changes nothing except caches:
 
         budget.since = NEW
         try:
@@ -43,14 +42,14 @@ class InlineBudget:
 
     def __init__(self) -> None:
         self.since: float | None = None
-        """CPU seconds of the main thread at the first interrupt of what runs; None where nothing may end.
+        """Main thread's CPU seconds at the first interrupt of the current work; None if it must not be ended.
 
-        A plain attribute: a call for each review would cost more than all the rest.
+        A plain attribute: a call for each review would cost more than everything else.
         """
 
     @contextmanager
-    def kept(self) -> Iterator[None]:
-        """Interrupt the main thread every few milliseconds of CPU; nothing happens in any other thread."""
+    def enforced(self) -> Iterator[None]:
+        """Interrupt the main thread every few milliseconds of CPU; in any other thread, do nothing."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -63,7 +62,7 @@ class InlineBudget:
             signal.signal(signal.SIGPROF, before)
 
     def _interrupt(self, _number: int, _frame: FrameType | None) -> None:
-        """End what ran at the last interrupt too; again and again, as code in C may drop an exception."""
+        """End the work that was also interrupted last time; repeat, as C code may drop an exception."""
         if self.since is None:
             return
         now = time.thread_time()

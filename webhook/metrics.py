@@ -1,4 +1,4 @@
-"""What the webhook counts."""
+"""The webhook's metrics."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ REVIEW_BUCKETS = (*BUCKETS, 5.0)
 
 
 class ReviewTally(Collector):
-    """Counts reviews in plain numbers, and makes metrics of them when they are asked for.
+    """Counts reviews in plain numbers, and makes metrics of them when they are collected.
 
-    Reviews are counted in one thread, so the client library's locks would cost more than the counting.
+    One thread counts all reviews; the client library's locks would cost more than the counting itself.
     """
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class ReviewTally(Collector):
         self._seconds += seconds
 
     def collect(self) -> Iterator[CounterMetricFamily | HistogramMetricFamily]:
-        """Every series, those that never happened at zero."""
+        """Yield every series; series that never happened are zero."""
         reviews = CounterMetricFamily(
             "fraction_injector_reviews",
             "Admission reviews answered, by decision and reason code.",
@@ -47,7 +47,7 @@ class ReviewTally(Collector):
         bounds = [*map(str, REVIEW_BUCKETS), "+Inf"]
         yield HistogramMetricFamily(
             "fraction_injector_review_seconds",
-            "Seconds from the whole body received to the answer made.",
+            "Seconds from receiving the whole body to the finished answer.",
             buckets=list(zip(bounds, accumulate(self._by_bucket), strict=True)),
             sum_value=self._seconds,
         )
@@ -57,12 +57,12 @@ WorkerEnd = Literal["decided", "over-budget", "busy", "failed"]
 
 
 class WorkerMetrics:
-    """What workers did."""
+    """Metrics of workers."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         reviews = Counter(
             "fraction_injector_worker_reviews",
-            "Reviews left to a worker process: decided, over-budget (the worker was ended), busy (none was"
+            "Reviews left to a worker process: decided, over-budget (the worker was killed), busy (none was"
             " free in time), or failed.",
             ["end"],
             registry=registry,
@@ -70,7 +70,7 @@ class WorkerMetrics:
         self.reviews = {end: reviews.labels(end) for end in get_args(WorkerEnd)}
         self.cpu_seconds = Counter(
             "fraction_injector_worker_cpu_seconds",
-            "CPU that worker processes have used.",
+            "CPU seconds that worker processes have used.",
             registry=registry,
         )
 
@@ -84,7 +84,7 @@ class WebhookMetrics:
         self.workers = WorkerMetrics(registry)
         self.unreadable = Counter(
             "fraction_injector_unreadable_requests",
-            "Requests that were no AdmissionReview and got a 4xx.",
+            "Requests that were not an AdmissionReview, answered with 4xx.",
             registry=registry,
         )
         self.degraded = Counter(
@@ -94,11 +94,11 @@ class WebhookMetrics:
         )
         self.reload_successful = Gauge(
             "fraction_injector_policy_last_reload_successful",
-            "1 if the policy directory as it is now is in force, 0 if the last good one is.",
+            "1 if the current policy directory is in force, 0 if the last good set is.",
             registry=registry,
         )
         self.policies_handed = Gauge(
             "fraction_injector_policies_from_controller",
-            "1 while an older policy set, from the controller, is in force as the directory is broken.",
+            "1 while the controller's last good policy set is in force because the directory is broken.",
             registry=registry,
         )

@@ -1,4 +1,4 @@
-"""What the page shows of a standalone webhook: the ledger in its process, and whom it denied lately."""
+"""The page's data in a standalone webhook: the ledger in its process, and recent denials."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from webhook.denial_reports import denial_count
 
 
 class StandaloneSource:
-    """The ledger of a standalone webhook, which nobody changes but the webhook itself."""
+    """The ledger of a standalone webhook, which only the webhook itself changes."""
 
     missing = None
 
@@ -27,7 +27,7 @@ class StandaloneSource:
         ledger.on_promise = self._mark
 
     def subscribe(self) -> Changes:
-        """Begin to note changes for one reader, with every node as changed; ends with `unsubscribe`."""
+        """Start to record changes for one reader, with every node as changed; ends with `unsubscribe`."""
         changes = Changes()
         for name in self.ledger.names():
             changes.mark(name)
@@ -51,10 +51,10 @@ class RecentDenials:
         self._window = DenialWindow()
 
     def __call__(self, request: Request, outcome: Outcome, _seconds: float) -> None:
-        """Count one decision, if it is a denial and no dry run."""
+        """Count one decision, if it is a denial and not a dry run."""
         if outcome.denial is not None and not request.dry_run:
             self._window.add(denial_count(request, outcome.denial), self._clock())
 
     def of_last_hour(self) -> Sequence[DenialCount]:
-        """Return the sums, those that were denied last first."""
+        """Return the sums, the latest denial first."""
         return self._window.of_last_hour(self._clock())

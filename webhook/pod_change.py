@@ -1,4 +1,4 @@
-"""Changes of an injected pod that Kubernetes does not allow: told in one line, before its own forty."""
+"""Denies changes of an injected pod that Kubernetes forbids: one line instead of Kubernetes' forty."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 from webhook.admission.denial import Denial, Reason
 
 RESIZED = ("cpu", "memory")
-"""May change in place, in some versions of Kubernetes by an update of the pod."""
+"""Resources that may change in place; some versions of Kubernetes allow it by an update of the pod."""
 
 
 class _Resources(msgspec.Struct, gc=False):
@@ -17,7 +17,7 @@ class _Resources(msgspec.Struct, gc=False):
 
 
 class _Container(msgspec.Struct, gc=False):
-    """What of a container is written at its creation for good, and can tell one manifest from another."""
+    """Fields of a container that are fixed at creation and can differ between manifests."""
 
     env: Any = None
     args: Any = None
@@ -55,7 +55,7 @@ _review = msgspec.json.Decoder(_Review)
 
 
 def refuse_change(body: bytes) -> Denial | None:
-    """Deny the update of a pod whose containers would change in what cannot change, as by a second apply.
+    """Deny the update of a pod that would change fixed fields of its containers, as a second apply does.
 
     Updates that cannot be read are left to the API server.
     """
@@ -67,6 +67,6 @@ def refuse_change(body: bytes) -> Denial | None:
         return None
     return Denial.of(
         Reason.POD_EXISTS,
-        "the pod is there already, and what its containers ask for cannot change: delete it, then create it"
+        "the pod already exists, and its containers cannot change in this way: delete it, then create it"
         " again (a ClearML task: enqueue it when its pod is gone)",
     )

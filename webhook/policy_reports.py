@@ -1,4 +1,4 @@
-"""What the controller is told of the policies that this webhook serves, so that an admin learns of it."""
+"""Reports to the controller which policies this webhook serves, so that an admin can see it."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from ledger.messages import ServedPolicies
 from webhook.placing.client import ControllerClient, UnknownPathError
 
 PERIOD_SECONDS = 3.0
-"""Between two reports; the leader forgets a webhook that is silent for some of them."""
+"""Between two reports; the leader forgets a webhook that misses several."""
 TIMEOUT_SECONDS = 2.0
 OLDER_SECONDS = 300.0
-"""How long a controller is left alone that is too old to be told."""
+"""Pause after a controller turned out to be too old for reports."""
 
 Sleep = Callable[[float], Awaitable[None]]
 
 
 class PolicyReports:
-    """Tells the leader every few seconds, for as long as the process runs.
+    """Reports to the leader every few seconds, as long as the process runs.
 
     Args:
-        client: of its own: a report must not keep an ask waiting.
-        webhook: the name that this replica is known by.
-        digest: gives the digest of the policies in force; None while there are none.
-        sleep: replaced in tests only.
+        client: used for nothing else: a report must not delay a placement request.
+        webhook: the name of this replica.
+        digest: returns the digest of the policies in force; None while there are none.
+        sleep: replaced only in tests.
     """
 
     def __init__(
@@ -40,20 +40,20 @@ class PolicyReports:
         self._sleep = sleep
 
     async def run(self) -> None:
-        """Tell until cancelled; what cannot be told is told with the next report."""
+        """Report until cancelled; the next report replaces one that failed."""
         while True:
             await self._sleep(await self._report())
 
     async def _report(self) -> float:
-        """Tell once; return the seconds until the next time."""
-        told = ServedPolicies(self._webhook, self._digest() or "")
+        """Report once; return the seconds until the next report."""
+        served = ServedPolicies(self._webhook, self._digest() or "")
         try:
             async with asyncio.timeout(TIMEOUT_SECONDS):
-                await self._client.tell_policies(told)
+                await self._client.report_policies(served)
         except UnknownPathError:
             self._client.drop()
             return OLDER_SECONDS
         except (OSError, ValueError, TimeoutError, RecursionError):
-            # Whoever needs to know that the controller is away learns it from the placer.
+            # The placer reports that the controller is away.
             self._client.drop()
         return PERIOD_SECONDS

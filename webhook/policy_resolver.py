@@ -1,4 +1,4 @@
-"""What namespace and queue labels of a pod decide alone: its policy, and how its queue is counted."""
+"""What namespace and queue labels of a pod decide: its policy, and the keys of its queue."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from webhook.admission.denial import Denial
 from webhook.admission.queue_labels import refuse_queue_labels
 
 MAX_KEPT = 512
-"""Of namespaces with queues, because pod authors write both; each is three names of at most 63 characters."""
+"""Namespaces with queues; authors of pods write both. Each is three names of at most 63 characters."""
 
 
 class Policies(Protocol):
-    """Settles which policy a pod follows. Immutable: other policies are another object."""
+    """Chooses the policy of a pod. Immutable: changed policies are another object."""
 
     def resolve(self, namespace: str, queue_name: str | None, queue_id: str | None) -> EffectivePolicy:
         """Return the effective policy of a namespace and queue; never fails."""
 
 
 class ResolvedPolicy(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """What all pods of one namespace and queue have in common."""
+    """The common data of all pods of one namespace and queue."""
 
     policy: EffectivePolicy
     queues: tuple[str, ...]
@@ -32,7 +32,7 @@ class ResolvedPolicy(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 class PolicyResolver:
-    """Tells what pods follow under the policies of the moment, and remembers it: there are few queues."""
+    """Finds and caches what pods follow under the current policies: there are few queues."""
 
     def __init__(self, policies: Callable[[], Policies]) -> None:
         self._policies = policies
@@ -40,7 +40,7 @@ class PolicyResolver:
         self._kept: dict[tuple[str, str | None, str | None], ResolvedPolicy] = {}
 
     def find(self, namespace: str, queue_name: str | None, queue_id: str | None) -> ResolvedPolicy | Denial:
-        """Return what a pod follows by its (valid) namespace and labels; a Denial where these are no labels.
+        """Return the policy and queue for a valid namespace and labels; a Denial if the labels are invalid.
 
         Raises:
             NoPoliciesError: there are no policies yet.

@@ -54,14 +54,14 @@ TASKS = (
     "denial reports",
     "policy reports",
 )
-"""Background tasks that are run again when they fail."""
+"""Background tasks, which are restarted when they fail."""
 
 LOOPBACK = "127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True)
 class WebhookOptions:
-    """How a webhook process runs."""
+    """Options of a webhook process."""
 
     policies: Path
     host: str
@@ -71,16 +71,16 @@ class WebhookOptions:
     ca_file: Path | None
     """Self-signed: where to write the CA."""
     tls_directory: Path | None
-    """Mounted certificate, where not self-signed."""
+    """Mounted certificate, if not self-signed."""
     tls_rules: MountRules
-    """What a mounted certificate must fulfil."""
+    """Requirements on a mounted certificate."""
     stop_delay_seconds: float
     client_ca_pem: bytes | None = None
-    """Only clients with a certificate of these CAs get in; None lets everybody in."""
+    """Accept only clients with a certificate of these CAs; None accepts all clients."""
     controller: str | None = None
-    """`https://HOST:PORT` of the controller that places; None where the ledger is in this process."""
+    """`https://HOST:PORT` of the controller that places; None if the ledger is in this process."""
     page_port: int | None = None
-    """Port of the page, on loopback; None for none. Only where the ledger is in this process."""
+    """Port of the page, on loopback; None for none. Only if the ledger is in this process."""
     controller_wait_seconds: float = CONTROLLER_WAIT_SECONDS
     """How long to stay unready until the controller has sent its nodes."""
 
@@ -89,12 +89,12 @@ class WebhookProcess:
     """One webhook, from start to drain."""
 
     def __init__(self, options: WebhookOptions, ledger: Ledger | None) -> None:
-        """Prepare everything that can fail; `ledger` is the one to place in, where no controller does.
+        """Prepare everything that can fail; `ledger` places pods if there is no controller.
 
         Raises:
-            ValueError: the controller's URL is none, or there is no certificate to show to it.
-            policies.PolicyError: the policy directory is not valid, and the ledger is in this process.
-            OSError: a file cannot be written or an address not be had.
+            ValueError: the controller's URL is invalid, or there is no client certificate for it.
+            policies.PolicyError: the policy directory is invalid, and the ledger is in this process.
+            OSError: a file cannot be written, or an address is not available.
         """
         self._options = options
         self._process = Process("webhook", TASKS, options.stop_delay_seconds)
@@ -102,7 +102,7 @@ class WebhookProcess:
         self._metrics = WebhookMetrics(self._registry)
         self._certificate = ServedCertificate(self._registry, str(options.tls_directory or "self-signed"))
         self._metrics.reload_successful.set(1)
-        # Beside a controller it runs in a cluster, where a start that fails is a riddle in a restart loop.
+        # With a controller it runs in a cluster, where a failing start is hard to diagnose in a restart loop.
         self._policies = LivePolicies(options.policies, self._reloaded, may_wait=ledger is None)
         self._registry.register(policy_info(lambda: self._policies.last.digest))
         self._registry.register(PolicySince(lambda: self._policies.since))
@@ -110,8 +110,8 @@ class WebhookProcess:
         context, trust = self._served()
         self._background: Mapping[str, Callable[[], Awaitable[None]]] = {}
         self._controller_wait: ControllerWait | None = None
-        self._asking: ControllerPlacer | None = None
-        self._older: LastGoodPolicies | None = None
+        self._controller_placer: ControllerPlacer | None = None
+        self._last_good: LastGoodPolicies | None = None
         self._reports: DenialReports | None = None
         placer = self._placer(ledger)
         observe, self._page = self._observer(ledger)
@@ -134,14 +134,14 @@ class WebhookProcess:
     async def run(self) -> None:
         """Serve until SIGTERM or SIGINT."""
         stop = self._page.stop if self._page is not None else lambda: None
-        with self._workers.budget.kept():
+        with self._workers.budget.enforced():
             await self._process.serve(
                 self._listeners, self._tasks(), on_stopping=stop, last=self._workers.gone
             )
 
-    def _shown(self, ledger: Ledger, denials: RecentDenials) -> Page:
+    def _make_page(self, ledger: Ledger, denials: RecentDenials) -> Page:
         """Make the page of the ledger in this process."""
-        from web.page import Page  # noqa: PLC0415 4 MB of templates that most webhooks never show
+        from web.page import Page  # noqa: PLC0415 4 MB of templates that most webhooks never use
 
         facts = About(
             role=lambda: "standalone webhook",
@@ -151,14 +151,14 @@ class WebhookProcess:
         return Page(StandaloneSource(ledger), facts, LoopbackAuthorizer())
 
     def _observer(self, ledger: Ledger | None) -> tuple[Observer, Page | None]:
-        """Return who is told of decisions, and the page if this process shows one."""
+        """Return the observer of decisions, and the page if this process serves one."""
         log = DecisionLog(self._metrics)
         if self._reports is not None:
             return _both(log, self._reports), None
         if ledger is None or self._options.page_port is None:
             return log, None
         denials = RecentDenials()
-        return _both(log, denials), self._shown(ledger, denials)
+        return _both(log, denials), self._make_page(ledger, denials)
 
     def _tasks(self) -> list[BackgroundTask]:
         tasks = [
@@ -172,7 +172,7 @@ class WebhookProcess:
         return tasks
 
     async def _watch_policies(self, turned: Callable[[], None]) -> None:
-        await self._policies.watch(self._older.fetch if self._older is not None else None, turned)
+        await self._policies.watch(self._last_good.fetch if self._last_good is not None else None, turned)
 
     def _mounted_certificate(self) -> MountedCertificate | None:
         options = self._options
@@ -187,11 +187,11 @@ class WebhookProcess:
         )
 
     def _served(self) -> tuple[LiveTlsContext, Callable[[], ssl.SSLContext | None]]:
-        """What the listener serves, and how a client of ours trusts it."""
+        """Return the listener's context, and how to get a context of a client that trusts it."""
         if (mounted := self._mounted) is not None:
             return mounted.context, lambda: mounted.client
         if self._options.ca_file is None:
-            raise ValueError("a webhook needs a certificate: self-signed, or a directory that holds one")
+            raise ValueError("a webhook needs a certificate: self-signed, or a directory that has one")
         context, trust = self_signed_context(
             self._options.ca_file, self._certificate, self._options.client_ca_pem
         )
@@ -202,18 +202,18 @@ class WebhookProcess:
             return LedgerPlacer(ledger)
         certificate = self._mounted
         if self._options.controller is None or certificate is None:
-            raise ValueError("a controller is asked with a mounted certificate: pass --tls-dir too")
+            raise ValueError("the controller requires a mounted certificate: pass --tls-dir too")
         url = self._options.controller
         client = ControllerClient(url, lambda: certificate.client)
-        placer = self._asking = ControllerPlacer(client, self._registry)
-        self._older = LastGoodPolicies(client, self._policies)
-        reports = self._reports = DenialReports(ControllerClient(url, lambda: certificate.client))
-        told = ControllerClient(url, lambda: certificate.client)
-        serves = PolicyReports(told, socket.gethostname(), lambda: self._policies.last.digest)
+        placer = self._controller_placer = ControllerPlacer(client, self._registry)
+        self._last_good = LastGoodPolicies(client, self._policies)
+        denials = self._reports = DenialReports(ControllerClient(url, lambda: certificate.client))
+        client_of_reports = ControllerClient(url, lambda: certificate.client)
+        served = PolicyReports(client_of_reports, socket.gethostname(), lambda: self._policies.last.digest)
         self._background = {
             **placer.background(),
-            "denial reports": reports.run,
-            "policy reports": serves.run,
+            "denial reports": denials.run,
+            "policy reports": served.run,
         }
         self._controller_wait = ControllerWait(placer.knows_nodes, self._options.controller_wait_seconds)
         return placer
@@ -225,7 +225,7 @@ class WebhookProcess:
             "port": lambda: self._port.missing,
         }
         if (wait := self._controller_wait) is not None:
-            # Nobody can be asked without a certificate, so that no time is lost before there is one.
+            # Without a certificate the controller cannot be reached, so the wait starts when there is one.
             conditions["controller"] = lambda: (
                 "waits for the certificate" if self._certificate_missing() is not None else wait.missing()
             )
@@ -237,13 +237,13 @@ class WebhookProcess:
     def _detail(self) -> str:
         last = self._policies.last
         if last.digest is None:
-            text = "policies: none in force; every labelled pod is denied until the directory is mended"
-            failure = self._older.failure if self._older is not None else None
-            return f"{text}; the controller was asked for an older set: {failure}" if failure else text
+            text = "policies: none in force; every labelled pod is denied until the directory is fixed"
+            failure = self._last_good.failure if self._last_good is not None else None
+            return f"{text}; no last good set from the controller: {failure}" if failure else text
         state = "in force" if last.error is None else f"the last good set; the directory holds: {last.error}"
         if last.handed:
-            state = f"an older set, from the controller; the directory holds: {last.error}"
-        placing = f"; {self._asking.state}" if self._asking is not None else ""
+            state = f"the last good set, from the controller; the directory holds: {last.error}"
+        placing = f"; {self._controller_placer.state}" if self._controller_placer is not None else ""
         return f"policies {last.digest}: {state}{placing}"
 
     def _reloaded(self, reload: Reload) -> None:
@@ -252,7 +252,7 @@ class WebhookProcess:
         if reload.error is None:
             self._log.info("policies are in force", digest=reload.digest)
         elif reload.handed:
-            text = "policies are broken: an older set, from the controller, is in force"
+            text = "policies are broken: the controller's last good set is in force"
             self._log.error(text, kept=reload.digest, error=str(reload.error))
         else:
             self._log.error("policies are broken", kept=reload.digest, error=str(reload.error))

@@ -1,6 +1,6 @@
-"""Namespaces whose reviews took the event loop too long a moment ago: workers decide theirs for a while.
+"""Namespaces whose reviews recently took too long in the event loop: workers decide theirs for a while.
 
-Else many such pods at once would keep everybody waiting, a few milliseconds each.
+Otherwise many such pods at once would delay all reviews, a few milliseconds each.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ MAX_NAMESPACES = 256
 
 
 class RecentOverruns(dict[str, float]):
-    """When each namespace is free again. Callers ask the dictionary itself first, which is mostly empty."""
+    """When each namespace is free again. Callers first check if the dictionary is empty: mostly it is."""
 
     __slots__ = ()
 

@@ -1,7 +1,7 @@
 """One review from bytes to bytes: the small shell around the pure decision.
 
-What is pure runs in the event loop while it takes a few milliseconds, and in a worker that can be ended where
-it takes more, or where the body is large: no review keeps others waiting, whatever it is made of.
+Pure code runs in the event loop if it takes a few milliseconds. If it takes longer, or if the body is large,
+it runs in a worker that can be killed: no review delays others, whatever it contains.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from webhook.worker.messages import Decided
 from webhook.worker.workers import UndecidedError, Workers
 
 Observer = Callable[[Request, Outcome, float], None]
-"""Told of each decision, with the seconds it took."""
+"""Called for each decision, with the seconds it took."""
 Answer = bytes | Coroutine[Any, Any, bytes]
 _CANCELLED = Unanswered(Reason.INTERNAL, "its placement was cancelled: try again or tell your admin")
 
 
 class Reviewer:
-    """Decides reviews under the policies of the moment."""
+    """Decides reviews under the current policies."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Reviewer:
         observe: Observer,
         workers: Workers | None = None,
     ) -> None:
-        """Without `workers` every review is decided where it is asked for, however long that takes."""
+        """Without `workers`, every review is decided in the event loop, however long that takes."""
         self.dispatcher = Dispatcher(policies, decider)
         self._placer = placer
         self._observe = observe
@@ -53,7 +53,7 @@ class Reviewer:
         self._overruns = RecentOverruns()
 
     async def review(self, body: bytes) -> bytes:
-        """Answer one AdmissionReview, waiting for the ledger or a worker where that must be.
+        """Answer one AdmissionReview; wait for the ledger or a worker if necessary.
 
         Raises:
             UnreadableReviewError: there is no request to answer.
@@ -62,7 +62,7 @@ class Reviewer:
         return answer if isinstance(answer, bytes) else await answer
 
     def answer(self, body: bytes) -> Answer:
-        """Answer at once, or give what answers later; raises as `review` does."""
+        """Answer at once, or return a coroutine that answers; raises as `review` does."""
         start, budget, outcome = perf_counter(), self._budget, None
         if len(body) > self._inline_bytes:
             return self._leave_to_worker(body, start)
@@ -83,7 +83,7 @@ class Reviewer:
     def _place(self, request: Request, pending: Pending, start: float) -> Answer:
         try:
             placed = self._placer.place(pending.request)
-        except Exception as error:  # noqa: BLE001 whatever breaks, a labelled pod is not let through
+        except Exception as error:  # noqa: BLE001 whatever breaks, a labelled pod is never admitted unchanged
             return self._end(request, broken(request, error), start)
         if isinstance(placed, Future):
             return self._answer_later(request, pending, placed, start)
@@ -100,7 +100,7 @@ class Reviewer:
         return answer if isinstance(answer, bytes) else await answer
 
     def _finish(self, request: Request, pending: Pending, placed: Placed, start: float) -> Answer:
-        """Answer; the reservation for a pod that is denied after all is released."""
+        """Answer; if the pod is denied after its placement, release the reservation."""
         if not isinstance(placed, Placement):
             return self._end(request, Outcome.of(deny_unplaced(placed), pending.policy), start)
         budget = self._budget
@@ -119,8 +119,8 @@ class Reviewer:
     def _leave_to_worker(
         self, body: bytes, start: float, placed: Placement | None = None, *, overran: bool = False
     ) -> Answer:
-        """Let a worker decide what may be one of ours; `placed` is its placement, if it has one already."""
-        # Under a debugger the interrupt can come as the work ends; what follows it may not be ended anywhere.
+        """Let a worker decide a review that may concern us; `placed` is its placement, if it has one."""
+        # Under a debugger the interrupt can come as the work ends; what follows must never be interrupted.
         self._budget.since = None
         try:
             head = decode_head(body)
@@ -164,7 +164,7 @@ class Reviewer:
         return Outcome.of(deny_unplaced(decided), policy)
 
     async def _promise(self, promised: Promised, request: PlacementRequest) -> Placed:
-        """Return the placement for a worker, and remember that it is promised."""
+        """Return a worker's placement, and record it as promised."""
         if promised.placement is not None:
             return promised.placement
         placed = self._placer.place(request)
@@ -175,7 +175,7 @@ class Reviewer:
         return placed
 
     async def _arrival(self, coming: Future[Placed]) -> Placed:
-        """Wait for a placement; one that comes when nobody waits any more is released."""
+        """Wait for a placement; release one that arrives after the wait was cancelled."""
         try:
             return await shield(coming)
         except CancelledError:
@@ -201,7 +201,7 @@ class Reviewer:
 
 
 class Promised:
-    """What the placer has promised to a review that a worker decides."""
+    """The placement promised to a review that a worker decides."""
 
     def __init__(self, placement: Placement | None) -> None:
         self.placement = placement

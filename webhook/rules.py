@@ -22,12 +22,12 @@ from webhook.policy_resolver import ResolvedPolicy
 
 
 class Rules:
-    """Puts every pod through all rules."""
+    """Applies all rules to every pod."""
 
     pod_type: type[PodObject] = PodObject
 
     def begin(self, request: Request, resolved: ResolvedPolicy) -> Pending | Injection | Denial:
-        """Return the decision, or the placement request that it depends on."""
+        """Return the decision, or the placement request on which it depends."""
         pod = request.pod()
         return pod if isinstance(pod, Denial) else self._decide(request, resolved, pod)
 
@@ -49,7 +49,7 @@ class Rules:
 
 
 def begin_alias(request: Request, resolved: ResolvedPolicy) -> Pending | Injection | Denial | None:
-    """Decide an unlabelled pod that asks in another system's words; None where it asks in none of these."""
+    """Decide an unlabelled pod that uses another system's syntax; None if it uses none."""
     pod = request.pod()
     alias = None if isinstance(pod, Denial) else read_alias(pod, resolved.policy)
     if alias is None or isinstance(alias, Denial):
@@ -64,7 +64,7 @@ def begin_alias(request: Request, resolved: ResolvedPolicy) -> Pending | Injecti
 
 
 def may_be_alias(request: Request) -> bool:
-    """Whether an unlabelled pod asks in words of another system that a policy can take for ours."""
+    """Whether an unlabelled pod uses another system's syntax that a policy may accept."""
     pod = request.pod()
     return not isinstance(pod, Denial) and asks_in_other_words(pod)
 
@@ -78,7 +78,7 @@ def _mutate_alias(alias: Alias, validated: Validated, placement: Placement) -> I
 
 
 def requester_of(request: Request, resolved: ResolvedPolicy) -> Requester:
-    """Return what a placement request holds of this pod alone."""
+    """Return the part of a placement request that is specific to this pod."""
     policy = resolved.policy
     reservation = None if request.dry_run else request.uid
     identity = request.pod_identity() if policy.quotas else ""
@@ -89,7 +89,7 @@ def requester_of(request: Request, resolved: ResolvedPolicy) -> Requester:
 def _keep(
     validated: Validated, kept: Placement, result: Placement, *, is_reserved: bool
 ) -> Injection | Denial:
-    """Keep the placement that a pod carries, unless the ledger knows better: it may be written by hand."""
+    """Keep the pod's existing placement, unless the ledger knows better: someone may have written it."""
     if validated.keeps_assumption and not result.memory_values:
         kept = msgspec.structs.replace(kept, memory_values=())
     elif validated.keeps_assumption and not kept.memory_values:

@@ -216,11 +216,11 @@ def test_names_are_printed_as_they_are(name):
         ),
         (
             "kind: AdmissionReview",
-            "-: no readable AdmissionReview: Object missing required field `request`",
+            "-: not a readable AdmissionReview: Object missing required field `request`",
         ),
         (
             "kind: AdmissionReview\nrequest: {uid: 5}",
-            "-: no readable AdmissionReview: Expected `str`, got `int` - at `$.request.uid`",
+            "-: not a readable AdmissionReview: Expected `str`, got `int` - at `$.request.uid`",
         ),
     ],
 )
@@ -250,7 +250,7 @@ def test_a_number_for_a_label_is_denied_as_the_api_server_would_refuse_it():
     facts = facts_of("kind: Pod\nmetadata: {labels: {clearml-injector/fraction: 0.500}}\nspec: {}")
     assert facts["message"] == (
         "the labelled object cannot be read: Expected `str`, got `float` - at `metadata.labels[...]`;"
-        " mend that field"
+        " fix that field"
     )
 
 

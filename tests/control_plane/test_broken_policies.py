@@ -90,14 +90,14 @@ def test_a_webhook_that_starts_on_a_broken_set_serves_the_controllers_last_good_
         assert (INJECTED in pod["metadata"]["annotations"], site_of(pod)) == (True, "first")
         told = readyz(webhook, controller.tls)
         assert "[+] policies: ok" in told
-        assert f"an older set, from the controller; the directory holds: {MISTAKE}" in told
+        assert f"the last good set, from the controller; the directory holds: {MISTAKE}" in told
         assert webhook.figure("fraction_injector_policies_from_controller") == 1
         assert webhook.figure("fraction_injector_policy_last_reload_successful") == 0
         log = (tmp_path / "webhook.log").read_text()
-        assert "policies are broken: an older set, from the controller, is in force" in log
+        assert "policies are broken: the controller's last good set is in force" in log
 
         folder(MENDED)
-        eventually(lambda: readyz(webhook, controller.tls).count(": in force"), "the mended set is in force")
+        eventually(lambda: readyz(webhook, controller.tls).count(": in force"), "the fixed set is in force")
         assert site_of(api.create(labelled_pod("on-mended"), namespace)) == "second"
         assert webhook.figure("fraction_injector_policies_from_controller") == 0
 
@@ -113,7 +113,7 @@ def test_where_the_controller_started_on_the_broken_set_too_everybody_says_so(
             1, lambda ports: webhook_on(ports[0], controller, directory, tmp_path), answers, READY_S
         )
         try:
-            reason = "the controller was asked for an older set: NoAnswerError: the controller answered 404"
+            reason = "no last good set from the controller: NoAnswerError: the controller answered 404"
             eventually(lambda: reason in plain(port), "the webhook has asked")
             assert f"[-] policies: {MISTAKE}" in plain(port)
 

@@ -231,7 +231,7 @@ def test_a_quota_that_nobody_can_count_denies(control_plane, namespace, nodes, s
         assert create(control_plane, namespace, ["one"], "0.500") == {}
         over = create(control_plane, namespace, ["two"], "0.500")["two"]
         assert over.endswith(
-            "4 of 6 slices are used, 4 more were asked: wait, use a smaller fraction, or"
+            "4 of 6 slices are used, 4 more requested: wait, use a smaller fraction, or"
             " ask the admin for more"
         )
         controller.kill()

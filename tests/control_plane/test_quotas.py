@@ -150,7 +150,7 @@ def test_a_queue_has_one_quota_for_all_spellings_and_none_for_strangers(
 def test_a_quota_in_mib_lets_in_what_fits_and_refuses_the_next_in_mib(
     serve, create, control_plane, namespace
 ):
-    full = f'quota of namespace "{namespace}": 6144 of 8192 MiB of GPU memory are used, 4096 more were asked'
+    full = f'quota of namespace "{namespace}": 6144 of 8192 MiB of GPU memory are used, 4096 more requested'
 
     def refusal():
         try:

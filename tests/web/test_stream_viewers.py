@@ -20,7 +20,8 @@ def test_no_more_viewers_are_served_than_there_is_room_for(monkeypatch):
         return other
 
     other = watching(page, watch)
-    assert (other.status, other.body) == (503, b"there are 1 viewers already: close one, or try again later\n")
+    told = b"there are 1 viewers already: close one, or try again later\n"
+    assert (other.status, other.body) == (503, told)
     assert source.readers == []
 
 

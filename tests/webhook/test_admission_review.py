@@ -83,7 +83,7 @@ def test_an_unlabelled_pod_is_never_changed():
 def test_a_labelled_object_of_wrong_types_is_denied(found, what):
     decided = decide(found)
     assert (decided.allowed, decided.code) == (False, "unreadable-object")
-    assert decided.message == f"the labelled object cannot be read: {what}; mend that field"
+    assert decided.message == f"the labelled object cannot be read: {what}; fix that field"
 
 
 def answer(body):
@@ -185,7 +185,7 @@ def test_a_quota_is_denied_with_its_numbers():
     decided = webhook.decide(pod(), uid="second")
     assert decided.code == "over-quota"
     assert decided.message == (
-        'quota of namespace "team": 4 of 7 slices are used, 4 more were asked:'
+        'quota of namespace "team": 4 of 7 slices are used, 4 more requested:'
         " wait, use a smaller fraction, or ask the admin for more"
     )
 

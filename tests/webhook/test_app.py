@@ -85,4 +85,4 @@ def test_json_is_taken_however_it_is_called(media_type):
 def test_other_media_types_are_not(media_type):
     headers = [] if media_type is None else [(b"content-type", media_type)]
     _, (start, body) = post(part(BODY), headers=headers)
-    assert (start["status"], body["body"]) == (415, b"only application/json is read here\n")
+    assert (start["status"], body["body"]) == (415, b"only application/json is accepted here\n")

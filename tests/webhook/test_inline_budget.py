@@ -35,7 +35,7 @@ def search_for_ever():
 @pytest.mark.parametrize("work", [loop_for_ever, search_for_ever])
 def test_work_without_an_end_is_ended(work):
     budget = InlineBudget()
-    with budget.kept():
+    with budget.enforced():
         budget.since = NEW
         with pytest.raises(OverrunError):
             work()
@@ -44,7 +44,7 @@ def test_work_without_an_end_is_ended(work):
 
 def test_code_that_drops_the_exception_is_ended_again():
     budget, dropped = InlineBudget(), 0
-    with budget.kept():
+    with budget.enforced():
         budget.since = NEW
         while dropped < 2:
             try:
@@ -57,7 +57,7 @@ def test_code_that_drops_the_exception_is_ended_again():
 
 def test_what_is_none_of_its_work_is_never_ended():
     budget = Counted()
-    with budget.kept():
+    with budget.enforced():
         while budget.interrupts < 4:
             pass
     assert budget.since is None
@@ -65,7 +65,7 @@ def test_what_is_none_of_its_work_is_never_ended():
 
 def test_two_short_pieces_of_work_are_not_one_long_one():
     budget = Counted()
-    with budget.kept():
+    with budget.enforced():
         while budget.interrupts < 6:
             before = budget.interrupts
             budget.since = NEW
@@ -77,7 +77,7 @@ def test_two_short_pieces_of_work_are_not_one_long_one():
 
 def test_it_ends_with_its_context():
     before = signal.getsignal(signal.SIGPROF)
-    with InlineBudget().kept():
+    with InlineBudget().enforced():
         assert signal.getsignal(signal.SIGPROF) != before
     assert signal.getsignal(signal.SIGPROF) == before
     assert signal.getitimer(signal.ITIMER_PROF)[0] == 0.0
@@ -87,7 +87,7 @@ def test_in_another_thread_there_is_none():
     timers = []
 
     def keep():
-        with InlineBudget().kept():
+        with InlineBudget().enforced():
             timers.append(signal.getitimer(signal.ITIMER_PROF)[0])
 
     thread = threading.Thread(target=keep)

@@ -43,7 +43,7 @@ def test_an_update_that_kubernetes_refuses_is_denied_in_one_line(change):
     decided = update(change)
     assert decided.code == "pod-exists"
     assert decided.message == (
-        "the pod is there already, and what its containers ask for cannot change: delete it, then create it "
+        "the pod already exists, and its containers cannot change in this way: delete it, then create it "
         "again (a ClearML task: enqueue it when its pod is gone)"
     )
     assert len(decided.message) <= 200

@@ -190,7 +190,7 @@ def test_a_quota_in_mib_counts_what_the_card_gives_and_says_so(labels, admitted,
     made = pod(fraction=labels["fraction"], labels=own)
     decisions = [webhook.decide(made, uid=uid) for uid in UIDS[:4]]
     assert [decided.allowed for decided in decisions] == [n < admitted for n in range(4)]
-    used_up = f"{admitted * asked} of 46080 MiB of GPU memory are used, {asked} more were asked"
+    used_up = f"{admitted * asked} of 46080 MiB of GPU memory are used, {asked} more requested"
     assert decisions[3].code == "over-quota"
     assert f'quota of namespace "team": {used_up}: wait' in decisions[3].message
     assert len(decisions[3].message) <= 200
@@ -217,4 +217,4 @@ def test_memory_that_was_asked_for_is_counted_without_the_reserve_before_and_aft
     webhook.ledger.set_pod(pod_from_object(stored, ResourceNames()))
     assert webhook.ledger.used_of(rule.quota).memory.mib == 6144
     more = webhook.decide(asking_memory("1Mi"), uid="more")
-    assert "6144 of 6144 MiB of GPU memory are used, 1 more were asked" in more.message
+    assert "6144 of 6144 MiB of GPU memory are used, 1 more requested" in more.message

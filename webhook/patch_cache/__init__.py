@@ -1,1 +1,1 @@
-"""Patches of pods that differ from an earlier one in names alone; an optional layer."""
+"""Cached patches for pods that differ from an earlier one only in names; an optional layer."""

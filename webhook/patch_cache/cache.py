@@ -1,4 +1,4 @@
-"""The patch cache: a decider in front of the rules that decides pods with a known key by a template."""
+"""The patch cache: a decider in front of the rules that uses a template for pods with a known key."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ from webhook.rules import requester_of
 _decode = msgspec.json.Decoder().decode
 MAX_POLICIES = 64
 MAX_BYTES = 2**24
-"""Of all entries, about; beyond that the cache is flushed, and filled again by the pods that come."""
+"""Approximate size of all entries; beyond it the cache is flushed, and new pods fill it again."""
 MAX_KEY = 2**15
-"""Characters of a key that is worth keeping."""
+"""Maximum characters of a cached key."""
 _BYTES_OF_AN_ENTRY, _BYTES_OF_A_TEMPLATE_KEY = 2**13, 2**8
-"""Of an entry without its key and its templates, and of what a template is found by."""
+"""Of an entry without its key and templates, and of the key of a template."""
 MAX_SEEN_ONCE = 4096
-"""Keys of which only a hash is kept."""
+"""Keys seen once; only their hashes are kept."""
 
 
 class Entry:
@@ -53,18 +53,18 @@ class Entry:
         request: PlacementRequest,
         reserve: Callable[[int], None],
     ) -> None:
-        """Keep what the rules decided for the representative pod; `reserve` counts the bytes of templates."""
+        """Store what the rules decided for the representative pod; `reserve` counts bytes of templates."""
         self._body = body
         self._plan = validated
         self._reserve = reserve
         self.request = request
-        """The placement request, but for what is one pod's own."""
+        """The placement request without what is specific to one pod."""
         regular = [ref for ref in validated.every if not ref.is_init]
         self._chosen = regular.index(validated.containers.chosen)
         self._templates: dict[tuple[object, ...], Template | None] = {}
 
     def render(self, pod: PartialPod, placement: Placement) -> Injection | None:
-        """Return the patch of a pod with this key; None where a rule denies the placement."""
+        """Return the patch of a pod with this key; None if a rule denies the placement."""
         key = (
             placement.indices,
             placement.gpu_mib,
@@ -88,7 +88,7 @@ class Entry:
         return Injection(patch, name, template.slices, placement, template.memory_mib, template.index)
 
     def _add_template(self, key: tuple[object, ...], placement: Placement) -> Template | None:
-        """Add a template that holds what was checked, once.
+        """Add a template with the values that were checked, once.
 
         Raises:
             UnsoundPatchError: the patch of the representative pod must not be sent.
@@ -97,7 +97,7 @@ class Entry:
         if template is not None:
             patch = template.render(self._plan.containers.chosen.container.name, placement)
             check_patch(_decode(self._body), patch, self._plan.namespace, self._plan.policy, placement)
-        # Counted first: the review may be interrupted anywhere.
+        # Counted first: the review may be interrupted at any point.
         self._reserve(_BYTES_OF_A_TEMPLATE_KEY + (template.size if template is not None else 0))
         self._templates[key] = template
         return template
@@ -121,7 +121,7 @@ class Entry:
 
 
 class PatchCache:
-    """Decides as the rules do, faster for keys that it knows. Bounded, because pod authors write the keys."""
+    """Decides like the rules, but faster for known keys. Bounded, because authors of pods choose the keys."""
 
     pod_type: type[PodObject] = PartialPod
 
@@ -133,7 +133,7 @@ class PatchCache:
         self._seen_once: set[int] = set()
 
     def begin(self, request: Request, resolved: ResolvedPolicy) -> Pending | Injection | Denial:
-        """Return the decision, or the placement request that it depends on."""
+        """Return the decision, or the placement request on which it depends."""
         pod, policy = request.object, resolved.policy
         if isinstance(pod, PartialPod) and (len(request.body) <= MAX_BYTES_UNCOUNTED or _is_small(pod.spec)):
             entry = self.find(pod, request.namespace, policy)
@@ -156,7 +156,7 @@ class PatchCache:
     def _finish(
         self, entry: Entry, pod: PartialPod, request: Request, resolved: ResolvedPolicy, placement: Placement
     ) -> Injection | Denial:
-        """Render the template; where a rule denies the placement, let the rules say so of the pod itself."""
+        """Render the template; if a rule denies the placement, let the rules decide the pod itself."""
         injection = entry.render(pod, placement)
         if injection is not None:
             return injection
@@ -170,7 +170,7 @@ class PatchCache:
         return reader
 
     def _miss(self, key: PlainKey, policy: EffectivePolicy) -> Entry | None:
-        """Add an entry when a key comes a second time: one that never comes again costs less by the rules."""
+        """Add an entry when a key is seen for the second time: rules are cheaper for a key seen only once."""
         if hash(key) in self._seen_once:
             return self._add(Key.of(key), policy)
         if len(self._seen_once) >= MAX_SEEN_ONCE:
@@ -179,9 +179,9 @@ class PatchCache:
         return None
 
     def _add(self, key: Key, policy: EffectivePolicy) -> Entry | None:
-        # A line's end between two values hides nothing; a backslash before an n is written as two of them.
+        # Ignore line ends: they cannot hide a mark. A backslash before an n is written as two backslashes.
         text = repr(key).replace("\\n", "")
-        # Where a text needs escaping, it could hold a mark.
+        # A text that needs escaping could contain a mark.
         if len(text) > MAX_KEY or "\\" in text or not text.isascii():
             return None
         self._reserve(_BYTES_OF_AN_ENTRY + 8 * len(text))
@@ -196,7 +196,7 @@ class PatchCache:
 
 
 def _is_small(spec: PartialSpec | None) -> bool:
-    """Whether none of the counts of webhook/admission/sizes.py that a key does not hold can be too high."""
+    """Whether all counts of webhook/admission/sizes.py that are not part of the key are within limits."""
     if spec is None:
         return True
     every = (*(spec.init_containers or ()), *(spec.containers or ()))
@@ -211,7 +211,7 @@ def _is_small(spec: PartialSpec | None) -> bool:
 
 
 def _decide(key: Key, policy: EffectivePolicy, reserve: Callable[[int], None]) -> Entry | None:
-    """Put a representative pod through the rules; None where they deny it, or where names matter to them."""
+    """Decide a representative pod by the rules; None if they deny it, or if names matter to them."""
     body = representative_body(key)
     try:
         pod = representative_pod(body)
@@ -229,7 +229,7 @@ def _decide(key: Key, policy: EffectivePolicy, reserve: Callable[[int], None]) -
 
 
 def _chosen_by_amounts(validated: Validated) -> bool:
-    """Whether the GPU container is the only one that it can be, whatever its name, image or annotations."""
+    """Whether only one container can be the GPU container, whatever its name, image or annotations."""
     if validated.containers.chosen.is_init:
         return False
     regular = [ref for ref in validated.every if not ref.is_init]

@@ -1,8 +1,8 @@
 """The cache key of a pod: every field that its patch depends on, except names.
 
-Only a pod in which no rule has to look at a text has a key. Whatever would have to be denied, removed or
-joined because of a text in it (a reserved variable, a hostPath, a mount below the limiter's path, an
-annotation of ours) leaves the pod without one, and the rules decide that pod itself.
+A pod has a key only if no rule must check a text in it. If a text could cause a denial, a removal or a merge
+(a reserved variable, a hostPath, a mount below the limiter's path, one of our annotations), the pod has no
+key, and the rules decide the pod itself.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from webhook.patch_cache.template import holds_mark
 
 
 class ContainerKey(NamedTuple):
-    """Every field of a container that the patch depends on, except names.
+    """Every field of a container on which the patch depends, except names.
 
-    Bytes are JSON, empty where the field is absent.
+    Bytes are JSON; they are empty if the field is absent.
     """
 
     resources: bytes
@@ -47,11 +47,11 @@ class ContainerKey(NamedTuple):
 
 
 class Key(NamedTuple):
-    """Every field of a pod that its patch and its placement request depend on, except names."""
+    """Every field of a pod on which its patch and its placement request depend, except names."""
 
     policy: str
     namespace: str
-    """Only under a policy whose variables hold it."""
+    """Empty unless the policy's variables contain the namespace."""
     label: str | msgspec.UnsetType
     memory_label: str | msgspec.UnsetType
     has_annotations: bool
@@ -65,7 +65,7 @@ class Key(NamedTuple):
 
     @classmethod
     def of(cls, key: PlainKey) -> Key:
-        """Return the key with its fields named."""
+        """Return the key with named fields."""
         *of_pod, init, regular = key
         return cls._make(
             (*of_pod, tuple(map(ContainerKey._make, init)), tuple(map(ContainerKey._make, regular)))
@@ -73,7 +73,7 @@ class Key(NamedTuple):
 
 
 PlainContainerKey = tuple[bytes, bool, bool, bool, bool]
-"""A ContainerKey as it is read of each review: plain tuples are made and compared in a fifth of the time."""
+"""A ContainerKey as read from a review: plain tuples take a fifth of the time to create and compare."""
 PlainKey = tuple[
     str,
     str,
@@ -88,7 +88,7 @@ PlainKey = tuple[
     tuple[PlainContainerKey, ...],
     tuple[PlainContainerKey, ...],
 ]
-"""A Key, as it is read from each review."""
+"""A Key as read from a review."""
 
 
 class KeyReader:
@@ -106,7 +106,7 @@ class KeyReader:
         self._has_keys = not (limiter.image_pattern or limiter.images or holds_mark(policy))
 
     def read(self, pod: PartialPod, namespace: str) -> PlainKey | None:
-        """Return the key of a labelled pod; None if the rules must look at the pod itself."""
+        """Return the key of a labelled pod; None if the rules must check the pod itself."""
         metadata, spec = pod.metadata, pod.spec
         if not self._has_keys or metadata is None or spec is None or _has_rare_fields(spec):
             return None
@@ -189,7 +189,7 @@ def _are_harmless_capabilities(capabilities: Sequence[str]) -> bool:
 
 
 def _has_rare_fields(spec: PartialSpec) -> bool:
-    """Whether a spec has a rare field that a rule has to look at."""
+    """Whether a spec has a rare field that a rule must check."""
     if (
         spec.affinity is not ABSENT
         or spec.node_name is not None

@@ -1,8 +1,8 @@
-"""A pod decoded in part, in one pass: names, and as raw JSON what only has to be the same.
+"""A pod decoded in part, in one pass: names, and raw JSON for fields that are only compared.
 
-It holds whatever a cache key is read from (webhook/patch_cache/key.py). The fields that rules read are in
-webhook/admission/pod.py, and are decoded only of a pod that the rules are asked about: types of what is not
-here are checked no more. An API server has decoded the object before.
+It holds the fields of a cache key (webhook/patch_cache/key.py). The fields that rules read are in
+webhook/admission/pod.py; they are decoded only for pods that the rules decide. The types of other fields are
+not checked: the API server has already decoded the object.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ ABSENT = msgspec.Raw()
 
 
 class Named(msgspec.Struct, gc=False):
-    """An environment variable, of which only the name is read."""
+    """An environment variable; only its name is read."""
 
     name: str
 
 
 class PartialMount(msgspec.Struct, rename="camel", gc=False):
-    """Where a container sees a volume."""
+    """A volume mount of a container."""
 
     name: str
     mount_path: str
 
 
 class PartialVolume(msgspec.Struct, rename="camel", gc=False):
-    """A volume, and whether it is a path of the node."""
+    """A volume, and whether it is a hostPath."""
 
     name: str
     host_path: msgspec.Raw = ABSENT
@@ -41,14 +41,14 @@ class PartialCapabilities(msgspec.Struct, gc=False):
 
 
 class PartialSecurityContext(msgspec.Struct, gc=False):
-    """Of a container's security context what breaks isolation between GPUs."""
+    """The fields of a container's security context that can break isolation between GPUs."""
 
     privileged: bool | None = None
     capabilities: PartialCapabilities | None = None
 
 
 class PartialContainer(msgspec.Struct, rename="camel", gc=False):
-    """A regular or an init container."""
+    """A regular or init container."""
 
     name: str
     env: list[Named] | None = None

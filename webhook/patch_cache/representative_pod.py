@@ -1,4 +1,4 @@
-"""A representative pod of a cache key: what the rules decide for it holds for every pod with that key."""
+"""A representative pod for a cache key: the rules decide every pod with that key like this one."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def representative_pod(body: bytes) -> Pod:
     """Return the pod of a body.
 
     Raises:
-        msgspec.ValidationError: a JSON text of the key is not what the field takes.
-        RecursionError: a JSON text of the key is nested too deep.
+        msgspec.ValidationError: JSON in the key is not valid for its field.
+        RecursionError: JSON in the key is nested too deeply.
     """
     return _decode(body)
 
 
 def representative_body(key: Key) -> bytes:
-    """Return the pod of a key as JSON; its names are marks."""
+    """Return the pod of a key as JSON; all names in it are marks."""
     labels = {LABEL: key.label, MEMORY_LABEL: key.memory_label}
     asked = {name: text for name, text in labels.items() if text is not msgspec.UNSET}
     metadata: dict[str, Any] = {"name": MARK, "labels": asked}
@@ -56,5 +56,5 @@ def _container(key: ContainerKey, name: str) -> dict[str, Any]:
 
 
 def _present(**texts: bytes) -> dict[str, msgspec.Raw]:
-    """Leave out what is absent."""
+    """Return only the fields that are present."""
     return {name: msgspec.Raw(text) for name, text in texts.items() if text}

@@ -1,4 +1,4 @@
-"""The template of a patch: made once for a key and a share, rendered for every pod with that key."""
+"""The template of a patch: created once for a key and a share, rendered for every pod with that key."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from webhook.admission.json_patch import encode
 from webhook.admission.mutate import Injection
 
 MARK = "\ue000"
-"""A character for private use, which no name in Kubernetes may hold."""
+"""A private-use character, which no name in Kubernetes can contain."""
 RESERVATION, NODE, MEMORY, MODEL = (
     f"{MARK}{name}{MARK}" for name in ("reservation", "node", "memory", "model")
 )
 
 
 def holds_mark(policy: EffectivePolicy) -> bool:
-    """Whether a policy itself has the mark in some text, so that gaps could not be told from it."""
+    """Whether a text of the policy contains the mark, so that gaps would be ambiguous."""
     return repr(MARK).strip("'") in repr(policy)
 
 
@@ -31,29 +31,29 @@ class Template(msgspec.Struct, frozen=True, eq=False):
     """The JSON text of a patch, with gaps for the names of container, reservation, node and GPUs."""
 
     texts: tuple[bytes, ...]
-    """What stands between the gaps."""
+    """The texts between the gaps."""
     order: Callable[[tuple[bytes, ...]], Any]
-    """Of the texts for the gaps and then these: puts them in their order."""
+    """Puts the texts for the gaps, followed by these texts, in order."""
     memory_mib: int | None
     """MiB of the share on each GPU; None for whole GPUs."""
 
     slices: int
     """Slices in all."""
     index: str | None
-    """Indices of the GPUs as the annotation has them."""
+    """Indices of the GPUs as in the annotation."""
 
     @classmethod
     def of(cls, injection: Injection) -> Template | None:
-        """Return the template of a representative pod's patch, in which marks stand for all names.
+        """Return the template of a representative pod's patch, in which marks replace all names.
 
-        None if there is a mark in it that is no gap: a text that is the pod's own, and would be lost.
+        None if a mark remains outside the gaps: a text of the pod that would be lost.
         """
         gaps = [mark.encode() for mark in (injection.container, RESERVATION, NODE, MEMORY, MODEL)]
         parts = re.split(b"(%b)" % b"|".join(map(re.escape, gaps)), injection.patch)
         texts = tuple(parts[::2])
         if any(MARK.encode() in text for text in texts):
             return None
-        # The first text, then in turn a gap and a text.
+        # The first text, then alternately a gap and a text.
         order = [at // 2 + len(gaps) if at % 2 == 0 else gaps.index(part) for at, part in enumerate(parts)]
         return cls(texts, itemgetter(*order), injection.memory_mib, injection.slices, injection.index)
 
@@ -63,7 +63,7 @@ class Template(msgspec.Struct, frozen=True, eq=False):
         return sum(map(len, self.texts))
 
     def render(self, container: str, placement: Placement) -> bytes:
-        """Return the patch of one pod. What the placement lacks has no gap here, and is written nowhere."""
+        """Return the patch of one pod. What the placement lacks has no gap here, and is not written."""
         own = encode(container)[1:-1], encode(placement.reservation)[1:-1]
         place = _of_place(placement.node, placement.memory_values, placement.model)
         return b"".join(self.order((*own, *place, *self.texts)))

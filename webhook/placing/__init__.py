@@ -1,1 +1,1 @@
-"""Where the webhook asks for a place, and what it does when nobody answers."""
+"""How the webhook gets placements, and what it does if the controller does not answer."""

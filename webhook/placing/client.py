@@ -1,4 +1,4 @@
-"""Client of the placement API: finds the leading replica of the controller."""
+"""Client of the placement API: finds the controller's leader."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from ledger.messages import (
 from webhook.placing.http_client import Address, ClientConnection
 
 MAX_HOPS = 3
-"""Replicas asked for one thing, before it is given up."""
+"""Replicas to try for one request before giving up."""
 MAX_REPORT_REPLY = 4096
-"""Bytes of the answer to a report."""
+"""Maximum bytes of the reply to a report."""
 
 _encode = msgspec.json.Encoder().encode
 _answers = msgspec.json.Decoder(Answers)
@@ -31,58 +31,58 @@ _not_leading = msgspec.json.Decoder(NotLeading)
 
 
 class NoAnswerError(OSError):
-    """No replica that leads could be asked."""
+    """The leader could not be reached."""
 
 
 class UnknownPathError(NoAnswerError):
-    """The replica that was asked is older than this webhook, and does not know the request."""
+    """The replica is older than this webhook and does not know the request."""
 
 
 Identity = Callable[[], ssl.SSLContext | None]
-"""Gives the newest client context; None while there is no certificate."""
+"""Returns the newest client context; None while there is no certificate."""
 
 
 class ControllerClient:
-    """Sends batches to the leader, on one connection that is kept."""
+    """Sends batches to the leader over one persistent connection."""
 
     def __init__(self, url: str, identity: Identity) -> None:
-        """Raises ValueError when `url` is not `https://HOST:PORT`."""
+        """Raises ValueError if `url` is not `https://HOST:PORT`."""
         self._service = Address.of(url)
         self._identity = identity
         self._leader = self._service
         self._connection: ClientConnection | None = None
         self._shown: ssl.SSLContext | None = None
-        """The context of the connection: it ends with the certificate."""
+        """The context of the connection; a new certificate ends the connection."""
 
     async def place(self, batch: Batch) -> Answers:
         """Return the leader's results for a batch.
 
         Raises:
-            OSError: nobody could be asked; the connection is dropped.
-            ValueError: what came is no answer.
+            OSError: the leader could not be reached; the connection is dropped.
+            ValueError: the reply is invalid.
         """
         return _answers.decode(await self._post("/v1/placements", _encode(batch)))
 
     async def report(self, denials: DenialReport) -> None:
-        """Tell the leader what was denied.
+        """Report denials to the leader.
 
         Raises:
-            UnknownPathError: the controller is too old to be told.
-            OSError: nobody could be told.
-            ValueError: what came is no answer.
+            UnknownPathError: the controller is too old for reports.
+            OSError: the leader could not be reached.
+            ValueError: the reply is invalid.
         """
         await self._post("/v1/denials", _encode(denials), MAX_REPORT_REPLY)
 
-    async def tell_policies(self, served: ServedPolicies) -> None:
-        """Tell the leader which policies this webhook serves; raises as `report` does."""
+    async def report_policies(self, served: ServedPolicies) -> None:
+        """Report to the leader which policies this webhook serves; raises as `report` does."""
         await self._post("/v1/served-policies", _encode(served), MAX_REPORT_REPLY)
 
     async def policies(self) -> HandedPolicies:
-        """Ask any replica for the last good policy set, on a connection of its own.
+        """Get the last good policy set from any replica, on a separate connection.
 
         Raises:
-            OSError: none can be reached, or the one that was has no set to give.
-            ValueError: what came is no answer.
+            OSError: no replica can be reached, or the one reached has no set.
+            ValueError: the reply is invalid.
         """
         connection = await self.stream()
         try:
@@ -94,22 +94,22 @@ class ControllerClient:
         return _policies.decode(reply.body)
 
     async def stream(self) -> ClientConnection:
-        """Open a connection of its own to any replica.
+        """Open a separate connection to any replica.
 
         Raises:
-            OSError: none can be reached.
+            OSError: no replica can be reached.
         """
         return await ClientConnection.open(self._service, self._service.host, self._context())
 
     def drop(self) -> None:
-        """Forget connection and leader: begin again at the Service."""
+        """Forget connection and leader: start again at the Service."""
         self._leader = self._service
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
     async def _post(self, path: str, body: bytes, max_bytes: int | None = None) -> bytes:
-        """Return what the leader answers; raises as `place` does, and UnknownPathError."""
+        """Return the leader's reply; raises as `place` does, and UnknownPathError."""
         for _ in range(MAX_HOPS):
             kept = self._connection
             connection = await self._connected()
@@ -118,7 +118,7 @@ class ControllerClient:
             except OSError:
                 if connection is not kept:
                     raise
-                # The other side ends idle connections. A request that comes twice is decided twice.
+                # The server closes idle connections. A request that arrives twice is decided twice.
                 self.drop()
                 continue
             if reply.status == HTTPStatus.OK:

@@ -1,4 +1,4 @@
-"""Placement by the controller: requests are sent in batches, and each is answered within its deadline."""
+"""Placement by the controller: requests are sent in batches, each answered within its deadline."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from webhook.placing.placer import Placed, Unanswered
 from webhook.placing.snapshot import SnapshotFollower
 
 DEADLINE_SECONDS = 0.25
-"""For each request, from when it is made."""
+"""For each request, from its creation."""
 AWAY_SECONDS = 0.5
-"""How long the controller is not asked again after it did not answer."""
+"""Time without requests to a controller that did not answer."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -38,7 +38,7 @@ class _Waiting:
 
 
 class ControllerPlacer:
-    """Places by the leading controller; without it, by its last snapshot."""
+    """Places pods with the leading controller, or without it from its last snapshot."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class ControllerPlacer:
         ).set_function(self._fallback.nodes)
 
     def place(self, request: PlacementRequest) -> Placed | asyncio.Future[Placed]:
-        """Return the leader's result; after 250 ms without one, a result by its last snapshot."""
+        """Return the leader's result; after 250 ms without one, a result from its last snapshot."""
         if self._clock() < self._away_until:
             return self._fallback.place(request)
         body = _encode(request)
@@ -86,30 +86,30 @@ class ControllerPlacer:
         return answered
 
     def release(self, reservation: str) -> None:
-        """Release a reservation with the next batch; one that is never released expires."""
+        """Release a reservation with the next batch; a reservation that is not released expires."""
         self._fallback.release(reservation)
         if len(self._releases) < MAX_RELEASES:
             self._releases.append(reservation)
             self._some.set()
 
     def knows_nodes(self) -> bool:
-        """Whether a snapshot of the controller was ever complete, even if it held no nodes."""
+        """Whether the controller ever sent a complete snapshot, even one without nodes."""
         return self._fallback.is_known
 
     @property
     def state(self) -> str:
-        """Who places at this moment, as a sentence for people."""
+        """What places pods now, as a sentence for people."""
         if self._answers and self._fallback.is_known:
             return "the controller places"
         if self._answers:
-            return "the controller has not told its nodes yet"
+            return "the controller has not sent its nodes yet"
         last = "the policies' assumptions"
         if self._fallback.is_known:
             last = f"its last snapshot, of {self._fallback.nodes()} nodes"
         return f"the controller does not answer: placing by {last}"
 
     def background(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
-        """Return what must run beside the server, by name."""
+        """Return the background tasks by name."""
         return {"placement batches": self._send_batches, "controller snapshot": self._follower.run}
 
     async def _send_batches(self) -> None:
@@ -120,7 +120,7 @@ class ControllerPlacer:
                 await self._send_batch()
 
     async def _send_batch(self) -> None:
-        """One batch: what came while the last one was under way."""
+        """Send one batch: what arrived while the last one was in progress."""
         batch = self._take_batch()
         releases, self._releases = self._releases, []
         asks = [msgspec.Raw(waiting.body) for waiting in batch]
@@ -135,7 +135,7 @@ class ControllerPlacer:
             self._report(answers=True)
 
     def _take_batch(self) -> list[_Waiting]:
-        """Those who have waited longest: as many as go into one body."""
+        """Take the requests that have waited longest: as many as fit into one body."""
         size = count = 0
         for waiting in self._waiting[:MAX_ASKS]:
             size += len(waiting.body)
@@ -147,15 +147,15 @@ class ControllerPlacer:
 
     def _deliver(self, batch: list[_Waiting], answers: list[Answered]) -> None:
         if len(answers) != len(batch):
-            raise ValueError(f"{len(answers)} answers came to {len(batch)} asks")
+            raise ValueError(f"got {len(answers)} answers to {len(batch)} requests")
         for waiting, answered in zip(batch, answers, strict=True):
             if not waiting.answered.done():
                 waiting.answered.set_result(_placed(waiting.request, answered))
 
     async def _fail_over(self, batch: list[_Waiting], error: Exception) -> None:
-        """Let everybody who waits go on without the controller, and leave it alone for a moment.
+        """Place all waiting requests without the controller, and do not contact it for a moment.
 
-        Hundreds may wait: other reviews are answered between them.
+        Hundreds may wait: other reviews are answered in between.
         """
         self._client.drop()
         self._away_until = self._clock() + AWAY_SECONDS
@@ -173,13 +173,13 @@ class ControllerPlacer:
     def _place_without(self, waiting: _Waiting) -> None:
         try:
             placed = self._fallback.place(waiting.request)
-        except Exception as error:  # noqa: BLE001 - its review denies it; the others must have their answers
+        except Exception as error:  # noqa: BLE001 - its review is denied; the others still need their answers
             waiting.answered.set_exception(error)
         else:
             waiting.answered.set_result(placed)
 
     def _report(self, *, answers: bool, **why: str) -> None:
-        """Log once when it changes."""
+        """Log each change once."""
         if answers == self._answers:
             return
         self._answers = answers
@@ -191,7 +191,7 @@ class ControllerPlacer:
 
 
 def _placed(request: PlacementRequest, answered: Answered) -> Placed:
-    """Return one result, whatever the others of its batch are."""
+    """Return one result, independent of the others in its batch."""
     try:
         result = answered.answer()
     except ValueError as error:
@@ -204,8 +204,8 @@ def _placed(request: PlacementRequest, answered: Answered) -> Placed:
 
 
 def _unknown_to_controller(request: PlacementRequest, result: Placement) -> str | None:
-    """Return what of a request its placement leaves out; None where it has all that was asked for."""
-    # An instance has no slices, and is of models that were asked for.
+    """Return the part of a request that its placement ignores; None if it has all that was requested."""
+    # An instance has no slices, and is on one of the requested models.
     if result.instance is not None:
         return None
     if not _counts_as_asked(request, result):
@@ -223,7 +223,7 @@ def _slices(request: PlacementRequest, result: Placement) -> int:
 
 
 def _counts_as_asked(request: PlacementRequest, result: Placement) -> bool:
-    """Whether a placement has as many GPUs as were asked for."""
+    """Whether a placement has as many GPUs as were requested."""
     if result.containers:
         is_whole = len(result.containers) == len(request.fraction.split)
         return request.any_gpu and is_whole and set(result.containers) == set(result.indices)
@@ -234,5 +234,5 @@ def _too_large(size: int) -> Unanswered:
     return Unanswered(
         Reason.MANY_DEMANDS,
         f"what the pod demands of its node takes {size} bytes, more than {MAX_REQUEST_BYTES}: label the"
-        " nodes, and request for that label",
+        " nodes, and select that label",
     )

@@ -1,4 +1,4 @@
-"""How long a starting webhook waits for a controller that says what it knows, before it serves without."""
+"""How long a starting webhook waits for the controller's nodes before it serves without them."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections.abc import Callable
 from service.log import get_logger
 
 CONTROLLER_WAIT_SECONDS = 20.0
-"""A new leader needs about 8 s to take the Lease of one that died, and then to answer."""
+"""A new leader takes about 8 s to get the Lease of a dead one; then it must answer."""
 
 
 class ControllerWait:
-    """A condition of readiness: the nodes are known, or have been waited for long enough.
+    """A readiness condition: the nodes are known, or the wait is over.
 
-    A webhook that knows no node denies every labelled pod whose policy assumes nothing, so that the ones that
-    it replaces serve on meanwhile. A controller that stays away must not keep webhooks from restarting: pods
-    under a policy with `assume` are placed without it, and a denial says more than a Service without pods.
+    A webhook that knows no nodes denies every labelled pod whose policy has no `assume`, so the webhooks that
+    it replaces keep serving during the wait. A missing controller must not keep webhooks from restarting:
+    pods under a policy with `assume` are placed without it, and a denial says more than a missing endpoint.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class ControllerWait:
         self._log = get_logger("webhook")
 
     def missing(self) -> str | None:
-        """Return what is waited for, or None where the wait is over; it begins with the first call."""
+        """Return what is missing, or None if the wait is over; the wait starts with the first call."""
         if self._over:
             return None
         now = self._clock()
@@ -46,4 +46,4 @@ class ControllerWait:
             self._log.warning("serving before the controller has answered", waited_seconds=self._seconds)
         if self._over:
             return None
-        return f"the controller has not told its nodes yet: serving without after {self._seconds:g} s"
+        return f"the controller has not sent its nodes yet: serving without it after {self._seconds:g} s"

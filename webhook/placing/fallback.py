@@ -1,8 +1,8 @@
-"""Placing while the controller cannot be asked: from the last that it streamed, or from what is assumed.
+"""Places pods while the controller is unavailable: from its last stream data, or from assumptions.
 
-Nothing here is exact: two webhooks may choose the same slices. The scheduler and the kubelet refuse a ninth
-one, so that the later pod waits. What cannot be told at all is not guessed. What was placed here is kept in
-sums (webhook/placing/local_placements.py) for as long as the stream is silent.
+Nothing here is exact: two webhooks may choose the same slices. Scheduler and kubelet never allocate a slice
+twice, so the later pod waits. What is unknown is not guessed. Placements made here are kept as sums
+(webhook/placing/local_placements.py) for as long as the stream is silent.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from webhook.placing.placer import Unanswered
 from webhook.placing.replicas import KnownReplicas
 
 NODES_AT_ONCE = 128
-"""That are taken in before others get a turn."""
+"""Nodes added before other tasks run."""
 
 
 class Fallback:
-    """A ledger of what the controller last said, and of what was placed here since."""
+    """A ledger of the controller's last data, and of what was placed here since."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -39,15 +39,15 @@ class Fallback:
         self._local_placements = LocalPlacements(self._ledger, self._replicas)
         self._pending: dict[PodKey, PodFact] = {}
         self._nodes: dict[str, PodFact] = {}
-        """What is taken of each node, as one pod."""
+        """What is used on each node, as one pod."""
         self._known = False
-        self._heard_at = -COUNTED_SECONDS
+        self._live_at = -COUNTED_SECONDS
 
     def place(self, request: PlacementRequest) -> PlacementResult | Unanswered:
-        """Decide a request, marked as degraded."""
+        """Decide a request; the result is marked as degraded."""
         shut = next((quota for quota in request.quotas if quota.shuts_by is not None), None)
         if shut is not None and shut.shuts_by is not None:
-            # Nothing has to be counted for that.
+            # This needs no counting.
             return OverQuota(shut, 0, 1, 0, shut.shuts_by)
         if request.quotas and request.quotas_when_degraded == "deny":
             quota = request.quotas[0]
@@ -66,34 +66,34 @@ class Fallback:
         return answer
 
     def release(self, reservation: str) -> None:
-        """Give back what was placed here."""
+        """Release what was placed here."""
         self._local_placements.release(reservation)
 
-    def heard(self) -> None:
-        """Note that the controller's stream tells all there is up to now."""
-        self._heard_at = self._clock()
-        self._local_placements.forget(self._heard_at)
+    def mark_live(self) -> None:
+        """Record that the controller's stream has delivered everything up to now."""
+        self._live_at = self._clock()
+        self._local_placements.forget(self._live_at)
 
     def _doubts(self) -> bool:
-        """Whether pods that were placed here do not come: only the stream tells."""
-        hears = self._clock() - self._heard_at < COUNTED_SECONDS
-        return hears and not self._local_placements.are_kept
+        """Whether pods that were placed here do not appear, which only the stream can show."""
+        is_live = self._clock() - self._live_at < COUNTED_SECONDS
+        return is_live and not self._local_placements.pods_appear
 
     @property
     def is_known(self) -> bool:
-        """Whether the controller has said once what it knows."""
+        """Whether the controller has ever sent all its data."""
         return self._known
 
     def nodes(self) -> int:
-        """How many nodes the controller knew of."""
+        """Return the number of nodes that the controller knew."""
         return len(self._nodes)
 
     def used(self) -> int:
-        """Slices allocated on all nodes, those placed here included."""
+        """Return the slices allocated on all nodes, including those placed here."""
         return self._ledger.totals().used
 
     async def replace(self, nodes: Mapping[str, NodeState], backlog: Iterable[PendingView]) -> None:
-        """Take in all that the controller knows, a slice in each step of the event loop."""
+        """Set all that the controller knows, a part in each step of the event loop."""
         for number, state in enumerate(nodes.values(), 1):
             self.set_node(state)
             if number % NODES_AT_ONCE == 0:
@@ -104,40 +104,40 @@ class Fallback:
                 await self._pause()
         self.set_backlog(backlog)
         await self._pause()
-        # What was taken in lives long: a full collection that walked it would hold reviews up.
+        # These objects live long: a full garbage collection over them would delay reviews.
         gc.freeze()
         self._known = True
 
     def set_node(self, state: NodeState) -> None:
-        """Take in how a node is now; the inverse of `remove_node`."""
+        """Set the current state of a node; the inverse of `remove_node`."""
         name, taken = state.fact.name, _taken(state)
         before = self._nodes.get(name)
         self._nodes[name] = taken
         self._ledger.set_node(state.fact)
         self._ledger.set_pod(taken)
         self._replicas.set_reported(name, state.replicas)
-        self._local_placements.shown_up(name, _more([taken], [before] if before is not None else []))
+        self._local_placements.appeared(name, _more([taken], [before] if before is not None else []))
 
     def remove_node(self, name: str) -> None:
-        """Take in that a node is gone."""
+        """Remove a node."""
         self._nodes.pop(name, None)
         self._replicas.set_reported(name, ())
         self._ledger.remove_node(name)
         self._ledger.remove_pod(("", name))
 
     def set_backlog(self, backlog: Iterable[PendingView]) -> None:
-        """Take in who waits now."""
+        """Set the pods that wait now."""
         pods = {pod.key: pod for pod in map(_waiting, backlog)}
         for key in self._pending.keys() - pods.keys():
             self._ledger.remove_pod(key)
         for pod in pods.values():
             self._ledger.set_pod(pod)
         new = [pod for key, pod in pods.items() if key not in self._pending]
-        self._local_placements.shown_up(None, _more(new, []))
+        self._local_placements.appeared(None, _more(new, []))
         self._pending = pods
 
     def _kept(self, request: PlacementRequest, placement: Placement) -> Placement:
-        """Book a placement for as long as the stream is silent, where a ledger would soon forget it."""
+        """Keep a placement for as long as the stream is silent; the ledger alone would soon expire it."""
         if request.reservation is None:
             return placement
         request = request.granted(placement)
@@ -154,7 +154,7 @@ class Fallback:
 
 
 def _more(now: Iterable[PodFact], before: Iterable[PodFact]) -> Counter[int | None]:
-    """Slices by index that there are more than before."""
+    """Return by index how many slices there are more than before."""
     more: Counter[int | None] = Counter()
     for pods, sign in ((now, 1), (before, -1)):
         for pod in pods:
@@ -165,7 +165,7 @@ def _more(now: Iterable[PodFact], before: Iterable[PodFact]) -> Counter[int | No
 
 
 def _taken(state: NodeState) -> PodFact:
-    """All that is taken of a node, as one pod; no real pod is without a namespace."""
+    """Return everything used on a node as one pod; no real pod has an empty namespace."""
     gpus = ((gpu.index, gpu.used) for gpu in state.view.gpus)
     return PodFact(
         namespace="",

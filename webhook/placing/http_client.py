@@ -1,7 +1,7 @@
-"""HTTP/1.1 over mTLS to one host, as little of it as the controller's API needs.
+"""HTTP/1.1 over mTLS to one host: only what the controller's API needs.
 
-The name that the certificate must be good for is told apart from the address that is dialled: a standby sends
-us to the leader's address, and whoever answers there has to be the Service all the same.
+The name in the certificate is separate from the address to dial: a standby redirects us to the leader's
+address, and the server there must still prove that it is the Service.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CHUNK = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where to dial."""
+    """The host and port to dial."""
 
     host: str
     port: int
@@ -29,7 +29,7 @@ class Address:
         """Read `https://host:port`.
 
         Raises:
-            ValueError: it is none.
+            ValueError: it is not such a URL.
         """
         parts = urlsplit(url)
         if parts.scheme != "https" or not parts.hostname or parts.path.strip("/"):
@@ -39,18 +39,18 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A whole answer."""
+    """A complete reply."""
 
     status: int
     body: bytes
 
 
 class BrokenReplyError(OSError):
-    """The connection ended within an answer, or what came was no HTTP."""
+    """The connection ended during a reply, or the reply was not HTTP."""
 
 
 class _Message:
-    """What httptools' parser has found so far of one answer."""
+    """What httptools' parser has found so far of one reply."""
 
     def __init__(self) -> None:
         self.parser = httptools.HttpResponseParser(self)
@@ -70,14 +70,14 @@ class _Message:
         self.complete = True
 
     def take(self) -> bytes:
-        """Return the body that has come since the last call."""
+        """Return the body received since the last call."""
         data = b"".join(self.parts)
         self.parts.clear()
         return data
 
 
 class ClientConnection:
-    """One connection, for one request after the other."""
+    """One connection, for one request at a time."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, host: str) -> None:
         self._reader = reader
@@ -86,10 +86,10 @@ class ClientConnection:
 
     @classmethod
     async def open(cls, address: Address, name: str, context: ssl.SSLContext) -> ClientConnection:
-        """Dial an address and make sure that its certificate is good for `name`.
+        """Dial an address and verify that its certificate is valid for `name`.
 
         Raises:
-            OSError: it cannot be reached, or shows another certificate.
+            OSError: it cannot be reached, or has another certificate.
         """
         reader, writer = await asyncio.open_connection(
             address.host, address.port, ssl=context, server_hostname=name
@@ -97,25 +97,25 @@ class ClientConnection:
         return cls(reader, writer, name)
 
     async def request(self, method: str, path: str, body: bytes = b"", max_bytes: int | None = None) -> Reply:
-        """Ask and wait for the whole answer.
+        """Send a request and wait for the complete reply.
 
         Raises:
-            OSError: the connection broke, or the answer is longer than `max_bytes`.
+            OSError: the connection failed, or the reply is longer than `max_bytes`.
         """
         self._send(method, path, body)
         message = _Message()
         while not message.complete:
             await self._feed(message)
             if max_bytes is not None and message.size > max_bytes:
-                raise BrokenReplyError(f"the answer to {path} is over {max_bytes} bytes")
+                raise BrokenReplyError(f"the reply to {path} is over {max_bytes} bytes")
         return Reply(message.parser.get_status_code(), message.take())
 
     async def stream(self, path: str, silence_seconds: float) -> AsyncGenerator[bytes, None]:
-        """Ask for an endless answer and give its lines.
+        """Request an endless reply and yield its lines.
 
         Raises:
-            OSError: the connection broke, or the answer is not 200.
-            TimeoutError: nothing came for so long.
+            OSError: the connection failed, or the status is not 200.
+            TimeoutError: nothing was received for `silence_seconds`.
         """
         self._send("GET", path, b"")
         message, rest = _Message(), b""
@@ -123,13 +123,13 @@ class ClientConnection:
             async with asyncio.timeout(silence_seconds):
                 await self._feed(message)
             if message.has_head and message.parser.get_status_code() != 200:  # noqa: PLR2004 OK
-                raise BrokenReplyError(f"{path} was answered {message.parser.get_status_code()}")
+                raise BrokenReplyError(f"the reply to {path} has status {message.parser.get_status_code()}")
             *lines, rest = (rest + message.take()).split(b"\n")
             for line in lines:
                 yield line
 
     def close(self) -> None:
-        """Drop the connection, whatever is under way on it."""
+        """Drop the connection, even during a request."""
         self._writer.transport.abort()
 
     def _send(self, method: str, path: str, body: bytes) -> None:
@@ -139,8 +139,8 @@ class ClientConnection:
     async def _feed(self, message: _Message) -> None:
         data = await self._reader.read(CHUNK)
         if not data:
-            raise BrokenReplyError("the connection ended within an answer")
+            raise BrokenReplyError("the connection ended during a reply")
         try:
             message.parser.feed_data(data)
         except httptools.HttpParserError as error:
-            raise BrokenReplyError(f"no HTTP answer: {error}") from error
+            raise BrokenReplyError(f"not an HTTP reply: {error}") from error

@@ -1,4 +1,4 @@
-"""What a webhook does that starts on broken policies: it asks the controller for the last good set."""
+"""Gets the last good policies from the controller, for a webhook that starts with broken ones."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from service.log import get_logger
 from webhook.placing.client import ControllerClient
 
 TIMEOUT_SECONDS = 2.0
-"""For one try: meanwhile nobody looks whether the directory was mended."""
+"""For one attempt: during it, changes of the directory are not noticed."""
 
 
 class LastGoodPolicies:
-    """Asks until there is a set; what comes is read and checked here, as if it had stood in the directory."""
+    """Tries until there is a set; a received set is parsed and checked like the directory's files."""
 
     def __init__(self, client: ControllerClient, policies: LivePolicies) -> None:
         self._client = client
@@ -24,22 +24,22 @@ class LastGoodPolicies:
 
     @property
     def failure(self) -> str | None:
-        """Why the last try gave no set; None before the first, and once there is one."""
+        """Why the last attempt got no set; None before the first attempt and after a success."""
         return self._failure
 
     async def fetch(self) -> None:
-        """Try once; each replica of the controller may know another set, or none."""
+        """Try once; each replica of the controller may have another set, or none."""
         try:
             async with asyncio.timeout(TIMEOUT_SECONDS):
-                handed = await self._client.policies()
-            await asyncio.to_thread(self._policies.adopt, handed.files)
+                last_good = await self._client.policies()
+            await asyncio.to_thread(self._policies.adopt, last_good.files)
         except (OSError, ValueError, TimeoutError, RecursionError, PolicyError) as error:
             self._report(f"{type(error).__name__}: {error}".splitlines()[0])
         else:
             self._failure = None
 
     def _report(self, failure: str) -> None:
-        """Say once what goes wrong, until it is something else."""
+        """Log a failure once, until the reason changes."""
         if failure != self._failure:
-            self._log.warning("the controller gives no older policies", error=failure)
+            self._log.warning("cannot get the last good policies from the controller", error=failure)
         self._failure = failure

@@ -1,9 +1,9 @@
-"""What a webhook has placed by itself while the controller was away: sums by node, never single pods.
+"""What a webhook has placed itself while the controller was away: sums by node, never single pods.
 
-Nothing is forgotten while the controller's stream is silent, however long that lasts: nobody tells whether a
-pod came or went. When the stream tells of more on a node than before, that much of its sum has shown up. What
-has not, some seconds after it was placed, is forgotten if the stream was heard since: the API server may have
-refused it. Sums are kept in two generations, so that what is placed on a node all the time keeps nothing.
+While the controller's stream is silent, nothing is forgotten, however long that lasts: nothing reports pods
+that come or go. When the stream shows more usage on a node than before, that much of its sum has appeared.
+The rest is forgotten some seconds after its placement if the stream was live since: the API server may have
+rejected the pod. Sums have two generations, so that steady placement on a node does not keep old ones alive.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from ledger.reservations import COUNTED_SECONDS
 from webhook.placing.replicas import KnownReplicas
 
 MAX_REMEMBERED = 4096
-"""Placements that can be given back: the latest."""
+"""The latest placements, which can be released."""
 MAX_NAME = 128
-"""Characters of a reservation's name that is worth remembering: a review's uid has 36."""
+"""Maximum length of a reservation's name to remember; a review's uid has 36 characters."""
 FORGOTTEN_AT_ONCE = 128
 
 Place = tuple[str | None, tuple[str, ...] | None]
-"""A node; or None and the memory that the pods require, for those that wait for an index."""
+"""A node; or None and the memory values that the pods require, for pods that wait for an index."""
 Slices = Mapping[int | None, int]
 """By index; None stands for the pool."""
 
@@ -40,7 +40,7 @@ class _Sum:
     memory_bytes: int = 0
 
     def fact(self, place: Place) -> PodFact:
-        """All of it as one pod."""
+        """Return the sum as one pod."""
         node, memory_values = place
         return PodFact(
             namespace="",
@@ -55,14 +55,14 @@ class _Sum:
         )
 
     def add(self, slices: Slices, cpu_milli: int, memory_bytes: int) -> None:
-        """Count one more pod."""
+        """Add one pod."""
         for index, count in slices.items():
             self.slices[index] = self.slices.get(index, 0) + count
         self.cpu_milli += cpu_milli
         self.memory_bytes += memory_bytes
 
     def remove(self, slices: Slices) -> dict[int | None, int]:
-        """Take slices out, as many as there are, and the same part of CPU and memory; return the others."""
+        """Remove slices, as far as present, and the same share of CPU and memory; return the missing ones."""
         before, missing = sum(self.slices.values()), {}
         for index, count in slices.items():
             left = self.slices.pop(index, 0) - count
@@ -87,7 +87,7 @@ class _Placed:
 
 
 class LocalPlacements:
-    """Books in a ledger what was placed in it, until it shows up or is too old."""
+    """Records in a ledger what was placed here, until it appears or is too old."""
 
     def __init__(self, ledger: Ledger, replicas: KnownReplicas) -> None:
         self._ledger = ledger
@@ -95,18 +95,18 @@ class LocalPlacements:
         self._earlier: dict[Place, _Sum] = {}
         self._latest: dict[Place, _Sum] = {}
         self._last = 0.0
-        """When something was placed last."""
+        """Time of the last placement."""
         self._earlier_last = -COUNTED_SECONDS
-        """The same of `_earlier`."""
+        """The same for `_earlier`."""
         self._placed: OrderedDict[str, _Placed] = OrderedDict()
         self._serial = 0
-        self._shown = self._forgotten = 0
-        """Slices that have shown up, and that have not in time, since the latest generation began."""
-        self.are_kept = True
-        """Whether what is placed here shows up, as far as the last seconds with the stream tell."""
+        self._appeared = self._forgotten = 0
+        """Slices that have appeared, and that have not in time, since the latest generation began."""
+        self.pods_appear = True
+        """Whether what is placed here appears, judging by the last seconds with the stream."""
 
     def add(self, request: PlacementRequest, placement: Placement, now: float) -> None:
-        """Book one placement; the inverse of `release`."""
+        """Record one placement; the inverse of `release`."""
         place = placement.node, None if placement.node else placement.memory_values or None
         gpus, pooled = request.taken_by(placement)
         slices: dict[int | None, int] = dict(gpus) if gpus else {None: pooled}
@@ -126,7 +126,7 @@ class LocalPlacements:
                 self._placed.popitem(last=False)
 
     def release(self, reservation: str) -> None:
-        """Give one placement back, if it is among the latest."""
+        """Release one placement, if it is among the latest."""
         placed = self._placed.pop(reservation, None)
         if placed is not None:
             self._take_out(placed.place, placed.slices)
@@ -134,23 +134,23 @@ class LocalPlacements:
             self._replicas.release(placed.place[0], placed.owner, indices)
 
     def release_former(self, request: PlacementRequest) -> None:
-        """Give back what the same pod was given in an earlier review, so that it is counted once."""
+        """Release what an earlier review of the same pod placed, so that it is counted once."""
         former = request.keeps.reservation if request.keeps is not None else None
         placed = self._placed.get(former) if former is not None else None
         if former is not None and placed is not None and placed.pod == (request.namespace, request.pod):
             self.release(former)
 
-    def shown_up(self, node: str | None, slices: Slices) -> None:
-        """Take out what the controller tells of by now; None stands for pods that wait."""
+    def appeared(self, node: str | None, slices: Slices) -> None:
+        """Remove what the controller now reports; None stands for waiting pods."""
         left = {index: count for index, count in slices.items() if count > 0}
         for place in self._waiting_places() if node is None else [(node, None)]:
             if left:
                 before = sum(left.values())
                 left = self._take_out(place, left)
-                self._shown += before - sum(left.values())
+                self._appeared += before - sum(left.values())
 
     def forget(self, known_until: float) -> None:
-        """Drop what should have shown up by a moment, a few sums at a time."""
+        """Drop what should have appeared by `known_until`, a few sums at a time."""
         while known_until >= self._earlier_last + COUNTED_SECONDS:
             for place in list(islice(self._earlier, FORGOTTEN_AT_ONCE)):
                 late = self._earlier.pop(place)
@@ -159,15 +159,15 @@ class LocalPlacements:
             if self._earlier or not self._latest:
                 return
             self._earlier, self._latest, self._earlier_last = self._latest, {}, self._last
-            self.are_kept = self._forgotten <= self._shown
-            self._shown = self._forgotten = 0
+            self.pods_appear = self._forgotten <= self._appeared
+            self._appeared = self._forgotten = 0
 
     def _waiting_places(self) -> list[Place]:
         sums = (*self._earlier, *(place for place in self._latest if place not in self._earlier))
         return [place for place in sums if place[0] is None]
 
     def _take_out(self, place: Place, slices: Slices) -> dict[int | None, int]:
-        """Take slices out, the earlier ones first; return those of which there are not so many."""
+        """Remove slices, earlier ones first; return those that are missing."""
         left = dict(slices)
         for generation in (self._earlier, self._latest):
             found = generation.get(place)

@@ -1,4 +1,4 @@
-"""Where placements come from: the ledger in this process, or the controller."""
+"""The source of placements: the ledger in this process, or the controller."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Unanswered:
 
 Placed = PlacementResult | Unanswered
 Unplaced = Unschedulable | OverQuota | Unanswered
-"""Results by which a pod gets no placement."""
+"""Results without a placement."""
 
 
 class Placer(Protocol):
@@ -32,13 +32,13 @@ class Placer(Protocol):
         """Return a result, now or later; GPUs are reserved if the request names a reservation."""
 
     def release(self, reservation: str) -> None:
-        """Release the reservation of a pod that was denied after all."""
+        """Release the reservation of a pod that was denied afterwards."""
 
 
 class LedgerPlacer:
-    """A ledger in this process, without a cluster to watch: what it places stays placed.
+    """A ledger in this process, without a cluster to watch: placements are permanent.
 
-    Time stands still for its reservations: nobody tells it when a pod ends.
+    Its reservations never expire: nothing reports when a pod ends.
     """
 
     def __init__(self, ledger: Ledger) -> None:

@@ -1,7 +1,7 @@
-"""Whose replicas are where, for a webhook that places by itself: as it was told, and as it placed since.
+"""Where each owner's replicas are, for a webhook that places pods itself: reported, or placed here since.
 
-What is taken of a node stands in the ledger in sums, which have no owner. Each owner's replicas on a node are
-a pod beside them that takes nothing.
+The ledger has the usage of a node as sums, which have no owner. Each owner's replicas on a node are
+therefore an additional pod that uses nothing.
 """
 
 from __future__ import annotations
@@ -13,32 +13,32 @@ from ledger.ledger import Ledger
 from ledger.owners import Replicas
 from ledger.placement_request import Placement, PlacementRequest
 
-MAX_TOLD = 2**14
-"""Pairs of a node and an owner on it that are taken from the controller."""
+MAX_REPORTED = 2**14
+"""Maximum pairs of node and owner accepted from the controller."""
 MAX_PLACED = 4096
-"""Pairs of a node and an owner placed here, and owners whose pods wait, that are kept: the latest."""
+"""Pairs of node and owner placed here, and owners of waiting pods: the latest are kept."""
 _Indices = tuple[int, ...]
 
 
 class KnownReplicas:
-    """Books replicas in a ledger."""
+    """Records replicas in a ledger."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._told: dict[str, dict[str, _Indices]] = {}
+        self._reported: dict[str, dict[str, _Indices]] = {}
         self._placed: dict[str, dict[str, _Indices]] = {}
         self._waiting: dict[str, PodFact] = {}
-        self._pairs_told = self._pairs_placed = 0
+        self._pairs_reported = self._pairs_placed = 0
 
     def set_reported(self, node: str, replicas: Iterable[Replicas]) -> None:
-        """Take in what the controller reports of a node; so many of those placed here have shown up."""
-        before, now = self._told.pop(node, {}), {each.owner: each.indices for each in replicas}
-        self._pairs_told -= len(before)
-        if self._pairs_told + len(now) > MAX_TOLD:
+        """Set what the controller reports of a node; as many of those placed here have appeared."""
+        before, now = self._reported.pop(node, {}), {each.owner: each.indices for each in replicas}
+        self._pairs_reported -= len(before)
+        if self._pairs_reported + len(now) > MAX_REPORTED:
             now = {}
-        self._pairs_told += len(now)
+        self._pairs_reported += len(now)
         if now:
-            self._told[node] = now
+            self._reported[node] = now
         for owner in before.keys() | now.keys():
             more = len(now.get(owner, ())) - len(before.get(owner, ()))
             here = self._placed.get(node, {}).get(owner, ())
@@ -47,7 +47,7 @@ class KnownReplicas:
             self._book(node, owner)
 
     def place(self, request: PlacementRequest, placement: Placement) -> None:
-        """Take in what was placed here; the inverse of `release` where it has a node."""
+        """Add what was placed here; the inverse of `release` if it has a node."""
         if not request.owner:
             return
         if placement.node is not None:
@@ -60,7 +60,7 @@ class KnownReplicas:
             self._wait(request.owner, placement)
 
     def release(self, node: str | None, owner: str, indices: Iterable[int]) -> None:
-        """Give one placement back."""
+        """Release one placement."""
         left = list(self._placed.get(node or "", {}).get(owner, ()))
         if node is None or not left:
             return
@@ -71,13 +71,13 @@ class KnownReplicas:
         self._book(node, owner)
 
     def forget(self, node: str) -> None:
-        """Drop all that was placed here on a node."""
+        """Drop everything placed here on a node."""
         for owner in list(self._placed.get(node, ())):
             self._set_placed(node, owner, ())
             self._book(node, owner)
 
     def forget_waiting(self) -> None:
-        """Drop which models pods wait for that were placed here."""
+        """Drop the models that pods placed here wait for."""
         for fact in self._waiting.values():
             self._ledger.remove_pod(fact.key)
         self._waiting.clear()
@@ -97,11 +97,11 @@ class KnownReplicas:
             owners[owner] = indices
             self._pairs_placed += 1
         if owners:
-            # At the end: the node that was placed on longest ago is forgotten first.
+            # At the end: the node with the oldest placement is forgotten first.
             self._placed[node] = owners
 
     def _book(self, node: str, owner: str) -> None:
-        indices = (*self._told.get(node, {}).get(owner, ()), *self._placed.get(node, {}).get(owner, ()))
+        indices = (*self._reported.get(node, {}).get(owner, ()), *self._placed.get(node, {}).get(owner, ()))
         fact = PodFact(
             namespace="",
             name=f"{node}/{owner}",

@@ -1,4 +1,4 @@
-"""Follows the controller's stream, so that there is something to place by when it goes away."""
+"""Follows the controller's stream, so that pods can be placed when the controller is away."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from webhook.placing.client import ControllerClient
 from webhook.placing.fallback import Fallback
 
 SILENCE_SECONDS = 5.0
-"""The controller never lets a stream be silent for more than a second."""
+"""The controller never leaves a stream silent for more than a second."""
 CONNECT_SECONDS = 2.0
 PAUSE_SECONDS = 0.5
 _DATA = b"data: "
@@ -22,16 +22,16 @@ _decoder = msgspec.json.Decoder(StreamEvent)
 
 
 class SnapshotFollower:
-    """Keeps a fallback at what the controller last said."""
+    """Keeps a fallback at the controller's latest data."""
 
     def __init__(self, client: ControllerClient, fallback: Fallback) -> None:
         self._client = client
         self._fallback = fallback
 
     async def run(self) -> None:
-        """Follow until cancelled; what is known stays known while nobody answers."""
+        """Follow the stream until cancelled; known data stays while nothing answers."""
         while True:
-            # Whether the controller answers is told by the placer, which asks it for more.
+            # The placer, which has more requests, reports whether the controller answers.
             with suppress(OSError, ValueError, TimeoutError):
                 await self._follow()
             await asyncio.sleep(PAUSE_SECONDS)
@@ -45,13 +45,13 @@ class SnapshotFollower:
                 async for line in lines:
                     if line.startswith(_DATA):
                         await beginning.take(_decoder.decode(line[len(_DATA) :]))
-                    beginning.heard()
+                    beginning.mark_live()
         finally:
             connection.close()
 
 
 class _Beginning:
-    """Holds back the beginning of a stream until it is whole, then passes events on."""
+    """Collects the start of a stream until it is complete, then passes events on."""
 
     def __init__(self, fallback: Fallback) -> None:
         self._fallback = fallback
@@ -59,10 +59,10 @@ class _Beginning:
         self._pending: tuple[PendingView, ...] = ()
         self._whole = False
 
-    def heard(self) -> None:
-        """Note that the stream is alive; before it is whole, that says nothing of what it tells."""
+    def mark_live(self) -> None:
+        """Record that the stream is live; before the start is complete, that says nothing about its data."""
         if self._whole:
-            self._fallback.heard()
+            self._fallback.mark_live()
 
     async def take(self, event: StreamEvent) -> None:
         if self._whole:

@@ -1,1 +1,1 @@
-"""Reviews that may take long, each decided by a process of its own that can be ended."""
+"""Reviews that may take long, each decided in a separate process that can be killed."""

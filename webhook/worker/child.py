@@ -1,4 +1,4 @@
-"""What runs in a worker: the same decision as in the event loop, alone in a process that may be ended."""
+"""The code of a worker: the same decision as in the event loop, in a process that may be killed."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from webhook.worker.messages import LENGTH_BYTES, Ask, Decided, framed, read_pla
 
 
 def isolate(channel: socket.socket, cpu_seconds: float) -> None:
-    """Leave everything of the process that this one is a copy of, but its memory and `channel`.
+    """Drop everything inherited from the parent process except its memory and `channel`.
 
-    From here on the kernel ends this process when it has used its CPU, in whatever code it is.
+    From here on the kernel kills this process when it has used its CPU, whatever code it runs.
     """
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_PROF, cpu_seconds)
-    # Whoever stops the webhook lets it answer what it has begun.
+    # When the webhook is stopped, it still answers what it has begun.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
@@ -38,7 +38,7 @@ def isolate(channel: socket.socket, cpu_seconds: float) -> None:
     pages = int(Path("/proc/self/statm").read_bytes().split()[0])
     _limit(resource.RLIMIT_AS, pages * resource.getpagesize() + MEMORY_BYTES)
     _limit(resource.RLIMIT_CORE, 0)
-    # It ends before garbage matters, and to look for it would copy all memory.
+    # The process ends before garbage matters, and a collection would copy all memory.
     gc.disable()
 
 
@@ -48,7 +48,7 @@ def _limit(what: int, most: int) -> None:
 
 
 def decide(channel: socket.socket, body: bytes, dispatcher: Dispatcher) -> None:
-    """Decide one review; where that takes a placement, ask for it and wait."""
+    """Decide one review; if that takes a placement, request it and wait."""
     try:
         outcome = _outcome(channel, body, dispatcher)
     except UnreadableReviewError as error:
@@ -71,5 +71,5 @@ def _outcome(channel: socket.socket, body: bytes, dispatcher: Dispatcher) -> Out
 def _receive(channel: socket.socket, size: int) -> bytes:
     received = channel.recv(size, socket.MSG_WAITALL)
     if len(received) < size:
-        raise EOFError("the webhook's process is gone, or needs no answer any more")
+        raise EOFError("the webhook's process has ended, or needs no answer any more")
     return received

@@ -1,4 +1,4 @@
-"""What a worker and the webhook's process say to each other: msgpack, each message behind its length."""
+"""The messages between a worker and the webhook's process: msgpack, each preceded by its length."""
 
 from __future__ import annotations
 
@@ -53,20 +53,20 @@ _placement = msgspec.msgpack.Decoder(Placement)
 
 
 def framed(message: Ask | Decided | Placement) -> bytes:
-    """Return a message as it is sent."""
+    """Return a message with its length, ready to send."""
     text = _encode(message)
     return len(text).to_bytes(LENGTH_BYTES) + text
 
 
 def read_step(text: bytes) -> Ask | Decided:
-    """Read what a worker said.
+    """Read a worker's message.
 
     Raises:
-        ValueError: it is none of its messages.
+        ValueError: it is not a valid message.
     """
     return _step.decode(text)
 
 
 def read_placement(text: bytes) -> Placement:
-    """Read what a worker is told."""
+    """Read the message to a worker."""
     return _placement.decode(text)

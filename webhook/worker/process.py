@@ -1,4 +1,4 @@
-"""A worker as the webhook's process sees it: a copy of this process, with its policies, code and caches."""
+"""A worker from the webhook's side: a copy of this process, with its policies, code and caches."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from webhook.worker.limits import MAX_MESSAGE_BYTES
 from webhook.worker.messages import LENGTH_BYTES
 
 _PART_BYTES = 2**18
-"""Read in one go."""
+"""Maximum bytes of one read."""
 
 
 class EndedError(Exception):
-    """The worker ended before it said what was waited for."""
+    """The worker ended before it sent the expected message."""
 
 
-class NonsenseError(EndedError):
-    """It said what no worker says."""
+class ProtocolError(EndedError):
+    """The worker sent an invalid message."""
 
 
 class Ended(NamedTuple):
     """How a worker ended."""
 
     signal: int
-    """Number of the signal that ended it; 0 for none."""
+    """Number of the signal that killed it; 0 for none."""
     cpu_seconds: float
 
 
@@ -42,7 +42,7 @@ class WorkerProcess:
 
         Args:
             work: what it does, with its end of the pipe.
-            cpu_seconds: after which the kernel ends it.
+            cpu_seconds: CPU time after which the kernel kills it.
 
         Raises:
             OSError: the system has no more processes, memory or descriptors.
@@ -62,11 +62,11 @@ class WorkerProcess:
 
         Raises:
             EndedError: it ended.
-            NonsenseError: the message is too long to be one.
+            ProtocolError: the message is too long.
         """
         size = int.from_bytes(await self._exactly(LENGTH_BYTES))
         if size > MAX_MESSAGE_BYTES:
-            raise NonsenseError(f"its message has {size} bytes")
+            raise ProtocolError(f"its message has {size} bytes")
         return await self._exactly(size)
 
     async def send(self, message: bytes) -> None:
@@ -81,7 +81,7 @@ class WorkerProcess:
             raise EndedError(f"its pipe is broken: {error}") from error
 
     def end(self) -> asyncio.Task[Ended]:
-        """End it if it runs, and return the task that leaves nothing of it; always the same."""
+        """End it if it runs, and return the task that cleans up after it; always the same task."""
         if self._ending is None:
             with suppress(ProcessLookupError):
                 os.kill(self._pid, signal.SIGKILL)
@@ -89,12 +89,12 @@ class WorkerProcess:
         return self._ending
 
     async def _reap(self) -> Ended:
-        # Its pipe ends when the process has given its memory back, so that the loop waits for nothing then.
+        # Its pipe closes after the process has freed its memory, so the loop does not block in wait4.
         with suppress(OSError):
             while await asyncio.get_running_loop().sock_recv(self._channel, _PART_BYTES):
                 pass
         self._channel.close()
-        _, status, used = os.wait4(self._pid, 0)  # noqa: ASYNC222 it is all but gone, as its pipe is
+        _, status, used = os.wait4(self._pid, 0)  # noqa: ASYNC222 its pipe is closed, so it has almost ended
         number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
         return Ended(number, used.ru_utime + used.ru_stime)
 
@@ -106,16 +106,16 @@ class WorkerProcess:
             except OSError as error:
                 raise EndedError(f"its pipe is broken: {error}") from error
             if not part:
-                raise EndedError("it said nothing")
+                raise EndedError("it sent nothing")
             parts.append(part)
             size -= len(part)
         return b"".join(parts)
 
 
 def _fork(work: Callable[[socket.socket], None], channel: socket.socket, cpu_seconds: float) -> int:
-    """Return the process id of a child that does the work and nothing else.
+    """Return the process id of a child that only does the work.
 
-    Signals wait meanwhile: the child's would reach this process, by the descriptor that tells it of signals.
+    Signals are blocked meanwhile: the child's would reach this process, through the wakeup descriptor.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     try:

@@ -1,4 +1,4 @@
-"""Who gets a worker next: namespaces take it in turn, and what waits is bounded in number and bytes."""
+"""Which review gets a worker next: namespaces alternate; waiting reviews are bounded in number and bytes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 
 
 class FullError(Exception):
-    """Too many reviews wait already, most of them of this namespace."""
+    """Too many reviews already wait, most of them from this namespace."""
 
 
 class _Waiting(msgspec.Struct, eq=False):
@@ -18,24 +18,24 @@ class _Waiting(msgspec.Struct, eq=False):
 
 
 class Slots:
-    """So many at once; whoever comes while all are taken waits. Namespaces are of bounded length."""
+    """A number of slots; further callers wait. Namespaces have bounded length."""
 
     def __init__(self, at_once: int, max_waiting: int, max_bytes: int) -> None:
-        """`max_waiting` and `max_bytes` bound the reviews that wait, all together."""
+        """`max_waiting` and `max_bytes` bound all waiting reviews together."""
         self._free = at_once
         self._max_waiting = max_waiting
         self._max_bytes = max_bytes
         self._waiting: dict[str, deque[_Waiting]] = {}
-        """By namespace, in the order in which they get a turn."""
+        """By namespace, in the order in which they are served."""
 
     async def acquire(self, namespace: str, size: int) -> None:
-        """Wait for a slot, to be given back by `release`.
+        """Wait for a slot, to be returned with `release`.
 
-        Where too many wait, the namespace with the most of them loses its last review; where they hold too
+        If too many reviews wait, the namespace with the most of them loses its last one; if they hold too
         many bytes, the namespace with the most bytes does.
 
         Raises:
-            FullError: this is the one.
+            FullError: this review was dropped.
         """
         if self._free:
             self._free -= 1
@@ -50,7 +50,7 @@ class Slots:
             raise
 
     def release(self) -> None:
-        """Give a slot back, to the next namespace in turn if any waits."""
+        """Return a slot; it goes to the next waiting namespace, if any."""
         if not self._waiting:
             self._free += 1
             return
@@ -77,7 +77,7 @@ class Slots:
         self._forget_empty(namespace)
 
     def _leave(self, namespace: str, waiting: _Waiting) -> None:
-        """Forget a review that nobody waits for any more."""
+        """Forget a review whose caller has stopped waiting."""
         granted = waiting.granted
         if granted.done() and not granted.cancelled():
             if granted.exception() is None:

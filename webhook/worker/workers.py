@@ -1,4 +1,4 @@
-"""Decides reviews in workers: so many at once, and each within its bounds of CPU, memory and time."""
+"""Decides reviews in workers: a limited number at once, each within limits of CPU, memory and time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from webhook.placing.placer import Placed, Unplaced
 from webhook.worker.child import decide
 from webhook.worker.limits import AT_ONCE, MAX_WAITING, MAX_WAITING_BYTES, cpu_seconds
 from webhook.worker.messages import Ask, Decided, framed, read_step
-from webhook.worker.process import Ended, EndedError, NonsenseError, WorkerProcess
+from webhook.worker.process import Ended, EndedError, ProtocolError, WorkerProcess
 from webhook.worker.slots import FullError, Slots
 
 BUSY = Denial.of(
@@ -27,7 +27,7 @@ Place = Callable[[PlacementRequest], Awaitable[Placed]]
 
 
 class UndecidedError(Exception):
-    """A review got no decision: why, for its author; and for the admin, where it is none of the author's."""
+    """A review got no decision: the denial for its author, and the error for the admin if it is a fault."""
 
     def __init__(self, denial: Denial, error: str | None = None) -> None:
         super().__init__(denial.message)
@@ -36,11 +36,11 @@ class UndecidedError(Exception):
 
 
 class Workers:
-    """Makes workers of this process, and ends each."""
+    """Forks workers of this process, and ends each."""
 
     def __init__(self, metrics: WorkerMetrics) -> None:
         self.budget = InlineBudget()
-        """Of what the event loop decides itself: whoever overruns it is left to a worker."""
+        """For reviews that the event loop decides itself; a review that exceeds it is left to a worker."""
         self._metrics = metrics
         self._slots = Slots(AT_ONCE, MAX_WAITING, MAX_WAITING_BYTES)
         self._ending: set[asyncio.Task[Ended]] = set()
@@ -48,16 +48,16 @@ class Workers:
     async def decide(
         self, request: Request, dispatcher: Dispatcher, place: Place, seconds: float
     ) -> Decided | Unplaced:
-        """Return a worker's decision, or what `place` returned, where that is no placement.
+        """Return a worker's decision, or the result of `place` if that is not a placement.
 
         Args:
-            request: its body is decided; of the rest only uid and namespace are read here.
+            request: its body is decided; only uid and namespace of the rest are read here.
             dispatcher: decides it, in the worker.
-            place: asks for a placement; called once at most.
-            seconds: until nobody waits any more, for a worker included.
+            place: requests a placement; called at most once.
+            seconds: how long the caller waits, including the wait for a worker.
 
         Raises:
-            UndecidedError: there was no worker, or it was ended before it had decided.
+            UndecidedError: there was no worker, or it ended before it had decided.
         """
         try:
             async with asyncio.timeout(seconds):
@@ -69,18 +69,18 @@ class Workers:
         return decided
 
     async def gone(self) -> None:
-        """Wait until nothing is left of workers whose reviews have ended."""
+        """Wait until all workers whose reviews have ended are cleaned up."""
         if self._ending:
             await asyncio.wait(self._ending)
 
     async def _decide(self, request: Request, dispatcher: Dispatcher, place: Place) -> Decided | Unplaced:
-        """Decide in a worker; its slot is free again when it is gone."""
+        """Decide in a worker; its slot becomes free when it has ended."""
         body = request.body
         try:
             worker = WorkerProcess(partial(decide, body=body, dispatcher=dispatcher), cpu_seconds(len(body)))
         except (OSError, MemoryError) as error:
             self._slots.release()
-            raise self._undecided("failed", BUSY, f"no worker can be started: {error}") from error
+            raise self._undecided("failed", BUSY, f"cannot start a worker: {error}") from error
         try:
             return await _converse(worker, place)
         except EndedError as error:
@@ -94,7 +94,7 @@ class Workers:
         number = (await asyncio.shield(worker.end())).signal
         if number == signal.SIGPROF:
             return self._undecided("over-budget", TOO_COSTLY)
-        was_killed = number and not isinstance(error, NonsenseError)
+        was_killed = number and not isinstance(error, ProtocolError)
         why = signal.Signals(number).name if was_killed else str(error)
         text = f"internal error (its worker ended) in review {request.uid}: try again or tell your admin"
         return self._undecided("failed", Denial.of(Reason.INTERNAL, text), f"worker ended: {why}")
@@ -111,7 +111,7 @@ class Workers:
 
 
 async def _converse(worker: WorkerProcess, place: Place) -> Decided | Unplaced:
-    """Return what a worker decides, with a placement where it asks for one."""
+    """Return what a worker decides; give it a placement if it requests one."""
     step = await _step(worker)
     if isinstance(step, Decided):
         return step
@@ -121,13 +121,13 @@ async def _converse(worker: WorkerProcess, place: Place) -> Decided | Unplaced:
     await worker.send(framed(placed))
     decided = await _step(worker)
     if not isinstance(decided, Decided):
-        raise NonsenseError("it asked twice")
+        raise ProtocolError("it requested a second placement")
     return decided
 
 
 async def _step(worker: WorkerProcess) -> Ask | Decided:
-    said = await worker.receive()
+    message = await worker.receive()
     try:
-        return read_step(said)
+        return read_step(message)
     except ValueError as error:
-        raise NonsenseError(f"it said what is no message: {error}") from error
+        raise ProtocolError(f"it sent an invalid message: {error}") from error

@@ -81,7 +81,7 @@ class CpuMeter:
 
     def measure(self, name: str, setting: Setting, body: bytes, reviews: int = REVIEWS) -> Cost:
         """Review a body by a reviewer that has met none; the dearest of its reviews counts."""
-        with self.workers.budget.kept():
+        with self.workers.budget.enforced():
             return self._measure(name, setting, body, reviews, self.workers)
 
     def explore(self, name: str, setting: Setting, body: bytes) -> Cost:

@@ -11,8 +11,8 @@ from testbed.registration import LABEL, labelled_pod, probe
 
 MANIFESTS = Path(__file__).parents[2] / "fixtures" / "manifests"
 DENIED = (
-    'admission webhook "fractions.clearml-injector.io" denied the request: the pod is there already, and '
-    "what its containers ask for cannot change: delete it, then create it again "
+    'admission webhook "fractions.clearml-injector.io" denied the request: the pod already exists, and '
+    "its containers cannot change in this way: delete it, then create it again "
     "(a ClearML task: enqueue it when its pod is gone)"
 )
 STRATEGIC = "application/strategic-merge-patch+json"

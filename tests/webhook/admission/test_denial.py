@@ -7,7 +7,7 @@ import pytest
 from tests.webhook.support import Webhook, container, decide, pod, policies
 from webhook.admission.denial import END_KEPT, MESSAGE_LIMIT, Denial, Reason
 
-VERBS = "use|leave|write|drop|remove|give|name|wait|ask|try|mend|add|shorten|split|label|create|delete"
+VERBS = "use|leave|write|drop|remove|give|name|wait|ask|try|mend|fix|add|shorten|split|label|create|recreate|delete"
 ADVICE = re.compile(rf"[:;,] (or |and )?({VERBS})\b[^:;]*$")
 LABEL = "clearml-injector/fraction"
 
@@ -54,11 +54,11 @@ def test_a_long_message_is_cut_where_it_quotes_and_keeps_what_to_do():
 @pytest.mark.parametrize(
     ("quota", "taken", "asked", "expected"),
     [
-        ("slices: 7", 1, "0.500", "4 of 7 slices are used, 4 more were asked: wait, use a smaller fraction,"),
-        ("maxPods: 1", 1, "0.125", "1 of 1 pods are used, 1 more were asked: wait until one ends, or"),
-        ("slices: 2", 0, "0.500", "0 of 2 slices are used, 4 more were asked: use a smaller fraction, or"),
-        ("slices: 0", 0, "0.125", " is 0, so that it takes no labelled pods: use another, or"),
-        ("maxPods: 0", 0, "0.125", " is 0, so that it takes no labelled pods: use another, or"),
+        ("slices: 7", 1, "0.500", "4 of 7 slices are used, 4 more requested: wait, use a smaller fraction,"),
+        ("maxPods: 1", 1, "0.125", "1 of 1 pods are used, 1 more requested: wait until one ends, or"),
+        ("slices: 2", 0, "0.500", "0 of 2 slices are used, 4 more requested: use a smaller fraction, or"),
+        ("slices: 0", 0, "0.125", " is 0, so it takes no labelled pods: use another, or"),
+        ("maxPods: 0", 0, "0.125", " is 0, so it takes no labelled pods: use another, or"),
     ],
 )
 def test_what_helps_against_a_quota_depends_on_what_it_counts(quota, taken, asked, expected):

@@ -15,7 +15,7 @@ from webhook.placing.controller_wait import ControllerWait
 
 pytestmark = pytest.mark.slow
 
-WAITING = "the controller has not told its nodes yet: serving without after 20 s"
+WAITING = "the controller has not sent its nodes yet: serving without it after 20 s"
 
 
 class Situation:
@@ -97,4 +97,4 @@ def test_a_process_gets_ready_without_a_controller(tmp_path):
         said = running.wait_for(lambda found: found["event"].startswith("serving before"))
         assert said["waited_seconds"] == 0.1
         # Whoever looks sees by what the webhook would place.
-        assert "; the controller has not told its nodes yet\n" in httpx.get(url, trust_env=False).text
+        assert "; the controller has not sent its nodes yet\n" in httpx.get(url, trust_env=False).text

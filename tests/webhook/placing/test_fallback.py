@@ -91,7 +91,7 @@ def test_what_is_placed_here_takes_room_for_as_long_as_nobody_tells_of_it(fallba
     assert placed(fallback.place(PlacementRequest(HALF))) == (None, (0,))
     clock.now = 600.0
     assert placed(fallback.place(PlacementRequest(HALF))) == (None, (0,))
-    fallback.heard()
+    fallback.mark_live()
     assert placed(fallback.place(PlacementRequest(HALF))) == ("a", (0,))
 
 
@@ -99,10 +99,10 @@ def test_what_is_placed_here_is_forgotten_seconds_after_it_while_the_controller_
     told(fallback, {"a": node("a", gpus=1)}, [])
     fallback.place(PlacementRequest(Fraction(7, 8), reservation="r"))
     clock.now = 4.9
-    fallback.heard()
+    fallback.mark_live()
     assert fallback.used() == 7
     clock.now = 5.0
-    fallback.heard()
+    fallback.mark_live()
     assert fallback.used() == 0
 
 
@@ -111,7 +111,7 @@ def test_what_is_placed_on_a_node_all_the_time_and_never_shows_up_takes_ten_seco
     used = []
     for second in range(60):
         clock.now = float(second)
-        fallback.heard()
+        fallback.mark_live()
         fallback.place(PlacementRequest(Fraction(1, 8), reservation=f"r{second}"))
         used.append(fallback.used())
     assert max(used) <= 10
@@ -125,7 +125,7 @@ def test_pods_wait_where_only_refused_ones_were_placed_if_the_stream_tells_that_
     for number in range(300):
         clock.now = number / 10
         if is_heard:
-            fallback.heard()
+            fallback.mark_live()
         fallback.place(PlacementRequest(HALF, namespace="evil", reservation=f"r{number}"))
     # The index of the full GPU has less waiting for it, whoever waits.
     fallback.set_backlog([PendingView("team", f"w{i}", "pod", (1,), 4) for i in range(200)])
@@ -247,10 +247,10 @@ def test_a_stream_that_is_not_whole_yet_says_nothing_of_what_was_placed_here(fal
         clock.now = 600.0
         beginning = _Beginning(fallback)
         await beginning.take(StreamEvent(node=node("a", gpus=1)))
-        beginning.heard()
+        beginning.mark_live()
         before = fallback.used()
         await beginning.take(StreamEvent(synced=True))
-        beginning.heard()
+        beginning.mark_live()
         return before, fallback.used()
 
     assert asyncio.run(main()) == (4, 0)

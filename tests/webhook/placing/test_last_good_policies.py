@@ -83,7 +83,7 @@ def test_the_last_good_set_is_in_force_and_both_reasons_are_told(tmp_path):
         (
             200,
             b" " * (MAX_POLICIES_BYTES + 1),
-            f"the answer to /v1/policies is over {MAX_POLICIES_BYTES} bytes",
+            f"the reply to /v1/policies is over {MAX_POLICIES_BYTES} bytes",
         ),
     ],
 )

@@ -93,7 +93,7 @@ def test_what_is_given_back_or_forgotten_counts_no_more():
     fallback.release("r0")
     assert first.node not in fallback._ledger._owners.on_nodes("train")
     clock.now = 60.0
-    fallback.heard()
+    fallback.mark_live()
     assert not fallback._ledger._owners.on_nodes("train")
 
 
@@ -130,7 +130,7 @@ def test_the_model_that_a_pod_waits_for_is_kept():
 
 def test_what_is_kept_of_owners_is_bounded(monkeypatch):
     monkeypatch.setattr(replicas, "MAX_PLACED", 5)
-    monkeypatch.setattr(replicas, "MAX_TOLD", 5)
+    monkeypatch.setattr(replicas, "MAX_REPORTED", 5)
     fallback = fallback_of(*(node(f"n{number}") for number in range(4)))
     for number in range(40):
         place(fallback, f"r{number}", owner=f"o{number}", fraction=Fraction(1, 8), same_model=True)
@@ -138,7 +138,7 @@ def test_what_is_kept_of_owners_is_bounded(monkeypatch):
     assert len(fallback._ledger._owners._on_nodes) <= 5
     owners = [f"p{number}" for number in range(6)]
     fallback.set_node(node("n0", *(pod(owner, "n0", owner=owner) for owner in owners), asked=owners))
-    assert fallback._replicas._pairs_told == 0
+    assert fallback._replicas._pairs_reported == 0
 
 
 def test_the_stream_tells_owners_that_were_asked_about_and_no_others():

@@ -371,7 +371,7 @@ def test_what_takes_the_event_loop_too_long_is_decided_by_a_worker_and_so_is_wha
     bench = Bench(rules, StandIn())
 
     async def run():
-        with bench.workers.budget.kept():
+        with bench.workers.budget.enforced():
             assert (await bench.response())["allowed"]
             assert (await bench.response())["allowed"]
 
@@ -387,7 +387,7 @@ def test_a_patch_that_takes_too_long_is_made_by_a_worker_for_the_same_placement(
     bench = Bench(SlowHere(finishing=True))
 
     async def run():
-        with bench.workers.budget.kept():
+        with bench.workers.budget.enforced():
             assert (await bench.response())["allowed"]
 
     asyncio.run(run())
@@ -400,7 +400,7 @@ def test_without_workers_it_is_denied_as_if_one_had_been_ended():
     bench.reviewer._workers = None
 
     async def run():
-        with bench.workers.budget.kept():
+        with bench.workers.budget.enforced():
             return await bench.response()
 
     assert asyncio.run(run())["allowed"] is False
@@ -418,7 +418,7 @@ def test_a_reservation_goes_with_a_review_whose_head_cannot_be_read(monkeypatch)
     monkeypatch.setattr(review, "decode_head", fail)
 
     async def run():
-        with bench.workers.budget.kept(), pytest.raises(UnreadableReviewError):
+        with bench.workers.budget.enforced(), pytest.raises(UnreadableReviewError):
             await bench.response()
 
     asyncio.run(run())
