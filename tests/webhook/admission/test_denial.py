@@ -7,7 +7,10 @@ import pytest
 from tests.webhook.support import Webhook, container, decide, pod, policies
 from webhook.admission.denial import END_KEPT, MESSAGE_LIMIT, Denial, Reason
 
-VERBS = "use|leave|write|drop|remove|give|name|wait|ask|try|mend|fix|add|shorten|split|label|create|recreate|delete"
+VERBS = (
+    "use|leave|write|drop|remove|give|name|wait|ask|try|mend|fix|add|shorten|split|label|"
+    "create|recreate|delete"
+)
 ADVICE = re.compile(rf"[:;,] (or |and )?({VERBS})\b[^:;]*$")
 LABEL = "clearml-injector/fraction"
 
