@@ -88,7 +88,7 @@ class _Candidate:
         try:
             return datetime.fromtimestamp(ssl.cert_time_to_seconds(self._leaf[key]), UTC)
         except ValueError as error:
-            raise CertificateError(f"{self._file}: {key} is no time; issue it again") from error
+            raise CertificateError(f"{self._file}: {key} is not a valid time; issue it again") from error
 
     def _check_chain(self, authorities: Sequence[bytes]) -> None:
         try:

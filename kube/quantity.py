@@ -31,7 +31,7 @@ def parse_quantity(quantity: str | int) -> Fraction:
     """Read a quantity exactly, as `resource.ParseQuantity` of Kubernetes' apimachinery defines the grammar.
 
     Raises:
-        ValueError: it is no quantity, or beyond 64 bits.
+        ValueError: it is not a quantity, or beyond 64 bits.
     """
     if isinstance(quantity, str):
         return _parse_text(quantity)
@@ -42,7 +42,7 @@ def whole(quantity: str | int) -> int:
     """Read the amount of an extended resource.
 
     Raises:
-        ValueError: it is no quantity, negative or not a whole number.
+        ValueError: it is not a quantity, negative or not a whole number.
     """
     value = parse_quantity(quantity)
     if value.denominator != 1 or value < 0:
@@ -55,7 +55,7 @@ def milli(quantity: str | int) -> int:
     """Thousandths, rounded up as Kubernetes does: "0.1" and "100m" of CPU are 100 milli-CPU.
 
     Raises:
-        ValueError: it is no quantity.
+        ValueError: it is not a quantity.
     """
     return ceil(parse_quantity(quantity) * 1000)
 
@@ -65,7 +65,7 @@ def rounded_up(quantity: str | int) -> int:
     """Units, rounded up as Kubernetes does: "1Ki" of memory is 1024 bytes, "1500m" are 2.
 
     Raises:
-        ValueError: it is no quantity.
+        ValueError: it is not a quantity.
     """
     return ceil(parse_quantity(quantity))
 

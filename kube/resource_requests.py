@@ -82,7 +82,7 @@ def effective_request(
         counts: Tells which extended resources to add up as well.
 
     Raises:
-        ValueError: a quantity cannot be read, or an extended resource is no whole number.
+        ValueError: a quantity cannot be read, or an extended resource is not a whole number.
     """
     running = _sum(containers, counts)
     if init_containers:

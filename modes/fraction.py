@@ -23,7 +23,7 @@ class Fraction:
 
     Raises:
         ValueError: `slices_per_gpu` is not one of 2, 4, 8, 16; `slices` is neither a part of each of `parts`
-            GPUs nor whole GPUs; `exact` is no part of one GPU; or `split` does not add up to `slices`.
+            GPUs nor whole GPUs; `exact` is not a part of one GPU; or `split` does not add up to `slices`.
     """
 
     slices: int
@@ -56,9 +56,9 @@ class Fraction:
                 f"{self.slices} slices are neither 1 to {self.slices_per_gpu} of one GPU nor whole GPUs"
             )
         if self.exact is not None and not 0 < self.exact[0] < self.exact[1]:
-            raise ValueError(f"{self.exact[0]}/{self.exact[1]} is no part of one GPU")
+            raise ValueError(f"{self.exact[0]}/{self.exact[1]} is not a part of one GPU")
         if self.mib < 0 or (self.mib and not self.split and self.slices > self.slices_per_gpu * self.parts):
-            raise ValueError(f"{self.mib} MiB in {self.slices} slices are no part of {self.parts} GPUs")
+            raise ValueError(f"{self.mib} MiB in {self.slices} slices are not a part of {self.parts} GPUs")
 
     @staticmethod
     def ratio_of_text(text: str) -> tuple[int, int] | None:
@@ -76,7 +76,7 @@ class Fraction:
         A policy's table of allowed texts is built with it; a label is only looked up in that table.
 
         Raises:
-            ValueError: `text` is no plain decimal number or no whole number of slices.
+            ValueError: `text` is not a plain decimal number or not a whole number of slices.
         """
         fraction = cls.rounded_up(text, slices_per_gpu)
         if fraction.exact is not None:
@@ -88,7 +88,7 @@ class Fraction:
         """Read any decimal such as "0.2" exactly, with the fewest slices that hold it.
 
         Raises:
-            ValueError: `text` is no plain decimal number, zero, or neither a part of one GPU nor whole GPUs.
+            ValueError: `text` is not a plain decimal number, zero, or neither a part of one GPU nor whole GPUs.
         """
         if _DECIMAL.fullmatch(text) is None:
             raise ValueError(f'"{text}" is not a plain decimal number such as "0.500"')
@@ -137,9 +137,9 @@ class Fraction:
             or self.slices > most
             or self.parts != 1
         ):
-            raise ValueError(f"{self.split} are no parts of {self.slices} slices of one GPU")
+            raise ValueError(f"{self.split} are not parts of {self.slices} slices of one GPU")
         if self.split_mib and (len(self.split_mib) != len(self.split) or sum(self.split_mib) != self.mib):
-            raise ValueError(f"{self.split_mib} MiB are no parts of {self.mib}")
+            raise ValueError(f"{self.split_mib} MiB are not parts of {self.mib}")
 
     def _check_parts(self) -> None:
         each, rest = divmod(self.slices, max(1, self.parts))
@@ -151,7 +151,7 @@ class Fraction:
         """Return this part of one GPU, requested of each of `gpus` different GPUs.
 
         Raises:
-            ValueError: it is no part of one GPU, or `gpus` is less than 1.
+            ValueError: it is not a part of one GPU, or `gpus` is less than 1.
         """
         if self.is_whole or self.parts != 1:
             raise ValueError("only a part of one GPU can be asked of each of several")

@@ -41,7 +41,7 @@ class Mig(Mode):
     replace_waiting_problem: ClassVar[str | None] = (
         "pods of mode mig have no index to wait on: leave it out, or use mode per-gpu"
     )
-    several_gpus_problem: ClassVar[str | None] = "a MIG instance lies on one card: ask for a share of one GPU"
+    several_gpus_problem: ClassVar[str | None] = "a MIG instance is on one card: ask for a share of one GPU"
     several_containers_problem: ClassVar[str | None] = (
         "a MIG instance goes to one container: leave the annotation out"
     )
@@ -163,7 +163,7 @@ class Mig(Mode):
     def none_holds(fraction: Fraction, offers: Iterable[Offer], resource: str = "") -> str:
         """Return why no instance holds a share, as a clause that says what to do."""
         if resource and instance_number(resource) is None:
-            return f"{resource} is no MIG profile that is known: use another, or leave the resource out"
+            return f"{resource} is not a known MIG profile: use another, or leave the resource out"
         known = {
             (profile.mib, profile.name)
             for product, stocks in offers

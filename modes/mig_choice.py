@@ -27,7 +27,7 @@ def named_problem(resource: str, fraction: Fraction) -> str | None:
     """Return why no known card has an instance of that name that holds the share; None if one has."""
     found = [(card, profile) for card in CARDS if (profile := card.profile(resource)) is not None]
     if not found:
-        return "is no MIG profile that is known"
+        return "is not a known MIG profile"
     if any(_holds(*each, fraction) for each in found):
         return None
     return "holds less on every known card than the label asks for"
@@ -48,7 +48,7 @@ def fit_of_mib(profiles: Iterable[MigProfile], mib: int, *, takes_media: bool = 
         ValueError: `mib` is not positive.
     """
     if mib < 1:
-        raise ValueError(f"{mib} MiB are no amount of memory to look for")
+        raise ValueError(f"{mib} MiB is not a valid amount of memory")
     enough = (profile for profile in profiles if profile.mib >= mib)
     chosen = _smallest(enough, takes_media=takes_media)
     return MigFit(chosen, chosen.mib, mib) if chosen is not None else None

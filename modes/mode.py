@@ -197,7 +197,7 @@ class Mode(ABC):
     @staticmethod
     def none_holds(fraction: Fraction, offers: Iterable[Offer], resource: str = "") -> str:  # noqa: ARG004
         """Return why no instance serves a share, as a clause that says what to do."""
-        return "shares are no instances: use another mode"
+        return "shares are not instances: use another mode"
 
     @abstractmethod
     def operator_problem(self, *, cdi: bool) -> str | None:

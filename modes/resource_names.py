@@ -26,7 +26,7 @@ class ResourceNames:
         """Return the GPU index or the number of the MIG profile that a name means; None for other names."""
         if not resource.startswith(self.per_gpu_prefix):
             return instance_number(resource)
-        # One character more than an index can have shows that it is none; longer text is not cached.
+        # One character more than an index can have shows that it is not an index; longer text is not cached.
         return _index(resource[len(self.per_gpu_prefix) :][: MAX_GPU_INDEX_DIGITS + 1])
 
     def counts(self, resource: str) -> bool:

@@ -161,7 +161,7 @@ def test_a_date_that_is_none_is_refused():
     der = certificate_of(LEAF).public_bytes(Encoding.DER)
     at = der.index(b"\x17\x0d") + 2  # the first UTCTime, of 13 digits
     broken = ssl.DER_cert_to_PEM_cert(der[:at] + b"991399999999Z" + der[at + 13 :]).encode()
-    with pytest.raises(CertificateError, match="notBefore is no time; issue it again"):
+    with pytest.raises(CertificateError, match="notBefore is not a valid time; issue it again"):
         validate_files(of(broken, ca=broken), NAMES)
 
 

@@ -85,7 +85,7 @@ def test_no_instance_in_words_is_none(tmp_path):
             "nvidia.com/mig-1g.10gb: 1",
             "nvidia.com/mig-1g.10gb holds less on every known card than the label asks for",
         ),
-        (HALF, "nvidia.com/mig-1g.24gb.gfx: 1", "nvidia.com/mig-1g.24gb.gfx is no MIG profile that is known"),
+        (HALF, "nvidia.com/mig-1g.24gb.gfx: 1", "nvidia.com/mig-1g.24gb.gfx is not a known MIG profile"),
         (
             HALF,
             "nvidia.com/mig-3g.40gb: 1, nvidia.com/mig-4g.40gb: 1",

@@ -134,5 +134,5 @@ def test_a_placement_request_never_holds_a_name_of_any_length(profile):
     kept, webhook = [], Webhook(policies("resources: {mode: mig}"))
     plain, webhook.placer._placer = webhook.placer._placer, Keeping()
     denied = webhook.decide(pod(containers=[container(limits={f"nvidia.com/mig-{profile}": "1"})]))
-    assert denied.message.endswith("is no MIG profile that is known: use another, or leave the resource out")
+    assert denied.message.endswith("is not a known MIG profile: use another, or leave the resource out")
     assert [len(request.resource) <= MAX_NAME + 1 + MAX_LABEL_VALUE for request in kept] == [True]

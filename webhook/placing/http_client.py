@@ -33,7 +33,7 @@ class Address:
         """
         parts = urlsplit(url)
         if parts.scheme != "https" or not parts.hostname or parts.path.strip("/"):
-            raise ValueError(f'"{url}" is no address of a controller: write https://HOST:PORT')
+            raise ValueError(f'"{url}" is not an address of a controller: write https://HOST:PORT')
         return cls(parts.hostname, parts.port or 443)
 
 

@@ -239,7 +239,7 @@ def test_what_cannot_be_meant_beside_the_label_is_denied_in_one_line(limits, cod
 @pytest.mark.parametrize("profile", ["nonsense", "1g.24gb.gfx", "7g.80gb.me.all", "x" * 59])
 def test_a_profile_that_is_not_known_is_called_so_and_not_too_small(profile):
     decided = decide(pod(fraction="0.125", containers=[container(limits={f"nvidia.com/mig-{profile}": "1"})]))
-    assert decided.message.endswith("is no MIG profile that is known: use another, or leave the resource out")
+    assert decided.message.endswith("is not a known MIG profile: use another, or leave the resource out")
     assert len(decided.message) <= 200
 
 

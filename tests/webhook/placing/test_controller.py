@@ -348,7 +348,7 @@ def test_a_client_of_another_authority_is_not_let_in():
     "url", ["http://localhost:9443", "localhost:9443", "https://localhost/path", "https://"]
 )
 def test_an_address_that_is_none_is_refused_at_start(url):
-    with pytest.raises(ValueError, match="is no address of a controller: write https://HOST:PORT"):
+    with pytest.raises(ValueError, match="is not an address of a controller: write https://HOST:PORT"):
         ControllerClient(url, lambda: None)
 
 
