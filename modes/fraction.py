@@ -88,7 +88,8 @@ class Fraction:
         """Read any decimal such as "0.2" exactly, with the fewest slices that hold it.
 
         Raises:
-            ValueError: `text` is not a plain decimal number, zero, or neither a part of one GPU nor whole GPUs.
+            ValueError: `text` is not a plain decimal number, is zero, or is neither a part of one GPU
+                nor whole GPUs.
         """
         if _DECIMAL.fullmatch(text) is None:
             raise ValueError(f'"{text}" is not a plain decimal number such as "0.500"')

@@ -64,7 +64,7 @@ def test_what_no_profile_holds_has_no_fit():
 
 
 def test_memory_must_be_some():
-    with pytest.raises(ValueError, match="0 MiB are no amount"):
+    with pytest.raises(ValueError, match="0 MiB is not a valid amount"):
         fit_of_mib(A30.profiles, 0)
 
 
