@@ -78,19 +78,19 @@ class CardNames:
         self.limit_hooks = {uuid: hook for uuid, name in self.names.items() if (hook := devices.get(name))}
 
     async def follow(
-        self, gpus: Collection[Gpu], turned: Callable[[], None], changed: Callable[[], None] = lambda: None
+        self, gpus: Collection[Gpu], heartbeat: Callable[[], None], changed: Callable[[], None] = lambda: None
     ) -> None:
         """Read again whenever the files change, as after an update of the driver, until cancelled.
 
         Args:
             gpus: the cards.
-            turned: called after each look.
+            heartbeat: called after each look.
             changed: called when a card has another name or hook.
         """
         said = ""
         while True:
             await asyncio.sleep(POLL_SECONDS)
-            turned()
+            heartbeat()
             before = dict(self.names), self.limit_hooks
             try:
                 await self.read(gpus)

@@ -90,12 +90,12 @@ class CardSpecification:
         except (*UNREADABLE, KeyError, TypeError):
             return False
 
-    async def follow(self, gpus: Collection[Gpu], turned: Callable[[], None]) -> None:
+    async def follow(self, gpus: Collection[Gpu], heartbeat: Callable[[], None]) -> None:
         """Make it again whenever it is not as the node is, until cancelled."""
         said, wait = "", Backoff(POLL_SECONDS, MOST_SECONDS)
         while True:
             await asyncio.sleep(wait.next() if said else POLL_SECONDS)
-            turned()
+            heartbeat()
             if await asyncio.to_thread(self.is_current):
                 continue
             try:

@@ -40,14 +40,14 @@ class HealthWatch:
         for gpu in state.gpus:
             metrics.set_healthy(gpu.index, gpu.uuid, healthy=True)
 
-    async def run(self, turned: Callable[[], None]) -> None:
+    async def run(self, heartbeat: Callable[[], None]) -> None:
         """Follow events and conditions until cancelled."""
         checked_at = float("-inf")
         while True:
             if time.monotonic() - checked_at >= CHECK_SECONDS:
                 await self.check_all()
                 checked_at = time.monotonic()
-            turned()
+            heartbeat()
             await self._wait_once()
 
     async def _wait_once(self) -> None:

@@ -31,11 +31,11 @@ class Ownership:
         self._error: str | None = None
         self._log = get_logger("ownership")
 
-    async def run(self, turned: Callable[[], None]) -> None:
+    async def run(self, heartbeat: Callable[[], None]) -> None:
         """Compare until cancelled."""
         while True:
             await asyncio.sleep(PERIOD_SECONDS)
-            turned()
+            heartbeat()
             settled = [each for each in self._registrars if each.is_settled]
             try:
                 counted = await self._kubelet.allocatable()

@@ -99,15 +99,15 @@ class DevicePlugins:
         cards = {gpu.uuid for gpu in self._state.gpus}
         return self._driver is not None and cards <= self._names.limit_hooks.keys()
 
-    async def run(self, turned: Callable[[], None]) -> None:
+    async def run(self, heartbeat: Callable[[], None]) -> None:
         """Register once everything is there, and stay registered until cancelled."""
         try:
-            await self._run(turned)
+            await self._run(heartbeat)
         finally:
             self._lock.release()
 
-    async def _run(self, turned: Callable[[], None]) -> None:
-        allocator, specifications = await self._prepared(turned)
+    async def _run(self, heartbeat: Callable[[], None]) -> None:
+        allocator, specifications = await self._prepared(heartbeat)
         await self._withhold()
         await self._look_for_others()
         remove_stale_sockets(self._kubelet.plugins)
@@ -119,14 +119,14 @@ class DevicePlugins:
         ]
         async with asyncio.TaskGroup() as group:
             for registrar in registrars:
-                group.create_task(registrar.run(turned))
-            group.create_task(Ownership(self._kubelet, registrars, self._others).run(turned))
+                group.create_task(registrar.run(heartbeat))
+            group.create_task(Ownership(self._kubelet, registrars, self._others).run(heartbeat))
             if specifications is not None:
                 group.create_task(self._drop_unused(specifications))
                 write_again = partial(self._write_again, specifications)
                 if self._cards is not None:
-                    group.create_task(self._cards.follow(self._state.gpus, turned))
-                group.create_task(self._names.follow(self._state.gpus, turned, write_again))
+                    group.create_task(self._cards.follow(self._state.gpus, heartbeat))
+                group.create_task(self._names.follow(self._state.gpus, heartbeat, write_again))
 
     def _device_plugin(self, resource: str, gpus: Sequence[Gpu], allocator: Allocator) -> DevicePlugin:
         return DevicePlugin(
@@ -140,11 +140,11 @@ class DevicePlugins:
             self._before_use,
         )
 
-    async def _prepared(self, turned: Callable[[], None]) -> tuple[Allocator, SliceSpecifications | None]:
+    async def _prepared(self, heartbeat: Callable[[], None]) -> tuple[Allocator, SliceSpecifications | None]:
         """Return what answers the kubelet, once nothing is missing."""
         said = None
         while True:
-            turned()
+            heartbeat()
             try:
                 return await self._prepare()
             except (NotPreparedError, CdiError, LibraryError, UntrustedError) as error:

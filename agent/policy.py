@@ -82,11 +82,11 @@ class PolicyWatch:
             self._confirmed.set()
         self._log = get_logger("policy")
 
-    async def until_changed(self, turned: Callable[[], None]) -> None:
+    async def until_changed(self, heartbeat: Callable[[], None]) -> None:
         """Return once the directory says something else of this policy; a broken one changes nothing."""
         while not await self._has_changed():
             await asyncio.sleep(POLL_SECONDS)
-            turned()
+            heartbeat()
 
     async def is_confirmed(self, seconds: float) -> bool:
         """Return whether the policy was compiled since this process started, after so long at most."""

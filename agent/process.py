@@ -27,7 +27,7 @@ from agent.policy import POLL_SECONDS, PolicyWatch, read_policy
 from agent.settings import AgentOptions, AgentPolicy
 from agent.state import AgentState
 from agent.usage import Usage
-from service.background import BackgroundTask, BackgroundTasks, Turned
+from service.background import BackgroundTask, BackgroundTasks, Heartbeat
 from service.log import get_logger
 from service.metrics import new_registry
 from service.plain_http import PlainHttp
@@ -155,8 +155,8 @@ class AgentProcess:
         begun = self._begun
         watch = PolicyWatch(agent.options, agent.policy, begun.policy.files if begun is not None else None)
 
-        async def follow_policy(turned: Callable[[], None]) -> None:
-            await watch.until_changed(turned)
+        async def follow_policy(heartbeat: Callable[[], None]) -> None:
+            await watch.until_changed(heartbeat)
             self._again = True
             self._stopping.set()
 
@@ -199,11 +199,11 @@ class AgentProcess:
 
 
 def _after(
-    first: Callable[[], Awaitable[None]], run: Callable[[Turned], Awaitable[None]]
-) -> Callable[[Turned], Awaitable[None]]:
-    async def one_after_the_other(turned: Turned) -> None:
+    first: Callable[[], Awaitable[None]], run: Callable[[Heartbeat], Awaitable[None]]
+) -> Callable[[Heartbeat], Awaitable[None]]:
+    async def one_after_the_other(heartbeat: Heartbeat) -> None:
         await first()
-        await run(turned)
+        await run(heartbeat)
 
     return one_after_the_other
 

@@ -66,17 +66,17 @@ class Registrar:
         since = self._registered_at
         return since is not None and asyncio.get_running_loop().time() - since >= SETTLE_SECONDS
 
-    async def run(self, turned: Callable[[], None]) -> None:
+    async def run(self, heartbeat: Callable[[], None]) -> None:
         """Register, and again whenever the registration ends, until cancelled."""
         while True:
-            turned()
+            heartbeat()
             identity = self._kubelet.identity()
             if identity is None:
                 self._say_missing("the kubelet is away: its socket is not there")
                 await asyncio.sleep(POLL_SECONDS)
                 continue
             try:
-                why = await self._serve_once(identity, turned)
+                why = await self._serve_once(identity, heartbeat)
                 self._say_missing(why, "registration ended")
             except (KubeletError, OSError, RuntimeError) as error:
                 self._metrics.registered(self.plugin.resource, well=False)
@@ -84,7 +84,7 @@ class Registrar:
             if self._kubelet.identity() == identity:
                 await asyncio.sleep(self._retry.next())
 
-    async def _serve_once(self, identity: Identity, turned: Callable[[], None]) -> str:
+    async def _serve_once(self, identity: Identity, heartbeat: Callable[[], None]) -> str:
         """Serve and register; return why the registration ended."""
         plugin = self.plugin
         plugin.stream_opened.clear()
@@ -99,7 +99,7 @@ class Registrar:
             await self._kubelet.register(plugin.resource, path.name, plugin.options)
             await self._until_streaming()
             self._say_registered()
-            return await self._until_over(identity, path, turned)
+            return await self._until_over(identity, path, heartbeat)
         finally:
             self._registered_at = None
             await server.stop(None)
@@ -112,9 +112,9 @@ class Registrar:
         except TimeoutError:
             raise KubeletError("the kubelet registered it, but does not ask for its devices") from None
 
-    async def _until_over(self, identity: Identity, path: Path, turned: Callable[[], None]) -> str:
+    async def _until_over(self, identity: Identity, path: Path, heartbeat: Callable[[], None]) -> str:
         while True:
-            turned()
+            heartbeat()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(POLL_SECONDS):
                     await self.taken.wait()

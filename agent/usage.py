@@ -72,11 +72,11 @@ class Usage:
         self._error: str | None = None
         self._log = get_logger("usage")
 
-    async def run(self, turned: Callable[[], None]) -> None:
+    async def run(self, heartbeat: Callable[[], None]) -> None:
         """Measure until cancelled."""
         while True:
             await self.measure()
-            turned()
+            heartbeat()
             await asyncio.sleep(PERIOD_SECONDS)
 
     async def measure(self) -> None:

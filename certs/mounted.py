@@ -66,15 +66,15 @@ class MountedFiles:
         """Read the directory once and report new content; rejected content is checked again."""
         self._pass_on(self._read(retry=True))
 
-    async def run(self, turned: Callable[[], None] = lambda: None) -> None:
-        """Read the directory every second until cancelled; call `turned` after each read.
+    async def run(self, heartbeat: Callable[[], None] = lambda: None) -> None:
+        """Read the directory every second until cancelled; call `heartbeat` after each read.
 
         The content is compared, so a replaced directory is detected too, and a node cannot run out of
         watches. New content is checked in a thread, while the server keeps serving.
         """
         for number in itertools.count():
             self._pass_on(await asyncio.to_thread(self._read, retry=number % _POLLS_PER_RETRY == 0))
-            turned()
+            heartbeat()
             await asyncio.sleep(POLL_SECONDS)
 
     def _read(self, *, retry: bool) -> _Reading | None:
@@ -156,9 +156,9 @@ class MountedCertificate:
         """Why no certificate is served; None if one is."""
         return None if self.context.serving else self._last_error
 
-    async def follow(self, turned: Callable[[], None] = lambda: None) -> None:
-        """Serve the newest pair until cancelled; call `turned` after each read of the directory."""
-        await self._files.run(turned)
+    async def follow(self, heartbeat: Callable[[], None] = lambda: None) -> None:
+        """Serve the newest pair until cancelled; call `heartbeat` after each read of the directory."""
+        await self._files.run(heartbeat)
 
     def _accept(self, files: TlsFiles, leaf: LeafFacts) -> None:
         client = client_context(files)

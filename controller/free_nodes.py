@@ -43,7 +43,7 @@ class FreeNodesFinder:
         most: list[tuple[int, str]] = []
         elsewhere: tuple[str, int, int] | None = None
         count, has_room = 0, False
-        async for names in self._state.turns.slices(list(self._state.nodes)):
+        async for names in self._state.yielding.batches(list(self._state.nodes)):
             found = [(self._free(name, wanted), name) for name in names]
             there = [(-free, name) for free, name in found if free is not None]
             count += len(there)

@@ -96,7 +96,7 @@ class GpuLedgerWriter:
             set=lambda ledger: self._watched(ledger.metadata.name, StoredLedger.of(ledger)),
             remove=lambda key: self._watched(key[1], None),
             listed=self._is_listed,
-            turns=self._state.turns,
+            yielding=self._state.yielding,
         )
 
     async def _is_listed(self) -> None:
@@ -114,13 +114,13 @@ class GpuLedgerWriter:
     async def _hand_out(self) -> None:
         """Give the workers what is due, until this replica no longer leads."""
         while self._leadership.leads:
-            async for names in self._state.turns.slices(self._changes.take()):
+            async for names in self._state.yielding.batches(self._changes.take()):
                 for name in names:
                     self._due.add(name, self._not_before(name))
             while ready := list(islice(self._due.take(self._clock()), FACTS_AT_ONCE)):
                 for name in ready:
                     self._ready.put_nowait(name)
-                await self._state.turns.next()
+                await self._state.yielding.step()
             await self._until_due()
 
     async def _until_due(self) -> None:
@@ -137,7 +137,7 @@ class GpuLedgerWriter:
         """Publish what is ready, one after the other, until cancelled."""
         while True:
             name = await self._ready.get()
-            await self._state.turns.next()
+            await self._state.yielding.step()
             if self._leadership.leads:
                 await self._publish(name)
             self._due.done(name, self._not_before(name))

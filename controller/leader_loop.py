@@ -19,10 +19,10 @@ async def while_leading(
     leadership: Leads,
     step: Callable[[], Awaitable[None]],
     pause_seconds: float,
-    turned: Callable[[], None] = lambda: None,
+    heartbeat: Callable[[], None] = lambda: None,
 ) -> None:
-    """Take a step, call `turned` and pause, until this replica no longer leads; a step's error ends it."""
+    """Take a step, call `heartbeat` and pause, until this replica no longer leads; a step's error ends it."""
     while leadership.leads:
         await step()
-        turned()
+        heartbeat()
         await asyncio.sleep(pause_seconds)

@@ -115,8 +115,8 @@ class Leadership:
         """Why the Lease is out of reach, if it is."""
         return self._failure or None
 
-    async def run(self, turned: Callable[[], None] = lambda: None) -> None:
-        """Stand for election until cancelled; call `turned` after each attempt."""
+    async def run(self, heartbeat: Callable[[], None] = lambda: None) -> None:
+        """Stand for election until cancelled; call `heartbeat` after each attempt."""
         while True:
             led = self.leads
             await self._attempt()
@@ -125,7 +125,7 @@ class Leadership:
                 self._log.warning("no longer leading", transition=self.transition)
             if not self.leads:
                 self.gained.clear()
-            turned()
+            heartbeat()
             await asyncio.sleep(self._pause())
 
     async def until_over(self) -> None:

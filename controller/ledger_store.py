@@ -20,7 +20,7 @@ from ledger.ledger import Ledger
 from ledger.messages import NodeState
 from ledger.placement_request import PlacementRequest, PlacementResult
 from service.changes import Changes
-from service.yielding import FACTS_AT_ONCE, Turns
+from service.yielding import FACTS_AT_ONCE, CooperativeYield
 
 Clock = Callable[[], float]
 """Seconds that never run back."""
@@ -36,7 +36,7 @@ class LedgerStore:
         self._clock = clock
         self._pods_known_until = pods_known_until or clock
         self.ledger = Ledger(on_promise=self.mark)
-        self.turns = Turns()
+        self.yielding = CooperativeYield()
         self.nodes: dict[str, SeenNode] = {}
         self.pods: dict[PodKey, SeenPod] = {}
         self.synced = asyncio.Event()
@@ -47,7 +47,7 @@ class LedgerStore:
             set=self.set_node,
             remove=lambda key: self.remove_node(key[1]),
             listed=partial(self._is_listed, "nodes"),
-            turns=self.turns,
+            yielding=self.yielding,
         )
         self.watched_pods: WatchedResource[SeenPod] = WatchedResource(
             key_of=lambda pod: pod.fact.key,
@@ -55,7 +55,7 @@ class LedgerStore:
             set=self.set_pod,
             remove=self.remove_pod,
             listed=partial(self._is_listed, "pods"),
-            turns=self.turns,
+            yielding=self.yielding,
         )
         self.watched_cards: WatchedResource[AgentReport] = WatchedResource(
             key_of=lambda report: ("", report.node),
@@ -63,7 +63,7 @@ class LedgerStore:
             set=self.set_agent,
             remove=lambda key: self.remove_agent(key[1]),
             listed=self._agents_are_listed,
-            turns=self.turns,
+            yielding=self.yielding,
         )
         self._stated: dict[str, SeenNode] = {}
         """By name each node as it states itself; `nodes` have what their agents say, too."""
@@ -168,7 +168,7 @@ class LedgerStore:
         if self.agents_listed:
             return
         self.agents_listed = True
-        async for names in self.turns.slices(list(self.nodes.keys() - self.agents.keys())):
+        async for names in self.yielding.batches(list(self.nodes.keys() - self.agents.keys())):
             for name in names:
                 self._set_again(name)
 

@@ -19,14 +19,14 @@ _encode = msgspec.json.Encoder().encode
 
 async def node_views(state: LedgerStore) -> AsyncIterator[list[NodeView]]:
     """All nodes with GPUs, by name."""
-    async for names in state.turns.slices(state.ledger.names(), NODES_AT_ONCE):
+    async for names in state.yielding.batches(state.ledger.names(), NODES_AT_ONCE):
         views = [state.ledger.node(name) for name in names]
         yield [view for view in views if view is not None]
 
 
 async def waiting_views(state: LedgerStore) -> AsyncIterator[tuple[PendingView, ...]]:
     """Who waits, by namespace and name."""
-    async for keys in state.turns.slices(state.ledger.pending_keys()):
+    async for keys in state.yielding.batches(state.ledger.pending_keys()):
         yield state.ledger.pending_of(keys)
 
 

@@ -36,7 +36,7 @@ class NodeEvents:
 
     async def check_nodes(self) -> None:
         """Check the annotations of every node once."""
-        async for names in self._state.turns.slices(list(self._state.nodes)):
+        async for names in self._state.yielding.batches(list(self._state.nodes)):
             for name in names:
                 node = self._state.nodes.get(name)
                 wrong = _problem(node) if node is not None and node.cordon else None

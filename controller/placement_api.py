@@ -48,7 +48,7 @@ from ledger.messages import (
 )
 from service.changes import Changes
 from service.log import get_logger
-from service.yielding import NODES_AT_ONCE, Stint
+from service.yielding import NODES_AT_ONCE, TimeSlice
 
 MAX_BODY = 4 * 1024 * 1024
 """Bytes."""
@@ -149,15 +149,15 @@ class ControllerApi:
 
     async def _decide(self, batch: Batch) -> list[Answered] | None:
         """Answer each request in its turn; None as soon as this replica does not lead."""
-        start, stint, answers = time.perf_counter(), Stint(), list[Answered]()
+        start, time_slice, answers = time.perf_counter(), TimeSlice(), list[Answered]()
         for reservation in batch.releases:
             self._state.release(reservation)
-            await stint.pause()
+            await time_slice.pause()
         for request in batch.asks:
             if not self._leadership.leads:
                 return None
             answers.append(self._answer(request))
-            await stint.pause()
+            await time_slice.pause()
         self._metrics.batch_seconds.observe(time.perf_counter() - start)
         return answers
 
@@ -218,7 +218,7 @@ class ControllerApi:
             self._state.unsubscribe(changes)
 
     async def _nodes(self, changes: Changes) -> AsyncIterator[bytes]:
-        async for names in self._state.turns.slices(changes.take(), NODES_AT_ONCE):
+        async for names in self._state.yielding.batches(changes.take(), NODES_AT_ONCE):
             yield b"".join([self._node(name) for name in names])
 
     def _node(self, name: str) -> bytes:

@@ -48,7 +48,7 @@ class PodEvents:
 
     async def run(self) -> None:
         """Write what is found, beginning with the pods that are known, while this replica leads."""
-        async for keys in self._state.turns.slices(list(self._state.pods)):
+        async for keys in self._state.yielding.batches(list(self._state.pods)):
             for key in keys:
                 if (pod := self._state.pods.get(key)) is not None:
                     self._note(None, pod)

@@ -80,9 +80,9 @@ class PodReplacement:
         self._plan = ReplacementPlan()
         self._log = get_logger("replacement")
 
-    async def run(self, turned: Callable[[], None] = lambda: None) -> None:
-        """Replace what may be replaced, while this replica leads; call `turned` after each step."""
-        await while_leading(self._deletion, self.step, LOOK_SECONDS, turned)
+    async def run(self, heartbeat: Callable[[], None] = lambda: None) -> None:
+        """Replace what may be replaced, while this replica leads; call `heartbeat` after each step."""
+        await while_leading(self._deletion, self.step, LOOK_SECONDS, heartbeat)
 
     async def step(self) -> None:
         """Replace at most one pod."""
@@ -98,7 +98,7 @@ class PodReplacement:
         due = await asyncio.to_thread(self._plan.due, waiting, self._clock())
         reads = MAX_READ
         for pod in due[:MAX_LOOKED_AT]:
-            await self._state.turns.next()
+            await self._state.yielding.step()
             self._plan.looked_at(pod, self._clock())
             if self._hindrance() is not None or not self._may_fit(pod):
                 continue
@@ -109,7 +109,7 @@ class PodReplacement:
     async def _waiting(self) -> list[WaitingPod]:
         """All pods that wait and whose policy lets them be replaced."""
         waiting: list[WaitingPod] = []
-        async for keys in self._state.turns.slices(self._state.ledger.pending_keys()):
+        async for keys in self._state.yielding.batches(self._state.ledger.pending_keys()):
             pods = (self._state.pods.get((key[0], key[1])) for key in keys)
             found = [self._replaceable(pod) for pod in pods if pod is not None]
             waiting += [pod.waiting for pod in found if pod is not None]
@@ -161,7 +161,7 @@ class PodReplacement:
         ask = pod.ask(stored.constraints)
         if ask is None:
             return None
-        async for names in self._state.turns.slices(list(self._state.nodes)):
+        async for names in self._state.yielding.batches(list(self._state.nodes)):
             suits = self._state.ledger.suits(ask)
             if any(suits(name) and self._fits_on(name, ask, pod.fact) for name in names):
                 return None

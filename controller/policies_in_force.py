@@ -37,13 +37,15 @@ class PoliciesInForce:
         self._told: str | None = None
         self._log = get_logger("policies")
 
-    async def run(self, namespace: str, config_map: str, turned: Callable[[], None] = lambda: None) -> None:
-        """Tell what is found while this replica leads; call `turned` after each look."""
+    async def run(
+        self, namespace: str, config_map: str, heartbeat: Callable[[], None] = lambda: None
+    ) -> None:
+        """Tell what is found while this replica leads; call `heartbeat` after each look."""
 
         async def step() -> None:
             await self.check(namespace, config_map, datetime.now(UTC))
 
-        await while_leading(self._leadership, step, SECONDS_BETWEEN_LOOKS, turned)
+        await while_leading(self._leadership, step, SECONDS_BETWEEN_LOOKS, heartbeat)
 
     async def check(self, namespace: str, config_map: str, now: datetime) -> None:
         """Look once at what the webhooks serve."""

@@ -28,9 +28,9 @@ class PolicyDelivery:
         self._is_told = False
         self._log = get_logger("policies")
 
-    async def run(self, turned: Callable[[], None] = lambda: None) -> None:
-        """Deliver what changes while this replica leads; call `turned` after each look."""
-        await while_leading(self._leadership, self.check, SECONDS_BETWEEN_LOOKS, turned)
+    async def run(self, heartbeat: Callable[[], None] = lambda: None) -> None:
+        """Deliver what changes while this replica leads; call `heartbeat` after each look."""
+        await while_leading(self._leadership, self.check, SECONDS_BETWEEN_LOOKS, heartbeat)
 
     async def check(self) -> None:
         """Look at the ConfigMap once; touch pods where the look before saw the same new version.

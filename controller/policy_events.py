@@ -43,13 +43,15 @@ class PolicyEvents:
         self._told: str | None = None
         self._log = get_logger("events")
 
-    async def run(self, namespace: str, config_map: str, turned: Callable[[], None] = lambda: None) -> None:
-        """Tell what is found while this replica leads; call `turned` after each check."""
+    async def run(
+        self, namespace: str, config_map: str, heartbeat: Callable[[], None] = lambda: None
+    ) -> None:
+        """Tell what is found while this replica leads; call `heartbeat` after each check."""
 
         async def step() -> None:
             await self.check(namespace, config_map, datetime.now(UTC))
 
-        await while_leading(self._leadership, step, SECONDS_BETWEEN_LOOKS, turned)
+        await while_leading(self._leadership, step, SECONDS_BETWEEN_LOOKS, heartbeat)
 
     async def check(self, namespace: str, config_map: str, now: datetime) -> None:
         """Look at the policies once."""

@@ -215,7 +215,7 @@ class ControllerProcess:
 
     async def _log_nodes(self) -> None:
         nodes, with_gpus, lacking = list(self._state.nodes.values()), 0, list[NodeFact]()
-        async for some in self._state.turns.slices(nodes):
+        async for some in self._state.yielding.batches(nodes):
             with_gpus += sum(bool(node.fact.gpus or node.fact.pooled or node.fact.instances) for node in some)
             lacking += [node.fact for node in some if node_problems.of_fact(node.fact) is not None]
         self._log.info("nodes are listed", nodes=len(nodes), with_gpus=with_gpus)
@@ -234,12 +234,12 @@ class ControllerProcess:
                     loop.cancel()
                 await asyncio.wait(loops)
 
-    async def _expire(self, turned: Callable[[], None]) -> None:
+    async def _expire(self, heartbeat: Callable[[], None]) -> None:
         while True:
-            turned()
+            heartbeat()
             await asyncio.sleep(EXPIRY_SECONDS)
             while self._state.expire():
-                await self._state.turns.next()
+                await self._state.yielding.step()
 
     def _mounted_certificate(self) -> MountedCertificate:
         directory = self._options.tls_directory

@@ -83,9 +83,9 @@ class WatchedPolicies:
         )
         return f"the policies on disk are broken ({problem.splitlines()[0]}): {given}"
 
-    async def watch(self, turned: Callable[[], None] = lambda: None) -> None:
-        """Follow the directory until cancelled; call `turned` after each look."""
-        await self._live.watch(turned=turned)
+    async def watch(self, heartbeat: Callable[[], None] = lambda: None) -> None:
+        """Follow the directory until cancelled; call `heartbeat` after each look."""
+        await self._live.watch(heartbeat=heartbeat)
 
     def _reloaded(self, reload: Reload) -> None:
         if reload.error is not None:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from service.yielding import Turns
+from service.yielding import CooperativeYield
 
 Item = TypeVar("Item")
 
@@ -28,7 +28,7 @@ class WatchedResource(Generic[Item]):
     """Takes in that an object is gone."""
     listed: Callable[[], Awaitable[None]]
     """Called after each whole list."""
-    turns: Turns
+    yielding: CooperativeYield
 
     async def replace(self, pages: AsyncIterator[list[Item]]) -> None:
         """Take in a whole list: what is on no page is gone. In between, an object is as it was or as it is.
@@ -37,14 +37,14 @@ class WatchedResource(Generic[Item]):
         """
         listed = set[ObjectKey]()
         async for page in pages:
-            async for items in self.turns.slices(page):
+            async for items in self.yielding.batches(page):
                 for item in items:
                     listed.add(self.key_of(item))
                     self.set(item)
             # What was taken in lives long: a full collection that walked it would be one step of 100 ms and
             # more. Cycles that are garbage just now are kept as well; they are few, and lists are rare.
             gc.freeze()
-        async for keys in self.turns.slices(list(self.keys())):
+        async for keys in self.yielding.batches(list(self.keys())):
             for key in keys:
                 if key not in listed:
                     self.remove(key)

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, Counter
 from service.log import get_logger
 from service.retry import Backoff
 
-Turned = Callable[[], None]
+Heartbeat = Callable[[], None]
 """A task calls it after each of its steps."""
 
 PERIODS_UNTIL_STUCK = 3
@@ -25,7 +25,7 @@ class BackgroundTask:
     """A loop in a process."""
 
     name: str
-    run: Callable[[Turned], Awaitable[None]]
+    run: Callable[[Heartbeat], Awaitable[None]]
     period_seconds: float | None = None
     """Maximum time between heartbeats, including waiting; None for tasks that may wait indefinitely."""
 
@@ -33,7 +33,7 @@ class BackgroundTask:
     def without_period(cls, name: str, run: Callable[[], Awaitable[None]]) -> BackgroundTask:
         """Return a task that may wait indefinitely, or that has its own deadlines."""
 
-        def run_on(_: Turned) -> Awaitable[None]:
+        def run_on(_: Heartbeat) -> Awaitable[None]:
             return run()
 
         return cls(name, run_on)
@@ -56,7 +56,7 @@ class BackgroundTasks:
         )
         self._failures = {name: failures.labels(name) for name in names}
         self._now = 0.0
-        self._turned_at: dict[BackgroundTask, float] = {}
+        self._last_heartbeat: dict[BackgroundTask, float] = {}
         """The last heartbeat of each running task."""
         self._log = get_logger("background")
 
@@ -64,10 +64,10 @@ class BackgroundTasks:
     def stuck(self) -> str | None:
         """The tasks without a heartbeat for three of their periods, if any."""
         late = [
-            f"{task.name}: no heartbeat for {self._now - turned_at:.0f} s"
-            for task, turned_at in self._turned_at.items()
+            f"{task.name}: no heartbeat for {self._now - at:.0f} s"
+            for task, at in self._last_heartbeat.items()
             if task.period_seconds is not None
-            and self._now - turned_at > PERIODS_UNTIL_STUCK * max(task.period_seconds, MIN_PERIOD_SECONDS)
+            and self._now - at > PERIODS_UNTIL_STUCK * max(task.period_seconds, MIN_PERIOD_SECONDS)
         ]
         return "; ".join(late) or None
 
@@ -99,11 +99,11 @@ class BackgroundTasks:
                 return
 
     async def _run(self, task: BackgroundTask) -> None:
-        def turned() -> None:
-            self._turned_at[task] = self._now
+        def heartbeat() -> None:
+            self._last_heartbeat[task] = self._now
 
-        turned()
+        heartbeat()
         try:
-            await task.run(turned)
+            await task.run(heartbeat)
         finally:
-            del self._turned_at[task]
+            del self._last_heartbeat[task]

@@ -43,10 +43,10 @@ class TlsSelfCheck:
         self.missing: str | None = None
         """Why no client can do a handshake; None if one can, or if that is unknown."""
 
-    async def watch(self, turned: Callable[[], None] = lambda: None) -> None:
-        """Check repeatedly until cancelled; call `turned` before each check."""
+    async def watch(self, heartbeat: Callable[[], None] = lambda: None) -> None:
+        """Check repeatedly until cancelled; call `heartbeat` before each check."""
         while True:
-            turned()
+            heartbeat()
             await asyncio.sleep(self._seconds_between_checks)
             error = await self.check_handshake()
             if error is not None:

@@ -130,7 +130,7 @@ class PanelMaker:
         changes, blocks = self._changes, self._blocks
         left = dict.fromkeys(changes.take())
         try:
-            async for names in self._source.turns.slices(list(left), NODES_AT_ONCE):
+            async for names in self._source.yielding.batches(list(left), NODES_AT_ONCE):
                 for name in names:
                     blocks.set(name, self._source.ledger.node(name))
                     del left[name]
@@ -154,7 +154,7 @@ class PanelMaker:
 
     async def _quotas(self, viewer: Viewer) -> tuple[QuotaUse, ...]:
         found: list[QuotaUse] = []
-        async for some in self._source.turns.slices(self._about.quotas()):
+        async for some in self._source.yielding.batches(self._about.quotas()):
             found += [use for quota in some if _concerns(quota, viewer) for use in self._uses(quota)]
         found.sort(key=lambda use: (-use.used / max(1, use.limit), use.scope, use.name))
         return tuple(islice(found, MAX_QUOTAS))

@@ -12,7 +12,7 @@ from ledger.messages import DenialCount
 from ledger.placement_request import Quota
 from ledger.view import PendingView
 from service.changes import Changes
-from service.yielding import Turns
+from service.yielding import CooperativeYield
 
 
 class PageSource(Protocol):
@@ -21,7 +21,7 @@ class PageSource(Protocol):
     @property
     def ledger(self) -> Ledger: ...  # noqa: D102 - the class describes it
     @property
-    def turns(self) -> Turns: ...  # noqa: D102
+    def yielding(self) -> CooperativeYield: ...  # noqa: D102
 
     @property
     def missing(self) -> str | None:

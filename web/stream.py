@@ -115,7 +115,7 @@ class Streams:
 
     async def _rows(self, changes: Changes, viewer: Viewer, sent: dict[str, int]) -> AsyncIterator[bytes]:
         """Yield the rows that differ from what was sent: CPU or memory changes of a node do not show."""
-        async for names in self._source.turns.slices(changes.take(), NODES_AT_ONCE):
+        async for names in self._source.yielding.batches(changes.take(), NODES_AT_ONCE):
             rows = [row for name in names if (row := self._fresh_row(name, viewer, sent)) is not None]
             if rows:
                 yield _event("rows", msgspec.Raw(b"[%b]" % b",".join(rows)))

@@ -9,7 +9,7 @@ from ledger.denial_counts import DenialWindow
 from ledger.ledger import Ledger
 from ledger.messages import DenialCount
 from service.changes import Changes
-from service.yielding import Turns
+from service.yielding import CooperativeYield
 from webhook.admission_request import Request
 from webhook.decision import Outcome
 from webhook.denial_reports import denial_count
@@ -22,7 +22,7 @@ class StandaloneSource:
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
-        self.turns = Turns()
+        self.yielding = CooperativeYield()
         self._readers: list[Changes] = []
         ledger.on_promise = self._mark
 

@@ -171,8 +171,8 @@ class WebhookProcess:
             tasks.append(BackgroundTask.without_period(name, run))
         return tasks
 
-    async def _watch_policies(self, turned: Callable[[], None]) -> None:
-        await self._policies.watch(self._last_good.fetch if self._last_good is not None else None, turned)
+    async def _watch_policies(self, heartbeat: Callable[[], None]) -> None:
+        await self._policies.watch(self._last_good.fetch if self._last_good is not None else None, heartbeat)
 
     def _mounted_certificate(self) -> MountedCertificate | None:
         options = self._options

@@ -88,15 +88,15 @@ class BundleLoop:
         self._directory = directory
         self._log = get_logger("certificates")
 
-    async def run(self, turned: Callable[[], None] = lambda: None) -> None:
-        """Write whenever they differ, while this replica leads; call `turned` after each reading.
+    async def run(self, heartbeat: Callable[[], None] = lambda: None) -> None:
+        """Write whenever they differ, while this replica leads; call `heartbeat` after each reading.
 
         Raises:
             CertificateError: the directory holds no CA.
             ApiError, OSError, TimeoutError, aiohttp.ClientError: the bundle cannot be read or written.
         """
         try:
-            await while_leading(self._leadership, self._step, BUNDLE_SECONDS, turned)
+            await while_leading(self._leadership, self._step, BUNDLE_SECONDS, heartbeat)
         finally:
             # From now on another replica's figure counts.
             self._metrics.show_configuration(is_there=True)
@@ -135,8 +135,8 @@ class CertificateLoop:
         self._warned: dict[str, date] = {}
         self._log = get_logger("certificates")
 
-    async def run(self, turned: Callable[[], None] = lambda: None) -> None:
-        """Keep certificates fresh while this replica leads; call `turned` after each step.
+    async def run(self, heartbeat: Callable[[], None] = lambda: None) -> None:
+        """Keep certificates fresh while this replica leads; call `heartbeat` after each step.
 
         Raises:
             ApiError, OSError, TimeoutError, aiohttp.ClientError: something cannot be read or written.
@@ -144,7 +144,7 @@ class CertificateLoop:
         try:
             while self._leadership.leads:
                 action = await self._step()
-                turned()
+                heartbeat()
                 if isinstance(action, Wait):
                     # Someone may have edited a Secret or the configuration by hand.
                     seconds = min(action.until - self._clock(), self._settings.retry).total_seconds()

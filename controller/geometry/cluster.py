@@ -104,7 +104,7 @@ class Cluster:
         seen = {name: node for name, node in state.nodes.items() if node.mig is not None}
         use: defaultdict[str, NodeUse] = defaultdict(NodeUse)
         waiting = dict[str, SeenPod]()
-        async for keys in state.turns.slices(list(state.pods)):
+        async for keys in state.yielding.batches(list(state.pods)):
             for pod in filter(None, map(state.pods.get, keys)):
                 if pod.fact.is_over:
                     continue

@@ -98,9 +98,9 @@ class GeometryLoop:
         self._failed: dict[str, _Attempts] = {}
         self._log = get_logger("geometry")
 
-    async def run(self, turned: Callable[[], None] = lambda: None) -> None:
-        """Divide while this replica leads; call `turned` after each step."""
-        await while_leading(self._leadership, self.step, self._options.step_seconds, turned)
+    async def run(self, heartbeat: Callable[[], None] = lambda: None) -> None:
+        """Divide while this replica leads; call `heartbeat` after each step."""
+        await while_leading(self._leadership, self.step, self._options.step_seconds, heartbeat)
 
     async def step(self) -> None:
         """Look at everything once, and do what each node needs next."""

@@ -16,7 +16,7 @@ from controller.geometry.turns import FIRST_DEFERRAL_SECONDS, USE_SECONDS
 from controller.kube_client import ApiServer
 from controller.resources import SeenPod
 from kube.events import MIG_NEVER_FITS, MIG_WAITS, event, event_name
-from service.yielding import Stint
+from service.yielding import TimeSlice
 
 MAX_WRITTEN = 10_000
 """Events that are kept in mind, so that they are not sent again in each step."""
@@ -48,7 +48,7 @@ class Reports:
 
     async def waiting(self, cluster: Cluster, decision: Decision, pause_end: Callable[[str], str]) -> None:
         """Say on pods why they can never run, or why no card is divided for them now."""
-        stint = Stint()
+        time_slice = TimeSlice()
         for uid in decision.deferred:
             if uid in cluster.waiting:
                 await self._on_pod(cluster.waiting[uid], MIG_WAITS, _UNUSED)
@@ -62,7 +62,7 @@ class Reports:
         for pod, problem in decision.selection.impossible:
             if pod.mig is not None and not is_advertised(pod.mig, advertised):
                 await self._on_pod(pod, MIG_NEVER_FITS, problem)
-            await stint.pause()
+            await time_slice.pause()
 
     async def _on_pod(self, pod: SeenPod, reason: str, message: str) -> None:
         namespace, name = pod.fact.key

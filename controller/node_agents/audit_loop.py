@@ -39,10 +39,10 @@ class AuditLoop:
         """Names of the Events on what lasts."""
         self._log = get_logger("audit")
 
-    async def run(self, turned: Callable[[], None] = lambda: None) -> None:
-        """Look while this replica leads; call `turned` after each look."""
+    async def run(self, heartbeat: Callable[[], None] = lambda: None) -> None:
+        """Look while this replica leads; call `heartbeat` after each look."""
         try:
-            await while_leading(self._leadership, self.look, SECONDS_BETWEEN_LOOKS, turned)
+            await while_leading(self._leadership, self.look, SECONDS_BETWEEN_LOOKS, heartbeat)
         finally:
             self._metrics.differences.set(0)
 
@@ -50,7 +50,7 @@ class AuditLoop:
         """Compare everything once."""
         held: dict[str, Held] = {}
         suspects = set[str]()
-        async for names in self._state.turns.slices(list(self._state.agents)):
+        async for names in self._state.yielding.batches(list(self._state.agents)):
             for name in names:
                 held[name] = known = self._held(name) or ()
                 if known and self._differences(name, known, {}):
@@ -76,7 +76,7 @@ class AuditLoop:
         """Slices of pods on these nodes that have ended but are still there, by GPU."""
         found: defaultdict[str, Counter[int | None]] = defaultdict(Counter)
         if nodes:
-            async for keys in self._state.turns.slices(list(self._state.pods)):
+            async for keys in self._state.yielding.batches(list(self._state.pods)):
                 for pod in filter(None, map(self._state.pods.get, keys)):
                     name = pod.fact.node
                     if name is not None and pod.fact.is_over and name in nodes:

@@ -58,10 +58,10 @@ class TaintLoop:
         self._forbidden = False
         self._log = get_logger("node agents")
 
-    async def run(self, turned: Callable[[], None] = lambda: None) -> None:
-        """Hold and release while this replica leads; call `turned` after each step."""
+    async def run(self, heartbeat: Callable[[], None] = lambda: None) -> None:
+        """Hold and release while this replica leads; call `heartbeat` after each step."""
         try:
-            await while_leading(self._leadership, self.step, STEP_SECONDS, turned)
+            await while_leading(self._leadership, self.step, STEP_SECONDS, heartbeat)
         finally:
             self._metrics.held.set(0)
 
@@ -70,7 +70,7 @@ class TaintLoop:
         held = 0
         if self._coverage is not None and not (self._state.agents_listed and self._health.illness is None):
             return
-        async for names in self._state.turns.slices(list(self._state.nodes)):
+        async for names in self._state.yielding.batches(list(self._state.nodes)):
             for node in filter(None, map(self._state.nodes.get, names)):
                 held += node.taints.ours is not None
                 action, why = self._decided(node)

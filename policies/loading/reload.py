@@ -181,17 +181,19 @@ class LivePolicies:
         return Reload(digest, error, handed=self._handed)
 
     async def watch(
-        self, without: Callable[[], Awaitable[None]] | None = None, turned: Callable[[], None] = lambda: None
+        self,
+        without: Callable[[], Awaitable[None]] | None = None,
+        heartbeat: Callable[[], None] = lambda: None,
     ) -> None:
         """Read the directory every second, until cancelled.
 
         Its files are compared: nothing has to be known of how they change, and a node cannot run out of
         watches. Reading happens in a thread, so that admission goes on meanwhile. After each reading that
-        leaves no set in force, `without` is called, to `adopt` one. `turned` is called after each.
+        leaves no set in force, `without` is called, to `adopt` one. `heartbeat` is called after each.
         """
         while True:
             await asyncio.to_thread(self.reload)
             if self._current is None and without is not None:
                 await without()
-            turned()
+            heartbeat()
             await asyncio.sleep(RELOAD_SECONDS)

@@ -63,14 +63,14 @@ def test_whoever_follows_names_goes_on_where_no_process_can_start(tmp_path, monk
     async def follow():
         names, turns = CardNames([str(tmp_path)]), 0
 
-        def turned():
+        def heartbeat():
             nonlocal turns
             turns += 1
             if turns == 3:
                 raise EnoughError
 
         with pytest.raises(EnoughError):
-            await names.follow([CARD], turned)
+            await names.follow([CARD], heartbeat)
 
     monkeypatch.setattr("agent.card_names.Child", no_process)
     asyncio.run(follow())

@@ -106,13 +106,13 @@ def test_an_error_of_waiting_condemns_no_gpu(state, registry, capfd, monkeypatch
         turns = 0
         done = asyncio.Event()
 
-        def turned():
+        def heartbeat():
             nonlocal turns
             turns += 1
             if turns == 5:
                 done.set()
 
-        task = asyncio.ensure_future(watch.run(turned))
+        task = asyncio.ensure_future(watch.run(heartbeat))
         await done.wait()
         task.cancel()
 

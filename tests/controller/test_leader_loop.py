@@ -15,8 +15,8 @@ def test_a_step_and_a_sign_of_life_follow_each_other_until_another_leads():
         seen.append("step")
         replica.leads = len(seen) < 3
 
-    asyncio.run(while_leading(replica, step, 0, lambda: seen.append("turned")))
-    assert seen == ["step", "turned"] * 2
+    asyncio.run(while_leading(replica, step, 0, lambda: seen.append("heartbeat")))
+    assert seen == ["step", "heartbeat"] * 2
 
 
 def test_a_replica_that_does_not_lead_takes_no_step():

@@ -22,7 +22,7 @@ from ledger.messages import LedgerReply
 from ledger.placement_request import PlacementRequest
 from modes.fraction import Fraction
 from modes.resource_names import ResourceNames
-from service.yielding import FACTS_AT_ONCE, NODES_AT_ONCE, STINT_SECONDS, Stint, Turns
+from service.yielding import FACTS_AT_ONCE, NODES_AT_ONCE, TIME_SLICE_SECONDS, CooperativeYield, TimeSlice
 from tests.controller.test_ledger_store import Clock, pages, ready_state, seen_node, seen_pod
 
 NODES = 10 * NODES_AT_ONCE + 1
@@ -73,12 +73,12 @@ def views(monkeypatch):
     return counted
 
 
-def test_walks_take_turns_so_that_a_step_has_one_slice_of_one_of_them():
+def test_walks_alternate_so_that_a_step_has_one_batch_of_one_of_them():
     async def main():
-        steps, turns, seen = Steps(), Turns(), []
+        steps, yielding, seen = Steps(), CooperativeYield(), []
 
         async def walk(name):
-            seen.extend([(steps.number, name, list(items)) async for items in turns.slices(range(7), 3)])
+            seen.extend([(steps.number, name, list(items)) async for items in yielding.batches(range(7), 3)])
 
         await asyncio.gather(walk("a"), walk("b"))
         return seen
@@ -89,15 +89,15 @@ def test_walks_take_turns_so_that_a_step_has_one_slice_of_one_of_them():
     assert [name for _, name, _ in sorted(seen)] == ["a", "b"] * 3
 
 
-def test_a_stint_lets_others_run_once_it_has_lasted():
+def test_a_time_slice_lets_others_run_once_it_has_lasted():
     async def main():
         steps, clock = Steps(), Clock()
-        stint = Stint(clock)
+        time_slice = TimeSlice(clock)
         before = steps.number
-        await stint.pause()
+        await time_slice.pause()
         at_once = steps.number
-        clock.now += STINT_SECONDS
-        await stint.pause()
+        clock.now += TIME_SLICE_SECONDS
+        await time_slice.pause()
         return at_once - before, steps.number - at_once
 
     assert asyncio.run(main()) == (0, 1)

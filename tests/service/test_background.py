@@ -19,11 +19,11 @@ class Kept:
     def __init__(self):
         self.registry = CollectorRegistry()
         self.tasks = BackgroundTasks(["publishing", "election"], self.registry)
-        self.turned = None
+        self.heartbeat = None
         self.began = asyncio.Event()
 
-    async def turn(self, turned):
-        self.turned = turned
+    async def turn(self, heartbeat):
+        self.heartbeat = heartbeat
         self.began.set()
         await asyncio.Event().wait()
 
@@ -55,8 +55,8 @@ def kept(test, period_seconds):
 def test_every_failure_is_counted_and_the_task_runs_again():
     tasks, runs = Kept(), []
 
-    async def loop(turned):
-        runs.append(turned)
+    async def loop(heartbeat):
+        runs.append(heartbeat)
         if len(runs) < 3:
             raise OSError("gone")
 
@@ -71,7 +71,7 @@ def test_a_task_that_has_not_turned_for_three_periods_is_stuck_until_it_turns():
         assert tasks.tasks.stuck is None
         tasks.pass_time(1)
         assert tasks.tasks.stuck == "election: no heartbeat for 61 s"
-        tasks.turned()
+        tasks.heartbeat()
         assert tasks.tasks.stuck is None
 
     kept(test, 20)
@@ -105,7 +105,7 @@ def test_a_task_that_pauses_after_a_failure_is_not_missed():
     async def scenario():
         tasks = Kept()
 
-        async def fail(turned):
+        async def fail(heartbeat):
             tasks.began.set()
             raise OSError("gone")
 

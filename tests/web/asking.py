@@ -9,7 +9,7 @@ from kube.names import GPU_MEMORY_LABEL
 from ledger.facts import NodeFact, PodFact
 from ledger.ledger import Ledger
 from service.changes import Changes
-from service.yielding import Turns
+from service.yielding import CooperativeYield
 from web.page import Page
 from web.source import About, LoopbackAuthorizer
 
@@ -21,7 +21,7 @@ class Source:
 
     def __init__(self, *names, gpus=2):
         self.ledger = Ledger(on_promise=self.mark)
-        self.turns = Turns()
+        self.yielding = CooperativeYield()
         self.readers = []
         for name in names:
             self.set_node(name, gpus=gpus)

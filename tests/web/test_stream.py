@@ -227,17 +227,17 @@ def test_what_fits_is_right_for_others_when_a_viewer_goes_while_it_is_counted():
     maker = PanelMaker(source, About(role=lambda: "leading"))
 
     async def main():
-        turn, going = source.turns.next, asyncio.create_task(maker.of(Viewer()))
+        turn, going = source.yielding.step, asyncio.create_task(maker.of(Viewer()))
 
         async def then_go():
             if maker._blocks.all()[0].pods:
                 going.cancel()
             await turn()
 
-        source.turns.next = then_go
+        source.yielding.step = then_go
         await asyncio.wait([going])
         assert going.cancelled()
-        source.turns.next = turn
+        source.yielding.step = turn
         return await maker.of(Viewer("team"))
 
     assert asyncio.run(main()).blocks[0].pods == 3 * NODES_AT_ONCE

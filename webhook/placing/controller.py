@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry, Gauge
 from ledger.messages import MAX_ASKS, MAX_ASKS_BYTES, MAX_RELEASES, MAX_REQUEST_BYTES, Answered, Batch
 from ledger.placement_request import Placement, PlacementRequest
 from service.log import get_logger
-from service.yielding import Stint
+from service.yielding import TimeSlice
 from webhook.admission.denial import Reason
 from webhook.placing.client import ControllerClient
 from webhook.placing.fallback import Fallback
@@ -164,11 +164,11 @@ class ControllerPlacer:
         batch += self._waiting
         self._waiting = []
         self._report(answers=False, error=f"{type(error).__name__}: {error}")
-        stint = Stint()
+        time_slice = TimeSlice()
         for waiting in batch:
             if not waiting.answered.done():
                 self._place_without(waiting)
-            await stint.pause()
+            await time_slice.pause()
 
     def _place_without(self, waiting: _Waiting) -> None:
         try:

@@ -277,7 +277,7 @@ def test_an_ask_that_is_too_large_fails_alone():
 
 
 def test_others_run_between_two_pods_that_are_placed_without_the_controller(monkeypatch):
-    monkeypatch.setattr("service.yielding.STINT_SECONDS", 0.0)
+    monkeypatch.setattr("service.yielding.TIME_SLICE_SECONDS", 0.0)
     placed_by_step = []
 
     async def main():
