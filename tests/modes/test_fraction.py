@@ -103,7 +103,7 @@ def test_an_exact_share_of_several_gpus_is_limited_on_each() -> None:
 
 
 def test_an_exact_share_is_a_part_of_one_gpu() -> None:
-    with pytest.raises(ValueError, match="no part"):
+    with pytest.raises(ValueError, match="not a part"):
         Fraction(2, 8, exact=(3, 3))
 
 

@@ -152,7 +152,7 @@ def test_a_worker_that_makes_no_sense_denies_its_pod(monkeypatch, said):
     monkeypatch.setattr(workers, "decide", said)
     _, outcome = decide(Bench(Deciding(lambda: "hello")))
     assert code(outcome) == "internal-error"
-    assert outcome.error.startswith(("worker ended: it said", "worker ended: its message"))
+    assert outcome.error.startswith(("worker ended: it sent", "worker ended: its message"))
 
 
 def test_a_worker_has_no_descriptor_but_its_pipe_and_gives_way_to_the_loop():
