@@ -88,12 +88,12 @@ class Constraints(msgspec.Struct, frozen=True):
 
 
 def without_label(constraints: Constraints, label: str) -> Constraints:
-    """Return demands without what the required node affinity says of a label; the same object if nothing."""
+    """Return the constraints without required node affinity on a label; the same object if there is none."""
     terms = constraints.required_terms or ()
     if not any(each.key == label for term in terms for each in term.match_expressions or ()):
         return constraints
     kept = tuple([_without(term, label) for term in terms])
-    # A term that asked for nothing else is fulfilled by every node, and one is enough.
+    # Every node satisfies a term without other requirements, and one such term is enough.
     is_free = any(after.is_empty and not before.is_empty for before, after in zip(terms, kept, strict=True))
     return msgspec.structs.replace(constraints, required_terms=None if is_free else kept)
 

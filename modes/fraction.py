@@ -232,5 +232,5 @@ class Fraction:
 
     @property
     def percent(self) -> int:
-        """The same in whole per cent, rounded down, and 1 at least: limiters take 0 for no limit."""
+        """The same in whole per cent, rounded down but at least 1: for limiters 0 means no limit."""
         return max(1, self.ratio[0] * 100 // self.ratio[1])

@@ -14,9 +14,9 @@ _ANY = re.compile(r"([1-9][0-9]{0,8})(Mi|Gi|M|G)", re.ASCII)
 
 
 def memory_mib(text: str, *, decimal: bool = False) -> int | None:
-    """Return the MiB that a text such as "4Gi" means; None for any other, and for more than `MAX_MIB`.
+    """Return the MiB that a text such as "4Gi" means; None for any other text, and for more than `MAX_MIB`.
 
-    With `decimal` also those of "4G", which are rounded down: 3814. Less than one MiB is none.
+    With `decimal`, "4G" is valid too and rounded down to 3814 MiB. Less than one MiB is None.
     """
     match = (_ANY if decimal else _BINARY).fullmatch(text)
     if match is None:
@@ -31,7 +31,7 @@ def memory_text(mib: int) -> str:
 
 
 def memory_rule(text: str, *, decimal: bool) -> str:
-    """Return why a text is no amount of memory, and what to write: for `4G` what it would be in Mi."""
+    """Return why a text is not an amount of memory, and what to write: for `4G` its amount in Mi."""
     if decimal:
         return 'is no whole number of Mi, Gi, M or G: write it such as "4Gi" or "4G"'
     meant = memory_mib(text, decimal=True)

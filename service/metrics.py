@@ -63,7 +63,7 @@ POLICY_SINCE = "fraction_injector_policy_in_force_since_timestamp_seconds"
 
 
 class PolicySince(Collector):
-    """When the policy set came into force that is so now.
+    """When the current policy set came into force.
 
     Args:
         since: returns it in Unix seconds; None while there is no set.
