@@ -8,11 +8,11 @@ from modes.fraction import Fraction
 
 
 def has_room(free: Sequence[int], fraction: Fraction) -> bool:
-    """Whether each container finds its slices on one card, as the agent gives them one after the other.
+    """Whether each container finds its slices on one card, if the agent assigns them one after the other.
 
     Args:
-        free: slices left on each card, or of all together where nobody tells.
-        fraction: of the pod.
+        free: free slices of each card, or their sum if the cards are unknown.
+        fraction: the pod's fraction.
     """
     if len(free) == 1:
         return free[0] >= fraction.slices
@@ -22,7 +22,7 @@ def has_room(free: Sequence[int], fraction: Fraction) -> bool:
 
 
 def take_from_one(left: list[int], slices: int) -> bool:
-    """Take slices off the card with the least room that is enough; return False where none has enough."""
+    """Take slices from the card with the least sufficient room; return False if no card has enough."""
     fitting = [each for each in left if each >= slices]
     if fitting:
         left[left.index(min(fitting))] -= slices
