@@ -84,12 +84,12 @@ class Pooled(Mode):
 
     @staticmethod
     def free(account: FreeSlices, stock: int | None = None) -> tuple[int, ...]:  # noqa: ARG004 one kind
-        """Return the free slices of each card, sorted; those of the pool together where nobody tells."""
+        """Return the free slices of each card, sorted; their sum if the cards are unknown."""
         return account.pool_state()
 
     @staticmethod
     def score(free: Sequence[int], fraction: Fraction, prices: SlicePrices) -> int | None:  # noqa: ARG004 unknown
-        """Return a higher score for a pool with less room; None without room, on one card if cards are known."""
+        """Return a higher score for less room; None without room, on one card if cards are known."""
         return -sum(free) if has_room(free, fraction) else None
 
     @staticmethod
