@@ -12,10 +12,11 @@ ADVICE = re.compile(rf"[:;,] (or )?({VERBS})\b[^:;]*$")
 MAX_MESSAGE = 200
 PARTS = {
     "bindings": 3,
+    "claims": 1,
     "controller-writes": 3,
     "device-annotations": 1,
     "ephemeral-containers": 3,
-    "injected": 12,
+    "injected": 11,
     "priority-class": 1,
     "unchanged": 7,
     "unlabelled": 1,
