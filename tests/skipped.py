@@ -32,7 +32,6 @@ PROGRAMS = (
     Program("buildah", "buildah"),
     Program("mmdebstrap", "mmdebstrap"),
     Program("openssl", "openssl"),
-    Program("gcc", "gcc"),
     Program("unshare", "util-linux"),
     Program("nsenter", "util-linux"),
     Program("ip", "iproute2"),

@@ -81,7 +81,7 @@ def test_the_rendered_rules_name_the_installation_and_are_sound(control_plane, t
     assert 'name="fractions.clearml-injector.io"' in text
     file = tmp_path / "rules.yaml"
     file.write_text(text)
-    assert "23 rules found" in promtool_says("check", "rules", str(file))
+    assert "24 rules found" in promtool_says("check", "rules", str(file))
 
 
 def test_nobody_is_missed_who_is_not_installed(control_plane, tmp_path):

@@ -52,7 +52,7 @@ def test_an_ephemeral_container_with_more_rights_is_refused(
     injected, control_plane, namespace, context, what
 ):
     message = (
-        f"ephemeral container debug {what}, a way past the pod's share of a GPU: "
+        f"ephemeral container debug {what}, a way past the share of a GPU: "
         "use kubectl debug --profile=baseline"
     )
     with refused("ephemeral-containers", message):

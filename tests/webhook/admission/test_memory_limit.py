@@ -1,8 +1,6 @@
 """The MiB that a share comes to."""
 
-import pytest
-
-from tests.webhook.support import UID, Webhook, decide, pod, policies
+from tests.webhook.support import Webhook, decide, pod, policies
 
 
 def test_the_share_is_rounded_down_and_the_reserve_taken_off():
@@ -10,10 +8,9 @@ def test_the_share_is_rounded_down_and_the_reserve_taken_off():
     assert decided.annotations["clearml-injector/memory-mib"] == str(23028 * 3 // 8 - 100)
 
 
-@pytest.mark.parametrize("uid", [UID, ""])
-def test_a_share_that_the_reserve_eats_up_is_denied_and_leaves_no_reservation(uid):
+def test_a_share_that_the_reserve_eats_up_is_denied_and_leaves_no_reservation():
     webhook = Webhook(policies("memory: {reserveMiB: 100000}"))
-    decided = webhook.decide(pod(fraction="0.125"), uid=uid)
+    decided = webhook.decide(pod(fraction="0.125"))
     assert {gpu.used for node in webhook.ledger.view().nodes for gpu in node.gpus} == {0}
     assert decided.code == "memory-too-small"
     assert decided.message == (
