@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from typing import NamedTuple
 
-from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL, HOSTNAME_LABEL
+from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL, HOSTNAME_LABEL, MAX_LABEL_VALUE
 from ledger.facts import NodeFact
 from ledger.placement.candidates import Candidates
 from ledger.placement.cards import CardDemand, Layout, card_sets, demand, layout
@@ -66,7 +66,7 @@ class OddNodes:
             if len(unsuited) <= MAX_HOSTS:
                 return Hosts((), tuple(sorted(unsuited)))
         suited = dict.fromkeys(
-            map(host_of, chain(tried[:1] if node else (), self._suited(wanted, placement, candidates)))
+            hosts_of(chain(tried[:1] if node else (), self._suited(wanted, placement, candidates)))
         )
         return Hosts(tuple(sorted(islice(suited, MAX_HOSTS))))
 
@@ -75,7 +75,7 @@ class OddNodes:
         for nodes in self._nodes.values():
             sample = next(iter(nodes.values()))
             if _leads_to(sample, wanted, placement) and _has_unsuited(sample, wanted, placement):
-                yield from map(host_of, nodes.values())
+                yield from hosts_of(nodes.values())
 
     def _suited(self, wanted: CardDemand, placement: Placement, candidates: Candidates) -> Iterable[NodeFact]:
         """Nodes where the pod may run, and whose cards suit."""
@@ -99,9 +99,15 @@ def _key(node: NodeFact) -> _Alike | None:
     return found, tuple([index for index, _ in node.gpus]), node.labels.get(GPU_MEMORY_LABEL)
 
 
-def host_of(node: NodeFact) -> str:
-    """Return how a pod names a node by a label."""
-    return node.labels.get(HOSTNAME_LABEL) or node.name
+def hosts_of(nodes: Iterable[NodeFact]) -> Iterator[str]:
+    """Give how pods name nodes by a label, of those that can be named so.
+
+    Kubelets give every node the label; in a cluster without it a name may be too long to be its value.
+    """
+    for node in nodes:
+        host = node.labels.get(HOSTNAME_LABEL) or node.name
+        if len(host) <= MAX_LABEL_VALUE:
+            yield host
 
 
 def _leads_to(node: NodeFact, wanted: CardDemand, placement: Placement) -> bool:

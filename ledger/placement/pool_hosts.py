@@ -14,7 +14,7 @@ from ledger.accounts import NodeAccount
 from ledger.facts import NodeFact
 from ledger.placement.candidates import Candidates
 from ledger.placement.feasibility import takes_now
-from ledger.placement.odd_nodes import Hosts, host_of
+from ledger.placement.odd_nodes import Hosts, hosts_of
 from ledger.placement_request import MAX_HOSTS, Placement, PlacementRequest, Unschedulable
 from modes.pool_room import has_room
 
@@ -46,10 +46,10 @@ def pool_hosts(
         admitted = sum([count for fact, count in candidates.samples() if _admits(fact, placement)])
         if node is None and spanning and len(spanning) >= admitted:
             return _in_no_one_piece(request)
-        return Hosts((), tuple(sorted(map(host_of, spanning))))
+        return Hosts((), tuple(sorted(hosts_of(spanning))))
     others = bound(_nodes(candidates, lambda left: not spans(left)))
     first = (node,) if node is not None else ()
-    only = dict.fromkeys(map(host_of, chain(first, islice(others, MAX_HOSTS))))
+    only = dict.fromkeys(hosts_of(chain(first, islice(others, MAX_HOSTS))))
     return Hosts(tuple(sorted(islice(only, MAX_HOSTS)))) if only else _in_no_one_piece(request)
 
 

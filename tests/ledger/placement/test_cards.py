@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL, HOSTNAME_LABEL
@@ -154,3 +155,14 @@ def test_a_pod_that_waits_for_its_owners_model_is_bound_to_what_the_label_says()
     answer = placed(ledger, PlacementRequest(Fraction(8, 8, parts=2), namespace="n", **owned))
     assert (answer.node, answer.indices) == (None, (0, 2))
     assert (answer.model, answer.memory_values) == (SMALL, ("40960",))
+
+
+def test_a_host_whose_name_is_no_value_of_a_label_is_not_named():
+    """Such an answer would be none that a webhook can read, and pods beside it would get none either."""
+    odd = node_of("x" * 64, LARGE, SMALL, label=SMALL)
+    odd = msgspec.structs.replace(odd, labels={k: v for k, v in odd.labels.items() if k != HOSTNAME_LABEL})
+    plain = node_of("plain", SMALL, SMALL)
+    ledger = ledger_of(odd, plain, holders=(holder("p", odd.name, (1, 8)),))
+    answer = placed(ledger, eighths(4, kinds=GpuKinds(("A100-40",)), **BY_AGENT))
+    assert answer.node == "plain"
+    assert all(len(host) <= 63 for host in (*answer.hosts, *answer.other_hosts))
