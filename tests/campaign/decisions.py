@@ -276,7 +276,7 @@ def _carries(review: dict[str, Any], label: str) -> bool:
 def _asks_for_a_plain_fraction(stored: dict[str, Any]) -> bool:
     """Whether a pod asks for a share of one GPU for one container, as the oracle knows it."""
     said = stored["metadata"].get("annotations") or {}
-    beside = {"clearml-injector/gpus", "clearml-injector/containers"}
+    beside = {"clearml-injector/gpus", "clearml-injector/containers", "clearml-injector/compute"}
     return LABEL in stored["metadata"]["labels"] and beside.isdisjoint(said)
 
 
