@@ -94,13 +94,15 @@ class NodeIndex:
         """Note a reservation on a node that takes no room any more; the inverse of `remove_stale`."""
         account = self.accounts.get(name) or self._open(name)
         account.add_stale(claim)
-        self._changed[name] = account
+        self._mark(account)
 
     def remove_stale(self, name: str, claim: Claim) -> None:
         """Forget such a reservation; the inverse of `add_stale`."""
-        account = self.accounts[name]
-        account.add_stale(claim, -1)
-        self._mark(account)
+        account = self.accounts.get(name)
+        # A reservation without slices keeps no node that is gone.
+        if account is not None:
+            account.add_stale(claim, -1)
+            self._mark(account)
 
     def flush(self) -> None:
         """Seat every account that has changed."""

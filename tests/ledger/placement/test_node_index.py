@@ -5,6 +5,7 @@ from __future__ import annotations
 from ledger.facts import NodeFact
 from ledger.ledger import Ledger
 from ledger.placement.node_class import free_gpus
+from ledger.placement.node_index import NodeIndex
 from ledger.placement.request_history import FreeGpus
 from tests.ledger.cluster import gpu_node, holder, ledger_of
 
@@ -36,3 +37,24 @@ def test_nodes_that_take_no_pods_now_count_neither_as_free_nor_as_taken() -> Non
 def test_nodes_of_pools_do_not_count_as_their_gpus_have_no_names() -> None:
     pool = NodeFact(name="pool", pooled=32, pooled_gpus=4, cpu_milli=64_000, memory_bytes=2**40)
     assert free_in(ledger_of(pool)) == FreeGpus()
+
+
+def test_a_reservation_without_slices_that_is_late_keeps_no_node_that_is_gone() -> None:
+    index, late = NodeIndex(), holder("late", None)
+    index.set_fact("n", gpu_node("n", 1))
+    index.add_stale("n", late)
+    index.set_fact("n", None)
+    assert "n" not in index.accounts
+    index.remove_stale("n", late)
+    index.add_stale("n", late)
+    assert "n" not in index.accounts
+
+
+def test_a_late_reservation_with_slices_keeps_its_node_until_it_is_over() -> None:
+    index, late = NodeIndex(), holder("late", None, (0, 4))
+    index.set_fact("n", gpu_node("n", 1))
+    index.add_stale("n", late)
+    index.set_fact("n", None)
+    assert index.accounts["n"].stale == {0: 4}
+    index.remove_stale("n", late)
+    assert "n" not in index.accounts
