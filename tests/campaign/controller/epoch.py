@@ -363,7 +363,11 @@ class Epoch:
         """Check one placement against what holders and live promises have taken, added up here."""
         # What was reserved under the same name is given back first.
         live.pop(request.reservation or "", None)
-        if not isinstance(answer, Placement) or request.keeps is not None or request.reservation is None:
+        if not isinstance(answer, Placement) or request.reservation is None:
+            return
+        if request.keeps is not None:
+            # What the pod carries is reserved by this name now, and nothing else.
+            self._granted.pop(request.reservation, None)
             return
         granted = request.granted(answer)
         if answer.node is not None:
