@@ -52,9 +52,7 @@ def _by_hints(
     for ref in regular:
         if ref.container.name == default:
             return ref
-    left = [
-        ref for ref in regular if not is_sidecar(ref.container.name, ref.container.image, policy.sidecars)
-    ]
+    left = _without_sidecars(regular, policy)
     if len(left) == 1:
         return left[0]
     return Denial.of(

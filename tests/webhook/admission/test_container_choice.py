@@ -171,6 +171,12 @@ def test_each_known_sidecar_stands_in_the_document():
     assert written == {(each.name or "", each.image or "") for each in KNOWN_SIDECARS}
 
 
+@pytest.mark.parametrize(("count", "code"), [(32, "injected"), (33, "container-ambiguous")])
+def test_no_more_containers_than_real_pods_have_are_looked_up_among_the_sidecars(count, code):
+    names = ["main", *(f"{number}-sidecar" for number in range(count - 1))]
+    assert decide(pod(containers=list(map(container, names)))).code == code
+
+
 @pytest.mark.parametrize("text", ["a", "*/a" * 2_000, "x" * 10_000, "1/" * 128])
 @pytest.mark.parametrize("count", [32, 200])
 def test_many_containers_with_long_images_beside_many_patterns_take_bounded_work(text, count):
