@@ -45,15 +45,23 @@ def replace_amounts(ref: ContainerRef, amounts: dict[str, str]) -> list[Operatio
 
 def take_out_clearml_fractions(ref: ContainerRef) -> list[Operation]:
     """Take `clear.ml/fraction-*` out of limits and requests, and leave all else."""
+    return _take_out(ref, {resource for resource, _, kind in ref.gpu_amounts if kind.is_clearml})
+
+
+def take_out_amounts(ref: ContainerRef) -> list[Operation]:
+    """Take what requests a share in ClearML's and NVIDIA's names out of limits and requests."""
+    return _take_out(ref, {resource for resource, _, kind in ref.gpu_amounts if kind.is_replaced})
+
+
+def _take_out(ref: ContainerRef, taken: set[str]) -> list[Operation]:
     resources = ref.container.resources
     if resources is None:
         return []
-    fractions = {resource for resource, _, kind in ref.gpu_amounts if kind.is_clearml}
     return [
         remove(f"{ref.path}/resources/{field}{pointer(resource)}")
         for field, amounts in (("limits", resources.limits), ("requests", resources.requests))
         for resource in amounts or ()
-        if resource in fractions
+        if resource in taken
     ]
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from kube.names import ASKING_LABELS, NO_SHARE_ANNOTATION
 from policies.model.effective import EffectivePolicy
-from webhook.admission.container_refs import ContainerRef, container_refs
+from webhook.admission.container_refs import container_refs
 from webhook.admission.denial import Denial, Reason
 from webhook.admission.environment import hide_gpus
-from webhook.admission.json_patch import Operation, merge, pointer, remove
+from webhook.admission.gpu_resources import take_out_amounts
+from webhook.admission.json_patch import merge, pointer, remove
 from webhook.admission.pod import LABEL, Pod
 from webhook.admission.sizes import bounded, refuse_oversized
 
@@ -28,20 +29,6 @@ def without_share(pod: Pod, policy: EffectivePolicy) -> bytes | Denial:
     operations = [remove(f"/metadata/labels{pointer(name)}") for name in ASKING_LABELS if name in labels]
     operations += merge("/metadata/annotations", metadata.annotations, said)
     for ref in container_refs(spec, policy.mode):
-        operations += _take_out(ref)
+        operations += take_out_amounts(ref)
         operations += hide_gpus(ref) if policy.hide_gpus_from_others else []
     return bounded(operations)
-
-
-def _take_out(ref: ContainerRef) -> list[Operation]:
-    """Take out what stands for a share in ClearML's and NVIDIA's words."""
-    resources = ref.container.resources
-    if resources is None:
-        return []
-    asked = {resource for resource, _, kind in ref.gpu_amounts if kind.is_replaced}
-    return [
-        remove(f"{ref.path}/resources/{field}{pointer(resource)}")
-        for field, amounts in (("limits", resources.limits), ("requests", resources.requests))
-        for resource in amounts or ()
-        if resource in asked
-    ]
