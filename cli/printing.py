@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
 import typer
 
 from policies.model.problems import printable
@@ -15,6 +16,11 @@ from policies.model.problems import printable
 def say(text: str, *, err: bool = False) -> None:
     """Print lines; what is not printable in them is shown as an escape."""
     typer.echo("\n".join(map(printable, text.split("\n"))), err=err)
+
+
+def say_json(value: object) -> None:
+    """Print a value as JSON that people can read."""
+    say(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:

@@ -15,7 +15,7 @@ import msgspec
 from prometheus_client.parser import text_string_to_metric_families
 
 from controller.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
-from policies.loading.loader import parse_policies
+from controller.stored_policies import read_stored_policies
 from policies.model.problems import PolicyError
 from service.metrics import POLICY_INFO, POLICY_SINCE
 
@@ -66,10 +66,6 @@ class PolicyStatus:
         has_webhook = bool(told) or any(each.component == "webhook" for each in self.served)
         digests = {*told, *(each.digest for each in self.served)}
         return self.digest is not None and has_webhook and digests == {self.digest}
-
-
-class _ConfigMap(msgspec.Struct):
-    data: dict[str, str] = {}
 
 
 class _Metadata(msgspec.Struct):
@@ -131,8 +127,7 @@ async def read_status(api: ApiServer, namespace: str, config_map: str) -> Policy
         ApiError, OSError, TimeoutError, aiohttp.ClientError: something cannot be read.
     """
     path = f"/api/v1/namespaces/{quote(namespace, safe='')}"
-    stored = await api.request("GET", f"{path}/configmaps/{quote(config_map, safe='')}")
-    digest, problem = _read(msgspec.json.decode(stored, type=_ConfigMap).data)
+    digest, problem = await _stored(api, namespace, config_map)
     listed = msgspec.json.decode(await api.request("GET", f"{path}/pods"), type=_Pods).items
     found = sorted(_serving(listed, config_map), key=lambda pod: (pod.component, pod.metadata.name))
     asked = await asyncio.gather(*(_ask(api, path, pod) for pod in found[:MAX_PODS]))
@@ -142,9 +137,10 @@ async def read_status(api: ApiServer, namespace: str, config_map: str) -> Policy
     )
 
 
-def _read(data: Mapping[str, str]) -> tuple[str | None, str | None]:
+async def _stored(api: ApiServer, namespace: str, config_map: str) -> tuple[str | None, str | None]:
+    """Return the digest of the stored policies, or what is wrong with them."""
     try:
-        return parse_policies({name: text.encode() for name, text in data.items()}).digest, None
+        return (await read_stored_policies(api, namespace, config_map)).digest, None
     except PolicyError as error:
         return None, str(error)
 

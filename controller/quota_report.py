@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from urllib.parse import quote
 
-import msgspec
-
-from controller.gpu_node import gpu_nodes
+from controller.gpu_node import AgentReport, gpu_nodes, with_report
 from controller.informer import list_all
 from controller.kube_client import TRANSPORT_ERRORS, ApiError, ApiServer
 from controller.resources import nodes, pods
+from controller.stored_policies import read_stored_policies
 from ledger.ledger import Ledger
 from ledger.placement_request import Quota
 from modes.resource_names import ResourceNames
-from policies.loading.loader import parse_policies
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +26,6 @@ class CountedQuota:
     """Of GPU memory; of cards of unknown memory as much as the largest known has."""
 
 
-class _ConfigMap(msgspec.Struct):
-    data: dict[str, str] = {}
-
-
 async def read_quotas(api: ApiServer, namespace: str, config_map: str) -> list[CountedQuota]:
     """Return every quota of the policies in a ConfigMap with what is used of it.
 
@@ -42,9 +35,7 @@ async def read_quotas(api: ApiServer, namespace: str, config_map: str) -> list[C
         ApiError, OSError, TimeoutError, aiohttp.ClientError: ConfigMap, nodes or pods cannot be read.
         PolicyError: the policies are broken.
     """
-    path = f"/api/v1/namespaces/{quote(namespace, safe='')}/configmaps/{quote(config_map, safe='')}"
-    data = msgspec.json.decode(await api.request("GET", path), type=_ConfigMap).data
-    policies = parse_policies({name: text.encode() for name, text in data.items()})
+    policies = await read_stored_policies(api, namespace, config_map)
     ledger = await _ledger(api, policies.resource_names)
     quotas = policies.quotas()
     return [_use(ledger, each) for each in sorted(quotas, key=lambda each: (each.scope, each.name))]
@@ -53,16 +44,16 @@ async def read_quotas(api: ApiServer, namespace: str, config_map: str) -> list[C
 async def _ledger(api: ApiServer, names: ResourceNames) -> Ledger:
     ledger = Ledger()
     facts = [each.fact for each in await list_all(api, nodes(names))]
-    cards = await _cards(api)
+    reports = await _reports(api)
     of_pods = [each.fact for each in await list_all(api, pods(names))]
-    ledger.replace([msgspec.structs.replace(fact, cards=cards.get(fact.name, ())) for fact in facts], of_pods)
+    ledger.replace([with_report(fact, reports.get(fact.name), fact.agent) for fact in facts], of_pods)
     return ledger
 
 
-async def _cards(api: ApiServer) -> Mapping[str, tuple[tuple[int, int], ...]]:
-    """Return what agents tell of their nodes' cards; nothing where it may not be read, or no agent runs."""
+async def _reports(api: ApiServer) -> Mapping[str, AgentReport]:
+    """Return what agents report by node; nothing where it may not be read, or no agent runs."""
     try:
-        return {report.node: report.cards for report in await list_all(api, gpu_nodes())}
+        return {report.node: report for report in await list_all(api, gpu_nodes())}
     except (ApiError, *TRANSPORT_ERRORS):
         return {}
 

@@ -27,6 +27,7 @@ from controller.pod_groups import count_group, group_of
 from controller.pod_summary import summary_of
 from controller.replacement_pace import OWNER_KINDS
 from controller.resources import SeenNode, SeenPod, nodes, pods
+from controller.stored_policies import read_stored_policies
 from kube.events import MIG_NEVER_FITS, MIG_WAITS
 from kube.matching import labels_match, tolerates
 from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
@@ -36,7 +37,6 @@ from ledger.free_nodes import FreeNodes, Wanted, amounts_of, free_nodes
 from ledger.why import PodGroup, PodSummary, asks_for_instances, why
 from ledger.why_refused import ToldEvent, is_refusal, why_absent, why_refused
 from modes.resource_names import ResourceNames
-from policies.loading.loader import parse_policies
 from policies.model.problems import PolicyError
 
 PAGE = 500
@@ -68,10 +68,6 @@ class _Events:
     """Whether there are more than are read."""
     is_broken: bool = False
     """Whether a page could not be read, which has been noted."""
-
-
-class _ConfigMap(msgspec.Struct):
-    data: dict[str, str] = {}
 
 
 class WhyQuery:
@@ -206,10 +202,8 @@ class WhyQuery:
 
     async def _replaced_after(self, policy: str | None) -> str | None:
         namespace, name = self._policies
-        path = f"/api/v1/namespaces/{quote(namespace, safe='')}/configmaps/{quote(name, safe='')}"
         try:
-            data = msgspec.json.decode(await self._api.request("GET", path), type=_ConfigMap).data
-            policies = parse_policies({file: text.encode() for file, text in data.items()}).parts.policies
+            policies = (await read_stored_policies(self._api, namespace, name)).parts.policies
         except (*_UNANSWERED, PolicyError) as error:
             self._note("the policies, which may say that it is replaced by itself", error)
             return None

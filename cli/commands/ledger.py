@@ -21,7 +21,7 @@ from cli.ledger_filter import Filter
 from cli.ledger_table import lines
 from cli.ledger_watch import cut, news, page
 from cli.options import ContextOption, KubeconfigOption, fail, kubeconfig_of
-from cli.printing import say
+from cli.printing import say, say_json
 from cli.terminal import Terminal
 from ledger.messages import LedgerReply
 from ledger.view import LedgerView
@@ -98,7 +98,7 @@ def ledger(  # noqa: PLR0913 each is an option of the command
 
 def _print(console: Terminal, view: LedgerView, output: LedgerOutput) -> None:
     if output is LedgerOutput.JSON:
-        say(msgspec.json.format(msgspec.json.encode(view), indent=2).decode())
+        say_json(view)
         return
     for line in lines(view, wide=output is LedgerOutput.WIDE):
         cut_to_screen = console.is_terminal and output is LedgerOutput.TABLE

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import typer
 
 from cli.cluster import ask
@@ -18,7 +17,7 @@ from cli.options import (
     config_map_of,
     fail,
 )
-from cli.printing import say, table
+from cli.printing import say, say_json, table
 from policies.model.problems import PolicyError
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ def quota(
         fail(f"the policies of ConfigMap {place}/{name} are broken\n{error}")
     found = [each for each in found if namespace is None or _counts_in(each.quota, namespace)]
     if output is OutputFormat.JSON:
-        say(msgspec.json.format(msgspec.json.encode([_as_json(each) for each in found]), indent=2).decode())
+        say_json([_as_json(each) for each in found])
     elif found:
         say(table([("OF", "NAME", "SLICES", "PODS", "MIB"), *map(_row, found)]))
     else:

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import typer
 
 from cli.cluster import ask
@@ -19,7 +18,7 @@ from cli.options import (
     PoliciesConfigMapOption,
     config_map_of,
 )
-from cli.printing import say, table
+from cli.printing import say, say_json, table
 
 if TYPE_CHECKING:
     from controller.policy_status import PolicyStatus, ServedBy
@@ -48,7 +47,7 @@ def status(
     question = partial(read_status, namespace=namespace, config_map=name)
     found = ask(kubeconfig, context, question, f"the status of {namespace}/{name} cannot be read")
     if output is OutputFormat.JSON:
-        say(msgspec.json.format(msgspec.json.encode(_as_json(found)), indent=2).decode())
+        say_json(_as_json(found))
     else:
         _print(found)
     raise typer.Exit(0 if found.are_in_force else NOT_EVERYWHERE)

@@ -19,7 +19,7 @@ from cli.options import (
     fail,
     resource_names_of,
 )
-from cli.printing import say, table
+from cli.printing import say, say_json, table
 
 SOME = 1
 """Exit status where there are such pods."""
@@ -49,7 +49,7 @@ def uninjected(
     except msgspec.MsgspecError as error:
         fail(f"pods cannot be read: {error}")
     if output is OutputFormat.JSON:
-        say(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
+        say_json(found)
     elif found:
         rows = [(each.namespace, each.pod, each.node or "-", each.why) for each in found]
         say(table([("NAMESPACE", "POD", "NODE", "WHY"), *rows]))
