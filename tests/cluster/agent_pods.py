@@ -1,7 +1,8 @@
 """A node whose GPUs the agent offers, and pods that ask it for slices."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -26,12 +27,20 @@ STARTED = {"Running", "Succeeded", "Failed"}
 
 
 @contextmanager
-def agent_cluster(say: Say, pytestconfig: pytest.Config) -> Iterator[RealCluster]:
-    """A cluster of one node, whose two GPUs the agent offers; its logs are shown where a test fails."""
+def agent_cluster(
+    say: Say, pytestconfig: pytest.Config, gpus: Sequence[Card] = GPUS, image: Path | None = None
+) -> Iterator[RealCluster]:
+    """A cluster of one node, whose GPUs the agent offers; its logs are shown where a test fails.
+
+    With an image the agent is left to the chart.
+    """
     built, node_parts = binaries.build(say), parts.build(say)
     nvidia_parts.build(say)
     before = pytestconfig.stash.get(CLUSTER, None)
-    with RealCluster(built, node_parts, nodes=1, agent_gpus=GPUS) as cluster:
+    archives = [image] if image is not None else []
+    with RealCluster(
+        built, node_parts, nodes=1, archives=archives, agent_gpus=gpus, agent_from_chart=image is not None
+    ) as cluster:
         pytestconfig.stash[CLUSTER] = cluster
         yield cluster
         pytestconfig.stash[CLUSTER] = before

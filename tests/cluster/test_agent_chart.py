@@ -8,26 +8,18 @@ from collections.abc import Iterator
 
 import pytest
 
-from testbed import binaries
 from testbed.api import Object
 from testbed.chart import Helm
-from testbed.nodes import parts
 from testbed.nodes.agent import chart_values
 from testbed.nodes.cluster import RealCluster
 from testbed.nodes.node import SOCKET
 from testbed.nodes.stub_images import LIBRARY_TEXT, WORKLOAD
-from testbed.nvidia import parts as nvidia_parts
-from testbed.nvidia.cards import Card
 from testbed.process import eventually
 from testbed.registration import OWN_NAMESPACE
-from tests.cluster.conftest import CLUSTER, WORK, Say
+from tests.cluster.agent_pods import GPUS, NODE, agent_cluster
+from tests.cluster.conftest import WORK, Say
 from tests.cluster.installation import VALUES, Installation
 
-NODE = "gpu-node-1"
-GPUS = [
-    Card("GPU-aaaaaaaa-0000", "NVIDIA A100-40GB"),
-    Card("GPU-bbbbbbbb-1111", "NVIDIA A100-80GB", minor=1, memory_mib=81920),
-]
 LIMIT = "CUDA_DEVICE_MEMORY_LIMIT_0"
 HELD = "clearml-injector.io/agent-not-ready:NoSchedule"
 
@@ -35,16 +27,9 @@ HELD = "clearml-injector.io/agent-not-ready:NoSchedule"
 @pytest.fixture(scope="module")
 def cluster(possible, image, say: Say, pytestconfig: pytest.Config) -> Iterator[RealCluster]:
     """A node that offers no GPU, on which the agent would find two."""
-    built, node_parts = binaries.build(say), parts.build(say)
-    nvidia_parts.build(say)
-    before = pytestconfig.stash.get(CLUSTER, None)
-    with RealCluster(
-        built, node_parts, nodes=1, archives=[image], agent_gpus=GPUS, agent_from_chart=True
-    ) as cluster:
-        pytestconfig.stash[CLUSTER] = cluster
+    with agent_cluster(say, pytestconfig, GPUS, image) as cluster:
         cluster.create_namespace(WORK)
         yield cluster
-        pytestconfig.stash[CLUSTER] = before
 
 
 @pytest.fixture(scope="module")

@@ -10,18 +10,16 @@ from typer.testing import CliRunner
 
 from cli.app import app
 from kube.names import GPU_MEMORY_LABEL, GPU_PRODUCT_LABEL
-from testbed import binaries
 from testbed.api import ApiError, Object
 from testbed.chart import Helm
-from testbed.nodes import parts
 from testbed.nodes.agent import chart_values
 from testbed.nodes.cluster import RealCluster
 from testbed.nodes.node import SOCKET
-from testbed.nvidia import parts as nvidia_parts
 from testbed.nvidia.cards import Card
 from testbed.process import eventually
 from testbed.registration import OWN_NAMESPACE
-from tests.cluster.conftest import CLUSTER, WORK, Say
+from tests.cluster.agent_pods import agent_cluster
+from tests.cluster.conftest import WORK, Say
 from tests.cluster.installation import VALUES, Installation
 from tests.cluster.test_agent_chart import LIMIT, NODE, environment, labelled, phase
 
@@ -36,18 +34,11 @@ GPUS = [
 @pytest.fixture(scope="module")
 def cluster(possible, image, say: Say, pytestconfig: pytest.Config) -> Iterator[RealCluster]:
     """A node whose labels call all of its GPUs what the first is."""
-    built, node_parts = binaries.build(say), parts.build(say)
-    nvidia_parts.build(say)
-    before = pytestconfig.stash.get(CLUSTER, None)
-    with RealCluster(
-        built, node_parts, nodes=1, archives=[image], agent_gpus=GPUS, agent_from_chart=True
-    ) as cluster:
-        pytestconfig.stash[CLUSTER] = cluster
+    with agent_cluster(say, pytestconfig, GPUS, image) as cluster:
         cluster.create_namespace(WORK)
         labels = {GPU_MEMORY_LABEL: "40960", GPU_PRODUCT_LABEL: SMALL.replace(" ", "-")}
         cluster.api.patch("Node", NODE, {"metadata": {"labels": labels}})
         yield cluster
-        pytestconfig.stash[CLUSTER] = before
 
 
 @pytest.fixture(scope="module")
