@@ -33,11 +33,11 @@ test-unit: $(READY) ## Run the tests of the packages in under a minute: no proce
 bench: $(BENCHES:%=bench-%) ## Measure everything, each beside its reference (about 25 minutes; needs Go 1.26)
 
 bench-docs: RESULTS := build/bench
-bench-docs: bench ## Measure everything anew and write it into docs/performance.md and bench/README.md; packing is kept unless TRACE=DIR
+bench-docs: bench ## Measure everything anew and write it into docs/internals/performance.md and bench/README.md; packing is kept unless TRACE=DIR
 	$(BIN)/python -m bench.documentation $(RESULTS)
 
 TO = $(if $(RESULTS),--json $(RESULTS)/$(1).json)
-PLOT = $(if $(RESULTS),--plot docs/packing.svg)
+PLOT = $(if $(RESULTS),--plot docs/images/packing.svg)
 
 bench-handler: $(READY) ## Measure a review without a server, against json.loads; also of the worst pods of 3 MiB
 	$(BIN)/python -m bench.handler $(call TO,handler) $(BENCH)
@@ -114,7 +114,7 @@ cluster-test: $(READY) ## Install the chart on real nodes and break them (as roo
 chart: $(READY) ## Make the chart's schema and README anew from its values.yaml
 	$(BIN)/python -m charts.generate
 
-metrics: $(READY) ## Make the table of docs/metrics.md anew from what the processes register
+metrics: $(READY) ## Make the table of docs/reference/metrics.md anew from what the processes register
 	$(BIN)/python -m charts.metrics_page
 
 sbom: $(READY) ## Write build/sbom.cdx.json: the bill of materials (CycloneDX) of the locked runtime packages

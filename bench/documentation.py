@@ -2,8 +2,9 @@
 
 FOLDER holds the files that benches wrote with `--json`. Their figures, without the single rounds, go into
 bench/results.json, the one summary; a bench that left no file there keeps its older figures. The words of
-docs/performance.md and bench/README.md are written by hand; what stands between `<!-- bench: NAME -->` and
-`<!-- end -->` is made from the summary. NAME `bars` stands for every figure that has a bar.
+docs/internals/performance.md and bench/README.md are written by hand. What stands between
+`<!-- bench: NAME -->` and `<!-- end -->` is generated from the summary. NAME `bars` stands for every figure
+that has a bar.
 """
 
 from __future__ import annotations
@@ -161,8 +162,8 @@ def _conditions(found: Result) -> str:
 def main(folders: Sequence[str]) -> None:
     """Take in the folder that is given, if any, and write the pages."""
     documentation = Documentation(
-        [ROOT / "docs" / "performance.md", ROOT / "bench" / "README.md"],
-        ROOT / "docs",
+        [ROOT / "docs" / "internals" / "performance.md", ROOT / "bench" / "README.md"],
+        ROOT / "docs" / "images",
         ROOT / "bench" / "results.json",
     )
     for folder in folders:

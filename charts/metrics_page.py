@@ -1,5 +1,5 @@
 # ruff: noqa: INP001 - a script beside the chart, in no package
-"""`make metrics`: the table of docs/metrics.md, from the registries of our processes.
+"""`make metrics`: the table of docs/reference/metrics.md, from the registries of our processes.
 
 The chart's alerts and dashboard name metrics; the table says which do.
 """
@@ -32,7 +32,7 @@ from service.served_certificate import ServedCertificate
 from webhook.metrics import WebhookMetrics
 
 ROOT = Path(__file__).parent.parent
-PAGE = ROOT / "docs" / "metrics.md"
+PAGE = ROOT / "docs" / "reference" / "metrics.md"
 FILES = ROOT / "charts" / "fraction-injector" / "files"
 MARKER = "<!-- From here on made by `make metrics` from the registries. -->"
 OURS = "fraction_injector_"
@@ -118,7 +118,7 @@ def table() -> str:
 
 
 def page() -> str:
-    """Return docs/metrics.md as it should be."""
+    """Return docs/reference/metrics.md as it should be."""
     prose, _, _ = PAGE.read_text().partition(MARKER)
     return f"{prose}{MARKER}\n\n{table()}\n"
 

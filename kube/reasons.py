@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Reason(StrEnum):
-    """Reason codes. A code never changes its meaning; docs/reasons.md explains each to a user."""
+    """Reason codes. A code never changes its meaning; docs/reference/reasons.md explains each to a user."""
 
     INJECTED = "injected"
     UNCHANGED = "unchanged"

@@ -180,7 +180,7 @@ class DenialCount(msgspec.Struct, frozen=True, gc=False):
     """Pods of one namespace that were denied for one reason."""
 
     reason: _Reason
-    """A code of docs/reasons.md, perhaps of a newer webhook."""
+    """A code of docs/reference/reasons.md, perhaps of a newer webhook."""
     namespace: _Namespace
     pods: _DeniedPods
     message: _DenialLine

@@ -120,7 +120,7 @@ def _absent(
 
 def _help(cause: Cause, last: ToldEvent) -> str:
     if cause == "webhook away":
-        return "tell the admin, who finds this message in docs/runbook.md; it is tried again by itself"
+        return "tell the admin, who finds this message in docs/operating/runbook.md; it is retried by itself"
     if cause == "quota":
         return "wait until pods of the namespace end, ask for less, or ask the admin for more"
     if cause == "other":

@@ -170,7 +170,10 @@ class Mig(Mode):
             for profile in dict(_profiles(product, stocks, "")).values()
         }
         if not known:
-            return "no node offers MIG instances of a known card: ask the admin to divide some (docs/mig.md)"
+            return (
+                "no node offers MIG instances of a known card: ask the admin to divide some"
+                " (docs/operating/mig.md)"
+            )
         largest = max(known)
         if resource:
             return f"no {resource} that nodes offer holds it: ask for less, or leave the resource out"

@@ -19,7 +19,7 @@ from testbed import browser
 from testbed.product import COMMAND
 from testbed.standalone_page import Standalone, node, pod
 
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = Path(__file__).parents[1] / "docs" / "images"
 PAGE, TERMINAL = DOCS / "page.png", DOCS / "terminal.svg"
 COLUMNS = 100
 QUEUES = ("half-gpu", "nightly", "interactive", "research")

@@ -11,7 +11,7 @@ from cli.app import app
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted(
     page.relative_to(ROOT).as_posix()
-    for pattern in ("*.md", "docs/*.md", "bench/*.md", "charts/**/*.md", "examples/**/*.md")
+    for pattern in ("*.md", "docs/**/*.md", "bench/*.md", "charts/**/*.md", "examples/**/*.md")
     for page in ROOT.glob(pattern)
     if page.name != "CHANGELOG.md"
 )

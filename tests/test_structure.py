@@ -1,4 +1,4 @@
-"""The tree is as docs/architecture.md says: one word has one meaning, and rooms export modules alone."""
+"""The tree is as docs/internals/architecture.md says: one word, one meaning; packages export only modules."""
 
 import ast
 import tomllib

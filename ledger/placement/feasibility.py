@@ -38,19 +38,20 @@ class Obstacle(IntEnum):
 
 _WHY = {
     Obstacle.OTHER_NODE: 'there is no node "{node}": mend nodeName',
-    Obstacle.NO_GPUS: "no GPUs are offered {at}: ask the admin for the device plugin (docs/install.md)",
+    Obstacle.NO_GPUS: "no GPUs are offered {at}: ask the admin for the device plugin"
+    " (docs/getting-started/install.md)",
     Obstacle.OTHER_NAME: "{at} GPUs are offered under another resource name than the policy's: ask the admin"
-    " to divide them (docs/install.md)",
+    " to divide them (docs/getting-started/install.md)",
     Obstacle.SLICES: "{at} GPUs are not divided into {slices} slices: ask the admin to match slicesPerGpu",
     Obstacle.COUNT_UNKNOWN: f"{{at}} the labels {GPU_COUNT_LABEL} and .replicas are missing: ask the admin to"
-    " set them (docs/install.md)",
+    " set them (docs/getting-started/install.md)",
     Obstacle.COUNT: "{at} there are fewer than {gpus} GPUs: ask for less",
     Obstacle.MEMORY: f"{{at}} the label {GPU_MEMORY_LABEL} is missing or no number of MiB: ask the admin to"
-    " set it (docs/install.md)",
+    " set it (docs/getting-started/install.md)",
     Obstacle.OTHER_KIND: "{at} the GPUs are of another size: ask for less",
     Obstacle.TOO_SMALL: "{at} a GPU has less than the {mib} MiB that it takes: ask for less",
     Obstacle.NO_AGENT: "{at} no node agent runs, and nothing else would limit the pod: ask the admin for the"
-    " agent there (docs/agent.md)",
+    " agent there (docs/getting-started/agent.md)",
     Obstacle.CARDS: "{at} no GPU is of such a kind, or has the memory that the label says: ask for others",
     Obstacle.UNEQUAL: "{at} there are fewer than {gpus} equal GPUs, and unequal ones cannot be limited"
     " together: ask for fewer",

@@ -43,7 +43,7 @@ def markdown() -> str:
 def _kind_block(kind: str, schemas: dict[str, Any]) -> str:
     schema = schemas[kind]
     rows = "\n".join(f"| `{key}` | {default} | {text} |" for key, default, text in _rows(schema, schemas, ""))
-    head = f"### kind: {kind}\n\n{schema['description']}\n\n| key | default | what it says |\n|---|---|---|\n"
+    head = f"## kind: {kind}\n\n{schema['description']}\n\n| key | default | what it says |\n|---|---|---|\n"
     return f"{head}{rows}\n"
 
 
@@ -78,4 +78,4 @@ def _below(field: dict[str, Any]) -> tuple[str | None, str]:
 
 def _placeholder_block() -> str:
     rows = "\n".join(f"| `{{{name}}}` | {text} |" for name, text in PLACEHOLDERS.items())
-    return f"### Placeholders\n\n| in values of variables | what stands there |\n|---|---|\n{rows}\n"
+    return f"## Placeholders\n\n| in values of variables | what stands there |\n|---|---|\n{rows}\n"

@@ -26,7 +26,7 @@ class ContainerRule(Part):
     names: list[Text] = Field(default_factory=lambda: ["clearml-id-*"])
     """Names to look for, `*` standing for anything; asked after annotation, GPU limits and "the only one"."""
     sidecars: Annotated[list[SidecarPart], Field(max_length=MAX_SIDECARS)] = Field(default_factory=list)
-    """Containers that are not meant where another can be, beside those that are known (docs/policies.md)."""
+    """Sidecars in addition to the known ones (docs/reference/sidecars.md): they get it only by name."""
 
 
 class Aliases(Part):

@@ -46,7 +46,7 @@ class ResourcesPart(Part):
 
     mode: ModeName = DEFAULT_MODE
     """`per-gpu`: the GPU's number is part of the name; `pooled`: one name, the kubelet chooses the GPUs; \
-`mig`: one MIG instance, the smallest that holds the share (docs/mig.md)."""
+`mig`: one MIG instance, the smallest that holds the share (docs/operating/mig.md)."""
     prefer: Prefer | None = None
     """Both slices and MIG instances, in the order of preference: `[mig, per-gpu]` or `[per-gpu, mig]`, with \
 the `mode` of slices. Room decides which a pod gets. Default: only `mode`."""
@@ -79,7 +79,7 @@ class LimitsPart(Part):
 
     source: Annotated[LimitsFrom, Field(alias="from")] = "admission"
     """`admission`: the webhook writes limit and limiter into the pod; `agent`: the node's agent hands both \
-to the container, by the very card, and the webhook writes neither (docs/agent.md)."""
+to the container, by the very card, and the webhook writes neither (docs/getting-started/agent.md)."""
 
 
 class Assume(Part):

@@ -136,13 +136,13 @@ def test_the_summary_has_a_line_for_each_figure_and_no_single_rounds(documentati
     assert not any('"each"' in line for line in lines)
 
 
-@pytest.mark.parametrize("page", ["docs/performance.md", "bench/README.md"])
+@pytest.mark.parametrize("page", ["docs/internals/performance.md", "bench/README.md"])
 def test_a_page_shows_the_stored_results(page: str):
-    real = Documentation([ROOT / page], ROOT / "docs", ROOT / "bench" / "results.json")
+    real = Documentation([ROOT / page], ROOT / "docs" / "images", ROOT / "bench" / "results.json")
     assert real.text(ROOT / page) == (ROOT / page).read_text(), AGAIN
 
 
 def test_the_plots_show_the_stored_results():
-    real = Documentation([], ROOT / "docs", ROOT / "bench" / "results.json")
+    real = Documentation([], ROOT / "docs" / "images", ROOT / "bench" / "results.json")
     for name, drawing in real.plots().items():
-        assert (ROOT / "docs" / name).read_text() == drawing, f"{name}: {AGAIN}"
+        assert (ROOT / "docs" / "images" / name).read_text() == drawing, f"{name}: {AGAIN}"

@@ -1,4 +1,4 @@
-"""docs/metrics.md lists the metrics that there are."""
+"""docs/reference/metrics.md lists the metrics that there are."""
 
 import re
 

@@ -80,7 +80,7 @@ def cluster(possible, image: Path, say: Say, pytestconfig: pytest.Config) -> Ite
 
 @pytest.fixture(scope="package")
 def installation(cluster: RealCluster, tmp_path_factory: pytest.TempPathFactory) -> Installation:
-    """The chart, installed as docs/install.md says, with both processes ready."""
+    """The chart, installed as docs/getting-started/install.md says, with both processes ready."""
     helm = Helm(cluster, tmp_path_factory.mktemp("helm"))
     cluster.create_namespace(OWN_NAMESPACE)
     installation = Installation(cluster, helm)

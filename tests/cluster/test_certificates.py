@@ -32,7 +32,7 @@ def test_a_new_leaf_is_served_without_a_restart(installation, cluster, served, s
     before, pods = served(), installation.pods("webhook")
     assert len(set(before.values())) == 1
     with Load(cluster.api, WORK) as load:
-        patch = '{"data":{"tls.key":null}}'  # as docs/certificates.md says
+        patch = '{"data":{"tls.key":null}}'  # as docs/operating/certificates.md says
         asked = time.monotonic()
         patched = installation.kubectl(
             "patch", "secret", f"{RELEASE}-tls", "--type=merge", f"--patch={patch}"

@@ -34,7 +34,7 @@ NAME = "rotating"
 FAST = ("--ca-settle=8", "--ca-keep=3", "--ca-retry=0.3")
 LEAVES = int(os.environ.get("FRACTION_INJECTOR_LEAVES", "10"))
 BROKEN_EVERY = 5
-RUNBOOK = Path(__file__).parents[2] / "docs" / "certificates.md"
+RUNBOOK = Path(__file__).parents[2] / "docs" / "operating" / "certificates.md"
 
 
 @dataclass

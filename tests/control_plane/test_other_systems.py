@@ -1,4 +1,4 @@
-"""The facts of docs/other-systems.md that can be tried: quotas, gated pods, Jobs, scaling from zero."""
+"""What docs/operating/other-systems.md says can be tried: quotas, gated pods, Jobs, scaling from zero."""
 
 import pytest
 

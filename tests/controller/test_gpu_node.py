@@ -178,7 +178,7 @@ def test_where_no_agent_ever_reported_such_a_pod_is_refused_in_words(store):
     assert isinstance(answer, Unschedulable)
     assert answer.why == (
         "on 1 node no node agent runs, and nothing else would limit the pod: ask the admin for the agent"
-        " there (docs/agent.md)"
+        " there (docs/getting-started/agent.md)"
     )
     assert by_agent(store, slices=8).node == "mixed"
     assert placed(store).node == "mixed"

@@ -95,7 +95,7 @@ def test_its_size(image, record_property, capsys):
     record_property("mib", image.bytes_added // MIB)
     with capsys.disabled():
         print(f"\nthe image adds {image.bytes_added // MIB} MiB to its base")  # noqa: T201 - asked for
-    said = re.search(r"adds about (\d+) MiB", (ROOT / "docs" / "install.md").read_text())
+    said = re.search(r"adds about (\d+) MiB", (ROOT / "docs" / "getting-started" / "install.md").read_text())
     assert said is not None
     assert abs(image.bytes_added // MIB - int(said[1])) <= 3
 

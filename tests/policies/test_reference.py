@@ -5,12 +5,12 @@ from policies.model.placeholders import PLACEHOLDERS
 from policies.model.schema import KINDS
 from tests.policies.console import ROOT
 
-GUIDE = ROOT / "docs" / "policies.md"
+PAGE = ROOT / "docs" / "reference" / "policy-keys.md"
 
 
 def test_the_reference_is_what_the_model_says():
     begin, end = "<!-- reference: begin -->\n", "<!-- reference: end -->"
-    reference = GUIDE.read_text().partition(begin)[2].partition(end)[0]
+    reference = PAGE.read_text().partition(begin)[2].partition(end)[0]
     assert reference == markdown(), "put the output of `policy schema --tables` between the reference's marks"
 
 
@@ -23,5 +23,5 @@ def test_a_limiter_that_extends_a_preset_may_leave_out_what_the_preset_gives():
 
 def test_every_kind_and_every_placeholder_has_a_table():
     tables = markdown()
-    assert [kind for kind in KINDS if f"### kind: {kind}\n" not in tables] == []
+    assert [kind for kind in KINDS if f"## kind: {kind}\n" not in tables] == []
     assert [name for name in PLACEHOLDERS if f"| `{{{name}}}` |" not in tables] == []

@@ -18,7 +18,7 @@ from webhook.admission.denial import ADMITTED, Denial, Reason
 from webhook.decision_log import DecisionLog
 from webhook.metrics import WebhookMetrics
 
-REASONS = Path(__file__).parent.parent.parent / "docs" / "reasons.md"
+REASONS = Path(__file__).parent.parent.parent / "docs" / "reference" / "reasons.md"
 REVIEWS = sorted(path.name.removesuffix(".json") for path in (FIXTURES / "admission-reviews").iterdir())
 CANARY = "c4n4ry-5ecret"
 

@@ -1,7 +1,7 @@
 """Resource claims in a labelled pod: of devices that are no GPU, where the policy says so.
 
 A review shows the name of a claim and of its template, not what they are of. So the name says the class, and
-the second lock holds the claim that is made of the template to it (docs/policies.md).
+the second lock holds the claim that is made of the template to it (docs/operating/limiters.md).
 """
 
 from __future__ import annotations

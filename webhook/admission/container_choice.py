@@ -24,7 +24,7 @@ def nameable(every: Sequence[ContainerRef]) -> list[ContainerRef]:
 def choose(
     metadata: ObjectMeta, running: Sequence[ContainerRef], policy: EffectivePolicy
 ) -> ContainerRef | Denial:
-    """Choose one of the containers that run beside each other (docs/admission.md).
+    """Choose one of the containers that run beside each other (docs/reference/admission.md).
 
     What asks for a GPU goes before what only hints at it: a second review sees the same container ask,
     whatever other webhooks have written since.

@@ -55,7 +55,7 @@ class Containers(msgspec.Struct, frozen=True, eq=False, gc=False):
 def choose_containers(
     metadata: ObjectMeta, every: list[ContainerRef], policy: EffectivePolicy, fraction: Fraction
 ) -> Containers | Denial:
-    """Choose the GPU containers (docs/admission.md)."""
+    """Choose the GPU containers (docs/reference/admission.md)."""
     if len(every) == 1 and _CHOOSING.isdisjoint(metadata.annotations or ()):
         return Containers(every[0], every, [])
     running = nameable(every)

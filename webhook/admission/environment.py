@@ -1,4 +1,4 @@
-"""Environment of GPU containers and of all others (docs/admission.md)."""
+"""Environment of GPU containers and of all others (docs/reference/admission.md)."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ Amounts = dict[str, str | int]
 
 
 def check_amounts(ref: ContainerRef, fraction: Fraction, said: str) -> Denial | None:
-    """Check that what a GPU container asks for can be meant by what the pod says (docs/admission.md)."""
+    """Check that a GPU container's limits agree with what the pod asks for (docs/reference/admission.md)."""
     if not ref.gpu_amounts:
         return None
     denial = check_clearml_fractions(ref, fraction, said)

@@ -1,4 +1,4 @@
-"""The limiter's volumes, mounts and init container (docs/admission.md)."""
+"""The limiter's volumes, mounts and init container (docs/reference/admission.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What no labelled pod may bring: other GPU systems, and ways around the share (docs/admission.md)."""
+"""What no labelled pod may have: other GPU systems, ways around the share (docs/reference/admission.md)."""
 
 from __future__ import annotations
 

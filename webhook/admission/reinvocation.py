@@ -40,7 +40,8 @@ def kept_placement(
     """Return the placement that the pod already carries; None if it carries none that holds.
 
     The marker alone is worth nothing: resource names and amounts, slices, index, container and the memory
-    that the node affinity binds must all agree with each other and with the policy (docs/admission.md).
+    that the node affinity binds must all agree with each other and with the policy
+    (docs/reference/admission.md).
     """
     said = (pod.metadata.annotations if pod.metadata else None) or {}
     kept = None

@@ -71,7 +71,7 @@ class Validated(msgspec.Struct, frozen=True, eq=False):
 def validate(
     pod: Pod, namespace: str, policy: EffectivePolicy, whole_object: Callable[[], Json | Denial]
 ) -> Validated | Denial:
-    """Check a labelled pod against the policy (docs/admission.md).
+    """Check a labelled pod against the policy (docs/reference/admission.md).
 
     `whole_object` decodes the pod with all its fields; called only where it says that it was injected before.
     """

@@ -184,7 +184,7 @@ def test_a_node_without_room_now_is_waited_for_and_never_unschedulable(change: d
             eighths(4, mode="pooled"),
             (
                 "on 1 node GPUs are offered under another resource name than the policy's: ask the admin"
-                " to divide them (docs/install.md)"
+                " to divide them (docs/getting-started/install.md)"
             ),
         ),
         (
@@ -212,7 +212,7 @@ def test_taints_and_missing_memory_labels_make_it_unschedulable_too() -> None:
     nameless = gpu_node("a", gpu_mib=None, labels={})
     assert ledger_of(nameless).place(eighths(4), 0.0) == Unschedulable(
         "on 1 node the label nvidia.com/gpu.memory is missing or no number of MiB: ask the admin to"
-        " set it (docs/install.md)"
+        " set it (docs/getting-started/install.md)"
     )
     assert ledger_of(nameless).place(eighths(8), 0.0) == Placement((0,), 0, (), "a")
 
@@ -356,14 +356,17 @@ def test_a_label_that_was_never_asked_for_moves_only_the_nodes_that_differ(monke
         (
             [gpu_node(name, gpus=(), slices_per_gpu=0) for name in "abc"],
             "per-gpu",
-            "no GPUs are offered on 3 nodes: ask the admin for the device plugin (docs/install.md)",
+            (
+                "no GPUs are offered on 3 nodes: ask the admin for the device plugin"
+                " (docs/getting-started/install.md)"
+            ),
         ),
         (
             [gpu_node("a", gpus=()), gpu_node("b", gpus=(), pooled=8, pooled_gpus=8)],
             "per-gpu",
             (
                 "on 1 node GPUs are offered under another resource name than the policy's: ask the admin"
-                " to divide them (docs/install.md)"
+                " to divide them (docs/getting-started/install.md)"
             ),
         ),
         (
@@ -371,7 +374,7 @@ def test_a_label_that_was_never_asked_for_moves_only_the_nodes_that_differ(monke
             "pooled",
             (
                 "on 1 node the labels nvidia.com/gpu.count and .replicas are missing: ask the admin to set"
-                " them (docs/install.md)"
+                " them (docs/getting-started/install.md)"
             ),
         ),
         (
@@ -379,7 +382,7 @@ def test_a_label_that_was_never_asked_for_moves_only_the_nodes_that_differ(monke
             "per-gpu",
             (
                 "on 2 nodes the label nvidia.com/gpu.memory is missing or no number of MiB: ask the admin to"
-                " set it (docs/install.md)"
+                " set it (docs/getting-started/install.md)"
             ),
         ),
     ],
@@ -390,7 +393,7 @@ def test_what_nodes_lack_is_said_with_their_number_and_what_to_do(nodes_there, m
 
 UNLABELLED = (
     "on 1 node the label nvidia.com/gpu.memory is missing or no number of MiB: ask the admin to set it"
-    " (docs/install.md)"
+    " (docs/getting-started/install.md)"
 )
 SHUT_OUT = "on 2 nodes with such GPUs its node selector or affinity does not match: mend it"
 MEMORY = Requirement(GPU_MEMORY_LABEL, "Gt", ("40000",))

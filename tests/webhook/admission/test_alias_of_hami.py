@@ -1,7 +1,8 @@
 """What HAMi does with a pod's amounts, and what alias `hami` makes of each; of cards see test_hami_cards.py.
 
 HAMi's column is that of its device and webhook code and their tests (Project-HAMi/HAMi, 4707fb02 of August
-2026). Where there is nothing of the kind here, the pod is denied by name, as docs/other-systems.md says.
+2026). Where there is nothing of the kind here, the pod is denied by name, as docs/operating/other-systems.md
+says.
 """
 
 import pytest

@@ -2,7 +2,7 @@
 
 KAI's column is that of its documentation on GPU sharing and of the validation in its admission webhook
 (kai-scheduler/KAI-Scheduler, d5bc503a of August 2026). Where ours is stricter on purpose, or takes more,
-docs/other-systems.md says so.
+docs/operating/other-systems.md says so.
 """
 
 from __future__ import annotations

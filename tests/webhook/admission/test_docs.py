@@ -1,4 +1,4 @@
-"""Every rule has a place in docs/admission.md, and a test file of its own name."""
+"""Every rule has a place in docs/reference/admission.md, and a test file of its own name."""
 
 import re
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import webhook.admission
 
 FOLDER = Path(webhook.admission.__file__).parent
-PAGE = FOLDER.parent.parent / "docs" / "admission.md"
+PAGE = FOLDER.parent.parent / "docs" / "reference" / "admission.md"
 RULES = {file.stem for file in FOLDER.glob("*.py")} - {"__init__"}
 WITHOUT = {
     "alias_words": "what aliases have in common; test_alias_of_kai.py and _hami.py go through it",

@@ -1,10 +1,10 @@
-"""docs/other-systems.md on Airflow: a pod with its XCom sidecar, and what makes the share the task's."""
+"""docs/operating/other-systems.md on Airflow: a pod with an XCom sidecar, what gives the task its share."""
 
 import re
 
 from tests.webhook.support import POLICIES, container, decide, pod, policies
 
-DOCUMENT = POLICIES.parent / "docs" / "other-systems.md"
+DOCUMENT = POLICIES.parent / "docs" / "operating" / "other-systems.md"
 SECTION = DOCUMENT.read_text().partition("\n## Airflow\n")[2].partition("\n## ")[0]
 MOUNT = {"name": "xcom", "mountPath": "/airflow/xcom"}
 
