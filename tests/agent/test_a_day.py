@@ -19,7 +19,7 @@ import pytest
 from testbed.nodes.agent import LIMITS_BY_AGENT
 from tests.agent.support.kubelet import kubelet_in
 from tests.agent.support.node import card, ids, node_folder
-from tests.agent.test_memory import rss_mib
+from tests.agent.test_process import rss_mib
 
 DAY_S = float(os.environ.get("AGENT_DAY_S", "20"))
 HOURS = 24

@@ -14,7 +14,7 @@ import pytest
 
 from tests.agent.support.kubelet import kubelet_in
 from tests.agent.support.node import card, node_folder
-from tests.agent.test_memory import started
+from tests.agent.test_process import started
 
 STARTS = int(os.environ.get("AGENT_STARTS", "3"))
 

@@ -272,7 +272,7 @@ def test_a_policy_directory_with_a_typo_is_told_by_file_line_and_key(tmp_path):
 
 
 def test_the_checkouts_own_policies_are_a_policy_directory():
-    policies = Path(__file__).parent.parent.parent / "policies"
+    policies = Path(__file__).parents[3] / "policies"
     assert invoke(MANIFESTS / "bare.yaml", "--policies", policies).exit_code == 0
 
 
@@ -369,7 +369,7 @@ def test_the_kinds_of_gpu_that_remain_are_listed(tmp_path):
     found["metadata"]["annotations"] = {"clearml-injector/gpu-model": "A100-80,H100*"}
     file = tmp_path / "pod.json"
     file.write_text(json.dumps(found))
-    nodes = Path(__file__).parents[2] / "examples" / "demo" / "inventory.yaml"
+    nodes = Path(__file__).parents[3] / "examples" / "demo" / "inventory.yaml"
     out = invoke(file, "--inventory", nodes).output
     assert "GPUs that it may get: A100-SXM4-80GB of 81920 MiB (1 node), NVIDIA-H100-80GB-HBM3" in out
     assert "container train: 1 slice of GPU 0, 9216 MiB" in out

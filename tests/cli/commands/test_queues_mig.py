@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.cli.test_queues import invoke
+from tests.cli.commands.test_queues import invoke
 from tests.policies.console import ROOT
 
 INVENTORY = ROOT / "examples" / "mig" / "inventory.yaml"
