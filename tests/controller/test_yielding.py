@@ -2,7 +2,6 @@
 
 import asyncio
 import dataclasses
-from collections import Counter
 from types import SimpleNamespace
 
 import msgspec
@@ -22,43 +21,13 @@ from ledger.messages import LedgerReply
 from ledger.placement_request import PlacementRequest
 from modes.fraction import Fraction
 from modes.resource_names import ResourceNames
-from service.yielding import FACTS_AT_ONCE, NODES_AT_ONCE, TIME_SLICE_SECONDS, CooperativeYield, TimeSlice
+from service.yielding import FACTS_AT_ONCE, NODES_AT_ONCE
 from tests.controller.test_ledger_store import Clock, pages, ready_state, seen_node, seen_pod
+from tests.service.loop_steps import Steps
 
 NODES = 10 * NODES_AT_ONCE + 1
 NAMES = [f"gpu-{number:03}" for number in range(NODES)]
 LEADING = SimpleNamespace(leads=True, leader=None, transition=1)
-
-
-class Steps:
-    """Counts what happens in each step of the running loop."""
-
-    def __init__(self):
-        self.number = 0
-        self.counts = Counter()
-        self._loop = asyncio.get_running_loop()
-        self._next()
-
-    def _next(self):
-        self.number += 1
-        self._loop.call_soon(self._next)
-
-    def count(self, function):
-        """Make a function count its calls."""
-
-        def counting(*arguments):
-            self.counts[self.number] += 1
-            return function(*arguments)
-
-        return counting
-
-    @property
-    def most(self):
-        return max(self.counts.values(), default=0)
-
-    @property
-    def total(self):
-        return self.counts.total()
 
 
 @pytest.fixture
@@ -71,36 +40,6 @@ def views(monkeypatch):
         return steps
 
     return counted
-
-
-def test_walks_alternate_so_that_a_step_has_one_batch_of_one_of_them():
-    async def main():
-        steps, yielding, seen = Steps(), CooperativeYield(), []
-
-        async def walk(name):
-            seen.extend([(steps.number, name, list(items)) async for items in yielding.batches(range(7), 3)])
-
-        await asyncio.gather(walk("a"), walk("b"))
-        return seen
-
-    seen = asyncio.run(main())
-    assert len({number for number, _, _ in seen}) == len(seen) == 6
-    assert [items for _, name, items in seen if name == "b"] == [[0, 1, 2], [3, 4, 5], [6]]
-    assert [name for _, name, _ in sorted(seen)] == ["a", "b"] * 3
-
-
-def test_a_time_slice_lets_others_run_once_it_has_lasted():
-    async def main():
-        steps, clock = Steps(), Clock()
-        time_slice = TimeSlice(clock)
-        before = steps.number
-        await time_slice.pause()
-        at_once = steps.number
-        clock.now += TIME_SLICE_SECONDS
-        await time_slice.pause()
-        return at_once - before, steps.number - at_once
-
-    assert asyncio.run(main()) == (0, 1)
 
 
 def test_a_scrape_builds_no_view_of_a_node(views):

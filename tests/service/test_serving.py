@@ -1,6 +1,5 @@
-"""Sockets, and a process whose background work ends."""
+"""How a process ends: with clients that stay, and when its background work breaks."""
 
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -11,34 +10,10 @@ from uvicorn.server import ServerState
 
 from service.connection import Connection
 from service.limits import Limits
-from service.sockets import bind
 
 pytestmark = pytest.mark.slow
 
 CHECKOUT = Path(__file__).parent.parent.parent
-
-
-def test_port_zero_takes_a_free_one():
-    with bind("127.0.0.1", 0) as one, bind("127.0.0.1", 0) as other:
-        assert one.getsockname()[1] != other.getsockname()[1]
-
-
-def test_an_address_with_colons_is_ipv6():
-    with bind("::1", 0) as bound:
-        assert bound.family == socket.AF_INET6
-
-
-@pytest.mark.parametrize(("host", "why"), [("192.0.2.1", "Cannot assign requested address")])
-def test_an_address_that_cannot_be_had_is_named(host, why):
-    with pytest.raises(OSError, match=f"^cannot listen on {host}:1: {why}: "):
-        bind(host, 1)
-
-
-def test_a_port_in_use_is_named():
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        with pytest.raises(OSError, match=f"^cannot listen on 127.0.0.1:{port}: Address already in use: "):
-            bind("127.0.0.1", port)
 
 
 class Silent:

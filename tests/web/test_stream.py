@@ -12,7 +12,7 @@ from ledger.placement_request import Quota
 from ledger.view import MAX_SHARES
 from modes.mig_instances import instance_number
 from service.yielding import NODES_AT_ONCE
-from tests.controller.test_yielding import Steps
+from tests.service.loop_steps import Steps
 from tests.web.asking import Request, Source, is_whole, page_of, panels, rows, watching
 from tests.web.test_page import TokenAuthorizer
 from web import stream

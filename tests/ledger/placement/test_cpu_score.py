@@ -6,7 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ledger.accounts import NodeAccount
-from ledger.placement.cpu_history import LEVELS, PER_SLICE, CpuHistory
 from ledger.placement.cpu_score import gains, stranded, taken_up, turning_points
 from ledger.placement.node_groups import NodeGroups, Search
 from ledger.placement.request_history import FreeGpus, RequestHistory, ShadowPrices
@@ -28,31 +27,6 @@ def learnt(*per_slice: int) -> RequestHistory:
             history.learn(Fraction(8, 8), 8 * cpu)
     history.renew(FreeGpus())
     return history
-
-
-def test_each_level_is_what_so_many_slices_need_at_most() -> None:
-    history = CpuHistory()
-    for cpu in range(1, 101):
-        history.learn(10, 10 * cpu)
-    needed = [PER_SLICE / price for price in history.prices()]
-    for level, cpu in zip(LEVELS, needed, strict=True):
-        assert 0.88 * 10 * level <= cpu <= 1.13 * 10 * level
-
-
-def test_slices_without_cpu_have_a_price_all_the_same() -> None:
-    history = CpuHistory()
-    history.learn(8, 0)
-    assert history.prices() == (8 * PER_SLICE,) * len(LEVELS)
-
-
-def test_what_is_kept_is_bounded_whatever_pods_ask_for() -> None:
-    history = CpuHistory()
-    for cpu in range(32_000):
-        history.learn(1, cpu)
-    assert len(history._slices) < 128
-    for _ in range(20):
-        history.halve()
-    assert not history._slices
 
 
 def test_a_node_that_serves_little_cpu_only_has_fewer_stranded_than_one_that_serves_none() -> None:

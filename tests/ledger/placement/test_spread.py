@@ -1,15 +1,9 @@
-"""Replicas of one owner: spread over nodes and GPUs, or kept to one GPU model."""
+"""Replicas of one owner are spread over nodes and GPUs."""
 
 from __future__ import annotations
 
-import pytest
-
-from kube.names import GPU_PRODUCT_LABEL
-from ledger.facts import NodeFact
-from ledger.from_kubernetes import pod_from_object
 from ledger.ledger import Ledger
-from ledger.placement_request import Assumption, Placement, PlacementRequest, Unschedulable
-from modes.resource_names import ResourceNames
+from ledger.placement_request import Placement, PlacementRequest
 from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of
 from tests.ledger.snapshot import books
 
@@ -27,11 +21,6 @@ def placed(ledger: Ledger, request: PlacementRequest) -> Placement:
 def places(ledger: Ledger, count: int, **changes: object) -> list[tuple[str | None, tuple[int, ...]]]:
     answers = [placed(ledger, spread(number=number, **changes)) for number in range(count)]
     return [(answer.node, answer.indices) for answer in answers]
-
-
-def of_model(name: str, product: str, mib: int = 81920, count: int = 1) -> NodeFact:
-    node = gpu_node(name, count, mib)
-    return gpu_node(name, count, mib, labels=node.labels | {GPU_PRODUCT_LABEL: product})
 
 
 def test_replicas_go_to_other_nodes_first_then_to_other_gpus():
@@ -108,87 +97,3 @@ def test_nothing_is_kept_of_owners_without_pods():
     for number in range(20):
         ledger.release(f"r-{number}")
     assert books(ledger)["owners"] == empty == ({}, {})
-
-
-def same(slices: int = 4, number: int = 0, **changes: object) -> PlacementRequest:
-    return eighths(slices, owner="train", same_model=True, reservation=f"r-{number}", **changes)
-
-
-FLEET = (of_model("a", "A100"), of_model("h", "H100"), of_model("i", "H100"))
-
-
-def test_the_first_pod_decides_the_model_and_is_bound_to_it():
-    ledger = ledger_of(*FLEET, holders=(holder("p", "h", (0, 4), owner="train"),))
-    answer = placed(ledger, same(8))
-    assert (answer.node, answer.model, answer.memory_values) == ("i", "H100", ("81920",))
-
-
-def test_models_of_other_memory_are_other_models():
-    nodes = (of_model("small", "A100", 40960), of_model("a", "A100"), of_model("b", "A100"))
-    ledger = ledger_of(*nodes, holders=(holder("p", "a", (0, 8), owner="train"),))
-    assert placed(ledger, same(1)).node == "b"
-
-
-def test_while_the_model_is_full_the_pod_waits_for_it_though_another_is_free():
-    holders = (holder("p", "h", (0, 8), owner="train"), holder("q", "i", (0, 8)))
-    answer = placed(ledger_of(*FLEET, holders=holders), same())
-    assert (answer.node, answer.indices, answer.model) == (None, (0,), "H100")
-
-
-def test_a_pod_that_waits_decides_too():
-    full = tuple(holder(f"on-{node.name}", node.name, (0, 8)) for node in FLEET)
-    ledger = ledger_of(*FLEET, holders=full)
-    assert placed(ledger, same()).model == "H100"
-    ledger.remove_pod(("default", "on-a"))
-    answer = placed(ledger, same(number=1))
-    assert (answer.node, answer.model) == (None, "H100")
-    waiting = holder("w", None, (0, 4), owner="train", model="A100", memory_values=("81920",))
-    assert placed(ledger_of(*FLEET, holders=(waiting,)), same()).model == "A100"
-
-
-@pytest.mark.parametrize("value", ["9" * 5000, "\u0663", "0", "081920", "many", ""])
-def test_a_pod_that_waits_for_what_no_node_can_be_labelled_with_binds_nobody(value):
-    full = tuple(holder(f"on-{node.name}", node.name, (0, 8)) for node in FLEET)
-    waiting = holder("w", None, (0, 4), owner="train", memory_values=(value,))
-    ledger = ledger_of(*FLEET, holders=(*full, waiting))
-    assert placed(ledger, same()).model == "H100"
-    ledger.remove_pod(waiting.key)
-    assert waiting.key not in ledger.pending_keys()
-
-
-def test_a_pod_that_demands_another_model_is_told_why_it_fits_nowhere():
-    ledger = ledger_of(*FLEET, holders=(holder("p", "h", (0, 4), owner="train"),))
-    wants = spread().constraints.__class__(node_selector={GPU_PRODUCT_LABEL: "A100"})
-    expected = "sameModel keeps it to H100, which its owner's pods have: mend its demands or end those"
-    assert ledger.place(same(constraints=wants), 0.0) == Unschedulable(expected)
-    assert ledger.place(same(16), 0.0) == Unschedulable(expected)
-
-
-def test_nodes_that_tell_no_model_bind_a_pod_to_their_memory():
-    ledger = ledger_of(
-        gpu_node("a"), gpu_node("b", mib=40960), holders=(holder("p", "b", (0, 8), owner="train"),)
-    )
-    answer = placed(ledger, same(8))
-    assert (answer.node, answer.model, answer.memory_values) == ("b", None, ("40960",))
-
-
-def test_other_owners_are_free_to_choose():
-    ledger = ledger_of(*FLEET, holders=(holder("p", "h", (0, 4), owner="serve"),))
-    assert placed(ledger, eighths(4, owner="train", same_model=True, reservation="r")).model is not None
-
-
-def test_what_is_assumed_is_bound_to_the_model_as_well():
-    waiting = holder("w", None, (0, 4), owner="train", model="H100", memory_values=("81920",))
-    answer = placed(ledger_of(holders=(waiting,)), same(assume=Assumption(2, 81920)))
-    assert (answer.degraded, answer.model) == (True, "H100")
-
-
-def test_a_waiting_pod_is_read_with_the_model_that_it_is_bound_to():
-    terms = [{"key": GPU_PRODUCT_LABEL, "operator": "In", "values": ["H100"]}]
-    required = {"nodeSelectorTerms": [{"matchExpressions": terms}]}
-    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
-    container = {"name": "c", "resources": {"requests": {"nvidia.com/gpu-0": "1"}}}
-    pod = {"metadata": {"name": "p"}, "spec": {"containers": [container], "affinity": affinity}}
-    assert pod_from_object(pod, ResourceNames()).model == "H100"
-    terms[0]["values"] = ["H100", "A100"]
-    assert pod_from_object(pod, ResourceNames()).model is None

@@ -1,0 +1,139 @@
+"""What is counted and logged of each decision, and that nothing of the pod is."""
+
+import json
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from ledger.ledger import Ledger
+from service import log
+from service.metrics import new_registry, render
+from tests.webhook.support import Webhook, container, pod
+from webhook.admission.denial import ADMITTED, Reason
+from webhook.decision_log import DecisionLog
+from webhook.metrics import WebhookMetrics
+
+CANARY = "c4n4ry-5ecret"
+
+
+class Observed:
+    """A decision log whose metrics and lines can be read."""
+
+    def __init__(self):
+        self.registry = new_registry()
+        self.log = DecisionLog(WebhookMetrics(self.registry))
+
+    def samples(self):
+        families = text_string_to_metric_families(render(self.registry).decode())
+        return {
+            (sample.name, *sorted(sample.labels.values())): sample.value
+            for family in families
+            if family.name.startswith("fraction_injector_")
+            for sample in family.samples
+        }
+
+
+@pytest.fixture
+def lines(monkeypatch):
+    """The log lines of a test, as the process writes them to a file."""
+    written = []
+    monkeypatch.setattr("service.log._output.write", lambda said: written.append(log._encode(said)))
+    return lambda: [json.loads(line) for line in written]
+
+
+def test_every_series_is_at_zero_from_the_start():
+    samples = Observed().samples()
+    reviews = {key: value for key, value in samples.items() if key[0] == "fraction_injector_reviews_total"}
+    assert reviews == {
+        (
+            "fraction_injector_reviews_total",
+            *sorted(["allowed" if reason in ADMITTED else "denied", reason.value]),
+        ): 0.0
+        for reason in Reason
+    }
+    counters = {key for key in samples if key[0].endswith("_total")} - set(reviews)
+    assert {key[0] for key in counters} == {
+        "fraction_injector_unreadable_requests_total",
+        "fraction_injector_degraded_placements_total",
+        "fraction_injector_worker_reviews_total",
+        "fraction_injector_worker_cpu_seconds_total",
+    }
+    assert all(samples[key] == 0.0 for key in counters)
+    assert {samples[key] for key in counters} == {0.0}
+    assert samples["fraction_injector_review_seconds_count",] == 0.0
+
+
+def observing(observed, found, **request):
+    webhook = Webhook()
+    webhook.reviewer._observe = lambda *decision: (webhook._observe(*decision), observed.log(*decision))
+    return webhook.decide(found, **request)
+
+
+def test_each_decision_is_counted_once(lines):
+    observed = Observed()
+    for found in (pod(), pod(), pod(fraction="0.5"), pod(fraction=None)):
+        observing(observed, found)
+    samples = observed.samples()
+    assert samples["fraction_injector_reviews_total", "allowed", "injected"] == 2.0
+    assert samples["fraction_injector_reviews_total", "denied", "label-not-allowed"] == 1.0
+    assert samples["fraction_injector_reviews_total", "allowed", "not-labelled"] == 1.0
+    assert samples["fraction_injector_review_seconds_count",] == 4.0
+    assert len(lines()) == 4
+
+
+def test_the_line_of_a_decision_says_what_was_decided(lines):
+    decided = observing(Observed(), pod())
+    (line,) = lines()
+    assert line.pop("ms") > 0
+    assert line.pop("timestamp").endswith("Z")
+    assert line == {
+        "event": "review",
+        "level": "info",
+        "logger": "webhook",
+        "uid": decided.reply["response"]["uid"],
+        "namespace": "team",
+        "decision": "allowed",
+        "reason": "injected",
+        "policy": decided.outcome.policy.marker,
+        "queue": None,
+        "slices": 4,
+        "index": "0",
+    }
+
+
+def canaries():
+    """Pods that hold a secret in every text, and end in different ways."""
+    secret = container(CANARY, image=CANARY, args=[CANARY], command=[CANARY])
+    secret["env"] = [{"name": CANARY, "value": CANARY}, {"name": "LD_PRELOAD", "value": CANARY}]
+    metadata = {"name": CANARY, "annotations": {CANARY: CANARY, "kubectl.kubernetes.io/last": CANARY}}
+    labels = {CANARY: CANARY, "clearml-agent-queue-name": CANARY, "clearml-agent-queue": CANARY}
+    volume = {"name": CANARY, "hostPath": {"path": f"/dev/{CANARY}"}}
+    yield pod(containers=[secret], metadata=metadata)
+    yield pod(containers=[secret], metadata={"labels": {**labels, "clearml-injector/fraction": "0.500"}})
+    yield pod(containers=[secret], metadata=metadata, fraction=CANARY)
+    yield pod(containers=[secret], metadata=metadata, volumes=[volume])
+    yield pod(containers=[secret, container("b")])
+    yield pod(containers=[{**secret, "resources": {"limits": {"nvidia.com/gpu": CANARY}}}])
+    yield pod(containers=[{**secret, "resources": {"requests": {"cpu": CANARY}}}])
+    yield pod(containers=[{**secret, "env": CANARY}])
+    yield pod(containers=[secret], nodeSelector={CANARY: CANARY})
+    yield pod(containers=[secret], fraction=None)
+
+
+@pytest.mark.parametrize("found", list(canaries()))
+def test_nothing_of_the_pod_is_logged(lines, found):
+    observing(Observed(), found, name=CANARY, userInfo={"username": CANARY})
+    assert len(lines()) == 1
+    assert CANARY not in json.dumps(lines())
+
+
+def test_an_internal_error_is_logged_by_kind_and_place_alone(lines, monkeypatch):
+    def broken(*_args, **_kwargs):
+        raise KeyError(CANARY)
+
+    monkeypatch.setattr(Ledger, "place", broken)
+    observing(Observed(), pod())
+    (line,) = lines()
+    assert (line["level"], line["decision"], line["reason"]) == ("error", "denied", "internal-error")
+    assert line["error"].startswith("KeyError at test_decision_log.py:")
+    assert CANARY not in json.dumps(line)
