@@ -1,18 +1,14 @@
 """What a change of a pod is worth telling."""
 
 import asyncio
-from datetime import UTC, datetime
 
 import msgspec
 import pytest
-from prometheus_client import CollectorRegistry
 
 from controller.free_nodes import FreeNodesFinder
 from controller.gpu_node import AgentReport
 from controller.ledger_store import LedgerStore
-from controller.metrics import ControllerMetrics
-from controller.pod_events import PodEvents, pod_event
-from controller.pod_findings import Finding, findings, waiting_message
+from controller.pod_findings import findings, waiting_message
 from controller.resources import InjectedPod, Owner, SeenNode, SeenPod, pods
 from ledger.facts import PodFact
 from ledger.from_kubernetes import node_from_object
@@ -243,32 +239,3 @@ def test_only_what_the_scheduler_says_of_slices_is_waiting_for_slices(reason, sa
 
 def message(state, fact):
     return waiting_message(fact, asyncio.run(FreeNodesFinder(state).find(fact)), ResourceNames())
-
-
-def test_an_event_is_named_by_pod_and_reason_so_that_it_is_told_once():
-    finding = Finding("team", "a", "u", "FractionDrift", "text")
-    made = pod_event(finding, "text", datetime(2026, 11, 21, 10, tzinfo=UTC))
-    assert made["metadata"] == {"name": "a.d3f4a18b624eed52", "namespace": "team"}
-    about = {"apiVersion": "v1", "kind": "Pod", "namespace": "team", "name": "a", "uid": "u"}
-    assert made["involvedObject"] == about
-    assert (made["type"], made["firstTimestamp"]) == ("Warning", "2026-11-21T10:00:00Z")
-
-
-class Leading:
-    leads = True
-
-
-class Silent:
-    """An API server that is never asked."""
-
-
-def test_a_pod_that_did_not_wait_for_slices_yet_is_looked_at_again():
-    state = cluster(nodes=["gpu-0"])
-    registry = CollectorRegistry()
-    events = PodEvents(Silent(), state, Leading(), ControllerMetrics(registry), ResourceNames())
-    waiting = seen(changed(lacks_slices=True), memory_values=("81920",))
-    state.set_pod(waiting)
-    asyncio.run(events._write_event(events._pending.get_nowait()))
-    assert events._pending.empty()
-    state.set_pod(seen(changed(lacks_slices=True, asked="0.5"), memory_values=("81920",)))
-    assert events._pending.get_nowait().reason == "WaitingForSlices"

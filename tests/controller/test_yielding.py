@@ -133,16 +133,6 @@ def test_a_waiting_text_builds_no_view_and_is_found_once_for_all_that_want_the_s
     assert steps.most == FACTS_AT_ONCE
 
 
-def test_a_node_that_takes_no_pods_or_whose_gpu_is_cordoned_is_not_called_free():
-    state, _ = ready_state("a", "b", "c")
-    for name, change in (("a", {"usable": False}), ("b", {"cordoned": frozenset({0})})):
-        known = state.nodes[name]
-        fact = msgspec.structs.replace(known.fact, **change)
-        state.set_node(msgspec.structs.replace(known, fact=fact))
-    found = asyncio.run(FreeNodesFinder(state).find(seen_pod("x").fact))
-    assert (found.most, found.others) == ((("c", 8),), 0)
-
-
 @pytest.mark.parametrize("what", ["nodes", "pods"])
 def test_a_whole_list_is_taken_in_a_slice_at_a_time(what):
     count = 5 * FACTS_AT_ONCE + 1

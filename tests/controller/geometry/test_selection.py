@@ -3,14 +3,10 @@
 import heapq
 from collections import Counter
 
-from hypothesis import given
-from hypothesis import strategies as st
-
 from controller.geometry.feasibility import MAX_WORK, Feasibility
 from controller.geometry.model import Steps
 from controller.geometry.planner import MAX_REQUESTS
 from controller.geometry.selection import MAX_NAMED, MAX_NAMED_OF_NAMESPACE, select
-from kube.matching import labels_match
 from kube.scheduling import Constraints, NodeSelectorTerm, Requirement
 from ledger.placement.work import LEAST
 from tests.controller.geometry.waiting import asking, offer, pod, pod_of
@@ -170,36 +166,3 @@ def test_more_namespaces_than_one_step_looks_at_are_said_to_be_missed():
     assert selection.is_cut
     turns = dict.fromkeys(selection.seen, 1.0)
     assert not selection.seen & chosen(pods, turns=turns).seen
-
-
-LABELS = st.dictionaries(st.sampled_from("ab"), st.sampled_from("xy"), max_size=2)
-
-
-@given(st.lists(st.lists(LABELS, min_size=1, max_size=3), min_size=1, max_size=4), st.data())
-def test_answers_that_are_brought_up_to_date_equal_those_found_anew(rounds, data):
-    constraints = [asking(key, *values) for key in "ab" for values in ("x", "y", "xy")]
-    pods = [pod(f"p{i}", constraints=each, cpu_milli=i * 1000) for i, each in enumerate(constraints)]
-    feasibility = Feasibility()
-    for labels in rounds:
-        cpu = data.draw(st.integers(0, 6)) * 1000
-        offers = [offer(f"n{i}", cpu=cpu, **each) for i, each in enumerate(labels)]
-        requests = chosen(pods, offers, feasibility=feasibility).requests
-        kept = {request.key: request.nodes for request in requests}
-        expected = {}
-        for each in pods:
-            fitting = {
-                node.name
-                for node in offers
-                if labels_match(each.mig.constraints, node.name, node.labels)
-                and each.fact.cpu_milli <= node.cpu_milli
-            }
-            if fitting:
-                expected[each.fact.key] = fitting
-        assert kept == expected
-
-
-def test_nodes_that_come_under_ever_new_names_leave_nothing_behind():
-    feasibility = Feasibility()
-    for number in range(100):
-        assert names(chosen([pod("p")], [offer(f"n{number}")], feasibility=feasibility)) == ["p"]
-    assert set(feasibility._changed) == {"n99"}

@@ -11,25 +11,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from kube.matching import labels_match
 from kube.names import GPU_MEMORY_LABEL
 from kube.scheduling import (
     Constraints,
     NodeSelectorTerm,
     Requirement,
     Taint,
-    Toleration,
-    without_label,
 )
 from ledger.facts import NodeFact, PodFact, PodKey
 from ledger.ledger import Ledger
 from ledger.placement import candidates as selection
-from ledger.placement import node_index as fleet
-from ledger.placement.feasibility import Obstacle, obstacle, why_unschedulable
 from ledger.placement.node_class import NodeClass
 from ledger.placement_request import Assumption, Placement, PlacementRequest, Unschedulable
 from modes.fraction import Fraction
-from modes.gpu_kinds import EVERY_KIND
 from tests.effort import examples
 from tests.ledger.cluster import GIB, eighths, gpu_node, holder, ledger_of
 from tests.ledger.oracle import assert_right, slow_nodes, worth_for
@@ -172,51 +166,6 @@ def test_a_node_without_room_now_is_waited_for_and_never_unschedulable(change: d
     assert (answer.node, answer.gpu_mib, answer.memory_values) == (None, 81920, ("81920",))
 
 
-@pytest.mark.parametrize(
-    ("unplaceable", "why"),
-    [
-        (
-            PlacementRequest(Fraction(2, 4)),
-            "on 1 node GPUs are not divided into 4 slices: ask the admin to match slicesPerGpu",
-        ),
-        (eighths(32), "on 1 node there are fewer than 4 GPUs: ask for less"),
-        (
-            eighths(4, mode="pooled"),
-            (
-                "on 1 node GPUs are offered under another resource name than the policy's: ask the admin"
-                " to divide them (docs/getting-started/install.md)"
-            ),
-        ),
-        (
-            eighths(4, constraints=Constraints({"zone": "x"})),
-            "on 1 node with such GPUs its node selector or affinity does not match: mend it",
-        ),
-        (
-            eighths(4, constraints=Constraints(required_terms=(NodeSelectorTerm(),))),
-            "on 1 node with such GPUs its node selector or affinity does not match: mend it",
-        ),
-        (eighths(4, constraints=Constraints(node_name="z")), 'there is no node "z": mend nodeName'),
-    ],
-)
-def test_an_unschedulable_pod_is_told_what_no_node_has(unplaceable: PlacementRequest, why: str) -> None:
-    assert ledger_of(gpu_node("a")).place(unplaceable, 0.0) == Unschedulable(why)
-
-
-def test_taints_and_missing_memory_labels_make_it_unschedulable_too() -> None:
-    tainted = gpu_node("a", taints=(Taint("nvidia.com/gpu", "NoSchedule"),))
-    assert ledger_of(tainted).place(eighths(4), 0.0) == Unschedulable(
-        "on 1 node with such GPUs there is a taint that it does not tolerate: add the toleration"
-    )
-    tolerant = eighths(4, constraints=Constraints(tolerations=(Toleration("nvidia.com/gpu", "Exists"),)))
-    assert isinstance(ledger_of(tainted).place(tolerant, 0.0), Placement)
-    nameless = gpu_node("a", gpu_mib=None, labels={})
-    assert ledger_of(nameless).place(eighths(4), 0.0) == Unschedulable(
-        "on 1 node the label nvidia.com/gpu.memory is missing or no number of MiB: ask the admin to"
-        " set it (docs/getting-started/install.md)"
-    )
-    assert ledger_of(nameless).place(eighths(8), 0.0) == Placement((0,), 0, (), "a")
-
-
 def test_a_pod_that_names_its_node_passes_taints_by_as_it_does_the_scheduler() -> None:
     tainted = gpu_node("a", taints=(Taint("team", "NoSchedule"),))
     answer = ledger_of(tainted, gpu_node("b")).place(eighths(4, constraints=Constraints(node_name="a")), 0.0)
@@ -294,30 +243,6 @@ def test_groups_of_states_that_no_node_is_in_any_more_are_forgotten() -> None:
         assert len(groups) <= occupied + 128
 
 
-@given(st.lists(nodes(), max_size=6), asks)
-@settings(max_examples=examples(300))
-def test_an_unschedulable_pod_is_told_the_nearest_obstacle_of_any_node(
-    some_nodes: list[NodeFact], request: PlacementRequest
-) -> None:
-    """Classes of nodes answer for their members: so many nodes with so few words must not be walked."""
-    by_name = {node.name: node for node in some_nodes}
-    # Of kinds that no GPU is of, the line says so.
-    request = structs.replace(request, kinds=EVERY_KIND)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fleet, "MAX_VALUES_OF_A_CLASS_KEY", 1)
-        ledger = Ledger()
-        ledger.replace(by_name.values(), [])
-        answer = ledger.place(request, 0.0)
-    if isinstance(answer, Unschedulable):
-        own = without_label(request.constraints, GPU_MEMORY_LABEL)
-        obstacles = [
-            (found, 1, labels_match(own, node.name, node.labels))
-            for node in by_name.values()
-            if (found := obstacle(node, request)) is not None
-        ]
-        assert answer == why_unschedulable(obstacles, request)
-
-
 def test_neither_a_place_nor_why_there_is_none_is_found_by_asking_single_nodes(monkeypatch) -> None:
     looked_at = []
     monkeypatch.setattr(selection, "obstacle", lambda node, _: looked_at.append(node.name))
@@ -347,86 +272,6 @@ def test_a_label_that_was_never_asked_for_moves_only_the_nodes_that_differ(monke
         answer = ledger.place(eighths(4, constraints=Constraints(selector), reservation="r"), 0.0)
         assert isinstance(answer, Placement)
     assert (answer.node, joined) == ("n9", ["n9"])
-
-
-@pytest.mark.parametrize(
-    ("nodes_there", "mode", "why"),
-    [
-        ([], "per-gpu", "there is no node yet: ask the admin to add some, or to set assume in the policy"),
-        (
-            [gpu_node(name, gpus=(), slices_per_gpu=0) for name in "abc"],
-            "per-gpu",
-            (
-                "no GPUs are offered on 3 nodes: ask the admin for the device plugin"
-                " (docs/getting-started/install.md)"
-            ),
-        ),
-        (
-            [gpu_node("a", gpus=()), gpu_node("b", gpus=(), pooled=8, pooled_gpus=8)],
-            "per-gpu",
-            (
-                "on 1 node GPUs are offered under another resource name than the policy's: ask the admin"
-                " to divide them (docs/getting-started/install.md)"
-            ),
-        ),
-        (
-            [gpu_node("a", gpus=(), pooled=8, pooled_gpus=0)],
-            "pooled",
-            (
-                "on 1 node the labels nvidia.com/gpu.count and .replicas are missing: ask the admin to set"
-                " them (docs/getting-started/install.md)"
-            ),
-        ),
-        (
-            [gpu_node("a", gpu_mib=None), gpu_node("b", gpu_mib=None), gpu_node("c", gpus=())],
-            "per-gpu",
-            (
-                "on 2 nodes the label nvidia.com/gpu.memory is missing or no number of MiB: ask the admin to"
-                " set it (docs/getting-started/install.md)"
-            ),
-        ),
-    ],
-)
-def test_what_nodes_lack_is_said_with_their_number_and_what_to_do(nodes_there, mode, why) -> None:
-    assert ledger_of(*nodes_there).place(eighths(4, mode=mode), 0.0) == Unschedulable(why)
-
-
-UNLABELLED = (
-    "on 1 node the label nvidia.com/gpu.memory is missing or no number of MiB: ask the admin to set it"
-    " (docs/getting-started/install.md)"
-)
-SHUT_OUT = "on 2 nodes with such GPUs its node selector or affinity does not match: mend it"
-MEMORY = Requirement(GPU_MEMORY_LABEL, "Gt", ("40000",))
-
-
-@pytest.mark.parametrize(
-    ("constraints", "why"),
-    [
-        (Constraints(node_selector={"pool": "new"}), UNLABELLED),
-        (
-            Constraints(
-                node_selector={"pool": "new"}, required_terms=(NodeSelectorTerm(match_expressions=(MEMORY,)),)
-            ),
-            UNLABELLED,
-        ),
-        (Constraints(node_selector={"pool": "empty"}), SHUT_OUT),
-        (Constraints(node_selector={"pool": "none"}), SHUT_OUT),
-    ],
-    ids=["selector", "memory, too", "without GPUs", "no such node"],
-)
-def test_among_other_nodes_those_that_the_pod_asked_for_are_told_of(constraints, why) -> None:
-    new = gpu_node("a", gpu_mib=None, labels={"pool": "new"})
-    others = [gpu_node(name, labels={"pool": "old", GPU_MEMORY_LABEL: "81920"}) for name in "bc"]
-    bare = gpu_node("d", gpus=(), gpu_mib=None, labels={"pool": "empty"})
-    ledger = ledger_of(new, *others, bare)
-    assert ledger.place(eighths(4, constraints=constraints), 0.0) == Unschedulable(why)
-
-
-def test_why_no_node_fits_leaves_room_for_the_denials_own_words() -> None:
-    obstacles = [(found, 10_000) for found in Obstacle]
-    request = PlacementRequest(Fraction(1_000_000 * 16, 16), constraints=Constraints(node_name="n" * 253))
-    for found in obstacles:
-        assert len(why_unschedulable([(*found, True)], request).why) <= 150
 
 
 def test_pods_that_differ_only_in_their_containers_slices_are_looked_for_apart() -> None:

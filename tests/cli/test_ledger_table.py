@@ -1,0 +1,69 @@
+"""The ledger as people see it in a terminal."""
+
+import pytest
+
+from cli.ledger_filter import Filter
+from cli.ledger_table import MAX_BLOCKS
+from ledger.view import GpuView, Holding, LedgerView, Unlisted
+from tests.cli.ledger_views import SOME, TASK, node, shown
+
+
+def test_each_gpu_is_a_line_of_blocks_with_its_holders():
+    assert shown(SOME) == [
+        "NODE GPU SLICES FREE HELD BY",
+        "gpu-0 not usable 0 █████░░░ 3 of 8 team/a: 4, team/b: 1",
+        "gpu-0 not usable 1 cordoned ██▓ -1 of 2 other/clearml-i…6fa3c58d0e1b72964d: 3",
+        "gpu-0 not usable pool ░░░░ 4 of 4",
+        "cpu-7 no memory label 0 ░░░░░░░░ 8 of 8",
+        "waits: team/d for 8 of GPU 0",
+    ]
+
+
+def test_wide_lines_hold_whole_names_products_and_memory():
+    assert shown(SOME, wide=True)[:3] == [
+        "NODE PRODUCT MIB STATE GPU SLICES FREE HELD BY",
+        "gpu-0 H100 81920 not usable 0 █████░░░ 3 of 8 team/a: 4, team/b: 1",
+        f"gpu-0 H100 81920 not usable 1 cordoned ██▓ -1 of 2 other/{TASK}: 3",
+    ]
+    assert shown(SOME, wide=True)[4] == "cpu-7 ? no label usable 0 ░░░░░░░░ 8 of 8"
+
+
+def test_a_card_that_is_not_as_the_label_says_shows_its_own_mib():
+    cards = (GpuView(0, 8, (), memory_mib=40960), GpuView(1, 8, (), memory_mib=81920), GpuView(2, 8, ()))
+    view = LedgerView((node("mixed", *cards, gpu_mib=40960), node("bare", cards[1], gpu_mib=None)), ())
+    assert [line.split(" ░")[0] for line in shown(view)[1:]] == [
+        "mixed 0",
+        "mixed 1 of 81920 MiB",
+        "mixed 2",
+        "bare 1 of 81920 MiB",
+    ]
+    assert [line.split()[2] for line in shown(view, wide=True)[1:]] == ["40960", "81920", "40960", "81920"]
+
+
+def test_names_of_one_kind_keep_what_differs():
+    tasks = [f"clearml-id-4f1c9a7be2d04b6fa3c58d0e1b7296{number:02}" for number in range(50)]
+    gpus = [GpuView(number, 8, (Holding("team", task, "holder", 1),)) for number, task in enumerate(tasks)]
+    drawn = shown(LedgerView((node("gpu-0", *gpus),), ()))
+    assert len({line.split()[-2] for line in drawn[1:]}) == 50
+
+
+def test_pods_that_are_not_listed_are_summed_up_and_no_filter_hides_them():
+    held = GpuView(0, 8, (Holding("team", "a", "holder", 2),), unlisted=Unlisted(40, 50, 48))
+    view = LedgerView((node("gpu-0", held),), ())
+    line = shown(view, wide=True)[1]
+    assert line.endswith(" -44 of 8 team/a: 2, and 40 more: 50")
+    assert Filter(namespace="other").apply(view) == view
+
+
+def test_a_cluster_without_gpus_says_so():
+    assert shown(LedgerView((), ())) == ["no GPUs to show"]
+
+
+@pytest.mark.parametrize("capacity", [33, 64, 10**18])
+def test_any_number_of_slices_is_drawn_in_a_screens_width(capacity):
+    gpu = GpuView(
+        None, capacity, (Holding("team", "a", "holder", 1), Holding("team", "b", "holder", capacity * 2))
+    )
+    for drawn in (gpu, GpuView(None, capacity, ())):
+        line = shown(LedgerView((node("gpu-0", drawn),), ()))[1]
+        assert MAX_BLOCKS // 2 <= sum(line.count(block) for block in "█░▓") <= MAX_BLOCKS + 3
