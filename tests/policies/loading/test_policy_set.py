@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger.queue_names import sanitised
 from modes.fraction import Fraction
 from tests.policies.support import policy_set, problems
 
@@ -71,11 +70,6 @@ def test_resolving_never_fails(namespace, queue, identity):
 
 
 ALL = policy_set(team=TEAM, strict=STRICT, queues=QUEUES)
-
-
-def test_labels_of_queues_are_small_with_dashes():
-    assert sanitised("gpu-fraction-0_500") == "gpu-fraction-0-500"
-    assert sanitised("My Queue.v2") == "my-queue-v2"
 
 
 def test_fewer_slices_leave_texts_out_and_remember_them():
