@@ -25,7 +25,7 @@ def why_not() -> str | None:
     """Say why no image can be built here: not root, or no buildah or mmdebstrap. None if all is well."""
     missing = [tool for tool in TOOLS if shutil.which(tool) is None]
     if missing:
-        return f"the image is built by Debian's {' and '.join(TOOLS)}, and PATH lacks {', '.join(missing)}"
+        return f"the image is built by programs of Debian, and PATH lacks {', '.join(missing)}"
     return None if os.geteuid() == 0 else "the image is built as root"
 
 

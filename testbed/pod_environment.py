@@ -24,7 +24,10 @@ def why_not() -> str | None:
     tried = subprocess.run(
         [*UNSHARE, "sh", "-c", "mount -t tmpfs tmpfs /run"], capture_output=True, text=True, check=False
     )
-    return tried.stderr.strip() or None if tried.returncode else None
+    # Without the name of the program: it is here, and to install it would help nobody.
+    return (
+        f"no namespaces of its own: {tried.stderr.strip().rpartition(': ')[2]}" if tried.returncode else None
+    )
 
 
 def run_in_pod(cluster: Cluster, token: str, namespace: str, folder: Path, *command: str) -> Output:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed import binaries, browser, image
+from testbed import binaries, browser, image, pod_environment
 from testbed.nodes import parts
 from tests.charts import test_alerts
 from tests.skipped import summary
@@ -23,6 +23,24 @@ def test_programs_that_lack_are_one_line_with_one_command(monkeypatch):
             "skipped 4 for want of chromium (1), promtool (2), buildah (1), mmdebstrap (1). To run them too:"
             " apt-get install --no-install-recommends chromium prometheus buildah mmdebstrap && make browser"
         )
+    ]
+
+
+def test_what_is_there_is_not_said_to_lack(monkeypatch):
+    monkeypatch.setattr("shutil.which", lambda name: None if name == "mmdebstrap" else f"/usr/bin/{name}")
+    assert list(summary([image.why_not()])) == [
+        (
+            "skipped 1 for want of mmdebstrap (1). To run them too:"
+            " apt-get install --no-install-recommends mmdebstrap"
+        )
+    ]
+
+
+def test_what_is_not_permitted_is_not_said_to_lack(monkeypatch):
+    refused = ("sh", "-c", "echo unshare: unshare failed: Operation not permitted >&2; exit 1")
+    monkeypatch.setattr("testbed.pod_environment.UNSHARE", refused)
+    assert list(summary([pod_environment.why_not()])) == [
+        "skipped 1: no namespaces of its own: Operation not permitted"
     ]
 
 

@@ -16,6 +16,7 @@ TRIED_BY = {
         "agent/policy_cache.py",
         "agent/policy_compiler.py",
     ],
+    "tests/agent/test_process.py": ["cli/commands/agent.py"],
     "tests/agent/test_registration.py": ["agent/ownership.py", "agent/plugins.py"],
     "tests/agent/test_usage.py": ["agent/containers.py"],
     "tests/certs/test_live_context.py": ["certs/contexts.py"],
@@ -154,7 +155,6 @@ TRIED_BY = {
     "tests/webhook/test_head.py": ["webhook/admission_request.py"],
     "tests/webhook/test_http.py": ["webhook/certificate.py"],
     "tests/webhook/test_process.py": ["cli/commands/webhook.py"],
-    "tests/agent/test_start.py": ["cli/commands/agent.py"],
     "tests/webhook/worker/test_workers.py": [
         "webhook/worker/child.py",
         "webhook/worker/limits.py",
