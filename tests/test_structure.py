@@ -99,7 +99,9 @@ def test_tests_of_a_module_lie_where_the_module_lies_or_it_is_listed_who_tries_i
     without = {module for module in found if not (ROOT / own_tests(module)).exists()}
     listed = [module for tried in TRIED_BY.values() for module in tried] + WORDS_ALONE
     assert len(found) > 350
-    assert sorted(listed) == sorted(without)
+    assert len(set(listed)) == len(listed)
+    assert without - set(listed) == set(), "have neither tests of their own nor a line there"
+    assert set(listed) - without == set(), "are gone or have tests of their own: leave them out of the list"
 
 
 def test_what_is_listed_to_try_other_modules_is_a_file_of_tests():
