@@ -105,7 +105,10 @@ def test_an_unschedulable_pod_is_told_the_nearest_obstacle_of_any_node(
         (
             [gpu_node(name, gpus=(), slices_per_gpu=0) for name in "abc"],
             "per-gpu",
-            "no GPUs are offered on 3 nodes: ask the admin for the device plugin (docs/getting-started/install.md)",
+            (
+                "no GPUs are offered on 3 nodes: ask the admin for the device plugin"
+                " (docs/getting-started/install.md)"
+            ),
         ),
         (
             [gpu_node("a", gpus=()), gpu_node("b", gpus=(), pooled=8, pooled_gpus=8)],
