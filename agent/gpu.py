@@ -58,6 +58,15 @@ class GpuCondition:
     """What the driver asks for before the GPU may be used again, such as a reset; None for nothing."""
     mig: bool = False
     """Whether it is in MIG mode, in which slices of it are none."""
+    tells_xids: bool = True
+    """Whether its driver tells of its errors."""
+    watch_error: str | None = None
+    """Why its errors cannot be watched, other than that driver or card have no such events."""
+
+    @property
+    def needs_recovery(self) -> bool:
+        """Whether it has to come back, or something has to be done, before it may be used."""
+        return not self.answers or self.recovery is not None
 
     @property
     def why_unhealthy(self) -> str | None:
@@ -66,7 +75,9 @@ class GpuCondition:
             return "it does not answer"
         if self.recovery is not None:
             return f"its driver asks for: {self.recovery}"
-        return "it is in MIG mode" if self.mig else None
+        if self.mig:
+            return "it is in MIG mode"
+        return f"its errors cannot be watched: {self.watch_error}" if self.watch_error is not None else None
 
 
 class GpuSourceError(Exception):

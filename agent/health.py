@@ -6,8 +6,10 @@ import asyncio
 import time
 from collections.abc import Callable, Collection
 
+from agent.faults import Fault, Faults
 from agent.gpu import Gpu, GpuCondition, GpuSource, GpuSourceError, HealthEvent
 from agent.metrics import AgentMetrics
+from agent.settings import SURVIVED_XIDS
 from agent.state import AgentState
 from service.log import get_logger
 from service.retry import Backoff
@@ -15,30 +17,52 @@ from service.retry import Backoff
 EVENT_SECONDS = 1.0
 """How long a thread waits for an event: a process that stops waits for it."""
 CHECK_SECONDS = 5.0
+GOOD_CHECKS = 6
+"""In a row that find nothing, until a GPU that goes on after an Xid is offered again: half a minute."""
 
 
 class HealthWatch:
     """Marks GPUs unhealthy and healthy.
 
-    A GPU with an Xid is well again once it was away and answers, as after a reset, or once its driver no
-    longer asks for the recovery that it asked for. Drivers before 570 do not ask: there a reset
-    that takes less than five seconds is missed, and the agent has to be started again.
+    After an Xid that a GPU survives, by NVIDIA's catalog, it is offered again once it was well for so long.
+    Any other Xid is a fault. It ends once the GPU was away and answers, as after a reset, once its driver no
+    longer asks for the recovery that it asked for, or with the boot. Drivers before 570 do not ask.
+
+    Args:
+        source: the GPUs.
+        state: is marked.
+        ignored_xids: say nothing of a GPU.
+        metrics: show it.
+        faults: of before.
     """
 
     def __init__(
-        self, source: GpuSource, state: AgentState, ignored_xids: Collection[int], metrics: AgentMetrics
+        self,
+        source: GpuSource,
+        state: AgentState,
+        ignored_xids: Collection[int],
+        metrics: AgentMetrics,
+        faults: Faults,
     ) -> None:
         self._source = source
         self._state = state
         self._ignored = frozenset(ignored_xids)
         self._metrics = metrics
-        self._ailing: set[str] = set()
-        """GPUs that were unhealthy by themselves at the last look, whatever events said."""
+        self._faults = faults
+        self._survived: dict[str, int] = {}
+        """By uuid the last Xid that a GPU survived, until it is offered again."""
+        self._good_checks: dict[str, int] = {}
+        """Since then."""
         self._retry = Backoff(first_seconds=1.0, max_seconds=60.0)
         self._wait_error: str | None = None
+        self._marked: set[str] = set()
+        """GPUs that are marked as unhealthy."""
+        self._silent: set[str] = set()
+        """GPUs whose driver has no events for them."""
         self._log = get_logger("health")
         for gpu in state.gpus:
             metrics.set_healthy(gpu.index, gpu.uuid, healthy=True)
+            self._show(gpu, None)
 
     async def run(self, heartbeat: Callable[[], None]) -> None:
         """Follow events and conditions until cancelled."""
@@ -64,6 +88,7 @@ class HealthWatch:
         self._retry.reset()
         if event is not None:
             self.take_event(event)
+            await asyncio.to_thread(self._faults.save)
 
     def take_event(self, event: HealthEvent) -> None:
         """Mark the GPU of an event, if it says anything of the GPU."""
@@ -72,27 +97,63 @@ class HealthWatch:
             self._log.info("error of a program on a GPU", uuid=event.uuid, xid=event.xid)
         elif gpu is None:
             self._log.warning("error of a GPU that is not offered", uuid=event.uuid, xid=event.xid)
+        elif event.xid in SURVIVED_XIDS:
+            self._survived[gpu.uuid], self._good_checks[gpu.uuid] = event.xid, 0
+            self._show(gpu, None)
         else:
-            self._mark(gpu, f"Xid {event.xid}")
+            self._faults.set(gpu.uuid, Fault(event.xid))
+            self._show(gpu, None)
 
     async def check_all(self) -> None:
         """Ask every GPU once: an agent that starts offers none that is known to be ill."""
         for gpu in self._state.gpus:
             self.take_condition(gpu, await asyncio.to_thread(self._source.condition_of, gpu.uuid))
+        await asyncio.to_thread(self._faults.save)
 
     def take_condition(self, gpu: Gpu, condition: GpuCondition) -> None:
         """Mark a GPU by what it answered."""
-        if (why := condition.why_unhealthy) is not None:
-            self._ailing.add(gpu.uuid)
+        fault = self._faults.of(gpu.uuid)
+        if condition.needs_recovery:
+            # What was survived is over with it, too.
+            self._survived.pop(gpu.uuid, None)
+            if fault is not None:
+                self._faults.set(gpu.uuid, Fault(fault.xid, asked=True))
+        elif fault is not None and fault.asked:
+            self._faults.remove(gpu.uuid)
+        self._count_good_check(gpu.uuid, condition)
+        self._show_events(gpu, condition)
+        self._show(gpu, condition.why_unhealthy)
+
+    def _count_good_check(self, uuid: str, condition: GpuCondition) -> None:
+        is_good = condition.why_unhealthy is None
+        self._good_checks[uuid] = self._good_checks.get(uuid, 0) + 1 if is_good else 0
+        if self._good_checks[uuid] >= GOOD_CHECKS:
+            self._survived.pop(uuid, None)
+
+    def _show_events(self, gpu: Gpu, condition: GpuCondition) -> None:
+        self._metrics.set_tells_xids(gpu.index, gpu.uuid, tells=condition.tells_xids)
+        if condition.tells_xids or condition.watch_error is not None:
+            self._silent.discard(gpu.uuid)
+        elif gpu.uuid not in self._silent:
+            self._silent.add(gpu.uuid)
+            self._log.warning("the driver has no events for a GPU: its Xids are not seen", index=gpu.index)
+
+    def _show(self, gpu: Gpu, why: str | None) -> None:
+        """Mark a GPU by why it is unhealthy now, or else by what happened to it."""
+        fault = self._faults.of(gpu.uuid)
+        xid = fault.xid if fault is not None else self._survived.get(gpu.uuid)
+        why = why or (f"Xid {xid}" if xid is not None else None)
+        if why is not None:
             self._mark(gpu, why)
-        elif gpu.uuid in self._ailing:
-            self._ailing.discard(gpu.uuid)
+        elif gpu.uuid in self._marked:
+            self._marked.discard(gpu.uuid)
             self._log.info("GPU is healthy again", index=gpu.index, uuid=gpu.uuid)
             self._state.mark_healthy(gpu.uuid)
             healthy = gpu.uuid not in self._state.unhealthy
             self._metrics.set_healthy(gpu.index, gpu.uuid, healthy=healthy)
 
     def _mark(self, gpu: Gpu, why: str) -> None:
+        self._marked.add(gpu.uuid)
         if self._state.unhealthy.get(gpu.uuid) == why:
             return
         self._log.error("GPU is unhealthy: it gets no new pods", index=gpu.index, uuid=gpu.uuid, reason=why)

@@ -34,6 +34,12 @@ class AgentMetrics:
             ["gpu", "uuid"],
             registry=registry,
         )
+        self._tells_xids = Gauge(
+            f"{PREFIX}gpu_tells_xids",
+            "Whether the driver tells of a GPU's errors (Xids).",
+            ["gpu", "uuid"],
+            registry=registry,
+        )
         self._driver_limits_offered = Gauge(
             f"{PREFIX}driver_limits_offered",
             "Whether the driver can hold containers to GPU memory.",
@@ -70,6 +76,10 @@ class AgentMetrics:
     def set_registered(self, resource: str, *, well: bool) -> None:
         """Note whether the kubelet counts a resource."""
         self._registered.labels(resource).set(well)
+
+    def set_tells_xids(self, gpu: int, uuid: str, *, tells: bool) -> None:
+        """Note whether the driver tells of a GPU's errors."""
+        self._tells_xids.labels(str(gpu), uuid).set(tells)
 
     def set_healthy(self, gpu: int, uuid: str, *, healthy: bool) -> None:
         """Note the health of a GPU."""

@@ -17,6 +17,8 @@ from service.log import get_logger
 _MIB = 1024 * 1024
 _LIBRARY = "libnvidia-ml.so.1"
 _LIBRARY_FOLDERS = ("usr/lib64", "usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "lib64")
+WAITS_UNTIL_TRIED = 30
+"""Waits for events after which GPUs whose events could not be watched are tried again."""
 _RECOVERIES = {
     nvml.NVML_GPU_RECOVERY_ACTION_NONE: None,
     nvml.NVML_GPU_RECOVERY_ACTION_GPU_RESET: "reset of the GPU",
@@ -53,6 +55,9 @@ class Nvml:
         self._waiting = threading.Lock()
         """Is held while a thread waits: what is freed then may crash the process."""
         self._events: Any = None
+        self._unwatched: dict[str, str | None] = {}
+        """GPUs whose Xids are not seen, by uuid: why not, or None where the driver has no such events."""
+        self._waits = 0
         with contextlib.suppress(GpuSourceError):  # whoever waits is told why
             self._events = self._watch_events()
         self._known: dict[int, Gpu] = {}
@@ -86,6 +91,10 @@ class Nvml:
             return self._next_event(seconds)
 
     def _next_event(self, seconds: float) -> HealthEvent | None:
+        self._waits += 1
+        failed = any(error is not None for error in self._unwatched.values())
+        if self._events is not None and failed and self._waits % WAITS_UNTIL_TRIED == 0:
+            self._forget_events()
         if self._events is None:
             self._events = self._watch_events()
         try:
@@ -103,14 +112,16 @@ class Nvml:
 
     def condition_of(self, uuid: str) -> GpuCondition:
         """Return whether a GPU answers, its mode, and what the driver asks for (old ones do not say)."""
+        unwatched = self._unwatched
+        tells, error = uuid not in unwatched, unwatched.get(uuid)
         try:
             device = nvml.nvmlDeviceGetHandleByUUID(uuid)
             nvml.nvmlDeviceGetMemoryInfo(device)
         except nvml.NVMLError:
-            return GpuCondition(answers=False)
-        action = _action(device)
+            return GpuCondition(answers=False, tells_xids=tells, watch_error=error)
+        action, mig = _action(device), _is_in_mig_mode(device)
         recovery = _RECOVERIES.get(action, f"recovery action {action}")
-        return GpuCondition(answers=True, recovery=recovery, mig=_is_in_mig_mode(device))
+        return GpuCondition(answers=True, recovery=recovery, mig=mig, tells_xids=tells, watch_error=error)
 
     def use_of(self, uuid: str) -> GpuUse:
         """Return memory, utilisation and processes of a GPU."""
@@ -174,18 +185,41 @@ class Nvml:
         return node if node >= 0 else None
 
     def _watch_events(self) -> Any:
-        events = _asked(nvml.nvmlEventSetCreate)
-        for index in range(_asked(nvml.nvmlDeviceGetCount)):
-            # A GPU that is lost or too old for events is found out by its condition.
-            device = _optional(nvml.nvmlDeviceGetHandleByIndex, index)
-            if device is not None:
-                _optional(nvml.nvmlDeviceRegisterEvents, device, nvml.nvmlEventTypeXidCriticalError, events)
-        return events
+        """Return a set with the events of every GPU that has some.
+
+        By NVML's documentation a set in which a GPU could not be entered is undefined: another is made
+        without that GPU.
+        """
+        unwatched: dict[str, str | None] = {}
+        while True:
+            events = _asked(nvml.nvmlEventSetCreate)
+            if _enter_all(events, unwatched):
+                self._unwatched = unwatched
+                return events
+            _optional(nvml.nvmlEventSetFree, events)
 
     def _forget_events(self) -> None:
         if self._events is not None:
             _optional(nvml.nvmlEventSetFree, self._events)
             self._events = None
+
+
+def _enter_all(events: Any, unwatched: dict[str, str | None]) -> bool:
+    """Enter the GPUs that are not known to fail into a set; False if one more failed, which is noted."""
+    for index in range(_asked(nvml.nvmlDeviceGetCount)):
+        # One that is lost is found out by its condition.
+        device = _optional(nvml.nvmlDeviceGetHandleByIndex, index)
+        uuid = _optional(nvml.nvmlDeviceGetUUID, device) if device is not None else None
+        if uuid is None or uuid in unwatched:
+            continue
+        try:
+            nvml.nvmlDeviceRegisterEvents(device, nvml.nvmlEventTypeXidCriticalError, events)
+        except nvml.NVMLError_NotSupported:
+            unwatched[uuid] = None
+        except nvml.NVMLError as error:
+            unwatched[uuid] = str(error)
+            return False
+    return True
 
 
 def _load_below(root: Path) -> None:

@@ -11,12 +11,15 @@ import signal
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Literal, get_args
 
 from prometheus_client import CollectorRegistry
 
+from agent.boot import boot_id
 from agent.card_names import CardNames
 from agent.divide import is_divided
+from agent.faults import Faults
 from agent.gpu import Gpu, GpuSource
 from agent.health import HealthWatch
 from agent.metrics import AgentMetrics
@@ -161,7 +164,8 @@ class AgentProcess:
             self._stopping.set()
 
         metrics = AgentMetrics(agent.registry)
-        health = HealthWatch(agent.source, agent.state, agent.options.ignored_xids, metrics)
+        faults = Faults(Path(agent.options.state_dir), boot_id(Path(agent.options.proc)))
+        health = HealthWatch(agent.source, agent.state, agent.options.ignored_xids, metrics, faults)
         names = begun.card_names if begun is not None else CardNames(agent.options.cdi_dirs)
         asked = agent.driver_limits and agent.options.driver_limits
         plugins = DevicePlugins(

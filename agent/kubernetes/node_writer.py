@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from agent.boot import boot_id
 from agent.divide import is_divided
 from agent.gpu import Gpu, GpuSourceError
 from agent.kubernetes.api_server import ApiServerClient, ApiServerError
@@ -26,8 +26,6 @@ SECONDS_UNTIL_FIRST_WRITE = 5.0
 """An agent that starts registers meanwhile: its first word is no "not registered" that holds the node."""
 SECONDS_UNTIL_WRITTEN_AGAIN = 600.0
 """Without a change: somebody may have deleted the object, or the Node that owns it, and made that again."""
-BOOT_ID = Path("sys/kernel/random/boot_id")
-"""In /proc; every container sees that of its node."""
 TASK = "node facts"
 ENDED = "the agent has ended: look for its pod on the node"
 
@@ -48,7 +46,7 @@ class NodeWriter:
         self._uid = ""
         self._registrations = 0
         """With the kubelet, when the Node was last asked for."""
-        self._boot_id = _boot_id(Path(agent.options.proc))
+        self._boot_id = boot_id(Path(agent.options.proc))
         self._written: dict[str, Any] | None = None
         self._sent: dict[str, Any] | None = None
         """What was, or was about to be, written last."""
@@ -121,12 +119,6 @@ class NodeWriter:
     def _uid_of_node(self) -> str:
         metadata = self._api.get(f"/api/v1/nodes/{self._node}").get("metadata") or {}
         return str(metadata.get("uid", ""))
-
-
-def _boot_id(proc: Path) -> str:
-    with contextlib.suppress(OSError):
-        return (proc / BOOT_ID).read_text().strip()
-    return ""
 
 
 def node_facts(api: ApiServerClient, node: str) -> Extension:

@@ -54,6 +54,7 @@ class Card:
         recovery: NVML's number of what the driver asks for; None of a driver that does not say.
         processes: That run on it.
         lost: Whether it fell off the bus.
+        events: What registering for its events returns, as NVML's number.
     """
 
     uuid: str
@@ -70,6 +71,7 @@ class Card:
     recovery: int | None = 0
     processes: tuple[RunningProcess, ...] = ()
     lost: bool = False
+    events: int = 0
 
     @property
     def bus(self) -> str:
@@ -92,6 +94,8 @@ class Card:
             yield f"mig {int(self.mig)}"
         if self.lost:
             yield "lost"
+        if self.events:
+            yield f"events {self.events}"
         for process in self.processes:
             yield f"process {process.pid} {-1 if process.used_mib is None else process.used_mib}"
         for each in self.instances:

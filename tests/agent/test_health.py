@@ -8,11 +8,12 @@ import pynvml
 import pytest
 from prometheus_client import CollectorRegistry
 
+from agent.faults import Faults
 from agent.gpu import Gpu, GpuCondition, GpuSourceError, HealthEvent
-from agent.health import HealthWatch
+from agent.health import GOOD_CHECKS, HealthWatch
 from agent.metrics import AgentMetrics
 from agent.nvml import Nvml
-from agent.settings import APPLICATION_XIDS
+from agent.settings import APPLICATION_XIDS, SURVIVED_XIDS
 from agent.state import AgentState
 from testbed.nvidia.cards import Xid
 from tests.agent.support.kubelet import kubelet_in
@@ -34,8 +35,14 @@ def state():
 
 
 @pytest.fixture
-def watch(state, registry):
-    return HealthWatch(None, state, APPLICATION_XIDS, AgentMetrics(registry))
+def watch(state, registry, tmp_path):
+    return watch_of(state, tmp_path, registry)
+
+
+def watch_of(state, folder, registry=None, *, boot="first", source=None):
+    """An agent's, as it starts on a node in some boot."""
+    metrics = AgentMetrics(registry or CollectorRegistry())
+    return HealthWatch(source, state, APPLICATION_XIDS, metrics, Faults(folder, boot))
 
 
 @pytest.mark.parametrize("xid", APPLICATION_XIDS)
@@ -82,10 +89,134 @@ def test_an_xid_is_over_once_the_driver_no_longer_asks_for_a_reset(watch, state)
     assert state.unhealthy == {}
 
 
+def check(watch, condition, times=1):
+    """Ask a GPU again and again."""
+    for _ in range(times):
+        watch.take_condition(CARDS[0], condition)
+
+
 def test_an_xid_stays_while_nothing_was_done_about_it(watch, state):
     watch.take_event(HealthEvent("GPU-0", 79))
-    watch.take_condition(CARDS[0], WELL)
+    check(watch, WELL, 100)
     assert state.unhealthy == {"GPU-0": "Xid 79"}
+
+
+@pytest.mark.parametrize("xid", [94, 154, 63])
+def test_a_gpu_that_goes_on_after_an_xid_is_offered_again_once_it_was_well_for_a_while(
+    watch, state, registry, xid
+):
+    check(watch, WELL, 100)
+    watch.take_event(HealthEvent("GPU-0", xid))
+    check(watch, WELL, GOOD_CHECKS - 1)
+    assert state.unhealthy == {"GPU-0": f"Xid {xid}"}
+    watch.take_event(HealthEvent("GPU-0", xid))
+    check(watch, WELL, GOOD_CHECKS - 1)
+    assert state.unhealthy == {"GPU-0": f"Xid {xid}"}
+    check(watch, WELL)
+    assert state.unhealthy == {}
+    value = registry.get_sample_value
+    assert value("fraction_injector_agent_gpu_healthy", {"gpu": "0", "uuid": "GPU-0"}) == 1
+
+
+@pytest.mark.parametrize("bad", [RESET, AWAY, GpuCondition(answers=True, mig=True)])
+def test_it_is_not_offered_while_anything_else_is_wrong_with_it(watch, state, bad):
+    watch.take_event(HealthEvent("GPU-0", 94))
+    check(watch, WELL, GOOD_CHECKS - 1)
+    check(watch, bad, 100)
+    assert state.unhealthy == {"GPU-0": bad.why_unhealthy}
+    check(watch, WELL, GOOD_CHECKS)
+    assert state.unhealthy == {}
+
+
+def test_an_xid_that_a_gpu_survives_hides_no_fault(watch, state):
+    for xid in (79, 94):
+        watch.take_event(HealthEvent("GPU-0", xid))
+    check(watch, WELL, 100)
+    assert state.unhealthy == {"GPU-0": "Xid 79"}
+    watch.take_event(HealthEvent("GPU-1", 94))
+    watch.take_event(HealthEvent("GPU-1", 48))
+    assert state.unhealthy["GPU-1"] == "Xid 48"
+
+
+def test_a_gpu_that_leaves_mig_mode_keeps_its_fault(watch, state):
+    watch.take_event(HealthEvent("GPU-0", 79))
+    check(watch, GpuCondition(answers=True, mig=True))
+    check(watch, WELL)
+    assert state.unhealthy == {"GPU-0": "Xid 79"}
+
+
+def test_no_xid_is_both_a_programs_and_survived():
+    assert SURVIVED_XIDS.isdisjoint(APPLICATION_XIDS)
+    assert SURVIVED_XIDS.isdisjoint({46, 48, 62, 64, 74, 79, 95, 109, 119, 120, 140, 143})
+
+
+def test_a_driver_without_events_for_a_gpu_is_told_of_once(watch, state, registry, capfd):
+    check(watch, GpuCondition(answers=True, tells_xids=False), 3)
+    assert state.unhealthy == {}
+    assert capfd.readouterr().err.count("its Xids are not seen") == 1
+    value = registry.get_sample_value
+    assert value("fraction_injector_agent_gpu_tells_xids", {"gpu": "0", "uuid": "GPU-0"}) == 0
+    check(watch, WELL)
+    assert value("fraction_injector_agent_gpu_tells_xids", {"gpu": "0", "uuid": "GPU-0"}) == 1
+
+
+def test_a_gpu_whose_errors_cannot_be_watched_is_unhealthy_until_they_can(watch, state):
+    check(watch, GpuCondition(answers=True, tells_xids=False, watch_error="Unknown Error"))
+    assert state.unhealthy == {"GPU-0": "its errors cannot be watched: Unknown Error"}
+    check(watch, WELL)
+    assert state.unhealthy == {}
+
+
+class Source:
+    """GPUs that are all well, and what happened to them."""
+
+    def __init__(self, *events):
+        self.events = list(events)
+
+    def wait_for_event(self, seconds):
+        return self.events.pop(0) if self.events else None
+
+    def condition_of(self, uuid):
+        return WELL
+
+
+def lived(folder, *events, boot="first", conditions=()):
+    """Have an agent live through events and answers; return what was unhealthy at its start and its end."""
+    state = AgentState(CARDS)
+    watch = watch_of(state, folder, boot=boot, source=Source(*events))
+    at_start = dict(state.unhealthy)
+
+    async def live():
+        for _ in events:
+            await watch._wait_once()
+        for condition in conditions:
+            watch.take_condition(CARDS[0], condition)
+        await watch.check_all()
+
+    asyncio.run(live())
+    return at_start, dict(state.unhealthy)
+
+
+def test_a_fault_outlives_the_agent_and_ends_with_the_boot(tmp_path):
+    lived(tmp_path, HealthEvent("GPU-0", 79))
+    assert lived(tmp_path) == ({"GPU-0": "Xid 79"}, {"GPU-0": "Xid 79"})
+    assert lived(tmp_path, boot="second") == ({}, {})
+    assert lived(tmp_path) == ({"GPU-0": "Xid 79"}, {"GPU-0": "Xid 79"})  # nothing was written in the second
+
+
+def test_a_fault_is_over_when_the_driver_asks_for_no_recovery_any_more_also_for_the_next_agent(tmp_path):
+    lived(tmp_path, HealthEvent("GPU-0", 79), HealthEvent("GPU-1", 79))
+    state = AgentState(CARDS)
+    watch = watch_of(state, tmp_path)
+    watch.take_condition(CARDS[0], RESET)
+    watch._faults.save()
+    assert lived(tmp_path) == ({"GPU-0": "Xid 79", "GPU-1": "Xid 79"}, {"GPU-1": "Xid 79"})
+    assert lived(tmp_path) == ({"GPU-1": "Xid 79"}, {"GPU-1": "Xid 79"})
+
+
+def test_an_xid_that_a_gpu_survives_is_not_kept(tmp_path):
+    assert lived(tmp_path, HealthEvent("GPU-0", 94)) == ({}, {"GPU-0": "Xid 94"})
+    assert lived(tmp_path) == ({}, {})
 
 
 class BrokenWait:
@@ -98,9 +229,9 @@ class BrokenWait:
         return WELL
 
 
-def test_an_error_of_waiting_condemns_no_gpu(state, registry, capfd, monkeypatch):
+def test_an_error_of_waiting_condemns_no_gpu(state, registry, tmp_path, capfd, monkeypatch):
     monkeypatch.setattr("agent.health.CHECK_SECONDS", 0)
-    watch = HealthWatch(BrokenWait(), state, (), AgentMetrics(registry))
+    watch = watch_of(state, tmp_path, registry, source=BrokenWait())
 
     async def some_turns():
         turns = 0

@@ -106,6 +106,45 @@ def test_after_an_error_of_waiting_all_gpus_are_watched_by_a_new_set(node, sourc
     assert source.wait_for_event(0) == HealthEvent("GPU-1", 79)
 
 
+NO_EVENTS = replace(FIRST, events=pynvml.NVML_ERROR_NOT_SUPPORTED)
+BROKEN_EVENTS = replace(FIRST, events=pynvml.NVML_ERROR_UNKNOWN)
+
+
+def test_a_gpu_without_events_is_well_and_says_so(node):
+    node.write_gpus(NO_EVENTS, SECOND)
+    source = node.open_driver()
+    assert source.condition_of("GPU-0") == GpuCondition(answers=True, tells_xids=False)
+    assert source.condition_of("GPU-0").why_unhealthy is None
+    assert source.condition_of("GPU-1").tells_xids
+    node.write_gpus(NO_EVENTS, SECOND, events=(Xid("GPU-1", 48),))
+    assert source.wait_for_event(0) == HealthEvent("GPU-1", 48)
+    source.close()
+
+
+def test_a_gpu_whose_events_cannot_be_watched_is_unhealthy_until_they_can_and_the_others_are_watched(
+    node, monkeypatch
+):
+    monkeypatch.setattr("agent.nvml.WAITS_UNTIL_TRIED", 3)
+    node.write_gpus(BROKEN_EVENTS, SECOND)
+    # The library ends a process that waits on a set in which a GPU could not be entered.
+    source = node.open_driver()
+    assert source.wait_for_event(0) is None
+    condition = source.condition_of("GPU-0")
+    assert (condition.tells_xids, condition.why_unhealthy) == (
+        False,
+        "its errors cannot be watched: Unknown Error",
+    )
+    assert source.condition_of("GPU-1").why_unhealthy is None
+    node.write_gpus(BROKEN_EVENTS, SECOND, events=(Xid("GPU-1", 48),))
+    assert source.wait_for_event(0) == HealthEvent("GPU-1", 48)
+    node.write_gpus(FIRST, SECOND, events=(Xid("GPU-1", 48),))
+    assert source.wait_for_event(0) is None
+    assert source.condition_of("GPU-0") == GpuCondition(answers=True)
+    node.write_gpus(FIRST, SECOND, events=(Xid("GPU-1", 48), Xid("GPU-0", 79)))
+    assert source.wait_for_event(0) == HealthEvent("GPU-0", 79)
+    source.close()
+
+
 CLOSES_WHILE_IT_WAITS = """
 import threading, pynvml
 from agent.nvml import Nvml

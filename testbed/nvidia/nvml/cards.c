@@ -41,6 +41,7 @@ static bool take_card_line(struct card *card, const char *key, const char *value
     return sscanf(value, "%llu %llu %llu", &card->mib, &card->reserved, &card->used) == 3;
   if (!strcmp(key, "busy")) return sscanf(value, "%u", &card->busy) == 1;
   if (!strcmp(key, "mig")) return sscanf(value, "%d", &card->mig) == 1;
+  if (!strcmp(key, "events")) return sscanf(value, "%d", &card->events) == 1;
   if (!strcmp(key, "lost")) return card->lost = true;
   if (!strcmp(key, "recovery"))
     return (card->no_recovery = !strcmp(value, "unknown")) || sscanf(value, "%u", &card->recovery) == 1;

@@ -27,6 +27,7 @@ struct card {
   char uuid[TEXT], name[TEXT], bus[32];
   unsigned minor, major_capability, minor_capability, pci, busy, recovery;
   int mig; /* -1: it cannot */
+  int events; /* what registering for its events returns */
   bool lost, no_recovery;
   unsigned long long mib, reserved, used;
   unsigned instances, processes;

@@ -8,6 +8,7 @@
 
 struct eventSet {
   unsigned told, waiting;
+  bool undefined;
   bool watched[MOST_HANDLES];
 };
 
@@ -41,6 +42,9 @@ BODY(nvmlDeviceGetSupportedEventTypes, unsigned long long *types) {
 OF_DEVICE(nvmlDeviceRegisterEvents, unsigned long long types, nvmlEventSet_t set)
 ASK(nvmlDeviceRegisterEvents, types, set)
 BODY(nvmlDeviceRegisterEvents, unsigned long long types, nvmlEventSet_t set) {
+  /* The documentation calls a set undefined then, and wants it freed. */
+  set->undefined |= card->events && card->events != NVML_ERROR_NOT_SUPPORTED;
+  if (card->events) return card->events;
   if (types & NVML_EVENT_TYPE_XID) set->watched[handle_of(card->uuid) - handles] = true;
   return NVML_SUCCESS;
 }
@@ -60,6 +64,10 @@ static nvmlReturn_t next_event(nvmlEventSet_t set, nvmlEventData_t *data) {
 
 nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t *data, unsigned milliseconds) {
   nvmlReturn_t result = begin();
+  if (set->undefined) {
+    fputs("nvmlEventSetWait: registering failed in this set, and it is undefined\n", stderr);
+    abort();
+  }
   set->waiting++;
   for (unsigned waited = 0;; waited += 10, result = begin()) {
     if (result == NVML_SUCCESS) result = next_event(set, data);

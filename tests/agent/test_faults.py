@@ -1,0 +1,79 @@
+"""Faults of GPUs in the agent's private folder."""
+
+import json
+
+import pytest
+
+from agent.faults import FILE, MAX_BYTES, MAX_FAULTS, Fault, Faults
+from agent.private_folder import NAME
+
+
+@pytest.fixture
+def file(tmp_path):
+    """Where they are kept."""
+    Faults(tmp_path, "boot").save()
+    kept = Faults(tmp_path, "boot")
+    kept.set("GPU-0", Fault(79))
+    kept.save()
+    return tmp_path / NAME / FILE
+
+
+def test_they_are_there_again_for_whoever_comes_next_in_this_boot(tmp_path, file):
+    assert Faults(tmp_path, "boot").of("GPU-0") == Fault(79)
+    assert Faults(tmp_path, "boot").of("GPU-1") is None
+    assert Faults(tmp_path, "other").of("GPU-0") is None
+
+
+def test_what_was_removed_stays_removed(tmp_path, file):
+    faults = Faults(tmp_path, "boot")
+    faults.remove("GPU-0")
+    faults.save()
+    assert Faults(tmp_path, "boot").of("GPU-0") is None
+
+
+def test_without_a_boot_that_can_be_told_nothing_is_kept(tmp_path):
+    faults = Faults(tmp_path, "")
+    faults.set("GPU-0", Fault(79))
+    faults.save()
+    assert not (tmp_path / NAME / FILE).exists()
+
+
+def test_the_file_is_bounded_and_keeps_the_newest(tmp_path, file):
+    faults = Faults(tmp_path, "boot")
+    for number in range(1000):
+        faults.set(f"GPU-{number:064}", Fault(79, asked=True))
+    faults.save()
+    assert len(json.loads(file.read_bytes())["faults"]) == MAX_FAULTS
+    assert file.stat().st_size <= MAX_BYTES
+    assert Faults(tmp_path, "boot").of(f"GPU-{999:064}") == Fault(79, asked=True)
+
+
+SPOILED = [b"", b"[" * 100_000, b'{"boot": "boot", "faults": []}', b"\xff" * 10, b" " * (MAX_BYTES + 1)]
+
+
+@pytest.mark.parametrize("content", SPOILED, ids=len)
+def test_a_file_that_says_nothing_is_as_if_it_was_not_there(tmp_path, file, content):
+    file.write_bytes(content)
+    faults = Faults(tmp_path, "boot")
+    assert faults.of("GPU-0") is None
+    faults.set("GPU-0", Fault(48))
+    faults.save()
+    assert Faults(tmp_path, "boot").of("GPU-0") == Fault(48)
+
+
+def test_a_link_in_its_place_is_not_followed(tmp_path, file, capfd):
+    other = tmp_path / "elsewhere"
+    file.rename(other)
+    file.symlink_to(other)
+    assert Faults(tmp_path, "boot").of("GPU-0") is None
+    assert "faults of GPUs from before are not known" in capfd.readouterr().err
+
+
+def test_a_folder_that_cannot_be_written_is_told_of_and_the_fault_stays_in_the_memory(tmp_path, capfd):
+    (tmp_path / NAME).write_text("in the way")
+    faults = Faults(tmp_path, "boot")
+    faults.set("GPU-0", Fault(79))
+    faults.save()
+    faults.save()
+    assert faults.of("GPU-0") == Fault(79)
+    assert capfd.readouterr().err.count("a restart forgets them") == 1
