@@ -1,54 +1,84 @@
-"""Whether the container runtime obeys CDI: one that is too old runs containers without it, silently."""
+"""Whether the container runtime obeys CDI: one that does not runs containers without it, silently."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
-from agent.settings import AgentOptions, DeviceListStrategy
+import msgspec
+
+from agent.files import UNREADABLE
+from agent.settings import AgentOptions
 
 FIRST_CONTAINERD = (1, 7)
+ALWAYS_ON_CONTAINERD = (2, 4)
+"""From here on CDI cannot be turned off, and the configuration lacks it (containerd's RELEASES.md)."""
 FIRST_CRIO = (1, 23)
-MAX_CHARACTERS = 200
+MAX_BYTES = 4096
+"""Of the file."""
 _VERSION = re.compile(r"(?P<name>[a-z-]+)://v?(?P<major>[0-9]+)\.(?P<minor>[0-9]+)")
 _FALLBACK = (
     "upgrade it, or choose --device-list-strategy volume-mounts or envvar, with which a pod can lift its"
     " memory limit"
 )
+_NOT_ASKED = (
+    "nobody asked the container runtime whether CDI is on: give --runtime-file, as `python -m"
+    " agent.ask_runtime SOCKET FILE` writes it, or --cdi-enabled if you know that it is"
+)
 
 
-def cdi_problem(strategy: DeviceListStrategy, version: str | None) -> str | None:
-    """Return why GPUs cannot be handed over by CDI under a runtime; None if they can, or need not.
+class Runtime(msgspec.Struct, frozen=True):
+    """What a container runtime said of itself."""
 
-    Args:
-        strategy: how GPUs are handed over.
-        version: the node's status.nodeInfo.containerRuntimeVersion; None where nobody said.
-    """
-    if strategy != "cdi":
+    version: str
+    """As the node's status writes it, such as containerd://1.7.27."""
+    cdi: bool | None = None
+    """Whether its configuration turns CDI on; None where it does not say."""
+
+
+def cdi_problem(options: AgentOptions) -> str | None:
+    """Return why GPUs cannot be handed over by CDI on this node; None if they can, or need not."""
+    if options.strategy != "cdi" or options.cdi_enabled:
         return None
-    if version is None:
-        return (
-            "the container runtime's version is not known: give --runtime-version, or --runtime-version-file"
-            " with what `python -m agent.runtime_version SOCKET FILE` wrote"
-        )
+    runtime = stated_runtime(options)
+    return _NOT_ASKED if runtime is None else _problem_of(runtime)
+
+
+def _problem_of(runtime: Runtime) -> str | None:
+    version = runtime.version
     found = _VERSION.match(version)
     if found is None:
-        return f'the container runtime\'s version "{version}" is not of the form containerd://1.7.27'
+        return f'the container runtime\'s version "{version[:60]}" is not of the form containerd://1.7.27'
     name, number = found["name"], (int(found["major"]), int(found["minor"]))
     first = {"containerd": FIRST_CONTAINERD, "cri-o": FIRST_CRIO}.get(name)
     if first is None:
         return f"{name} is not known to obey CDI: {_FALLBACK}"
     if number < first:
         return f"{version} runs CDI devices without their limit and says nothing: {_FALLBACK}"
+    return _containerd_problem(runtime, number) if name == "containerd" else None
+
+
+def _containerd_problem(runtime: Runtime, number: tuple[int, int]) -> str | None:
+    if runtime.cdi is False:
+        return (
+            f"CDI is off in {runtime.version}: set enable_cdi = true in containerd's configuration, restart"
+            " containerd, and delete this agent's pod"
+        )
+    if runtime.cdi is None and number < ALWAYS_ON_CONTAINERD:
+        return (
+            f"{runtime.version} does not say whether CDI is on: if you know that it is, set agent.cdiEnabled:"
+            " true (--cdi-enabled)"
+        )
     return None
 
 
-def stated_version(options: AgentOptions) -> str | None:
-    """Return the runtime's version as the options or their file say it; None where they say none."""
-    if options.runtime_version is not None or options.runtime_version_file is None:
-        return options.runtime_version
+def stated_runtime(options: AgentOptions) -> Runtime | None:
+    """Return what the runtime said to `agent.ask_runtime`; None where no file has it."""
+    if options.runtime_file is None:
+        return None
     try:
-        with Path(options.runtime_version_file).open(encoding="ascii", errors="replace") as file:
-            return file.read(MAX_CHARACTERS).strip() or None
-    except OSError:
+        with Path(options.runtime_file).open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+        return msgspec.json.decode(content, type=Runtime) if len(content) <= MAX_BYTES else None
+    except UNREADABLE:
         return None

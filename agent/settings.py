@@ -13,6 +13,15 @@ STRATEGIES: tuple[DeviceListStrategy, ...] = get_args(DeviceListStrategy)
 CDI_DIRS = ("/etc/cdi", "/var/run/cdi")
 APPLICATION_XIDS = (13, 31, 43, 45, 68, 109)
 """Errors of programs, not of GPUs: NVIDIA's device plugin ignores the same."""
+_RESTART_APP = (8, 11, 60, 69, 70, 71, 72, 75, 76, 77, 80, 82, 83, 84, 85, 86, 88, 89, 94, 139)
+_IGNORE = (63, 66, 67, 92, 93, 106, 107, 141, 160, 161)
+RECOVERY_CHANGED = 154
+"""Says that the driver asks for another recovery, or for none any more."""
+SURVIVED_XIDS = frozenset({*_RESTART_APP, *range(96, 106), *range(126, 136), *_IGNORE, RECOVERY_CHANGED})
+"""Errors after which a GPU goes on: what NVIDIA's Xid catalog says to do at once is RESTART_APP or IGNORE.
+
+https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html
+"""
 
 
 NO_LIMITER = "none"
@@ -57,10 +66,10 @@ class AgentOptions(msgspec.Struct, frozen=True):
     cdi_dirs: tuple[str, ...] = CDI_DIRS
     """Folders that the runtime reads CDI specifications from; the agent writes its own into the last."""
     strategy: DeviceListStrategy = "cdi"
-    runtime_version: str | None = None
-    """As the node's status says it, such as containerd://1.7.27; None reads the file."""
-    runtime_version_file: str | None = None
-    """Where `agent.runtime_version` wrote it."""
+    cdi_enabled: bool = False
+    """Whether the admin says that the runtime obeys CDI; the file is not read then."""
+    runtime_file: str | None = None
+    """Where `agent.ask_runtime` wrote what the runtime says of itself."""
     divide: tuple[str, ...] = ()
     """Cards that are divided into slices, by index, UUID or model; empty for all. The others stay whole."""
     library: str | None = None

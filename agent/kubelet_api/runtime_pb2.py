@@ -24,17 +24,25 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1f\x61gent/kubelet_api/runtime.proto\x12\nruntime.v1\"!\n\x0eVersionRequest\x12\x0f\n\x07version\x18\x01 \x01(\t\"n\n\x0fVersionResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x14\n\x0cruntime_name\x18\x02 \x01(\t\x12\x17\n\x0fruntime_version\x18\x03 \x01(\t\x12\x1b\n\x13runtime_api_version\x18\x04 \x01(\t2V\n\x0eRuntimeService\x12\x44\n\x07Version\x12\x1a.runtime.v1.VersionRequest\x1a\x1b.runtime.v1.VersionResponse\"\x00\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1f\x61gent/kubelet_api/runtime.proto\x12\nruntime.v1\"!\n\x0eVersionRequest\x12\x0f\n\x07version\x18\x01 \x01(\t\"n\n\x0fVersionResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x14\n\x0cruntime_name\x18\x02 \x01(\t\x12\x17\n\x0fruntime_version\x18\x03 \x01(\t\x12\x1b\n\x13runtime_api_version\x18\x04 \x01(\t\" \n\rStatusRequest\x12\x0f\n\x07verbose\x18\x01 \x01(\x08\"q\n\x0eStatusResponse\x12\x32\n\x04info\x18\x02 \x03(\x0b\x32$.runtime.v1.StatusResponse.InfoEntry\x1a+\n\tInfoEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x32\x99\x01\n\x0eRuntimeService\x12\x44\n\x07Version\x12\x1a.runtime.v1.VersionRequest\x1a\x1b.runtime.v1.VersionResponse\"\x00\x12\x41\n\x06Status\x12\x19.runtime.v1.StatusRequest\x1a\x1a.runtime.v1.StatusResponse\"\x00\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'agent.kubelet_api.runtime_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_STATUSRESPONSE_INFOENTRY']._loaded_options = None
+  _globals['_STATUSRESPONSE_INFOENTRY']._serialized_options = b'8\001'
   _globals['_VERSIONREQUEST']._serialized_start=47
   _globals['_VERSIONREQUEST']._serialized_end=80
   _globals['_VERSIONRESPONSE']._serialized_start=82
   _globals['_VERSIONRESPONSE']._serialized_end=192
-  _globals['_RUNTIMESERVICE']._serialized_start=194
-  _globals['_RUNTIMESERVICE']._serialized_end=280
+  _globals['_STATUSREQUEST']._serialized_start=194
+  _globals['_STATUSREQUEST']._serialized_end=226
+  _globals['_STATUSRESPONSE']._serialized_start=228
+  _globals['_STATUSRESPONSE']._serialized_end=341
+  _globals['_STATUSRESPONSE_INFOENTRY']._serialized_start=298
+  _globals['_STATUSRESPONSE_INFOENTRY']._serialized_end=341
+  _globals['_RUNTIMESERVICE']._serialized_start=344
+  _globals['_RUNTIMESERVICE']._serialized_end=497
 # @@protoc_insertion_point(module_scope)

@@ -60,23 +60,22 @@ def agent(  # noqa: PLR0913 each is an option of the command
             "its memory limit, and with envvar a container can hold one GPU only.",
         ),
     ] = "cdi",
-    runtime_version: Annotated[
-        str | None,
-        typer.Option(
-            metavar="VERSION",
-            show_default="what --runtime-version-file says",
-            help="The node's status.nodeInfo.containerRuntimeVersion, such as containerd://1.7.27.",
-        ),
-    ] = None,
-    runtime_version_file: Annotated[
+    runtime_file: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
             show_default="none",
-            help="File with the version, as `python -m agent.runtime_version SOCKET FILE` writes it: the "
-            "agent itself never opens the runtime's socket.",
+            help="What the container runtime says of itself, as `python -m agent.ask_runtime SOCKET FILE` "
+            "writes it: the agent itself never opens the runtime's socket.",
         ),
     ] = None,
+    cdi_enabled: Annotated[
+        bool,
+        typer.Option(
+            "--cdi-enabled",
+            help="You know that the container runtime obeys CDI: --runtime-file is not read.",
+        ),
+    ] = False,
     divide: Annotated[
         list[str] | None,
         typer.Option(
@@ -159,8 +158,8 @@ def agent(  # noqa: PLR0913 each is an option of the command
         state_dir=str(state_dir),
         cdi_dirs=tuple(map(str, cdi_dir or CDI_DIRS)),
         strategy=_strategy(device_list_strategy),
-        runtime_version=runtime_version,
-        runtime_version_file=str(runtime_version_file) if runtime_version_file is not None else None,
+        runtime_file=str(runtime_file) if runtime_file is not None else None,
+        cdi_enabled=cdi_enabled,
         divide=_card_names(divide or []),
         library=str(library) if library is not None else None,
         driver_limits=driver_limits,

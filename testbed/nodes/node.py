@@ -85,7 +85,7 @@ class Node:
         network = self._folder / "cni"
         network.mkdir()
         (network / "10-bridge.conflist").write_text(json.dumps(_network(self._folder, self.place)))
-        (self._folder / "containerd.toml").write_text(_containerd(self._folder, self._parts))
+        (self._folder / "containerd.toml").write_text(containerd_configuration(self._folder, self._parts))
         (self._folder / "kubelet.json").write_text(json.dumps(_kubelet(self.place)))
 
     def start(self, *, agent: bool = True) -> None:
@@ -218,7 +218,8 @@ def _boots(log: Path) -> int:
     return log.read_text(errors="replace").count("containerd successfully booted") if log.exists() else 0
 
 
-def _containerd(folder: Path, parts: Parts) -> str:
+def containerd_configuration(folder: Path, parts: Parts, *, cdi: bool = True) -> str:
+    """Return containerd's configuration; from 2.4 on it obeys CDI whatever is said here."""
     return f"""version = 3
 root = "{folder}/containerd"
 state = "/run/containerd"
@@ -231,7 +232,7 @@ oom_score = 0
   # Without the right to lower the score of a process, every sandbox would fail.
   restrict_oom_score_adj = true
   disable_apparmor = true
-  enable_cdi = true
+  enable_cdi = {"true" if cdi else "false"}
   cdi_spec_dirs = ["{folder}/cdi"]
   [plugins."io.containerd.cri.v1.runtime".cni]
     bin_dirs = ["{parts.cni}"]

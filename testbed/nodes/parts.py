@@ -26,6 +26,7 @@ GO_PACKAGES = {
     "deviceplugin": "./deviceplugin",
 }
 CONTAINERD = "github.com/containerd/containerd/v2/cmd/{}@v2.4.2"
+CDI_SWITCH = "github.com/containerd/containerd/v2/cmd/containerd@v2.2.1"
 CONTAINERD_TAGS = "no_btrfs,no_devmapper,no_zfs"
 RUNC = "github.com/opencontainers/runc@v1.5.2"
 """The version that this containerd is released with: Debian's 1.1 has no user namespaces for pods."""
@@ -138,6 +139,26 @@ def build(say: Callable[[str], None]) -> Parts:
                     made.rename(folder / name)
                 say(f"nodes: made {name} in {time.monotonic() - started:.0f} s")
     return Parts(folder)
+
+
+def build_with_cdi_switch(say: Callable[[str], None]) -> Path:
+    """Build, once, a containerd whose configuration can turn CDI off; that of the nodes, 2.4, cannot.
+
+    Raises:
+        BuildError: Go failed.
+    """
+    package, _, version = CDI_SWITCH.partition("@")
+    folder = cache_folder().parent.with_name("containerd") / version
+    folder.mkdir(parents=True, exist_ok=True)
+    built = folder / Path(package).name
+    with (folder / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not built.exists():
+            say(f"nodes: making containerd {version} ...")
+            with tempfile.TemporaryDirectory(dir=folder, prefix=".making-") as scratch:
+                _go("install", "-tags", CONTAINERD_TAGS, "-ldflags", "-s -w", CDI_SWITCH, GOBIN=scratch)
+                Path(scratch, built.name).rename(built)
+    return built
 
 
 def _makers() -> dict[str, Callable[[Path], None]]:

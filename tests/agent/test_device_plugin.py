@@ -121,7 +121,7 @@ async def test_a_pool_prefers_one_card_and_refuses_a_share_that_spans_two():
 
 @run
 async def test_volume_mounts_name_each_card_and_two_cards_share_no_variable_but_equal_ones():
-    async with served(card(0), card(1), strategy="volume-mounts", runtime_version="containerd://1.6.20") as (
+    async with served(card(0), card(1), strategy="volume-mounts", cdi_enabled=False) as (
         node,
         kubelet,
     ):

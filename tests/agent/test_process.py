@@ -37,7 +37,7 @@ def started(node, log):
         f"--kubelet-dir={node.root}",
         f"--state-dir={node.options.state_dir}",
         f"--cdi-dir={node.cdi}",
-        "--runtime-version=containerd://2.2.1",
+        "--cdi-enabled",
         "--health-port=0",
     ]
     with log.open("wb") as output:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import tempfile
 from contextlib import AsyncExitStack
 
 import grpc
@@ -10,6 +11,7 @@ import pytest
 
 from agent import ownership
 from agent.kubelet_api import deviceplugin_pb2 as api
+from agent.runtime import Runtime
 from agent.settings import LimiterPart
 from tests.agent.support.kubelet import FakeKubelet, kubelet_in
 from tests.agent.support.node import PER_GPU, card, ids, node_folder, ready, running, served, until
@@ -90,13 +92,16 @@ async def test_nothing_is_registered_before_every_card_has_a_cdi_name():
 
 @run
 async def test_nothing_is_registered_under_a_runtime_that_ignores_cdi():
-    await refused(runtime_version="containerd://1.6.20", said="volume-mounts or envvar")
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(msgspec.json.encode(Runtime("containerd://1.7.27", cdi=False)))
+        file.flush()
+        await refused(cdi_enabled=False, runtime_file=file.name, said="CDI is off in containerd://1.7.27")
 
 
 @run
 async def test_nothing_is_registered_while_the_runtime_is_not_known():
-    await refused(runtime_version=None, said="give --runtime-version")
-    await refused(runtime_version=None, runtime_version_file="/nonexistent", said="give --runtime-version")
+    await refused(cdi_enabled=False, said="give --runtime-file")
+    await refused(cdi_enabled=False, runtime_file="/nonexistent", said="give --runtime-file")
 
 
 @run

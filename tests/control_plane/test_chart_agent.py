@@ -49,31 +49,30 @@ def test_folders_of_the_node_are_where_its_options_say(helm):
 def test_the_runtimes_socket_is_mounted_by_a_container_that_ends_alone(helm):
     pod = agent_of(helm, merged(runtimeSocket="/r"))
     *_, asks = pod["initContainers"]
-    assert asks["command"] == ["python3", "-m", "agent.runtime_version", "/r", "/runtime/version"]
+    assert asks["command"] == ["python3", "-m", "agent.ask_runtime", "/r", "/answers/runtime"]
     assert asks["volumeMounts"] == [
         {"name": "runtime", "mountPath": "/r", "readOnly": True},
-        {"name": "runtime-version", "mountPath": "/runtime"},
+        {"name": "answers", "mountPath": "/answers"},
     ]
     mounting = [
         container["name"]
         for container in [*pod["initContainers"], *pod["containers"]]
         if "runtime" in {mount["name"] for mount in container["volumeMounts"]}
     ]
-    assert mounting == ["runtime-version"]
+    assert mounting == ["ask-runtime"]
     [agent] = pod["containers"]
-    assert {"name": "runtime-version", "mountPath": "/runtime", "readOnly": True} in agent["volumeMounts"]
-    assert "--runtime-version-file=/runtime/version" in agent["args"]
+    assert {"name": "answers", "mountPath": "/answers", "readOnly": True} in agent["volumeMounts"]
+    assert "--runtime-file=/answers/runtime" in agent["args"]
+    assert "--cdi-enabled" not in agent["args"]
 
 
-@pytest.mark.parametrize(
-    "values", [{"runtimeVersion": "containerd://1.7.27"}, {"deviceListStrategy": "volume-mounts"}]
-)
-def test_nobody_asks_the_runtime_where_its_version_is_known_or_does_not_matter(helm, values):
+@pytest.mark.parametrize("values", [{"cdiEnabled": True}, {"deviceListStrategy": "volume-mounts"}])
+def test_nobody_asks_the_runtime_where_the_admin_says_it_or_it_does_not_matter(helm, values):
     pod = agent_of(helm, merged(**values))
-    assert not {"runtime", "runtime-version"} & {each["name"] for each in pod["volumes"]}
+    assert not {"runtime", "answers"} & {each["name"] for each in pod["volumes"]}
     assert [each["name"] for each in pod["initContainers"]] == ["library"]
-    said = [each for each in pod["containers"][0]["args"] if each.startswith("--runtime-version")]
-    assert said == [f"--runtime-version={text}" for name, text in values.items() if name == "runtimeVersion"]
+    said = [each for each in pod["containers"][0]["args"] if each.startswith(("--runtime", "--cdi-enabled"))]
+    assert said == ["--cdi-enabled"] * ("cdiEnabled" in values)
 
 
 def policies_of(helm, folder, values):
@@ -160,7 +159,7 @@ def test_the_library_comes_from_the_image_of_the_policys_limiter(helm):
 
 
 def test_a_limiter_without_a_library_needs_no_init_container(helm):
-    known = merged(runtimeVersion="containerd://1.7.27")
+    known = merged(cdiEnabled=True)
     pod = agent_of(helm, {**known, "policies": {"default": {"limiter": "none"}}})
     assert "initContainers" not in pod
     assert "--library=/library" not in pod["containers"][0]["args"]
@@ -169,4 +168,4 @@ def test_a_limiter_without_a_library_needs_no_init_container(helm):
 def test_the_limiter_is_that_of_the_agents_policy(helm):
     policies = {"default": {}, "free": {"limiter": "none", "namespaces": ["free"]}}
     pod = agent_of(helm, {"policies": policies, **merged(policy="free")})
-    assert [each["name"] for each in pod["initContainers"]] == ["runtime-version"]
+    assert [each["name"] for each in pod["initContainers"]] == ["ask-runtime"]

@@ -1,0 +1,75 @@
+"""Asks a container runtime what it is and whether CDI is on, once: `python -m agent.ask_runtime SOCKET FILE`.
+
+Whoever holds the runtime's socket is root of the node, so that a process that ends asks, and not the agent.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import cast
+
+import grpc
+import msgspec
+
+from agent.files import UNREADABLE, write_whole
+from agent.kubelet_api.runtime_pb2 import StatusRequest, VersionRequest
+from agent.kubelet_api.runtime_pb2_grpc import RuntimeServiceStub
+from agent.runtime import Runtime
+
+CALL_SECONDS = 5.0
+TRIES = 6
+"""A runtime that has just started this process answers others at once, or within a few seconds."""
+
+
+class _Configuration(msgspec.Struct, rename={"cdi": "enableCDI"}):
+    """Of containerd, as it shows it to `crictl info`."""
+
+    cdi: bool | None = None
+
+
+def ask(socket: str) -> Runtime:
+    """Return what the runtime behind a socket says of itself.
+
+    Raises:
+        grpc.RpcError: nobody answers.
+    """
+    with grpc.insecure_channel(f"unix:{socket.removeprefix('unix://')}") as channel:
+        runtime = RuntimeServiceStub(channel)
+        answer = runtime.Version(VersionRequest(), timeout=CALL_SECONDS)
+        version = f"{answer.runtime_name}://{answer.runtime_version}"
+        return Runtime(version, _is_cdi_on(runtime))
+
+
+def _is_cdi_on(runtime: RuntimeServiceStub) -> bool | None:
+    try:
+        info = runtime.Status(StatusRequest(verbose=True), timeout=CALL_SECONDS).info
+        return msgspec.json.decode(info["config"], type=_Configuration).cdi if "config" in info else None
+    except grpc.RpcError as failed:
+        if cast("grpc.Call", failed).code() is grpc.StatusCode.UNIMPLEMENTED:
+            return None
+        raise
+    except UNREADABLE:
+        return None
+
+
+def main() -> int:
+    """Write what it says into the file; return 1 with the reason where nobody answers."""
+    socket, file = sys.argv[1:]
+    for left in reversed(range(TRIES)):
+        try:
+            write_whole(Path(file), msgspec.json.encode(ask(socket)) + b"\n")
+        except grpc.RpcError as failed:
+            error = cast("grpc.Call", failed)  # each that a call raises is one
+            why = str(error.details())
+        else:
+            return 0
+        if left:
+            time.sleep(1)
+    sys.stderr.write(f"the container runtime does not answer on {socket}: {why}\n")
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
