@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from agent.driver_limits import DriverLimits
 from agent.limiter_library import LibraryError, LimiterLibrary
 from agent.policy import PolicyWatch
 from agent.shares import RefusedError
@@ -18,11 +19,13 @@ class BeforeUse:
     Args:
         policy: must have been compiled since the agent's start.
         library: of the limiter.
+        driver: holds shares too; None where it does not.
     """
 
-    def __init__(self, policy: PolicyWatch, library: LimiterLibrary) -> None:
+    def __init__(self, policy: PolicyWatch, library: LimiterLibrary, driver: DriverLimits | None) -> None:
         self._policy = policy
         self._library = library
+        self._driver = driver
         self._checking = asyncio.Lock()
         """Two that put a file back at once would write into one another's."""
 
@@ -37,5 +40,9 @@ class BeforeUse:
         try:
             async with self._checking:
                 await asyncio.to_thread(self._library.check)
+                if self._driver is not None:
+                    await asyncio.to_thread(self._driver.put_back)
         except LibraryError as error:
             raise RefusedError(str(error)) from error
+        except OSError as error:
+            raise RefusedError(f"{error.filename} cannot be written: {error.strerror}") from error

@@ -17,12 +17,27 @@ from agent.files import write_whole
 from agent.shares import Share
 
 FOLDER = "driver-limits"
-VARIABLES = ("NVIDIA_GPU_MEMORY_REQUEST", "NVIDIA_GPU_MEMORY_LIMIT")
-"""What the toolkit's program takes a limit from, in MiB."""
+LIMIT, REQUEST = "NVIDIA_GPU_MEMORY_LIMIT", "NVIDIA_GPU_MEMORY_REQUEST"
+"""What the toolkit's program takes a limit from, in MiB.
+
+A request, which is as large as the limit unless it is named, is added to `dmem.min` of every control group
+above the container's, and stays there when the container is gone (NVIDIA: MPS v3 and memory partitioning).
+"""
 _SHELL = "/bin/sh"
 _PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-_SCRIPT = r"""sed "s|\"bundle\": *\"[^\"]*\"|\"bundle\":\"$0\"|" | exec "$@" """.strip()
-"""Hands on the state of a container, as a runtime gives it to hooks, with another folder of configuration."""
+_SCRIPT = r"""
+if [ "$(sed "" "$0/config.json" 2>/dev/null)" != "$1" ]; then
+  echo "no limit of GPU memory: $0/config.json is gone or changed:" \
+    "delete the agent's pod on this node, then this pod" >&2
+  exit 1
+fi
+shift
+sed "s|\"bundle\": *\"[^\"]*\"|\"bundle\":\"$0\"|" | exec "$@"
+""".strip()
+"""Hands on the state of a container, as a runtime gives it to hooks, with another folder of configuration.
+
+The toolkit's program ends well, and limits nothing, where it cannot read a configuration or finds no limit.
+"""
 
 
 class LimitHook(msgspec.Struct, frozen=True):
@@ -44,6 +59,8 @@ class DriverLimits:
     def __init__(self, state_dir: str, hooks: Callable[[], Mapping[str, LimitHook]]) -> None:
         self._folder = Path(state_dir) / FOLDER
         self._hooks = hooks
+        self._written: frozenset[int] = frozenset()
+        """MiB of the shares whose files were written."""
 
     def write(self, shares: Iterable[Share]) -> None:
         """Write what the hooks of shares need.
@@ -52,19 +69,36 @@ class DriverLimits:
             OSError: the folder cannot be written.
         """
         limited = [share for share in shares if share.gpu.uuid in self._hooks()]
-        for mib in {share.memory_mib for share in limited if share.memory_mib is not None}:
-            variables = [f"{name}={mib}" for name in VARIABLES]
-            content = msgspec.json.encode({"ociVersion": "1.0.2", "process": {"env": variables}})
-            write_whole(self._bundle(mib) / "config.json", content)
+        wanted = {share.memory_mib for share in limited if share.memory_mib is not None}
+        self._write(wanted)
+        self._written |= wanted
+
+    def put_back(self) -> None:
+        """Write again what was written and is not there any more, or says something else.
+
+        Raises:
+            OSError: the folder cannot be written.
+        """
+        self._write(self._written)
+
+    def _write(self, amounts: Iterable[int]) -> None:
+        for mib in amounts:
+            write_whole(self._bundle(mib) / "config.json", _configuration(mib))
 
     def hooks(self, share: Share) -> list[dict[str, Any]]:
         """Return the hooks of a share's CDI device; none for a whole GPU, nor where the toolkit has none."""
         hook = self._hooks().get(share.gpu.uuid)
         if share.memory_mib is None or hook is None:
             return []
+        said = _configuration(share.memory_mib).decode()
         command = [hook.path, *hook.args[1:]]
-        arguments = ["sh", "-c", _SCRIPT, str(self._bundle(share.memory_mib)), *command]
+        arguments = ["sh", "-c", _SCRIPT, str(self._bundle(share.memory_mib)), said, *command]
         return [{"hookName": "createRuntime", "path": _SHELL, "args": arguments, "env": [_PATH, *hook.env]}]
 
     def _bundle(self, mib: int) -> Path:
         return self._folder / str(mib)
+
+
+def _configuration(mib: int) -> bytes:
+    variables = [f"{REQUEST}=0", f"{LIMIT}={mib}"]
+    return msgspec.json.encode({"ociVersion": "1.0.2", "process": {"env": variables}})

@@ -26,7 +26,7 @@ from agent.ownership import Ownership
 from agent.policy import PolicyWatch
 from agent.private_folder import UntrustedError
 from agent.registration import Registrar, remove_stale_sockets
-from agent.runtime import cdi_problem, stated_version
+from agent.runtime import cdi_problem
 from agent.settings import NO_LIMITER, AgentOptions, AgentPolicy
 from agent.shares import uuid_of
 from agent.state import AgentState
@@ -82,7 +82,7 @@ class DevicePlugins:
         self._lock = NodeLock(Path(options.state_dir))
         source = Path(options.library) if options.library is not None else None
         self._library = LimiterLibrary(policy.limiter, Path(options.state_dir), source)
-        self._before_use = BeforeUse(watch, self._library)
+        self._before_use = BeforeUse(watch, self._library, self._driver)
         self._log = get_logger("device plugins")
         per_gpu = INDEX in policy.resource
         self._offers = (
@@ -167,7 +167,7 @@ class DevicePlugins:
             )
         if options.strategy == "cdi":
             await self._name_cards()
-        if (problem := cdi_problem(options.strategy, stated_version(options))) is not None:
+        if (problem := cdi_problem(options)) is not None:
             raise NotPreparedError(problem)
         await asyncio.to_thread(self._library.prepare)
         if options.strategy != "cdi":

@@ -19,6 +19,8 @@ _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _GPU_CLASS_WORDS = frozenset({"gpu", "mig"})
 """Parts of the names of drivers' own classes of GPUs, such as gpu.nvidia.com and mig.nvidia.com."""
 _MEMORY_LIMIT = {"CUDA_DEVICE_MEMORY_LIMIT": "{memory_mib}m", "NVIDIA_GPU_MEMORY_": "{memory_mib}"}
+_NO_REQUEST = ("NVIDIA_GPU_MEMORY_REQUEST", "0")
+"""The kernel keeps what is requested after a container has ended."""
 
 
 class Part(BaseModel):
@@ -91,7 +93,7 @@ def _not_secretly_a_limit(env: dict[str, str]) -> dict[str, str]:
 def _in_safe_grammar(env: dict[str, str]) -> dict[str, str]:
     for name, value in env.items():
         for prefix, form in _MEMORY_LIMIT.items():
-            if name.startswith(prefix) and value != form:
+            if name.startswith(prefix) and value != form and (name, value) != _NO_REQUEST:
                 raise ValueError(
                     f'{name} must be "{form}": other forms mean other amounts, or no limit at all'
                 )

@@ -105,8 +105,13 @@ class AgentOnNode:
         self._driver.write(self._node)
         self._sandbox.check(*(("touch",) if offered else ("rm", "-f")), CONTROLLERS)
 
+    @property
+    def limit_files(self) -> Path:
+        """Where the agent's hook finds the limits of shares."""
+        return self._folder / "driver-limits"
+
     def driver_limits(self) -> list[Mapping[str, Any]]:
-        """Return what the driver holds to GPU memory, in the order of that: `group`, `uuid` and `mib`.
+        """Return what the driver holds to GPU memory, by time: `group`, `uuid`, `mib`, `requested`.
 
         As with the real one, a control group that is gone is held to nothing.
         """
@@ -150,14 +155,14 @@ case "$1" in {limit_hook.NAME}) exec {limit} "$@";; *) exec {self._hook}.real "$
 
     def start(self) -> None:
         """Start it; it is ready when the kubelet counts its slices. The runtime must serve already."""
-        version = self._folder / "runtime-version"
-        asking = [sys.executable, "-m", "agent.runtime_version", self._endpoint, str(version)]
+        runtime = self._folder / "runtime"
+        asking = [sys.executable, "-m", "agent.ask_runtime", self._endpoint, str(runtime)]
         self._sandbox.check(*asking, environment={**self._environment, "PYTHONPATH": str(CHECKOUT)})
         options = [
             f"--policies={self._folder / 'policies'}",
             f"--state-dir={self._folder}",
             f"--cdi-dir={self._sandbox.folder / 'cdi'}",
-            f"--runtime-version-file={version}",
+            f"--runtime-file={runtime}",
             f"--nvidia-ctk={self._toolkit / 'nvidia-ctk'}",
             f"--nvidia-cdi-hook={self._hook}",
             f"--driver-root={self._driver.folder}",

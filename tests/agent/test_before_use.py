@@ -68,7 +68,7 @@ def test_two_containers_that_start_at_once_are_checked_one_after_the_other(tmp_p
 
     async def check():
         watch = PolicyWatch(AgentOptions(str(tmp_path), "default"), PER_GPU)
-        before_use = BeforeUse(watch, Watched(LimiterPart("none"), tmp_path, None))
+        before_use = BeforeUse(watch, Watched(LimiterPart("none"), tmp_path, None), None)
         await asyncio.gather(*(before_use.check() for _ in range(20)))
 
     asyncio.run(check())
@@ -81,7 +81,7 @@ def test_a_policy_that_is_not_confirmed_gives_no_share(tmp_path, monkeypatch):
     async def check():
         watch = PolicyWatch(AgentOptions(str(tmp_path), "default"), PER_GPU, frozenset())
         with pytest.raises(RefusedError, match="the policies of this node's agent do not compile"):
-            await BeforeUse(watch, LimiterLibrary(HAMI, tmp_path, None)).check()
+            await BeforeUse(watch, LimiterLibrary(HAMI, tmp_path, None), None).check()
 
     asyncio.run(check())
 

@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+import shutil
 import subprocess
 
+import grpc
 import msgspec
 import pytest
 
@@ -38,9 +40,9 @@ def metrics(process):
     return [value(f"fraction_injector_agent_driver_limits{end}") for end in ("_offered", "")]
 
 
-def run_hook(hook, state):
-    """What the program of a hook was shown, run as a runtime runs it."""
-    ended = subprocess.run(
+def ended_hook(hook, state):
+    """Run a hook as a runtime runs it."""
+    return subprocess.run(
         hook["args"],
         executable=hook["path"],
         env=dict(each.split("=", 1) for each in hook["env"]),
@@ -49,6 +51,11 @@ def run_hook(hook, state):
         text=True,
         check=False,
     )
+
+
+def run_hook(hook, state):
+    """What the program of a hook was shown."""
+    ended = ended_hook(hook, state)
     assert ended.returncode == 0, ended.stderr
     return json.loads(ended.stdout)
 
@@ -77,7 +84,65 @@ def test_the_toolkits_program_gets_the_share_of_the_card_whatever_the_pod_says(t
                 text = json.dumps(state, separators=separators)
                 pid, arguments, environment = run_hook(hook, text)
                 assert (pid, arguments) == (4711, [LIMIT_HOOK, "--gpu-id", f"GPU-{index}"])
-                assert environment == [f"NVIDIA_GPU_MEMORY_REQUEST={mib}", f"NVIDIA_GPU_MEMORY_LIMIT={mib}"]
+                # What is requested would be added to dmem.min of every group above, and never taken back.
+                assert environment == ["NVIDIA_GPU_MEMORY_REQUEST=0", f"NVIDIA_GPU_MEMORY_LIMIT={mib}"]
+
+    asyncio.run(limited(look))
+
+
+SPOILED = {
+    "gone": None,
+    "empty": "",
+    "half of it": '{"ociVersion":"1.0.2","process":{"env":["NVIDIA_GPU_MEMORY_RE',
+    "the limit and no JSON": '{"ociVersion":"1.0.2","process":{"env":["NVIDIA_GPU_MEMORY_LIMIT=15360"',
+    "without a limit": '{"ociVersion":"1.0.2","process":{"env":[]}}',
+    "of another share": '{"ociVersion":"1.0.2","process":{"env":["NVIDIA_GPU_MEMORY_LIMIT=153600"]}}',
+    "shell": '"; exit 0; echo "',
+}
+
+
+@pytest.mark.parametrize("how", SPOILED)
+def test_without_the_file_that_names_the_limit_the_container_does_not_start(how):
+    async def look(node, kubelet, process):
+        [hook] = hooks_of(node, 0, 3)
+        file = node.root / "state" / "driver-limits" / "15360" / "config.json"
+        file.unlink()
+        if SPOILED[how] is not None:
+            file.write_text(SPOILED[how])
+        ended = ended_hook(hook, json.dumps({"pid": 4711, "bundle": "/"}))
+        assert ended.returncode != 0
+        [line] = ended.stderr.splitlines()
+        assert f"{file} is gone or changed" in line
+        assert len(line.replace(str(node.root), "/var/lib")) <= 200
+
+    asyncio.run(limited(look))
+
+
+@pytest.mark.parametrize("missing", ["file", "folder"])
+def test_the_agent_puts_the_file_back_before_a_container_starts(missing):
+    async def look(node, kubelet, process):
+        await kubelet.allocate(NAME, *ids(0, 0, 1, 2))
+        folder = node.root / "state" / "driver-limits"
+        if missing == "file":
+            (folder / "15360" / "config.json").write_text("{}")
+        else:
+            shutil.rmtree(folder)
+        await kubelet.pre_start(NAME, *ids(0, 0, 1, 2))
+        [hook] = hooks_of(node, 0, 3)
+        shown = run_hook(hook, json.dumps({"pid": 4711, "bundle": "/"}))
+        assert "NVIDIA_GPU_MEMORY_LIMIT=15360" in shown[2]
+
+    asyncio.run(limited(look))
+
+
+def test_a_container_does_not_start_where_the_file_cannot_be_put_back():
+    async def look(node, kubelet, process):
+        await kubelet.allocate(NAME, *ids(0, 0, 1, 2))
+        folder = node.root / "state" / "driver-limits"
+        shutil.rmtree(folder)
+        folder.write_text("in the way")
+        with pytest.raises(grpc.aio.AioRpcError, match=r"driver-limits/.* cannot be written"):
+            await kubelet.pre_start(NAME, *ids(0, 0, 1, 2))
 
     asyncio.run(limited(look))
 

@@ -206,8 +206,22 @@ def test_the_driver_holds_a_containers_own_group_from_before_its_start_to_its_en
     }
     # NVIDIA's own hook believes the pod, and ours is the last.
     assert [each["mib"] for each in limits if identities["main"] in each["group"]] == [999999, 15360]
+    # What is requested stays in dmem.min of the groups above until the node reboots.
+    assert [each["requested"] for each in limits if each["mib"] in {15360, 20480}] == [0, 0]
     pods.delete("held")
     eventually(lambda: not driver_limits.driver_limits(), "no group is left", 60)
+
+
+def test_a_container_starts_again_with_its_limit_though_somebody_cleaned_the_agents_folder(
+    cluster, pods, driver_limits
+):
+    pods.run("held", container(gpu0=3), restartPolicy="Always")
+    cluster.nodes[NODE].sandbox.check("rm", "-r", str(driver_limits.limit_files))
+    kill_main(cluster, pods, "held")
+    eventually(lambda: restarts(pods, "held") and running_again(pods, "held"), "it runs again", 60)
+    [container_id] = [each["containerID"] for each in pods.status("held")["containerStatuses"]]
+    identity, limits = container_id.removeprefix("containerd://"), driver_limits.driver_limits()
+    assert [each["mib"] for each in limits if identity in each["group"]] == [15360]
 
 
 def test_the_kubelet_starts_again(cluster, pods):

@@ -37,9 +37,9 @@ def test_hami_core_brings_library_cache_and_an_init_container_that_sees_no_gpu()
     assert init.run_as_user == 65534
 
 
-def test_nvidia_driver_says_request_and_limit_in_plain_mib():
+def test_nvidia_driver_says_the_limit_in_plain_mib_and_requests_nothing_that_would_stay_behind():
     assert limiter("nvidia-driver").env == (
-        EnvVar("NVIDIA_GPU_MEMORY_REQUEST", "{memory_mib}"),
+        EnvVar("NVIDIA_GPU_MEMORY_REQUEST", "0"),
         EnvVar("NVIDIA_GPU_MEMORY_LIMIT", "{memory_mib}"),
     )
 

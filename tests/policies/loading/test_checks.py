@@ -144,6 +144,8 @@ def test_a_policy_that_breaks_a_rule_is_told_which(text, expected):
             'CUDA_DEVICE_MEMORY_LIMIT_0 must be "{memory_mib}m"',
         ),
         ("env: {CUDA_DEVICE_MEMORY_LIMIT: '4Gi'}", 'CUDA_DEVICE_MEMORY_LIMIT must be "{memory_mib}m"'),
+        ("env: {NVIDIA_GPU_MEMORY_LIMIT: '0'}", 'NVIDIA_GPU_MEMORY_LIMIT must be "{memory_mib}"'),
+        ("env: {NVIDIA_GPU_MEMORY_REQUEST: '1'}", 'NVIDIA_GPU_MEMORY_REQUEST must be "{memory_mib}"'),
         ("env: {NVIDIA_GPU_MEMORY_LIMIT: '{memory_mib}m'}", 'NVIDIA_GPU_MEMORY_LIMIT must be "{memory_mib}"'),
         ("env: {LD_PRELOAD: /x.so}", "write ldPreload"),
         ("env: {A: '{memory}'}", "unknown placeholder {memory}"),

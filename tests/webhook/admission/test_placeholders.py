@@ -18,9 +18,9 @@ def test_the_policys_variables_are_filled_and_replace_the_pods():
     ]
 
 
-def test_the_nvidia_driver_limiter_sets_both_integers():
+def test_the_nvidia_driver_limiter_sets_the_limit_and_requests_nothing():
     assert env_after(policy_set=policies("limiter: nvidia-driver")) == [
-        ("NVIDIA_GPU_MEMORY_REQUEST", "11514"),
+        ("NVIDIA_GPU_MEMORY_REQUEST", "0"),
         ("NVIDIA_GPU_MEMORY_LIMIT", "11514"),
     ]
 
