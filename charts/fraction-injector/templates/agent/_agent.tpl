@@ -27,11 +27,12 @@ securityContext:
   runAsUser: 0
   runAsGroup: 0
   seccompProfile: {type: RuntimeDefault}
-{{- with .values.nodeSelector }}
+{{- $nodes := include "fraction-injector.agentNodes" .values | fromJson }}
+{{- with $nodes.nodeSelector }}
 nodeSelector:
   {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- with .values.affinity }}
+{{- with $nodes.affinity }}
 affinity:
   {{- toYaml . | nindent 2 }}
 {{- end }}
@@ -41,6 +42,43 @@ tolerations:
   {{- with .values.tolerations }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
+{{- end -}}
+
+{{/* Its nodes, as {nodeSelector, affinity} in JSON; takes .Values.agent. The GPU operator (26.7 or newer) labels nodes whose
+clients of the driver may run with "true", and writes something else while the driver must be let go of. Its driver manager
+and MIG manager wait for pods with the key in their nodeSelector. Without such an operator the label is absent. */}}
+{{- define "fraction-injector.agentNodes" -}}
+{{- $client := "nvidia.com/gpu.deploy.client" }}
+{{- $selector := deepCopy (.nodeSelector | default dict) }}
+{{- $affinity := deepCopy (.affinity | default dict) }}
+{{- if .gpuOperator }}
+{{- $_ := set $selector $client "true" }}
+{{- else }}
+{{- $ofNodes := $affinity.nodeAffinity | default dict }}
+{{- $required := $ofNodes.requiredDuringSchedulingIgnoredDuringExecution | default dict }}
+{{- $may := list (dict "key" $client "operator" "DoesNotExist") (dict "key" $client "operator" "In" "values" (list "true")) }}
+{{- $terms := list }}
+{{- range $term := $required.nodeSelectorTerms | default (list dict) }}
+{{- range $one := $may }}
+{{- $terms = append $terms (merge (dict "matchExpressions" (append ($term.matchExpressions | default list) $one)) $term) }}
+{{- end }}
+{{- end }}
+{{- $_ := set $required "nodeSelectorTerms" $terms }}
+{{- $_ := set $ofNodes "requiredDuringSchedulingIgnoredDuringExecution" $required }}
+{{- $_ := set $affinity "nodeAffinity" $ofNodes }}
+{{- end }}
+{{- dict "nodeSelector" $selector "affinity" $affinity | toJson }}
+{{- end -}}
+
+{{/* What the controller is told of the DaemonSet. One on all nodes chooses none by the operator's label either: else nodes without
+GPUs would be held. */}}
+{{- define "fraction-injector.agentPodsForController" -}}
+{{- $ofNodes := (.affinity | default dict).nodeAffinity | default dict }}
+{{- $nodes := dict "nodeSelector" .nodeSelector "affinity" .affinity }}
+{{- if or .nodeSelector .gpuOperator $ofNodes.requiredDuringSchedulingIgnoredDuringExecution }}
+{{- $nodes = include "fraction-injector.agentNodes" . | fromJson }}
+{{- end }}
+{{- merge (dict "tolerations" .tolerations) $nodes | toJson }}
 {{- end -}}
 
 {{- define "fraction-injector.unprivileged" -}}
