@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from agent.boot import BOOT_ID
 from agent.gpu import Gpu
 from agent.kubernetes import node_writer
 from agent.kubernetes.api_server import ApiServerError
@@ -109,7 +110,7 @@ def test_an_agent_that_is_told_to_end_takes_its_word_back():
 
 
 def test_the_nodes_boot_is_told(tmp_path):
-    file = tmp_path / node_writer.BOOT_ID
+    file = tmp_path / BOOT_ID
     file.parent.mkdir(parents=True)
     file.write_text("6f0c2d3e-1111-4222-8333-444455556666\n")
     [(_, status)] = writes(Api(), proc=tmp_path)
