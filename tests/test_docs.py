@@ -61,6 +61,11 @@ def sections(page):
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
+@pytest.mark.parametrize("page", [*PAGES, "CHANGELOG.md"])
+def test_no_page_has_marks_of_a_merge(page):
+    assert re.findall(r"^(?:<{7}|={7}|>{7})(?: .*)?$", text_of(page), re.MULTILINE) == []
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_commands_that_a_page_names_exist(page):
     targets = set(re.findall(r"^([a-z][a-z-]*):", text_of("Makefile"), re.MULTILINE))
