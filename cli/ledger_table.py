@@ -16,6 +16,7 @@ HELD, FREE, OVER = "█", "░", "▓"
 MAX_BLOCKS = 32
 """A pool of more slices is drawn to scale."""
 MAX_POD_NAME = 28
+MAX_NAMED = 3
 HEADINGS = ("NODE", "GPU", "SLICES", "FREE", "HELD BY")
 WIDE_HEADINGS = ("NODE", "PRODUCT", "MIB", "STATE", "GPU", "SLICES", "FREE", "HELD BY")
 
@@ -27,7 +28,11 @@ def lines(view: LedgerView, *, wide: bool = False) -> list[Text]:
     headings = WIDE_HEADINGS if wide else HEADINGS
     rows = [row for node in view.nodes for row in _rows(node, wide=wide)]
     drawn = _aligned([[Text(heading, "bold") for heading in headings], *rows]) if rows else []
-    return [*(drawn or [Text("no GPUs to show")]), *(_waiting(waiting) for waiting in view.backlog)]
+    return [
+        *(drawn or [Text("no GPUs to show")]),
+        *_offered_twice(view),
+        *(_waiting(waiting) for waiting in view.backlog),
+    ]
 
 
 def _rows(node: NodeView, *, wide: bool) -> Iterator[Row]:
@@ -35,11 +40,26 @@ def _rows(node: NodeView, *, wide: bool) -> Iterator[Row]:
         index = gpu.name if wide else _number(node, gpu)
         yield [
             *(_wide_node(node, gpu) if wide else [_short_node(node)]),
-            Text(f"{index} cordoned" if gpu.cordoned else index),
+            Text(f"{index}{_state(gpu)}"),
             _slices(gpu),
             Text(f"{gpu.free} of {gpu.capacity}"),
             _shares(gpu, wide=wide),
         ]
+
+
+def _state(gpu: GpuView) -> str:
+    if gpu.offered_twice:
+        return " offered twice"
+    return " cordoned" if gpu.cordoned else ""
+
+
+def _offered_twice(view: LedgerView) -> Iterator[Text]:
+    names = [node.name for node in view.nodes if any(gpu.offered_twice for gpu in node.gpus)]
+    if names:
+        more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+        named = f"{', '.join(map(printable, names[:MAX_NAMED]))}{more}"
+        what = f"offered twice: DRA offers GPUs of {named} too, so no new pods get them"
+        yield Text(f"{what}: turn DRA or the device plugin off there", style="red")
 
 
 def _short_node(node: NodeView) -> Text:

@@ -47,6 +47,8 @@ class GpuStatus(msgspec.Struct, frozen=True, rename="camel"):
     memory_mib: int | None = msgspec.field(default=None, name="memoryMiB")
     shares: tuple[Holding, ...] = ()
     unlisted: Unlisted | None = None
+    offered_twice: bool = False
+    """A DRA driver offers it too."""
 
 
 class Status(msgspec.Struct, frozen=True, rename="camel"):
@@ -151,6 +153,7 @@ def _gpu_status(gpu: GpuView) -> GpuStatus:
         gpu.memory_mib,
         tuple(map(_bounded_share, gpu.shares)),
         _bounded_rest(gpu.unlisted),
+        gpu.offered_twice,
     )
 
 
@@ -178,7 +181,15 @@ def view_of(ledger: GpuLedger) -> NodeView | None:
         return None
     usable = any(c.type == "Usable" and c.status == "True" for c in status.conditions)
     gpus = tuple(
-        GpuView(_index(gpu), gpu.capacity, gpu.shares, gpu.cordoned, gpu.memory_mib, gpu.unlisted)
+        GpuView(
+            _index(gpu),
+            gpu.capacity,
+            gpu.shares,
+            gpu.cordoned,
+            gpu.memory_mib,
+            gpu.unlisted,
+            gpu.offered_twice,
+        )
         for gpu in status.gpus
     )
     return NodeView(
@@ -206,6 +217,9 @@ def status_manifest(name: str, status: Status) -> dict[str, Any]:
     """The object with its status alone, for the status subresource."""
     content = _without_none(msgspec.to_builtins(status))
     content["gpus"] = [_without_none(gpu) for gpu in content["gpus"]]
+    for gpu in content["gpus"]:
+        if not gpu["offeredTwice"]:
+            del gpu["offeredTwice"]
     for share in (share for gpu in content["gpus"] for share in gpu["shares"] if not share["queue"]):
         del share["queue"]
     return {"apiVersion": API_VERSION, "kind": "GpuLedger", "metadata": {"name": name}, "status": content}
@@ -213,7 +227,6 @@ def status_manifest(name: str, status: Status) -> dict[str, Any]:
 
 def _conditions(view: NodeView, now: str, before: tuple[Condition, ...]) -> tuple[Condition, ...]:
     over = view.over
-    lacks = node_problems.of_view(view)
     found = (
         Condition("Usable", "True", "Ready", "the node takes pods")
         if view.usable
@@ -221,12 +234,20 @@ def _conditions(view: NodeView, now: str, before: tuple[Condition, ...]) -> tupl
         Condition("OverCommitted", "True", "CapacityLost", f"pods hold {over} slices more than there are")
         if over
         else Condition("OverCommitted", "False", "WithinCapacity", "pods hold no more than there is"),
-        Condition("TakesFractions", "True", "Sliced", "fractions can be placed")
-        if lacks is None
-        else Condition("TakesFractions", "False", lacks, node_problems.message(lacks, view.name)),
+        _takes_fractions(view),
     )
     former = {condition.type: condition for condition in before}
     return tuple(_dated(condition, former.get(condition.type), now) for condition in found)
+
+
+def _takes_fractions(view: NodeView) -> Condition:
+    lacks = node_problems.of_view(view)
+    if lacks is not None:
+        return Condition("TakesFractions", "False", lacks, node_problems.message(lacks, view.name))
+    twice = node_problems.offered_twice(view)
+    if twice is not None:
+        return Condition("TakesFractions", "True", "OfferedTwice", twice)
+    return Condition("TakesFractions", "True", "Sliced", "fractions can be placed")
 
 
 def _dated(condition: Condition, former: Condition | None, now: str) -> Condition:

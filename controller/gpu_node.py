@@ -15,6 +15,8 @@ from service.log import get_logger
 MAX_CARDS = 64
 MAX_MODEL = 128
 """Characters, as the resource has them."""
+MAX_UUID = 128
+"""Likewise."""
 _Mib = Annotated[int, msgspec.Meta(ge=0, le=100_000_000)]
 _Index = Annotated[int, msgspec.Meta(ge=0, le=999)]
 _Count = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
@@ -30,6 +32,8 @@ class AgentReport(msgspec.Struct, frozen=True, gc=False):
     """(index, MiB) of each GPU that can be shared, by index."""
     models: tuple[str, ...] = ()
     """Of each of `cards`, as GPU feature discovery would write it into a label; empty where it is none."""
+    uuids: tuple[str, ...] = ()
+    """Of each of `cards`; an empty text where nobody tells it."""
     lists_gpus: bool = False
     """Whether it names any GPU, shared or in MIG mode: what it does not name is not there."""
     unhealthy: tuple[int, ...] = ()
@@ -48,6 +52,7 @@ class _Card(msgspec.Struct, gc=False):
     index: _Index
     memory_mib: _Mib = msgspec.field(name="memoryMiB")
     model: Annotated[str, msgspec.Meta(max_length=MAX_MODEL)] = ""
+    uuid: Annotated[str, msgspec.Meta(max_length=MAX_UUID)] = ""
     held_slices: _Count | None = msgspec.field(default=None, name="heldSlices")
     held_pods: _Count = msgspec.field(default=0, name="heldPods")
     healthy: bool = False
@@ -101,6 +106,7 @@ def _report(found: _GpuNode) -> AgentReport:
         found.metadata.name,
         tuple([(card.index, card.memory_mib) for card in shared]),
         tuple([_as_label(card.model) for card in shared]),
+        tuple([card.uuid for card in shared]),
         lists_gpus=bool(status.gpus),
         unhealthy=tuple([card.index for card in shared if not card.healthy]),
         has_healthy_cards=any(card.healthy for card in shared),

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -30,6 +30,8 @@ LARGE_PAGE = 500
 """The same, where nothing has to go on meanwhile."""
 _FORGOTTEN = {HTTPStatus.BAD_REQUEST, HTTPStatus.GONE, HTTPStatus.GATEWAY_TIMEOUT}
 """Answers to a watch whose version the server does not know: 504 where it lies in the server's future."""
+ABSENT_SECONDS = 300.0
+"""After which a resource is asked for again that the API server does not serve: it may be upgraded."""
 Sleep = Callable[[float], Awaitable[None]]
 
 
@@ -41,6 +43,11 @@ class Resource(Generic[Item]):
     """For logs and metrics, such as "pods"."""
     path: str
     reader: ObjectReader[Any, Item]
+    fields: Mapping[str, str] = field(default_factory=dict)
+    """Of the query, to list and to watch."""
+    page: int = PAGE
+    is_optional: bool = False
+    """Whether an API server may not serve it: then there is none, and it is asked again after a while."""
 
 
 async def list_all(api: ApiServer, resource: Resource[Item]) -> list[Item]:
@@ -50,7 +57,7 @@ async def list_all(api: ApiServer, resource: Resource[Item]) -> list[Item]:
         ApiError, OSError, TimeoutError, aiohttp.ClientError: it could not be listed.
     """
     found: list[Item] = []
-    query: dict[str, str | int] = {"limit": LARGE_PAGE}
+    query: dict[str, str | int] = {"limit": LARGE_PAGE, **resource.fields}
     while True:
         page, metadata = resource.reader.read_list(await api.request("GET", resource.path, query=query))
         found += page
@@ -103,6 +110,7 @@ class Watcher(Generic[Item]):
         self._backoff = backoff or Backoff()
         self._health = health or WatchHealth()
         self._version = ""
+        self._is_known_absent = False
         self._log = get_logger("watch")
 
     async def run(self) -> None:
@@ -115,7 +123,23 @@ class Watcher(Generic[Item]):
             except StaleError as error:
                 await self._pause("stale", error)
             except (ApiError, ValueError, *TRANSPORT_ERRORS) as error:
-                await self._pause("list", error)
+                if self._is_absent(error):
+                    await self._wait_for_it()
+                else:
+                    await self._pause("list", error)
+
+    def _is_absent(self, error: Exception) -> bool:
+        is_not_found = isinstance(error, ApiError) and error.status == HTTPStatus.NOT_FOUND
+        return is_not_found and self._resource.is_optional
+
+    async def _wait_for_it(self) -> None:
+        """Take in that there is none of a resource that the API server does not serve, and wait."""
+        await self._watched.replace(_no_pages())
+        self._health.heard()
+        if not self._is_known_absent:
+            self._log.info("the API server does not serve it", resource=self._resource.name)
+        self._is_known_absent = True
+        await self._sleep(ABSENT_SECONDS)
 
     async def _list(self) -> None:
         await self._watched.replace(self._pages())
@@ -123,7 +147,7 @@ class Watcher(Generic[Item]):
         self._counts.listed(self._resource.name)
 
     async def _pages(self) -> AsyncIterator[list[Item]]:
-        query: dict[str, str | int] = {"limit": PAGE}
+        query: dict[str, str | int] = {"limit": self._resource.page, **self._resource.fields}
         count = 0
         while True:
             data = await self._api.request("GET", self._resource.path, query=query)
@@ -146,7 +170,7 @@ class Watcher(Generic[Item]):
         try:
             lines = await self._watch()
         except ApiError as error:
-            if error.status in _FORGOTTEN:
+            if error.status in _FORGOTTEN or self._is_absent(error):
                 raise StaleError(str(error)) from None
             await self._pause("watch", error)
         except TRANSPORT_ERRORS as error:
@@ -163,6 +187,7 @@ class Watcher(Generic[Item]):
             "allowWatchBookmarks": "true",
             "resourceVersion": self._version,
             "timeoutSeconds": random.randint((most + 1) // 2, most),  # noqa: S311 only spreads load
+            **self._resource.fields,
         }
         count = 0
         async with self._api.stream(self._resource.path, query, self._timing.silence_seconds) as lines:
@@ -195,3 +220,8 @@ class Watcher(Generic[Item]):
             again_in=round(seconds, 2),
         )
         await self._sleep(seconds)
+
+
+async def _no_pages() -> AsyncIterator[list[Any]]:
+    for page in list[list[Any]]():
+        yield page

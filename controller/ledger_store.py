@@ -10,9 +10,12 @@ from collections.abc import Callable
 from functools import partial
 
 import msgspec
+from anyio.lowlevel import checkpoint
 
 from controller.agent_readiness import why_not_ready
+from controller.dra_offers import DraOffers, with_offers
 from controller.gpu_node import AgentReport, with_report
+from controller.resource_slice import DraSlice
 from controller.resources import SeenNode, SeenPod
 from controller.watched_resource import WatchedResource
 from ledger.facts import NodeAgent, PodFact, PodKey
@@ -65,11 +68,22 @@ class LedgerStore:
             listed=self._agents_are_listed,
             yielding=self.yielding,
         )
+        self.watched_slices: WatchedResource[DraSlice] = WatchedResource(
+            key_of=lambda found: ("", found.name),
+            keys=lambda: [("", name) for name in self._offers.names],
+            set=self.set_slice,
+            remove=lambda key: self.remove_slice(key[1]),
+            listed=checkpoint,
+            yielding=self.yielding,
+        )
+        self._offers = DraOffers()
         self._stated: dict[str, SeenNode] = {}
-        """By name each node as it states itself; `nodes` have what their agents say, too."""
+        """By name each node as it states itself; `nodes` have what their agents and a DRA driver say, too."""
         self.agents: dict[str, AgentReport] = {}
         """By node what its agent says; the node itself may not be known yet."""
         self.agents_listed = False
+        self.offered_twice: set[str] = set()
+        """Names of nodes some of whose GPUs a DRA driver offers too."""
         self._readers: list[Changes] = []
         self._pod_listeners: list[PodListener] = []
         self._unlisted = {"nodes", "pods"}
@@ -146,10 +160,12 @@ class LedgerStore:
         """Take in a node; the inverse of `remove_node`."""
         name = node.fact.name
         self._stated[name] = node
-        node = self._with_agent(node)
+        node = self._with_reports(node)
         if self.nodes.get(name) == node:
             return
         self.nodes[name] = node
+        is_twice = node.fact.is_offered_twice or node.fact.offered_twice
+        (self.offered_twice.add if is_twice else self.offered_twice.discard)(name)
         self.ledger.set_node(node.fact)
         self.mark(name)
         self._update_totals()
@@ -172,6 +188,16 @@ class LedgerStore:
             for name in names:
                 self._set_again(name)
 
+    def set_slice(self, found: DraSlice) -> None:
+        """Take in a ResourceSlice; the inverse of `remove_slice`."""
+        for name in self._offers.set(found):
+            self._set_again(name)
+
+    def remove_slice(self, name: str) -> None:
+        """Take in that a ResourceSlice is gone."""
+        for node in self._offers.remove(name):
+            self._set_again(node)
+
     def _set_again(self, name: str) -> None:
         node = self._stated.get(name)
         if node is not None:
@@ -181,6 +207,7 @@ class LedgerStore:
         """Take in that a node is gone."""
         if self.nodes.pop(name, None) is not None:
             del self._stated[name]
+            self.offered_twice.discard(name)
             self.ledger.remove_node(name)
             self.mark(name)
             self._update_totals()
@@ -212,10 +239,12 @@ class LedgerStore:
         if fact is not None and (fact.slices or fact.node):
             self.mark(fact.node or fact.promised_node)
 
-    def _with_agent(self, node: SeenNode) -> SeenNode:
-        """Return the node with what its agent says of its GPUs, and whether that agent serves."""
-        report = self.agents.get(node.fact.name)
+    def _with_reports(self, node: SeenNode) -> SeenNode:
+        """Return the node with what its agent says, whether that serves, and what a DRA driver offers too."""
+        name = node.fact.name
+        report = self.agents.get(name)
         fact = with_report(node.fact, report, self._agent_of(node, report))
+        fact = with_offers(fact, report, self._offers.on(name))
         return node if fact is node.fact else msgspec.structs.replace(node, fact=fact)
 
     def _agent_of(self, node: SeenNode, report: AgentReport | None) -> NodeAgent:

@@ -46,7 +46,7 @@ class ControllerMetrics:
             ["resource"],
             registry=registry,
         )
-        for resource in ("nodes", "pods", "gpuledgers", "gpunodes"):
+        for resource in ("nodes", "pods", "gpuledgers", "gpunodes", "resourceslices"):
             self._lists.labels(resource)
             for kind in ("list", "watch", "stale"):
                 self._troubles.labels(resource, kind)
@@ -102,6 +102,11 @@ class LedgerCollector(Collector):
         yield _gauge("slices_over", "Slices held beyond capacity.", totals.over)
         yield _gauge("waiting_slices", "Slices of pods without a node.", ledger.pending_slices())
         yield _gauge("reservations", "Placements promised to pods yet unseen.", self._state.reservations)
+        yield _gauge(
+            "nodes_offered_twice",
+            "Nodes with GPUs that a device plugin and a DRA driver offer, and on which no pods are placed.",
+            len(self._state.offered_twice),
+        )
         yield _gauge("synced", "1 once nodes and pods are listed.", self._state.synced.is_set())
 
 

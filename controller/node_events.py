@@ -1,21 +1,23 @@
-"""Writes Events on nodes whose annotations are wrong."""
+"""Writes Events on nodes whose annotations are wrong, and whose GPUs are offered twice."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 from controller.event_writer import EventWriter
 from controller.kube_client import ApiServer
 from controller.leader_loop import while_leading
 from controller.leadership import Leadership
 from controller.ledger_store import LedgerStore
+from controller.node_problems import offered_twice
 from controller.resources import SeenNode
 from kube.events import event, event_name
 from ledger import cordon
 from service.log import get_logger
 
-REASON = "BadCordon"
+Reason = Literal["BadCordon", "OfferedTwice"]
 SECONDS_BETWEEN_CHECKS = 10.0
 MAX_WRITTEN = 10_000
 
@@ -35,32 +37,41 @@ class NodeEvents:
         await while_leading(self._leadership, self.check_nodes, SECONDS_BETWEEN_CHECKS)
 
     async def check_nodes(self) -> None:
-        """Check the annotations of every node once."""
+        """Check every node once."""
         async for names in self._state.yielding.batches(list(self._state.nodes)):
-            for name in names:
-                node = self._state.nodes.get(name)
-                wrong = _problem(node) if node is not None and node.cordon else None
-                if node is not None and wrong is not None:
-                    await self._write_event(node, wrong)
+            for node in filter(None, map(self._state.nodes.get, names)):
+                for reason, message in self._problems(node):
+                    await self._write_event(node, reason, message)
 
-    async def _write_event(self, node: SeenNode, message: str) -> None:
-        body = cordon_event(node, message, datetime.now(UTC))
+    def _problems(self, node: SeenNode) -> Iterator[tuple[Reason, str]]:
+        wrong = cordon.problem(node.cordon, [index for index, _ in node.fact.gpus]) if node.cordon else None
+        if wrong is not None:
+            yield "BadCordon", wrong
+        if node.fact.is_offered_twice or node.fact.offered_twice:
+            view = self._state.ledger.node(node.fact.name)
+            twice = offered_twice(view) if view is not None else None
+            if twice is not None:
+                yield "OfferedTwice", twice
+
+    async def _write_event(self, node: SeenNode, reason: Reason, message: str) -> None:
+        body = node_event(node, reason, message, datetime.now(UTC))
         name = body["metadata"]["name"]
         if name in self._written:
             return
-        self._log.warning("a node's annotation is wrong", node=node.fact.name, error=message)
+        self._log.warning("something is wrong with a node", node=node.fact.name, reason=reason, error=message)
         await self._events.write(body)
         self._written[name] = None
         if len(self._written) > MAX_WRITTEN:
             del self._written[next(iter(self._written))]
 
 
-def cordon_event(node: SeenNode, message: str, now: datetime) -> dict[str, Any]:
-    """Return the Event on a node; its name follows from node and message."""
-    name = event_name(node.fact.name, f"{node.uid} {message}")
+def node_event(node: SeenNode, reason: Reason, message: str, now: datetime) -> dict[str, Any]:
+    """Return the Event on a node; its name follows from node and message.
+
+    One of GPUs that are offered twice is written again in each hour, for which API servers keep Events: pods
+    are kept off the node for as long.
+    """
+    hour = f" {now:%Y-%m-%dT%H}" if reason == "OfferedTwice" else ""
+    name = event_name(node.fact.name, f"{node.uid} {message}{hour}")
     involved = {"kind": "Node", "name": node.fact.name, "uid": node.uid}
-    return event(involved, REASON, message, name=name, now=now)
-
-
-def _problem(node: SeenNode) -> str | None:
-    return cordon.problem(node.cordon, [index for index, _ in node.fact.gpus])
+    return event(involved, reason, message, name=name, now=now)

@@ -49,7 +49,12 @@ class NodeFact(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     cpu_milli: int = UNLIMITED
     memory_bytes: int = UNLIMITED
     cordoned: frozenset[int] = frozenset()
-    """Indices that the node's annotation clearml-injector/cordon takes out of placement."""
+    """Indices that are taken out of placement: by the node's annotation clearml-injector/cordon, or as
+    `offered_twice`."""
+    offered_twice: frozenset[int] = frozenset()
+    """Of `gpus` those that a DRA driver offers too; all of them where nobody tells which."""
+    is_offered_twice: bool = False
+    """Whether a DRA driver offers all GPUs of the node too, or nobody tells which: no pod goes there."""
 
     def card_mib(self, indices: tuple[int, ...]) -> int | None:
         """MiB of the smallest of some GPUs: of the cards, else what the node's label says of all."""

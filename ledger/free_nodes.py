@@ -30,6 +30,8 @@ class FreeNodes:
     """Whether only nodes with a running agent were looked at: nothing else would limit the pod."""
     shut_out: int = 0
     """Nodes that have all these GPUs, and that the pod's own demands on its node leave out."""
+    offered_twice: int = 0
+    """Nodes that have all these GPUs and get no pods, as a DRA driver offers one of these GPUs too."""
 
 
 def amounts_of(pod: PodFact) -> Amounts:
@@ -75,6 +77,7 @@ def free_nodes(nodes: Iterable[NodeView], wanted: Wanted) -> FreeNodes:
         has_room=any(_holds(node, amounts) for node in fitting),
         by_agent=with_agent is not None,
         shut_out=with_gpus - len(there),
+        offered_twice=sum(_offers_twice(node, indices) for node in able),
     )
 
 
@@ -87,6 +90,11 @@ def _can_go(node: NodeView, memory_values: tuple[str, ...] | None, models: Colle
 def _left(node: NodeView, indices: list[int | None]) -> int | None:
     free = _open(node)
     return max(0, min(free[each] for each in indices)) if all(each in free for each in indices) else None
+
+
+def _offers_twice(node: NodeView, indices: list[int | None]) -> bool:
+    twice = {gpu.index: gpu.offered_twice for gpu in node.gpus}
+    return all(each in twice for each in indices) and any(twice[each] for each in indices)
 
 
 def _holds(node: NodeView, amounts: Amounts) -> bool:

@@ -73,7 +73,7 @@ class Ledger(LedgerReader):
             self._forget_kinds(known)
         self._change_node(fact.name, known, fact)
         self._values.add(fact)
-        self._choice.odd_nodes.add(fact)
+        self._choice.add_node(fact)
 
     def remove_node(self, name: str) -> None:
         """Take in that a node is gone; its pods are kept until they are gone themselves."""
@@ -84,7 +84,7 @@ class Ledger(LedgerReader):
 
     def _forget_kinds(self, node: NodeFact) -> None:
         self._values.remove(node)
-        self._choice.odd_nodes.remove(node)
+        self._choice.remove_node(node)
 
     def _change_node(self, name: str, known: NodeFact | None, fact: NodeFact | None) -> None:
         """Set what is known of a node, and weigh its pods anew where its cards are others by that."""

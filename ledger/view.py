@@ -54,10 +54,13 @@ class GpuView:
     shares: tuple[Holding, ...]
     """The largest, by namespace and name."""
     cordoned: bool = False
+    """New pods are kept off it, by the node's annotation or as it is `offered_twice`."""
     memory_mib: int | None = None
     """MiB of the card, where the node's agent says it."""
     unlisted: Unlisted | None = None
     """Those that are not among `shares`; None where all are."""
+    offered_twice: bool = False
+    """A DRA driver offers it too, or nobody tells which GPUs of the node it offers."""
 
     @property
     def name(self) -> str:
@@ -146,11 +149,13 @@ def node_view(account: NodeAccount) -> NodeView | None:
     gpus = [
         GpuView(
             index,
-            fact.pooled if index is None else capacities.get(index, 0),
+            capacity := fact.pooled if index is None else capacities.get(index, 0),
             shares,
-            index in fact.cordoned,
+            fact.is_offered_twice or index in fact.cordoned,
             cards.get(index) if index is not None else None,
             unlisted,
+            # The kubelet goes on to state zero of names after their device plugin was turned off.
+            bool(capacity) and (fact.is_offered_twice or index in fact.offered_twice),
         )
         for index, (shares, unlisted) in _holdings(account, indices).items()
     ]

@@ -252,7 +252,10 @@ def _waiting_for_slices(pod: PodSummary, names: ResourceNames) -> Iterator[str]:
         yield _scheduler(pod)
         without = ", without its agent" if free.by_agent else ""
         divided = ", or still to be divided" if _of(fact) == _INSTANCES else ""
-        yield f"Ask the admin whether such a node is cordoned, not ready{without} or gone{divided}."
+        if free.offered_twice:
+            yield _offered_twice(free.offered_twice, pod.owner)
+        else:
+            yield f"Ask the admin whether such a node is cordoned, not ready{without} or gone{divided}."
     elif free.has_room:
         yield f"Nodes have {_of(fact)} for it now: {free_there(free)} free."
         yield "It waits for the scheduler to try again, or for something else that those nodes lack."
@@ -266,6 +269,12 @@ def _waiting_for_slices(pod: PodSummary, names: ResourceNames) -> Iterator[str]:
         yield f"What would help: {way_out(free, pod.owner)}."
         if pod.replaced_after is not None:
             yield f"Its policy replaces such a pod after {pod.replaced_after}, where another GPU has room."
+
+
+def _offered_twice(nodes: int, owner: Creator | None) -> str:
+    has = "1 node has" if nodes == 1 else f"{nodes} nodes have"
+    off = "ask the admin to turn DRA or the device plugin off there"
+    return f"{has} such GPUs that DRA offers too, so no pods go there: {off}, then {_creation(owner)}."
 
 
 def _scheduler(pod: PodSummary) -> str:

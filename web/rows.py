@@ -39,6 +39,8 @@ class GpuCell(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     cordoned: bool = False
     over: int = 0
     shares: tuple[HeldShare, ...] = ()
+    twice: bool = False
+    """A DRA driver offers it too, so that it is `cordoned`."""
 
 
 class NodeRow(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -92,7 +94,7 @@ def _cell(view: NodeView, gpu: GpuView, viewer: Viewer, created: CreatedAt) -> G
     ]
     shares += _others(gpu, len(own), viewer, size)
     index, name = (gpu.index, "") if profile is None else (None, profile_name(profile))
-    return GpuCell(gpu.capacity, index, name, gpu.cordoned, gpu.over, tuple(shares))
+    return GpuCell(gpu.capacity, index, name, gpu.cordoned, gpu.over, tuple(shares), gpu.offered_twice)
 
 
 def _others(gpu: GpuView, own: int, viewer: Viewer, per_slice: tuple[int, int]) -> list[HeldShare]:

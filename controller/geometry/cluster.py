@@ -57,9 +57,9 @@ class ClusterNode:
 
     @property
     def offer(self) -> NodeOffer | None:
-        """What it could ever offer a pod; None where its cards are not ours to divide, or not known."""
+        """What it could ever offer a pod; None where its cards are not ours alone to divide, or not known."""
         card, node = self.view.card, self.node
-        if card is None or not self.fact.is_ours:
+        if card is None or not self.fact.is_ours or node.is_offered_twice:
             return None
         return NodeOffer(
             node.name, card, self.view.cards, node.labels, node.taints, node.cpu_milli, node.memory_bytes

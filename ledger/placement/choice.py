@@ -17,7 +17,8 @@ from ledger.placement.instance_offers import Option, within_twice
 from ledger.placement.memory_values import MemoryValues
 from ledger.placement.node_groups import Found
 from ledger.placement.node_index import NodeIndex
-from ledger.placement.odd_nodes import OddNodes
+from ledger.placement.odd_nodes import NO_HOSTS, Hosts, OddNodes
+from ledger.placement.offered_twice import OfferedTwice
 from ledger.placement.pick_index import PickedIndex, pick_assumed_index, pick_index
 from ledger.placement.pool_hosts import pool_hosts
 from ledger.placement.preference import family_requests, preferred
@@ -45,9 +46,19 @@ class Choice:
         self._owners = owners
         self._pending = contested.pending
         self._values = values
-        self.odd_nodes = OddNodes(node_index)
-        """To be told of each node that comes and goes."""
+        self._odd_nodes = OddNodes(node_index)
+        self._offered_twice = OfferedTwice()
         self._contested = contested
+
+    def add_node(self, node: NodeFact) -> None:
+        """Take in a node whose GPUs a pod may have to be kept off; the inverse of `remove_node`."""
+        self._odd_nodes.add(node)
+        self._offered_twice.add(node)
+
+    def remove_node(self, node: NodeFact) -> None:
+        """Forget a node that stated such facts when it came."""
+        self._odd_nodes.remove(node)
+        self._offered_twice.remove(node)
 
     def options(
         self, request: PlacementRequest, prices: ShadowPrices, reservation: str | None
@@ -205,7 +216,8 @@ class Choice:
     ) -> Placement | Unschedulable:
         candidates = self._finder.select(request)
         if candidates.is_empty:
-            return self._assumed(request, reservation)
+            assumed = self._assumed(request, reservation)
+            return assumed if isinstance(assumed, Unschedulable) else self._kept_off(assumed, candidates)
         found = self._best(candidates, request, prices)
         if found is not None and (node := found[1].fact) is not None:
             indices = best_gpus(found[1], candidates.mode, request, prices)
@@ -247,16 +259,25 @@ class Choice:
         """Return the placement with the hosts that it must name, as labels do not tell their cards."""
         mode = request.mode_type
         if not (mode.chooses_gpus or mode.gives_instances):
-            node = self._node_index.fact(placed.node) if placed.node is not None else None
-            hosts = pool_hosts(request, placed, node, candidates)
+            hosts = pool_hosts(request, placed, self._node_of(placed), candidates)
         else:
-            hosts = self.odd_nodes.hosts(request, placed, candidates)
-        if isinstance(hosts, Unschedulable):
-            return hosts
-        only, others = hosts
+            hosts = self._odd_nodes.hosts(request, placed, candidates)
+        return hosts if isinstance(hosts, Unschedulable) else self._kept_off(placed, candidates, hosts)
+
+    def _kept_off(
+        self, placed: Placement, candidates: Candidates, hosts: Hosts = NO_HOSTS
+    ) -> Placement | Unschedulable:
+        """Return the placement with these hosts, kept off GPUs that a DRA driver offers too."""
+        found = self._offered_twice.shut_out(hosts, placed, self._node_of(placed), candidates)
+        if isinstance(found, Unschedulable):
+            return found
+        only, others = found
         if not (only or others):
             return placed
         return msgspec.structs.replace(placed, hosts=only, other_hosts=others)
+
+    def _node_of(self, placed: Placement) -> NodeFact | None:
+        return self._node_index.fact(placed.node) if placed.node is not None else None
 
     def _best(self, candidates: Candidates, request: PlacementRequest, prices: ShadowPrices) -> Found | None:
         if request.place == "spread" and request.owner:

@@ -15,6 +15,7 @@ from modes.fraction import Fraction
 from modes.registry import MODES
 
 _MAX_NAME = 63
+TWICE = "a DRA driver offers the same GPUs as the device plugin"
 
 
 class Obstacle(IntEnum):
@@ -32,8 +33,9 @@ class Obstacle(IntEnum):
     NO_AGENT = 10
     CARDS = 11
     UNEQUAL = 12
-    LABELS = 13
-    TAINTS = 14
+    OFFERED_TWICE = 13
+    LABELS = 14
+    TAINTS = 15
 
 
 _WHY = {
@@ -55,6 +57,8 @@ _WHY = {
     Obstacle.CARDS: "{at} no GPU is of such a kind, or has the memory that the label says: ask for others",
     Obstacle.UNEQUAL: "{at} there are fewer than {gpus} equal GPUs, and unequal ones cannot be limited"
     " together: ask for fewer",
+    Obstacle.OFFERED_TWICE: f"{{at}} {TWICE}: ask the admin to turn one of the two off"
+    " (docs/other-systems.md)",
     Obstacle.LABELS: "{at} with such GPUs its node selector or affinity does not match: mend it",
     Obstacle.TAINTS: "{at} with such GPUs there is a taint that it does not tolerate: add the toleration",
 }
@@ -87,7 +91,7 @@ def agent_serves(node: NodeFact, request: PlacementRequest) -> bool:
 
 
 def gpu_obstacle(node: NodeFact, request: PlacementRequest) -> Obstacle | None:
-    """The first obstacle that the node's GPUs are: names, slices, number, memory, or that nobody limits."""
+    """The first obstacle that the node's GPUs are: names, slices, number, memory, who limits and offers."""
     mode, fraction = request.mode_type, request.fraction
     count = mode.gpu_count(node)
     if count is None or request.stock not in mode.stocks(node):
@@ -103,9 +107,14 @@ def gpu_obstacle(node: NodeFact, request: PlacementRequest) -> Obstacle | None:
         return Obstacle.COUNT
     by_cards = _card_obstacle(node, request) if node.cards else None
     by_memory = _memory_obstacle(node, fraction, needs_memory=request.is_bound_by_memory) or by_cards
-    if by_memory is None and request.needs_agent and node.agent == "missing":
+    return by_memory or _offer_obstacle(node, request, gpus)
+
+
+def _offer_obstacle(node: NodeFact, request: PlacementRequest, gpus: int) -> Obstacle | None:
+    if request.needs_agent and node.agent == "missing":
         return Obstacle.NO_AGENT
-    return by_memory
+    is_twice = node.is_offered_twice or gpus - len(node.offered_twice) < request.fraction.gpus
+    return Obstacle.OFFERED_TWICE if is_twice else None
 
 
 def _card_obstacle(node: NodeFact, request: PlacementRequest) -> Obstacle | None:

@@ -29,6 +29,7 @@ _Shape = tuple[
     int | None,
     int,
     NodeAgent,
+    tuple[bool, tuple[int, ...]],
     Layout | None,
 ]
 ClassLabels = tuple[tuple[str, str | None], ...]
@@ -177,7 +178,7 @@ def free_gpus(classes: Iterable[NodeClass]) -> FreeGpus:
 
 
 def shape_of(fact: NodeFact) -> _Shape:
-    """Return what of a node's GPUs, CPU and agent decides its class."""
+    """Return what of a node's GPUs, CPU, agent and DRA driver decides its class."""
     indices = tuple(index for index, _ in fact.gpus)
     return (
         indices,
@@ -186,6 +187,7 @@ def shape_of(fact: NodeFact) -> _Shape:
         fact.gpu_mib,
         cpu_steps(fact.cpu_milli),
         fact.agent,
+        (fact.is_offered_twice, tuple(sorted(fact.offered_twice))),
         layout(fact),
     )
 

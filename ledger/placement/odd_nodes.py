@@ -32,6 +32,9 @@ class Hosts(NamedTuple):
     """Those that it shuts out."""
 
 
+NO_HOSTS = Hosts()
+
+
 class OddNodes:
     """The odd nodes of a cluster, those that are alike together."""
 
@@ -58,7 +61,7 @@ class OddNodes:
         """Return what a pod must say of hosts, so that it gets no GPU of these numbers that does not suit."""
         wanted = demand(request) if self._nodes else None
         if wanted is None or not (wanted.chooses and placement.indices):
-            return Hosts()
+            return NO_HOSTS
         node = self._node_index.fact(placement.node) if placement.node is not None else None
         tried = [node] if node is not None else [each for each, _ in candidates.samples()]
         if any(_leads_to(each, wanted, placement) and _suits(each, wanted, placement) for each in tried):
@@ -123,8 +126,9 @@ def _leads_to(node: NodeFact, wanted: CardDemand, placement: Placement) -> bool:
 
 
 def _suits(node: NodeFact, wanted: CardDemand, placement: Placement) -> bool:
-    """Whether a node has GPUs of a placement's numbers, and they suit."""
-    return _has_all(node, placement) and not _has_unsuited(node, wanted, placement)
+    """Whether a node has GPUs of a placement's numbers, they suit, and only the device plugin offers them."""
+    is_once = node.offered_twice.isdisjoint(placement.indices)
+    return is_once and _has_all(node, placement) and not _has_unsuited(node, wanted, placement)
 
 
 def _has_all(node: NodeFact, placement: Placement) -> bool:

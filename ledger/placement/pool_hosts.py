@@ -39,11 +39,11 @@ def pool_hosts(
         return len(left) > 1 and sum(left) >= fraction.slices and not has_room(left, fraction)
 
     def bound(facts: Iterable[NodeFact]) -> Iterator[NodeFact]:
-        return (fact for fact in facts if _admits(fact, placement))
+        return (fact for fact in facts if admits(fact, placement))
 
     spanning = list(islice(bound(_nodes(candidates, spans)), MAX_HOSTS + 1))
     if len(spanning) <= MAX_HOSTS:
-        admitted = sum([count for fact, count in candidates.samples() if _admits(fact, placement)])
+        admitted = sum([count for fact, count in candidates.samples() if admits(fact, placement)])
         if node is None and spanning and len(spanning) >= admitted:
             return _in_no_one_piece(request)
         return Hosts((), tuple(sorted(hosts_of(spanning))))
@@ -53,7 +53,7 @@ def pool_hosts(
     return Hosts(tuple(sorted(islice(only, MAX_HOSTS)))) if only else _in_no_one_piece(request)
 
 
-def _admits(node: NodeFact, placement: Placement) -> bool:
+def admits(node: NodeFact, placement: Placement) -> bool:
     """Whether the labels of GPUs that bind a pod let it go to a node."""
     values, product = placement.memory_values, node.labels.get(GPU_PRODUCT_LABEL)
     return (not values or node.labels.get(GPU_MEMORY_LABEL) in values) and placement.model in {None, product}

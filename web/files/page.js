@@ -77,8 +77,13 @@ function wordsOf(share, gpu) {
   return [...words, kinds[share.kind] ?? share.kind, share.created ? ageOf(share.created) : ""].filter(Boolean).join(", ");
 }
 
+function stateOf(gpu) {
+  if (gpu.twice) return "offered to DRA too, so no new pods: turn DRA or the device plugin off there";
+  return gpu.cordoned ? "cordoned" : "";
+}
+
 function labelOf(row, gpu) {
-  const notes = [gpu.cordoned ? "cordoned" : "", gpu.over ? `${gpu.over} over` : ""].filter(Boolean);
+  const notes = [stateOf(gpu), gpu.over ? `${gpu.over} over` : ""].filter(Boolean);
   const held = (gpu.shares ?? []).map((share) => `${holderOf(share)} ${wordsOf(share, gpu)}`);
   return [`${row.node} ${nameOf(gpu)}`, roomOf(gpu), ...notes, ...held].join("; ");
 }
@@ -278,7 +283,7 @@ function showDetails(cell) {
   const { entry } = cell, gpu = entry.row.gpus[entry.cells.indexOf(cell)];
   if (!gpu) return;
   const model = [entry.row.product, entry.row.mib ? `${entry.row.mib} MiB` : ""].filter(Boolean).join(", ");
-  const notes = `${roomOf(gpu)}${gpu.cordoned ? ", cordoned" : ""}${gpu.over ? `, ${gpu.over} over` : ""}`;
+  const notes = `${roomOf(gpu)}${stateOf(gpu) ? `, ${stateOf(gpu)}` : ""}${gpu.over ? `, ${gpu.over} over` : ""}`;
   find("which").replaceChildren(element("bdi", entry.row.node), ` ${nameOf(gpu)}: ${notes}${model ? ` (${model})` : ""}`);
   find("shares").replaceChildren(...(gpu.shares ?? []).map((share) => {
     const item = element("li"), name = element("b");
