@@ -58,8 +58,8 @@ def _offered_twice(view: LedgerView) -> Iterator[Text]:
     if names:
         more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
         named = f"{', '.join(map(printable, names[:MAX_NAMED]))}{more}"
-        what = f"offered twice: DRA offers GPUs of {named} too, so no new pods get them"
-        yield Text(f"{what}: turn DRA or the device plugin off there", style="red")
+        what = f"offered twice, by a device plugin and by DRA: GPUs of {named}; no new pods get them"
+        yield Text(f"{what}: turn one of the two off there", style="red")
 
 
 def _short_node(node: NodeView) -> Text:

@@ -42,17 +42,25 @@ class FreeNodesFinder:
     async def _walk(self, wanted: _Wanted) -> FreeNodes:
         most: list[tuple[int, str]] = []
         elsewhere: tuple[str, int, int] | None = None
-        count, has_room = 0, False
+        count, has_room, offered_twice = 0, False, 0
         async for names in self._state.yielding.batches(list(self._state.nodes)):
             found = [(self._free(name, wanted), name) for name in names]
             there = [(-free, name) for free, name in found if free is not None]
             count += len(there)
             has_room = has_room or any(self._holds(name, -free, wanted) for free, name in there)
+            offered_twice += sum(self._offers_twice(name, wanted) for name in names)
             most = sorted([*most, *there])[:MAX_NODES_NAMED]
             others = (self._elsewhere(name, wanted) for name in names)
             elsewhere = elsewhere or next(filter(None, others), None)
         named = tuple((name, -free) for free, name in most)
-        return FreeNodes(named, count - len(most), elsewhere, has_room=has_room, by_agent=wanted[3])
+        return FreeNodes(
+            named,
+            count - len(most),
+            elsewhere,
+            has_room=has_room,
+            by_agent=wanted[3],
+            offered_twice=offered_twice,
+        )
 
     def _free(self, name: str, wanted: _Wanted) -> int | None:
         """Slices left; None where the pod cannot go."""
@@ -76,6 +84,14 @@ class FreeNodesFinder:
             return None
         found = self._state.ledger.freest(name)
         return (name, *found) if found is not None and found[1] >= slices else None
+
+    def _offers_twice(self, name: str, wanted: _Wanted) -> bool:
+        if name not in self._state.offered_twice or not self._can_go(name, wanted):
+            return False
+        fact, indices = self._state.nodes[name].fact, [index for index, _ in wanted[0]]
+        offered = {None: fact.pooled, **dict(fact.gpus), **dict(fact.instances)}
+        is_twice = fact.is_offered_twice or any(index in fact.offered_twice for index in indices)
+        return is_twice and all(offered.get(index) for index in indices)
 
     def _can_go(self, name: str, wanted: _Wanted) -> bool:
         _, memory_values, models, by_agent = wanted

@@ -11,6 +11,7 @@ from controller.geometry.loop import GeometryOptions
 from controller.informer import Timing
 from controller.leadership import LeaseTiming
 from controller.node_agents.coverage import AgentPods
+from kube.names import DRA_DRIVER
 from modes.resource_names import ResourceNames
 
 
@@ -52,5 +53,7 @@ class ControllerOptions:
     """Name of the ConfigMap in `namespace` that they come from: Events on it tell what is wrong with them."""
     geometry: GeometryOptions | None = None
     """Divide the MIG cards of labelled nodes on demand; None leaves them alone."""
+    dra_driver: str | None = DRA_DRIVER
+    """DRA driver whose GPUs are compared with those of device plugins; None compares none."""
     agents: AgentPods | None = None
     """Pods of the agent's DaemonSet: its nodes are held until their agents serve; None holds none."""

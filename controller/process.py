@@ -7,7 +7,7 @@ import gc
 import socket
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Literal, get_args
 
@@ -28,6 +28,7 @@ from controller.metrics import ControllerMetrics, LedgerCollector
 from controller.options import ControllerOptions
 from controller.page_authorization import TokenAuthorizer
 from controller.placement_api import ControllerApi
+from controller.resource_slice import resource_slices
 from controller.resources import nodes, pods
 from controller.served_policies import WebhookPolicies
 from controller.usage_metrics import UsageCollector
@@ -51,6 +52,7 @@ Task = Literal[
     "watch of nodes",
     "watch of pods",
     "watch of cards",
+    "watch of DRA's slices",
     "reservations",
     "mounted certificate",
     "own port",
@@ -193,6 +195,7 @@ class ControllerProcess:
             api, gpu_nodes(), state.watched_cards, metrics, timing=timing, health=self._watch_of_cards
         )
         tasks = [
+            *self._watch_of_dra(),
             BackgroundTask.without_period("watch of nodes", of_nodes.run),
             BackgroundTask.without_period("watch of pods", of_pods.run),
             BackgroundTask.without_period("watch of cards", of_cards.run),
@@ -203,6 +206,13 @@ class ControllerProcess:
         if self._policies is not None:
             tasks.append(BackgroundTask("policies", self._policies.watch, RELOAD_SECONDS))
         return tasks
+
+    def _watch_of_dra(self) -> Iterator[BackgroundTask]:
+        driver, timing = self._options.dra_driver, self._options.watch_timing
+        if driver is not None:
+            watched = self._state.watched_slices
+            watcher = Watcher(self._api, resource_slices(driver), watched, self._metrics, timing=timing)
+            yield BackgroundTask.without_period("watch of DRA's slices", watcher.run)
 
     async def _stand_for_election(self) -> None:
         """Seek the lease once the ledger is whole; do the leader's work while it is held."""

@@ -201,9 +201,12 @@ class NodeAccount:
         return min(self.left.items(), key=lambda item: (-item[1], item[0]), default=None)
 
     def free(self, indices: Collection[int | None]) -> int | None:
-        """Slices left on the fullest of some GPUs (None: the pool), at least 0; None if one is missing."""
+        """Slices left on the fullest of some GPUs (None: the pool), at least 0.
+
+        None if one is missing, or if new pods are kept off it.
+        """
         fact = self._fact
-        if fact is None:
+        if fact is None or fact.is_offered_twice:
             return None
         left = [self._left_of(fact, index) for index in indices]
         return max(0, min([slices for slices in left if slices is not None])) if None not in left else None

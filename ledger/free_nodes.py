@@ -93,7 +93,7 @@ def _left(node: NodeView, indices: list[int | None]) -> int | None:
 
 
 def _offers_twice(node: NodeView, indices: list[int | None]) -> bool:
-    twice = {gpu.index: gpu.offered_twice for gpu in node.gpus}
+    twice = {gpu.index: gpu.offered_twice for gpu in node.gpus if gpu.capacity}
     return all(each in twice for each in indices) and any(twice[each] for each in indices)
 
 

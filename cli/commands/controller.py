@@ -23,6 +23,7 @@ from cli.process_options import (
     StopDelayOption,
     TlsNameOption,
 )
+from kube.names import DRA_DRIVER
 from service.log import configure_logging
 from service.serving import run
 
@@ -177,6 +178,14 @@ def controller(  # noqa: PLR0913 each is an option of the command
             "take no new pods until their agent serves (needs the right to patch nodes).",
         ),
     ] = None,
+    dra_driver: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="DRA driver of GPUs: no pods are placed on GPUs that its ResourceSlices and a device plugin "
+            "both offer. Empty to read none.",
+        ),
+    ] = DRA_DRIVER,
     stop_delay: StopDelayOption = 10,
     log_level: LogLevelOption = "info",
     log_format: LogFormatOption = "auto",
@@ -221,6 +230,7 @@ def controller(  # noqa: PLR0913 each is an option of the command
         geometry=GeometryOptions(*_namespaced(mig_config_map), mig_config_delay, pause_seconds=mig_pause)
         if mig_config_map is not None
         else None,
+        dra_driver=dra_driver or None,
         agents=_agents(agent_pods) if agent_pods is not None else None,
         stop_delay_seconds=stop_delay,
         lease_timing=LeaseTiming(lease_duration, renew_deadline, lease_retry),

@@ -4,7 +4,9 @@ import asyncio
 
 import pytest
 
-from controller.informer import Timing, Watcher
+from controller.informer import ABSENT_SECONDS, Timing, Watcher
+from controller.ledger_store import LedgerStore
+from controller.resource_slice import resource_slices
 from controller.resources import pods
 from modes.resource_names import ResourceNames
 from service.retry import Backoff
@@ -231,3 +233,45 @@ def test_silence_is_told():
     fake = FakeApi(reply(listed(pod("a"))), watch(end=False), watch(end=False))
     follow(fake, {("team", "a"): 4}, asked=3, silence=0.05, health=health)
     assert health.said[:3] == ["answered", "heard", "SocketTimeoutError"]
+
+
+def resource_slice(name, version="11"):
+    spec = {"driver": "gpu.nvidia.com", "nodeName": name, "devices": [{"name": "gpu-0"}]}
+    return {"metadata": {"name": name, "resourceVersion": version}, "spec": spec}
+
+
+def test_a_resource_that_a_cluster_need_not_serve_is_asked_for_now_and_then_without_a_trouble():
+    async def main():
+        state, counts, pauses = LedgerStore(lambda: 0.0), Counts(), []
+        keys = state.watched_slices.keys
+
+        async def sleep(seconds):
+            pauses.append((seconds, [name for _, name in keys()]))
+            await asyncio.sleep(0)
+
+        async with talking_to(fake) as api:
+            watched = state.watched_slices
+            watcher = Watcher(api, resource_slices("gpu.nvidia.com"), watched, counts, sleep=sleep)
+            task = asyncio.create_task(watcher.run())
+            await fake.until_asked(6)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        return counts, pauses
+
+    absent = refusal(404, "the server could not find the requested resource")
+    found = reply(listed(resource_slice("a")))
+    fake = FakeApi(absent, absent, found, absent, absent, reply(listed()))
+    counts, pauses = asyncio.run(main())
+    assert [pause for pause in pauses if pause[0] == ABSENT_SECONDS] == [(ABSENT_SECONDS, [])] * 3
+    # The API was taken away while it was watched: that alone is a trouble, and what was known is gone.
+    assert (counts.lists, counts.troubles) == (1, ["stale"])
+    only = {"fieldSelector": "spec.driver=gpu.nvidia.com"}
+    assert fake.queries[0] == {"limit": "10", **only}
+    assert fake.queries[3] == watching("10") | only
+
+
+def test_what_every_cluster_serves_is_asked_for_again_at_once_where_it_is_not_found():
+    fake = FakeApi(refusal(404), reply(listed(pod("a"))))
+    counts, pauses = follow(fake, {("team", "a"): 4}, asked=3)
+    assert (counts.troubles, len(pauses)) == (["list"], 1)

@@ -1,9 +1,12 @@
 """What is wrong with a node's annotation is told on the node, once."""
 
 import asyncio
+from datetime import UTC, datetime
 
+from controller.gpu_node import AgentReport
 from controller.ledger_store import LedgerStore
-from controller.node_events import NodeEvents
+from controller.node_events import NodeEvents, node_event
+from controller.resource_slice import DraSlice
 from controller.resources import nodes
 from modes.resource_names import ResourceNames
 from tests.controller.objects import node, read_object
@@ -45,3 +48,44 @@ def test_a_bad_cordon_is_an_event_on_the_node_once():
     state.set_node(seen("b", "gpu2"))
     asyncio.run(events.check_nodes())
     assert len(api.bodies) == 3
+
+
+def test_gpus_that_are_offered_twice_are_an_event_on_the_node_with_what_to_do():
+    state, api = LedgerStore(lambda: 0.0), Recording()
+    events = NodeEvents(api, state, Leading())
+    for name in "ab":
+        state.set_node(seen(name, ""))
+    state.set_slice(DraSlice("s", "a", ("GPU-0",)))
+    asyncio.run(events.check_nodes())
+    asyncio.run(events.check_nodes())
+    [found] = api.bodies
+    assert (found["involvedObject"]["name"], found["reason"], found["type"]) == (
+        "a",
+        "OfferedTwice",
+        "Warning",
+    )
+    assert found["message"] == (
+        "GPUs are offered twice, by a device plugin and by DRA, whose claims get them whole: turn one of"
+        " the two off on this node (kubectl get resourceslices --field-selector spec.nodeName=a)"
+    )
+    assert len(found["message"]) <= 200
+
+
+def test_single_gpus_that_are_offered_twice_are_named():
+    state, api = LedgerStore(lambda: 0.0), Recording()
+    state.set_node(seen("a", ""))
+    state.set_agent(AgentReport("a", ((0, 40960), (1, 40960)), uuids=("GPU-0", "GPU-1"), is_registered=True))
+    state.set_slice(DraSlice("s", "a", ("GPU-1",)))
+    asyncio.run(NodeEvents(api, state, Leading()).check_nodes())
+    assert api.bodies[0]["message"].startswith("of its GPUs 1: GPUs are offered twice")
+
+
+def test_it_is_told_again_in_each_hour_for_as_long_as_it_lasts():
+    node = seen("a", "")
+    one, same, next_hour = (
+        node_event(node, "OfferedTwice", "what", datetime(2026, 1, 1, hour, minute, tzinfo=UTC))["metadata"][
+            "name"
+        ]
+        for hour, minute in ((1, 0), (1, 59), (2, 0))
+    )
+    assert one == same != next_hour

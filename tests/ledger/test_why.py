@@ -215,3 +215,12 @@ def test_kueues_gate_is_told_with_where_to_look():
     assert (
         "Kueue takes its gate away when the queue has quota: `kubectl describe workload` says more." in said
     )
+
+
+def test_nodes_that_dra_offers_too_are_told_with_what_to_do():
+    said = told(free=FreeNodes((), 0, offered_twice=2))
+    assert said.endswith(
+        "2 nodes have such GPUs that DRA offers too, so no pods go there: ask the admin to turn DRA or the"
+        " device plugin off there, then delete the pod and create it again."
+    )
+    assert "cordoned" not in said
