@@ -58,7 +58,7 @@ _WHY = {
     Obstacle.UNEQUAL: "{at} there are fewer than {gpus} equal GPUs, and unequal ones cannot be limited"
     " together: ask for fewer",
     Obstacle.OFFERED_TWICE: f"{{at}} {TWICE}: ask the admin to turn one of the two off"
-    " (docs/other-systems.md)",
+    " (docs/operating/other-systems.md)",
     Obstacle.LABELS: "{at} with such GPUs its node selector or affinity does not match: mend it",
     Obstacle.TAINTS: "{at} with such GPUs there is a taint that it does not tolerate: add the toleration",
 }

@@ -105,5 +105,5 @@ def _key(node: NodeFact) -> _Alike:
 def _no_other() -> Unschedulable:
     return Unschedulable(
         f"on more than {MAX_HOSTS} nodes {TWICE}, and no other node suits: ask the admin to turn one of the"
-        " two off (docs/other-systems.md)"
+        " two off (docs/operating/other-systems.md)"
     )

@@ -51,7 +51,7 @@ def test_a_pod_that_waits_shuts_the_host_out_too():
 
 def test_where_no_other_node_has_gpus_the_pod_is_refused_with_what_to_do():
     why = refusal(ledger_of(twice_node("a"), twice_node("b")))
-    assert why == f"on 2 nodes {ASK_THE_ADMIN} (docs/other-systems.md)"
+    assert why == f"on 2 nodes {ASK_THE_ADMIN} (docs/operating/other-systems.md)"
     assert len(why) < 200
 
 
