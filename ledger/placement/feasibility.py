@@ -113,8 +113,12 @@ def gpu_obstacle(node: NodeFact, request: PlacementRequest) -> Obstacle | None:
 def _offer_obstacle(node: NodeFact, request: PlacementRequest, gpus: int) -> Obstacle | None:
     if request.needs_agent and node.agent == "missing":
         return Obstacle.NO_AGENT
-    is_twice = node.is_offered_twice or gpus - len(node.offered_twice) < request.fraction.gpus
-    return Obstacle.OFFERED_TWICE if is_twice else None
+    twice, count = node.offered_twice, request.fraction.gpus
+    sets = card_sets(node, demand(request)) if twice else None
+    has_others = (
+        gpus - len(twice) >= count if sets is None else any(len(each - twice) >= count for each in sets)
+    )
+    return None if has_others and not node.is_offered_twice else Obstacle.OFFERED_TWICE
 
 
 def _card_obstacle(node: NodeFact, request: PlacementRequest) -> Obstacle | None:

@@ -8,6 +8,7 @@ from ledger.placement_request import MAX_HOSTS, Assumption, Placement, Placement
 from modes.fraction import Fraction
 from modes.mig_instances import instance_number
 from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of
+from tests.ledger.placement.test_cards import BY_AGENT, LARGE, OF_80, SMALL, node_of
 
 ASK_THE_ADMIN = (
     "a DRA driver offers the same GPUs as the device plugin: ask the admin to turn one of the two off"
@@ -154,3 +155,25 @@ def test_where_nothing_is_offered_twice_no_host_is_named():
     ledger.replace([gpu_node("a"), gpu_node("b")], ())
     found = placed(ledger)
     assert (found.hosts, found.other_hosts) == ((), ())
+
+
+def mixed_node(name, *models, twice=()):
+    node = node_of(name, *models)
+    return msgspec.structs.replace(node, offered_twice=frozenset(twice), cordoned=frozenset(twice))
+
+
+def of_80_gb(**changes):
+    return eighths(4, kinds=OF_80, **BY_AGENT, **changes)
+
+
+def test_of_hosts_that_only_their_cards_recommend_those_whose_card_is_offered_twice_are_not_named():
+    twice, full = mixed_node("b", SMALL, LARGE, LARGE, twice=[1]), holder("full", "b", (2, 8))
+    ledger = ledger_of(node_of("a", SMALL, LARGE), twice, holders=(full,))
+    found = placed(ledger, of_80_gb())
+    assert (found.node, found.indices, found.hosts) == ("a", (1,), ("a.local",))
+
+
+def test_a_node_whose_only_card_of_the_kind_is_offered_twice_holds_no_pod_of_that_kind():
+    ledger = ledger_of(mixed_node("a", SMALL, LARGE, SMALL, twice=[1]))
+    assert ASK_THE_ADMIN in refusal(ledger, of_80_gb())
+    assert placed(ledger, eighths(4, **BY_AGENT)).indices in {(0,), (2,)}
