@@ -43,7 +43,7 @@ class DraOffers:
         """Of all that are kept."""
         return self._slices.keys()
 
-    def set(self, found: DraSlice) -> set[str]:
+    def put(self, found: DraSlice) -> set[str]:
         """Take in a ResourceSlice that was added or changed, and return the nodes that it is about.
 
         One that is too much to keep is logged and forgotten; the cards of one alone may be, too, and then

@@ -89,7 +89,7 @@ class FreeNodesFinder:
         if name not in self._state.offered_twice or not self._can_go(name, wanted):
             return False
         fact, indices = self._state.nodes[name].fact, [index for index, _ in wanted[0]]
-        offered = {None: fact.pooled, **dict(fact.gpus), **dict(fact.instances)}
+        offered: dict[int | None, int] = {None: fact.pooled, **dict(fact.gpus), **dict(fact.instances)}
         is_twice = fact.is_offered_twice or any(index in fact.offered_twice for index in indices)
         return is_twice and all(offered.get(index) for index in indices)
 

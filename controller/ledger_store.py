@@ -190,7 +190,7 @@ class LedgerStore:
 
     def set_slice(self, found: DraSlice) -> None:
         """Take in a ResourceSlice; the inverse of `remove_slice`."""
-        for name in self._offers.set(found):
+        for name in self._offers.put(found):
             self._set_again(name)
 
     def remove_slice(self, name: str) -> None:

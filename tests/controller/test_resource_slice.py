@@ -96,27 +96,27 @@ def test_more_cards_than_a_node_has_are_not_kept():
 )
 def test_what_is_no_offer_of_a_node_is_not_kept(found):
     offers = DraOffers()
-    assert offers.set(found) == set()
+    assert offers.put(found) == set()
     assert (len(offers.names), offers.on("a")) == (0, None)
 
 
 def test_what_is_kept_of_all_is_bounded():
     offers = DraOffers(max_slices=2, max_cards=3)
-    offers.set(DraSlice("one", "a", ("GPU-0", "GPU-1")))
-    offers.set(DraSlice("two", "b", ("GPU-2", "GPU-3")))
+    offers.put(DraSlice("one", "a", ("GPU-0", "GPU-1")))
+    offers.put(DraSlice("two", "b", ("GPU-2", "GPU-3")))
     assert (offers.on("a").are_all, offers.on("b").are_all) == (True, False)
-    assert offers.set(DraSlice("three", "c", ("GPU-4",))) == set()
+    assert offers.put(DraSlice("three", "c", ("GPU-4",))) == set()
     assert (offers.on("c"), len(offers.names)) == (None, 2)
     assert offers.remove("one") == {"a"}
-    offers.set(DraSlice("three", "c", ("GPU-4",)))
-    offers.set(DraSlice("two", "b", ("GPU-2", "GPU-3")))
+    offers.put(DraSlice("three", "c", ("GPU-4",)))
+    offers.put(DraSlice("two", "b", ("GPU-2", "GPU-3")))
     assert (offers.on("b").are_all, offers.on("c").uuids) == (True, {"GPU-4"})
 
 
 def test_a_slice_that_moves_to_another_node_leaves_the_first():
     offers = DraOffers()
-    offers.set(read(gpu("GPU-0")))
-    assert offers.set(read(gpu("GPU-0"), node="b")) == {"a", "b"}
+    offers.put(read(gpu("GPU-0")))
+    assert offers.put(read(gpu("GPU-0"), node="b")) == {"a", "b"}
     assert (offers.on("a"), offers.on("b").uuids) == (None, {"GPU-0"})
 
 
