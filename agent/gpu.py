@@ -17,6 +17,7 @@ class Gpu:
     memory_mib: int
     """All of its memory, rounded down."""
     numa_node: int | None = None
+    """Of the machine's, as the kernel numbers them; None where it does not say."""
     mig: bool = False
     """Whether it is in MIG mode: its memory is partitioned, and it is not ours to share."""
 

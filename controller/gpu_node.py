@@ -20,6 +20,7 @@ MAX_UUID = 128
 _Mib = Annotated[int, msgspec.Meta(ge=0, le=100_000_000)]
 _Index = Annotated[int, msgspec.Meta(ge=0, le=999)]
 _Count = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
+_NumaNode = Annotated[int, msgspec.Meta(ge=0, le=1023)]
 _BootId = Annotated[str, msgspec.Meta(max_length=64)]
 _log = get_logger("watch")
 
@@ -34,6 +35,8 @@ class AgentReport(msgspec.Struct, frozen=True, gc=False):
     """Of each of `cards`, as GPU feature discovery would write it into a label; empty where it is none."""
     uuids: tuple[str, ...] = ()
     """Of each of `cards`; an empty text where nobody tells it."""
+    numa_nodes: tuple[int | None, ...] = ()
+    """Of each of `cards`, as the kernel numbers them; None where the agent does not tell."""
     lists_gpus: bool = False
     """Whether it names any GPU, shared or in MIG mode: what it does not name is not there."""
     unhealthy: tuple[int, ...] = ()
@@ -58,6 +61,7 @@ class _Card(msgspec.Struct, gc=False):
     healthy: bool = False
     mig: bool = False
     whole: bool = False
+    numa_node: _NumaNode | None = msgspec.field(default=None, name="numaNode")
 
 
 class _Status(msgspec.Struct, gc=False):
@@ -107,6 +111,7 @@ def _report(found: _GpuNode) -> AgentReport:
         tuple([(card.index, card.memory_mib) for card in shared]),
         tuple([_as_label(card.model) for card in shared]),
         tuple([card.uuid for card in shared]),
+        numa_nodes=tuple([card.numa_node for card in shared]),
         lists_gpus=bool(status.gpus),
         unhealthy=tuple([card.index for card in shared if not card.healthy]),
         has_healthy_cards=any(card.healthy for card in shared),
@@ -137,6 +142,7 @@ def with_report(fact: NodeFact, report: AgentReport | None, agent: NodeAgent) ->
         gpus=gpus,
         cards=report.cards,
         card_models=report.models,
+        card_numa=_numa_nodes(report),
         pool_cards=pool_cards,
         pooled_gpus=len(pool_cards) or fact.pooled_gpus,
         agent=agent,
@@ -147,6 +153,12 @@ def _pool_cards(fact: NodeFact, report: AgentReport) -> tuple[tuple[int, int], .
     """Return what is held of each healthy card; none where that does not go with what the node offers."""
     held = [(index, slices) for index, slices, _ in report.held or () if index not in report.unhealthy]
     return tuple(held) if held and not fact.pooled % len(held) else ()
+
+
+def _numa_nodes(report: AgentReport) -> tuple[int, ...]:
+    """Return the NUMA node of each card; none where that tells no two cards apart, or is not told of each."""
+    known = tuple([node for node in report.numa_nodes if node is not None])
+    return known if len(known) == len(report.cards) and len({*known}) > 1 else ()
 
 
 def _as_label(model: str) -> str:

@@ -43,6 +43,8 @@ class NodeFact(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """(index, MiB) of each GPU as the node's agent says, by index; empty where no agent does."""
     card_models: tuple[str, ...] = ()
     """Model of each of `cards`, written as the label nvidia.com/gpu.product would be; empty where unknown."""
+    card_numa: tuple[int, ...] = ()
+    """NUMA node of each of `cards`; empty where they are all of one, or the agent does not tell of each."""
     pool_cards: tuple[tuple[int, int], ...] = ()
     """(index, slices that containers hold) of each healthy GPU behind `pooled`, as the node's agent says."""
     agent: NodeAgent = "unknown"

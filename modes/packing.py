@@ -137,7 +137,9 @@ def score_among(
     The same as the score of mode per-gpu where it takes all. `free` holds the free slices of the GPUs that
     the pod takes, sorted, `others` those of the rest.
     """
-    found = _split_among(free, fraction, prices) if fraction.is_apart else _each_among(free, fraction, prices)
+    found = (
+        _split_among(free, fraction, prices) if fraction.is_apart else lost_on_each(free, fraction, prices)
+    )
     if found is None:
         return None
     lost, begun = found
@@ -146,8 +148,11 @@ def score_among(
     return fraction.slices * UNIT - lost - (sum(free) + sum(others)) * PER_FREE_SLICE
 
 
-def _each_among(free: Sequence[int], fraction: Fraction, prices: SlicePrices) -> tuple[int, int] | None:
-    """Return what GPUs lose by giving the same slices each, and how many idle ones are begun."""
+def lost_on_each(free: Sequence[int], fraction: Fraction, prices: SlicePrices) -> tuple[int, int] | None:
+    """Return what GPUs lose by giving the same slices each, and how many idle ones are begun.
+
+    The loss is in UNITs of a slice; None without room. Free slices may be negative.
+    """
     holes = best_holes(free, fraction, prices)
     if holes is None:
         return None

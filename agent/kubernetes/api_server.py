@@ -14,7 +14,8 @@ from typing import Any
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 CALL_SECONDS = 10.0
 MAX_ANSWER = 4 * 1024 * 1024
-MAX_MESSAGE = 300
+MAX_MESSAGE = 512
+"""Characters of an answer that are kept: enough for the name of a field behind that of a node."""
 APPLY = "application/apply-patch+yaml"
 FIELD_MANAGER = "fraction-injector-agent"
 

@@ -14,6 +14,10 @@ MAX_GPUS = 64
 MAX_NAME = 128
 MAX_TEXT = 1024
 MAX_BOOT_ID = 64
+MAX_NUMA_NODE = 1023
+"""The kernel has no higher number."""
+NUMA_NODE = "numaNode"
+"""The youngest field of a card: a schema of before refuses it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +75,17 @@ def _card(gpu: Gpu, report: NodeReport) -> dict[str, Any]:
         "healthy": why is None,
         "mig": gpu.mig,
     }
+    if gpu.numa_node is not None and gpu.numa_node <= MAX_NUMA_NODE:
+        card[NUMA_NODE] = gpu.numa_node
     if gpu.uuid in report.whole:
         card["whole"] = True  # on no other: a schema of before refuses what it does not know
     if held is not None:
         card |= {"heldSlices": held.slices, "heldPods": held.pods}
     return card if why is None else {**card, "why": why[:MAX_TEXT]}
+
+
+def without_numa_nodes(body: dict[str, Any]) -> dict[str, Any]:
+    """Return the object as a schema takes it that does not know the NUMA nodes of cards."""
+    status = body["status"]
+    cards = [{key: value for key, value in card.items() if key != NUMA_NODE} for card in status["gpus"]]
+    return {**body, "status": {**status, "gpus": cards}}

@@ -12,7 +12,7 @@ from agent.boot import boot_id
 from agent.divide import is_divided
 from agent.gpu import Gpu, GpuSourceError
 from agent.kubernetes.api_server import ApiServerClient, ApiServerError
-from agent.kubernetes.gpu_node import NodeReport, manifest
+from agent.kubernetes.gpu_node import NUMA_NODE, NodeReport, manifest, without_numa_nodes
 from agent.process import Agent, Extension
 from kube.names import GPU_NODES_PATH
 from service.background import BackgroundTask
@@ -108,7 +108,14 @@ class NodeWriter:
     def _apply(self, body: dict[str, Any]) -> None:
         # A write that was cancelled goes on in its thread: the last one must come after it.
         with self._one_at_a_time:
-            self._api.apply(f"{GPU_NODES_PATH}/{self._node}", body)
+            path = f"{GPU_NODES_PATH}/{self._node}"
+            try:
+                self._api.apply(path, body)
+            except ApiServerError as error:
+                # During an upgrade, or after a rollback, the schema may be an older one.
+                if NUMA_NODE not in str(error):
+                    raise
+                self._api.apply(path, without_numa_nodes(body))
 
     def _body(self, gpus: Sequence[Gpu]) -> dict[str, Any]:
         state, divide = self._agent.state, self._agent.options.divide

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from ledger.accounts import NodeAccount
 from ledger.placement.cards import best_set, card_sets, demand
+from ledger.placement.numa import asks_for_several, numa_nodes, on_fewest
 from ledger.placement.request_history import ShadowPrices
 from ledger.placement.spread import least_used
 from ledger.placement_request import PlacementRequest
@@ -20,8 +21,8 @@ def best_gpus(
 ) -> tuple[int, ...]:
     """Return the GPUs of a node with room that lose the least worth, then the lowest.
 
-    Of equals those come first that no stale reservation named. Of containers that are to be on different
-    GPUs, the GPU of each.
+    Of several that lose as little those that span the fewest NUMA nodes come first, and then those that no
+    stale reservation named. Of containers that are to be on different GPUs, the GPU of each.
     """
     fraction, left = request.fraction, mode.choosable(account.left)
     if not left:
@@ -34,6 +35,8 @@ def best_gpus(
         return tuple([list(left)[position] for position in chosen])
     if request.place == "spread" and request.owner and not fraction.is_whole:
         left = least_used(account, left, fraction, request.owner)
+    if asks_for_several(fraction) and (nodes := numa_nodes(account.fact)):
+        left = on_fewest(left, nodes, fraction, prices)
     if fraction.parts != 1:
         return _best_several(left, fraction, prices)
     hole, gpus = best_hole(left.values(), fraction.slices_on_each, prices), fraction.gpus

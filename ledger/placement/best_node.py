@@ -13,32 +13,41 @@ from ledger.placement.node_groups import LEAST, MOST, Found, Search
 from ledger.placement.request_history import ShadowPrices
 from ledger.placement_request import PlacementRequest
 
+_NOBODY = NodeAccount("")
+"""Stands for the node to be beaten; of equals its name sorts first."""
+
 
 def best(
     candidates: Candidates,
     request: PlacementRequest,
     prices: ShadowPrices,
     only: Callable[[NodeAccount], bool] | None = None,
+    least: int = LEAST,
 ) -> Found | None:
     """The best node of a selection and its score; None if none has room. Of equals always the same one.
 
-    `only` is asked of each node before it is taken; None takes all.
+    `only` is asked of each node before it is taken; None takes all. None has a score below `least`.
     """
     if candidates.few is not None:
-        return _best_of(filter(only, candidates.few) if only is not None else candidates.few, request, prices)
+        few = filter(only, candidates.few) if only is not None else candidates.few
+        return _at_least(least, _best_of(few, request, prices))
     if only is None:
         search = candidates.search(request, prices)
     else:
         search = Search(request, prices, _both(candidates.accepts, only))
-    found: Found | None = None
-    key, needed = search.priced_key, LEAST
+    found: Found | None = (least - 1, _NOBODY) if least > LEAST else None
+    key, needed = search.priced_key, max(LEAST, least - search.most_gained)
     for groups in candidates.groups:
         # Most classes have no room, or cannot be as good with all that CPU may add.
         if groups.tops.get(key, MOST) >= needed:
             found = groups.best(search, found)
             if found is not None:
                 needed = found[0] - search.most_gained
-    return found
+    return _at_least(least, found)
+
+
+def _at_least(least: int, found: Found | None) -> Found | None:
+    return found if found is not None and found[0] >= least else None
 
 
 def score(account: NodeAccount, request: PlacementRequest, prices: ShadowPrices) -> int | None:

@@ -15,6 +15,7 @@ from ledger.placement.contested import Contested
 from ledger.placement.gpu_kind_filter import models_of, no_such_kind
 from ledger.placement.instance_offers import Option, within_twice
 from ledger.placement.memory_values import MemoryValues
+from ledger.placement.nearest import nearest
 from ledger.placement.node_groups import Found
 from ledger.placement.node_index import NodeIndex
 from ledger.placement.odd_nodes import NO_HOSTS, Hosts, OddNodes
@@ -24,7 +25,7 @@ from ledger.placement.pool_hosts import pool_hosts
 from ledger.placement.preference import family_requests, preferred
 from ledger.placement.request_history import ShadowPrices
 from ledger.placement.same_model import commonest_model, keep_to, model_of, no_such_node
-from ledger.placement.spread import best_spread
+from ledger.placement.spread import best_spread, has_replicas
 from ledger.placement.work import TooMuchWorkError
 from ledger.placement_request import Placement, PlacementRequest, Unschedulable
 from modes.gpu_kinds import EVERY_KIND
@@ -280,10 +281,15 @@ class Choice:
         return self._node_index.fact(placed.node) if placed.node is not None else None
 
     def _best(self, candidates: Candidates, request: PlacementRequest, prices: ShadowPrices) -> Found | None:
-        if request.place == "spread" and request.owner:
-            on_nodes = self._owners.on_nodes(request.owner)
-            return best_spread(candidates, request, prices, on_nodes, len(self._node_index.accounts))
-        return best(candidates, request, prices)
+        if not (request.place == "spread" and request.owner):
+            found = best(candidates, request, prices)
+            return nearest(found, candidates, request, prices) if found is not None else None
+        on_nodes = self._owners.on_nodes(request.owner)
+        found = best_spread(candidates, request, prices, on_nodes, len(self._node_index.accounts))
+        if found is None:
+            return None
+        alike = has_replicas(on_nodes.get(found[1].name, 0), on_nodes)
+        return nearest(found, candidates, request, prices, alike)
 
     def _model_of_owner(self, owner: str) -> GpuModel | None:
         """Return the GPU model of an owner's pods; of several that of the node whose name is the first."""

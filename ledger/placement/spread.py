@@ -40,13 +40,14 @@ def best_spread(
     for count in sorted(counts)[:MAX_COUNTS]:
         if count >= most:
             break
-        fewer = best(candidates, request, prices, _has(count, on_nodes))
+        fewer = best(candidates, request, prices, has_replicas(count, on_nodes))
         if fewer is not None:
             return fewer
     return found
 
 
-def _has(count: int, on_nodes: Mapping[str, int]) -> Callable[[NodeAccount], bool]:
+def has_replicas(count: int, on_nodes: Mapping[str, int]) -> Callable[[NodeAccount], bool]:
+    """Return whether a node has just so many of an owner's replicas."""
     return lambda account: on_nodes.get(account.name, 0) == count
 
 

@@ -127,6 +127,35 @@ def test_the_scheduler_binds_pods_that_name_a_card_only_where_the_card_of_their_
     forget(control_plane, liar, true)
 
 
+def test_two_gpus_of_a_pod_are_of_one_numa_node_as_far_as_agents_tell(
+    control_plane, namespace, nodes, controller, webhook
+):
+    one, other = nodes(GpuNode(gpus=4), GpuNode(gpus=4))
+    told = [{**card(index, "NVIDIA A100-SXM4-80GB", 81920), "numaNode": index % 2} for index in range(4)]
+    report(control_plane, one, gpus=told)
+    report(control_plane, other, gpus=told)
+    two = {"clearml-injector/gpus": "2"}
+    eventually(
+        lambda: indices_of(asked(control_plane, namespace, "first", two, dry_run=True)) == "0,2",
+        "NUMA nodes are known",
+        30,
+    )
+    found = []
+    for number in range(4):
+        made = asked(control_plane, namespace, f"pod-{number}", two, "0.750")
+        eventually(
+            lambda made=made: node_of(control_plane, namespace, made) in {one, other}, "it is bound", 30
+        )
+        found.append(indices_of(made))
+    assert found == ["0,2", "1,3"] * 2
+    forget(control_plane, one, other)
+
+
+def indices_of(pod):
+    """Numbers of the GPUs that a pod was given."""
+    return pod["metadata"]["annotations"]["clearml-injector/gpu-index"]
+
+
 def asked(control_plane, namespace, name, annotations, fraction="0.500", **options):
     """Create a pod that says what GPU it takes."""
     pod = labelled_pod(name, fraction)

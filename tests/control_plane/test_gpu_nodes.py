@@ -72,17 +72,19 @@ def token_on(control_plane, namespace, account, node):
     return asked.stdout.strip()
 
 
-def written(control_plane, token, node, tmp_path):
+def written(control_plane, token, node, tmp_path, **more):
     """What becomes of a write of a node's object by a token, through the agent's own client."""
     (tmp_path / "token").write_text(token)
     (tmp_path / "ca.crt").write_bytes(control_plane.home.ca_file.read_bytes())
     host, _, port = control_plane.url.removeprefix("https://").partition(":")
     client = ApiServerClient(host, int(port), tmp_path)
     uid = client.get(f"/api/v1/nodes/{node}")["metadata"]["uid"]
-    gpus = [Gpu(0, "GPU-a", "A100", 40960), Gpu(1, "GPU-b", "A100", 81920, mig=True)]
+    gpus = [Gpu(0, "GPU-a", "A100", 40960, numa_node=1), Gpu(1, "GPU-b", "A100", 81920, mig=True)]
     report = NodeReport({"GPU-a": "Xid 79"}, None, "boot-1")
+    body = manifest(node, uid, gpus, report)
+    body["status"]["gpus"][0] |= more
     try:
-        return client.apply(f"{GPU_NODES_PATH}/{node}", manifest(node, uid, gpus, report))
+        return client.apply(f"{GPU_NODES_PATH}/{node}", body)
     except ApiServerError as error:
         return str(error)
 
@@ -92,6 +94,11 @@ def test_an_agents_token_writes_the_object_of_its_own_node_and_no_other(two_node
     stored = eventually(lambda: made(written(control_plane, token, one, tmp_path)), "its own is written", 30)
     assert [gpu["memoryMiB"] for gpu in stored["status"]["gpus"]] == [40960, 81920]
     assert (stored["status"]["gpuCount"], stored["status"]["unhealthy"]) == (2, 1)
+    assert [gpu.get("numaNode") for gpu in stored["status"]["gpus"]] == [1, None]
+    # Which field an older schema refuses is told: by that an agent knows what to leave out.
+    assert ".status.gpus[0].younger: field not declared" in str(
+        written(control_plane, token, one, tmp_path, younger=1)
+    )
     refused = eventually(
         lambda: refusal(written(control_plane, token, other, tmp_path)), "another's is refused", 30
     )

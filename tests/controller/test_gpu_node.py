@@ -75,6 +75,20 @@ def test_models_are_read_as_labels_would_say_them_and_what_is_no_label_says_none
     assert report.models == ("", "NVIDIA-A100-SXM4-80GB")
 
 
+@pytest.mark.parametrize(
+    ("told", "kept"),
+    [
+        ([card(1, 2, numaNode=0), card(0, 1, numaNode=1)], (1, 0)),
+        ([card(0, 1, numaNode=1), card(1, 2, numaNode=1)], ()),
+        ([card(0, 1, numaNode=1), card(1, 2)], ()),
+        ([card(0, 1, numaNode=1), card(1, 2, numaNode=0), card(2, 3, mig=True)], (1, 0)),
+        ([card(0, 1), card(1, 2)], ()),
+    ],
+)
+def test_numa_nodes_are_kept_where_they_tell_cards_apart_and_are_told_of_each(told, kept):
+    assert with_report(NODE, read(told), "serving").card_numa == kept
+
+
 @pytest.mark.parametrize("report_first", [True, False])
 def test_names_of_cards_that_are_gone_count_nothing_until_they_are_back(store, report_first):
     kept_at_zero = msgspec.structs.replace(NODE, gpus=((0, 8), (1, 0), (2, 0), (3, 8)))
@@ -111,6 +125,9 @@ def test_a_pod_gets_the_card_of_its_model_whatever_the_label_says(store):
         [card(1000, 1)],
         [card(0, "40960")],
         [card(0, 1), card(0, 2)],
+        [card(0, 1, numaNode=-1)],
+        [card(0, 1, numaNode=1024)],
+        [card(0, 1, numaNode="0")],
         [card(index % 900, 1) for index in range(MAX_CARDS + 1)],
         "none",
     ],

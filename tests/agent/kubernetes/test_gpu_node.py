@@ -1,12 +1,18 @@
 """The GpuNode of a node: all that is written is in its schema, and it is bounded."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import yaml
 
 from agent.gpu import Gpu
-from agent.kubernetes.gpu_node import MAX_GPUS, MAX_TEXT, NodeReport, manifest
+from agent.kubernetes.gpu_node import MAX_GPUS, MAX_NUMA_NODE, MAX_TEXT, NodeReport, manifest
 from agent.state import Held
+from controller.gpu_node import report_from_object, with_report
+from ledger.placement_request import PlacementRequest
+from modes.fraction import Fraction
+from tests.agent.support.node import card, node_folder
+from tests.ledger.cluster import gpu_node, ledger_of
 
 CRD = Path(__file__).parents[3] / "charts" / "fraction-injector" / "files" / "crds" / "gpunodes.yaml"
 SMALL = Gpu(0, "GPU-a", "NVIDIA A100-40GB", 40960)
@@ -48,9 +54,32 @@ def test_the_schema_knows_every_field_that_is_written():
     known = schema["properties"]["status"]["properties"]
     held = {"GPU-a": Held(5, 2)}
     report = NodeReport({"GPU-a": "Xid 79"}, "no library", "boot-1", held, whole={"GPU-a"})
-    told = manifest("gpu-1", "uid-1", [SMALL], report)["status"]
+    told = manifest("gpu-1", "uid-1", [replace(SMALL, numa_node=1)], report)["status"]
     assert told.keys() == known.keys()
     assert told["gpus"][0].keys() == known["gpus"]["items"]["properties"].keys()
+
+
+def test_numa_nodes_are_told_where_the_kernel_does_as_far_as_the_schema_takes_them():
+    gpus = [
+        replace(SMALL, index=at, numa_node=node) for at, node in enumerate((0, None, MAX_NUMA_NODE, 1024))
+    ]
+    assert [gpu.get("numaNode") for gpu in status(gpus)["gpus"]] == [0, None, MAX_NUMA_NODE, None]
+
+
+def test_what_the_kernel_says_of_numa_nodes_decides_which_gpus_a_pod_of_two_gets():
+    """From NVML and the kernel's folder of PCI devices to the placement."""
+    cards = [card(index) for index in range(4)]
+    with node_folder() as node:
+        node.write_gpus(*cards)
+        for each, numa in zip(cards, (0, 1, 1, 0), strict=True):
+            node.write_numa_node(each, numa)
+        driver = node.open_driver()
+        gpus = driver.list_gpus()
+        driver.close()
+    told = report_from_object(manifest("gpu-1", "uid-1", gpus, NodeReport({}, None, "")))
+    fact = with_report(gpu_node("gpu-1", 4, 40960), told, "serving")
+    answer = ledger_of(fact).place(PlacementRequest(Fraction(8, 8, 2)), 0.0)
+    assert answer.indices == (0, 3)
 
 
 def test_texts_and_lists_are_as_short_as_the_schema_wants_them():

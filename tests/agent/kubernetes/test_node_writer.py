@@ -1,6 +1,8 @@
 """The writer of the GpuNode: on change alone, and again after a failure."""
 
 import asyncio
+import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -146,3 +148,24 @@ def test_a_card_that_is_not_divided_is_told_as_whole(divide, whole):
     writes(api, divide=divide)
     [card] = api.applied[0][1]["gpus"]
     assert card.get("whole") is whole
+
+
+class OldApi(Api):
+    """An API server whose schema does not know NUMA nodes, with the answer of a real one."""
+
+    def apply(self, path, body):
+        if any("numaNode" in gpu for gpu in body["status"]["gpus"]):
+            raise ApiServerError(
+                "the API server answered 500: failed to create typed patch object (/gpu-1;"
+                " clearml-injector.io/v1alpha1, Kind=GpuNode):"
+                " .status.gpus[0].numaNode: field not declared in schema"
+            )
+        super().apply(path, body)
+
+
+def test_an_older_schema_gets_all_but_the_numa_nodes(monkeypatch):
+    monkeypatch.setattr(sys.modules[__name__], "GPU", replace(GPU, numa_node=1))
+    [(_, status)] = writes(OldApi())
+    assert [gpu["uuid"] for gpu in status["gpus"]] == ["GPU-a"]
+    [(_, status)] = writes(Api())
+    assert [gpu["numaNode"] for gpu in status["gpus"]] == [1]

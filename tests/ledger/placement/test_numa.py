@@ -1,0 +1,238 @@
+"""Several GPUs of one pod lie on as few NUMA nodes as can be, wherever that costs nobody any room."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from itertools import combinations
+
+import pytest
+from msgspec import structs
+
+from ledger.facts import NodeFact
+from ledger.ledger import Ledger
+from ledger.placement import best_gpus as choosing
+from ledger.placement import nearest as node_choice
+from ledger.placement.nearest import MAX_ASKED
+from ledger.placement.numa import MAX_NUMA_NODES
+from ledger.placement.request_history import ShadowPrices
+from ledger.placement_request import Placement, PlacementRequest
+from modes.fraction import Fraction
+from tests.effort import examples
+from tests.ledger.checker import SlowNode, card_choices, has_room, score
+from tests.ledger.cluster import eighths, gpu_node, holder, ledger_of
+from tests.ledger.oracle import assert_right, slow_nodes, worth_for
+
+SEVERAL = [
+    *(Fraction(16, 8), Fraction(24, 8), Fraction(32, 8)),
+    *(Fraction(slices * parts, 8, parts) for slices in (1, 3, 4, 7) for parts in (2, 3, 4)),
+]
+TWO_HALVES = Fraction(8, 8, 2)
+CLUSTERS = examples(300)
+
+
+def numa_node(name: str, *numa: int, mib: int = 81920, **changes: object) -> NodeFact:
+    """A node whose agent tells the NUMA node of each GPU."""
+    cards = tuple((index, mib) for index in range(len(numa)))
+    models = ("",) * len(numa)
+    return gpu_node(name, len(numa), mib, cards=cards, card_models=models, card_numa=numa, **changes)
+
+
+def placed(ledger: Ledger, request: PlacementRequest) -> Placement:
+    answer = ledger.place(request, 0.0)
+    assert isinstance(answer, Placement), answer
+    return answer
+
+
+def test_two_gpus_of_a_pod_are_of_one_numa_node_though_lower_numbers_lie_apart():
+    ledger = ledger_of(numa_node("a", 0, 1, 0, 1))
+    assert placed(ledger, PlacementRequest(TWO_HALVES)).indices == (0, 2)
+    assert placed(ledger, PlacementRequest(Fraction(16, 8))).indices == (0, 2)
+
+
+def test_gpus_that_lose_less_are_taken_though_they_are_of_two_numa_nodes():
+    held = holder("x", "a", (0, 4)), holder("y", "a", (3, 4))
+    ledger = ledger_of(numa_node("a", 0, 0, 1, 1), holders=held)
+    assert placed(ledger, PlacementRequest(TWO_HALVES)).indices == (0, 3)
+
+
+def test_where_no_numa_node_has_as_many_gpus_free_the_pod_gets_those_of_several():
+    held = holder("x", "a", (0, 8)), holder("y", "a", (2, 8))
+    ledger = ledger_of(numa_node("a", 0, 0, 1, 1), holders=held)
+    assert placed(ledger, PlacementRequest(Fraction(16, 8))).indices == (1, 3)
+    assert placed(ledger, PlacementRequest(Fraction(16, 8), reservation="r")).node == "a"
+
+
+def test_of_nodes_that_are_equally_good_one_with_the_gpus_on_one_numa_node_is_taken():
+    apart = [numa_node(f"a{number}", 0, 1, 0, 1) for number in range(3)]
+    held = [holder(f"{node.name}-{gpu}", node.name, (gpu, 8)) for node in apart for gpu in (0, 3)]
+    near = [holder(f"b-{gpu}", "b", (gpu, 8)) for gpu in (0, 1)]
+    ledger = ledger_of(*apart, numa_node("b", 0, 0, 1, 1), holders=(*held, *near))
+    answer = placed(ledger, PlacementRequest(Fraction(16, 8)))
+    assert (answer.node, answer.indices) == ("b", (2, 3))
+    # A node that is better for the pods to come goes first.
+    held.append(holder("more", "a1", (1, 8)))
+    ledger = ledger_of(*apart, numa_node("b", 0, 0, 1, 1), holders=tuple(held))
+    assert placed(ledger, PlacementRequest(Fraction(16, 8))).node == "a0"
+
+
+def test_replicas_are_spread_over_nodes_before_numa_nodes_are_looked_at():
+    ledger = ledger_of(numa_node("a", 0, 1), numa_node("b", 0, 0, 1, 1))
+    request = PlacementRequest(Fraction(2, 8, 2), owner="train", place="spread")
+    first = placed(ledger, structs.replace(request, reservation="r-1"))
+    second = placed(ledger, structs.replace(request, reservation="r-2"))
+    assert {first.node, second.node} == {"a", "b"}
+
+
+def test_a_gpu_of_which_the_agent_does_not_tell_is_near_to_none():
+    ledger = ledger_of(structs.replace(numa_node("a", 1, 0, 0), gpus=tuple((gpu, 8) for gpu in range(5))))
+    assert placed(ledger, PlacementRequest(TWO_HALVES)).indices == (1, 2)
+
+
+def test_a_machine_of_more_numa_nodes_than_are_told_apart_is_placed_on_as_ever():
+    numa = [number // 2 for number in range(2 * MAX_NUMA_NODES + 2)]
+    random.Random(1).shuffle(numa)  # noqa: S311 - a repeatable experiment
+    assert placed(ledger_of(numa_node("a", *numa)), PlacementRequest(TWO_HALVES)).indices == (0, 1)
+
+
+def random_node(rng: random.Random, name: str) -> NodeFact:
+    """A node of some GPUs on one to four NUMA nodes; cards may differ, and its agent may tell nothing."""
+    gpus = rng.randint(2, 6)
+    numa = [rng.randrange(rng.randint(1, 4)) for _ in range(gpus)]
+    node = numa_node(name, *(numa if len({*numa}) > 1 else ()))
+    if not node.cards:
+        return gpu_node(name, gpus)
+    if rng.random() < 0.3:
+        cards = tuple((index, rng.choice((40960, 81920))) for index in range(gpus))
+        return structs.replace(node, cards=cards)
+    return node
+
+
+def span_of(node: SlowNode, indices: tuple[int, ...]) -> int:
+    """NUMA nodes that some GPUs are on; 1 where nobody tells."""
+    return len({node.fact.card_numa[index] for index in indices}) if node.fact.card_numa else 1
+
+
+def equal_sets(
+    node: SlowNode, request: PlacementRequest, worth: ShadowPrices, answer: tuple[int, ...] | None = None
+) -> Iterator[tuple[int, ...]]:
+    """Give every set of GPUs of a node that loses as little as any, of those that the answer is among."""
+    fraction = request.fraction
+    choices = [cards for cards in card_choices(node.fact, request) if answer is None or cards >= {*answer}]
+    free, each = node.free(), fraction.slices_on_each
+    for cards in choices:
+        roomy = [index for index in sorted(cards) if free[index] >= each]
+        if request.owner and request.place == "spread" and not fraction.is_whole:
+            shares = node.shares_of(request.owner)
+            most = sorted(shares.count(index) for index in roomy)[fraction.gpus - 1]
+            roomy = [index for index in roomy if shares.count(index) <= most]
+        sets = list(combinations(roomy, fraction.gpus))
+        lost = [_lost(chosen, free, each, worth) for chosen in sets]
+        best = min(lost, default=None)
+        yield from (chosen for chosen, value in zip(sets, lost, strict=True) if value == best)
+
+
+def _lost(chosen: tuple[int, ...], free: dict[int, int], each: int, worth: ShadowPrices) -> int:
+    return sum(worth.gpu[free[index]] - worth.gpu[free[index] - each] for index in chosen)
+
+
+def spans(node: SlowNode, request: PlacementRequest, worth: ShadowPrices) -> int:
+    """The fewest NUMA nodes that a pod's GPUs can be on there, without more loss."""
+    return min(span_of(node, each) for each in equal_sets(node, request, worth))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_chosen_gpus_span_the_fewest_numa_nodes_of_all_that_lose_as_little(seed: int) -> None:
+    rng = random.Random(seed)  # noqa: S311 - a repeatable experiment
+    several = 0
+    for _ in range(CLUSTERS):
+        nodes = {name: random_node(rng, name) for name in "abcd"[: rng.randint(1, 4)]}
+        pods = [
+            holder(f"{name}-{index}", name, (index, rng.choice((2, 4, 5, 8))))
+            for name, node in nodes.items()
+            for index, _ in node.gpus
+            if rng.random() < 0.5
+        ]
+        ledger = Ledger()
+        ledger.replace(nodes.values(), pods)
+        for number in range(2):
+            request = PlacementRequest(
+                rng.choice(SEVERAL),
+                reservation=f"r-{number}",
+                writes_limits=rng.random() < 0.5,
+                owner=rng.choice(["", "train"]),
+                place=rng.choice(["pack", "spread"]),
+            )
+            worth, before = worth_for(ledger, request), slow_nodes(nodes.values(), pods, ledger)
+            answer = ledger.place(request, 0.0)
+            assert_right(answer, request, before, worth)
+            if not isinstance(answer, Placement) or answer.node is None:
+                continue
+            chosen = before[answer.node]
+            sets = list(equal_sets(chosen, request, worth, answer.indices))
+            assert answer.indices in sets
+            assert span_of(chosen, answer.indices) == min(span_of(chosen, each) for each in sets)
+            several += span_of(chosen, answer.indices) > 1
+            _assert_no_equal_node_is_nearer(answer, request, before, worth)
+    assert several, "some pods had to span NUMA nodes"
+
+
+def _assert_no_equal_node_is_nearer(
+    answer: Placement, request: PlacementRequest, before: dict[str, SlowNode], worth: ShadowPrices
+) -> None:
+    """Nodes of unequal cards are left out: of these the sets of equal cards are compared, too."""
+    roomy = [node for node in before.values() if has_room(node, request)]
+    best = score(before[str(answer.node)], request, worth)
+    shares = len(before[str(answer.node)].shares_of(request.owner)) if request.owner else 0
+    for node in roomy:
+        is_equal = len({mib for _, mib in node.fact.cards}) <= 1 and score(node, request, worth) == best
+        if request.place == "spread" and request.owner:
+            is_equal = is_equal and len(node.shares_of(request.owner)) == shares
+        if is_equal:
+            chosen = span_of(before[str(answer.node)], answer.indices)
+            assert chosen <= spans(node, request, worth), node.fact
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What was looked at for the sake of NUMA nodes, in order."""
+    seen: list[str] = []
+    on_fewest, best_gpus, best = choosing.on_fewest, node_choice.best_gpus, node_choice.best
+
+    def compare(*given):
+        seen.append("sets")
+        return on_fewest(*given)
+
+    def ask(account, *given):
+        seen.append(account.name)
+        return best_gpus(account, *given)
+
+    def search(*given, **more):
+        seen.append("search")
+        return best(*given, **more)
+
+    monkeypatch.setattr(choosing, "on_fewest", compare)
+    monkeypatch.setattr(node_choice, "best_gpus", ask)
+    monkeypatch.setattr(node_choice, "best", search)
+    return seen
+
+
+def test_pods_of_one_gpu_and_clusters_that_tell_no_numa_nodes_pay_nothing(looks):
+    ledger = ledger_of(numa_node("a", 0, 1, 0, 1), numa_node("b", 0, 1))
+    for slices in (1, 4, 8):
+        placed(ledger, eighths(slices))
+    placed(ledger, PlacementRequest(Fraction(6, 8, split=(4, 2))))
+    ledger = ledger_of(gpu_node("a", 4), gpu_node("b", 8))
+    placed(ledger, PlacementRequest(TWO_HALVES))
+    placed(ledger, PlacementRequest(Fraction(16, 8), owner="train", place="spread"))
+    assert looks == []
+
+
+@pytest.mark.parametrize("few", [True, False])
+def test_of_many_nodes_that_are_equally_good_a_bounded_number_is_looked_at(looks, few):
+    names = [f"n-{number:04}" for number in range(10 * MAX_ASKED)]
+    ledger = ledger_of(*(numa_node(name, 0, 1) for name in (names[:8] if few else names)))
+    placed(ledger, PlacementRequest(TWO_HALVES, reservation="r"))
+    asked = [each for each in looks if each not in {"sets", "search"}]
+    assert len(asked) == len({*asked}) == (8 if few else MAX_ASKED)
+    assert looks.count("search") == 1
