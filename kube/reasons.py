@@ -42,6 +42,7 @@ class Reason(StrEnum):
     HOST_PATH = "host-path"
     CDI_ANNOTATION = "cdi-annotation"
     NO_NODE = "no-matching-node"
+    NO_PIECE = "no-room-in-one-piece"
     MEMORY = "memory-too-small"
     IMAGE = "image-does-not-fit"
     OVER_QUOTA = "over-quota"

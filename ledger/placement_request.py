@@ -241,12 +241,17 @@ class PlacementRequest(msgspec.Struct, frozen=True, gc=False):
 
 
 class Unschedulable(msgspec.Struct, frozen=True, omit_defaults=True):
-    """No known node could ever hold the pod (labels, taints, GPU count), and nothing is assumed."""
+    """No known node could ever hold the pod (labels, taints, GPU count), and nothing is assumed.
+
+    Or it could not wait: every node would take it at this moment, and fail it.
+    """
 
     why: str
     """Half a sentence for the user, such as "no node has 4 GPUs"."""
     is_too_much: bool = False
     """Nobody knows whether a node could: its demands take too long to compare with all nodes."""
+    is_for_now: bool = False
+    """Nodes could hold it once pods there end, but it cannot wait for that."""
 
 
 class OverQuota(msgspec.Struct, frozen=True):

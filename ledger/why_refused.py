@@ -125,7 +125,7 @@ def _help(cause: Cause, last: ToldEvent) -> str:
         return "wait until pods of the namespace end, ask for less, or ask the admin for more"
     if cause == "other":
         return f"mend what the message names in {_template(last)}"
-    if cause == "denied" and "quota" in last.message:
+    if cause == "denied" and ("quota" in last.message or "try again later" in last.message):
         return "what the message says; it is tried again by itself"
     return f"do what the message says in {_template(last)}"
 

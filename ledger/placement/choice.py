@@ -147,17 +147,23 @@ class Choice:
 
     def _sized(
         self, request: PlacementRequest, prices: ShadowPrices, reservation: str | None
-    ) -> list[Placement]:
-        """Return a place for each number of slices that a pod comes to on GPUs of the cluster, best first."""
+    ) -> list[Placement] | Unschedulable:
+        """Return a place for each number of slices that a pod comes to on GPUs of the cluster, best first.
+
+        None where there is no such GPU; why it is denied where it cannot wait for one.
+        """
         sizes = self._values.sizes(request.fraction) if request.fraction.mib else [request.fraction]
         found = [
             self._choose(msgspec.structs.replace(request, fraction=size), prices, reservation)
             for size in sizes
         ]
         per_gpu = request.fraction.slices_per_gpu
+        placed = [each for each in found if isinstance(each, Placement)]
+        refused = [each for each in found if isinstance(each, Unschedulable) and each.is_for_now]
+        if refused and not placed:
+            return refused[0]
         return sorted(
-            [each for each in found if isinstance(each, Placement)],
-            key=lambda each: (each.node is None, each.gpu_mib * each.slices // per_gpu, each.gpu_mib),
+            placed, key=lambda each: (each.node is None, each.gpu_mib * each.slices // per_gpu, each.gpu_mib)
         )
 
     def _instances(
@@ -208,7 +214,7 @@ class Choice:
         kept = keep_to(model, request)
         placement = self._anywhere(kept, prices, reservation) if kept is not None else None
         if not isinstance(placement, Placement):
-            return no_such_node(model)
+            return placement if placement is not None and placement.is_for_now else no_such_node(model)
         # An assumed node does not tell its model.
         return msgspec.structs.replace(placement, model=model[0]) if placement.degraded else placement
 

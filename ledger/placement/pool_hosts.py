@@ -60,9 +60,13 @@ def admits(node: NodeFact, placement: Placement) -> bool:
 
 
 def _in_no_one_piece(request: PlacementRequest) -> Unschedulable:
+    """Say that the pod cannot wait: the scheduler would bind it at once, and the agent would fail it."""
+    fraction = request.fraction
+    have = "no GPU has" if fraction.gpus == 1 else f"no node has {fraction.gpus} GPUs with"
     return Unschedulable(
-        f"no GPU has {request.fraction.slices_on_each} slices left in one piece, and a share of several would"
-        " fail: try again later, or ask for less"
+        f"{have} {fraction.slices_on_each} slices left in one piece now, and a share in more pieces would"
+        " fail: try again later, or ask for less",
+        is_for_now=True,
     )
 
 

@@ -36,7 +36,8 @@ def preferred(answers: _Answers, oversized: Oversized) -> list[Placement] | Unsc
     """
     placed = [(rank, each) for rank, (_, found) in enumerate(answers) for each in _placements(found)]
     if not placed:
-        return next(found for _, found in answers if isinstance(found, Unschedulable))
+        refused = [found for _, found in answers if isinstance(found, Unschedulable)]
+        return next((each for each in refused if each.is_for_now), refused[0])
     fitting = [each for each in placed if not _is_more_than_twice(each[1])]
     if oversized == "wait" and fitting:
         placed = fitting

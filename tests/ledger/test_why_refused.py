@@ -9,6 +9,10 @@ DENIED = (
     "request: clearml-injector/fraction "
     '"0.5" is not allowed: use 0.125, 0.250, 0.500 (did you mean "0.500"?)'
 )
+PIECES = (
+    'Error creating: admission webhook "fractions.clearml-injector.io" denied the request: no GPU has 4'
+    " slices left in one piece now, and a share of several would fail: try again later, or ask for less"
+)
 AWAY = (
     "Error creating: Internal error occurred: failed calling webhook "
     '"fractions.clearml-injector.io": failed to call '
@@ -45,6 +49,7 @@ def test_a_deployment_is_asked_for_by_its_own_name():
     ("message", "cause", "advice"),
     [
         (DENIED, "denied", "do what the message says"),
+        (PIECES, "denied", "what the message says; it is tried again by itself"),
         (AWAY, "webhook away", "tell the admin"),
         (LOCK, "second lock", "do what the message says"),
         (QUOTA, "quota", "ask the admin for more"),

@@ -29,3 +29,11 @@ def test_a_pod_that_no_node_could_hold_is_told_so() -> None:
         Reason.NO_NODE,
         "no node of this cluster could ever hold the pod: there is no node yet",
     )
+
+
+def test_a_pod_that_no_node_can_hold_at_this_moment_is_not_told_that_none_ever_could() -> None:
+    denial = deny_unplaced(Unschedulable("no GPU has 4 slices left in one piece", is_for_now=True))
+    assert (denial.reason, denial.message) == (
+        Reason.NO_PIECE,
+        "no GPU has 4 slices left in one piece",
+    )

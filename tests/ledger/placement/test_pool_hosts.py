@@ -46,6 +46,46 @@ def test_where_each_node_would_give_slices_of_several_cards_the_pod_is_denied():
     answer = ledger.place(eighths(4, **POOLED), 0.0)
     assert isinstance(answer, Unschedulable)
     assert "no GPU has 4 slices left in one piece" in answer.why
+    assert answer.is_for_now
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        eighths(4, prefer=("mig", "pooled"), writes_limits=False),
+        eighths(4, prefer=("pooled", "mig"), writes_limits=False),
+        eighths(4, owner="train", same_model=True, **POOLED),
+        PlacementRequest(Fraction.of_memory(40960, 8), **POOLED),
+    ],
+)
+def test_a_denial_that_ends_with_other_pods_says_so_whatever_else_keeps_the_pod_off(request_):
+    ledger = ledger_of(pool("across", 5, 6), holders=pods("across", 5, 6))
+    ledger.set_pod(holder("before", "across", owner="train"))
+    answer = ledger.place(request_, 0.0)
+    assert isinstance(answer, Unschedulable)
+    assert answer.is_for_now
+    assert "no GPU has 4 slices left in one piece" in answer.why
+    ledger.set_node(pool("across", 0, 6))
+    ledger.remove_pod(("default", "across-0"))
+    assert placed(ledger, request_).node == "across"
+
+
+def test_what_no_node_could_ever_hold_is_denied_for_good():
+    ledger = ledger_of(pool("a", 5, 6), holders=pods("a", 5, 6))
+    answer = ledger.place(PlacementRequest(Fraction(24, 8), **POOLED), 0.0)
+    assert isinstance(answer, Unschedulable)
+    assert not answer.is_for_now
+
+
+def test_a_pod_waits_wherever_it_would_not_be_bound_across_cards():
+    """Full or not ready: the scheduler binds nothing there before there is room, or before it is back."""
+    full, away = pool("full", 8, 7), pool("away", 5, 6, usable=False)
+    for node, held in ((full, (8, 7)), (away, (5, 6))):
+        ledger = ledger_of(
+            pool("across", 5, 6), node, holders=(*pods("across", 5, 6), *pods(node.name, *held))
+        )
+        answer = placed(ledger, eighths(4, **POOLED))
+        assert (answer.node, answer.other_hosts) == (None, ("across.local",))
 
 
 def test_a_pod_waits_for_a_full_node_and_not_for_one_that_would_take_it_across_cards():
